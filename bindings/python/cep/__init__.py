@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cep, the CUDA Event Profiler: coarse phase timing for long training jobs.
+
+    import cep
+
+    with cep.Profiler("output", record_every_n_steps=10) as prof:
+        for step in range(1000):
+            prof.step(step)
+            with prof.region("forward"):
+                loss = model(batch)
+            with prof.region("backward"):
+                loss.backward()
+
+Each rank writes ``output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``; ``cep summarize output`` reads them.
+The package is a thin layer over libcep.so (see cep(3)). It looks for the library in ``CEP_LIBRARY``, in its own
+directory, and in the loader's path, and importing it fails with a list of these if there is none.
+"""
+
+from __future__ import annotations
+
+from ._errors import (
+    ECUDA,
+    EINTERNAL,
+    EINVAL,
+    EIO,
+    EJSON,
+    ELIMIT,
+    ENOMEM,
+    EOPTION,
+    ETHREAD,
+    ETIMEDOUT,
+    Error,
+    OptionError,
+)
+from ._ffi import library_path, library_version
+from ._iterate import TimedIterable
+from ._profiler import Profiler
+from ._region import Region
+from ._stats import Stats
+from ._streams import HOST
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ECUDA",
+    "EINTERNAL",
+    "EINVAL",
+    "EIO",
+    "EJSON",
+    "ELIMIT",
+    "ENOMEM",
+    "EOPTION",
+    "ETHREAD",
+    "ETIMEDOUT",
+    "Error",
+    "HOST",
+    "OptionError",
+    "Profiler",
+    "Region",
+    "Stats",
+    "TimedIterable",
+    "__version__",
+    "library_path",
+    "library_version",
+]

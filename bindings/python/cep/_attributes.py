@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known about a span beyond its times, as the struct that libcep takes."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import numbers
+from typing import Any, Mapping, NamedTuple, Optional, Union
+
+from ._errors import EINVAL, EJSON, OptionError
+from ._ffi import Attrs
+
+Meta = Union[str, Mapping[str, Any]]
+
+GROUP_MAX_BYTES = 63
+ERROR_MAX_BYTES = 63
+META_MAX_BYTES = 16384
+INT64_MAX = 2**63 - 1
+
+
+class Attributes(NamedTuple):
+    """The attributes of a span as the caller gave them; None: not given."""
+
+    bytes: Optional[int] = None
+    flops: Optional[float] = None
+    group: Optional[str] = None
+    coll: Optional[int] = None
+    meta: Optional[Meta] = None
+
+
+def _plain_number(value: object) -> Union[int, float]:
+    """For json: numbers of other libraries (numpy.int64). Not tensors: reading one would synchronise the device."""
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise TypeError(f"{type(value).__name__} {value!r} cannot be written as JSON")
+
+
+def meta_text(meta: Meta) -> bytes:
+    """A JSON object's text for libcep: a mapping is serialised, a string is taken as JSON already."""
+    if isinstance(meta, str):
+        return meta.encode()
+    if not isinstance(meta, Mapping):
+        raise OptionError(EJSON, f"meta: a mapping or JSON text is needed, not {type(meta).__name__}")
+    try:
+        return json.dumps(dict(meta), default=_plain_number, allow_nan=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise OptionError(EJSON, f"meta: {error}") from None
+
+
+def whole_number(name: str, value: object, minimum: int) -> int:
+    """An int64 that is at least minimum, from anything that is an integer."""
+    # int first: the answer of the abstract class takes ten times as long.
+    if isinstance(value, (int, numbers.Integral)) and minimum <= int(value) <= INT64_MAX:
+        return int(value)
+    raise OptionError(EINVAL, f"{name}: a whole number of at least {minimum} is needed, not {value!r}")
+
+
+def _real_number(name: str, value: object) -> float:
+    if isinstance(value, numbers.Real) and math.isfinite(value) and float(value) >= 0:
+        return float(value)
+    raise OptionError(EINVAL, f"{name}: a finite number of at least 0 is needed, not {value!r}")
+
+
+def _short_text(name: str, value: object, maximum_bytes: int) -> bytes:
+    if isinstance(value, str):
+        text = value.encode()
+        if 0 < len(text) <= maximum_bytes and b"\0" not in text:
+            return text
+    raise OptionError(EINVAL, f"{name}: a string of 1 to {maximum_bytes} bytes is needed, not {value!r}")
+
+
+_EMPTY_BYTES = bytes(Attrs(struct_size=ctypes.sizeof(Attrs), coll=-1))
+
+
+def empty_struct() -> Attrs:
+    """A struct in which nothing is given."""
+    return Attrs.from_buffer_copy(_EMPTY_BYTES)
+
+
+def attributes_struct(given: Attributes) -> Attrs:
+    """The struct of given attributes; an OptionError names the one that is invalid."""
+    struct = empty_struct()
+    if given.bytes is not None:
+        struct.bytes = whole_number("bytes", given.bytes, 0)
+    if given.flops is not None:
+        struct.flops = _real_number("flops", given.flops)
+    if given.group is not None:
+        struct.group = _short_text("group", given.group, GROUP_MAX_BYTES)
+    if given.coll is not None:
+        if given.group is None:
+            raise OptionError(EINVAL, f"coll: {given.coll!r} needs a group, in which it is an index")
+        struct.coll = whole_number("coll", given.coll, 0)
+    if given.meta is not None:
+        struct.meta = meta_text(given.meta)
+        if len(struct.meta) > META_MAX_BYTES:
+            raise OptionError(EINVAL, f"meta: {len(struct.meta)} bytes; at most {META_MAX_BYTES} are kept with a span")
+    return struct
+
+
+def error_struct(error: type[BaseException]) -> Attrs:
+    """The struct that marks a span whose body raised."""
+    struct = empty_struct()
+    struct.error = error.__name__.encode()[:ERROR_MAX_BYTES].decode("utf-8", "ignore").encode()
+    return struct

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exceptions of the package, and the codes of <cep/cep.h> they carry."""
+
+from __future__ import annotations
+
+OK = 0
+EINVAL = -1
+EOPTION = -2
+EJSON = -3
+EIO = -4
+ENOMEM = -5
+ETIMEDOUT = -6
+ELIMIT = -7
+ETHREAD = -8
+ECUDA = -9
+EINTERNAL = -10
+
+_CALLERS_FAULT = frozenset((EINVAL, EOPTION, EJSON))
+
+
+class Error(RuntimeError):
+    """A call into libcep failed.
+
+    Attributes:
+        code: The negative ``CEP_E…`` code. A newer library may return codes that this package has no name for.
+        message: One line that names the option, path or CUDA error concerned.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    def __reduce__(self) -> tuple[type[Error], tuple[int, str]]:
+        return type(self), (self.code, self.message)
+
+
+class OptionError(Error, ValueError):
+    """A value given by the caller, a configuration or the environment is invalid; nothing was changed."""
+
+
+def error_for(code: int, message: str) -> Error:
+    """The exception for a code: OptionError where the caller can mend the value, else Error."""
+    return OptionError(code, message) if code in _CALLERS_FAULT else Error(code, message)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the arguments of cep.Profiler to the options struct of libcep."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Iterator, Mapping, Optional, Union
+
+from . import _ffi
+from ._attributes import meta_text
+from ._errors import EJSON, EOPTION, OptionError
+
+PathText = Union[str, "os.PathLike[str]"]
+Config = Union[PathText, Mapping[str, Any]]
+
+DIRECTORY_NAME = "cuda_event_profiler"
+
+_INT32 = (-(2**31), 2**31 - 1)
+_INT64 = (-(2**63), 2**63 - 1)
+# Ranges that only libcep's meaning narrows further are left to it; these keep a value from being cut off on its
+# way, and -1 from being taken as "find it".
+_WHOLE_NUMBERS = {
+    "rank": (0, _INT32[1]),
+    "world_size": (0, _INT32[1]),
+    "local_rank": (0, _INT32[1]),
+    "start_step": _INT64,
+    "end_step": _INT64,
+    "record_every_n_steps": _INT64,
+    "flush_every_n_steps": _INT64,
+    "max_file_bytes": _INT64,
+    "ring_capacity": _INT64,
+    "pool_limit": _INT64,
+}
+_CHOICES = {"layout": _ffi.LAYOUTS, "backend": _ffi.BACKENDS}
+
+
+def _whole_number(name: str, value: object, limits: tuple[int, int]) -> int:
+    try:
+        number = value.__index__()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):
+        raise OptionError(EOPTION, f"{name}: a whole number is needed, not {value!r}") from None
+    if not limits[0] <= number <= limits[1]:
+        raise OptionError(EOPTION, f"{name}: {value!r} is outside {limits[0]} to {limits[1]}")
+    return int(number)
+
+
+def _choice(name: str, value: object, choices: Mapping[str, int]) -> int:
+    if isinstance(value, str) and value in choices:
+        return choices[value]
+    raise OptionError(EOPTION, f"{name}: {value!r} is none of {', '.join(choices)}")
+
+
+def kind_number(kind: str) -> int:
+    """The CEP_KIND_… of a kind's name."""
+    return _choice("kind", kind, _ffi.KINDS)
+
+
+def _text(name: str, value: PathText) -> bytes:
+    try:
+        text = os.fsencode(value)
+    except TypeError:
+        raise OptionError(EOPTION, f"{name}: a string is needed, not {value!r}") from None
+    if b"\0" in text:
+        raise OptionError(EOPTION, f"{name}: {value!r} contains a NUL")
+    return text
+
+
+def _rank_array(ranks: object) -> Any:
+    try:
+        numbers = [_whole_number("ranks", rank, (0, _INT32[1])) for rank in ranks]  # type: ignore[attr-defined]
+    except TypeError:
+        raise OptionError(EOPTION, f"ranks: a sequence of ranks is needed, not {ranks!r}") from None
+    if not numbers:
+        raise OptionError(EOPTION, "ranks: empty; leave it out for all ranks, or pass enable=False")
+    return (ctypes.c_int32 * len(numbers))(*numbers)
+
+
+def _config_text(config: Config) -> bytes:
+    if not isinstance(config, Mapping):
+        return _text("config", config)
+    try:
+        return json.dumps(dict(config), allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise OptionError(EJSON, f"config: {error}") from None
+
+
+def _set_explicit(options: _ffi.Options, explicit: Mapping[str, Any]) -> None:
+    for name, value in explicit.items():
+        if value is None:
+            continue
+        if name in _WHOLE_NUMBERS:
+            setattr(options, name, _whole_number(name, value, _WHOLE_NUMBERS[name]))
+        elif name in _CHOICES:
+            setattr(options, name, _choice(name, value, _CHOICES[name]))
+        elif name == "enable":
+            options.enable = 1 if value else 0
+        elif name == "ranks":
+            array = _rank_array(value)
+            options.ranks = ctypes.cast(array, ctypes.POINTER(ctypes.c_int32))
+            options.ranks_count = len(array)
+        elif name == "meta":
+            options.meta = meta_text(value)
+        else:
+            setattr(options, name, _text(name, value))
+
+
+def directory_in(output_dir: PathText) -> Path:
+    """Where a trainer's output directory has its rank files."""
+    try:
+        return Path(output_dir) / DIRECTORY_NAME
+    except TypeError:
+        raise OptionError(EOPTION, f"output_dir: a path is needed, not {output_dir!r}") from None
+
+
+@contextmanager
+def options_struct(*, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]) -> Iterator[Any]:
+    """A filled options struct, for as long as the block lasts: defaults, environment, config, explicit values.
+
+    The first load call on a struct turns it off unless it says otherwise, so an empty one goes first where
+    the profiler is to be on unless somebody says no.
+    """
+    options = _ffi.Options()
+    reference = ctypes.byref(options)
+    _ffi.check(_ffi.options_init(reference, ctypes.sizeof(options)))
+    try:
+        if on_by_default:
+            _ffi.check(_ffi.options_load_json(reference, b"{}"))
+            options.enable = 1
+        _ffi.check(_ffi.options_load_env(reference))
+        if config is not None:
+            _ffi.check(_ffi.options_load_json(reference, _config_text(config)))
+        _set_explicit(options, explicit)
+        yield reference
+    finally:
+        _ffi.options_clear(reference)

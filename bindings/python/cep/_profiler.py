@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The profiler: one per process, from its options to its counts."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from ctypes import byref, c_void_p
+from types import TracebackType
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
+
+from . import _ffi, _streams
+from ._attributes import INT64_MAX, Attributes, Meta, attributes_struct, meta_text, whole_number
+from ._errors import EINVAL, ETIMEDOUT, OK, OptionError, error_for
+from ._iterate import TimedIterable
+from ._options import Config, PathText, directory_in, kind_number, options_struct
+from ._region import Region
+from ._stats import Stats, read_stats
+from ._streams import Stream
+
+Item = TypeVar("Item")
+
+_CLOSE_TIMEOUT_S = 5.0
+
+
+def _milliseconds(timeout: float) -> int:
+    if not 0 <= timeout <= INT64_MAX / 1e6:
+        raise OptionError(EINVAL, f"timeout: seconds of at least 0 are needed, not {timeout!r}")
+    return int(timeout * 1000)
+
+
+def _close_handle(handle: c_void_p, recording: list[bool]) -> None:
+    """What remains to be done when a profiler is collected or the interpreter exits."""
+    recording.clear()
+    _ffi.close(handle, _milliseconds(_CLOSE_TIMEOUT_S))
+
+
+def _is_on(handle: c_void_p) -> bool:
+    """A profiler that is on refuses facts that are no JSON object; one that is off accepts and ignores every call."""
+    return bool(_ffi.set_meta(handle, b"null") != OK)
+
+
+def _null_stream() -> c_void_p:
+    return _streams.DEFAULT_POINTER
+
+
+class Profiler:
+    """Times the phases of one process of a job; writes them to
+    ``<output_dir>/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``.
+
+    Made explicitly, a profiler is on, unless ``enable=False``, or the environment (``CEP_ENABLE=0``, or the file that
+    ``CEP_CONFIG`` names) or ``config`` says ``enable: false``. Profiler.from_env() makes one that is off unless
+    the environment turns it on. A profiler that is off makes no file and no directory, starts no thread, makes no CUDA
+    call, and accepts every call.
+
+    Each option is taken from the first of these that says it: the argument here, ``config``, ``CEP_<OPTION>``,
+    ``CEP_CONFIG``, the default.
+
+    Thread-safe: all methods may be called from any number of threads at once. After os.fork() the child's copy is
+    silently off. At a normal end of the interpreter, what is finished is written without close().
+
+    Args:
+        output_dir: The trainer's output directory; the rank file goes into its ``cuda_event_profiler``. None: the
+            directory is what the configuration says, else ``./cuda_event_profiler``.
+        enable: True or False overrules every configuration.
+        rank: This process's rank; by default what the launcher (torchrun, Slurm, Open MPI, PMI) set, else 0.
+        world_size: Number of ranks in the job; found likewise, else 1.
+        local_rank: Rank within the host; found likewise, else 0.
+        start_step: First step of the window, inclusive. Default 0.
+        end_step: Last step of the window, inclusive. Default: none.
+        record_every_n_steps: Stride within the window, from start_step. Default 10.
+        flush_every_n_steps: Rows are written out at steps divisible by this. Default 10.
+        ranks: The ranks to profile; on others the profiler is off. Default: all.
+        layout: "full" (default), or "flat" for span rows with the four core keys only.
+        max_file_bytes: Rows past this size of the file are dropped and counted. Default 0: no limit.
+        ring_capacity: Finished spans a thread can hold before they are written. Default 4096.
+        pool_limit: CUDA events in flight. Default 16384.
+        backend: "auto" (default): CUDA events where there is a CUDA context, else the host clock; "host": host clock.
+        run_id: Names the run across its ranks; by default taken from the launcher, else made up.
+        meta: Facts about this rank, as for set_meta().
+        directory: The rank file's directory itself, instead of output_dir.
+        config: Options by name: a mapping, JSON text, or the path of a JSON file.
+
+    Raises:
+        OptionError: A value, here or in the configuration, is invalid. It is named, and nothing is left open.
+        Error: The directory or the file cannot be made or written.
+    """
+
+    def __init__(
+        self,
+        output_dir: Optional[PathText],
+        *,
+        enable: Optional[bool] = None,
+        rank: Optional[int] = None,
+        world_size: Optional[int] = None,
+        local_rank: Optional[int] = None,
+        start_step: Optional[int] = None,
+        end_step: Optional[int] = None,
+        record_every_n_steps: Optional[int] = None,
+        flush_every_n_steps: Optional[int] = None,
+        ranks: Optional[Sequence[int]] = None,
+        layout: Optional[str] = None,
+        max_file_bytes: Optional[int] = None,
+        ring_capacity: Optional[int] = None,
+        pool_limit: Optional[int] = None,
+        backend: Optional[str] = None,
+        run_id: Optional[str] = None,
+        meta: Optional[Meta] = None,
+        directory: Optional[PathText] = None,
+        config: Optional[Config] = None,
+    ) -> None:
+        if directory is None and output_dir is not None:
+            directory = directory_in(output_dir)
+        explicit = {
+            "enable": enable,
+            "directory": directory,
+            "rank": rank,
+            "world_size": world_size,
+            "local_rank": local_rank,
+            "start_step": start_step,
+            "end_step": end_step,
+            "record_every_n_steps": record_every_n_steps,
+            "flush_every_n_steps": flush_every_n_steps,
+            "ranks": ranks,
+            "layout": layout,
+            "max_file_bytes": max_file_bytes,
+            "ring_capacity": ring_capacity,
+            "pool_limit": pool_limit,
+            "backend": backend,
+            "run_id": run_id,
+            "meta": meta,
+        }
+        self._open(on_by_default=True, config=config, explicit=explicit)
+
+    @classmethod
+    def from_env(cls) -> Profiler:
+        """A profiler that the environment alone configures: off unless ``CEP_ENABLE`` or ``CEP_CONFIG`` turns it on.
+
+        Raises:
+            OptionError: A variable's value is invalid; it is named.
+            Error: The directory or the file cannot be made or written.
+        """
+        profiler = cls.__new__(cls)
+        profiler._open(on_by_default=False, config=None, explicit={})
+        return profiler
+
+    def _open(self, *, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]) -> None:
+        self._handle = c_void_p()
+        self._enabled = False
+        with options_struct(on_by_default=on_by_default, config=config, explicit=explicit) as options:
+            _ffi.check(_ffi.open_profiler(options, byref(self._handle)))
+        self._recording: list[bool] = []  # true while recording; shared with every region
+        self._current_stream: Callable[[], c_void_p] = _null_stream
+        self._step = -1
+        self._regions: dict[Any, Region] = {}
+        self._native_regions: dict[str, Optional[c_void_p]] = {}
+        self._phase = threading.local()
+        self._enabled = _is_on(self._handle)
+        _opened.add(self)
+        self._finalizer = weakref.finalize(self, _close_handle, self._handle, self._recording)
+
+    # ---- Life -------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Profiler:
+        return self
+
+    def __exit__(
+        self,
+        error: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        """Closes. Says what went wrong as a warning: a profiler does not end a job that did its work."""
+        try:
+            if not self.close():
+                warnings.warn("cep: not everything was written within the timeout", RuntimeWarning, stacklevel=2)
+        except Exception as failure:
+            warnings.warn(f"cep: {failure}", RuntimeWarning, stacklevel=2)
+
+    def close(self, timeout: float = _CLOSE_TIMEOUT_S) -> bool:
+        """Ends recording, writes what is finished, writes an ``open`` row for each span that is not, closes the file.
+        Calling it again does nothing.
+
+        Args:
+            timeout: Longest wait in seconds. 0 does not wait for unfinished device work.
+
+        Returns:
+            True; False if device work or the file was not done in time: what was left behind is counted in stats.
+
+        Raises:
+            OptionError: The timeout is negative.
+            Error: Rows could not be written.
+        """
+        timeout_ms = _milliseconds(timeout)
+        self._finalizer.detach()
+        self._enabled = False
+        self._recording.clear()
+        return self._finished(_ffi.close(self._handle, timeout_ms))
+
+    def flush(self, timeout: float = _CLOSE_TIMEOUT_S) -> bool:
+        """Writes out everything finished before the call. Needed only where another program reads the file now.
+
+        Args:
+            timeout: Longest wait in seconds; 0 asks and does not wait.
+
+        Returns:
+            True; False if it was not done in time.
+
+        Raises:
+            OptionError: The timeout is negative.
+            Error: Rows could not be written.
+        """
+        return self._finished(_ffi.flush(self._handle, _milliseconds(timeout)))
+
+    @staticmethod
+    def _finished(code: int) -> bool:
+        if code == ETIMEDOUT:
+            return False
+        _ffi.check(code)
+        return True
+
+    def _forget_after_fork(self) -> None:
+        """In a forked child: off. libcep ignores the child's calls anyway; this saves making them."""
+        self._finalizer.detach()
+        self._enabled = False
+        self._recording.clear()
+
+    @property
+    def enabled(self) -> bool:
+        """Whether this process is profiled: on, its rank listed, not closed, not a forked child."""
+        return self._enabled
+
+    @property
+    def stats(self) -> Stats:
+        """The counts so far; not one snapshot while other threads record. All 0 when off."""
+        return read_stats(self._handle)
+
+    def set_meta(self, meta: Optional[Meta] = None, **facts: Any) -> None:
+        """Adds facts about this rank to its ``run`` row.
+
+        Keys with a meaning: ``dp``, ``tp``, ``pp``, ``ep``, ``cp`` (this rank's parallel coordinates);
+        ``flops_per_step`` (of this rank's model), ``hardware_flops_per_step`` (with recomputation), ``peak_flops``
+        (FLOP/s of this rank's device), ``tokens_per_step`` (of the whole job). Any other is kept under ``meta``.
+
+        Args:
+            meta: A mapping, or a JSON object's text.
+            **facts: The same, as keywords.
+
+        Raises:
+            OptionError: It cannot be written as JSON, or a key with a meaning has another type.
+        """
+        for given in (meta, facts):
+            if given:
+                _ffi.check(_ffi.set_meta(self._handle, meta_text(given)))
+
+    # ---- Steps ------------------------------------------------------------------------------------------
+
+    def step(self, step: Optional[int] = None) -> None:
+        """Says which step the trainer is in, and so whether what follows is recorded. Nothing is before the first call.
+
+        Steps may jump, repeat and go back. Never waits; no I/O.
+
+        Args:
+            step: The step, at least 0; None: one more than the last (the first is 0).
+
+        Raises:
+            OptionError: It is not a whole number of at least 0.
+        """
+        self._step = number = self._step + 1 if step is None else whole_number("step", step, 0)
+        if not self._enabled:
+            return
+        code = _ffi.step(self._handle, number)
+        if code != OK:
+            raise error_for(code, _ffi.last_message(code))
+        if not _ffi.recording(self._handle):
+            self._recording.clear()
+            return
+        if self._current_stream is _null_stream:
+            self._current_stream = _streams.current_stream_finder() or _null_stream
+        if not self._recording:
+            self._recording.append(True)
+
+    @property
+    def recording(self) -> bool:
+        """Whether what begins now is recorded: the current step is sampled, and the profiler is on."""
+        return bool(self._recording)
+
+    # ---- Regions ----------------------------------------------------------------------------------------
+
+    def region(
+        self,
+        name: str,
+        kind: Optional[str] = None,
+        stream: Stream = None,
+        bytes: Optional[int] = None,
+        flops: Optional[float] = None,
+        group: Optional[str] = None,
+        coll: Optional[int] = None,
+        meta: Optional[Meta] = None,
+    ) -> Region:
+        """A phase to time, as a context manager or decorator. Cheap to call again for the same name in a loop.
+
+        Attributes (bytes to meta) are written with every span of the returned object; they are looked at only when a
+        span is recorded, as in C.
+
+        Args:
+            name: 1 to 255 bytes without control characters.
+            kind: "step", "compute", "comm", "data", "memory", "host" or "other"; None: inferred from the name's
+                words ("all_reduce": comm). The first use of a name decides.
+            stream: The CUDA stream to time: None for PyTorch's current one at each use (else the default stream), a
+                PyTorch or CuPy stream, a cudaStream_t as integer; cep.HOST for the host clock.
+            bytes: Bytes moved by the operation.
+            flops: Floating-point operations done.
+            group: Process group of a collective ("dp").
+            coll: Index of the collective within group, the same on all its ranks. Needs group.
+            meta: A mapping or JSON object's text, at most 16384 bytes as JSON.
+
+        Raises:
+            OptionError: The name, kind or stream is invalid. Attributes: when a span is recorded with them.
+        """
+        # Spelled out: this is the way of every `with prof.region("forward")` in a step loop.
+        if bytes is None and flops is None and group is None and coll is None and meta is None:
+            if kind is None and stream is None:
+                try:
+                    return self._regions[name]
+                except (KeyError, TypeError):
+                    pass
+            return self._plain_region(name, kind, stream)
+        given = Attributes(bytes, flops, group, coll, meta)
+        return Region(self, name, self._native_region(name, kind), _streams.stream_pointer(stream), given)
+
+    def _plain_region(self, name: str, kind: Optional[str], stream: Stream) -> Region:
+        handle = self._native_region(name, kind)
+        pointer = _streams.stream_pointer(stream)
+        key = name if pointer is None else (name, pointer.value)
+        return self._regions.setdefault(key, Region(self, name, handle, pointer, None))
+
+    def _native_region(self, name: str, kind: Optional[str]) -> Optional[c_void_p]:
+        """The library's region, looked up once. None, which it accepts, where the profiler is off."""
+        number = 0 if kind is None else kind_number(kind)
+        try:
+            return self._native_regions[name]
+        except (KeyError, TypeError):
+            pass
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise OptionError(EINVAL, f"name: a string of 1 to 255 bytes without control characters, not {name!r}")
+        address = _ffi.region_get(self._handle, name.encode(), number)
+        if not address and self._enabled:
+            raise error_for(EINVAL, _ffi.last_message(EINVAL))
+        return self._native_regions.setdefault(name, c_void_p(address) if address else None)
+
+    def iterate(
+        self,
+        name: str,
+        iterable: Iterable[Item],
+        *,
+        kind: Optional[str] = None,
+        first_step: Optional[int] = None,
+    ) -> TimedIterable[Item]:
+        """Iterates over a loader, timing each wait for the next item on the host clock.
+
+        Without ``first_step``, a wait belongs to the step that was current when it began: call step() at the end
+        of the loop's body, or pass ``first_step`` and let the iteration call step() before each item.
+
+        Args:
+            name: The region's name ("data_load").
+            iterable: The loader. The result has a length if it has.
+            kind: As for region().
+            first_step: The step of the first item; each further item is one step more.
+        """
+        return TimedIterable(self, self.region(name, kind, _streams.HOST), iterable, first_step)
+
+    def phase(self, name: str, kind: Optional[str] = None, stream: Stream = None) -> None:
+        """Ends this thread's current phase, if it has one, and begins the next, with one event for both.
+
+        For phases back to back, N of them cost N + 1 event records instead of 2 N. Thread-safe: each thread has a
+        current phase of its own. Ended by end_phase(); an exception between does not end or mark it.
+
+        Args:
+            name: As for region().
+            kind: As for region().
+            stream: As for region().
+        """
+        current: Optional[_ffi.Span] = getattr(self._phase, "span", None)
+        if current is None and not self._recording:
+            return
+        region = self.region(name, kind, stream)
+        pointer = region._stream if region._stream is not None else self._current_stream()
+        span = _ffi.switch(current or _ffi.SPAN_NONE, region._handle, pointer)
+        self._phase.span = span if span.value != _ffi.SPAN_NONE.value else None
+        self._phase.region = region
+
+    def end_phase(self) -> None:
+        """Ends this thread's current phase, if it has one."""
+        current: Optional[_ffi.Span] = getattr(self._phase, "span", None)
+        if current is None:
+            return
+        self._phase.span = None
+        self._phase.region._end(current, None)
+
+    # ---- Rows without a body ----------------------------------------------------------------------------
+
+    def record(
+        self,
+        name: str,
+        start_ns: int,
+        duration_ns: int,
+        *,
+        kind: Optional[str] = None,
+        bytes: Optional[int] = None,
+        flops: Optional[float] = None,
+        group: Optional[str] = None,
+        coll: Optional[int] = None,
+        meta: Optional[Meta] = None,
+    ) -> None:
+        """Adds a span that was timed elsewhere, in the current step, if it is recorded.
+
+        Args:
+            name: As for region().
+            start_ns: Its start as UNIX time in nanoseconds (time.time_ns()); 0: now minus duration_ns.
+            duration_ns: Its length in nanoseconds.
+            kind: As for region(); so are bytes, flops, group, coll and meta.
+
+        Raises:
+            OptionError: A value is invalid. Looked at only on a recorded step.
+        """
+        if not self._recording:
+            return
+        handle = self._native_region(name, kind)
+        start_ns = whole_number("start_ns", start_ns, 0)
+        duration_ns = whole_number("duration_ns", duration_ns, 0)
+        struct = attributes_struct(Attributes(bytes, flops, group, coll, meta))
+        _ffi.check(_ffi.record(handle, start_ns, duration_ns, byref(struct)))
+
+    def counter(self, name: str, value: Union[int, float]) -> None:
+        """Records a value (memory allocated, loss, queue length) in the current step, if it is recorded.
+
+        Args:
+            name: As for region(); by custom with its unit: "memory.allocated_bytes".
+            value: A finite number.
+
+        Raises:
+            OptionError: The name is invalid, or the value is NaN or infinite. Looked at only on a recorded step.
+        """
+        if self._recording:
+            _ffi.check(_ffi.counter(self._handle, name.encode(), float(value)))
+
+    def mark(self, name: str, meta: Optional[Meta] = None) -> None:
+        """Records that something happened in the current step (checkpoint, evaluation, restart), sampled or not.
+
+        Args:
+            name: As for region().
+            meta: A mapping or a JSON object's text.
+
+        Raises:
+            OptionError: The name or meta is invalid.
+        """
+        if self._enabled:
+            _ffi.check(_ffi.mark(self._handle, name.encode(), None if meta is None else meta_text(meta)))
+
+
+_opened: weakref.WeakSet[Profiler] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for profiler in _opened:
+        profiler._forget_after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

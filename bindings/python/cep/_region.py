@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions: the named phases of a profiler, as context managers and decorators."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from ctypes import byref, c_void_p
+from threading import get_ident
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, AsyncGenerator, Awaitable, Callable, Generator, Optional, TypeVar, cast
+
+from . import _ffi
+from ._attributes import Attributes, attributes_struct, error_struct
+from ._ffi import Attrs, Span
+
+if TYPE_CHECKING:
+    from ._profiler import Profiler
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Block = tuple[Span, Optional[Any]]
+
+# Names of this module are found faster than those of another.
+_begin, _begin_with, _end, _end_with = _ffi.begin, _ffi.begin_with, _ffi.end, _ffi.end_with
+
+# Raised by and into healthy generators: the end of an iteration, not a failure of the phase.
+_NOT_FAILURES = (GeneratorExit, StopIteration, StopAsyncIteration)
+
+
+class Region:
+    """A phase to time: ``with region: …``, or ``@region`` above a function. Made by Profiler.region().
+
+    A region is reusable, nests (also in itself), and may be entered by any number of threads at once. A ``with``
+    block has to be left on the thread that entered it. In coroutines that interleave on one thread, use the decorator:
+    it keeps each call's span apart.
+
+    A body that raises is marked in its row with the exception's type, and the exception passes through.
+
+    Thread-safe. Entering and leaving do no I/O, never wait for the device, and do nothing at all off a recorded step.
+    """
+
+    __slots__ = ("name", "_profiler", "_handle", "_stream", "_given", "_struct", "_recording", "_open")
+
+    def __init__(
+        self,
+        profiler: Profiler,
+        name: str,
+        handle: Optional[c_void_p],
+        stream: Optional[c_void_p],
+        given: Optional[Attributes],
+    ) -> None:
+        self.name = name
+        self._profiler = profiler
+        self._handle = handle
+        self._stream = stream
+        self._given = given
+        self._struct: Optional[Attrs] = None  # of _given, made when a span first needs it
+        # The profiler's own list, true while recording: one load decides an unrecorded `with`.
+        self._recording = profiler._recording
+        # The unfinished `with` blocks: by thread the innermost's span, and the block around it. Each thread touches its
+        # own entry only. While there is any, unrecorded blocks are kept too (their span is SPAN_NONE), so that each
+        # block finds its own at its end.
+        self._open: dict[int, Block] = {}
+
+    def __repr__(self) -> str:
+        return f"<cep.Region {self.name!r}>"
+
+    def __enter__(self) -> Region:
+        if self._recording or self._open:
+            thread = get_ident()
+            self._open[thread] = (self._begin(), self._open.get(thread))
+        return self
+
+    def __exit__(
+        self,
+        error: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        if self._open:
+            thread = get_ident()
+            block = self._open.pop(thread, None)
+            if block is None:
+                return
+            span, outer = block
+            if outer is not None:
+                self._open[thread] = outer
+            self._end(span, error)
+
+    def _begin(self) -> Span:
+        stream = self._stream
+        if stream is None:
+            stream = self._profiler._current_stream()
+        if self._given is None:
+            return _begin(self._handle, stream)  # type: ignore[no-any-return]
+        if self._struct is None:
+            self._struct = attributes_struct(self._given)
+        return _begin_with(self._handle, stream, byref(self._struct))  # type: ignore[no-any-return]
+
+    def _end(self, span: Span, error: Optional[type[BaseException]]) -> None:
+        stream = self._stream
+        if stream is None:
+            stream = self._profiler._current_stream()
+        if error is None or issubclass(error, _NOT_FAILURES):
+            _end(self._handle, span, stream)
+        else:
+            _end_with(self._handle, span, stream, byref(error_struct(error)))
+
+    def __call__(self, function: Function) -> Function:
+        """Wraps a function so that each call is a span of this region.
+
+        A coroutine function's span lasts from its first step to its return, waiting included. A generator
+        function, plain or asynchronous, has a span for each item: its own work, not its consumer's.
+        """
+        if inspect.isasyncgenfunction(function):
+            wrapper: Callable[..., Any] = self._wrap_async_generator(function)
+        elif inspect.iscoroutinefunction(function):
+            wrapper = self._wrap_coroutine(function)
+        elif inspect.isgeneratorfunction(function):
+            wrapper = self._wrap_generator(function)
+        else:
+            wrapper = self._wrap_function(function)
+        return cast(Function, functools.wraps(function)(wrapper))
+
+    def _wrap_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return timed
+
+    def _wrap_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            generator = function(*args, **kwargs)
+            resume, argument = generator.send, None
+            while True:
+                with self:
+                    try:
+                        item = resume(argument)
+                    except StopIteration as stop:
+                        return stop.value
+                try:
+                    resume, argument = generator.send, (yield item)
+                except GeneratorExit:
+                    generator.close()
+                    raise
+                except BaseException as error:
+                    resume, argument = generator.throw, error
+
+        return timed
+
+    async def _await_timed(self, awaitable: Awaitable[Any]) -> Any:
+        """Awaits within one span that this call alone holds, as others of the thread may run meanwhile."""
+        if not self._recording:
+            return await awaitable
+        span = self._begin()
+        try:
+            result = await awaitable
+        except BaseException as error:
+            self._end(span, type(error))
+            raise
+        self._end(span, None)
+        return result
+
+    def _wrap_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        async def timed(*args: Any, **kwargs: Any) -> Any:
+            return await self._await_timed(function(*args, **kwargs))
+
+        return timed
+
+    def _wrap_async_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        async def timed(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+            generator = function(*args, **kwargs)
+            resume, argument = generator.asend, None
+            while True:
+                try:
+                    item = await self._await_timed(resume(argument))
+                except StopAsyncIteration:
+                    return
+                try:
+                    resume, argument = generator.asend, (yield item)
+                except GeneratorExit:
+                    await generator.aclose()
+                    raise
+                except BaseException as error:
+                    resume, argument = generator.athrow, error
+
+        return timed

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The counts of a profiler."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_void_p
+from typing import NamedTuple
+
+from . import _ffi
+
+
+class Stats(NamedTuple):
+    """Counts since the profiler was opened. Every span begun on a recorded step is in the end written, counted in one
+    of the dropped, in capture_skipped, in abandoned, or still open."""
+
+    threads: int
+    """Threads that have recorded."""
+    recorded: int
+    """Spans begun, record() times, counters and marks accepted."""
+    written: int
+    """Rows of these that are in the file."""
+    dropped_ring: int
+    """Lost: the thread's ring was full."""
+    dropped_slots: int
+    """Lost: too many spans open at once on a thread, or too many threads."""
+    dropped_pool: int
+    """Lost: no CUDA event to be had (pool_limit)."""
+    dropped_file: int
+    """Lost: max_file_bytes reached."""
+    dropped_io: int
+    """Lost: the file could not be written (disk full)."""
+    dropped_meta: int
+    """Spans written without their metadata: no room for it. Not lost."""
+    capture_skipped: int
+    """Spans not timed because their stream was capturing a graph."""
+    cuda_errors: int
+    """CUDA calls that failed."""
+    abandoned: int
+    """Spans whose device work never finished before close."""
+    open_spans: int
+    """Spans begun and not ended now."""
+    bytes_written: int
+    """Bytes appended to the file."""
+    self_ns: int
+    """CPU time of the resolver thread, in nanoseconds."""
+
+    @property
+    def lost(self) -> int:
+        """Spans that are not in the file and never will be."""
+        dropped = self.dropped_ring + self.dropped_slots + self.dropped_pool + self.dropped_file + self.dropped_io
+        return dropped + self.capture_skipped + self.abandoned
+
+
+def read_stats(handle: c_void_p) -> Stats:
+    """The counts of the library's profiler now."""
+    struct = _ffi.StatsStruct(struct_size=ctypes.sizeof(_ffi.StatsStruct))
+    _ffi.check(_ffi.get_stats(handle, byref(struct)))
+    return Stats(*(getattr(struct, field) for field in Stats._fields))

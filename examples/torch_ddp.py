@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A PyTorch DistributedDataParallel training, instrumented with cep.
+
+    python3 torch_ddp.py --nproc 2 --output-dir output       # processes of its own
+    torchrun --nproc-per-node 2 torch_ddp.py --output-dir output
+    cep summarize output
+
+nccl on GPUs where there is one for each local rank, else gloo on CPUs. The lines with `prof` are all that cep needs.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.distributed import DistributedSampler
+
+import cep
+
+VOCABULARY = 64
+CONTEXT = 64
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nproc", type=int, default=2, help="processes to start where no launcher did")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--batch-size", type=int, default=8, help="sequences a rank and step")
+    parser.add_argument("--width", type=int, default=64, help="of the model")
+    parser.add_argument("--workers", type=int, default=1, help="loader processes of each rank")
+    parser.add_argument("--output-dir", default="output")
+    parser.add_argument("--backend", choices=("auto", "host"), default="auto", help="clock of the profiler")
+    parser.add_argument("--record-every-n-steps", type=int, default=1)
+    parser.add_argument("--slow-rank", type=int, default=-1, help="a rank whose data loading is made slow")
+    parser.add_argument("--slow-ms", type=float, default=50.0, help="by how much, in ms a step")
+    return parser.parse_args()
+
+
+class Progressions(Dataset):
+    """Sequences that count on from somewhere by some stride: the next token can be learned from the last two."""
+
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, index):
+        start, stride = index % VOCABULARY, 1 + index // VOCABULARY % 7
+        return (start + stride * torch.arange(CONTEXT + 1)) % VOCABULARY
+
+
+class LanguageModel(nn.Module):
+    """A small causal transformer."""
+
+    def __init__(self, width, layers=2, heads=4):
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, width)
+        self.positions = nn.Parameter(0.02 * torch.randn(CONTEXT, width))
+        layer = nn.TransformerEncoderLayer(width, heads, 4 * width, dropout=0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, layers)
+        self.logits = nn.Linear(width, VOCABULARY)
+        self.register_buffer("mask", torch.full((CONTEXT, CONTEXT), float("-inf")).triu(1))
+
+    def forward(self, tokens):
+        return self.logits(self.layers(self.tokens(tokens) + self.positions, mask=self.mask))
+
+
+class Gradients:
+    """All gradients of a model in one buffer, so that one collective carries them."""
+
+    def __init__(self, parameters):
+        self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+
+    def flatten(self):
+        return torch.cat([parameter.grad.reshape(-1) for parameter in self.parameters])
+
+    def unflatten(self, flat):
+        start = 0
+        for parameter in self.parameters:
+            parameter.grad.copy_(flat[start : start + parameter.numel()].view_as(parameter))
+            start += parameter.numel()
+
+
+def endless(loader, sampler):
+    epoch = 0
+    while True:
+        sampler.set_epoch(epoch)
+        yield from loader
+        epoch += 1
+
+
+def device_of_this_rank():
+    local_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+    if torch.cuda.is_available() and torch.cuda.device_count() >= local_ranks:
+        return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.set_num_threads(1)
+    return torch.device("cpu")
+
+
+def train(options, prof, device):
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(0)
+    on_gpu = device.type == "cuda"
+    model = LanguageModel(options.width).to(device)
+    model = DistributedDataParallel(model, device_ids=[device.index] if on_gpu else None)
+    gradients = Gradients(model.parameters())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    dataset = Progressions()
+    sampler = DistributedSampler(dataset, shuffle=True)
+    loader = DataLoader(
+        dataset, options.batch_size, sampler=sampler, num_workers=options.workers, pin_memory=on_gpu, drop_last=True
+    )
+    batches = endless(loader, sampler)
+
+    tokens = options.batch_size * CONTEXT
+    parameters = sum(parameter.numel() for parameter in gradients.parameters)
+    prof.set_meta(dp=rank, tokens_per_step=tokens * ranks, flops_per_step=6.0 * parameters * tokens)
+
+    for step in range(options.steps):
+        prof.step(step)
+        with prof.region("training_step"):
+            # Waiting for a batch is host time: cep.HOST keeps it off the GPU's clock.
+            with prof.region("data_load", stream=cep.HOST):
+                batch = next(batches)
+                if rank == options.slow_rank:
+                    time.sleep(options.slow_ms / 1000)
+            with prof.region("host_to_device"):
+                batch = batch.to(device, non_blocking=True)
+                inputs, targets = batch[:, :-1], batch[:, 1:]
+            # DDP would hide its all-reduces in the backward, where a rank that waits for another looks like one that
+            # computes. no_sync() keeps them out; the gradients travel below, in a phase that is communication only.
+            with model.no_sync():
+                with prof.region("forward"):
+                    loss = nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+                with prof.region("backward"):
+                    optimizer.zero_grad()
+                    loss.backward()
+                    flat = gradients.flatten()
+            # group and coll say which collective this is, so that its times on all ranks can be laid side by side. On a
+            # GPU the current stream waits for the collective, so the span on it lasts as long.
+            with prof.region("all_reduce", group="dp", coll=step, bytes=flat.numel() * flat.element_size()):
+                dist.all_reduce(flat)
+            with prof.region("optimizer"):
+                gradients.unflatten(flat.div_(ranks))
+                optimizer.step()
+        with prof.region("training_metrics"):
+            if prof.recording:
+                prof.counter("loss", loss.item())
+    return loss.item()
+
+
+def run_rank(options, init_method="env://"):
+    device = device_of_this_rank()
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo",
+        init_method=init_method,
+        rank=int(os.environ["RANK"]),
+        world_size=int(os.environ["WORLD_SIZE"]),
+    )
+    with cep.Profiler(
+        options.output_dir, backend=options.backend, record_every_n_steps=options.record_every_n_steps
+    ) as prof:
+        loss = train(options, prof, device)
+    if dist.get_rank() == 0:
+        print(f"{options.steps} steps on {dist.get_world_size()} {device.type} ranks, last loss {loss:.3f}")
+    dist.destroy_process_group()
+
+
+def run_spawned(rank, options, init_method):
+    """One process of torch.multiprocessing, told its place as torchrun would."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.nproc))
+    run_rank(options, init_method)
+
+
+def main():
+    options = arguments()
+    if "RANK" in os.environ:
+        run_rank(options)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        meeting_point = f"file://{folder}/meeting_point"
+        multiprocessing.spawn(run_spawned, (options, meeting_point), nprocs=options.nproc)
+
+
+if __name__ == "__main__":
+    main()

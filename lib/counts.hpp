@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace cep {
+
+/// A count with one writer and any number of readers: no atomic read-modify-write.
+class Count {
+  public:
+    void add(std::uint64_t n = 1) noexcept {
+        value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+    }
+    void set(std::uint64_t n) noexcept { value_.store(n, std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+  private:
+    std::atomic<std::uint64_t> value_{0};
+};
+
+/// What became of everything begun on recorded steps; see cep_stats.
+struct Totals {
+    std::uint64_t recorded = 0;
+    std::uint64_t written = 0;
+    std::uint64_t dropped_ring = 0;
+    std::uint64_t dropped_slots = 0;
+    std::uint64_t dropped_pool = 0;
+    std::uint64_t dropped_file = 0;
+    std::uint64_t dropped_io = 0;
+    std::uint64_t dropped_meta = 0;
+    std::uint64_t capture_skipped = 0;
+    std::uint64_t cuda_errors = 0;
+    std::uint64_t abandoned = 0;
+    std::uint64_t open_spans = 0;
+    std::uint64_t bytes_written = 0;
+    std::uint64_t self_ns = 0;
+    std::uint32_t threads = 0;
+
+    /// Grows whenever something is lost.
+    [[nodiscard]] std::uint64_t losses() const noexcept {
+        return dropped_ring + dropped_slots + dropped_pool + dropped_file + dropped_io + dropped_meta +
+               capture_skipped + cuda_errors + abandoned;
+    }
+};
+
+}  // namespace cep

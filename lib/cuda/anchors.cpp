@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of CudaResolver that keeps each GPU's clock tied to the host's.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "cuda/cuda_resolver.hpp"
+
+namespace cep::cuda {
+namespace {
+
+// A float of milliseconds holds 1 s to 0.06 µs; the nearest of the recent anchors is never further than that while
+// spans keep coming.
+constexpr std::int64_t anchor_interval_ns = ns_per_s;
+// After a longer silence a chain of elapsed times would lose more than it is worth: the GPU clock starts again.
+constexpr std::int64_t chain_limit_ns = 8 * ns_per_s;
+// How long to watch for a new anchor before leaving it to the next round: an idle GPU answers within 20 µs.
+constexpr std::int64_t watch_ns = 200'000;
+
+void restart(ContextClock& clock) noexcept {
+    clock.model.restart();
+    for (ContextClock::Anchor& anchor : clock.recent) anchor.gpu_ns = std::nan("");
+}
+
+}  // namespace
+
+void CudaResolver::keep_anchored(std::unique_lock<std::mutex>& lock, Context& context, std::int64_t now_ns) {
+    ContextClock& clock = clocks_[&context];
+    if (clock.unusable) return;
+    if (clock.stream == nullptr && !open_clock(lock, context, clock)) return;
+    if (clock.pending == nullptr && (clock.model.empty() || now_ns - clock.recent[0].host_ns > anchor_interval_ns))
+        record_anchor(lock, context, clock);
+    if (clock.pending != nullptr) await_anchor(lock, context, clock);
+}
+
+bool CudaResolver::open_clock(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock) {
+    const CUresult code = driver_call(lock, [&](const DriverApi& driver) {
+        CUresult first = driver.ctx_push_current(context.handle());
+        if (first != result::success) return first;
+        first = driver.stream_create(&clock.stream, stream_flags::non_blocking, 0);
+        for (ContextClock::Anchor& anchor : clock.recent)
+            if (first == result::success) first = driver.event_create(&anchor.event, event_flags::normal);
+        CUcontext popped = nullptr;
+        (void)driver.ctx_pop_current(&popped);
+        return first;
+    });
+    if (cancelled_.load(std::memory_order_acquire)) return false;
+    if (code != result::success) {
+        state_.count_error(&context, code);
+        clock.unusable = true;
+        return false;
+    }
+    read_identity(context);
+    return true;
+}
+
+void CudaResolver::record_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock) {
+    // The oldest anchor's event is used again.
+    if (!clock.model.empty() && monotonic_ns() - clock.recent[0].host_ns > chain_limit_ns) restart(clock);
+    const CUevent event = clock.recent.back().event;
+    std::int64_t before_ns = 0;
+    const CUresult code = driver_call(lock, [&](const DriverApi& driver) {
+        CUresult push = driver.ctx_push_current(context.handle());
+        if (push != result::success) return push;
+        before_ns = monotonic_ns();
+        push = driver.event_record(event, clock.stream);
+        CUcontext popped = nullptr;
+        (void)driver.ctx_pop_current(&popped);
+        return push;
+    });
+    if (cancelled_.load(std::memory_order_acquire)) return;
+    if (code != result::success) return state_.count_error(&context, code);
+    clock.pending = event;
+    clock.pending_before_ns = before_ns;
+    std::rotate(clock.recent.begin(), clock.recent.end() - 1, clock.recent.end());
+    clock.recent[0] = {event, std::nan(""), before_ns};
+}
+
+void CudaResolver::await_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock) {
+    const std::int64_t give_up_ns = monotonic_ns() + watch_ns;
+    std::int64_t after_ns = 0;
+    CUresult code = result::not_ready;
+    do {
+        code = driver_call(lock, [&](const DriverApi& driver) { return driver.event_query(clock.pending); });
+        after_ns = monotonic_ns();
+    } while (code == result::not_ready && after_ns < give_up_ns && !cancelled_.load(std::memory_order_acquire));
+    if (code == result::not_ready) return;
+    if (code != result::success) {
+        clock.pending = nullptr;
+        return state_.count_error(&context, code);
+    }
+    complete_anchor(lock, clock, after_ns);
+}
+
+void CudaResolver::complete_anchor(std::unique_lock<std::mutex>& lock, ContextClock& clock, std::int64_t after_ns) {
+    ContextClock::Anchor& newest = clock.recent[0];
+    const ContextClock::Anchor& previous = clock.recent[1];
+    clock.pending = nullptr;
+    const bool chained = !clock.model.empty() && !std::isnan(previous.gpu_ns);
+    float elapsed_ms = 0;
+    if (chained && driver_call(lock, [&](const DriverApi& driver) {
+                       return driver.event_elapsed_time(&elapsed_ms, previous.event, newest.event);
+                   }) == result::success) {
+        newest.gpu_ns = previous.gpu_ns + static_cast<double>(elapsed_ms) * 1e6;
+    } else {
+        restart(clock);
+        newest.gpu_ns = 0;
+    }
+    newest.host_ns = (clock.pending_before_ns + after_ns) / 2;
+    clock.model.add({newest.gpu_ns, clock.pending_before_ns, after_ns});
+    clock_error_ns_ = clock.model.error_ns();
+}
+
+bool CudaResolver::host_time_of(std::unique_lock<std::mutex>& lock, ContextClock& clock, const Stamp& stamp,
+                                std::int64_t& host_ns) {
+    const ContextClock::Anchor* nearest = nullptr;
+    for (const ContextClock::Anchor& anchor : clock.recent) {
+        if (anchor.event == nullptr || std::isnan(anchor.gpu_ns)) continue;
+        if (nearest == nullptr ||
+            std::llabs(anchor.host_ns - stamp.host_ns) < std::llabs(nearest->host_ns - stamp.host_ns))
+            nearest = &anchor;
+    }
+    if (nearest == nullptr) return false;
+    float elapsed_ms = 0;
+    const CUresult code = driver_call(lock, [&](const DriverApi& driver) {
+        return driver.event_elapsed_time(&elapsed_ms, nearest->event, stamp.event->handle);
+    });
+    if (code != result::success) {
+        if (code != result::not_ready) state_.count_error(stamp.event->context, code);
+        return false;
+    }
+    host_ns = clock.model.host_ns(nearest->gpu_ns + static_cast<double>(elapsed_ms) * 1e6);
+    return true;
+}
+
+void CudaResolver::read_identity(Context& context) {
+    const DriverApi& driver = *state_.driver.load(std::memory_order_acquire);
+    char name[256] = "";
+    CUuuid uuid{};
+    (void)driver.device_get_name(name, sizeof name, context.device());
+    if (driver.device_get_uuid(&uuid, context.device()) == result::success) {
+        static constexpr char hex[] = "0123456789abcdef";
+        device_uuid_ = "GPU-";
+        for (int i = 0; i < 16; ++i) {
+            if (i == 4 || i == 6 || i == 8 || i == 10) device_uuid_ += '-';
+            device_uuid_ += hex[(uuid.bytes[i] >> 4) & 0xF];
+            device_uuid_ += hex[uuid.bytes[i] & 0xF];
+        }
+    }
+    int version = 0;
+    (void)driver.driver_get_version(&version);
+    driver_version_ = version;
+    device_name_ = name;
+    ++facts_version_;
+}
+
+}  // namespace cep::cuda

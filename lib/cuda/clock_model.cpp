@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/clock_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cep::cuda {
+namespace {
+
+constexpr double largest_drift = 500e-6;         // crystals are within 100 ppm of each other; more is a bad anchor
+constexpr double shortest_baseline_ns = 5e9;     // below it, bracket errors weigh more than drift
+
+[[nodiscard]] double width_ns(const ClockModel::Anchor& anchor) noexcept {
+    return static_cast<double>(anchor.after_ns - anchor.before_ns);
+}
+
+[[nodiscard]] double middle_ns(const ClockModel::Anchor& anchor) noexcept {
+    return static_cast<double>(anchor.before_ns) + width_ns(anchor) / 2;
+}
+
+}  // namespace
+
+const ClockModel::Anchor& ClockModel::at(std::size_t age_order) const noexcept {
+    return anchors_[(next_ + window - size_ + age_order) % window];
+}
+
+const ClockModel::Anchor& ClockModel::tightest(std::size_t from, std::size_t to) const noexcept {
+    std::size_t best = from;
+    for (std::size_t i = from + 1; i < to; ++i)
+        if (width_ns(at(i)) < width_ns(at(best))) best = i;
+    return at(best);
+}
+
+void ClockModel::add(const Anchor& anchor) noexcept {
+    anchors_[next_] = anchor;
+    next_ = (next_ + 1) % window;
+    size_ = std::min(size_ + 1, window);
+    fit();
+}
+
+void ClockModel::restart() noexcept { size_ = next_ = 0; }
+
+void ClockModel::fit() noexcept {
+    if (size_ >= 4) {
+        const Anchor& early = tightest(0, size_ / 2);
+        const Anchor& late = tightest(size_ / 2, size_);
+        const double baseline = late.gpu_ns - early.gpu_ns;
+        if (baseline >= shortest_baseline_ns)
+            drift_ = std::clamp((middle_ns(late) - middle_ns(early)) / baseline - 1, -largest_drift, largest_drift);
+    }
+    const Anchor& latest = at(size_ - 1);
+    origin_gpu_ns_ = latest.gpu_ns;
+    // Each bracket moved along the slope to the latest anchor's GPU time, relative to its `before`.
+    double low = 0;
+    double high = width_ns(latest);
+    for (std::size_t i = size_ - 1; i-- > 0;) {
+        const Anchor& anchor = at(i);
+        const double moved = (latest.gpu_ns - anchor.gpu_ns) * (1 + drift_);
+        const double anchor_low = static_cast<double>(anchor.before_ns - latest.before_ns) + moved;
+        const double new_low = std::max(low, anchor_low);
+        const double new_high = std::min(high, anchor_low + width_ns(anchor));
+        if (new_low > new_high) break;  // older anchors contradict: the drift has changed since
+        low = new_low;
+        high = new_high;
+    }
+    origin_host_ns_ = latest.before_ns + static_cast<std::int64_t>(std::llround((low + high) / 2));
+    error_ns_ = static_cast<std::int64_t>(std::ceil((high - low) / 2));
+}
+
+std::int64_t ClockModel::host_ns(double gpu_ns) const noexcept {
+    return origin_host_ns_ + static_cast<std::int64_t>(std::llround((gpu_ns - origin_gpu_ns_) * (1 + drift_)));
+}
+
+}  // namespace cep::cuda

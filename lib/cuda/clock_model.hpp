@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace cep::cuda {
+
+/// Maps one GPU's event clock to the host's monotonic clock.
+///
+/// Each anchor is an event known to have happened between two host times: host(gpu) ∈ [before, after]. The model is
+/// the line host = gpu · (1 + drift) + offset: drift from the tightest anchors of the older and the newer half of the
+/// window, offset from the intersection of all brackets along that slope, half its width being the error bound.
+class ClockModel {
+  public:
+    struct Anchor {
+        double gpu_ns;           ///< on the GPU's clock, from an arbitrary origin
+        std::int64_t before_ns;  ///< host time just before the event was recorded
+        std::int64_t after_ns;   ///< host time when it was first seen to be complete
+    };
+
+    void add(const Anchor& anchor) noexcept;
+    /// Forgets the anchors (the GPU clock's origin has moved) but keeps the drift.
+    void restart() noexcept;
+
+    [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+    [[nodiscard]] std::int64_t host_ns(double gpu_ns) const noexcept;
+    [[nodiscard]] std::int64_t error_ns() const noexcept { return error_ns_; }
+    /// GPU clock against host clock, in parts per million.
+    [[nodiscard]] double drift_ppm() const noexcept { return drift_ * 1e6; }
+
+  private:
+    static constexpr std::size_t window = 32;
+
+    [[nodiscard]] const Anchor& at(std::size_t age_order) const noexcept;
+    [[nodiscard]] const Anchor& tightest(std::size_t from, std::size_t to) const noexcept;
+    void fit() noexcept;
+
+    std::array<Anchor, window> anchors_{};
+    std::size_t next_ = 0;
+    std::size_t size_ = 0;
+    double drift_ = 0;
+    double origin_gpu_ns_ = 0;
+    std::int64_t origin_host_ns_ = 0;
+    std::int64_t error_ns_ = 0;
+};
+
+}  // namespace cep::cuda

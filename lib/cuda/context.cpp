@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/context.hpp"
+
+#include <new>
+
+namespace cep::cuda {
+
+Context::~Context() {
+    // Handles still held by the driver are not destroyed here: that is a driver call (see destroy_idle_events).
+    for (Event* event = take_discarded(); event != nullptr;) {
+        const std::unique_ptr<Event> owned(event);
+        event = event->next_discarded;
+    }
+    for (Supply* supply = supplies_.load(std::memory_order_relaxed); supply != nullptr;) {
+        const std::unique_ptr<Supply> owned(supply);
+        for (Event* event = nullptr; supply->events.pop(event);) delete event;
+        supply = supply->next;
+    }
+}
+
+std::int32_t Context::stream_number(std::uint64_t stream_key) noexcept {
+    if (stream_key <= stream_handles::legacy) return 0;
+    for (std::size_t i = 0; i < max_streams; ++i) {
+        std::uint64_t known = streams_[i].load(std::memory_order_acquire);
+        if (known == 0 && streams_[i].compare_exchange_strong(known, stream_key, std::memory_order_acq_rel))
+            known = stream_key;
+        if (known == stream_key) return static_cast<std::int32_t>(i + 1);
+    }
+    return static_cast<std::int32_t>(max_streams + 1);  // all the others
+}
+
+Event* Context::create_event(const DriverApi& driver, Supply& home, CUresult& error) noexcept {
+    error = result::success;
+    if (home.created == home.events.capacity()) return nullptr;
+    if (live_events_.fetch_add(1, std::memory_order_relaxed) < pool_limit_) {
+        auto* event = new (std::nothrow) Event;
+        if (event != nullptr) {
+            error = driver.event_create(&event->handle, event_flags::normal);
+            if (error == result::success) {
+                ++home.created;
+                event->home = &home;
+                event->context = this;
+                event->holders.store(1, std::memory_order_relaxed);
+                return event;
+            }
+            delete event;
+        }
+    }
+    live_events_.fetch_sub(1, std::memory_order_relaxed);
+    return nullptr;
+}
+
+Supply* Context::add_supply(std::size_t capacity) {
+    Supply* head = supplies_.load(std::memory_order_acquire);
+    for (;;) {
+        auto supply = std::make_unique<Supply>(capacity, head);
+        if (supplies_.compare_exchange_strong(head, supply.get(), std::memory_order_acq_rel)) return supply.release();
+    }
+}
+
+void Context::discard(Event& event) noexcept {
+    if (event.holders.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    Event* head = discarded_.load(std::memory_order_relaxed);
+    do event.next_discarded = head;
+    while (!discarded_.compare_exchange_weak(head, &event, std::memory_order_release, std::memory_order_relaxed));
+}
+
+void Context::send_home(Event& event) noexcept {
+    (void)event.home->events.push(&event);  // a supply holds all that its thread may create
+}
+
+void Context::destroy_idle_events(const DriverApi& driver) noexcept {
+    if (lost()) return;
+    for (Supply* supply = supplies_.load(std::memory_order_acquire); supply != nullptr; supply = supply->next)
+        for (Event* event = nullptr; supply->events.pop(event);) {
+            (void)driver.event_destroy(event->handle);
+            live_events_.fetch_sub(1, std::memory_order_relaxed);
+            delete event;
+        }
+}
+
+}  // namespace cep::cuda

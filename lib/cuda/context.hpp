@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/driver_api.hpp"
+#include "ring.hpp"
+
+namespace cep {
+
+namespace cuda {
+class Context;
+struct Supply;
+}  // namespace cuda
+
+/// A pooled CUDA event. Up to two spans hold it at once (cep_switch); whoever lets go last sends it home.
+struct Event {
+    cuda::CUevent handle = nullptr;
+    cuda::Supply* home = nullptr;
+    cuda::Context* context = nullptr;
+    std::atomic<std::uint32_t> holders{0};
+    Event* next_discarded = nullptr;
+};
+
+}  // namespace cep
+
+namespace cep::cuda {
+
+/// Events waiting for one thread: the resolver puts them in, the thread takes them out.
+struct Supply {
+    Supply(std::size_t capacity, Supply* next_supply) : events(capacity), next(next_supply) {}
+    Ring<Event*> events;
+    Supply* const next;
+    std::size_t created = 0;  ///< by the thread; never more than the ring holds
+};
+
+/// What cep knows of one CUDA context. Trainer threads find and extend it without locks; it lives as long as the
+/// profiler. The resolver's own part (clock, anchors) is in the resolver.
+class Context {
+  public:
+    Context(CUcontext handle, std::uint64_t id, CUdevice device, std::size_t pool_limit)
+        : handle_(handle), id_(id), device_(device), pool_limit_(pool_limit) {}
+    Context(const Context&) = delete;
+    Context& operator=(const Context&) = delete;
+    ~Context();
+
+    [[nodiscard]] CUcontext handle() const noexcept { return handle_; }
+    [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+    [[nodiscard]] CUdevice device() const noexcept { return device_; }
+
+    /// After a sticky error, or destruction by the trainer, no call is made on the context any more.
+    [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
+    void set_lost() noexcept { lost_.store(true, std::memory_order_relaxed); }
+
+    /// A small number for a stream, in the order of first use; 0 is the legacy default stream.
+    [[nodiscard]] std::int32_t stream_number(std::uint64_t stream_key) noexcept;
+
+    /// A new event within the limit, held once; null when there is none. `error` says what the driver answered.
+    [[nodiscard]] Event* create_event(const DriverApi& driver, Supply& home, CUresult& error) noexcept;
+    [[nodiscard]] Supply* add_supply(std::size_t capacity);
+
+    /// Any thread: one holder less; the last one leaves the event to the resolver.
+    void discard(Event& event) noexcept;
+    /// Resolver: the events left by discard(), as a list.
+    [[nodiscard]] Event* take_discarded() noexcept { return discarded_.exchange(nullptr, std::memory_order_acquire); }
+    /// Resolver: a free event goes back to the thread that it came from.
+    void send_home(Event& event) noexcept;
+    /// Resolver, when no thread records any more: destroys the events that are at home.
+    void destroy_idle_events(const DriverApi& driver) noexcept;
+
+    std::atomic<Context*> next{nullptr};  ///< in the list of contexts
+
+  private:
+    static constexpr std::size_t max_streams = 255;
+
+    const CUcontext handle_;
+    const std::uint64_t id_;
+    const CUdevice device_;
+    const std::size_t pool_limit_;
+    std::atomic<bool> lost_{false};
+    std::atomic<std::size_t> live_events_{0};
+    std::atomic<Event*> discarded_{nullptr};
+    std::atomic<Supply*> supplies_{nullptr};
+    std::array<std::atomic<std::uint64_t>, max_streams> streams_{};
+};
+
+}  // namespace cep::cuda

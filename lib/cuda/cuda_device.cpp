@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/cuda_device.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+
+namespace cep::cuda {
+
+CudaState::~CudaState() {
+    for (Context* context = contexts.load(std::memory_order_relaxed); context != nullptr;) {
+        const std::unique_ptr<Context> owned(context);
+        context = context->next.load(std::memory_order_relaxed);
+    }
+}
+
+Context* CudaState::find_or_add_context(CUcontext handle) noexcept {
+    const DriverApi& api = *driver.load(std::memory_order_acquire);
+    const std::uint64_t id = context_id(handle);
+    Context* head = contexts.load(std::memory_order_acquire);
+    for (Context* known = head; known != nullptr; known = known->next.load(std::memory_order_relaxed))
+        if (known->handle() == handle && known->id() == id) return known;
+    CUdevice device = 0;
+    if (api.ctx_get_device(&device) != result::success) return nullptr;
+    auto* context = new (std::nothrow) Context(handle, id, device, pool_limit);
+    if (context == nullptr) return nullptr;
+    do {
+        for (Context* known = head; known != nullptr; known = known->next.load(std::memory_order_relaxed))
+            if (known->handle() == handle && known->id() == id) {  // another thread was first
+                delete context;
+                return known;
+            }
+        context->next.store(head, std::memory_order_relaxed);
+    } while (!contexts.compare_exchange_weak(head, context, std::memory_order_acq_rel));
+    return context;
+}
+
+std::uint64_t CudaState::context_id(CUcontext handle) const noexcept {
+    const DriverApi& api = *driver.load(std::memory_order_acquire);
+    unsigned long long id = 0;
+    if (api.ctx_get_id != nullptr) (void)api.ctx_get_id(handle, &id);
+    return id;
+}
+
+void CudaState::count_error(Context* context, CUresult code) noexcept {
+    errors.fetch_add(1, std::memory_order_relaxed);
+    last_error.store(code, std::memory_order_relaxed);
+    if (context != nullptr && is_sticky(code)) context->set_lost();
+}
+
+StampResult CudaThread::fall_back(HostFallback reason) noexcept {
+    if (state_.fallback.load(std::memory_order_relaxed) == HostFallback::none)
+        state_.fallback.store(reason, std::memory_order_relaxed);
+    return StampResult::ok;
+}
+
+StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
+    const DriverApi* driver = state_.driver.load(std::memory_order_acquire);
+    if (driver == nullptr) return fall_back(HostFallback::no_driver);
+    CUcontext handle = nullptr;
+    if (driver->ctx_get_current(&handle) != result::success || handle == nullptr)
+        return fall_back(HostFallback::no_context);
+    Binding* binding = current_ != nullptr && current_->handle == handle ? current_ : bind(handle);
+    if (binding == nullptr) return StampResult::no_event;
+    if (binding->context->lost()) return StampResult::failed;
+    const auto cuda_stream = static_cast<CUstream>(stream);
+    CUstreamCaptureStatus capturing = capture_status::none;
+    CUresult code = driver->stream_is_capturing(cuda_stream, &capturing);
+    if (capturing != capture_status::none || code == result::capture_implicit) return StampResult::capturing;
+    if (code != result::success) return fail(*binding, code, nullptr);
+    Event* event = take_event(*driver, *binding);
+    if (event == nullptr) return StampResult::no_event;
+    code = driver->event_record(event->handle, cuda_stream);
+    if (code != result::success) return fail(*binding, code, event);
+    stamp.event = event;
+    stamp.stream = stream_number(*binding, stream);
+    return StampResult::ok;
+}
+
+StampResult CudaThread::fail(Binding& binding, CUresult code, Event* event) noexcept {
+    state_.count_error(binding.context, code);
+    if (event != nullptr) binding.context->discard(*event);
+    // The trainer has destroyed the context, and made another one where it was: meet that one anew.
+    if (state_.context_id(binding.handle) != binding.context->id()) {
+        binding.context->set_lost();
+        binding = {};
+        current_ = nullptr;
+    }
+    return StampResult::failed;
+}
+
+CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
+    Binding* free = nullptr;
+    for (Binding& binding : bindings_) {
+        if (binding.handle == handle) return current_ = &binding;
+        if (binding.handle == nullptr && free == nullptr) free = &binding;
+    }
+    if (free == nullptr) return nullptr;
+    Context* context = state_.find_or_add_context(handle);
+    if (context == nullptr) return nullptr;
+    try {
+        *free = {handle, context, context->add_supply(supply_capacity_)};
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+    return current_ = free;
+}
+
+Event* CudaThread::take_event(const DriverApi& driver, Binding& binding) noexcept {
+    Event* event = nullptr;
+    if (binding.supply->events.pop(event)) {
+        event->holders.store(1, std::memory_order_relaxed);
+        return event;
+    }
+    CUresult code = result::success;
+    event = binding.context->create_event(driver, *binding.supply, code);
+    if (code != result::success) state_.count_error(binding.context, code);
+    return event;
+}
+
+std::int32_t CudaThread::stream_number(Binding& binding, void* stream) noexcept {
+    if (stream == binding.last_stream) return binding.last_stream_number;
+    auto key = reinterpret_cast<std::uint64_t>(stream);
+    if (key == stream_handles::per_thread) key |= reinterpret_cast<std::uint64_t>(this) << 8;  // one for each thread
+    binding.last_stream = stream;
+    return binding.last_stream_number = binding.context->stream_number(key);
+}
+
+void CudaThread::share(const Stamp& stamp) noexcept { stamp.event->holders.fetch_add(1, std::memory_order_relaxed); }
+
+void CudaThread::discard(const Stamp& stamp) noexcept { stamp.event->context->discard(*stamp.event); }
+
+std::unique_ptr<DeviceThread> CudaDevice::make_thread(bool full_ring) {
+    // The first stamp of a thread must already know the driver, or a phase would begin its life on two clocks.
+    if (state_.driver.load(std::memory_order_acquire) == nullptr)
+        state_.driver.store(find_driver(), std::memory_order_release);
+    const std::size_t capacity = full_ring ? state_.pool_limit : std::min(small_supply, state_.pool_limit);
+    return std::make_unique<CudaThread>(state_, capacity);
+}
+
+}  // namespace cep::cuda

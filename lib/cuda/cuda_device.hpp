@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CUDA events on the trainer's threads.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "cuda/context.hpp"
+#include "cuda/driver.hpp"
+#include "recorder.hpp"
+
+namespace cep::cuda {
+
+/// Why spans on a stream were timed on the host clock.
+enum class HostFallback : std::uint8_t { none, no_driver, no_context };
+
+/// What trainer threads and the resolver share.
+struct CudaState {
+    explicit CudaState(std::size_t limit) noexcept : pool_limit(limit) {}
+    CudaState(const CudaState&) = delete;
+    CudaState& operator=(const CudaState&) = delete;
+    ~CudaState();
+
+    /// The context of that handle; made when it is new. Null without memory.
+    [[nodiscard]] Context* find_or_add_context(CUcontext handle) noexcept;
+    /// Tells a context from an earlier one at the same address; 0 where the driver cannot say.
+    [[nodiscard]] std::uint64_t context_id(CUcontext handle) const noexcept;
+    void count_error(Context* context, CUresult code) noexcept;
+
+    const std::size_t pool_limit;
+    std::atomic<const DriverApi*> driver{nullptr};
+    std::atomic<Context*> contexts{nullptr};
+    std::atomic<std::uint64_t> errors{0};
+    std::atomic<CUresult> last_error{0};
+    std::atomic<HostFallback> fallback{HostFallback::none};
+};
+
+class CudaThread final : public DeviceThread {
+  public:
+    CudaThread(CudaState& state, std::size_t supply_capacity) noexcept
+        : state_(state), supply_capacity_(supply_capacity) {}
+
+    [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept override;
+    void share(const Stamp& stamp) noexcept override;
+    void discard(const Stamp& stamp) noexcept override;
+
+  private:
+    struct Binding {
+        CUcontext handle = nullptr;
+        Context* context = nullptr;
+        Supply* supply = nullptr;
+        void* last_stream = nullptr;
+        std::int32_t last_stream_number = 0;
+    };
+
+    [[nodiscard]] Binding* bind(CUcontext handle) noexcept;
+    [[nodiscard]] Event* take_event(const DriverApi& driver, Binding& binding) noexcept;
+    [[nodiscard]] std::int32_t stream_number(Binding& binding, void* stream) noexcept;
+    StampResult fail(Binding& binding, CUresult code, Event* event) noexcept;
+    StampResult fall_back(HostFallback reason) noexcept;
+
+    CudaState& state_;
+    const std::size_t supply_capacity_;
+    std::array<Binding, 16> bindings_{};
+    Binding* current_ = nullptr;
+};
+
+class CudaDevice final : public Device {
+  public:
+    explicit CudaDevice(CudaState& state) noexcept : state_(state) {}
+    [[nodiscard]] std::unique_ptr<DeviceThread> make_thread(bool full_ring) override;
+
+  private:
+    static constexpr std::size_t small_supply = 256;
+    CudaState& state_;
+};
+
+}  // namespace cep::cuda

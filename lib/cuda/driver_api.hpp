@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The few entry points of the CUDA driver that cep calls, declared here so that every build has the CUDA backend.
+// They are looked up in libcuda.so.1 at run time; cuda.h is never included and libcuda never linked.
+// tests/fake_cuda/driver_api_matches_cuda_h.cpp proves types, values and names against cuda.h.
+//
+// Deliberately absent: cuInit (a forked data loader must not become a CUDA process) and every synchronising call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cep::cuda {
+
+using CUcontext = struct OpaqueContext*;
+using CUstream = struct OpaqueStream*;
+using CUevent = struct OpaqueEvent*;
+using CUdevice = int;
+using CUresult = int;
+using CUstreamCaptureStatus = unsigned int;
+using CUstreamCaptureMode = unsigned int;
+
+struct CUuuid {
+    char bytes[16];
+};
+
+inline constexpr const char* library_name = "libcuda.so.1";
+
+namespace result {
+inline constexpr CUresult success = 0;
+inline constexpr CUresult invalid_value = 1;
+inline constexpr CUresult out_of_memory = 2;
+inline constexpr CUresult not_initialized = 3;
+inline constexpr CUresult deinitialized = 4;
+inline constexpr CUresult no_device = 100;
+inline constexpr CUresult invalid_device = 101;
+inline constexpr CUresult invalid_context = 201;
+inline constexpr CUresult invalid_handle = 400;
+inline constexpr CUresult illegal_state = 401;
+inline constexpr CUresult not_found = 500;
+inline constexpr CUresult not_ready = 600;
+inline constexpr CUresult illegal_address = 700;
+inline constexpr CUresult launch_timeout = 702;
+inline constexpr CUresult context_is_destroyed = 709;
+inline constexpr CUresult launch_failed = 719;
+inline constexpr CUresult capture_unsupported = 900;
+inline constexpr CUresult capture_invalidated = 901;
+inline constexpr CUresult capture_merge = 902;
+inline constexpr CUresult capture_unmatched = 903;
+inline constexpr CUresult capture_unjoined = 904;
+inline constexpr CUresult capture_isolation = 905;
+inline constexpr CUresult capture_implicit = 906;
+inline constexpr CUresult captured_event = 907;
+inline constexpr CUresult capture_wrong_thread = 908;
+inline constexpr CUresult unknown = 999;
+}  // namespace result
+
+namespace event_flags {
+inline constexpr unsigned int normal = 0x0;
+inline constexpr unsigned int blocking_sync = 0x1;
+inline constexpr unsigned int disable_timing = 0x2;
+inline constexpr unsigned int interprocess = 0x4;
+}  // namespace event_flags
+
+namespace stream_flags {
+inline constexpr unsigned int normal = 0x0;
+inline constexpr unsigned int non_blocking = 0x1;
+}  // namespace stream_flags
+
+/// Handles that stand for a stream without being one: NULL and `legacy` are the same stream.
+namespace stream_handles {
+inline constexpr std::uintptr_t legacy = 0x1;
+inline constexpr std::uintptr_t per_thread = 0x2;
+}  // namespace stream_handles
+
+namespace capture_status {
+inline constexpr CUstreamCaptureStatus none = 0;
+inline constexpr CUstreamCaptureStatus active = 1;
+inline constexpr CUstreamCaptureStatus invalidated = 2;
+}  // namespace capture_status
+
+namespace capture_mode {
+inline constexpr CUstreamCaptureMode global = 0;
+inline constexpr CUstreamCaptureMode thread_local_ = 1;
+inline constexpr CUstreamCaptureMode relaxed = 2;
+}  // namespace capture_mode
+
+// X(member, name, symbol, older_symbol, need, parameters)
+//   name          as a CUDA program writes it; cuda.h may #define it to a versioned symbol
+//   symbol        what libcuda.so.1 exports for it; the variant where NULL means the legacy default stream
+//   older_symbol  what drivers without `symbol` export instead; equal to `symbol` where there is no such thing
+//   need          required: cep is of no use without it; optional: null where the driver is too old
+// clang-format off
+#define CEP_CUDA_FUNCTIONS(X)                                                                                          \
+    X(driver_get_version, cuDriverGetVersion, cuDriverGetVersion, cuDriverGetVersion, required, (int* version))        \
+    X(ctx_get_current, cuCtxGetCurrent, cuCtxGetCurrent, cuCtxGetCurrent, required, (CUcontext* context))              \
+    X(ctx_get_device, cuCtxGetDevice, cuCtxGetDevice, cuCtxGetDevice, required, (CUdevice* device))                    \
+    X(ctx_push_current, cuCtxPushCurrent, cuCtxPushCurrent_v2, cuCtxPushCurrent_v2, required, (CUcontext context))     \
+    X(ctx_pop_current, cuCtxPopCurrent, cuCtxPopCurrent_v2, cuCtxPopCurrent_v2, required, (CUcontext* context))        \
+    X(ctx_get_id, cuCtxGetId, cuCtxGetId, cuCtxGetId, optional, (CUcontext context, unsigned long long* id))           \
+    X(device_get_name, cuDeviceGetName, cuDeviceGetName, cuDeviceGetName, required,                                    \
+      (char* name, int capacity, CUdevice device))                                                                     \
+    X(device_get_uuid, cuDeviceGetUuid, cuDeviceGetUuid_v2, cuDeviceGetUuid, required, (CUuuid* uuid, CUdevice device))\
+    X(device_get_pci_bus_id, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, required,                  \
+      (char* id, int capacity, CUdevice device))                                                                       \
+    X(stream_create, cuStreamCreateWithPriority, cuStreamCreateWithPriority, cuStreamCreateWithPriority, required,     \
+      (CUstream* stream, unsigned int flags, int priority))                                                            \
+    X(stream_destroy, cuStreamDestroy, cuStreamDestroy_v2, cuStreamDestroy_v2, required, (CUstream stream))            \
+    X(stream_is_capturing, cuStreamIsCapturing, cuStreamIsCapturing, cuStreamIsCapturing, required,                    \
+      (CUstream stream, CUstreamCaptureStatus* status))                                                                \
+    X(stream_get_id, cuStreamGetId, cuStreamGetId, cuStreamGetId, optional, (CUstream stream, unsigned long long* id)) \
+    X(stream_get_ctx, cuStreamGetCtx, cuStreamGetCtx, cuStreamGetCtx, optional, (CUstream stream, CUcontext* context)) \
+    X(thread_exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode,       \
+      cuThreadExchangeStreamCaptureMode, required, (CUstreamCaptureMode* mode))                                        \
+    X(event_create, cuEventCreate, cuEventCreate, cuEventCreate, required, (CUevent* event, unsigned int flags))       \
+    X(event_record, cuEventRecord, cuEventRecord, cuEventRecord, required, (CUevent event, CUstream stream))           \
+    X(event_query, cuEventQuery, cuEventQuery, cuEventQuery, required, (CUevent event))                                \
+    X(event_elapsed_time, cuEventElapsedTime, cuEventElapsedTime_v2, cuEventElapsedTime, required,                     \
+      (float* milliseconds, CUevent start, CUevent end))                                                               \
+    X(event_destroy, cuEventDestroy, cuEventDestroy_v2, cuEventDestroy_v2, required, (CUevent event))                  \
+    X(mem_get_info, cuMemGetInfo, cuMemGetInfo_v2, cuMemGetInfo_v2, required,                                          \
+      (std::size_t* free_bytes, std::size_t* total_bytes))                                                             \
+    X(get_error_name, cuGetErrorName, cuGetErrorName, cuGetErrorName, required, (CUresult code, const char** name))    \
+    X(get_error_string, cuGetErrorString, cuGetErrorString, cuGetErrorString, required,                                \
+      (CUresult code, const char** text))
+// clang-format on
+
+/// The entry points of one loaded driver.
+struct DriverApi {
+#define CEP_CUDA_MEMBER(member, name, symbol, older_symbol, need, parameters) CUresult(*member) parameters = nullptr;
+    CEP_CUDA_FUNCTIONS(CEP_CUDA_MEMBER)
+#undef CEP_CUDA_MEMBER
+};
+
+enum class Need : std::uint8_t { required, optional };
+
+/// Fills one entry point. False if it is required and missing.
+template <typename Function, typename Lookup>
+[[nodiscard]] bool load_function(Function& function, const char* symbol, const char* older_symbol, Need need,
+                                 const Lookup& lookup) {
+    void* address = lookup(symbol);
+    if (address == nullptr) address = lookup(older_symbol);
+    function = reinterpret_cast<Function>(address);
+    return address != nullptr || need == Need::optional;
+}
+
+/// Fills `api` from `lookup(symbol)`, a `void*(const char*)` such as dlsym on the library's handle.
+/// Returns the first required symbol that is missing, or null when none is.
+template <typename Lookup>
+[[nodiscard]] const char* load_driver_api(DriverApi& api, const Lookup& lookup) {
+#define CEP_CUDA_LOAD(member, name, symbol, older_symbol, need, parameters) \
+    if (!load_function(api.member, #symbol, #older_symbol, Need::need, lookup)) return #symbol;
+    CEP_CUDA_FUNCTIONS(CEP_CUDA_LOAD)
+#undef CEP_CUDA_LOAD
+    return nullptr;
+}
+
+}  // namespace cep::cuda

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "json_text.hpp"
+
+#include <cstdint>
+
+namespace cep::json {
+namespace {
+
+constexpr int max_depth = 64;
+
+[[nodiscard]] bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+[[nodiscard]] bool is_hex(char c) noexcept {
+    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+class Validator {
+  public:
+    explicit Validator(std::string_view text) noexcept : text_(text) {}
+
+    Check object_document() noexcept {
+        skip_space();
+        if (peek() != '{') return error("expected '{'");
+        if (value(0)) {
+            skip_space();
+            if (at_ == text_.size()) return {true, at_, ""};
+            reason_ = "text after the object";
+        }
+        return {false, at_, reason_};
+    }
+
+    void for_each_member(const std::function<void(std::string_view, std::string_view)>& visit) {
+        skip_space();
+        accept('{');
+        skip_space();
+        while (peek() == '"') {
+            const std::size_t key_at = at_;
+            string();
+            const std::string_view key = text_.substr(key_at, at_ - key_at);
+            skip_space();
+            accept(':');
+            skip_space();
+            const std::size_t value_at = at_;
+            if (!value(1)) return;
+            visit(key, text_.substr(value_at, at_ - value_at));
+            skip_space();
+            accept(',');
+            skip_space();
+        }
+    }
+
+  private:
+    [[nodiscard]] Check error(const char* why) const noexcept { return {false, at_, why}; }
+    [[nodiscard]] char peek() const noexcept { return at_ < text_.size() ? text_[at_] : '\0'; }
+    bool fail(const char* why) noexcept {
+        reason_ = why;
+        return false;
+    }
+    bool accept(char c) noexcept {
+        if (peek() != c || at_ >= text_.size()) return false;
+        ++at_;
+        return true;
+    }
+    void skip_space() noexcept {
+        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
+            ++at_;
+    }
+
+    bool value(int depth) noexcept {
+        if (depth > max_depth) return fail("nested too deeply");
+        switch (peek()) {
+            case '{': return object(depth);
+            case '[': return array(depth);
+            case '"': return string();
+            case 't': return literal("true");
+            case 'f': return literal("false");
+            case 'n': return literal("null");
+            default: return number();
+        }
+    }
+
+    bool object(int depth) noexcept {
+        ++at_;
+        skip_space();
+        if (accept('}')) return true;
+        do {
+            skip_space();
+            if (peek() != '"') return fail("expected a string as key");
+            if (!string()) return false;
+            skip_space();
+            if (!accept(':')) return fail("expected ':'");
+            skip_space();
+            if (!value(depth + 1)) return false;
+            skip_space();
+        } while (accept(','));
+        return accept('}') || fail("expected ',' or '}'");
+    }
+
+    bool array(int depth) noexcept {
+        ++at_;
+        skip_space();
+        if (accept(']')) return true;
+        do {
+            skip_space();
+            if (!value(depth + 1)) return false;
+            skip_space();
+        } while (accept(','));
+        return accept(']') || fail("expected ',' or ']'");
+    }
+
+    bool string() noexcept {
+        ++at_;
+        while (at_ < text_.size()) {
+            const char c = text_[at_];
+            if (c == '"') {
+                ++at_;
+                return true;
+            }
+            if (static_cast<unsigned char>(c) < 0x20) return fail("control character in a string");
+            if (c == '\\') {
+                if (!escape()) return false;
+                continue;
+            }
+            const std::size_t length = utf8_length(text_.substr(at_));
+            if (length == 0) return fail("invalid UTF-8");
+            at_ += length;
+        }
+        return fail("unfinished string");
+    }
+
+    bool escape() noexcept {
+        ++at_;
+        const char c = peek();
+        if (c == 'u') {
+            ++at_;
+            for (int i = 0; i < 4; ++i, ++at_)
+                if (!is_hex(peek())) return fail("invalid \\u escape");
+            return true;
+        }
+        if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos || c == '\0') return fail("invalid escape");
+        ++at_;
+        return true;
+    }
+
+    bool literal(std::string_view word) noexcept {
+        if (text_.substr(at_, word.size()) != word) return fail("unexpected character");
+        at_ += word.size();
+        return true;
+    }
+
+    bool digits() noexcept {
+        if (!is_digit(peek())) return fail("expected a digit");
+        while (is_digit(peek())) ++at_;
+        return true;
+    }
+
+    bool number() noexcept {
+        const bool negative = accept('-');
+        if (!negative && !is_digit(peek())) return fail("unexpected character");
+        if (!accept('0') && !digits()) return false;
+        if (accept('.') && !digits()) return false;
+        if (accept('e') || accept('E')) {
+            if (!accept('+')) accept('-');
+            return digits();
+        }
+        return true;
+    }
+
+    std::string_view text_;
+    std::size_t at_ = 0;
+    const char* reason_ = "";
+};
+
+}  // namespace
+
+Check check_object(std::string_view text) noexcept { return Validator(text).object_document(); }
+
+void for_each_member(std::string_view object,
+                     const std::function<void(std::string_view key, std::string_view value)>& visit) {
+    Validator(object).for_each_member(visit);
+}
+
+std::size_t utf8_length(std::string_view text) noexcept {
+    if (text.empty()) return 0;
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+    const std::uint8_t lead = byte(0);
+    if (lead < 0x80) return 1;
+    const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
+    for (std::size_t i = 1; i < length; ++i)
+        if ((byte(i) & 0xC0) != 0x80) return 0;
+    if (lead == 0xE0 && byte(1) < 0xA0) return 0;  // overlong
+    if (lead == 0xED && byte(1) > 0x9F) return 0;  // a surrogate
+    if (lead == 0xF0 && byte(1) < 0x90) return 0;  // overlong
+    if (lead == 0xF4 && byte(1) > 0x8F) return 0;  // past U+10FFFF
+    return length;
+}
+
+bool is_plain_text(std::string_view text) noexcept {
+    while (!text.empty()) {
+        const std::size_t length = utf8_length(text);
+        if (length == 0) return false;
+        const auto c = static_cast<unsigned char>(text.front());
+        if (c < 0x20 || c == 0x7F) return false;
+        text.remove_prefix(length);
+    }
+    return true;
+}
+
+void append_string(std::string& out, std::string_view text) {
+    static constexpr char hex[] = "0123456789abcdef";
+    out += '"';
+    while (!text.empty()) {
+        const std::size_t length = utf8_length(text);
+        const char c = text.front();
+        if (length == 0) {
+            out += "\xEF\xBF\xBD";
+        } else if (c == '"' || c == '\\') {
+            out += '\\';
+            out += c;
+        } else if (static_cast<unsigned char>(c) < 0x20) {
+            out += "\\u00";
+            out += hex[(c >> 4) & 0xF];
+            out += hex[c & 0xF];
+        } else {
+            out += text.substr(0, length);
+        }
+        text.remove_prefix(length == 0 ? 1 : length);
+    }
+    out += '"';
+}
+
+}  // namespace cep::json

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "options.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+
+#include "error.hpp"
+#include "json_text.hpp"
+
+namespace cep {
+namespace {
+
+constexpr std::int64_t int32_limit = INT32_MAX;
+constexpr std::int64_t int64_limit = INT64_MAX;
+
+template <class T>
+T& field_at(cep_options& options, const OptionField& field) noexcept {
+    return *reinterpret_cast<T*>(reinterpret_cast<char*>(&options) + field.offset);
+}
+
+template <class T>
+const T& field_at(const cep_options& options, const OptionField& field) noexcept {
+    return *reinterpret_cast<const T*>(reinterpret_cast<const char*>(&options) + field.offset);
+}
+
+[[nodiscard]] std::int64_t integer_of(const cep_options& options, const OptionField& field) noexcept {
+    return field.type == OptionType::integer64 ? field_at<std::int64_t>(options, field)
+                                               : field_at<std::int32_t>(options, field);
+}
+
+[[nodiscard]] bool is_number(const OptionField& field) noexcept {
+    return field.type != OptionType::text && field.type != OptionType::ranks && field.type != OptionType::object;
+}
+
+[[nodiscard]] std::int32_t check_range(const OptionField& field, std::int64_t value) noexcept {
+    if (value >= field.minimum && value <= field.maximum) return CEP_OK;
+    if (field.type == OptionType::choice)
+        return fail(CEP_EOPTION, "%s: %" PRId64 " is not one of 0 (%s) and 1 (%s)", field.name, value, field.choices[0],
+                    field.choices[1]);
+    if (field.maximum == int64_limit || field.maximum == int32_limit)
+        return fail(CEP_EOPTION, "%s: %" PRId64 " is less than %" PRId64, field.name, value, field.minimum);
+    return fail(CEP_EOPTION, "%s: %" PRId64 " is not in %" PRId64 "..%" PRId64, field.name, value, field.minimum,
+                field.maximum);
+}
+
+[[nodiscard]] std::int32_t check_ranks(const std::int32_t* ranks, std::uint64_t count) noexcept {
+    for (std::uint64_t i = 0; i < count; ++i)
+        if (ranks[i] < 0) return fail(CEP_EOPTION, "ranks: %" PRId32 " is negative", ranks[i]);
+    return CEP_OK;
+}
+
+[[nodiscard]] std::int32_t check_meta(const char* meta) noexcept {
+    const json::Check check = json::check_object(meta);
+    if (check.valid) return CEP_OK;
+    return fail(CEP_EJSON, "meta: not a JSON object: %s at byte %zu", check.reason, check.offset);
+}
+
+[[nodiscard]] std::int32_t check_options(const cep_options& options) noexcept {
+    for (const OptionField& field : option_fields())
+        if (is_number(field))
+            if (const std::int32_t code = check_range(field, integer_of(options, field)); code != CEP_OK) return code;
+    if (options.reserved != 0) return fail(CEP_EOPTION, "reserved: %" PRId32 " is not 0", options.reserved);
+    if (options.end_step < options.start_step)
+        return fail(CEP_EOPTION, "end_step: %" PRId64 " is before start_step %" PRId64, options.end_step,
+                    options.start_step);
+    if (options.ranks_count != 0 && options.ranks == nullptr)
+        return fail(CEP_EOPTION, "ranks: NULL with ranks_count %" PRIu64, options.ranks_count);
+    if (options.ranks != nullptr && options.ranks_count == 0)
+        return fail(CEP_EOPTION, "ranks: an empty list; leave it out for all ranks, or set enable to 0");
+    if (options.run_id != nullptr && (std::strlen(options.run_id) > 255 || !json::is_plain_text(options.run_id)))
+        return fail(CEP_EOPTION, "run_id: not at most 255 bytes of UTF-8 without control characters");
+    if (options.directory != nullptr && *options.directory == '\0')
+        return fail(CEP_EOPTION, "directory: an empty path");
+    if (options.meta != nullptr)
+        if (const std::int32_t code = check_meta(options.meta); code != CEP_OK) return code;
+    return check_ranks(options.ranks, options.ranks_count);
+}
+
+[[nodiscard]] std::int32_t check_rank(const cep_options& options) noexcept {
+    if (options.rank < options.world_size) return CEP_OK;
+    return fail(CEP_EOPTION, "rank: %" PRId32 " is not below world_size %" PRId32, options.rank, options.world_size);
+}
+
+}  // namespace
+
+const std::array<OptionField, option_count>& option_fields() noexcept {
+    using enum OptionType;
+    static constexpr std::array<OptionField, option_count> fields = {{
+        {"enable", boolean, offsetof(cep_options, enable), 0, 1},
+        {"directory", text, offsetof(cep_options, directory), 0, 0, true},
+        {"rank", integer32, offsetof(cep_options, rank), CEP_FIND_IT, int32_limit, true},
+        {"world_size", integer32, offsetof(cep_options, world_size), CEP_FIND_IT, int32_limit, true},
+        {"local_rank", integer32, offsetof(cep_options, local_rank), CEP_FIND_IT, int32_limit, true},
+        {"layout", choice, offsetof(cep_options, layout), 0, 1, false, {"full", "flat"}},
+        {"start_step", integer64, offsetof(cep_options, start_step), 0, int64_limit},
+        {"end_step", integer64, offsetof(cep_options, end_step), 0, int64_limit, true},
+        {"record_every_n_steps", integer64, offsetof(cep_options, record_every_n_steps), 1, int64_limit},
+        {"flush_every_n_steps", integer64, offsetof(cep_options, flush_every_n_steps), 1, int64_limit},
+        {"ranks", ranks, offsetof(cep_options, ranks), 0, 0, true},
+        {"max_file_bytes", integer64, offsetof(cep_options, max_file_bytes), 0, int64_limit},
+        {"ring_capacity", integer64, offsetof(cep_options, ring_capacity), 16, 1 << 20},
+        {"pool_limit", integer64, offsetof(cep_options, pool_limit), 2, 1 << 20},
+        {"backend", choice, offsetof(cep_options, backend), 0, 1, false, {"auto", "host"}},
+        {"run_id", text, offsetof(cep_options, run_id), 0, 0, true},
+        {"meta", object, offsetof(cep_options, meta), 0, 0, true},
+    }};
+    return fields;
+}
+
+const OptionField* find_option(std::string_view name) noexcept {
+    for (const OptionField& field : option_fields())
+        if (name == field.name) return &field;
+    return nullptr;
+}
+
+cep_options default_options() noexcept {
+    cep_options options{};
+    options.struct_size = sizeof options;
+    options.enable = 1;
+    options.rank = options.world_size = options.local_rank = CEP_FIND_IT;
+    options.end_step = CEP_NO_END_STEP;
+    options.record_every_n_steps = 10;
+    options.flush_every_n_steps = 10;
+    options.ring_capacity = 4096;
+    options.pool_limit = 16384;
+    return options;
+}
+
+std::int32_t read_options(const cep_options* from, cep_options& to) {
+    to = default_options();
+    if (from->struct_size < offsetof(cep_options, directory))
+        return fail(CEP_EINVAL, "struct_size: %" PRIu32 " is not a cep_options; call cep_options_init first",
+                    from->struct_size);
+    const auto* bytes = reinterpret_cast<const char*>(from);
+    for (std::size_t i = sizeof to; i < from->struct_size; ++i)
+        if (bytes[i] != 0)
+            return fail(CEP_EOPTION, "an option at byte %zu of cep_options is newer than this library (%s)", i,
+                        cep_version());
+    std::memcpy(&to, from, std::min<std::size_t>(from->struct_size, sizeof to));
+    to.struct_size = sizeof to;
+    return CEP_OK;
+}
+
+std::int32_t set_integer(cep_options& options, const OptionField& field, std::int64_t value) {
+    if (const std::int32_t code = check_range(field, value); code != CEP_OK) return code;
+    if (field.type == OptionType::integer64)
+        field_at<std::int64_t>(options, field) = value;
+    else
+        field_at<std::int32_t>(options, field) = static_cast<std::int32_t>(value);
+    return CEP_OK;
+}
+
+std::int32_t set_text(cep_options& options, const OptionField& field, std::string_view value, OptionStorage& storage) {
+    if (field.type == OptionType::choice) {
+        for (std::size_t i = 0; i < field.choices.size(); ++i)
+            if (value == field.choices[i]) return set_integer(options, field, static_cast<std::int64_t>(i));
+        return fail(CEP_EOPTION, "%s: \"%.*s\" is not one of \"%s\" and \"%s\"", field.name,
+                    static_cast<int>(value.size()), value.data(), field.choices[0], field.choices[1]);
+    }
+    if (value.empty()) return fail(CEP_EOPTION, "%s: an empty string", field.name);
+    field_at<const char*>(options, field) = storage.strings.emplace_back(value).c_str();
+    return CEP_OK;
+}
+
+std::int32_t set_ranks(cep_options& options, const OptionField& field, std::vector<std::int32_t> ranks,
+                       OptionStorage& storage) {
+    if (ranks.empty())
+        return fail(CEP_EOPTION, "%s: an empty list; leave it out for all ranks, or set enable to false", field.name);
+    if (const std::int32_t code = check_ranks(ranks.data(), ranks.size()); code != CEP_OK) return code;
+    const auto& kept = storage.rank_lists.emplace_back(std::move(ranks));
+    options.ranks = kept.data();
+    options.ranks_count = kept.size();
+    return CEP_OK;
+}
+
+void set_default(cep_options& options, const OptionField& field) noexcept {
+    const cep_options defaults = default_options();
+    switch (field.type) {
+        case OptionType::integer64: field_at<std::int64_t>(options, field) = field_at<std::int64_t>(defaults, field); break;
+        case OptionType::ranks:
+            options.ranks = nullptr;
+            options.ranks_count = 0;
+            break;
+        case OptionType::text:
+        case OptionType::object: field_at<const char*>(options, field) = nullptr; break;
+        default: field_at<std::int32_t>(options, field) = field_at<std::int32_t>(defaults, field); break;
+    }
+}
+
+bool Config::active() const noexcept {
+    return enable && (ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end());
+}
+
+std::int32_t make_config(const cep_options* given, Config& config) {
+    cep_options options;
+    OptionStorage storage;
+    if (given != nullptr) {
+        if (const std::int32_t code = read_options(given, options); code != CEP_OK) return code;
+    } else {
+        options = default_options();
+        options.enable = 0;
+        if (const std::int32_t code = load_options_env(options, storage); code != CEP_OK) return code;
+    }
+    if (const std::int32_t code = check_options(options); code != CEP_OK) return code;
+    if (const std::int32_t code = find_ranks(options); code != CEP_OK) return code;
+    if (const std::int32_t code = check_rank(options); code != CEP_OK) return code;
+    config.enable = options.enable != 0;
+    config.directory = options.directory != nullptr ? options.directory : "./cuda_event_profiler";
+    config.rank = options.rank;
+    config.world_size = options.world_size;
+    config.local_rank = options.local_rank;
+    config.layout = options.layout;
+    config.sampling = {options.start_step, options.end_step, options.record_every_n_steps, options.flush_every_n_steps};
+    if (options.ranks != nullptr) config.ranks.assign(options.ranks, options.ranks + options.ranks_count);
+    config.max_file_bytes = options.max_file_bytes;
+    config.ring_capacity = static_cast<std::size_t>(options.ring_capacity);
+    config.pool_limit = static_cast<std::size_t>(options.pool_limit);
+    config.backend = options.backend;
+    if (config.active()) config.run_id = options.run_id != nullptr ? options.run_id : find_run_id();
+    config.meta = options.meta != nullptr ? options.meta : "";
+    return CEP_OK;
+}
+
+}  // namespace cep

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cep/cep.h"
+#include "sampling.hpp"
+
+namespace cep {
+
+/// Checked options of one profiler, with every default filled in.
+struct Config {
+    bool enable = true;
+    std::string directory;
+    std::int32_t rank = 0;
+    std::int32_t world_size = 1;
+    std::int32_t local_rank = 0;
+    std::int32_t layout = CEP_LAYOUT_FULL;
+    Sampling sampling;
+    std::vector<std::int32_t> ranks;  ///< empty: all
+    std::int64_t max_file_bytes = 0;  ///< 0: no limit
+    std::size_t ring_capacity = 4096;
+    std::size_t pool_limit = 16384;
+    std::int32_t backend = CEP_BACKEND_AUTO;
+    std::string run_id;
+    std::string meta;  ///< a JSON object, or empty
+
+    /// Whether this rank profiles.
+    [[nodiscard]] bool active() const noexcept;
+};
+
+/// Checks options and the launcher's environment. `options` null: everything from the environment. May throw bad_alloc.
+[[nodiscard]] std::int32_t make_config(const cep_options* options, Config& config);
+
+enum class OptionType : std::uint8_t { boolean, integer32, integer64, text, ranks, choice, object };
+
+/// One row for each option: the single place that knows its name, place, type and range.
+struct OptionField {
+    const char* name;
+    OptionType type;
+    std::size_t offset;  ///< in cep_options
+    std::int64_t minimum = 0;
+    std::int64_t maximum = 0;
+    bool nullable = false;                          ///< JSON null (environment: "none") gives the default
+    std::array<const char*, 2> choices = {nullptr, nullptr};
+};
+
+inline constexpr std::size_t option_count = 17;
+[[nodiscard]] const std::array<OptionField, option_count>& option_fields() noexcept;
+/// Null if there is no option of that name.
+[[nodiscard]] const OptionField* find_option(std::string_view name) noexcept;
+
+/// What the load calls allocate for a cep_options.
+struct OptionStorage {
+    std::deque<std::string> strings;
+    std::deque<std::vector<std::int32_t>> rank_lists;
+};
+
+/// The options with their defaults (see cep.h).
+[[nodiscard]] cep_options default_options() noexcept;
+
+/// Copies a caller's struct, shorter or longer than ours; an error for one whose unknown tail is set.
+[[nodiscard]] std::int32_t read_options(const cep_options* from, cep_options& to);
+
+// Setting one option from outside: range-checked, with an error that names the option and the value.
+[[nodiscard]] std::int32_t set_integer(cep_options& options, const OptionField& field, std::int64_t value);
+[[nodiscard]] std::int32_t set_text(cep_options& options, const OptionField& field, std::string_view value,
+                                    OptionStorage& storage);
+[[nodiscard]] std::int32_t set_ranks(cep_options& options, const OptionField& field, std::vector<std::int32_t> ranks,
+                                     OptionStorage& storage);
+void set_default(cep_options& options, const OptionField& field) noexcept;
+
+[[nodiscard]] std::int32_t load_options_json(cep_options& options, const char* json, OptionStorage& storage);
+[[nodiscard]] std::int32_t load_options_env(cep_options& options, OptionStorage& storage);
+
+/// A whole decimal integer, or false.
+[[nodiscard]] bool parse_integer(std::string_view text, std::int64_t& value) noexcept;
+
+/// Fills rank, world_size and local_rank where they are CEP_FIND_IT, from the launcher's variables.
+[[nodiscard]] std::int32_t find_ranks(cep_options& options);
+/// The run's name by the launcher's variables, else made from the parent process. May throw bad_alloc.
+[[nodiscard]] std::string find_run_id();
+
+}  // namespace cep

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
+#include <charconv>
+#include <cinttypes>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "error.hpp"
+#include "options.hpp"
+
+namespace cep {
+namespace {
+
+/// A variable that is set and not empty, or null.
+[[nodiscard]] const char* variable(const char* name) noexcept {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+[[nodiscard]] bool parse_boolean(std::string_view text, std::int64_t& value) noexcept {
+    for (const char* yes : {"1", "true", "yes", "on"})
+        if (text == yes) value = 1;
+    for (const char* no : {"0", "false", "no", "off"})
+        if (text == no) value = 0;
+    return value >= 0;
+}
+
+/// "0,8,16-23"
+[[nodiscard]] bool parse_ranks(std::string_view text, std::vector<std::int32_t>& ranks) {
+    constexpr std::int64_t longest_range = 1 << 24;
+    while (true) {
+        const std::size_t comma = text.find(',');
+        const std::string_view item = text.substr(0, comma);
+        const std::size_t dash = item.find('-', 1);
+        std::int64_t first = 0;
+        std::int64_t last = 0;
+        if (!parse_integer(item.substr(0, dash), first)) return false;
+        last = first;
+        if (dash != std::string_view::npos && !parse_integer(item.substr(dash + 1), last)) return false;
+        if (first > last || last > INT32_MAX || first < INT32_MIN || last - first > longest_range) return false;
+        for (std::int64_t rank = first; rank <= last; ++rank) ranks.push_back(static_cast<std::int32_t>(rank));
+        if (comma == std::string_view::npos) return true;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+[[nodiscard]] std::int32_t refuse(const char* name, const char* value, const char* expected) {
+    return fail(CEP_EOPTION, "%s: \"%.200s\" is not %s", name, value, expected);
+}
+
+[[nodiscard]] std::int32_t set_from(cep_options& options, const OptionField& field, const char* name, const char* value,
+                                    OptionStorage& storage) {
+    if (field.nullable && std::string_view(value) == "none") {
+        set_default(options, field);
+        return CEP_OK;
+    }
+    std::int64_t number = -1;
+    std::vector<std::int32_t> ranks;
+    switch (field.type) {
+        case OptionType::boolean:
+            if (!parse_boolean(value, number)) return refuse(name, value, "1 or 0");
+            return set_integer(options, field, number);
+        case OptionType::integer32:
+        case OptionType::integer64:
+            if (!parse_integer(value, number)) return refuse(name, value, "an integer");
+            return set_integer(options, field, number);
+        case OptionType::ranks:
+            if (!parse_ranks(value, ranks)) return refuse(name, value, "a list of ranks such as \"0,8,16-23\"");
+            return set_ranks(options, field, std::move(ranks), storage);
+        default: return set_text(options, field, value, storage);
+    }
+}
+
+struct Launcher {
+    const char* rank;
+    const char* world_size;
+    const char* local_rank;
+};
+
+constexpr Launcher launchers[] = {
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+};
+
+[[nodiscard]] std::int32_t find_one(std::int32_t& value, const char* option, const char* const Launcher::*member,
+                                    std::int64_t minimum, std::int32_t otherwise) {
+    if (value != CEP_FIND_IT) return CEP_OK;
+    value = otherwise;
+    for (const Launcher& launcher : launchers) {
+        const char* name = launcher.*member;
+        const char* text = variable(name);
+        if (text == nullptr) continue;
+        std::int64_t number = 0;
+        if (!parse_integer(text, number) || number < minimum || number > INT32_MAX)
+            return fail(CEP_EOPTION, "%s: \"%.100s\" in %s is not an integer of at least %" PRId64, option, text, name,
+                        minimum);
+        value = static_cast<std::int32_t>(number);
+        return CEP_OK;
+    }
+    return CEP_OK;
+}
+
+/// When the parent process started, in clock ticks since boot: field 22 of /proc/<pid>/stat.
+[[nodiscard]] std::string parent_start() {
+    std::ifstream stat("/proc/" + std::to_string(getppid()) + "/stat");
+    std::string line;
+    std::getline(stat, line);
+    std::size_t at = line.rfind(')');  // the command's name may hold anything
+    for (int field = 2; field < 22 && at != std::string::npos; ++field) at = line.find(' ', at + 1);
+    return at == std::string::npos ? "0" : line.substr(at + 1, line.find(' ', at + 1) - at - 1);
+}
+
+}  // namespace
+
+bool parse_integer(std::string_view text, std::int64_t& value) noexcept {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size();
+}
+
+std::int32_t load_options_env(cep_options& options, OptionStorage& storage) {
+    if (const char* config = variable("CEP_CONFIG")) {
+        const std::int32_t code = load_options_json(options, config, storage);
+        if (code != CEP_OK) {
+            prefix_error("CEP_CONFIG");
+            return code;
+        }
+    }
+    for (const OptionField& field : option_fields()) {
+        std::string name = "CEP_";
+        for (const char* c = field.name; *c != '\0'; ++c) name += *c == '_' ? '_' : static_cast<char>(*c - 'a' + 'A');
+        const char* value = variable(name.c_str());
+        if (value == nullptr) continue;
+        const std::int32_t code = set_from(options, field, name.c_str(), value, storage);
+        if (code != CEP_OK) {
+            prefix_error(name.c_str());
+            return code;
+        }
+    }
+    return CEP_OK;
+}
+
+std::int32_t find_ranks(cep_options& options) {
+    if (const auto code = find_one(options.rank, "rank", &Launcher::rank, 0, 0); code != CEP_OK) return code;
+    if (const auto code = find_one(options.world_size, "world_size", &Launcher::world_size, 1, 1); code != CEP_OK)
+        return code;
+    return find_one(options.local_rank, "local_rank", &Launcher::local_rank, 0, 0);
+}
+
+std::string find_run_id() {
+    // torchrun without --rdzv-id says "none".
+    if (const char* id = variable("TORCHELASTIC_RUN_ID"); id != nullptr && std::string_view(id) != "none") return id;
+    if (const char* id = variable("SLURM_JOB_ID")) return id;
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return std::string(host) + "-" + std::to_string(getppid()) + "-" + parent_start();
+}
+
+}  // namespace cep

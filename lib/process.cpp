@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What belongs to the process as a whole: its threads, its exit, its forks.
+#include <pthread.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "host_clock.hpp"
+#include "profiler.hpp"
+
+namespace cep {
+
+/// One for each thread that has recorded: says which session it is inside, and holds its recorders.
+struct ThreadNode {
+    struct Attachment {
+        cep_profiler* profiler;
+        Session* session;
+        ThreadRecorder* recorder;
+    };
+
+    /// Serial of the profiler whose session the thread is in; 0: none.
+    std::atomic<std::uint64_t> inside{0};
+    std::vector<Attachment> attachments;
+    ThreadNode* previous = nullptr;
+    ThreadNode* next = nullptr;
+};
+
+namespace {
+
+constexpr std::int64_t exit_timeout_ms = 5000;
+
+/// The handle table: what close, exit and fork must be able to find. Constant-initialised and never destroyed.
+struct Registry {
+    std::mutex mutex;
+    ThreadNode* threads = nullptr;
+    std::vector<cep_profiler*>* profilers = nullptr;
+    std::atomic<std::uint64_t> last_serial{0};
+    pthread_key_t thread_exit_key = 0;
+    bool handlers_registered = false;
+};
+
+constinit Registry registry;
+thread_local ThreadNode* this_thread_node = nullptr;
+
+void close_all_at_exit() {
+    std::vector<cep_profiler*> open;
+    {
+        const std::lock_guard guard(registry.mutex);
+        if (registry.profilers != nullptr) open = *registry.profilers;
+    }
+    for (cep_profiler* profiler : open) (void)close_profiler(*profiler, exit_timeout_ms, true);
+}
+
+void lock_for_fork() { registry.mutex.lock(); }
+void unlock_in_parent() { registry.mutex.unlock(); }
+
+/// The child has none of the parent's threads: its copies of the profilers are turned off and left alone.
+void disarm_in_child() {
+    registry.threads = this_thread_node;
+    if (this_thread_node != nullptr) {
+        this_thread_node->previous = this_thread_node->next = nullptr;
+        this_thread_node->inside.store(0, std::memory_order_relaxed);
+    }
+    if (registry.profilers != nullptr)
+        for (cep_profiler* profiler : *registry.profilers) {
+            profiler->recording.store(false, std::memory_order_relaxed);
+            profiler->in_window.store(false, std::memory_order_relaxed);
+            profiler->session.store(nullptr, std::memory_order_relaxed);
+        }
+    registry.mutex.unlock();
+}
+
+/// A thread that exits leaves its recorders, with what is still in them, to the resolver and to later threads.
+void leave_recorders(void* pointer) {
+    auto* node = static_cast<ThreadNode*>(pointer);
+    for (const ThreadNode::Attachment& attachment : node->attachments) {
+        node->inside.store(attachment.profiler->serial, std::memory_order_seq_cst);
+        if (attachment.profiler->session.load(std::memory_order_seq_cst) == attachment.session)
+            attachment.recorder->orphan();
+        node->inside.store(0, std::memory_order_release);
+    }
+    const std::lock_guard guard(registry.mutex);
+    (node->previous != nullptr ? node->previous->next : registry.threads) = node->next;
+    if (node->next != nullptr) node->next->previous = node->previous;
+    this_thread_node = nullptr;
+    delete node;
+}
+
+void register_handlers() {
+    if (registry.handlers_registered) return;
+    registry.handlers_registered = true;
+    pthread_key_create(&registry.thread_exit_key, &leave_recorders);
+    pthread_atfork(&lock_for_fork, &unlock_in_parent, &disarm_in_child);
+    std::atexit(&close_all_at_exit);
+}
+
+[[nodiscard]] ThreadNode* make_node() noexcept {
+    auto* node = new (std::nothrow) ThreadNode;
+    if (node == nullptr) return nullptr;
+    const std::lock_guard guard(registry.mutex);
+    node->next = registry.threads;
+    if (node->next != nullptr) node->next->previous = node;
+    registry.threads = node;
+    pthread_setspecific(registry.thread_exit_key, node);
+    return this_thread_node = node;
+}
+
+}  // namespace
+
+std::uint64_t next_serial() noexcept { return registry.last_serial.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+void remember_profiler(cep_profiler& profiler, bool on) {
+    const std::lock_guard guard(registry.mutex);
+    if (on) register_handlers();
+    if (registry.profilers == nullptr) registry.profilers = new std::vector<cep_profiler*>;
+    registry.profilers->push_back(&profiler);
+}
+
+bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns) noexcept {
+    const auto is_inside = [&] {
+        const std::lock_guard guard(registry.mutex);
+        for (const ThreadNode* node = registry.threads; node != nullptr; node = node->next)
+            if (node->inside.load(std::memory_order_seq_cst) == profiler.serial) return true;
+        return false;
+    };
+    while (is_inside()) {
+        if (monotonic_ns() >= deadline_ns) return false;
+        const timespec pause{0, 50'000};
+        nanosleep(&pause, nullptr);
+    }
+    return true;
+}
+
+Visit::Visit(cep_profiler& profiler) noexcept
+    : profiler_(profiler), node_(this_thread_node != nullptr ? this_thread_node : make_node()) {
+    if (node_ == nullptr) return;
+    // Sequentially consistent, as are the store of the session and the look at `inside` in close: either this thread
+    // sees that the session is gone, or close sees that this thread is inside.
+    outer_ = node_->inside.load(std::memory_order_relaxed);
+    node_->inside.store(profiler.serial, std::memory_order_seq_cst);
+    session_ = profiler.session.load(std::memory_order_seq_cst);
+}
+
+Visit::~Visit() {
+    if (node_ != nullptr) node_->inside.store(outer_, std::memory_order_release);
+}
+
+ThreadRecorder* Visit::recorder() noexcept {
+    for (const ThreadNode::Attachment& attachment : node_->attachments)
+        if (attachment.session == session_ && attachment.profiler == &profiler_) return attachment.recorder;
+    try {
+        std::erase_if(node_->attachments, [](const ThreadNode::Attachment& attachment) {
+            return attachment.profiler->session.load(std::memory_order_acquire) != attachment.session;
+        });
+        node_->attachments.reserve(node_->attachments.size() + 1);
+    } catch (const std::bad_alloc&) {
+        session_->recorder.count_refused();
+        return nullptr;
+    }
+    ThreadRecorder* recorder = session_->recorder.attach();
+    if (recorder == nullptr) {
+        session_->recorder.count_refused();
+        return nullptr;
+    }
+    node_->attachments.push_back({&profiler_, session_, recorder});
+    session_->resolver.start();
+    return recorder;
+}
+
+}  // namespace cep

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recorder.hpp"
+
+#include <exception>
+
+#include "host_clock.hpp"
+
+namespace cep {
+
+ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, Wakeup& resolver,
+                               std::unique_ptr<DeviceThread> device)
+    : index_(index), resolver_(resolver), device_(std::move(device)), ring_(ring_capacity) {}
+
+StampResult ThreadRecorder::stamp(void* stream, Stamp& stamp) noexcept {
+    stamp = {monotonic_ns(), nullptr, 0};
+    if (stream == CEP_HOST || device_ == nullptr) return StampResult::ok;
+    return device_->stamp(stream, stamp);
+}
+
+void ThreadRecorder::discard(const Stamp& stamp) noexcept {
+    if (stamp.event != nullptr) device_->discard(stamp);
+}
+
+void ThreadRecorder::count_failure(StampResult result) noexcept {
+    switch (result) {
+        case StampResult::capturing: return capture_skipped_.add();
+        case StampResult::no_event: return dropped_pool_.add();
+        default: return abandoned_.add();
+    }
+}
+
+cep_span ThreadRecorder::begin(cep_region& region, StepContext context, void* stream,
+                               const GivenAttributes* given) noexcept {
+    recorded_.add();
+    const int slot_index = slots_.claim();
+    if (slot_index < 0) {
+        dropped_slots_.add();
+        return CEP_SPAN_NONE;
+    }
+    Stamp begin;
+    if (const StampResult result = stamp(stream, begin); result != StampResult::ok) {
+        slots_.release(static_cast<std::size_t>(slot_index));
+        count_failure(result);
+        return CEP_SPAN_NONE;
+    }
+    return open(region, context, begin, slot_index, given);
+}
+
+cep_span ThreadRecorder::open(cep_region& region, StepContext context, const Stamp& begin, int slot_index,
+                              const GivenAttributes* given) noexcept {
+    const auto index = static_cast<std::uint16_t>(slot_index);
+    SpanSlot& slot = slots_.at(index);
+    slot.region.store(&region, std::memory_order_release);
+    slot.step.store(context.step, std::memory_order_release);
+    slot.begin_host_ns.store(begin.host_ns, std::memory_order_release);
+    slot.seq.store(region.next_seq(context.epoch), std::memory_order_release);
+    slot.depth.store(stack_.depth(slots_), std::memory_order_release);
+    slot.on_device.store(begin.event != nullptr, std::memory_order_release);
+    slot.begin = begin;
+    slot.attributes = given != nullptr ? given->values : Attributes{};
+    slot.meta_bytes = 0;
+    if (given != nullptr && !given->meta.empty() && !slot.set_meta(given->meta)) dropped_meta_.add();
+    const std::uint32_t generation = slots_.publish(index);
+    stack_.push(slots_, {index, generation});
+    return SpanId{index_, index, generation}.handle();
+}
+
+void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept {
+    SpanSlot* slot = began_by.slots_.find(span.slot);
+    if (slot == nullptr || !SpanSlots::take(*slot, span.generation)) return;
+    Stamp end{monotonic_ns(), nullptr, 0};
+    const StampResult result = slot->begin.event != nullptr ? stamp(stream, end) : StampResult::ok;
+    if (result == StampResult::ok) {
+        finish(*slot, end, given);
+    } else {
+        discard(slot->begin);
+        count_failure(result);
+    }
+    began_by.slots_.release(span.slot);
+    if (&began_by == this) stack_.remove(span.slot, span.generation);
+}
+
+cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
+                                     void* stream) noexcept {
+    SpanSlot* ending = began_by != nullptr ? began_by->slots_.find(span.slot) : nullptr;
+    if (ending != nullptr && !SpanSlots::take(*ending, span.generation)) ending = nullptr;
+    int slot_index = -1;
+    if (region != nullptr) {
+        recorded_.add();
+        slot_index = slots_.claim();
+        if (slot_index < 0) dropped_slots_.add();
+    }
+    if (ending == nullptr && slot_index < 0) return CEP_SPAN_NONE;
+    Stamp now;
+    const StampResult result = stamp(stream, now);
+    if (ending != nullptr) {
+        const bool uses_event = ending->begin.event != nullptr && now.event != nullptr;
+        if (result != StampResult::ok && ending->begin.event != nullptr) {
+            discard(ending->begin);
+            count_failure(result);
+        } else {
+            if (uses_event && slot_index >= 0) device_->share(now);
+            finish(*ending, uses_event ? now : Stamp{now.host_ns, nullptr, 0}, nullptr);
+            if (!uses_event && slot_index < 0) discard(now);
+        }
+        began_by->slots_.release(span.slot);
+        if (began_by == this) stack_.remove(span.slot, span.generation);
+    }
+    if (slot_index < 0) return CEP_SPAN_NONE;
+    if (result == StampResult::ok) return open(*region, context, now, slot_index, nullptr);
+    slots_.release(static_cast<std::size_t>(slot_index));
+    count_failure(result);
+    return CEP_SPAN_NONE;
+}
+
+void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept {
+    Record record;
+    record.type = RecordType::span;
+    record.depth = slot.depth.load(std::memory_order_relaxed);
+    record.seq = slot.seq.load(std::memory_order_relaxed);
+    record.region = slot.region.load(std::memory_order_relaxed);
+    record.step = slot.step.load(std::memory_order_relaxed);
+    record.begin = slot.begin;
+    record.end = end;
+    record.attributes = slot.attributes;
+    if (end.event == nullptr) {  // one end on the host clock: both are
+        discard(slot.begin);
+        record.begin.event = nullptr;
+    }
+    std::string_view meta = slot.meta_text();
+    if (given != nullptr) {
+        record.attributes.override_with(given->values);
+        if (!given->meta.empty()) meta = given->meta;
+    }
+    if (enqueue(record, meta)) return;
+    discard(record.begin);
+    discard(record.end);
+}
+
+void ThreadRecorder::add(Record& record, std::string_view meta) noexcept {
+    recorded_.add();
+    (void)enqueue(record, meta);
+}
+
+bool ThreadRecorder::enqueue(Record& record, std::string_view meta) noexcept {
+    if (!ring_.has_room()) {
+        dropped_ring_.add();
+        return false;
+    }
+    if (!meta.empty()) {
+        if (meta_.push(meta))
+            record.meta_bytes = static_cast<std::uint32_t>(meta.size());
+        else
+            dropped_meta_.add();
+    }
+    (void)ring_.push(record);  // there is room
+    const std::size_t half = ring_.capacity() / 2;
+    if (ring_.backlog() >= half && ring_.refreshed_backlog() >= half) resolver_.notify();
+    return true;
+}
+
+bool ThreadRecorder::innermost(const cep_region* region, SpanId& span) noexcept {
+    if (stack_.empty()) return false;
+    const SpanStack::Entry* entry = stack_.innermost(slots_, region);
+    if (entry == nullptr) return false;
+    span = {index_, entry->slot, entry->generation};
+    return true;
+}
+
+bool ThreadRecorder::adopt() noexcept {
+    bool expected = false;
+    if (!owned_.compare_exchange_strong(expected, true, std::memory_order_acq_rel)) return false;
+    stack_.clear();  // spans that the last owner left open stay open, for whoever has their handles
+    return true;
+}
+
+bool ThreadRecorder::take(Record& record, std::string& meta) {
+    if (!ring_.pop(record)) return false;
+    meta.clear();
+    if (record.meta_bytes > 0) meta_.pop(record.meta_bytes, meta);
+    return true;
+}
+
+void ThreadRecorder::add_counts(Totals& totals) const noexcept {
+    totals.recorded += recorded_.get();
+    totals.dropped_ring += dropped_ring_.get();
+    totals.dropped_slots += dropped_slots_.get();
+    totals.dropped_pool += dropped_pool_.get();
+    totals.dropped_meta += dropped_meta_.get();
+    totals.capture_skipped += capture_skipped_.get();
+    totals.abandoned += abandoned_.get();
+    slots_.visit_open([&](const OpenSpan&) { ++totals.open_spans; });
+}
+
+Recorder::~Recorder() {
+    for (auto& thread : threads_) std::unique_ptr<ThreadRecorder>(thread.load(std::memory_order_relaxed)).reset();
+}
+
+ThreadRecorder* Recorder::attach() noexcept {
+    ThreadRecorder* adopted = nullptr;
+    for_each([&](ThreadRecorder& thread) {
+        if (adopted == nullptr && thread.adopt()) adopted = &thread;
+    });
+    if (adopted == nullptr) adopted = create();
+    if (adopted != nullptr) attached_.fetch_add(1, std::memory_order_relaxed);
+    return adopted;
+}
+
+ThreadRecorder* Recorder::create() noexcept {
+    const std::size_t index = count_.fetch_add(1, std::memory_order_acq_rel);
+    if (index >= max_threads) {
+        count_.fetch_sub(1, std::memory_order_acq_rel);
+        return nullptr;
+    }
+    const bool full = index < full_rings;
+    const std::size_t capacity = full ? ring_capacity_ : std::min(ring_capacity_, small_ring_capacity);
+    try {
+        auto device = device_ != nullptr ? device_->make_thread(full) : nullptr;
+        auto* thread = new ThreadRecorder(static_cast<std::uint16_t>(index), capacity, resolver_, std::move(device));
+        threads_[index].store(thread, std::memory_order_release);
+        return thread;
+    } catch (const std::exception&) {
+        return nullptr;  // its index stays empty
+    }
+}
+
+void Recorder::add_counts(Totals& totals) const noexcept {
+    for_each([&](ThreadRecorder& thread) { thread.add_counts(totals); });
+    totals.threads = attached_.load(std::memory_order_relaxed);
+    const std::uint64_t refused = refused_.load(std::memory_order_relaxed);
+    totals.recorded += refused;
+    totals.dropped_slots += refused;
+}
+
+}  // namespace cep

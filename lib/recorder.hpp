@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trainer's side: what happens on the thread that begins and ends spans.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "cep/cep.h"
+#include "counts.hpp"
+#include "device.hpp"
+#include "options.hpp"
+#include "record.hpp"
+#include "ring.hpp"
+#include "span_slots.hpp"
+#include "wakeup.hpp"
+
+namespace cep {
+
+/// Where a span belongs: read once from the profiler at its begin.
+struct StepContext {
+    std::int64_t step;
+    std::uint32_t epoch;
+};
+
+/// Attributes together with the metadata text they came with (borrowed from the caller).
+struct GivenAttributes {
+    Attributes values;
+    std::string_view meta;
+};
+
+/// A span handle, taken apart: recorder + 1 in the top 16 bits, then 16 bits of slot, 32 of generation.
+struct SpanId {
+    std::uint16_t recorder;
+    std::uint16_t slot;
+    std::uint32_t generation;
+
+    [[nodiscard]] cep_span handle() const noexcept {
+        return (static_cast<cep_span>(recorder) + 1) << 48 | static_cast<cep_span>(slot) << 32 | generation;
+    }
+    [[nodiscard]] static SpanId from(cep_span handle) noexcept {
+        return {static_cast<std::uint16_t>((handle >> 48) - 1), static_cast<std::uint16_t>(handle >> 32),
+                static_cast<std::uint32_t>(handle)};
+    }
+};
+
+/// One thread's ring, open spans and counts. "Owner" is the thread that has attached it.
+class ThreadRecorder {
+  public:
+    ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, Wakeup& resolver,
+                   std::unique_ptr<DeviceThread> device);
+    ThreadRecorder(const ThreadRecorder&) = delete;
+    ThreadRecorder& operator=(const ThreadRecorder&) = delete;
+
+    // Owner.
+    cep_span begin(cep_region& region, StepContext context, void* stream, const GivenAttributes* given) noexcept;
+    void end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept;
+    /// Ends `span` (of `began_by`, null: none) and begins one of `region` (null: none) with one stamp.
+    cep_span switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
+                         void* stream) noexcept;
+    /// Hands over a record that no begin has counted.
+    void add(Record& record, std::string_view meta) noexcept;
+    /// The innermost open span, of that region if it is not null. False if there is none.
+    [[nodiscard]] bool innermost(const cep_region* region, SpanId& span) noexcept;
+
+    /// A thread takes the recorder over, or leaves it to the next.
+    [[nodiscard]] bool adopt() noexcept;
+    void orphan() noexcept { owned_.store(false, std::memory_order_release); }
+
+    [[nodiscard]] SpanSlots& slots() noexcept { return slots_; }
+    [[nodiscard]] const SpanSlots& slots() const noexcept { return slots_; }
+
+    // Resolver.
+    [[nodiscard]] bool take(Record& record, std::string& meta);
+    [[nodiscard]] bool has_records() const noexcept { return ring_.size() != 0; }
+    void add_counts(Totals& totals) const noexcept;
+
+  private:
+    [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept;
+    void discard(const Stamp& stamp) noexcept;
+    void count_failure(StampResult result) noexcept;
+    cep_span open(cep_region& region, StepContext context, const Stamp& begin, int slot_index,
+                  const GivenAttributes* given) noexcept;
+    void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;
+    [[nodiscard]] bool enqueue(Record& record, std::string_view meta) noexcept;
+
+    const std::uint16_t index_;
+    Wakeup& resolver_;
+    const std::unique_ptr<DeviceThread> device_;
+    Ring<Record> ring_;
+    ByteRing meta_;
+    SpanSlots slots_;
+    SpanStack stack_;
+    std::atomic<bool> owned_{true};
+    Count recorded_;
+    Count dropped_ring_;
+    Count dropped_slots_;
+    Count dropped_pool_;
+    Count dropped_meta_;
+    Count capture_skipped_;
+    Count abandoned_;
+};
+
+/// Makes a thread's side of a device.
+class Device {
+  public:
+    Device() = default;
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+    virtual ~Device() = default;
+    [[nodiscard]] virtual std::unique_ptr<DeviceThread> make_thread(bool full_ring) = 0;
+};
+
+/// The recorders of all threads of one profiler. Recorders live as long as it does; a dead thread's is reused.
+class Recorder {
+  public:
+    static constexpr std::size_t max_threads = 1024;
+    static constexpr std::size_t full_rings = 16;          ///< further threads get small ones: memory stays bounded
+    static constexpr std::size_t small_ring_capacity = 64;
+
+    Recorder(const Config& config, Wakeup& resolver, Device* device) noexcept
+        : ring_capacity_(config.ring_capacity), resolver_(resolver), device_(device) {}
+    Recorder(const Recorder&) = delete;
+    Recorder& operator=(const Recorder&) = delete;
+    ~Recorder();
+
+    /// A recorder for the calling thread; null when there are too many threads or no memory.
+    [[nodiscard]] ThreadRecorder* attach() noexcept;
+    /// The recorder of a span's handle; null if the handle cannot be one of ours.
+    [[nodiscard]] ThreadRecorder* find(SpanId span) noexcept {
+        return span.recorder < max_threads ? threads_[span.recorder].load(std::memory_order_acquire) : nullptr;
+    }
+    /// Something could not even be begun, for want of a recorder.
+    void count_refused() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
+
+    void add_counts(Totals& totals) const noexcept;
+
+    template <class Visit>
+    void for_each(Visit visit) const {
+        const std::size_t count = std::min<std::size_t>(count_.load(std::memory_order_acquire), max_threads);
+        for (std::size_t i = 0; i < count; ++i)
+            if (ThreadRecorder* thread = threads_[i].load(std::memory_order_acquire)) visit(*thread);
+    }
+
+  private:
+    [[nodiscard]] ThreadRecorder* create() noexcept;
+
+    const std::size_t ring_capacity_;
+    Wakeup& resolver_;
+    Device* const device_;
+    std::array<std::atomic<ThreadRecorder*>, max_threads> threads_{};
+    std::atomic<std::size_t> count_{0};
+    std::atomic<std::uint32_t> attached_{0};  ///< threads that have ever recorded
+    std::atomic<std::uint64_t> refused_{0};
+};
+
+}  // namespace cep

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace cep {
+
+/// Fixed ring from one producer thread to one consumer thread. Neither ever waits for the other.
+template <class T>
+class Ring {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+  public:
+    /// Holds `capacity` items, rounded up to a power of two. Memory pages are first touched when used. May throw.
+    explicit Ring(std::size_t capacity) : mask_(std::bit_ceil(capacity) - 1), bytes_(new std::byte[(mask_ + 1) * sizeof(T)]) {}
+
+    [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }
+
+    /// Producer. Whether a push now succeeds.
+    [[nodiscard]] bool has_room() noexcept { return backlog() <= mask_ || refreshed_backlog() <= mask_; }
+
+    /// Producer. False when full.
+    [[nodiscard]] bool push(const T& item) noexcept {
+        if (!has_room()) return false;
+        const std::size_t tail = tail_.load(std::memory_order_relaxed);
+        std::memcpy(at(tail), &item, sizeof(T));
+        tail_.store(tail + 1, std::memory_order_release);
+        return true;
+    }
+
+    /// Producer. Items not yet taken, at most; counts against the head the producer last saw.
+    [[nodiscard]] std::size_t backlog() const noexcept { return tail_.load(std::memory_order_relaxed) - cached_head_; }
+    /// Producer. The same against the consumer's present head.
+    [[nodiscard]] std::size_t refreshed_backlog() noexcept {
+        cached_head_ = head_.load(std::memory_order_acquire);
+        return backlog();
+    }
+
+    /// Consumer. False when empty.
+    [[nodiscard]] bool pop(T& item) noexcept {
+        const std::size_t head = head_.load(std::memory_order_relaxed);
+        if (head == tail_.load(std::memory_order_acquire)) return false;
+        std::memcpy(&item, at(head), sizeof(T));
+        head_.store(head + 1, std::memory_order_release);
+        return true;
+    }
+
+    /// Either thread, or any other: items in the ring, about.
+    [[nodiscard]] std::size_t size() const noexcept {
+        const std::size_t head = head_.load(std::memory_order_acquire);
+        return tail_.load(std::memory_order_acquire) - head;
+    }
+
+  private:
+    [[nodiscard]] std::byte* at(std::size_t index) noexcept { return bytes_.get() + (index & mask_) * sizeof(T); }
+
+    const std::size_t mask_;
+    const std::unique_ptr<std::byte[]> bytes_;  // raw: constructing the items would touch every page
+    alignas(64) std::atomic<std::size_t> tail_{0};
+    std::size_t cached_head_ = 0;  // producer's
+    alignas(64) std::atomic<std::size_t> head_{0};
+};
+
+/// Ring of bytes beside a Ring: the texts of its items, in the same order.
+class ByteRing {
+  public:
+    /// Producer. False when `text` does not fit now. The memory is allocated by the first call.
+    [[nodiscard]] bool push(std::string_view text) noexcept {
+        if (bytes_ == nullptr) bytes_.reset(new (std::nothrow) char[capacity]);
+        const std::size_t tail = tail_.load(std::memory_order_relaxed);
+        if (bytes_ == nullptr || capacity - (tail - head_.load(std::memory_order_acquire)) < text.size()) return false;
+        const std::size_t at = tail % capacity;
+        const std::size_t first = std::min(text.size(), capacity - at);
+        std::memcpy(bytes_.get() + at, text.data(), first);
+        std::memcpy(bytes_.get(), text.data() + first, text.size() - first);
+        tail_.store(tail + text.size(), std::memory_order_release);
+        return true;
+    }
+
+    /// Consumer. Takes the next `size` bytes, which an item taken before promised.
+    void pop(std::size_t size, std::string& out) {
+        const std::size_t head = head_.load(std::memory_order_relaxed);
+        const std::size_t at = head % capacity;
+        const std::size_t first = std::min(size, capacity - at);
+        out.assign(bytes_.get() + at, first);
+        out.append(bytes_.get(), size - first);
+        head_.store(head + size, std::memory_order_release);
+    }
+
+  private:
+    static constexpr std::size_t capacity = 64 * 1024;
+
+    std::unique_ptr<char[]> bytes_;
+    alignas(64) std::atomic<std::size_t> tail_{0};
+    alignas(64) std::atomic<std::size_t> head_{0};
+};
+
+}  // namespace cep

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rows.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <vector>
+
+#include "cep/cep.h"
+#include "json_text.hpp"
+#include "schema.hpp"
+
+namespace cep {
+namespace {
+
+template <class Number>
+void append_number(std::string& out, Number value) {
+    char text[32];
+    const auto [end, error] = std::to_chars(text, text + sizeof text, value);
+    out.append(text, static_cast<std::size_t>(end - text));
+}
+
+/// Nanoseconds as milliseconds with six decimals: exact.
+void append_ms(std::string& out, std::int64_t ns) {
+    if (ns < 0) {
+        out += '-';
+        ns = -ns;
+    }
+    append_number(out, ns / ns_per_ms);
+    char decimals[7] = {'.', '0', '0', '0', '0', '0', '0'};
+    std::int64_t rest = ns % ns_per_ms;
+    for (int i = 6; i > 0; --i, rest /= 10) decimals[i] = static_cast<char>('0' + rest % 10);
+    out.append(decimals, sizeof decimals);
+}
+
+template <class Number>
+void append_member(std::string& out, std::string_view key, Number value) {
+    out += key;
+    append_number(out, value);
+}
+
+void append_text_or_null(std::string& out, std::string_view key, std::string_view text) {
+    out += key;
+    if (text.empty())
+        out += "null";
+    else
+        json::append_string(out, text);
+}
+
+/// JSON text of the caller's, on one line.
+void append_json(std::string& out, std::string_view json) {
+    const std::size_t at = out.size();
+    out += json;
+    for (std::size_t i = at; i < out.size(); ++i)
+        if (out[i] == '\n' || out[i] == '\r') out[i] = ' ';
+}
+
+void append_attributes(std::string& out, const Attributes& attributes, std::string_view meta) {
+    if (attributes.bytes != 0) append_member(out, ",\"bytes\":", attributes.bytes);
+    if (attributes.flops != 0) append_member(out, ",\"flops\":", attributes.flops);
+    if (attributes.group != nullptr) {
+        out.append(",\"group\":").append(attributes.group->quoted);
+        if (attributes.coll >= 0) append_member(out, ",\"coll\":", attributes.coll);
+    }
+    if (attributes.error != nullptr) out.append(",\"error\":").append(attributes.error->quoted);
+    if (meta.empty()) return;
+    out += ",\"meta\":";
+    append_json(out, meta);
+}
+
+void append_config(std::string& out, const Config& config) {
+    append_member(out, R"({"start_step":)", config.sampling.start_step);
+    out += ",\"end_step\":";
+    if (config.sampling.end_step == CEP_NO_END_STEP)
+        out += "null";
+    else
+        append_number(out, config.sampling.end_step);
+    append_member(out, ",\"record_every_n_steps\":", config.sampling.record_every_n_steps);
+    append_member(out, ",\"flush_every_n_steps\":", config.sampling.flush_every_n_steps);
+    out += ",\"ranks\":";
+    if (config.ranks.empty()) {
+        out += "null";
+    } else {
+        char separator = '[';
+        for (std::int32_t rank : config.ranks) {
+            out += separator;
+            append_number(out, rank);
+            separator = ',';
+        }
+        out += ']';
+    }
+    append_text_or_null(out, ",\"layout\":", config.layout == CEP_LAYOUT_FLAT ? "flat" : "full");
+    append_member(out, ",\"max_file_bytes\":", config.max_file_bytes);
+    append_member(out, ",\"ring_capacity\":", config.ring_capacity);
+    append_member(out, ",\"pool_limit\":", config.pool_limit);
+    append_text_or_null(out, ",\"backend\":", config.backend == CEP_BACKEND_HOST ? "host" : "auto");
+    out += '}';
+}
+
+/// Members of metadata that a flat row may have: none that is a core key, each key once, the first one given.
+class FlatMembers {
+  public:
+    explicit FlatMembers(std::string& out) : out_(out) {}
+
+    void add_object(std::string_view object) {
+        if (object.empty()) return;
+        json::for_each_member(object, [&](std::string_view key, std::string_view value) { add(key, value); });
+    }
+
+  private:
+    void add(std::string_view key, std::string_view value) {
+        if (key.find('\\') != std::string_view::npos) return;  // could spell a core key
+        for (std::string_view taken : taken_)
+            if (taken == key) return;
+        taken_.push_back(key);
+        out_ += ',';
+        append_json(out_, key);
+        out_ += ':';
+        append_json(out_, value);
+    }
+
+    std::string& out_;
+    std::vector<std::string_view> taken_ = {R"("duration_ms")", R"("name")", R"("rank")", R"("step")"};
+};
+
+}  // namespace
+
+RowFormatter::RowFormatter(const Config& config)
+    : flat_(config.layout == CEP_LAYOUT_FLAT), rank_text_(",\"rank\":" + std::to_string(config.rank)) {}
+
+void RowFormatter::flat_span(RowBlock& block, const ResolvedSpan& span) const {
+    std::string& out = block.text;
+    out += "{\"duration_ms\":";
+    append_ms(out, span.duration_ns);
+    out.append(",\"name\":").append(span.record->region->quoted).append(rank_text_);
+    append_member(out, ",\"step\":", span.record->step);
+    FlatMembers members(out);
+    members.add_object(span.meta);
+    members.add_object(flat_metadata_);
+    out += "}\n";
+    block.finish_row(true);
+}
+
+void RowFormatter::span(RowBlock& block, const ResolvedSpan& span) const {
+    if (flat()) return flat_span(block, span);
+    const Record& record = *span.record;
+    std::string& out = block.text;
+    out.append("{\"name\":").append(record.region->quoted);
+    append_member(out, ",\"step\":", record.step);
+    out.append(rank_text_).append(",\"duration_ms\":");
+    append_ms(out, span.duration_ns);
+    append_member(out, ",\"start_ns\":", span.start_ns);
+    out += ",\"host_ms\":";
+    append_ms(out, span.host_ns);
+    if (span.lag_ns) {
+        out += ",\"lag_ms\":";
+        append_ms(out, *span.lag_ns);
+    }
+    out.append(",\"kind\":\"").append(schema::kind_name(record.region->kind));
+    out.append("\",\"clock\":\"").append(span.clock).append(1, '"');
+    append_member(out, ",\"seq\":", record.seq);
+    append_member(out, ",\"depth\":", record.depth);
+    if (span.device >= 0) {
+        append_member(out, ",\"device\":", span.device);
+        append_member(out, ",\"stream\":", record.begin.stream);
+    }
+    append_attributes(out, record.attributes, span.meta);
+    out += "}\n";
+    block.finish_row(true);
+}
+
+void RowFormatter::counter(RowBlock& block, const Record& record) const {
+    if (flat()) return;
+    std::string& out = block.text;
+    out.append("{\"type\":\"counter\",\"name\":").append(record.name->quoted);
+    append_member(out, ",\"step\":", record.step);
+    out += rank_text_;
+    append_member(out, ",\"value\":", record.value);
+    append_member(out, ",\"start_ns\":", anchor_.unix_ns(record.begin.host_ns));
+    out += "}\n";
+    block.finish_row(true);
+}
+
+void RowFormatter::mark(RowBlock& block, const Record& record, std::string_view meta) const {
+    if (flat()) return;
+    std::string& out = block.text;
+    out.append("{\"type\":\"mark\",\"name\":").append(record.name->quoted);
+    append_member(out, ",\"step\":", record.step);
+    out += rank_text_;
+    append_member(out, ",\"start_ns\":", anchor_.unix_ns(record.begin.host_ns));
+    append_attributes(out, {}, meta);
+    out += "}\n";
+    block.finish_row(true);
+}
+
+void RowFormatter::open(RowBlock& block, const UnfinishedSpan& span, std::int64_t now_ns) const {
+    if (flat()) return;
+    std::string& out = block.text;
+    out.append("{\"type\":\"open\",\"name\":").append(span.region->quoted);
+    append_member(out, ",\"step\":", span.step);
+    out += rank_text_;
+    append_member(out, ",\"start_ns\":", anchor_.unix_ns(span.begin_host_ns));
+    out += ",\"elapsed_ms\":";
+    append_ms(out, now_ns - span.begin_host_ns);
+    out.append(",\"kind\":\"").append(schema::kind_name(span.region->kind));
+    out.append("\",\"clock\":\"").append(span.on_device ? schema::clock::gpu : schema::clock::host).append(1, '"');
+    append_member(out, ",\"seq\":", span.seq);
+    append_member(out, ",\"depth\":", span.depth);
+    out += "}\n";
+    block.finish_row(false);
+}
+
+void RowFormatter::stats(RowBlock& block, const Totals& totals, std::int64_t attempt, std::int64_t step) const {
+    if (flat()) return;
+    std::string& out = block.text;
+    out.append("{\"type\":\"stats\"").append(rank_text_);
+    append_member(out, ",\"step\":", step);
+    append_member(out, ",\"attempt\":", attempt);
+    append_member(out, ",\"start_ns\":", anchor_.unix_ns(monotonic_ns()));
+    append_member(out, ",\"recorded\":", totals.recorded);
+    append_member(out, ",\"written\":", totals.written);
+    append_member(out, ",\"dropped\":{\"ring\":", totals.dropped_ring);
+    append_member(out, ",\"slots\":", totals.dropped_slots);
+    append_member(out, ",\"pool\":", totals.dropped_pool);
+    append_member(out, ",\"file\":", totals.dropped_file);
+    append_member(out, ",\"io\":", totals.dropped_io);
+    append_member(out, ",\"meta\":", totals.dropped_meta);
+    append_member(out, "},\"capture_skipped\":", totals.capture_skipped);
+    append_member(out, ",\"cuda_errors\":", totals.cuda_errors);
+    append_member(out, ",\"abandoned\":", totals.abandoned);
+    append_member(out, ",\"open\":", totals.open_spans);
+    append_member(out, ",\"threads\":", totals.threads);
+    out += ",\"self_ms\":";
+    append_ms(out, static_cast<std::int64_t>(totals.self_ns));
+    out += "}\n";
+    block.finish_row(false);
+}
+
+void RowFormatter::run(RowBlock& block, const RunFacts& facts, const Config& config) const {
+    if (flat()) return;
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    std::string& out = block.text;
+    append_member(out, R"({"type":"run","schema":)", schema::version);
+    append_text_or_null(out, ",\"run_id\":", config.run_id);
+    append_member(out, ",\"attempt\":", facts.attempt);
+    out += rank_text_;
+    append_member(out, ",\"world_size\":", config.world_size);
+    append_member(out, ",\"local_rank\":", config.local_rank);
+    append_text_or_null(out, ",\"host\":", host);
+    append_member(out, ",\"pid\":", getpid());
+    append_text_or_null(out, ",\"backend\":", facts.backend);
+    append_text_or_null(out, ",\"device_name\":", facts.device_name);
+    append_text_or_null(out, ",\"device_uuid\":", facts.device_uuid);
+    out += ",\"driver_version\":";
+    if (facts.driver_version > 0)
+        append_number(out, facts.driver_version);
+    else
+        out += "null";
+    append_text_or_null(out, ",\"library_version\":", cep_version());
+    append_member(out, ",\"start_unix_ns\":", facts.start_unix_ns);
+    append_member(out, ",\"clock_error_ns\":", facts.clock_error_ns + facts.device_clock_error_ns);
+    out += ",\"config\":";
+    append_config(out, config);
+    facts.meta.append_members(out);
+    out += "}\n";
+    block.finish_row(false);
+}
+
+}  // namespace cep

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_facts.hpp"
+
+#include <cctype>
+#include <charconv>
+
+#include "cep/cep.h"
+#include "error.hpp"
+#include "json_text.hpp"
+
+namespace cep {
+namespace {
+
+struct KnownKey {
+    std::string_view quoted;
+    bool integer;  ///< a coordinate; else a positive number
+};
+
+constexpr KnownKey known_keys[] = {
+    {R"("dp")", true},
+    {R"("tp")", true},
+    {R"("pp")", true},
+    {R"("ep")", true},
+    {R"("cp")", true},
+    {R"("flops_per_step")", false},
+    {R"("hardware_flops_per_step")", false},
+    {R"("peak_flops")", false},
+    {R"("tokens_per_step")", false},
+};
+
+[[nodiscard]] const KnownKey* find_known(std::string_view quoted) noexcept {
+    for (const KnownKey& key : known_keys)
+        if (key.quoted == quoted) return &key;
+    return nullptr;
+}
+
+[[nodiscard]] std::int32_t check_known(const KnownKey& key, std::string_view value) {
+    const char* last = value.data() + value.size();
+    bool valid = false;
+    if (key.integer) {
+        std::int32_t coordinate = -1;
+        const auto [end, error] = std::from_chars(value.data(), last, coordinate);
+        valid = error == std::errc() && end == last && coordinate >= 0;
+    } else {
+        double number = 0;
+        const auto [end, error] = std::from_chars(value.data(), last, number);
+        valid = error == std::errc() && end == last && number > 0;
+    }
+    if (valid) return CEP_OK;
+    return fail(CEP_EJSON, "meta: %.*s: %.*s is not %s", static_cast<int>(key.quoted.size()), key.quoted.data(),
+                static_cast<int>(value.size()), value.data(),
+                key.integer ? "an integer of at least 0" : "a number above 0");
+}
+
+[[nodiscard]] std::string one_line(std::string_view json) {
+    std::string text(json);
+    for (char& c : text)
+        if (c == '\n' || c == '\r') c = ' ';  // outside strings: JSON has no raw ones inside
+    return text;
+}
+
+void append_object(std::string& out, const std::vector<std::pair<std::string, std::string>>& members) {
+    out += '{';
+    for (const auto& [key, value] : members) {
+        if (out.back() != '{') out += ',';
+        out.append(key).append(1, ':').append(value);
+    }
+    out += '}';
+}
+
+}  // namespace
+
+void RunMeta::set(Members& members, std::string_view key, std::string_view value) {
+    for (auto& [known_key, known_value] : members)
+        if (known_key == key) {
+            known_value = one_line(value);
+            return;
+        }
+    members.emplace_back(key, one_line(value));
+}
+
+std::int32_t RunMeta::merge(const char* json) {
+    const json::Check check = json::check_object(json);
+    if (!check.valid) return fail(CEP_EJSON, "meta: not a JSON object: %s at byte %zu", check.reason, check.offset);
+    std::int32_t code = CEP_OK;
+    json::for_each_member(json, [&](std::string_view key, std::string_view value) {
+        const KnownKey* known = find_known(key);
+        if (known != nullptr && code == CEP_OK) code = check_known(*known, value);
+    });
+    if (code != CEP_OK) return code;
+    json::for_each_member(json, [&](std::string_view key, std::string_view value) {
+        set(find_known(key) != nullptr ? known_ : free_, key, value);
+    });
+    return CEP_OK;
+}
+
+void RunMeta::append_members(std::string& out) const {
+    for (const auto& [key, value] : known_) out.append(1, ',').append(key).append(1, ':').append(value);
+    if (free_.empty()) return;
+    out += ",\"meta\":";
+    append_object(out, free_);
+}
+
+std::string RunMeta::as_object() const {
+    Members all = known_;
+    all.insert(all.end(), free_.begin(), free_.end());
+    std::string out;
+    append_object(out, all);
+    return out;
+}
+
+}  // namespace cep

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cep {
+
+/// What cep_set_meta() was told: JSON texts by key, the ones with a meaning apart from the free ones.
+class RunMeta {
+  public:
+    /// Checks and merges an object. On an error nothing is merged. May throw bad_alloc.
+    [[nodiscard]] std::int32_t merge(const char* json);
+
+    [[nodiscard]] bool empty() const noexcept { return known_.empty() && free_.empty(); }
+    /// Appends `,"dp":0,…,"meta":{…}`.
+    void append_members(std::string& out) const;
+    /// All members as one object.
+    [[nodiscard]] std::string as_object() const;
+
+  private:
+    using Members = std::vector<std::pair<std::string, std::string>>;  ///< key (quoted) and value
+
+    static void set(Members& members, std::string_view key, std::string_view value);
+
+    Members known_;
+    Members free_;
+};
+
+/// The contents of a `run` row beyond the options.
+struct RunFacts {
+    std::int64_t attempt = 1;
+    std::string backend = "host";
+    std::string device_name;  ///< empty: unknown
+    std::string device_uuid;
+    std::int32_t driver_version = 0;
+    std::int64_t start_unix_ns = 0;
+    std::int64_t clock_error_ns = 0;         ///< of UNIX time against the monotonic clock
+    std::int64_t device_clock_error_ns = 0;  ///< of the monotonic clock against the device's
+    RunMeta meta;
+};
+
+}  // namespace cep

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace cep {
+
+/// Which steps are recorded, and when rows are flushed. Both ends of the window are inclusive.
+struct Sampling {
+    std::int64_t start_step = 0;
+    std::int64_t end_step = INT64_MAX;
+    std::int64_t record_every_n_steps = 10;
+    std::int64_t flush_every_n_steps = 10;
+
+    [[nodiscard]] constexpr bool in_window(std::int64_t step) const noexcept {
+        return start_step <= step && step <= end_step;
+    }
+    [[nodiscard]] constexpr bool records(std::int64_t step) const noexcept {
+        return in_window(step) && (step - start_step) % record_every_n_steps == 0;
+    }
+    [[nodiscard]] constexpr bool flushes(std::int64_t step) const noexcept { return step % flush_every_n_steps == 0; }
+};
+
+}  // namespace cep

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's ABI is compatible with the baseline of the last release.
+
+To write a new baseline, from a build with debug information:
+
+    python3 tests/api/abi/baseline_test.py --write --baseline tests/api/abi/libcep.abi \\
+        --library build/lib/libcep.so --headers include/cep
+
+Exits with 77 where libabigail's abidw and abidiff are missing, and for a library without debug information.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SKIPPED = 77
+# Bits of abidiff's exit status.
+ERROR, USAGE, CHANGED, INCOMPATIBLE = 1, 2, 4, 8
+# The exported functions and the types of the public header; what differs from one machine to the next is left out.
+DUMP = [
+    "abidw", "--exported-interfaces-only", "--drop-private-types", "--drop-undefined-syms", "--no-corpus-path",
+    "--no-comp-dir-path", "--no-show-locs", "--no-elf-needed",
+]  # fmt: skip
+
+
+def dump(library: str, headers: str, out: str) -> None:
+    subprocess.run([*DUMP, "--headers-dir", headers, "--out-file", out, library], check=True)
+
+
+def has_debug_information(library: str) -> bool:
+    """Without it a library shows names and no types, which compares as equal to anything."""
+    with open(library, "rb") as file:
+        return b".debug_info" in file.read()
+
+
+def compare(baseline: str, library: str, headers: str) -> int:
+    with tempfile.TemporaryDirectory() as directory:
+        current = os.path.join(directory, "current.abi")
+        dump(library, headers, current)
+        result = subprocess.run(["abidiff", "--harmless", baseline, current], capture_output=True, text=True)
+    print(result.stdout + result.stderr)
+    if result.returncode & (ERROR | USAGE):
+        return 1
+    # Additions are compatible; they are in the baseline from the next release on.
+    removed_or_changed = result.returncode & INCOMPATIBLE or "[C]" in result.stdout or "[D]" in result.stdout
+    return 1 if removed_or_changed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--baseline", required=True)
+    parser.add_argument("--library", required=True)
+    parser.add_argument("--headers", required=True)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    if shutil.which("abidw") is None or shutil.which("abidiff") is None:
+        print("skipped: abidw and abidiff are missing")
+        return SKIPPED
+    if not has_debug_information(arguments.library):
+        print("skipped: the library has no debug information")
+        return SKIPPED
+    if arguments.write:
+        dump(arguments.library, arguments.headers, arguments.baseline)
+        return 0
+    return compare(arguments.baseline, arguments.library, arguments.headers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer.h"
+
+static cep_attrs no_attrs(void) {
+    return (cep_attrs){.struct_size = sizeof(cep_attrs), .coll = -1};
+}
+
+static cep_attrs with_meta(const char* meta) {
+    cep_attrs attrs = no_attrs();
+    attrs.meta = meta;
+    return attrs;
+}
+
+// One span with these attributes, written and read back.
+static const row* written_with(const cep_attrs* attrs) {
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    const cep_span span = cep_begin_with(region, CEP_HOST, attrs);
+    if (span == CEP_SPAN_NONE) check_fail(__FILE__, __LINE__, "cep_begin_with: %s", cep_last_error());
+    cep_end(region, span, CEP_HOST);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    return rows_span(&all, "all_reduce", 0);
+}
+
+// Every call that takes attributes refuses these with that code, and the file stays whole.
+static void check_attrs_refused(const cep_attrs* attrs, int32_t code, const char* name) {
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    CHECK(cep_begin_with(region, CEP_HOST, attrs) == CEP_SPAN_NONE);
+    CHECK_CONTAINS(cep_last_error(), name);
+    CHECK_EQ(cep_record(region, 0, 1, attrs), code);
+    const cep_span span = cep_begin(region, CEP_HOST);
+    CHECK_EQ(cep_end_with(region, span, CEP_HOST, attrs), code);
+    CHECK_EQ(stats_of(profiler).open_spans, 0);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, SPAN), 1);
+    CHECK(!row_has(rows_span(&all, "all_reduce", 0), "meta"));
+    const cep_stats stats = stats_of(profiler);
+    check_nothing_unaccounted(&stats);
+}
+
+TEST(attributes_are_written) {
+    const cep_attrs attrs = {.struct_size = sizeof attrs,
+                             .bytes = INT64_C(9007199254740995),
+                             .flops = 1.5e15,
+                             .group = "dp",
+                             .coll = 17,
+                             .meta = "{\"bucket\":3}"};
+    const row* span = written_with(&attrs);
+    CHECK_EQ(row_int(span, "bytes"), INT64_C(9007199254740995));
+    CHECK(row_number(span, "flops") == 1.5e15);
+    CHECK_TEXT(row_text(span, "group"), "dp");
+    CHECK_EQ(row_int(span, "coll"), 17);
+    CHECK_EQ(row_at(span, "meta/bucket")->valueint, 3);
+}
+
+TEST(attributes_come_after_the_keys_every_span_has_and_in_their_order) {
+    const cep_attrs attrs = {
+        .struct_size = sizeof attrs, .bytes = 1, .flops = 2, .group = "dp", .coll = 0, .meta = "{}"};
+    const char* text = written_with(&attrs)->text;
+    static const char* const keys[] = {
+        "\"depth\":", "\"bytes\":", "\"flops\":", "\"group\":", "\"coll\":", "\"meta\":"};
+    const char* previous = text;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i) {
+        const char* at = strstr(text, keys[i]);
+        if (at == NULL || at < previous)
+            check_fail(__FILE__, __LINE__, "%s is missing or misplaced in %s", keys[i], text);
+        previous = at;
+    }
+}
+
+TEST(attributes_not_given_are_not_written) {
+    const cep_attrs attrs = {.struct_size = sizeof attrs};
+    const row* span = written_with(&attrs);
+    CHECK(!row_has(span, "bytes") && !row_has(span, "flops") && !row_has(span, "group") && !row_has(span, "coll"));
+    CHECK(!row_has(span, "error") && !row_has(span, "meta"));
+}
+
+TEST(the_first_collective_of_a_group_is_number_0) {
+    cep_attrs attrs = no_attrs();
+    attrs.group = "tp";
+    attrs.coll = 0;
+    CHECK_EQ(row_int(written_with(&attrs), "coll"), 0);
+}
+
+TEST(a_group_without_an_index_is_written_without_one) {
+    cep_attrs attrs = no_attrs();
+    attrs.group = "tp";
+    const row* span = written_with(&attrs);
+    CHECK_TEXT(row_text(span, "group"), "tp");
+    CHECK(!row_has(span, "coll"));
+}
+
+TEST(an_error_is_written) {
+    cep_attrs attrs = no_attrs();
+    attrs.error = "RuntimeError";
+    CHECK_TEXT(row_text(written_with(&attrs), "error"), "RuntimeError");
+}
+
+TEST(attributes_at_the_end_replace_those_of_the_begin_one_by_one) {
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    const cep_attrs begun = {
+        .struct_size = sizeof begun, .bytes = 100, .flops = 7, .group = "dp", .coll = 3, .meta = "{\"old\":1}"};
+    const cep_attrs ended = {.struct_size = sizeof ended, .bytes = 200, .coll = -1, .meta = "{\"new\":2}"};
+    const cep_span span = cep_begin_with(region, CEP_HOST, &begun);
+    CHECK_EQ(cep_end_with(region, span, CEP_HOST, &ended), CEP_OK);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    const row* written = rows_span(&all, "all_reduce", 0);
+    CHECK_EQ(row_int(written, "bytes"), 200);
+    CHECK(row_number(written, "flops") == 7);
+    CHECK_TEXT(row_text(written, "group"), "dp");
+    CHECK_EQ(row_int(written, "coll"), 3);
+    CHECK_EQ(row_at(written, "meta/new")->valueint, 2);
+    CHECK(row_at(written, "meta/old") == NULL);
+}
+
+TEST(record_takes_attributes) {
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    const cep_attrs attrs = {.struct_size = sizeof attrs, .bytes = 64, .coll = -1, .meta = "{\"a\":[1]}"};
+    CHECK_EQ(cep_record(region, 0, 1000, &attrs), CEP_OK);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(row_int(rows_span(&all, "all_reduce", 0), "bytes"), 64);
+    CHECK_EQ(cJSON_GetArraySize(row_at(rows_span(&all, "all_reduce", 0), "meta/a")), 1);
+}
+
+static void check_meta_comes_back(const char* meta) {
+    const cep_attrs attrs = with_meta(meta);
+    cJSON* expected = cJSON_Parse(meta);
+    CHECK(expected != NULL);
+    CHECK(cJSON_Compare(row_at(written_with(&attrs), "meta"), expected, true));
+    cJSON_Delete(expected);
+}
+
+TEST(an_empty_meta_is_kept) {
+    check_meta_comes_back("{}");
+}
+TEST(a_nested_meta_is_kept) {
+    check_meta_comes_back("{\"a\":{\"b\":[1,{\"c\":null},[true,false,\"x\"]]},\"d\":-1.5e-7}");
+}
+TEST(a_meta_with_unicode_is_kept) {
+    check_meta_comes_back("{\"\xe5\xb1\x82\":\"\xf0\x9f\x9a\x80 \\u00e9 \\ud83d\\ude80\"}");
+}
+TEST(a_meta_with_escapes_is_kept) {
+    check_meta_comes_back("{\"a\":\"quote \\\" slash \\\\ line \\n tab \\t\"}");
+}
+TEST(a_meta_with_core_keys_is_kept_apart) {
+    check_meta_comes_back("{\"name\":\"x\",\"step\":-1,\"type\":\"run\"}");
+}
+TEST(a_meta_with_big_integers_is_kept_exactly) {
+    const cep_attrs attrs = with_meta("{\"tokens\":9007199254740993}");
+    CHECK_CONTAINS(written_with(&attrs)->text, "9007199254740993");
+}
+
+// rows_read() fails the test if any line is not one whole object.
+TEST(a_meta_with_newlines_stays_on_one_line) {
+    check_meta_comes_back(" {\n\t\"a\" :\r\n [ 1 ,\n 2 ] }\n");
+}
+
+static void check_meta_refused(const char* meta) {
+    const cep_attrs attrs = with_meta(meta);
+    check_attrs_refused(&attrs, CEP_EJSON, "meta");
+}
+
+TEST(a_meta_that_is_empty_text_is_refused) {
+    check_meta_refused("");
+}
+TEST(a_meta_that_is_an_array_is_refused) {
+    check_meta_refused("[1]");
+}
+TEST(a_meta_that_is_a_number_is_refused) {
+    check_meta_refused("1");
+}
+TEST(a_meta_that_is_cut_off_is_refused) {
+    check_meta_refused("{\"a\":");
+}
+TEST(a_meta_with_text_after_it_is_refused) {
+    check_meta_refused("{\"a\":1}}");
+}
+TEST(a_meta_with_a_trailing_comma_is_refused) {
+    check_meta_refused("{\"a\":1,}");
+}
+TEST(a_meta_with_single_quotes_is_refused) {
+    check_meta_refused("{'a':1}");
+}
+TEST(a_meta_with_a_bare_word_is_refused) {
+    check_meta_refused("{\"a\":nan}");
+}
+TEST(a_meta_with_a_leading_zero_is_refused) {
+    check_meta_refused("{\"a\":01}");
+}
+TEST(a_meta_with_a_raw_newline_in_a_string_is_refused) {
+    check_meta_refused("{\"a\":\"x\ny\"}");
+}
+TEST(a_meta_with_a_bad_escape_is_refused) {
+    check_meta_refused("{\"a\":\"\\x41\"}");
+}
+TEST(a_meta_that_is_not_utf8_is_refused) {
+    check_meta_refused("{\"a\":\"\xff\"}");
+}
+
+TEST(a_meta_nested_beyond_reason_is_refused) {
+    enum { depth = 8000 };
+    char meta[2 * depth + 16] = "{\"a\":";
+    memset(meta + 5, '[', depth);
+    memset(meta + 5 + depth, ']', depth);
+    strcpy(meta + 5 + 2 * depth, "}");
+    check_meta_refused(meta);
+}
+
+static char* meta_of_size(size_t size) {
+    char* meta = malloc(size + 1);
+    CHECK(meta != NULL);
+    memset(meta, 'x', size);
+    memcpy(meta, "{\"a\":\"", 6);
+    strcpy(meta + size - 2, "\"}");
+    return meta;
+}
+
+TEST(a_meta_of_16384_bytes_is_accepted) {
+    char* meta = meta_of_size(16384);
+    check_meta_comes_back(meta);
+    free(meta);
+}
+
+TEST(a_meta_of_16385_bytes_is_refused) {
+    char* meta = meta_of_size(16385);
+    const cep_attrs attrs = with_meta(meta);
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    CHECK(cep_begin_with(region, CEP_HOST, &attrs) == CEP_SPAN_NONE);
+    CHECK_CONTAINS(cep_last_error(), "meta");
+    CHECK(cep_record(region, 0, 1, &attrs) < 0);
+    close_now(profiler);
+    free(meta);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, SPAN), 0);
+}
+
+TEST(attributes_without_a_size_are_refused) {
+    cep_attrs attrs = no_attrs();
+    attrs.struct_size = 0;
+    check_attrs_refused(&attrs, CEP_EINVAL, "struct_size");
+}
+
+TEST(a_reserved_attribute_must_be_zero) {
+    cep_attrs attrs = no_attrs();
+    attrs.reserved = 1;
+    check_attrs_refused(&attrs, CEP_EINVAL, "reserved");
+}
+
+TEST(negative_bytes_are_refused) {
+    cep_attrs attrs = no_attrs();
+    attrs.bytes = -8;
+    check_attrs_refused(&attrs, CEP_EINVAL, "bytes");
+}
+
+TEST(flops_that_are_no_number_are_refused) {
+    cep_attrs attrs = no_attrs();
+    attrs.flops = NAN;
+    check_attrs_refused(&attrs, CEP_EINVAL, "flops");
+}
+
+TEST(infinite_flops_are_refused) {
+    cep_attrs attrs = no_attrs();
+    attrs.flops = INFINITY;
+    check_attrs_refused(&attrs, CEP_EINVAL, "flops");
+}
+
+TEST(a_collective_index_below_minus_1_is_refused) {
+    cep_attrs attrs = no_attrs();
+    attrs.group = "dp";
+    attrs.coll = -2;
+    check_attrs_refused(&attrs, CEP_EINVAL, "coll");
+}
+
+TEST(a_collective_index_without_a_group_is_refused) {
+    cep_attrs attrs = no_attrs();
+    attrs.coll = 4;
+    check_attrs_refused(&attrs, CEP_EINVAL, "group");
+}
+
+TEST(a_group_of_63_bytes_is_accepted) {
+    char group[64];
+    memset(group, 'g', 63);
+    group[63] = '\0';
+    cep_attrs attrs = no_attrs();
+    attrs.group = group;
+    CHECK_TEXT(row_text(written_with(&attrs), "group"), group);
+}
+
+TEST(a_group_of_64_bytes_is_refused) {
+    char group[65];
+    memset(group, 'g', 64);
+    group[64] = '\0';
+    cep_attrs attrs = no_attrs();
+    attrs.group = group;
+    check_attrs_refused(&attrs, CEP_EINVAL, "group");
+}
+
+TEST(a_group_with_quotes_comes_back_as_given) {
+    cep_attrs attrs = no_attrs();
+    attrs.group = "d\"p\\";
+    CHECK_TEXT(row_text(written_with(&attrs), "group"), "d\"p\\");
+}
+
+TEST(an_error_of_64_bytes_is_refused) {
+    char error[65];
+    memset(error, 'e', 64);
+    error[64] = '\0';
+    cep_attrs attrs = no_attrs();
+    attrs.error = error;
+    check_attrs_refused(&attrs, CEP_EINVAL, "error");
+}
+
+TEST(shorter_attributes_of_an_older_caller_are_accepted) {
+    cep_attrs attrs = no_attrs();
+    attrs.struct_size = offsetof(cep_attrs, error);
+    attrs.bytes = 5;
+    attrs.error = (const char*)(intptr_t)-1;
+    const row* span = written_with(&attrs);
+    CHECK_EQ(row_int(span, "bytes"), 5);
+    CHECK(!row_has(span, "error"));
+}
+
+TEST(longer_attributes_with_an_unknown_one_set_are_refused) {
+    struct {
+        cep_attrs known;
+        uint64_t unknown;
+    } newer = {no_attrs(), 0};
+    newer.known.struct_size = sizeof newer;
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    CHECK_EQ(cep_record(region, 0, 1, &newer.known), CEP_OK);
+    newer.unknown = 1;
+    CHECK_EQ(cep_record(region, 0, 1, &newer.known), CEP_EINVAL);
+    close_now(profiler);
+}
+
+TEST(attributes_are_not_looked_at_off_a_recorded_step) {
+    cep_options options = host_options();
+    options.record_every_n_steps = 10;
+    cep_profiler* profiler = open_with(&options);
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    const cep_attrs attrs = with_meta((const char*)(intptr_t)-1);
+    CHECK(cep_begin_with(region, CEP_HOST, &attrs) == CEP_SPAN_NONE);
+    close_now(profiler);
+}
+
+TEST(many_large_metas_are_written_or_counted_as_dropped) {
+    enum { spans = 3000 };
+    char* meta = meta_of_size(16384);
+    const cep_attrs attrs = with_meta(meta);
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    for (int i = 0; i < spans; ++i) cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
+    close_now(profiler);
+    free(meta);
+    const rows all = rows_read(RANK_FILE);
+    const cep_stats stats = stats_of(profiler);
+    check_nothing_unaccounted(&stats);
+    CHECK_EQ(rows_count(&all, SPAN), stats.written);
+    uint64_t without = 0;
+    for (size_t i = 0; i < all.count; ++i) without += row_is(&all.items[i], SPAN) && !row_has(&all.items[i], "meta");
+    CHECK_EQ(without, stats.dropped_meta);
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// More spans than the rings hold: what is lost is counted, and what is counted as written is in the file.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer.h"
+
+enum { load_threads = 16, spans_per_thread = 100000 };
+
+static void* record_many(void* argument) {
+    record_spans(argument, "forward", spans_per_thread);
+    return NULL;
+}
+
+static void run_threads(void* (*body)(void*), void* argument) {
+    pthread_t threads[load_threads];
+    for (int i = 0; i < load_threads; ++i) CHECK_EQ(pthread_create(&threads[i], NULL, body, argument), 0);
+    for (int i = 0; i < load_threads; ++i) CHECK_EQ(pthread_join(threads[i], NULL), 0);
+}
+
+TEST(every_span_of_16_threads_is_written_or_counted_as_dropped) {
+    cep_options options = host_options();
+    options.ring_capacity = 4096;
+    cep_profiler* profiler = open_with(&options);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    run_threads(record_many, profiler);
+    close_now(profiler);
+    const cep_stats stats = stats_of(profiler);
+    CHECK_EQ(stats.threads, load_threads);
+    CHECK_EQ(stats.recorded, (uint64_t)load_threads * spans_per_thread);
+    CHECK_EQ(stats.written + stats.dropped_ring + stats.dropped_slots, stats.recorded);
+    check_nothing_unaccounted(&stats);
+    CHECK(stats.written > 0);
+    CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
+}
+
+TEST(a_full_ring_of_the_smallest_size_drops_and_counts) {
+    cep_options options = host_options();
+    options.ring_capacity = 16;
+    cep_profiler* profiler = open_with(&options);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    run_threads(record_many, profiler);
+    close_now(profiler);
+    const cep_stats stats = stats_of(profiler);
+    CHECK_EQ(stats.recorded, (uint64_t)load_threads * spans_per_thread);
+    check_nothing_unaccounted(&stats);
+    CHECK(stats.dropped_ring > 0);
+    CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
+}
+
+TEST(a_span_left_open_while_a_million_others_pass_is_written) {
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "training_step", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    const cep_span span = cep_begin(region, CEP_HOST);
+    record_spans(profiler, "forward", 1000000);
+    cep_end(region, span, CEP_HOST);
+    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
+    const cep_span last = cep_begin(region, CEP_HOST);
+    CHECK(last != CEP_SPAN_NONE);
+    cep_end(region, last, CEP_HOST);
+    close_now(profiler);
+    const cep_stats stats = stats_of(profiler);
+    CHECK_EQ(stats.recorded, 1000002);
+    CHECK_EQ(stats.open_spans, 0);
+    CHECK_EQ(stats.dropped_slots, 0);
+    check_nothing_unaccounted(&stats);
+    CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
+}
+
+TEST(spans_nested_deeper_than_there_are_slots_are_counted) {
+    enum { nested = 5000 };
+    static cep_span spans[nested];
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "layer", CEP_KIND_COMPUTE);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    for (int i = 0; i < nested; ++i) spans[i] = cep_begin(region, CEP_HOST);
+    for (int i = nested - 1; i >= 0; --i) cep_end(region, spans[i], CEP_HOST);
+    record_spans(profiler, "forward", 1);
+    close_now(profiler);
+    const cep_stats stats = stats_of(profiler);
+    CHECK_EQ(stats.recorded, nested + 1);
+    CHECK_EQ(stats.open_spans, 0);
+    check_nothing_unaccounted(&stats);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, SPAN), stats.written);
+    CHECK_EQ(rows_spans_named(&all, "forward"), 1);
+}
+
+static void* record_with_counters(void* argument) {
+    cep_region* region = cep_region_get(argument, "forward", CEP_KIND_AUTO);
+    const cep_attrs attrs = {.struct_size = sizeof attrs, .coll = -1, .meta = "{\"a\":[1,2,3]}"};
+    for (int i = 0; i < 2000; ++i) {
+        (void)cep_step(argument, i);
+        const cep_span outer = cep_begin(region, CEP_HOST);
+        const cep_span inner = cep_switch(cep_begin_with(region, CEP_HOST, &attrs), region, CEP_HOST);
+        (void)cep_counter(argument, "loss", i);
+        (void)cep_mark(argument, "mark", NULL);
+        (void)cep_record(region, 0, 1, &attrs);
+        cep_end(region, inner, CEP_HOST);
+        cep_end(region, outer, CEP_HOST);
+        if (i % 500 == 0) (void)cep_flush(argument, close_timeout_ms);
+        cep_stats stats = {.struct_size = sizeof stats};
+        (void)cep_get_stats(argument, &stats);
+    }
+    return NULL;
+}
+
+TEST(every_call_may_be_made_from_many_threads_at_once) {
+    cep_profiler* profiler = open_here();
+    run_threads(record_with_counters, profiler);
+    close_now(profiler);
+    const cep_stats stats = stats_of(profiler);
+    CHECK_EQ(stats.recorded, (uint64_t)load_threads * 2000 * 6);
+    check_nothing_unaccounted(&stats);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, SPAN) + rows_count(&all, "counter") + rows_count(&all, "mark"), stats.written);
+}
+
+static _Atomic uint64_t begun;
+
+static void* record_until_closed(void* argument) {
+    cep_region* region = cep_region_get(argument, "forward", CEP_KIND_AUTO);
+    for (;;) {
+        const cep_span span = cep_begin(region, CEP_HOST);
+        if (span == CEP_SPAN_NONE && !cep_recording(argument)) return NULL;
+        ++begun;
+        cep_end(region, span, CEP_HOST);
+    }
+}
+
+static void* close_after_some(void* argument) {
+    while (begun < 10000) continue;
+    close_now(argument);
+    return NULL;
+}
+
+TEST(a_close_while_other_threads_record_keeps_the_file_whole) {
+    cep_profiler* profiler = open_here();
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    pthread_t closer;
+    CHECK_EQ(pthread_create(&closer, NULL, close_after_some, profiler), 0);
+    run_threads(record_until_closed, profiler);
+    CHECK_EQ(pthread_join(closer, NULL), 0);
+    const cep_stats stats = stats_of(profiler);
+    check_nothing_unaccounted(&stats);
+    CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
+}
+
+static void* begin_one_of_many(void* argument) {
+    cep_region* region = cep_region_get(argument, "forward", CEP_KIND_AUTO);
+    for (int i = 0; i < 3; ++i) cep_end(region, cep_begin(region, CEP_HOST), CEP_HOST);
+    return NULL;
+}
+
+TEST(more_threads_than_there_are_rings_are_served_or_counted) {
+    enum { threads = 1500 };
+    cep_profiler* profiler = open_here();
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    for (int i = 0; i < threads; ++i) {
+        pthread_t thread;
+        CHECK_EQ(pthread_create(&thread, NULL, begin_one_of_many, profiler), 0);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+    }
+    close_now(profiler);
+    const cep_stats stats = stats_of(profiler);
+    CHECK_EQ(stats.recorded, 3 * threads);
+    check_nothing_unaccounted(&stats);
+    CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
+}

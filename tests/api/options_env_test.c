@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trainer.h"
+
+static cep_options fresh(void) {
+    cep_options options;
+    CHECK_EQ(cep_options_init(&options, sizeof options), CEP_OK);
+    return options;
+}
+
+static cep_options from_environment(void) {
+    cep_options options = fresh();
+    const int32_t code = cep_options_load_env(&options);
+    if (code != CEP_OK) check_fail(__FILE__, __LINE__, "cep_options_load_env: %d: %s", code, cep_last_error());
+    return options;
+}
+
+static void check_variable_refused(const char* variable, const char* value) {
+    setenv(variable, value, 1);
+    cep_options options = fresh();
+    const cep_options before = options;
+    CHECK_EQ(cep_options_load_env(&options), CEP_EOPTION);
+    CHECK_CONTAINS(cep_last_error(), variable);
+    CHECK_CONTAINS(cep_last_error(), value);
+    CHECK(memcmp(&options, &before, sizeof options) == 0);
+    cep_profiler* profiler = (cep_profiler*)(intptr_t)1;
+    CHECK_EQ(cep_open(NULL, &profiler), CEP_EOPTION);
+    CHECK(profiler == NULL);
+    CHECK(!path_exists("cuda_event_profiler"));
+}
+
+TEST(an_empty_environment_is_off) {
+    cep_options options = from_environment();
+    CHECK_EQ(options.enable, 0);
+    cep_options_clear(&options);
+}
+
+TEST(load_env_refuses_null) {
+    CHECK_EQ(cep_options_load_env(NULL), CEP_EINVAL);
+}
+
+TEST(each_option_has_a_variable) {
+    static const char* const variables[][2] = {
+        {"CEP_ENABLE", "1"},         {"CEP_DIRECTORY", "d"},        {"CEP_RANK", "3"},
+        {"CEP_WORLD_SIZE", "8"},     {"CEP_LOCAL_RANK", "1"},       {"CEP_LAYOUT", "flat"},
+        {"CEP_START_STEP", "5"},     {"CEP_END_STEP", "500"},       {"CEP_RECORD_EVERY_N_STEPS", "2"},
+        {"CEP_RANKS", "0,3"},        {"CEP_MAX_FILE_BYTES", "999"}, {"CEP_FLUSH_EVERY_N_STEPS", "4"},
+        {"CEP_RING_CAPACITY", "64"}, {"CEP_POOL_LIMIT", "128"},     {"CEP_BACKEND", "host"},
+        {"CEP_RUN_ID", "run-7"},     {"CEP_META", "{\"a\":1}"},
+    };
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; ++i) setenv(variables[i][0], variables[i][1], 1);
+    cep_options options = from_environment();
+    CHECK_EQ(options.enable, 1);
+    CHECK_TEXT(options.directory, "d");
+    CHECK_EQ(options.rank, 3);
+    CHECK_EQ(options.world_size, 8);
+    CHECK_EQ(options.local_rank, 1);
+    CHECK_EQ(options.layout, CEP_LAYOUT_FLAT);
+    CHECK_EQ(options.start_step, 5);
+    CHECK_EQ(options.end_step, 500);
+    CHECK_EQ(options.record_every_n_steps, 2);
+    CHECK_EQ(options.flush_every_n_steps, 4);
+    CHECK_EQ(options.ranks_count, 2);
+    CHECK_EQ(options.max_file_bytes, 999);
+    CHECK_EQ(options.ring_capacity, 64);
+    CHECK_EQ(options.pool_limit, 128);
+    CHECK_EQ(options.backend, CEP_BACKEND_HOST);
+    CHECK_TEXT(options.run_id, "run-7");
+    CHECK_CONTAINS(options.meta, "\"a\"");
+    cep_options_clear(&options);
+}
+
+TEST(enable_takes_true_and_false_too) {
+    setenv("CEP_ENABLE", "true", 1);
+    cep_options options = from_environment();
+    CHECK_EQ(options.enable, 1);
+    cep_options_clear(&options);
+    setenv("CEP_ENABLE", "false", 1);
+    options = from_environment();
+    CHECK_EQ(options.enable, 0);
+    cep_options_clear(&options);
+}
+
+TEST(ranks_take_single_numbers_and_ranges) {
+    static const int32_t expected[] = {0, 8, 16, 17, 18, 19, 20, 21, 22, 23};
+    setenv("CEP_RANKS", "0,8,16-23", 1);
+    cep_options options = from_environment();
+    CHECK_EQ(options.ranks_count, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; ++i) CHECK_EQ(options.ranks[i], expected[i]);
+    cep_options_clear(&options);
+}
+
+TEST(ranks_that_are_no_list_are_refused) {
+    check_variable_refused("CEP_RANKS", "0,x");
+}
+TEST(a_range_of_ranks_that_runs_backwards_is_refused) {
+    check_variable_refused("CEP_RANKS", "9-3");
+}
+TEST(a_range_of_ranks_beyond_reason_is_refused) {
+    check_variable_refused("CEP_RANKS", "0-99999999999");
+}
+TEST(a_word_where_a_number_belongs_is_refused) {
+    check_variable_refused("CEP_START_STEP", "soon");
+}
+TEST(a_number_with_a_tail_is_refused) {
+    check_variable_refused("CEP_END_STEP", "100k");
+}
+TEST(a_number_beyond_64_bits_is_refused) {
+    check_variable_refused("CEP_END_STEP", "99999999999999999999");
+}
+TEST(an_unknown_layout_is_refused) {
+    check_variable_refused("CEP_LAYOUT", "wide");
+}
+TEST(an_unknown_backend_is_refused) {
+    check_variable_refused("CEP_BACKEND", "tpu");
+}
+TEST(an_enable_that_is_no_boolean_is_refused) {
+    check_variable_refused("CEP_ENABLE", "perhaps");
+}
+
+TEST(an_unknown_key_in_the_configuration_is_named_with_its_variable) {
+    setenv("CEP_CONFIG", "{\"enable\":true,\"stepp\":1}", 1);
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_env(&options), CEP_EOPTION);
+    CHECK_CONTAINS(cep_last_error(), "CEP_CONFIG");
+    CHECK_CONTAINS(cep_last_error(), "stepp");
+    cep_options_clear(&options);
+}
+
+TEST(a_configuration_file_that_is_not_there_is_named) {
+    setenv("CEP_CONFIG", "nowhere.json", 1);
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_env(&options), CEP_EIO);
+    CHECK_CONTAINS(cep_last_error(), "nowhere.json");
+    cep_options_clear(&options);
+}
+
+TEST(variables_that_are_no_options_are_left_alone) {
+    setenv("CEP_LIBRARY", "/somewhere/libcep.so", 1);
+    setenv("CEP_ENABLE", "1", 1);
+    cep_options options = from_environment();
+    CHECK_EQ(options.enable, 1);
+    cep_options_clear(&options);
+}
+
+TEST(configuration_text_is_read) {
+    setenv("CEP_CONFIG", "{\"enable\":true,\"start_step\":7}", 1);
+    cep_options options = from_environment();
+    CHECK_EQ(options.enable, 1);
+    CHECK_EQ(options.start_step, 7);
+    cep_options_clear(&options);
+}
+
+TEST(a_configuration_file_is_read) {
+    FILE* file = fopen("cep.json", "w");
+    CHECK(file != NULL);
+    fputs("{\"enable\":true,\"start_step\":8}", file);
+    fclose(file);
+    setenv("CEP_CONFIG", "cep.json", 1);
+    cep_options options = from_environment();
+    CHECK_EQ(options.start_step, 8);
+    cep_options_clear(&options);
+}
+
+TEST(a_variable_overrules_the_configuration) {
+    setenv("CEP_CONFIG", "{\"enable\":true,\"start_step\":7,\"end_step\":9}", 1);
+    setenv("CEP_START_STEP", "3", 1);
+    cep_options options = from_environment();
+    CHECK_EQ(options.start_step, 3);
+    CHECK_EQ(options.end_step, 9);
+    cep_options_clear(&options);
+}
+
+TEST(a_variable_can_switch_off_what_the_configuration_enables) {
+    setenv("CEP_CONFIG", "{\"enable\":true}", 1);
+    setenv("CEP_ENABLE", "0", 1);
+    cep_options options = from_environment();
+    CHECK_EQ(options.enable, 0);
+    cep_options_clear(&options);
+}
+
+TEST(explicit_options_do_not_look_at_the_environment) {
+    setenv("CEP_ENABLE", "0", 1);
+    setenv("CEP_DIRECTORY", "elsewhere", 1);
+    setenv("CEP_START_STEP", "soon", 1);
+    cep_profiler* profiler = open_here();
+    record_step(profiler, 0, "forward");
+    close_now(profiler);
+    CHECK(path_exists(RANK_FILE));
+    CHECK(!path_exists("elsewhere"));
+}
+
+TEST(open_without_options_is_off_by_default) {
+    cep_profiler* profiler = open_with(NULL);
+    record_step(profiler, 0, "forward");
+    close_now(profiler);
+    CHECK(!path_exists("cuda_event_profiler"));
+}
+
+TEST(open_without_options_follows_the_environment) {
+    setenv("CEP_ENABLE", "1", 1);
+    setenv("CEP_DIRECTORY", "out", 1);
+    cep_profiler* profiler = open_with(NULL);
+    record_step(profiler, 10, "forward");
+    record_step(profiler, 11, "forward");
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_spans_named(&all, "forward"), 1);
+}
+
+typedef struct place {
+    const char* variables[3];  // rank, world size, local rank
+} place;
+
+static const place launchers[] = {
+    {{"RANK", "WORLD_SIZE", "LOCAL_RANK"}},
+    {{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}},
+    {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}},
+    {{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}},
+};
+
+static void set_place(const place* launcher, int rank) {
+    for (int i = 0; i < 3; ++i) {
+        char value[16];
+        snprintf(value, sizeof value, "%d", i == 0 ? rank : i == 1 ? 100 + rank : rank % 8);
+        setenv(launcher->variables[i], value, 1);
+    }
+}
+
+// Opens with nothing said about the rank, and checks the file's name and the run row.
+static void check_discovered(int rank, int world_size, int local_rank) {
+    cep_options options = fresh();
+    options.directory = "out";
+    options.record_every_n_steps = 1;
+    cep_profiler* profiler = open_with(&options);
+    record_step(profiler, 0, "forward");
+    close_now(profiler);
+    char path[64];
+    snprintf(path, sizeof path, "out/cuda_events_rank_%d.jsonl", rank);
+    const rows all = rows_read(path);
+    const row* run = rows_nth(&all, "run", 0);
+    CHECK_EQ(row_int(run, "rank"), rank);
+    CHECK_EQ(row_int(run, "world_size"), world_size);
+    CHECK_EQ(row_int(run, "local_rank"), local_rank);
+    CHECK_EQ(row_int(rows_nth(&all, SPAN, 0), "rank"), rank);
+}
+
+TEST(rank_is_found_from_torchrun) {
+    set_place(&launchers[0], 11);
+    check_discovered(11, 111, 3);
+}
+
+TEST(rank_is_found_from_slurm) {
+    set_place(&launchers[1], 12);
+    check_discovered(12, 112, 4);
+}
+
+TEST(rank_is_found_from_open_mpi) {
+    set_place(&launchers[2], 13);
+    check_discovered(13, 113, 5);
+}
+
+TEST(rank_is_found_from_pmi) {
+    set_place(&launchers[3], 14);
+    check_discovered(14, 114, 6);
+}
+
+TEST(rank_is_0_of_1_without_a_launcher) {
+    check_discovered(0, 1, 0);
+}
+
+TEST(torchrun_precedes_slurm_precedes_open_mpi_precedes_pmi) {
+    for (int i = 3; i >= 0; --i) {
+        set_place(&launchers[i], 20 + i);
+        check_discovered(20 + i, 120 + i, (20 + i) % 8);
+    }
+}
+
+TEST(an_explicit_rank_precedes_the_launcher) {
+    set_place(&launchers[0], 11);
+    cep_options options = host_options();
+    options.rank = 2;
+    options.world_size = 4;
+    close_now(open_with(&options));
+    CHECK(path_exists("out/cuda_events_rank_2.jsonl"));
+}
+
+TEST(cep_rank_precedes_the_launcher) {
+    set_place(&launchers[0], 11);
+    setenv("CEP_ENABLE", "1", 1);
+    setenv("CEP_DIRECTORY", "out", 1);
+    setenv("CEP_RANK", "5", 1);
+    close_now(open_with(NULL));
+    CHECK(path_exists("out/cuda_events_rank_5.jsonl"));
+}
+
+TEST(a_launcher_whose_rank_is_outside_its_world_is_refused) {
+    setenv("RANK", "4", 1);
+    setenv("WORLD_SIZE", "4", 1);
+    cep_options options = fresh();
+    options.directory = "out";
+    check_refused(&options, CEP_EOPTION, "rank", "4");
+}
+
+TEST(a_launcher_rank_that_is_no_number_is_refused_and_named) {
+    setenv("RANK", "first", 1);
+    setenv("WORLD_SIZE", "4", 1);
+    cep_options options = fresh();
+    options.directory = "out";
+    check_refused(&options, CEP_EOPTION, "RANK", "first");
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "trainer.h"
+
+static cep_options fresh(void) {
+    cep_options options;
+    CHECK_EQ(cep_options_init(&options, sizeof options), CEP_OK);
+    return options;
+}
+
+static void write_text(const char* path, const char* text) {
+    FILE* file = fopen(path, "w");
+    CHECK(file != NULL);
+    CHECK(fputs(text, file) >= 0);
+    CHECK_EQ(fclose(file), 0);
+}
+
+// The load fails with that code, names each part, and changes no option.
+static void check_load_refused(const char* json, int32_t code, const char* name, const char* value) {
+    cep_options options = fresh();
+    options.start_step = 42;
+    const cep_options before = options;
+    CHECK_EQ(cep_options_load_json(&options, json), code);
+    CHECK_CONTAINS(cep_last_error(), name);
+    CHECK_CONTAINS(cep_last_error(), value);
+    CHECK(memcmp(&options, &before, sizeof options) == 0);
+    cep_options_clear(&options);
+}
+
+TEST(json_text_sets_every_option_it_names) {
+    cep_options options = fresh();
+    CHECK_EQ(
+        cep_options_load_json(
+            &options,
+            " \n{\"enable\":true,\"directory\":\"d\",\"rank\":3,\"world_size\":8,\"local_rank\":1,\"layout\":\"flat\","
+            "\"start_step\":5,\"end_step\":500,\"record_every_n_steps\":2,\"flush_every_n_steps\":4,"
+            "\"ranks\":[0,3,7],\"max_file_bytes\":1000000,\"ring_capacity\":64,\"pool_limit\":128,"
+            "\"backend\":\"host\",\"run_id\":\"r1\",\"meta\":{\"model\":\"m\"}}"),
+        CEP_OK);
+    CHECK_EQ(options.enable, 1);
+    CHECK_TEXT(options.directory, "d");
+    CHECK_EQ(options.rank, 3);
+    CHECK_EQ(options.world_size, 8);
+    CHECK_EQ(options.local_rank, 1);
+    CHECK_EQ(options.layout, CEP_LAYOUT_FLAT);
+    CHECK_EQ(options.start_step, 5);
+    CHECK_EQ(options.end_step, 500);
+    CHECK_EQ(options.record_every_n_steps, 2);
+    CHECK_EQ(options.flush_every_n_steps, 4);
+    CHECK_EQ(options.ranks_count, 3);
+    CHECK(options.ranks[0] == 0 && options.ranks[1] == 3 && options.ranks[2] == 7);
+    CHECK_EQ(options.max_file_bytes, 1000000);
+    CHECK_EQ(options.ring_capacity, 64);
+    CHECK_EQ(options.pool_limit, 128);
+    CHECK_EQ(options.backend, CEP_BACKEND_HOST);
+    CHECK_TEXT(options.run_id, "r1");
+    CHECK_CONTAINS(options.meta, "\"model\"");
+    cep_options_clear(&options);
+}
+
+TEST(json_leaves_the_options_it_does_not_name) {
+    cep_options options = fresh();
+    options.ring_capacity = 32;
+    CHECK_EQ(cep_options_load_json(&options, "{\"enable\":true,\"start_step\":5}"), CEP_OK);
+    CHECK_EQ(options.start_step, 5);
+    CHECK_EQ(options.ring_capacity, 32);
+    CHECK_EQ(options.record_every_n_steps, 10);
+    cep_options_clear(&options);
+}
+
+TEST(a_configuration_that_does_not_say_enable_is_off) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "{\"start_step\":5}"), CEP_OK);
+    CHECK_EQ(options.enable, 0);
+    cep_options_clear(&options);
+}
+
+TEST(a_second_load_does_not_switch_off_what_the_first_enabled) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "{\"enable\":true}"), CEP_OK);
+    CHECK_EQ(cep_options_load_json(&options, "{\"start_step\":5}"), CEP_OK);
+    CHECK_EQ(options.enable, 1);
+    cep_options_clear(&options);
+}
+
+TEST(a_second_load_replaces_strings_of_the_first) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "{\"directory\":\"first\",\"run_id\":\"kept\"}"), CEP_OK);
+    CHECK_EQ(cep_options_load_json(&options, "{\"directory\":\"second\"}"), CEP_OK);
+    CHECK_TEXT(options.directory, "second");
+    CHECK_TEXT(options.run_id, "kept");
+    cep_options_clear(&options);
+}
+
+TEST(a_json_file_is_read_by_its_path) {
+    write_text("config.json", "{\"enable\":true,\"record_every_n_steps\":3}\n");
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "config.json"), CEP_OK);
+    CHECK_EQ(options.record_every_n_steps, 3);
+    cep_options_clear(&options);
+}
+
+TEST(null_end_step_means_no_end) {
+    cep_options options = fresh();
+    options.end_step = 9;
+    CHECK_EQ(cep_options_load_json(&options, "{\"end_step\":null}"), CEP_OK);
+    CHECK_EQ(options.end_step, CEP_NO_END_STEP);
+    cep_options_clear(&options);
+}
+
+TEST(load_json_refuses_null_arguments) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(NULL, "{}"), CEP_EINVAL);
+    CHECK_EQ(cep_options_load_json(&options, NULL), CEP_EINVAL);
+}
+
+TEST(an_unknown_key_is_refused_and_named) {
+    check_load_refused("{\"start_step\":1,\"record_every\":5}", CEP_EOPTION, "record_every", "");
+}
+
+TEST(a_key_of_the_wrong_case_is_unknown) {
+    check_load_refused("{\"Start_Step\":1}", CEP_EOPTION, "Start_Step", "");
+}
+
+TEST(text_where_a_number_belongs_is_refused_and_named) {
+    check_load_refused("{\"start_step\":\"soon\"}", CEP_EOPTION, "start_step", "soon");
+}
+
+TEST(a_fraction_where_an_integer_belongs_is_refused) {
+    check_load_refused("{\"start_step\":2.5}", CEP_EOPTION, "start_step", "2.5");
+}
+
+TEST(a_number_beyond_64_bits_is_refused) {
+    check_load_refused("{\"end_step\":1e30}", CEP_EOPTION, "end_step", "1e");
+}
+
+TEST(a_rank_beyond_32_bits_is_refused) {
+    check_load_refused("{\"rank\":4294967297}", CEP_EOPTION, "rank", "4294967297");
+}
+
+TEST(a_number_where_enable_needs_a_boolean_is_refused) {
+    check_load_refused("{\"enable\":\"yes\"}", CEP_EOPTION, "enable", "yes");
+}
+
+TEST(an_object_where_a_number_belongs_is_refused) {
+    check_load_refused("{\"start_step\":{\"a\":1}}", CEP_EOPTION, "start_step", "");
+}
+
+TEST(a_number_where_the_directory_belongs_is_refused) {
+    check_load_refused("{\"directory\":7}", CEP_EOPTION, "directory", "7");
+}
+
+TEST(an_unknown_layout_name_is_refused) {
+    check_load_refused("{\"layout\":\"wide\"}", CEP_EOPTION, "layout", "wide");
+}
+
+TEST(an_unknown_backend_name_is_refused) {
+    check_load_refused("{\"backend\":\"tpu\"}", CEP_EOPTION, "backend", "tpu");
+}
+
+TEST(ranks_that_are_no_list_are_refused) {
+    check_load_refused("{\"ranks\":3}", CEP_EOPTION, "ranks", "");
+}
+
+TEST(ranks_with_text_among_them_are_refused) {
+    check_load_refused("{\"ranks\":[0,\"one\"]}", CEP_EOPTION, "ranks", "");
+}
+
+TEST(a_meta_that_is_no_object_is_refused) {
+    check_load_refused("{\"meta\":[1]}", CEP_EOPTION, "meta", "");
+}
+
+TEST(text_that_does_not_parse_is_refused) {
+    check_load_refused("{\"start_step\":", CEP_EJSON, "", "");
+}
+
+TEST(text_after_the_object_is_refused) {
+    check_load_refused("{\"start_step\":1} x", CEP_EJSON, "", "");
+}
+
+TEST(a_file_that_holds_no_object_is_refused_and_named) {
+    write_text("list.json", "[1, 2]\n");
+    check_load_refused("list.json", CEP_EJSON, "list.json", "");
+}
+
+TEST(a_file_that_is_not_there_is_refused_and_named) {
+    check_load_refused("nowhere/config.json", CEP_EIO, "nowhere/config.json", "");
+}
+
+TEST(a_path_that_is_a_directory_is_refused_and_named) {
+    CHECK_EQ(mkdir("folder", S_IRWXU), 0);
+    check_load_refused("folder", CEP_EIO, "folder", "");
+}
+
+TEST(json_nested_beyond_reason_is_refused) {
+    enum { depth = 200000 };
+    char* json = malloc(2 * depth + 32);
+    CHECK(json != NULL);
+    const int head = sprintf(json, "{\"meta\":");
+    memset(json + head, '[', depth);
+    memset(json + head + depth, ']', depth);
+    strcpy(json + head + 2 * depth, "}");
+    cep_options options = fresh();
+    CHECK(cep_options_load_json(&options, json) < 0);
+    free(json);
+    cep_options_clear(&options);
+}
+
+TEST(a_value_out_of_its_range_is_refused_at_open_at_the_latest) {
+    cep_options options = fresh();
+    const int32_t code = cep_options_load_json(&options, "{\"enable\":true,\"record_every_n_steps\":-4}");
+    cep_profiler* profiler = NULL;
+    CHECK_EQ(code == CEP_OK ? cep_open(&options, &profiler) : code, CEP_EOPTION);
+    CHECK_CONTAINS(cep_last_error(), "record_every_n_steps");
+    CHECK_CONTAINS(cep_last_error(), "-4");
+    CHECK(!path_exists("cuda_event_profiler"));
+    cep_options_clear(&options);
+}
+
+TEST(options_from_json_outlive_their_struct_in_the_profiler) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options,
+                                   "{\"enable\":true,\"directory\":\"out\",\"record_every_n_steps\":1,\"ranks\":[0],"
+                                   "\"meta\":{\"model\":{\"layers\":12}}}"),
+             CEP_OK);
+    cep_profiler* profiler = open_with(&options);
+    cep_options_clear(&options);
+    record_step(profiler, 0, "forward");
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_spans_named(&all, "forward"), 1);
+    CHECK_EQ(row_at(rows_nth(&all, "run", 0), "meta/model/layers")->valueint, 12);
+}

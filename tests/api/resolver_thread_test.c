@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trainer.h"
+
+static void need_exact_threads(void) {
+    if (CHECK_SANITIZED) check_skip("the sanitizer has a thread of its own");
+}
+
+TEST(no_thread_runs_before_the_first_recorded_span_and_one_after) {
+    need_exact_threads();
+    cep_options options = host_options();
+    options.start_step = 5;
+    cep_profiler* profiler = open_with(&options);
+    CHECK_EQ(count_threads(), 1);
+    record_step(profiler, 1, "forward");
+    CHECK_EQ(count_threads(), 1);
+    record_step(profiler, 5, "forward");
+    CHECK_EQ(count_threads(), 2);
+    for (int step = 6; step < 200; ++step) record_step(profiler, step, "forward");
+    CHECK_EQ(count_threads(), 2);
+    close_now(profiler);
+    wait_for_threads(1);
+}
+
+TEST(a_disabled_or_unlisted_rank_starts_no_thread_and_leaves_no_file) {
+    need_exact_threads();
+    static const int32_t ranks[] = {1};
+    cep_options disabled = host_options(), unlisted = host_options();
+    disabled.enable = 0;
+    unlisted.ranks = ranks;
+    unlisted.ranks_count = 1;
+    cep_profiler* profilers[2] = {open_with(&disabled), open_with(&unlisted)};
+    for (int i = 0; i < 2; ++i) {
+        record_step(profilers[i], 0, "forward");
+        CHECK_EQ(cep_counter(profilers[i], "loss", 1), CEP_OK);
+        CHECK_EQ(cep_flush(profilers[i], 1000), CEP_OK);
+    }
+    CHECK_EQ(count_threads(), 1);
+    for (int i = 0; i < 2; ++i) close_now(profilers[i]);
+    CHECK(!path_exists("out"));
+}
+
+// The value of a "Name:\tvalue" line of a thread's status, as a mask.
+static uint64_t blocked_signals(const char* thread) {
+    char path[300], line[256];
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
+    FILE* status = fopen(path, "r");
+    CHECK(status != NULL);
+    uint64_t mask = 0;
+    while (fgets(line, sizeof line, status) != NULL)
+        if (strncmp(line, "SigBlk:", 7) == 0) mask = strtoull(line + 7, NULL, 16);
+    fclose(status);
+    return mask;
+}
+
+static uint64_t asynchronous_signals(void) {
+    static const int left_alone[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    uint64_t mask = UINT64_MAX;
+    for (size_t i = 0; i < sizeof left_alone / sizeof *left_alone; ++i) mask &= ~(UINT64_C(1) << (left_alone[i] - 1));
+    for (int internal = 32; internal < SIGRTMIN; ++internal) mask &= ~(UINT64_C(1) << (internal - 1));
+    return mask;
+}
+
+TEST(the_resolver_thread_blocks_every_asynchronous_signal) {
+    need_exact_threads();
+    cep_profiler* profiler = open_here();
+    record_step(profiler, 0, "forward");
+    DIR* tasks = opendir("/proc/self/task");
+    CHECK(tasks != NULL);
+    int checked = 0;
+    for (const struct dirent* entry = readdir(tasks); entry != NULL; entry = readdir(tasks)) {
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid()) continue;
+        CHECK_EQ(blocked_signals(entry->d_name) & asynchronous_signals(), asynchronous_signals());
+        ++checked;
+    }
+    closedir(tasks);
+    CHECK_EQ(checked, 1);
+    close_now(profiler);
+}
+
+TEST(the_trainers_own_signal_mask_stays_as_it_was) {
+    sigset_t before, after;
+    sigemptyset(&before);
+    sigaddset(&before, SIGUSR2);
+    CHECK_EQ(sigprocmask(SIG_SETMASK, &before, NULL), 0);
+    cep_profiler* profiler = open_here();
+    record_step(profiler, 0, "forward");
+    close_now(profiler);
+    CHECK_EQ(sigprocmask(SIG_BLOCK, NULL, &after), 0);
+    for (int number = 1; number < SIGRTMAX; ++number) CHECK_EQ(sigismember(&after, number), number == SIGUSR2);
+}
+
+TEST(no_signal_handler_is_installed) {
+    cep_profiler* profiler = open_here();
+    record_step(profiler, 0, "forward");
+    for (int number = 1; number <= 31; ++number) {
+        struct sigaction action;
+        if (sigaction(number, NULL, &action) != 0) continue;
+        if (CHECK_SANITIZED && (number == SIGSEGV || number == SIGBUS || number == SIGFPE)) continue;
+        CHECK(action.sa_handler == SIG_DFL);
+    }
+    close_now(profiler);
+}
+
+TEST(calls_leave_errno_as_it_was) {
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
+    errno = EXDEV;
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    cep_end(region, cep_begin(region, CEP_HOST), CEP_HOST);
+    CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
+    CHECK_EQ(errno, EXDEV);
+    close_now(profiler);
+}

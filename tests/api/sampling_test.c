@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer.h"
+
+// Which of the given steps, in their order, leave a span in the file.
+static void check_recorded(const cep_options* options, const int64_t* steps, size_t steps_count,
+                           const int64_t* expected, size_t expected_count) {
+    cep_profiler* profiler = open_with(options);
+    for (size_t i = 0; i < steps_count; ++i) record_step(profiler, steps[i], "forward");
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, SPAN), expected_count);
+    for (size_t i = 0; i < expected_count; ++i) CHECK_EQ(row_int(rows_nth(&all, SPAN, i), "step"), expected[i]);
+}
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+TEST(start_2_end_5_stride_2_over_0_to_6_records_2_and_4) {
+    static const int64_t steps[] = {0, 1, 2, 3, 4, 5, 6}, expected[] = {2, 4};
+    cep_options options = host_options();
+    options.start_step = 2;
+    options.end_step = 5;
+    options.record_every_n_steps = 2;
+    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
+}
+
+TEST(defaults_over_0_to_20_record_0_and_10_and_20) {
+    static const int64_t expected[] = {0, 10, 20};
+    int64_t steps[21];
+    for (int i = 0; i < 21; ++i) steps[i] = i;
+    cep_options options = host_options();
+    options.record_every_n_steps = 10;
+    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
+}
+
+TEST(both_ends_of_the_window_are_recorded) {
+    static const int64_t steps[] = {2, 3, 5, 6}, expected[] = {3, 5};
+    cep_options options = host_options();
+    options.start_step = 3;
+    options.end_step = 5;
+    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
+}
+
+TEST(the_stride_counts_from_the_start_step) {
+    static const int64_t steps[] = {3, 6, 7, 10, 11, 13, 15}, expected[] = {3, 7, 11, 15};
+    cep_options options = host_options();
+    options.start_step = 3;
+    options.record_every_n_steps = 4;
+    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
+}
+
+TEST(steps_may_jump_repeat_and_go_back) {
+    static const int64_t steps[] = {0, 1000, 1000, 20, 21, 20, INT64_MAX - 7},
+                         expected[] = {0, 1000, 1000, 20, 20, INT64_MAX - 7};
+    cep_options options = host_options();
+    options.record_every_n_steps = 10;
+    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
+}
+
+TEST(nothing_is_recorded_before_the_first_step) {
+    cep_profiler* profiler = open_here();
+    CHECK_EQ(cep_recording(profiler), 0);
+    record_spans(profiler, "forward", 3);
+    CHECK_EQ(cep_counter(profiler, "loss", 1.0), CEP_OK);
+    CHECK_EQ(cep_mark(profiler, "restart", NULL), CEP_OK);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, SPAN) + rows_count(&all, "counter") + rows_count(&all, "mark"), 0);
+}
+
+TEST(recording_says_whether_the_step_is_recorded) {
+    cep_options options = host_options();
+    options.start_step = 2;
+    options.end_step = 4;
+    options.record_every_n_steps = 2;
+    cep_profiler* profiler = open_with(&options);
+    static const int32_t expected[] = {0, 0, 1, 0, 1, 0, 0};
+    for (int step = 0; step < 7; ++step) {
+        CHECK_EQ(cep_step(profiler, step), CEP_OK);
+        CHECK_EQ(cep_recording(profiler), expected[step]);
+    }
+    close_now(profiler);
+    CHECK_EQ(cep_recording(profiler), 0);
+}
+
+TEST(a_negative_step_is_refused_and_the_step_stays) {
+    cep_profiler* profiler = open_here();
+    CHECK_EQ(cep_step(profiler, 5), CEP_OK);
+    CHECK_EQ(cep_step(profiler, -1), CEP_EINVAL);
+    CHECK_CONTAINS(cep_last_error(), "-1");
+    record_spans(profiler, "forward", 1);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(row_int(rows_nth(&all, SPAN, 0), "step"), 5);
+}
+
+TEST(the_last_possible_step_is_recorded) {
+    static const int64_t steps[] = {INT64_MAX - 1, INT64_MAX}, expected[] = {INT64_MAX - 1, INT64_MAX};
+    const cep_options options = host_options();
+    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
+}
+
+static cep_options rank_of_4(int32_t rank, const int32_t* ranks, uint64_t count) {
+    cep_options options = host_options();
+    options.rank = rank;
+    options.world_size = 4;
+    options.ranks = ranks;
+    options.ranks_count = count;
+    return options;
+}
+
+TEST(a_rank_outside_the_list_leaves_nothing) {
+    static const int32_t ranks[] = {0, 1};
+    const cep_options options = rank_of_4(3, ranks, 2);
+    cep_profiler* profiler = open_with(&options);
+    record_step(profiler, 0, "forward");
+    CHECK_EQ(cep_recording(profiler), 0);
+    CHECK_EQ(cep_flush(profiler, 1000), CEP_OK);
+    close_now(profiler);
+    CHECK(!path_exists("out"));
+}
+
+TEST(a_rank_in_the_list_is_recorded) {
+    static const int32_t ranks[] = {0, 1};
+    const cep_options options = rank_of_4(1, ranks, 2);
+    cep_profiler* profiler = open_with(&options);
+    record_step(profiler, 0, "forward");
+    close_now(profiler);
+    const rows all = rows_read("out/cuda_events_rank_1.jsonl");
+    CHECK_EQ(rows_spans_named(&all, "forward"), 1);
+}
+
+TEST(a_disabled_profiler_leaves_nothing) {
+    cep_options options = host_options();
+    options.enable = 0;
+    cep_profiler* profiler = open_with(&options);
+    record_step(profiler, 0, "forward");
+    close_now(profiler);
+    CHECK(!path_exists("out"));
+}
+
+TEST(a_flush_step_writes_without_being_waited_for) {
+    cep_options options = host_options();
+    options.flush_every_n_steps = 3;
+    cep_profiler* profiler = open_with(&options);
+    record_step(profiler, 1, "forward");
+    CHECK_EQ(cep_step(profiler, 3), CEP_OK);
+    // The resolver writes when it runs; the test waits for the row itself, however long that takes.
+    size_t spans = 0;
+    while (spans == 0) {
+        const rows all = rows_read_leniently(RANK_FILE);
+        spans = rows_spans_named(&all, "forward");
+    }
+    CHECK_EQ(spans, 1);
+    close_now(profiler);
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer.h"
+
+#include <dirent.h>
+#include <sched.h>
+
+cep_options host_options(void) {
+    cep_options options;
+    CHECK_EQ(cep_options_init(&options, sizeof options), CEP_OK);
+    options.directory = "out";
+    options.rank = 0;
+    options.world_size = 1;
+    options.local_rank = 0;
+    options.record_every_n_steps = 1;
+    options.backend = CEP_BACKEND_HOST;
+    return options;
+}
+
+cep_profiler* open_with(const cep_options* options) {
+    cep_profiler* profiler = NULL;
+    const int32_t code = cep_open(options, &profiler);
+    if (code != CEP_OK) check_fail(__FILE__, __LINE__, "cep_open: %d: %s", code, cep_last_error());
+    CHECK(profiler != NULL);
+    return profiler;
+}
+
+cep_profiler* open_here(void) {
+    const cep_options options = host_options();
+    return open_with(&options);
+}
+
+void close_now(cep_profiler* profiler) {
+    const int32_t code = cep_close(profiler, close_timeout_ms);
+    if (code != CEP_OK) check_fail(__FILE__, __LINE__, "cep_close: %d: %s", code, cep_last_error());
+}
+
+void record_spans(cep_profiler* profiler, const char* name, int count) {
+    cep_region* region = cep_region_get(profiler, name, CEP_KIND_AUTO);
+    for (int i = 0; i < count; ++i) cep_end(region, cep_begin(region, CEP_HOST), CEP_HOST);
+}
+
+void record_step(cep_profiler* profiler, int64_t step, const char* name) {
+    CHECK_EQ(cep_step(profiler, step), CEP_OK);
+    record_spans(profiler, name, 1);
+}
+
+cep_stats stats_of(cep_profiler* profiler) {
+    cep_stats stats = {.struct_size = sizeof stats};
+    CHECK_EQ(cep_get_stats(profiler, &stats), CEP_OK);
+    return stats;
+}
+
+void check_nothing_unaccounted(const cep_stats* stats) {
+    const uint64_t dropped =
+        stats->dropped_ring + stats->dropped_slots + stats->dropped_pool + stats->dropped_file + stats->dropped_io;
+    CHECK_EQ(stats->recorded, stats->written + dropped + stats->capture_skipped + stats->abandoned + stats->open_spans);
+}
+
+void check_refused(const cep_options* options, int32_t code, const char* name, const char* value) {
+    cep_profiler* profiler = (cep_profiler*)(intptr_t)1;
+    CHECK_EQ(cep_open(options, &profiler), code);
+    CHECK(profiler == NULL);
+    CHECK_CONTAINS(cep_last_error(), name);
+    CHECK_CONTAINS(cep_last_error(), value);
+    CHECK(!path_exists("out"));
+    CHECK(!path_exists("cuda_event_profiler"));
+}
+
+int count_threads(void) {
+    DIR* tasks = opendir("/proc/self/task");
+    if (tasks == NULL) check_skip("no /proc");
+    int count = 0;
+    for (const struct dirent* entry = readdir(tasks); entry != NULL; entry = readdir(tasks))
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+void wait_for_threads(int count) {
+    while (count_threads() != count) sched_yield();
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the tests have in common with a trainer: options for one rank, and a few spans.
+#ifndef CEP_TESTS_API_TRAINER_H
+#define CEP_TESTS_API_TRAINER_H
+
+#include <cep/cep.h>
+
+#include "check.h"
+#include "rows.h"
+
+// The rank file of host_options().
+#define RANK_FILE "out/cuda_events_rank_0.jsonl"
+
+enum { close_timeout_ms = 120000 };
+
+// Defaults, except: rank 0 of 1 in directory "out", every step recorded, host clock.
+cep_options host_options(void);
+cep_profiler* open_with(const cep_options* options);
+cep_profiler* open_here(void);
+void close_now(cep_profiler* profiler);
+void record_spans(cep_profiler* profiler, const char* name, int count);
+void record_step(cep_profiler* profiler, int64_t step, const char* name);
+cep_stats stats_of(cep_profiler* profiler);
+// recorded = written + lost + not timed + still open; the identity that cep.h promises.
+void check_nothing_unaccounted(const cep_stats* stats);
+// cep_open() refuses the options with that code, names each part in its message, and leaves nothing behind.
+void check_refused(const cep_options* options, int32_t code, const char* name, const char* value);
+int count_threads(void);
+// Returns once the process has that many threads; a joined thread may show for a moment longer.
+void wait_for_threads(int count);
+
+#endif

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command under test, and a small writer of rank files."""
+
+import json
+import os
+import random
+import subprocess
+
+import pytest
+
+START_NS = 1_763_700_000_000_000_000
+
+
+def line_of(row):
+    return json.dumps(row, separators=(",", ":"), ensure_ascii=False)
+
+
+def run_row(rank, *, world_size=1, run_id="run-a", attempt=1, start_unix_ns=START_NS, **more):
+    row = {
+        "type": "run", "schema": 1, "run_id": run_id, "attempt": attempt, "rank": rank, "world_size": world_size,
+        "local_rank": 0, "host": f"node{rank // 4}", "pid": 1000 * attempt + rank, "backend": "host", "device_name": None,
+        "device_uuid": None, "driver_version": None, "library_version": "0.1.0", "start_unix_ns": start_unix_ns,
+        "clock_error_ns": 500, "config": {"start_step": 0, "end_step": None, "record_every_n_steps": 1, "ranks": None},
+    }
+    row.update(more)
+    return row
+
+
+def span_row(rank, step, name, duration_ms, start_ns, **more):
+    row = {
+        "name": name, "step": step, "rank": rank, "duration_ms": duration_ms, "start_ns": start_ns, "host_ms": 0.25,
+        "kind": "compute", "clock": "host", "seq": 0, "depth": 1,
+    }
+    row.update(more)
+    return row
+
+
+def stats_row(rank, step, *, attempt=1, start_ns=START_NS, **more):
+    row = {
+        "type": "stats", "rank": rank, "step": step, "attempt": attempt, "start_ns": start_ns, "recorded": 100,
+        "written": 100, "dropped": {"ring": 0, "slots": 0, "pool": 0, "file": 0, "io": 0, "meta": 0},
+        "capture_skipped": 0, "cuda_errors": 0, "abandoned": 0, "open": 0, "self_ms": 0.5,
+    }
+    row.update(more)
+    return row
+
+
+PHASES = (("data_load", "data", 3.0), ("forward", "compute", 10.0), ("backward", "compute", 20.0))
+
+
+def attempt_rows(rank, steps, *, rng, world_size=1, attempt=1, run_id="run-a", slow=None):
+    """The rows of one attempt of one rank, as the library writes them: the step span ends last."""
+    begin_ns = START_NS + attempt * 10**13
+    rows = [run_row(rank, world_size=world_size, attempt=attempt, run_id=run_id, start_unix_ns=begin_ns)]
+    for number, step in enumerate(steps):
+        now_ns = begin_ns + (number + 1) * 10**9
+        total_ms = 0.0
+        for name, kind, typical_ms in PHASES:
+            duration_ms = round(typical_ms * rng.uniform(0.9, 1.1) * (slow or {}).get(name, 1.0), 6)
+            rows.append(span_row(rank, step, name, duration_ms, now_ns + int(total_ms * 1e6), kind=kind))
+            total_ms += duration_ms
+        rows.append(span_row(rank, step, "training_step", round(total_ms + 0.5, 6), now_ns - 1000, kind="step", depth=0))
+    rows.append(stats_row(rank, steps[-1], attempt=attempt, start_ns=begin_ns + 10**12))
+    return rows
+
+
+class Job:
+    """A folder of rank files that a test fills."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.rows = []
+
+    def path(self, rank):
+        return self.folder / f"cuda_events_rank_{rank}.jsonl"
+
+    def write(self, rank, rows, *, tail=b""):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.path(rank), "ab") as file:
+            file.write(b"".join(line_of(row).encode() + b"\n" for row in rows) + tail)
+        self.rows += rows
+        return self
+
+    def spans(self):
+        return [row for row in self.rows if "type" not in row]
+
+
+class Command:
+    def __init__(self, folder):
+        self.program = os.environ["CEP_COMMAND"]
+        self.folder = folder
+
+    def __call__(self, *arguments, status=0, stdin=b"", env=None):
+        done = subprocess.run([self.program, *map(str, arguments)], input=stdin, capture_output=True, timeout=120,
+                              cwd=self.folder, env={**os.environ, **(env or {})}, check=False)
+        assert done.returncode == status, (done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+        return done
+
+    def summary(self, *arguments, **more):
+        return json.loads(self("summarize", "--json", *arguments, **more).stdout)
+
+    def check(self, *arguments, **more):
+        return json.loads(self("check", "--json", *arguments, **more).stdout)
+
+    def merged(self, *arguments, **more):
+        return self("merge", *arguments, **more).stdout
+
+
+@pytest.fixture
+def cep(tmp_path):
+    return Command(tmp_path)
+
+
+@pytest.fixture
+def job(tmp_path):
+    return Job(tmp_path / "job")
+
+
+@pytest.fixture
+def four_ranks(job):
+    """Four ranks, 30 steps, rank 2 slow in backward."""
+    rng = random.Random(7)
+    for rank in range(4):
+        slow = {"backward": 1.5} if rank == 2 else None
+        job.write(rank, attempt_rows(rank, range(30), rng=rng, world_size=4, slow=slow))
+    return job
+
+
+@pytest.fixture
+def resumed(job):
+    """Two ranks that stopped after step 59 and resumed at step 40."""
+    rng = random.Random(11)
+    for rank in range(2):
+        job.write(rank, attempt_rows(rank, range(60), rng=rng, world_size=2))
+        job.write(rank, attempt_rows(rank, range(40, 80), rng=rng, world_size=2, attempt=2))
+    return job
+
+
+def as_rows(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+

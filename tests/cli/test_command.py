@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+import gzip
+import subprocess
+
+import pytest
+from conftest import as_rows
+
+
+@pytest.mark.parametrize("command", ["merge", "summarize", "check", "completion"])
+def test_help_has_examples(cep, command):
+    text = cep(command, "--help").stdout.decode()
+    assert f"Usage: cep {command}" in text
+    assert f"  cep {command} " in text.split("Examples:")[1]
+
+
+def test_help_lists_the_commands(cep):
+    text = cep("--help").stdout.decode()
+    assert all(command in text for command in ("merge", "summarize", "check"))
+
+
+def test_version(cep):
+    assert cep("--version").stdout.startswith(b"cep 0.")
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["nonsense"], ["merge"], ["summarize", "--nonsense", "job"], ["summarize", "--json", "--csv", "job"],
+    ["summarize", "--steps", "9:1", "job"], ["summarize", "--steps", "a:b", "job"], ["merge", "--ranks", "0,", "job"],
+    ["merge", "--ranks", "7-3", "job"], ["merge", "--phases", "a,,b", "job"], ["summarize", "--attempt", "first", "job"],
+    ["merge", "--memory-mib", "0", "job"], ["summarize", "--color", "pink", "job"], ["merge", "-", "-"],
+    ["merge", "--files-from", "nowhere"],
+])
+def test_wrong_usage_has_status_2_and_says_why(cep, four_ranks, arguments):
+    done = cep(*arguments, status=2)
+    assert done.stdout == b"" and done.stderr.startswith(b"cep")
+
+
+def test_directory_with_the_default_folder_inside(cep, four_ranks, tmp_path):
+    outer = tmp_path / "output"
+    outer.mkdir()
+    four_ranks.folder.rename(outer / "cuda_event_profiler")
+    assert cep.summary("output")["inputs"]["files"] == 4
+
+
+def test_directory_without_rank_files(cep, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "notes.jsonl").write_text("{}\n")
+    done = cep("summarize", "empty", status=3)
+    assert b"empty: no cuda_events_rank_*.jsonl files" in done.stderr
+
+
+def test_glob(cep, four_ranks):
+    assert cep.summary("job/cuda_events_rank_[02].jsonl")["inputs"]["files"] == 2
+    assert b"No such file" in cep("summarize", "job/*.nothing", status=3).stderr
+
+
+def test_standard_input(cep, four_ranks):
+    data = b"".join(four_ranks.path(rank).read_bytes() for rank in range(4))
+    assert cep.merged("-", stdin=data) == cep.merged("job")
+    assert cep.merged("-", stdin=gzip.compress(data)) == cep.merged("job")
+
+
+def test_files_from(cep, four_ranks, tmp_path):
+    paths = "".join(f"{four_ranks.path(rank)}\n" for rank in range(4))
+    (tmp_path / "list").write_text(paths)
+    whole = cep.merged("job")
+    assert cep.merged("--files-from", "list") == whole
+    assert cep.merged("--files-from", "-", stdin=paths.encode()) == whole
+
+
+def test_compressed_rank_files_of_a_directory(cep, four_ranks):
+    whole = cep.merged("job")
+    for rank in (0, 1):
+        data = four_ranks.path(rank).read_bytes()
+        four_ranks.path(rank).unlink()
+        if rank == 0:
+            (four_ranks.folder / "cuda_events_rank_0.jsonl.gz").write_bytes(gzip.compress(data))
+        else:
+            subprocess.run(["zstd", "-q", "-o", str(four_ranks.folder / "cuda_events_rank_1.jsonl.zst")], input=data,
+                           check=True)
+    assert cep.merged("job") == whole
+
+
+def test_other_files_of_a_directory_are_left_alone(cep, four_ranks):
+    (four_ranks.folder / "notes.txt").write_text("hello")
+    (four_ranks.folder / "cuda_events_rank_x.jsonl").write_text("hello")
+    assert len(as_rows(cep.merged("job"))) == len(four_ranks.rows)
+
+
+def test_good_input_leaves_standard_error_empty(cep, four_ranks):
+    for command in ("merge", "summarize", "check"):
+        assert cep(command, "job").stderr == b""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_commands_and_options(cep, shell):
+    script = cep("completion", shell).stdout.decode()
+    for word in ("merge", "summarize", "check", "files-from", "markdown"):
+        assert word in script
+
+
+def test_completion_script_is_valid_bash(cep):
+    subprocess.run(["bash", "-n"], input=cep("completion", "bash").stdout, check=True)
+    script = cep("completion", "bash").stdout.decode()
+    query = script + '\nCOMP_WORDS=(cep summarize --mark); COMP_CWORD=2; _cep; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", query], capture_output=True, text=True, check=True)
+    assert done.stdout == "--markdown\n"

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who called what, how often.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "functions.hpp"
+
+namespace fake_cuda {
+
+/// Adds one to the calling thread's count. Takes no lock after a thread's first call.
+void count_call(Function function);
+
+/// Calls of one function, or of all; by one thread, or by all.
+[[nodiscard]] std::uint64_t calls_of(std::optional<Function> function, std::optional<std::int32_t> thread_id);
+
+[[nodiscard]] std::uint64_t synchronizing_calls();
+
+/// The kernel ids of the threads that made a call, each once.
+[[nodiscard]] std::vector<std::int32_t> calling_threads();
+
+void reset_counts();
+
+/// A line "calls THREAD_ID FUNCTION COUNT" for each thread and function that was called.
+void print_counts(std::FILE* file);
+
+}  // namespace fake_cuda

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fixtures of tests that are CUDA programs: a context that is current, streams and events that are cleaned up.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "gpu_work.hpp"
+
+namespace fake_cuda {
+
+using namespace cep::cuda;
+
+inline const CudaProgram& driver() {
+    static const CudaProgram program = load_cuda_program();
+    return program;
+}
+
+/// A test that holds on any driver, fake or real.
+class DriverTest : public testing::Test {
+  protected:
+    void SetUp() override {
+        ASSERT_NE(driver().library, nullptr)
+            << "no libcuda.so.1, or it lacks " << (driver().missing == nullptr ? "nothing" : driver().missing);
+        fake = load_controls(driver());
+        if (driver().is_fake()) fake.reset();
+        ASSERT_EQ(driver().init(0), result::success);
+        ASSERT_EQ(driver().primary_ctx_retain(&context, 0), result::success);
+        ASSERT_EQ(driver().ctx_set_current(context), result::success);
+        work = GpuWork(driver());
+        ASSERT_EQ(work.error(), result::success);
+    }
+
+    void TearDown() override {
+        if (context == nullptr) return;
+        if (driver().is_fake()) return fake.reset();
+        driver().ctx_set_current(context);
+        for (CUevent event : events_) driver().event_destroy(event);
+        for (CUstream stream : streams_) driver().stream_destroy(stream);
+        driver().ctx_set_current(nullptr);
+        driver().primary_ctx_release(0);
+    }
+
+    CUstream new_stream(unsigned int flags = stream_flags::non_blocking) {
+        CUstream stream = nullptr;
+        EXPECT_EQ(driver().stream_create(&stream, flags, 0), result::success);
+        streams_.push_back(stream);
+        return stream;
+    }
+
+    CUevent new_event(unsigned int flags = event_flags::normal) {
+        CUevent event = nullptr;
+        EXPECT_EQ(driver().event_create(&event, flags), result::success);
+        events_.push_back(event);
+        return event;
+    }
+
+    CUevent record(CUstream stream) {
+        CUevent event = new_event();
+        EXPECT_EQ(driver().event_record(event, stream), result::success);
+        return event;
+    }
+
+    /// An event that is complete.
+    CUevent completed_event(CUstream stream) {
+        CUevent event = record(stream);
+        EXPECT_EQ(driver().event_synchronize(event), result::success);
+        return event;
+    }
+
+    static float elapsed(CUevent start, CUevent end) {
+        float milliseconds = -1;
+        EXPECT_EQ(driver().event_elapsed_time(&milliseconds, start, end), result::success);
+        return milliseconds;
+    }
+
+    /// Runs a body on a thread of its own in the same context.
+    template <typename Body>
+    void on_another_thread(const Body& body) const {
+        std::thread([&] {
+            driver().ctx_set_current(context);
+            body();
+        }).join();
+    }
+
+    Controls fake;
+    CUcontext context = nullptr;
+    GpuWork work;
+
+  private:
+    std::vector<CUstream> streams_;
+    std::vector<CUevent> events_;
+};
+
+/// A test of the fake's own controls.
+class FakeTest : public DriverTest {
+  protected:
+    void SetUp() override {
+        if (!driver().is_fake()) {
+            // Set by the build, so that a fake that is not found cannot turn its tests into skipped ones.
+            ASSERT_EQ(std::getenv("FAKE_CUDA_EXPECTED"), nullptr) << "the loader found another libcuda.so.1";
+            GTEST_SKIP() << "a real driver has no controls";
+        }
+        DriverTest::SetUp();
+    }
+};
+
+}  // namespace fake_cuda

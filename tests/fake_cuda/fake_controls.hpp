@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The controls of the fake driver as a test finds them: by name in the libcuda.so.1 it loaded, never linked, so that
+// the test also starts on a machine with a real driver.
+#pragma once
+
+#include "cuda_program.hpp"
+#include "fake_cuda.h"
+
+namespace fake_cuda {
+
+#define FAKE_CUDA_CONTROLS(X)    \
+    X(reset)                     \
+    X(enqueue_work)              \
+    X(enqueue_gate)              \
+    X(open_gates)                \
+    X(slow_stream)               \
+    X(set_clock)                 \
+    X(event_times_ns)            \
+    X(call_count)                \
+    X(thread_call_count)         \
+    X(synchronizing_call_count)  \
+    X(calling_threads)           \
+    X(reset_counts)              \
+    X(live_count)                \
+    X(misuse_count)              \
+    X(last_misuse)               \
+    X(invalidated_capture_count) \
+    X(inject)                    \
+    X(clear_faults)              \
+    X(release)                   \
+    X(waiting_threads)           \
+    X(hang)                      \
+    X(break_context)
+
+/// Each control as a member without its prefix. All null on a real driver.
+struct Controls {
+#define FAKE_CUDA_MEMBER(name) decltype(&::fake_cuda_##name) name = nullptr;
+    FAKE_CUDA_CONTROLS(FAKE_CUDA_MEMBER)
+#undef FAKE_CUDA_MEMBER
+};
+
+[[nodiscard]] inline Controls load_controls(const cep::cuda::CudaProgram& program) {
+    Controls controls;
+    if (!program.is_fake()) return controls;
+#define FAKE_CUDA_LOAD(name) \
+    controls.name = reinterpret_cast<decltype(controls.name)>(program.find("fake_cuda_" #name));
+    FAKE_CUDA_CONTROLS(FAKE_CUDA_LOAD)
+#undef FAKE_CUDA_LOAD
+    return controls;
+}
+
+}  // namespace fake_cuda

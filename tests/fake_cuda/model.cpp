@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace fake_cuda {
+namespace {
+
+/// A destructor of the library and no atexit handler: the code under test may call the driver from such a handler.
+[[gnu::destructor]] void write_report() {
+    const char* path = std::getenv("FAKE_CUDA_REPORT");
+    if (path == nullptr) return;
+    std::FILE* file = std::fopen(path, "w");
+    if (file == nullptr) return;
+    print_counts(file);
+    Model& instance = model();
+    const Lock lock(instance.mutex);
+    const Objects& objects = instance.objects;
+    const auto streams = std::count_if(objects.streams.begin(), objects.streams.end(),
+                                       [](const auto& entry) { return !entry.second.is_default; });
+    std::fprintf(file, "live events %zu\nlive streams %zu\n", objects.events.size(), static_cast<std::size_t>(streams));
+    std::fprintf(file, "live contexts %zu\nlive graphs %zu\n", objects.contexts.size(), objects.graphs.size());
+    std::fprintf(file, "misuse %llu\n", static_cast<unsigned long long>(objects.misuses));
+    std::fprintf(file, "invalidated_captures %llu\n", static_cast<unsigned long long>(objects.invalidated_captures));
+    std::fclose(file);
+}
+
+void read_environment(Model& instance) {
+    if (const char* count = std::getenv("FAKE_CUDA_DEVICES")) instance.device_count = std::atoi(count);
+    const char* offset_ns = std::getenv("FAKE_CUDA_OFFSET_NS");
+    const char* drift_ppm = std::getenv("FAKE_CUDA_DRIFT_PPM");
+    instance.objects.timeline.clock.set(monotonic_ns(), offset_ns != nullptr ? std::atoll(offset_ns) : 0,
+                                        drift_ppm != nullptr ? std::atof(drift_ppm) : 0);
+    const char* faults = std::getenv("FAKE_CUDA_FAULTS");
+    if (faults == nullptr || *faults == '\0') return;
+    std::optional<std::vector<Rule>> rules = parse_rules(faults);
+    if (!rules) {
+        std::fprintf(stderr, "fake CUDA driver: FAKE_CUDA_FAULTS does not parse: %s\n", faults);
+        std::abort();  // a test whose fault is not injected must not pass
+    }
+    instance.objects.rules = std::move(*rules);
+    for (const Rule& rule : instance.objects.rules)
+        if (rule.fault == Fault::hang) instance.objects.timeline.stop_at_operation(rule.first);
+}
+
+Model* make_model() {
+    auto* instance = new Model;
+    read_environment(*instance);
+    return instance;
+}
+
+void lose_contexts(Model& instance, CUresult code) {
+    const ThreadState& thread = this_thread(instance);
+    for (auto& [handle, context] : instance.objects.contexts)
+        if (thread.contexts.empty() || thread.contexts.back() == handle) context.lost = code;
+}
+
+void wait_for_release(Model& instance, Lock& lock) {
+    const std::uint64_t releases = instance.releases;
+    ++instance.waiting_threads;
+    instance.changed.wait(lock, [&] { return instance.releases != releases; });
+    --instance.waiting_threads;
+}
+
+/// The code with which the rules end a call, or success.
+CUresult apply_rules(Model& instance, Lock& lock, Function function) {
+    CUresult code = result::success;
+    bool blocked = false;
+    for (Rule& rule : instance.objects.rules) {
+        if (!rule.concerns(function)) continue;
+        ++rule.calls;
+        if (rule.fault == Fault::fail && rule.due()) code = rule.code;
+        if (rule.fault == Fault::block && rule.due()) blocked = true;
+        if (rule.fault == Fault::sticky && rule.calls == rule.first) lose_contexts(instance, code = rule.code);
+    }
+    if (blocked) wait_for_release(instance, lock);
+    return code;
+}
+
+}  // namespace
+
+Model& model() {
+    static Model* const instance = make_model();
+    return *instance;
+}
+
+ThreadState& this_thread(const Model& instance) {
+    thread_local ThreadState state;
+    if (state.epoch != instance.epoch) state = {.epoch = instance.epoch, .id = gettid(), .contexts = {}};
+    return state;
+}
+
+void misuse(Model& instance, std::string what, CUresult code) {
+    ++instance.objects.misuses;
+    instance.objects.last_misuse = std::move(what);
+    throw DriverError{code};
+}
+
+Context& context_of(Model& instance, Handle handle) {
+    const auto found = instance.objects.contexts.find(handle);
+    if (found == instance.objects.contexts.end())
+        misuse(instance, "a context that does not exist", result::context_is_destroyed);
+    return found->second;
+}
+
+Context& healthy_context(Model& instance, Handle handle) {
+    Context& context = context_of(instance, handle);
+    if (context.lost != result::success) throw DriverError{context.lost};
+    return context;
+}
+
+Context& current_context(Model& instance) {
+    const ThreadState& thread = this_thread(instance);
+    if (thread.contexts.empty()) throw DriverError{result::invalid_context};
+    return context_of(instance, thread.contexts.back());
+}
+
+namespace {
+
+Stream& default_stream(Model& instance, bool per_thread) {
+    Context& context = healthy_context(instance, current_context(instance).handle);
+    if (!per_thread) return instance.objects.streams.at(context.legacy);
+    Handle& handle = context.per_thread[this_thread(instance).id];
+    if (handle == 0) {
+        Stream& stream = add_stream(instance, context, true);
+        stream.is_default = true;
+        handle = stream.handle;
+    }
+    return instance.objects.streams.at(handle);
+}
+
+}  // namespace
+
+Stream& find_stream(Model& instance, CUstream stream) {
+    const Handle handle = handle_of(stream);
+    if (handle == 0 || handle == stream_handles::legacy) return default_stream(instance, false);
+    if (handle == stream_handles::per_thread) return default_stream(instance, true);
+    const auto found = instance.objects.streams.find(handle);
+    if (found == instance.objects.streams.end())
+        misuse(instance, "a stream that does not exist", result::invalid_handle);
+    healthy_context(instance, found->second.context);
+    return found->second;
+}
+
+Event& find_event(Model& instance, CUevent event) {
+    const auto found = instance.objects.events.find(handle_of(event));
+    if (found == instance.objects.events.end())
+        misuse(instance, "an event that does not exist", result::invalid_handle);
+    healthy_context(instance, found->second.context);
+    return found->second;
+}
+
+Stream& add_stream(Model& instance, Context& context, bool blocking) {
+    const Handle handle = instance.new_handle();
+    Stream& stream = instance.objects.streams[handle];
+    stream.handle = handle;
+    stream.context = context.handle;
+    stream.id = ++instance.last_id;
+    stream.blocking = blocking;
+    return stream;
+}
+
+OperationPtr submit(Model& instance, Stream& stream, double gpu_duration_ns, OperationPtr after, bool gate) {
+    Objects& objects = instance.objects;
+    if (stream.is_legacy) {
+        std::vector<OperationPtr> before = {std::move(after)};
+        for (const auto& [handle, other] : objects.streams)
+            if (other.blocking && other.context == stream.context) before.push_back(other.tail);
+        return stream.tail = objects.timeline.submit(before, gpu_duration_ns, gate);
+    }
+    std::array<OperationPtr, 3> before = {stream.tail, std::move(after), nullptr};
+    if (stream.blocking) before[2] = objects.streams.at(objects.contexts.at(stream.context).legacy).tail;
+    return stream.tail = objects.timeline.submit(before, gpu_duration_ns, gate);
+}
+
+void wait_until_complete(Model& instance, Lock& lock, const OperationPtr& operation) {
+    if (!operation) return;
+    const Timeline& timeline = instance.objects.timeline;
+    const std::uint64_t releases = instance.releases;
+    ++instance.waiting_threads;
+    bool released = false;
+    while (!timeline.complete(*operation) && !released) {
+        if (timeline.completes(*operation)) {
+            // steady_clock is CLOCK_MONOTONIC.
+            const std::chrono::nanoseconds end(*operation->end_ns);
+            instance.changed.wait_until(lock, std::chrono::steady_clock::time_point(end));
+        } else {
+            instance.changed.wait(lock);
+        }
+        released = timeline.stopped() && instance.releases != releases;
+    }
+    --instance.waiting_threads;
+    if (released) throw DriverError{result::launch_timeout};
+}
+
+CUresult enter(Model& instance, Lock& lock, Function function) {
+    if (!instance.objects.rules.empty()) {
+        const CUresult code = apply_rules(instance, lock, function);
+        if (code != result::success) return code;
+    }
+    return traits(function).needs_init && !instance.objects.initialized ? result::not_initialized : result::success;
+}
+
+}  // namespace fake_cuda

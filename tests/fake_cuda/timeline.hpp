@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The simulated GPU: operations, when each is done, and the GPU's clock.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace fake_cuda {
+
+struct Operation;
+using OperationPtr = std::shared_ptr<Operation>;
+
+/// Times are CLOCK_MONOTONIC unless they say gpu.
+struct Operation {
+    std::int64_t earliest_ns = 0;
+    std::int64_t duration_ns = 0;
+    bool gate_closed = false;
+    /// Not known while the operation is, or waits for, a closed gate.
+    std::optional<std::int64_t> end_ns;
+    std::uint64_t end_gpu_ns = 0;
+    /// What must be done first; empty once end_ns is known.
+    std::vector<OperationPtr> after;
+};
+
+/// CLOCK_MONOTONIC.
+[[nodiscard]] std::int64_t monotonic_ns();
+
+/// The GPU's clock as a line over the host's.
+class DeviceClock {
+  public:
+    void set(std::int64_t now_ns, std::int64_t offset_ns, double drift_ppm);
+    [[nodiscard]] std::uint64_t gpu_ns(std::int64_t time_ns) const;
+    [[nodiscard]] std::int64_t host_duration_ns(double gpu_duration_ns) const;
+
+  private:
+    std::int64_t base_ns_ = 0;
+    std::int64_t offset_ns_ = 0;
+    double drift_ = 0;
+};
+
+/// Not thread-safe.
+class Timeline {
+  public:
+    DeviceClock clock;
+
+    /// Submits an operation now. Null entries of `after` are ignored.
+    OperationPtr submit(std::span<const OperationPtr> after, double gpu_duration_ns, bool gate = false);
+
+    void open_gates();
+
+    /// Nothing that is not complete now ever will be.
+    void stop();
+    /// stop(), when the n-th operation from now on is submitted.
+    void stop_at_operation(std::uint64_t n) { stop_at_ = submitted_ + n; }
+    void cancel_stop() { stop_at_ = 0; }
+    [[nodiscard]] bool stopped() const { return stopped_ns_ != never_ns; }
+
+    [[nodiscard]] bool complete(const Operation& operation) const;
+    /// Whether it is, or will be by itself.
+    [[nodiscard]] bool completes(const Operation& operation) const;
+
+  private:
+    static constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
+
+    bool settle(Operation& operation) const;
+
+    std::vector<OperationPtr> unsettled_;  // in the order of submission, so that one pass settles all that can be
+    std::int64_t stopped_ns_ = never_ns;
+    std::uint64_t submitted_ = 0;
+    std::uint64_t stop_at_ = 0;
+};
+
+/// What cuEventElapsedTime returns: a float of milliseconds between two ticks of the GPU's clock.
+[[nodiscard]] float elapsed_ms(std::uint64_t start_gpu_ns, std::uint64_t end_gpu_ns);
+
+}  // namespace fake_cuda

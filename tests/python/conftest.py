@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the Python package share: clean environments, scripts run as processes, rank files read back."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+LAUNCHER_PREFIXES = ("CEP_", "SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_")
+
+
+def is_configuration(variable):
+    if variable == "CEP_LIBRARY":
+        return False
+    return variable in LAUNCHER_VARIABLES or variable.startswith(LAUNCHER_PREFIXES)
+
+
+@pytest.fixture(autouse=True)
+def unconfigured_environment(monkeypatch):
+    for variable in list(os.environ):
+        if is_configuration(variable):
+            monkeypatch.delenv(variable)
+
+
+def end_ns(span):
+    """Where a span ends, in whole nanoseconds: a double of today's UNIX time has steps of 256."""
+    return span["start_ns"] + round(span["duration_ms"] * 1e6)
+
+
+class RankFiles:
+    """The rank files under one output directory."""
+
+    def __init__(self, output_dir):
+        self.output_dir = Path(output_dir)
+        self.directory = self.output_dir / "cuda_event_profiler"
+
+    def rows(self, rank=0):
+        text = (self.directory / f"cuda_events_rank_{rank}.jsonl").read_text(encoding="utf-8")
+        assert text.endswith("\n"), "a file consists of whole lines"
+        return [json.loads(line) for line in text.splitlines()]
+
+    def typed(self, row_type, rank=0):
+        return [row for row in self.rows(rank) if row.get("type") == row_type]
+
+    def spans(self, name=None, rank=0):
+        return [row for row in self.rows(rank) if "type" not in row and name in (None, row["name"])]
+
+    def span(self, name, rank=0):
+        (row,) = self.spans(name, rank)
+        return row
+
+
+@pytest.fixture
+def files(tmp_path):
+    return RankFiles(tmp_path)
+
+
+@pytest.fixture
+def profiler(tmp_path):
+    """A profiler that records every step, in step 0."""
+    import cep
+
+    profiler = cep.Profiler(tmp_path, record_every_n_steps=1)
+    profiler.step(0)
+    yield profiler
+    profiler.close()
+
+
+class Scripts:
+    """Runs Python text as a process of its own, with the output directory as its only argument."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def start(self, text, *arguments, env=None):
+        script = self.folder / "script.py"
+        script.write_text("import sys, cep\n" + text)
+        return subprocess.Popen(
+            [sys.executable, str(script), str(self.folder), *map(str, arguments)],
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, text, *arguments, env=None, status=0):
+        process = self.start(text, *arguments, env=env)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == status, err
+        return out, err
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    return Scripts(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def command():
+    """The path of the cep command."""
+    path = Path(os.environ.get("TEST_CEP_COMMAND", "cep"))
+    if not path.exists():
+        pytest.skip("the cep command is not built")
+    return path
+
+
+SKIPPED_STATUS = 77  # what Meson takes for a skipped test
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """A run in which every test was skipped says so by its status."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus == 0 and reporter.stats.get("skipped") and not reporter.stats.get("passed"):
+        session.exitstatus = SKIPPED_STATUS

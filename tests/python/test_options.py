@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options from arguments, the environment and configuration files; which wins, and what is refused."""
+
+import json
+
+import cep
+import pytest
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"record_every_n_steps": 0}, "record_every_n_steps"),
+        ({"record_every_n_steps": -3}, "record_every_n_steps"),
+        ({"record_every_n_steps": 2.5}, "record_every_n_steps"),
+        ({"flush_every_n_steps": 0}, "flush_every_n_steps"),
+        ({"start_step": -1}, "start_step"),
+        ({"start_step": 5, "end_step": 4}, "end_step"),
+        ({"rank": 4, "world_size": 4}, "rank"),
+        ({"rank": -1}, "rank"),
+        ({"rank": 2**40}, "rank"),
+        ({"world_size": 0}, "world_size"),
+        ({"ranks": []}, "ranks"),
+        ({"ranks": [-1]}, "ranks"),
+        ({"ranks": 3}, "ranks"),
+        ({"layout": "wide"}, "layout"),
+        ({"backend": "tpu"}, "backend"),
+        ({"ring_capacity": 1}, "ring_capacity"),
+        ({"pool_limit": -1}, "pool_limit"),
+        ({"max_file_bytes": -1}, "max_file_bytes"),
+        ({"run_id": 5}, "run_id"),
+        ({"directory": "a\0b"}, "directory"),
+        ({"meta": {"of": object()}}, "meta"),
+        ({"config": {"stride": 3}}, "stride"),
+        ({"config": {"start_step": "three"}}, "start_step"),
+        ({"config": "{not json"}, ""),
+        ({"config": {"of": object()}}, "config"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name_and_leaves_nothing(tmp_path, options, named):
+    with pytest.raises(cep.OptionError, match=named) as refusal:
+        cep.Profiler(tmp_path / "output", **options)
+    assert isinstance(refusal.value, ValueError)
+    assert refusal.value.code < 0 and refusal.value.message == str(refusal.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_refusal_says_the_value(tmp_path):
+    with pytest.raises(cep.OptionError, match="-3"):
+        cep.Profiler(tmp_path, record_every_n_steps=-3)
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_with_its_path(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(cep.Error, match="file") as failure:
+        cep.Profiler(tmp_path / "file")
+    assert failure.value.code == cep.EIO
+    assert not isinstance(failure.value, ValueError)
+
+
+def test_a_missing_configuration_file_is_an_error_with_its_path(tmp_path):
+    with pytest.raises(cep.Error, match="missing.json") as failure:
+        cep.Profiler(tmp_path, config=tmp_path / "missing.json")
+    assert failure.value.code == cep.EIO
+
+
+@pytest.mark.parametrize("form", ["mapping", "text", "path"])
+def test_options_come_from_a_configuration(tmp_path, form):
+    config = {"record_every_n_steps": 3, "rank": 2, "world_size": 4}
+    if form == "text":
+        config = json.dumps(config)
+    elif form == "path":
+        (tmp_path / "cep.json").write_text(json.dumps(config))
+        config = tmp_path / "cep.json"
+    with cep.Profiler(tmp_path, config=config) as profiler:
+        profiler.step(3)
+        assert profiler.recording
+    assert (tmp_path / "cuda_event_profiler" / "cuda_events_rank_2.jsonl").exists()
+
+
+def test_an_argument_wins_over_configuration_and_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("CEP_RECORD_EVERY_N_STEPS", "2")
+    with cep.Profiler(tmp_path, record_every_n_steps=5, config={"record_every_n_steps": 3}) as profiler:
+        recorded = []
+        for step in range(1, 7):
+            profiler.step(step)
+            recorded.append(profiler.recording)
+    assert recorded == [False, False, False, False, True, False]
+
+
+def test_a_configuration_wins_over_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("CEP_RECORD_EVERY_N_STEPS", "2")
+    with cep.Profiler(tmp_path, config={"record_every_n_steps": 3}) as profiler:
+        profiler.step(3)
+        assert profiler.recording
+        profiler.step(2)
+        assert not profiler.recording
+
+
+def test_the_environment_wins_over_defaults(tmp_path, monkeypatch):
+    monkeypatch.setenv("CEP_RECORD_EVERY_N_STEPS", "2")
+    with cep.Profiler(tmp_path) as profiler:
+        profiler.step(2)
+        assert profiler.recording
+
+
+def test_a_directory_of_ones_own(tmp_path):
+    cep.Profiler(None, directory=tmp_path / "profiles").close()
+    assert (tmp_path / "profiles" / "cuda_events_rank_0.jsonl").exists()
+
+
+@pytest.mark.parametrize("how", ["argument", "variable", "configuration", "configuration variable"])
+def test_a_job_turned_off_leaves_nothing(tmp_path, monkeypatch, how):
+    options = {}
+    if how == "argument":
+        options["enable"] = False
+    elif how == "variable":
+        monkeypatch.setenv("CEP_ENABLE", "0")
+    elif how == "configuration":
+        options["config"] = {"enable": False}
+    else:
+        monkeypatch.setenv("CEP_CONFIG", '{"enable": false}')
+    with cep.Profiler(tmp_path / "output", **options) as profiler:
+        assert not profiler.enabled
+        profiler.step(0)
+        assert not profiler.recording
+        with profiler.region("forward", bytes=-1):
+            pass
+        profiler.counter("loss", 1)
+        profiler.mark("checkpoint")
+        profiler.set_meta(dp=0)
+        assert profiler.stats.recorded == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_enable_as_an_argument_wins_over_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("CEP_ENABLE", "0")
+    with cep.Profiler(tmp_path, enable=True) as profiler:
+        assert profiler.enabled
+
+
+def test_a_configuration_that_does_not_say_leaves_an_explicit_profiler_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("CEP_CONFIG", '{"start_step": 0}')
+    with cep.Profiler(tmp_path) as profiler:
+        assert profiler.enabled
+
+
+def test_from_env_is_off_by_default(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with cep.Profiler.from_env() as profiler:
+        assert not profiler.enabled
+        profiler.step(0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_from_env_takes_everything_from_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("CEP_ENABLE", "1")
+    monkeypatch.setenv("CEP_DIRECTORY", str(tmp_path / "profiles"))
+    monkeypatch.setenv("CEP_RECORD_EVERY_N_STEPS", "4")
+    with cep.Profiler.from_env() as profiler:
+        profiler.step(4)
+        assert profiler.enabled and profiler.recording
+    assert (tmp_path / "profiles" / "cuda_events_rank_0.jsonl").exists()
+
+
+def test_from_env_names_the_variable_it_refuses(monkeypatch):
+    monkeypatch.setenv("CEP_ENABLE", "1")
+    monkeypatch.setenv("CEP_START_STEP", "soon")
+    with pytest.raises(cep.OptionError, match="CEP_START_STEP.*soon"):
+        cep.Profiler.from_env()
+
+
+def test_an_error_survives_pickling():
+    import pickle
+
+    error = pickle.loads(pickle.dumps(cep.OptionError(-99, "from a newer library")))
+    assert (error.code, error.message) == (-99, "from a newer library")

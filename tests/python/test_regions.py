@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions as context managers: nesting, errors, threads, attributes."""
+
+import sys
+import threading
+import types
+
+import cep
+import pytest
+from conftest import end_ns
+
+
+def test_a_span_has_the_documented_keys(profiler, files):
+    with profiler.region("forward"):
+        pass
+    profiler.close()
+    row = files.span("forward")
+    assert row["rank"] == 0 and row["step"] == 0 and row["kind"] == "compute" and row["seq"] == 0
+    assert row["duration_ms"] >= 0 and row["start_ns"] > 1_500_000_000_000_000_000
+
+
+def test_a_region_is_one_object_per_name(profiler):
+    assert profiler.region("forward") is profiler.region("forward")
+    assert profiler.region("forward") is not profiler.region("backward")
+
+
+def test_seq_counts_a_regions_spans_within_a_step(profiler, files):
+    for _ in range(3):
+        with profiler.region("micro_batch"):
+            pass
+    profiler.step(1)
+    with profiler.region("micro_batch"):
+        pass
+    profiler.close()
+    assert [(row["step"], row["seq"]) for row in files.spans()] == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
+def test_depth_grows_with_nesting(profiler, files):
+    with profiler.region("training_step"):
+        with profiler.region("forward"):
+            with profiler.region("attention"):
+                pass
+    profiler.close()
+    outermost = files.span("training_step")["depth"]
+    assert files.span("forward")["depth"] == outermost + 1
+    assert files.span("attention")["depth"] == outermost + 2
+
+
+def test_an_outer_span_contains_the_inner(profiler, files):
+    with profiler.region("training_step"):
+        with profiler.region("forward"):
+            pass
+    profiler.close()
+    outer, inner = files.span("training_step"), files.span("forward")
+    assert outer["start_ns"] <= inner["start_ns"]
+    assert end_ns(outer) >= end_ns(inner)
+
+
+def test_a_region_may_be_entered_while_it_is_open(profiler, files):
+    region = profiler.region("layer")
+    with region:
+        with region:
+            with region:
+                pass
+    profiler.close()
+    assert len({row["depth"] for row in files.spans("layer")}) == 3
+    assert profiler.stats.open_spans == 0
+
+
+def test_a_block_begun_off_a_recorded_step_does_not_end_another(tmp_path, files):
+    profiler = cep.Profiler(tmp_path, record_every_n_steps=2)
+    region = profiler.region("layer")
+    profiler.step(0)
+    with region:
+        profiler.step(1)
+        with region:
+            profiler.step(2)
+        with profiler.region("marker_of_time"):
+            pass
+    profiler.close()
+    (layer,) = files.spans("layer")
+    assert layer["step"] == 0
+    assert end_ns(layer) >= end_ns(files.span("marker_of_time"))
+
+
+def test_a_block_left_on_a_recorded_step_but_begun_before_has_no_row(tmp_path, files):
+    with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
+        profiler.step(1)
+        with profiler.region("layer"):
+            profiler.step(2)
+    assert files.spans() == []
+
+
+def test_a_span_ends_though_its_step_is_over(tmp_path, files):
+    with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
+        profiler.step(0)
+        with profiler.region("layer"):
+            profiler.step(1)
+    assert files.span("layer")["step"] == 0
+    assert files.typed("open") == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_exception_marks_the_row_and_passes_through(profiler, files, error):
+    with pytest.raises(error):
+        with profiler.region("forward"):
+            raise error("out of luck")
+    profiler.close()
+    assert files.span("forward")["error"] == error.__name__
+
+
+def test_an_exception_with_an_endless_name_is_cut_to_what_a_row_holds(profiler, files):
+    error = type("Ü" * 100, (Exception,), {})
+    with pytest.raises(error):
+        with profiler.region("forward"):
+            raise error
+    profiler.close()
+    assert files.span("forward")["error"] == "Ü" * 31
+
+
+def test_a_successful_body_is_not_marked(profiler, files):
+    with profiler.region("forward"):
+        pass
+    profiler.close()
+    assert "error" not in files.span("forward")
+
+
+def test_closing_a_generator_inside_a_region_is_not_an_error(profiler, files):
+    def batches():
+        with profiler.region("forward"):
+            yield 1
+
+    generator = batches()
+    next(generator)
+    generator.close()
+    profiler.close()
+    assert "error" not in files.span("forward")
+
+
+def test_threads_share_a_region(profiler, files):
+    threads, spans = 8, 200
+    region = profiler.region("work")
+    ready = threading.Barrier(threads)
+
+    def work():
+        ready.wait()
+        for _ in range(spans):
+            with region:
+                with region:
+                    pass
+
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    profiler.close()
+    stats = profiler.stats
+    assert stats.recorded == 2 * threads * spans
+    assert len(files.spans("work")) == stats.written == stats.recorded - stats.lost
+    assert stats.open_spans == 0
+    assert len({row["depth"] for row in files.spans("work")}) == 2
+
+
+def test_attributes_are_in_the_row(profiler, files):
+    with profiler.region("all_reduce", bytes=4096, flops=2.5e9, group="dp", coll=17, meta={"bucket": 3}):
+        pass
+    profiler.close()
+    row = files.span("all_reduce")
+    assert (row["kind"], row["bytes"], row["flops"], row["group"], row["coll"]) == ("comm", 4096, 2.5e9, "dp", 17)
+    assert row["meta"] == {"bucket": 3}
+
+
+def test_attributes_not_given_are_not_in_the_row(profiler, files):
+    with profiler.region("all_reduce", group="dp", coll=0):
+        pass
+    profiler.close()
+    row = files.span("all_reduce")
+    assert row["coll"] == 0
+    assert not {"bytes", "flops", "meta"} & row.keys()
+
+
+def test_an_error_keeps_the_attributes_of_the_begin(profiler, files):
+    with pytest.raises(ValueError):
+        with profiler.region("all_reduce", group="dp", coll=1, bytes=8):
+            raise ValueError
+    profiler.close()
+    row = files.span("all_reduce")
+    assert (row["error"], row["group"], row["coll"], row["bytes"]) == ("ValueError", "dp", 1, 8)
+
+
+@pytest.mark.parametrize(
+    "attributes, named",
+    [
+        ({"bytes": -1}, "bytes"),
+        ({"bytes": 1.5}, "bytes"),
+        ({"flops": float("nan")}, "flops"),
+        ({"group": ""}, "group"),
+        ({"group": "x" * 64}, "group"),
+        ({"coll": 3}, "coll"),
+        ({"group": "dp", "coll": -1}, "coll"),
+        ({"meta": {"of": object()}}, "meta"),
+        ({"meta": {"of": float("inf")}}, "meta"),
+        ({"meta": 5}, "meta"),
+        ({"meta": {"of": "x" * 20000}}, "meta"),
+    ],
+)
+def test_an_invalid_attribute_is_refused_by_name_when_a_span_is_recorded(tmp_path, files, attributes, named):
+    with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
+        profiler.step(1)
+        with profiler.region("all_reduce", **attributes):
+            pass
+        profiler.step(2)
+        with pytest.raises(cep.OptionError, match=named):
+            with profiler.region("all_reduce", **attributes):
+                pass
+    assert files.spans() == []
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 256, "a\0b", 5])
+def test_an_invalid_name_is_refused(profiler, name):
+    with pytest.raises(cep.OptionError, match="name"):
+        profiler.region(name)
+
+
+def test_an_unknown_kind_is_refused_by_name(profiler):
+    with pytest.raises(cep.OptionError, match="kind.*gemm.*compute"):
+        profiler.region("forward", kind="gemm")
+
+
+def test_the_kind_is_as_given_or_as_the_words_of_the_name_say(profiler, files):
+    with profiler.region("forward", kind="other"):
+        pass
+    with profiler.region("all_gather"):
+        pass
+    with profiler.region("comma"):
+        pass
+    profiler.close()
+    assert [row["kind"] for row in files.spans()] == ["other", "comm", "other"]
+
+
+def test_the_host_clock_is_used_where_asked_for(profiler, files):
+    with profiler.region("checkpoint", stream=cep.HOST):
+        pass
+    profiler.close()
+    assert files.span("checkpoint")["clock"] == "host"
+
+
+def test_streams_of_other_libraries_are_accepted(profiler, files):
+    torch_stream = types.SimpleNamespace(cuda_stream=0)
+    cupy_stream = types.SimpleNamespace(ptr=0)
+    for stream in (torch_stream, cupy_stream, 0):
+        with profiler.region("forward", stream=stream):
+            pass
+    profiler.close()
+    assert len(files.spans("forward")) == 3
+
+
+def test_what_is_no_stream_is_refused(profiler):
+    with pytest.raises(cep.OptionError, match="stream"):
+        profiler.region("forward", stream="side")
+
+
+def test_pytorchs_current_stream_is_asked_for_once_cuda_is_in_use(tmp_path, monkeypatch):
+    asked = []
+
+    def raw_stream(device):
+        asked.append(device)
+        return 0
+
+    initialized = []
+    torch = types.ModuleType("torch")
+    torch.cuda = types.SimpleNamespace(is_initialized=lambda: bool(initialized))
+    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=raw_stream, _cuda_getDevice=lambda: 3)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with cep.Profiler(tmp_path, backend="host", record_every_n_steps=2) as profiler:
+        profiler.step(0)
+        with profiler.region("forward"):
+            pass
+        assert asked == []
+        initialized.append(True)
+        profiler.step(2)
+        with profiler.region("forward"):
+            pass
+        assert asked == [3, 3]
+        with profiler.region("checkpoint", stream=cep.HOST):
+            pass
+        profiler.step(3)
+        with profiler.region("forward"):
+            pass
+        assert asked == [3, 3]

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "filter.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "failure.hpp"
+
+namespace cep::analysis {
+namespace {
+
+std::int64_t parse_integer(std::string_view text, std::string_view option) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (text.empty() || error != std::errc{} || end != text.data() + text.size())
+        throw UsageError(std::string(option) + ": not a number: \"" + std::string(text) + "\"");
+    return number;
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+    std::vector<std::string_view> parts;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        parts.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return parts;
+}
+
+}  // namespace
+
+void Filter::set_steps(std::string_view text) {
+    const std::size_t colon = text.find(':');
+    const std::string_view first = text.substr(0, colon);
+    const std::string_view last = colon == std::string_view::npos ? first : text.substr(colon + 1);
+    if (!first.empty() || colon == std::string_view::npos) first_step_ = parse_integer(first, "--steps");
+    if (!last.empty()) last_step_ = parse_integer(last, "--steps");
+    if (first_step_ > last_step_) throw UsageError("--steps: the end is before the start: " + std::string(text));
+}
+
+void Filter::set_ranks(std::string_view text) {
+    for (const std::string_view part : split(text)) {
+        const std::size_t dash = part.find('-');
+        const std::int64_t first = parse_integer(part.substr(0, dash), "--ranks");
+        const std::int64_t last =
+            dash == std::string_view::npos ? first : parse_integer(part.substr(dash + 1), "--ranks");
+        if (first > last) throw UsageError("--ranks: the end is before the start: " + std::string(part));
+        ranks_.emplace_back(first, last);
+    }
+}
+
+void Filter::set_phases(std::string_view text) {
+    for (const std::string_view part : split(text)) {
+        if (part.empty()) throw UsageError("--phases: an empty name in \"" + std::string(text) + "\"");
+        phases_.emplace_back(part);
+    }
+}
+
+bool Filter::accepts_rank(std::int64_t rank) const {
+    return ranks_.empty() || std::any_of(ranks_.begin(), ranks_.end(), [rank](const auto& range) {
+               return range.first <= rank && rank <= range.second;
+           });
+}
+
+bool Filter::accepts(const Row& row) const {
+    if (!ranks_.empty() && !(row.rank && accepts_rank(*row.rank))) return false;
+    if (row.type == RowType::run || row.type == RowType::stats) return true;
+    if (row.step && (*row.step < first_step_ || *row.step > last_step_)) return false;
+    if (phases_.empty()) return true;
+    if (row.type != RowType::span && row.type != RowType::open) return false;
+    return std::find(phases_.begin(), phases_.end(), row.name) != phases_.end();
+}
+
+AttemptChoice AttemptChoice::parse(std::string_view text) {
+    if (text == "last") return {Mode::last, 0};
+    if (text == "all") return {Mode::all, 0};
+    return {Mode::one, parse_integer(text, "--attempt")};
+}
+
+}  // namespace cep::analysis

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "phase_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+namespace cep::analysis {
+namespace {
+
+using Ranks = std::map<std::int64_t, std::vector<RunSeries>>;
+
+Totals totals_of(const PhaseSeries& phase) {
+    Totals totals = phase.in_histogram;
+    for (const Sample& sample : phase.samples)
+        totals.add(sample.duration_ms, (sample.bits & Sample::top_level) != 0);
+    return totals;
+}
+
+/// What a share is a share of: for each rank the steps that have a step span, and the time of these spans.
+class StepTime {
+  public:
+    explicit StepTime(const Ranks& ranks) {
+        for (const auto& [rank, all_series] : ranks) add_rank(rank, all_series);
+        if (total_ms_ > 0) return;
+        for (const auto& [rank, all_series] : ranks) add_top_level(all_series);
+    }
+    [[nodiscard]] double total_ms() const { return total_ms_; }
+
+    /// The part of a phase's time that counts towards its share.
+    [[nodiscard]] double part_ms(std::int64_t rank, const RunSeries& series, const PhaseSeries& phase) const {
+        const Totals totals = totals_of(phase);
+        if (steps_.empty()) return totals.sum_ms;
+        const auto found = steps_.find(rank);
+        if (found == steps_.end()) return 0;
+        if (phase.in_histogram.count > 0) return totals.sum_ms;
+        double part_ms = 0;
+        for (const Sample& sample : phase.samples)
+            if (found->second.contains(series.steps[sample.step_index])) part_ms += sample.duration_ms;
+        return part_ms;
+    }
+
+  private:
+    // With step spans inside step spans, the outermost ones are the longest in all.
+    void add_rank(std::int64_t rank, const std::vector<RunSeries>& all_series) {
+        std::map<std::string, double> totals_ms;
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases)
+                if (phase.kind == schema::Kind::step) totals_ms[phase.name] += totals_of(phase).sum_ms;
+        if (totals_ms.empty()) return;
+        const auto longest = std::max_element(totals_ms.begin(), totals_ms.end(),
+                                              [](const auto& a, const auto& b) { return a.second < b.second; });
+        total_ms_ += longest->second;
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases)
+                if (phase.name == longest->first)
+                    for (const Sample& sample : phase.samples) steps_[rank].insert(series.steps[sample.step_index]);
+        steps_[rank];
+    }
+
+    void add_top_level(const std::vector<RunSeries>& all_series) {
+        steps_.clear();
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases)
+                if (phase.kind != schema::Kind::step) total_ms_ += totals_of(phase).top_level_ms;
+    }
+
+    std::map<std::int64_t, std::unordered_set<std::int64_t>> steps_;
+    double total_ms_ = 0;
+};
+
+/// Exact values or a histogram, whichever is in use.
+class Distribution {
+  public:
+    void add(const PhaseSeries& phase) {
+        for (const Sample& sample : phase.samples) values_.push_back(sample.duration_ms);
+        histogram_.merge(phase.histogram);
+    }
+    [[nodiscard]] double quantile(double q) {
+        return histogram_.count() > 0 ? histogram_.quantile(q) : exact_quantile(values_, q);
+    }
+
+  private:
+    std::vector<double> values_;
+    LogHistogram histogram_;
+};
+
+/// One phase over all ranks.
+class PhaseCollector {
+  public:
+    PhaseCollector(std::string name, const StepTime& step_time) : step_time_(step_time) {
+        summary_.name = std::move(name);
+    }
+
+    void add_rank(std::int64_t rank, std::vector<RunSeries>& all_series) {
+        Distribution of_rank;
+        std::uint64_t count = 0;
+        for (RunSeries& series : all_series) {
+            const PhaseSeries* phase = series.find(summary_.name);
+            if (phase == nullptr) continue;
+            const Totals totals = totals_of(*phase);
+            if (totals.count == 0) continue;
+            count += totals.count;
+            of_rank.add(*phase);
+            all_.add(*phase);
+            add_labels(*phase, totals.count);
+            totals_.merge(totals);
+            part_ms_ += step_time_.part_ms(rank, series, *phase);
+        }
+        if (count > 0) medians_.emplace_back(rank, of_rank.quantile(0.5));
+    }
+
+    [[nodiscard]] bool empty() const { return totals_.count == 0; }
+
+    PhaseSummary finish() {
+        PhaseSummary& s = summary_;
+        s.kind = static_cast<schema::Kind>(std::max_element(kinds_.begin(), kinds_.end()) - kinds_.begin());
+        s.clock = clock_;
+        s.count = totals_.count;
+        s.ranks = medians_.size();
+        s.total_ms = totals_.sum_ms;
+        s.mean_ms = totals_.sum_ms / static_cast<double>(totals_.count);
+        s.p50_ms = all_.quantile(0.5);
+        s.p90_ms = all_.quantile(0.9);
+        s.p99_ms = all_.quantile(0.99);
+        s.min_ms = totals_.min_ms;
+        s.max_ms = totals_.max_ms;
+        if (step_time_.total_ms() > 0) s.share = part_ms_ / step_time_.total_ms();
+        find_slowest();
+        return std::move(s);
+    }
+
+  private:
+    void add_labels(const PhaseSeries& phase, std::uint64_t count) {
+        kinds_[static_cast<std::size_t>(phase.kind)] += count;
+        clock_ = totals_.count == 0 ? phase.clock : combine(clock_, phase.clock);
+    }
+
+    void find_slowest() {
+        const auto slowest = std::max_element(medians_.begin(), medians_.end(),
+                                              [](const auto& a, const auto& b) { return a.second < b.second; });
+        summary_.slowest_rank = slowest->first;
+        const double slowest_ms = slowest->second;
+        std::vector<double> values;
+        for (const auto& [rank, median_ms] : medians_) values.push_back(median_ms);
+        const double typical_ms = exact_quantile(values, 0.5);
+        if (typical_ms > 0) summary_.skew = slowest_ms / typical_ms;
+    }
+
+    const StepTime& step_time_;
+    PhaseSummary summary_;
+    Distribution all_;
+    Totals totals_;
+    double part_ms_ = 0;
+    Clock clock_ = Clock::none;
+    std::array<std::uint64_t, schema::kind_names.size()> kinds_{};
+    std::vector<std::pair<std::int64_t, double>> medians_;
+};
+
+bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
+    const bool a_is_step = a.kind == schema::Kind::step;
+    const bool b_is_step = b.kind == schema::Kind::step;
+    if (a_is_step != b_is_step) return a_is_step;
+    return a.total_ms != b.total_ms ? a.total_ms > b.total_ms : a.name < b.name;
+}
+
+std::set<std::string> phase_names(const Ranks& ranks) {
+    std::set<std::string> names;
+    for (const auto& [rank, all_series] : ranks)
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases) names.insert(phase.name);
+    return names;
+}
+
+}  // namespace
+
+std::vector<PhaseSummary> summarize_phases(Ranks& ranks, bool from_histograms) {
+    const StepTime step_time(ranks);
+    if (from_histograms)
+        for (auto& [rank, all_series] : ranks)
+            for (RunSeries& series : all_series)
+                for (PhaseSeries& phase : series.phases) phase.fold();
+    std::vector<PhaseSummary> phases;
+    for (const std::string& name : phase_names(ranks)) {
+        PhaseCollector collector(name, step_time);
+        for (auto& [rank, all_series] : ranks) collector.add_rank(rank, all_series);
+        if (!collector.empty()) phases.push_back(collector.finish());
+    }
+    std::sort(phases.begin(), phases.end(), shown_before);
+    return phases;
+}
+
+}  // namespace cep::analysis

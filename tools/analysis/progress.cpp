@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "progress.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "units.hpp"
+
+namespace cep::analysis {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t look_every_bytes = std::uint64_t{1} << 20;
+constexpr milliseconds quiet_time{1000};
+constexpr milliseconds bar_period{100};
+constexpr milliseconds line_period{5000};
+constexpr int bar_width = 30;
+
+std::string bar(double fraction) {
+    const int filled = static_cast<int>(fraction * bar_width);
+    return fmt::format("[{:=<{}}{: <{}}]", "", filled, "", bar_width - filled);
+}
+
+}  // namespace
+
+Progress::Progress(std::uint64_t total_bytes)
+    : total_bytes_(total_bytes),
+      start_(Clock::now()),
+      next_show_(start_ + quiet_time),
+      terminal_(::isatty(STDERR_FILENO) != 0) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::advance(std::uint64_t bytes) {
+    done_bytes_ += bytes;
+    if (done_bytes_ < next_look_bytes_) return;
+    next_look_bytes_ = done_bytes_ + look_every_bytes;
+    const Clock::time_point now = Clock::now();
+    if (now < next_show_) return;
+    next_show_ = now + (terminal_ ? bar_period : line_period);
+    show();
+}
+
+void Progress::show() {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    const double rate = seconds > 0 ? static_cast<double>(done_bytes_) / seconds : 0;
+    std::string text = fmt::format("{} at {}/s", format_bytes(static_cast<double>(done_bytes_)), format_bytes(rate));
+    if (total_bytes_ > 0) {
+        const double fraction = std::min(1.0, static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_));
+        const std::string percent = fmt::format("{:3.0f} %", 100 * fraction);
+        text = terminal_ ? fmt::format("{} {}  {}", bar(fraction), percent, text) : percent + " read, " + text;
+    }
+    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "cep: ", text, terminal_ ? "\033[K" : "\n");
+    std::fflush(stderr);
+    bar_shown_ = terminal_;
+}
+
+void Progress::clear() {
+    if (!bar_shown_) return;
+    fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+    bar_shown_ = false;
+}
+
+}  // namespace cep::analysis

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Progress of a long run, on standard error: a bar on a terminal, else a plain line every few seconds.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace cep::analysis {
+
+class Progress {
+  public:
+    /// `total_bytes` 0: not known.
+    explicit Progress(std::uint64_t total_bytes);
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+    ~Progress();
+
+    /// Cheap: looks at the clock once a megabyte. Shows nothing in the first second.
+    void advance(std::uint64_t bytes);
+    /// Removes the bar, before anything else is written to the terminal.
+    void clear();
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    void show();
+
+    std::uint64_t total_bytes_;
+    std::uint64_t done_bytes_ = 0;
+    std::uint64_t next_look_bytes_ = 0;
+    Clock::time_point start_;
+    Clock::time_point next_show_;
+    bool terminal_;
+    bool bar_shown_ = false;
+};
+
+}  // namespace cep::analysis

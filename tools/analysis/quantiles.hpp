@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Quantiles of values: exact, or from a histogram with a bounded relative error.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace cep::analysis {
+
+/// The quantile of 0 ≤ q ≤ 1 by linear interpolation between order statistics (Hyndman and Fan's type 7, the default
+/// of NumPy and R). Reorders the values. NaN for none.
+[[nodiscard]] double exact_quantile(std::vector<double>& values, double q);
+
+/// Counts of values in buckets of geometrically growing width, so that every quantile is within 0.5 % of a value of
+/// that rank (DDSketch: Masson, Rim, Lee, VLDB 2019). Values are ≥ 0.
+class LogHistogram {
+  public:
+    static constexpr double relative_error = 0.005;
+
+    void add(double value);
+    void merge(const LogHistogram& other);
+    [[nodiscard]] std::uint64_t count() const { return count_; }
+    /// NaN for none.
+    [[nodiscard]] double quantile(double q) const;
+
+  private:
+    void include(int bucket);
+
+    std::vector<std::uint32_t> buckets_;  // of first_bucket_, first_bucket_ + 1, …
+    int first_bucket_ = 0;
+    std::uint64_t zeros_ = 0;
+    std::uint64_t count_ = 0;
+};
+
+}  // namespace cep::analysis

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Summary text: a summary as people and programs read it.
+#pragma once
+
+#include <string>
+
+#include "summary.hpp"
+
+namespace cep::analysis {
+
+[[nodiscard]] std::string summary_text(const SummaryResult& result, bool colors);
+[[nodiscard]] std::string summary_json(const SummaryResult& result);
+[[nodiscard]] std::string summary_csv(const SummaryResult& result);
+[[nodiscard]] std::string summary_markdown(const SummaryResult& result);
+
+}  // namespace cep::analysis
