@@ -44,8 +44,7 @@ std::int32_t check_text(const char* what, const char* text, std::size_t max_byte
     const std::size_t bytes = strnlen(text, max_bytes + 1);
     if (bytes == 0) return fail(CEP_EINVAL, "%s: an empty string", what);
     if (bytes > max_bytes) return fail(CEP_EINVAL, "%s: \"%.40s…\" is longer than %zu bytes", what, text, max_bytes);
-    if (!json::is_plain_text({text, bytes}))
-        return fail(CEP_EINVAL, "%s: not UTF-8 without control characters", what);
+    if (!json::is_plain_text({text, bytes})) return fail(CEP_EINVAL, "%s: not UTF-8 without control characters", what);
     return CEP_OK;
 }
 
@@ -201,9 +200,13 @@ const char* cep_version(void) {
     return CEP_STRINGIFY(CEP_VERSION_MAJOR) "." CEP_STRINGIFY(CEP_VERSION_MINOR) "." CEP_STRINGIFY(CEP_VERSION_PATCH);
 }
 
-const char* cep_strerror(int32_t code) { return cep::describe(code); }
+const char* cep_strerror(int32_t code) {
+    return cep::describe(code);
+}
 
-const char* cep_last_error(void) { return cep::last_error(); }
+const char* cep_last_error(void) {
+    return cep::last_error();
+}
 
 int32_t cep_options_init(cep_options* options, uint32_t struct_size) {
     if (options == nullptr) return fail(CEP_EINVAL, "cep_options_init: options is NULL");
@@ -278,12 +281,10 @@ int32_t cep_get_stats(cep_profiler* profiler, cep_stats* stats) {
     cep::Totals totals;
     {
         cep::Visit visit(*profiler);
-        if (visit.session() != nullptr) {
+        if (visit.session() != nullptr)
             totals = visit.session()->resolver.totals();
-        } else {
-            const std::lock_guard guard(profiler->final_mutex);
-            totals = profiler->final_totals;
-        }
+        else if (const cep::Totals* last = profiler->final_totals.load(std::memory_order_acquire))
+            totals = *last;
     }
     cep_stats all{};
     all.struct_size = stats->struct_size;
@@ -325,7 +326,8 @@ cep_region* cep_region_get(cep_profiler* profiler, const char* name, int32_t kin
     (void)cep::guarded("cep_region_get", [&] {
         const auto given = static_cast<cep::schema::Kind>(kind);
         region = profiler->regions.find_or_add(name, [&](std::string_view text) {
-            return new cep_region(text, given == cep::schema::Kind::infer ? cep::schema::infer_kind(text) : given, profiler);
+            return new cep_region(text, given == cep::schema::Kind::infer ? cep::schema::infer_kind(text) : given,
+                                  profiler);
         });
         return region != nullptr ? CEP_OK
                                  : fail(CEP_ELIMIT, "cep_region_get: \"%s\" is one more than %zu regions", name,

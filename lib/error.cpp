@@ -28,22 +28,36 @@ std::int32_t fail(std::int32_t code, const char* format, ...) noexcept {
     return code;
 }
 
-void prefix_error(const char* prefix) noexcept { fail(0, "%.200s: %.800s", prefix, message); }
+void prefix_error(const char* prefix) noexcept {
+    fail(0, "%.200s: %.800s", prefix, message);
+}
 
-const char* last_error() noexcept { return message; }
+const char* last_error() noexcept {
+    return message;
+}
 
 const char* describe(std::int32_t code) noexcept {
     switch (code) {
-        case CEP_OK: return "success";
-        case CEP_EINVAL: return "invalid argument";
-        case CEP_EOPTION: return "invalid option";
-        case CEP_EJSON: return "invalid JSON";
-        case CEP_EIO: return "input/output error";
-        case CEP_ENOMEM: return "out of memory";
-        case CEP_ETIMEDOUT: return "timed out";
-        case CEP_ELIMIT: return "a fixed table is full";
-        case CEP_EINTERNAL: return "internal error";
-        default: return "unknown code";
+        case CEP_OK:
+            return "success";
+        case CEP_EINVAL:
+            return "invalid argument";
+        case CEP_EOPTION:
+            return "invalid option";
+        case CEP_EJSON:
+            return "invalid JSON";
+        case CEP_EIO:
+            return "input/output error";
+        case CEP_ENOMEM:
+            return "out of memory";
+        case CEP_ETIMEDOUT:
+            return "timed out";
+        case CEP_ELIMIT:
+            return "a fixed table is full";
+        case CEP_EINTERNAL:
+            return "internal error";
+        default:
+            return "unknown code";
     }
 }
 

@@ -19,7 +19,9 @@ inline constexpr std::int64_t ns_per_s = 1'000'000'000;
 }
 
 /// The clock of all host times inside the library: steady, the same for all processes of a host.
-[[nodiscard]] inline std::int64_t monotonic_ns() noexcept { return clock_ns(CLOCK_MONOTONIC); }
+[[nodiscard]] inline std::int64_t monotonic_ns() noexcept {
+    return clock_ns(CLOCK_MONOTONIC);
+}
 
 /// Maps the monotonic clock to UNIX time.
 struct UnixAnchor {

@@ -8,7 +8,9 @@ namespace {
 
 constexpr int max_depth = 64;
 
-[[nodiscard]] bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+[[nodiscard]] bool is_digit(char c) noexcept {
+    return c >= '0' && c <= '9';
+}
 [[nodiscard]] bool is_hex(char c) noexcept {
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
@@ -61,20 +63,28 @@ class Validator {
         return true;
     }
     void skip_space() noexcept {
-        while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
+        while (at_ < text_.size() &&
+               (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
             ++at_;
     }
 
     bool value(int depth) noexcept {
         if (depth > max_depth) return fail("nested too deeply");
         switch (peek()) {
-            case '{': return object(depth);
-            case '[': return array(depth);
-            case '"': return string();
-            case 't': return literal("true");
-            case 'f': return literal("false");
-            case 'n': return literal("null");
-            default: return number();
+            case '{':
+                return object(depth);
+            case '[':
+                return array(depth);
+            case '"':
+                return string();
+            case 't':
+                return literal("true");
+            case 'f':
+                return literal("false");
+            case 'n':
+                return literal("null");
+            default:
+                return number();
         }
     }
 
@@ -136,7 +146,8 @@ class Validator {
                 if (!is_hex(peek())) return fail("invalid \\u escape");
             return true;
         }
-        if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos || c == '\0') return fail("invalid escape");
+        if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos || c == '\0')
+            return fail("invalid escape");
         ++at_;
         return true;
     }
@@ -172,7 +183,9 @@ class Validator {
 
 }  // namespace
 
-Check check_object(std::string_view text) noexcept { return Validator(text).object_document(); }
+Check check_object(std::string_view text) noexcept {
+    return Validator(text).object_document();
+}
 
 void for_each_member(std::string_view object,
                      const std::function<void(std::string_view key, std::string_view value)>& visit) {

@@ -13,8 +13,8 @@ namespace cep::json {
 
 struct Check {
     bool valid;
-    std::size_t offset;      ///< where it stopped, in bytes
-    const char* reason;      ///< why, when not valid
+    std::size_t offset;  ///< where it stopped, in bytes
+    const char* reason;  ///< why, when not valid
 };
 
 /// Whether `text` is exactly one JSON object (RFC 8259, UTF-8, at most 64 levels deep), white space around it allowed.

@@ -177,14 +177,20 @@ std::int32_t set_ranks(cep_options& options, const OptionField& field, std::vect
 void set_default(cep_options& options, const OptionField& field) noexcept {
     const cep_options defaults = default_options();
     switch (field.type) {
-        case OptionType::integer64: field_at<std::int64_t>(options, field) = field_at<std::int64_t>(defaults, field); break;
+        case OptionType::integer64:
+            field_at<std::int64_t>(options, field) = field_at<std::int64_t>(defaults, field);
+            break;
         case OptionType::ranks:
             options.ranks = nullptr;
             options.ranks_count = 0;
             break;
         case OptionType::text:
-        case OptionType::object: field_at<const char*>(options, field) = nullptr; break;
-        default: field_at<std::int32_t>(options, field) = field_at<std::int32_t>(defaults, field); break;
+        case OptionType::object:
+            field_at<const char*>(options, field) = nullptr;
+            break;
+        default:
+            field_at<std::int32_t>(options, field) = field_at<std::int32_t>(defaults, field);
+            break;
     }
 }
 

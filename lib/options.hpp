@@ -47,7 +47,7 @@ struct OptionField {
     std::size_t offset;  ///< in cep_options
     std::int64_t minimum = 0;
     std::int64_t maximum = 0;
-    bool nullable = false;                          ///< JSON null (environment: "none") gives the default
+    bool nullable = false;  ///< JSON null (environment: "none") gives the default
     std::array<const char*, 2> choices = {nullptr, nullptr};
 };
 

@@ -69,7 +69,8 @@ namespace {
         case OptionType::ranks:
             if (!parse_ranks(value, ranks)) return refuse(name, value, "a list of ranks such as \"0,8,16-23\"");
             return set_ranks(options, field, std::move(ranks), storage);
-        default: return set_text(options, field, value, storage);
+        default:
+            return set_text(options, field, value, storage);
     }
 }
 

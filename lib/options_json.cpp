@@ -23,7 +23,9 @@ using CJsonText = std::unique_ptr<char, CJsonDelete>;
 
 constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: what a double holds exactly
 
-[[nodiscard]] CJsonText text_of(const cJSON* node) { return CJsonText(cJSON_PrintUnformatted(node)); }
+[[nodiscard]] CJsonText text_of(const cJSON* node) {
+    return CJsonText(cJSON_PrintUnformatted(node));
+}
 
 [[nodiscard]] std::int32_t refuse(const OptionField& field, const cJSON* node, const char* expected) {
     const CJsonText text = text_of(node);
@@ -69,8 +71,10 @@ constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: what a doub
         case OptionType::choice:
             if (!cJSON_IsString(node)) return refuse(field, node, "a string");
             return set_text(options, field, node->valuestring, storage);
-        case OptionType::ranks: return set_ranks_from(options, field, node, storage);
-        case OptionType::object: break;
+        case OptionType::ranks:
+            return set_ranks_from(options, field, node, storage);
+        case OptionType::object:
+            break;
     }
     if (!cJSON_IsObject(node)) return refuse(field, node, "an object");
     const CJsonText text = text_of(node);
@@ -88,7 +92,8 @@ constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: what a doub
 }
 
 [[nodiscard]] std::int32_t syntax_error(const std::string& text, const char* end) {
-    const auto at = std::min<std::size_t>(end == nullptr ? 0 : static_cast<std::size_t>(end - text.data()), text.size());
+    const auto at =
+        std::min<std::size_t>(end == nullptr ? 0 : static_cast<std::size_t>(end - text.data()), text.size());
     std::size_t line = 1;
     std::size_t column = 1;
     for (std::size_t i = 0; i < at; ++i) {

@@ -53,8 +53,12 @@ void close_all_at_exit() {
     for (cep_profiler* profiler : open) (void)close_profiler(*profiler, exit_timeout_ms, true);
 }
 
-void lock_for_fork() { registry.mutex.lock(); }
-void unlock_in_parent() { registry.mutex.unlock(); }
+void lock_for_fork() {
+    registry.mutex.lock();
+}
+void unlock_in_parent() {
+    registry.mutex.unlock();
+}
 
 /// The child has none of the parent's threads: its copies of the profilers are turned off and left alone.
 void disarm_in_child() {
@@ -109,7 +113,9 @@ void register_handlers() {
 
 }  // namespace
 
-std::uint64_t next_serial() noexcept { return registry.last_serial.fetch_add(1, std::memory_order_relaxed) + 1; }
+std::uint64_t next_serial() noexcept {
+    return registry.last_serial.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 void remember_profiler(cep_profiler& profiler, bool on) {
     const std::lock_guard guard(registry.mutex);

@@ -26,12 +26,9 @@ constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
     std::int32_t code = session.resolver.flush(deadline_ns);
     profiler.session.store(nullptr, std::memory_order_seq_cst);
     const bool alone = wait_for_visitors(profiler, std::max(deadline_ns, monotonic_ns() + visitor_grace_ns));
-    const bool finished = session.resolver.finish(std::max(deadline_ns, monotonic_ns() + visitor_grace_ns),
-                                                  alone && !exiting, code);
-    {
-        const std::lock_guard guard(profiler.final_mutex);
-        profiler.final_totals = session.resolver.totals();
-    }
+    const bool finished =
+        session.resolver.finish(std::max(deadline_ns, monotonic_ns() + visitor_grace_ns), alone && !exiting, code);
+    profiler.final_totals.store(new Totals(session.resolver.totals()), std::memory_order_release);
     if (alone && finished) delete &session;  // else somebody still holds on to it: it stays
     return code;
 }

@@ -54,8 +54,7 @@ struct cep_profiler {
     cep::NameTable<cep_region> regions{max_names};
     cep::NameTable<cep::Name> names{max_names};
 
-    std::mutex final_mutex;
-    cep::Totals final_totals;  ///< once closed
+    std::atomic<const cep::Totals*> final_totals{nullptr};  ///< once closed; never freed
 
     [[nodiscard]] cep::StepContext step_context() const noexcept {
         return {inputs.step.load(std::memory_order_relaxed), epoch.load(std::memory_order_relaxed)};

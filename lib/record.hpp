@@ -29,7 +29,8 @@ struct cep_region : cep::Name {
             const bool same = static_cast<std::uint32_t>(now >> 32) == epoch;
             const std::uint64_t count = same ? now & 0xFFFFFFFF : 0;
             const std::uint64_t counted = (static_cast<std::uint64_t>(epoch) << 32) | ((count + 1) & 0xFFFFFFFF);
-            if (seq.compare_exchange_weak(now, counted, std::memory_order_relaxed)) return static_cast<std::uint32_t>(count);
+            if (seq.compare_exchange_weak(now, counted, std::memory_order_relaxed))
+                return static_cast<std::uint32_t>(count);
         }
     }
 };
@@ -68,10 +69,10 @@ struct Record {
         const Name* name;              ///< of a counter or mark
     };
     std::int64_t step = 0;
-    Stamp begin;             ///< of an external span: host_ns is its UNIX start
-    Stamp end;               ///< of an external span: host_ns is its duration
+    Stamp begin;  ///< of an external span: host_ns is its UNIX start
+    Stamp end;    ///< of an external span: host_ns is its duration
     Attributes attributes;
-    double value = 0;        ///< of a counter
+    double value = 0;  ///< of a counter
 };
 
 }  // namespace cep

@@ -23,9 +23,12 @@ void ThreadRecorder::discard(const Stamp& stamp) noexcept {
 
 void ThreadRecorder::count_failure(StampResult result) noexcept {
     switch (result) {
-        case StampResult::capturing: return capture_skipped_.add();
-        case StampResult::no_event: return dropped_pool_.add();
-        default: return abandoned_.add();
+        case StampResult::capturing:
+            return capture_skipped_.add();
+        case StampResult::no_event:
+            return dropped_pool_.add();
+        default:
+            return abandoned_.add();
     }
 }
 

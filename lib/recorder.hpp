@@ -119,7 +119,7 @@ class Device {
 class Recorder {
   public:
     static constexpr std::size_t max_threads = 1024;
-    static constexpr std::size_t full_rings = 16;          ///< further threads get small ones: memory stays bounded
+    static constexpr std::size_t full_rings = 16;  ///< further threads get small ones: memory stays bounded
     static constexpr std::size_t small_ring_capacity = 64;
 
     Recorder(const Config& config, Wakeup& resolver, Device* device) noexcept

@@ -180,14 +180,17 @@ void Resolver::format(const Record& record, const std::string& meta) {
     ensure_run_row();
     if (block_.empty()) block_since_ns_ = monotonic_ns();
     switch (record.type) {
-        case RecordType::counter: return formatter_.counter(block_, record);
-        case RecordType::mark: return formatter_.mark(block_, record, meta);
+        case RecordType::counter:
+            return formatter_.counter(block_, record);
+        case RecordType::mark:
+            return formatter_.mark(block_, record, meta);
         case RecordType::external: {
             const std::int64_t duration = record.end.host_ns;
             return formatter_.span(block_, {&record, schema::clock::external, record.begin.host_ns, duration, duration,
                                             std::nullopt, -1, meta});
         }
-        case RecordType::span: break;
+        case RecordType::span:
+            break;
     }
     const std::int64_t duration = record.end.host_ns - record.begin.host_ns;
     formatter_.span(block_, {&record, schema::clock::host, formatter_.unix_anchor().unix_ns(record.begin.host_ns),
@@ -212,7 +215,9 @@ void Resolver::ensure_run_row() {
     facts_version_written_ = facts_version;
 }
 
-void Resolver::write_block(bool last_try) { last_write_ok_ = file_.append(block_, last_try); }
+void Resolver::write_block(bool last_try) {
+    last_write_ok_ = file_.append(block_, last_try);
+}
 
 void Resolver::write_stats_if_lost() {
     const Totals now = totals();
@@ -233,7 +238,9 @@ void Resolver::write_open_rows() {
     if (device_ != nullptr) device_->visit_pending(write);
 }
 
-bool Resolver::settled() const noexcept { return device_ == nullptr || device_->settled() >= flush_target_; }
+bool Resolver::settled() const noexcept {
+    return device_ == nullptr || device_->settled() >= flush_target_;
+}
 
 void Resolver::serve_flush() {
     if (flush_serving_ == flush_done_ || !settled()) return;
@@ -271,7 +278,8 @@ std::int32_t Resolver::flush_inline() {
 std::int32_t Resolver::flush(std::int64_t deadline_ns) {
     if (thread_state_.load() != Thread::running) return flush_inline();
     std::unique_lock lock(mutex_, std::defer_lock);
-    if (!try_lock_until(lock, deadline_ns)) return fail(CEP_ETIMEDOUT, "%s: the resolver is busy", file_.path().c_str());
+    if (!try_lock_until(lock, deadline_ns))
+        return fail(CEP_ETIMEDOUT, "%s: the resolver is busy", file_.path().c_str());
     const std::uint64_t ticket = ++flush_requested_;
     wakeup_.notify();
     while (flush_done_ < ticket && !exited_) {

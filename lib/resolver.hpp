@@ -44,7 +44,8 @@ class Resolver {
     [[nodiscard]] std::int32_t flush(std::int64_t deadline_ns);
 
     /// Ends the thread, writes what is left and an `open` row for each unfinished span. Nothing may be recording any
-    /// more. `release_device`: the driver is still there to take its objects back. False: the thread hangs in the driver or the file, so that this object and all it refers to must live on.
+    /// more. `release_device`: the driver is still there to take its objects back. False: the thread hangs in the
+    /// driver or the file, so that this object and all it refers to must live on.
     [[nodiscard]] bool finish(std::int64_t deadline_ns, bool release_device, std::int32_t& code);
 
     [[nodiscard]] Totals totals() const noexcept;
@@ -90,8 +91,8 @@ class Resolver {
     bool exited_ = false;
     std::uint64_t flush_requested_ = 0;
     std::uint64_t flush_done_ = 0;
-    std::uint64_t flush_serving_ = 0;   ///< the request that flush_target_ belongs to
-    std::uint64_t flush_target_ = 0;    ///< device spans that must be settled first
+    std::uint64_t flush_serving_ = 0;  ///< the request that flush_target_ belongs to
+    std::uint64_t flush_target_ = 0;   ///< device spans that must be settled first
     bool open_rows_requested_ = false;
     bool last_write_ok_ = true;
     RowFormatter formatter_;
@@ -101,7 +102,7 @@ class Resolver {
     std::uint32_t meta_version_written_ = 0;
     std::uint32_t facts_version_written_ = 0;
     std::uint64_t losses_written_ = 0;
-    std::int64_t block_since_ns_ = 0;   ///< when the block's first row came
+    std::int64_t block_since_ns_ = 0;  ///< when the block's first row came
     std::int64_t anchored_ns_ = 0;
     std::int64_t pause_ns_ = 0;
     Count self_ns_;

@@ -21,7 +21,8 @@ class Ring {
 
   public:
     /// Holds `capacity` items, rounded up to a power of two. Memory pages are first touched when used. May throw.
-    explicit Ring(std::size_t capacity) : mask_(std::bit_ceil(capacity) - 1), bytes_(new std::byte[(mask_ + 1) * sizeof(T)]) {}
+    explicit Ring(std::size_t capacity)
+        : mask_(std::bit_ceil(capacity) - 1), bytes_(new std::byte[(mask_ + 1) * sizeof(T)]) {}
 
     [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }
 

@@ -19,12 +19,12 @@ namespace cep {
 /// A span with its times resolved.
 struct ResolvedSpan {
     const Record* record;
-    std::string_view clock;               ///< schema::clock
-    std::int64_t start_ns;                ///< UNIX time
+    std::string_view clock;  ///< schema::clock
+    std::int64_t start_ns;   ///< UNIX time
     std::int64_t duration_ns;
-    std::int64_t host_ns;                 ///< host time from begin to end
-    std::optional<std::int64_t> lag_ns;   ///< start on the GPU minus host begin
-    std::int32_t device = -1;             ///< −1: none
+    std::int64_t host_ns;                ///< host time from begin to end
+    std::optional<std::int64_t> lag_ns;  ///< start on the GPU minus host begin
+    std::int32_t device = -1;            ///< −1: none
     std::string_view meta;
 };
 

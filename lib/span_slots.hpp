@@ -136,12 +136,10 @@ class SpanSlots {
                 const std::uint64_t before = slot.state.load(std::memory_order_acquire);
                 if ((before & SpanSlot::open_bit) == 0) continue;
                 // Loads with acquire: a value of the slot's next life is seen only with that life's state.
-                const OpenSpan span{slot.region.load(std::memory_order_acquire),
-                                    slot.step.load(std::memory_order_acquire),
-                                    slot.begin_host_ns.load(std::memory_order_acquire),
-                                    slot.seq.load(std::memory_order_acquire),
-                                    slot.depth.load(std::memory_order_acquire),
-                                    slot.on_device.load(std::memory_order_acquire)};
+                const OpenSpan span{
+                    slot.region.load(std::memory_order_acquire),        slot.step.load(std::memory_order_acquire),
+                    slot.begin_host_ns.load(std::memory_order_acquire), slot.seq.load(std::memory_order_acquire),
+                    slot.depth.load(std::memory_order_acquire),         slot.on_device.load(std::memory_order_acquire)};
                 if (slot.state.load(std::memory_order_relaxed) == before) visit(span);
             }
         }
@@ -169,7 +167,8 @@ class SpanStack {
 
     /// The number of open spans, once those on top that have ended elsewhere are gone.
     [[nodiscard]] std::uint16_t depth(SpanSlots& slots) noexcept {
-        while (size_ > 0 && !SpanSlots::is_open(slots.at(entries_[size_ - 1].slot), entries_[size_ - 1].generation)) --size_;
+        while (size_ > 0 && !SpanSlots::is_open(slots.at(entries_[size_ - 1].slot), entries_[size_ - 1].generation))
+            --size_;
         return static_cast<std::uint16_t>(size_);
     }
 

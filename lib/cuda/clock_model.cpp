@@ -7,8 +7,8 @@
 namespace cep::cuda {
 namespace {
 
-constexpr double largest_drift = 500e-6;         // crystals are within 100 ppm of each other; more is a bad anchor
-constexpr double shortest_baseline_ns = 5e9;     // below it, bracket errors weigh more than drift
+constexpr double largest_drift = 500e-6;      // crystals are within 100 ppm of each other; more is a bad anchor
+constexpr double shortest_baseline_ns = 5e9;  // below it, bracket errors weigh more than drift
 
 [[nodiscard]] double width_ns(const ClockModel::Anchor& anchor) noexcept {
     return static_cast<double>(anchor.after_ns - anchor.before_ns);
@@ -38,7 +38,9 @@ void ClockModel::add(const Anchor& anchor) noexcept {
     fit();
 }
 
-void ClockModel::restart() noexcept { size_ = next_ = 0; }
+void ClockModel::restart() noexcept {
+    size_ = next_ = 0;
+}
 
 void ClockModel::fit() noexcept {
     if (size_ >= 4) {

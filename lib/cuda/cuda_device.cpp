@@ -126,9 +126,13 @@ std::int32_t CudaThread::stream_number(Binding& binding, void* stream) noexcept 
     return binding.last_stream_number = binding.context->stream_number(key);
 }
 
-void CudaThread::share(const Stamp& stamp) noexcept { stamp.event->holders.fetch_add(1, std::memory_order_relaxed); }
+void CudaThread::share(const Stamp& stamp) noexcept {
+    stamp.event->holders.fetch_add(1, std::memory_order_relaxed);
+}
 
-void CudaThread::discard(const Stamp& stamp) noexcept { stamp.event->context->discard(*stamp.event); }
+void CudaThread::discard(const Stamp& stamp) noexcept {
+    stamp.event->context->discard(*stamp.event);
+}
 
 std::unique_ptr<DeviceThread> CudaDevice::make_thread(bool full_ring) {
     // The first stamp of a thread must already know the driver, or a phase would begin its life on two clocks.

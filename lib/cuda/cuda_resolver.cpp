@@ -134,7 +134,8 @@ void CudaResolver::recycle_discarded() noexcept {
 }
 
 void CudaResolver::release(const Stamp& stamp) noexcept {
-    if (stamp.event->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) stamp.event->context->send_home(*stamp.event);
+    if (stamp.event->holders.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        stamp.event->context->send_home(*stamp.event);
 }
 
 void CudaResolver::abandon(const Pending& pending) noexcept {

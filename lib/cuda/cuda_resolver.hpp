@@ -32,8 +32,8 @@ class ContextClock {
 
     ClockModel model;
     CUstream stream = nullptr;
-    bool unusable = false;          ///< stream or events could not be made
-    CUevent pending = nullptr;      ///< recorded and not yet seen to be complete
+    bool unusable = false;      ///< stream or events could not be made
+    CUevent pending = nullptr;  ///< recorded and not yet seen to be complete
     std::int64_t pending_before_ns = 0;
     std::array<Anchor, 4> recent{};  ///< the newest first
 };

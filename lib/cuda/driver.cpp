@@ -28,7 +28,8 @@ const DriverApi* find_driver() noexcept {
     if (library == nullptr) return nullptr;
     const std::lock_guard guard(loader.mutex);
     if (loader.ready.load(std::memory_order_relaxed) == nullptr) {
-        const char* missing = load_driver_api(loader.api, [library](const char* symbol) { return dlsym(library, symbol); });
+        const char* missing =
+            load_driver_api(loader.api, [library](const char* symbol) { return dlsym(library, symbol); });
         if (missing == nullptr)
             loader.ready.store(&loader.api, std::memory_order_release);
         else
@@ -38,7 +39,9 @@ const DriverApi* find_driver() noexcept {
     return loader.ready.load(std::memory_order_relaxed);
 }
 
-const char* missing_driver_symbol() noexcept { return loader.missing.load(std::memory_order_relaxed); }
+const char* missing_driver_symbol() noexcept {
+    return loader.missing.load(std::memory_order_relaxed);
+}
 
 bool is_sticky(CUresult code) noexcept {
     switch (code) {
@@ -47,8 +50,10 @@ bool is_sticky(CUresult code) noexcept {
         case result::out_of_memory:
         case result::invalid_handle:
         case result::illegal_state:
-        case result::not_ready: return false;
-        default: return code < result::capture_unsupported || code > result::capture_wrong_thread;
+        case result::not_ready:
+            return false;
+        default:
+            return code < result::capture_unsupported || code > result::capture_wrong_thread;
     }
 }
 

@@ -176,7 +176,9 @@ inline constexpr std::string_view step_names[] = {
     "step", "training step", "train step", "iteration", "iter", "training iteration", "train iteration", "global step",
 };
 
-[[nodiscard]] constexpr bool is_upper(char c) noexcept { return c >= 'A' && c <= 'Z'; }
+[[nodiscard]] constexpr bool is_upper(char c) noexcept {
+    return c >= 'A' && c <= 'Z';
+}
 [[nodiscard]] constexpr bool is_word(char c) noexcept {
     return (c >= 'a' && c <= 'z') || is_upper(c) || (c >= '0' && c <= '9');
 }

@@ -205,7 +205,7 @@ TEST(the_library_copies_the_strings_and_arrays_it_is_given) {
 }
 
 TEST(an_unwritable_directory_is_refused_and_named) {
-    if (geteuid() == 0 && (setegid(65534) != 0 || seteuid(65534) != 0)) check_skip("cannot give up root");
+    // Not even root makes a directory there.
     cep_options options = host_options();
     options.directory = "/proc/cep-cannot-be-made/out";
     check_refused(&options, CEP_EIO, "/proc/cep-cannot-be-made", "");
