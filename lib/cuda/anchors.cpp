@@ -12,7 +12,8 @@ namespace {
 
 // A float of milliseconds holds 1 s to 0.06 µs; the nearest of the recent anchors is never further than that while
 // spans keep coming.
-constexpr std::int64_t anchor_interval_ns = ns_per_s;
+constexpr std::int64_t longest_interval_ns = ns_per_s;
+constexpr std::int64_t shortest_interval_ns = 20 * ns_per_ms;
 // After a longer silence a chain of elapsed times would lose more than it is worth: the GPU clock starts again.
 constexpr std::int64_t chain_limit_ns = 8 * ns_per_s;
 // How long to watch for a new anchor before leaving it to the next round: an idle GPU answers within 20 µs.
@@ -20,6 +21,7 @@ constexpr std::int64_t watch_ns = 200'000;
 
 void restart(ContextClock& clock) noexcept {
     clock.model.restart();
+    clock.interval_ns = 0;
     for (ContextClock::Anchor& anchor : clock.recent) anchor.gpu_ns = std::nan("");
 }
 
@@ -29,7 +31,7 @@ void CudaResolver::keep_anchored(std::unique_lock<std::mutex>& lock, Context& co
     ContextClock& clock = clocks_[&context];
     if (clock.unusable) return;
     if (clock.stream == nullptr && !open_clock(lock, context, clock)) return;
-    if (clock.pending == nullptr && (clock.model.empty() || now_ns - clock.recent[0].host_ns > anchor_interval_ns))
+    if (clock.pending == nullptr && (clock.model.empty() || now_ns - clock.recent[0].host_ns > clock.interval_ns))
         record_anchor(lock, context, clock);
     if (clock.pending != nullptr) await_anchor(lock, context, clock);
 }
@@ -109,7 +111,9 @@ void CudaResolver::complete_anchor(std::unique_lock<std::mutex>& lock, ContextCl
     }
     newest.host_ns = (clock.pending_before_ns + after_ns) / 2;
     clock.model.add({newest.gpu_ns, clock.pending_before_ns, after_ns});
-    clock_error_ns_ = clock.model.error_ns();
+    clock.interval_ns =
+        std::clamp(clock.interval_ns + clock.interval_ns / 2, shortest_interval_ns, longest_interval_ns);
+    clock_error_ns_ = clock.model.error_ns(clock.interval_ns);
 }
 
 bool CudaResolver::host_time_of(std::unique_lock<std::mutex>& lock, ContextClock& clock, const Stamp& stamp,
@@ -130,7 +134,9 @@ bool CudaResolver::host_time_of(std::unique_lock<std::mutex>& lock, ContextClock
         if (code != result::not_ready) state_.count_error(stamp.event->context, code);
         return false;
     }
-    host_ns = clock.model.host_ns(nearest->gpu_ns + static_cast<double>(elapsed_ms) * 1e6);
+    const double gpu_ns = nearest->gpu_ns + static_cast<double>(elapsed_ms) * 1e6;
+    clock.model.observe_submission(gpu_ns, stamp.host_ns);
+    host_ns = std::max(clock.model.host_ns(gpu_ns), stamp.host_ns);  // no work starts before it is submitted
     return true;
 }
 

@@ -11,7 +11,9 @@ namespace cep::cuda {
 ///
 /// Each anchor is an event known to have happened between two host times: host(gpu) ∈ [before, after]. The model is
 /// the line host = gpu · (1 + drift) + offset: drift from the tightest anchors of the older and the newer half of the
-/// window, offset from the intersection of all brackets along that slope, half its width being the error bound.
+/// window, drawn towards zero as far as their brackets leave it uncertain; offset from the intersection of all brackets
+/// along that slope. The error bound is half the width of the intersection plus what the drift's own uncertainty adds
+/// until the next anchor.
 class ClockModel {
   public:
     struct Anchor {
@@ -21,29 +23,37 @@ class ClockModel {
     };
 
     void add(const Anchor& anchor) noexcept;
+    /// The GPU cannot have passed `gpu_ns` before the host submitted the work, at `host_ns`: a lower bound that an idle
+    /// GPU makes tighter than any anchor. Ignored far from the latest anchor, where drift would spoil it.
+    void observe_submission(double gpu_ns, std::int64_t host_ns) noexcept;
     /// Forgets the anchors (the GPU clock's origin has moved) but keeps the drift.
     void restart() noexcept;
 
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
     [[nodiscard]] std::int64_t host_ns(double gpu_ns) const noexcept;
-    [[nodiscard]] std::int64_t error_ns() const noexcept { return error_ns_; }
+    /// Bound of host_ns() within `reach_ns` of the latest anchor.
+    [[nodiscard]] std::int64_t error_ns(std::int64_t reach_ns) const noexcept;
     /// GPU clock against host clock, in parts per million.
     [[nodiscard]] double drift_ppm() const noexcept { return drift_ * 1e6; }
 
   private:
     static constexpr std::size_t window = 32;
+    /// Typical difference of two crystals. What is known of a drift before anything is measured.
+    static constexpr double unknown_drift = 20e-6;
 
     [[nodiscard]] const Anchor& at(std::size_t age_order) const noexcept;
     [[nodiscard]] const Anchor& tightest(std::size_t from, std::size_t to) const noexcept;
+    void estimate_drift() noexcept;
     void fit() noexcept;
 
     std::array<Anchor, window> anchors_{};
     std::size_t next_ = 0;
     std::size_t size_ = 0;
     double drift_ = 0;
+    double drift_error_ = unknown_drift;
     double origin_gpu_ns_ = 0;
     std::int64_t origin_host_ns_ = 0;
-    std::int64_t error_ns_ = 0;
+    std::int64_t half_width_ns_ = 0;
 };
 
 }  // namespace cep::cuda

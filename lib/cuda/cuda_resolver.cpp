@@ -210,6 +210,7 @@ std::string CudaResolver::take_notice() {
 
 void CudaResolver::add_counts(Totals& totals) const noexcept {
     totals.cuda_errors += state_.errors.load(std::memory_order_relaxed);
+    totals.clock_error_ns = clock_error_ns_.load(std::memory_order_relaxed);
     totals.abandoned += abandoned_count_.load(std::memory_order_relaxed);
 }
 

@@ -35,6 +35,7 @@ class ContextClock {
     bool unusable = false;      ///< stream or events could not be made
     CUevent pending = nullptr;  ///< recorded and not yet seen to be complete
     std::int64_t pending_before_ns = 0;
+    std::int64_t interval_ns = 0;    ///< until the next anchor: short while the drift is unknown
     std::array<Anchor, 4> recent{};  ///< the newest first
 };
 
@@ -87,6 +88,7 @@ class CudaResolver final : public DeviceResolver {
     void record_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock);
     void await_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock);
     void complete_anchor(std::unique_lock<std::mutex>& lock, ContextClock& clock, std::int64_t after_ns);
+    /// When the stamp's event happened, on the host's clock. False if that cannot be said (yet).
     [[nodiscard]] bool host_time_of(std::unique_lock<std::mutex>& lock, ContextClock& clock, const Stamp& stamp,
                                     std::int64_t& host_ns);
     void read_identity(Context& context);
@@ -105,7 +107,7 @@ class CudaResolver final : public DeviceResolver {
     std::string device_name_;
     std::string device_uuid_;
     std::int32_t driver_version_ = 0;
-    std::int64_t clock_error_ns_ = 0;
+    std::atomic<std::int64_t> clock_error_ns_{0};
 };
 
 template <class Call>
