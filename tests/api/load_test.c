@@ -33,7 +33,6 @@ TEST(every_span_of_16_threads_is_written_or_counted_as_dropped) {
     run_threads(record_many, profiler);
     close_now(profiler);
     const cep_stats stats = stats_of(profiler);
-    CHECK_EQ(stats.threads, load_threads);
     CHECK_EQ(stats.recorded, (uint64_t)load_threads * spans_per_thread);
     CHECK_EQ(stats.written + stats.dropped_ring + stats.dropped_slots, stats.recorded);
     check_nothing_unaccounted(&stats);
@@ -93,6 +92,8 @@ TEST(spans_nested_deeper_than_there_are_slots_are_counted) {
     CHECK_EQ(rows_count(&all, SPAN), stats.written);
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
+
+enum { steps_per_thread = CHECK_SANITIZED ? 200 : 2000 };
 
 static void* record_with_counters(void* argument) {
     cep_region* region = cep_region_get(argument, "forward", CEP_KIND_AUTO);

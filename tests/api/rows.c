@@ -53,6 +53,13 @@ static bool reader_next(reader* in, cJSON** json) {
     return true;
 }
 
+// Called at powers of two, so that reading stays linear.
+static row* grow(row* items, size_t capacity) {
+    row* grown = realloc(items, capacity * sizeof *items);
+    CHECK(grown != NULL);
+    return grown;
+}
+
 static rows read_all(const char* path, bool strictly) {
     rows all = {NULL, 0};
     cJSON* json = NULL;
@@ -60,8 +67,7 @@ static rows read_all(const char* path, bool strictly) {
     while (reader_next(&in, &json)) {
         if (json == NULL && strictly) check_fail(path, in.number, "not one JSON object and a newline: %.200s", in.line);
         if (json == NULL) continue;
-        all.items = realloc(all.items, (all.count + 1) * sizeof *all.items);
-        CHECK(all.items != NULL);
+        if ((all.count & (all.count - 1)) == 0) all.items = grow(all.items, 2 * all.count + 1);
         all.items[all.count++] = (row){strdup(in.line), json, ftell(in.file)};
     }
     reader_close(&in);
