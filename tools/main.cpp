@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The cep command: argument parsing, and the exit status of whatever happens.
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <fmt/format.h>
 
 #include "analysis/failure.hpp"
 #include "analysis/output.hpp"

@@ -3,9 +3,9 @@
 // cep merge
 #include <sys/stat.h>
 
+#include <fmt/format.h>
 #include <cstdlib>
 #include <filesystem>
-#include <fmt/format.h>
 #include <memory>
 
 #include "analysis/merger.hpp"
@@ -48,8 +48,7 @@ Status MergeCommand::run() const {
     RowSorter sorter(memory_mib << 20, spill_directory());
     CoverageCollector coverage;
     const InputCounts counts = read_all(
-        set,
-        [&](const InputFile&, std::size_t index) { return std::make_unique<FileMerge>(options, sorter, index); },
+        set, [&](const InputFile&, std::size_t index) { return std::make_unique<FileMerge>(options, sorter, index); },
         [&](FileMerge&& file, FileReport&&) { coverage.merge(file.coverage()); });
     const Coverage covered = coverage.finish(options.filter);
     report_inputs("merge", counts, covered);

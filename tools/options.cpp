@@ -53,6 +53,8 @@ Status status_of(const analysis::InputCounts& inputs, const analysis::Coverage& 
     return strict && !complete ? Status::incomplete : Status::done;
 }
 
-void set_examples(CLI::App& command, const std::string& examples) { command.footer("Examples:\n" + examples); }
+void set_examples(CLI::App& command, const std::string& examples) {
+    command.footer("Examples:\n" + examples);
+}
 
 }  // namespace cep::cli

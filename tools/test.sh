@@ -38,6 +38,9 @@ run_suites "$build"
 # Leaks of the interpreter are not ours to find, so the Python suites run in the plain build only.
 run_suites "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false
 # The other compiler, so that both are tried.
-CC=clang CXX=clang++ run_suites "$build-tsan" -Db_sanitize=thread -Db_lundef=false
+(
+    export CC=clang CXX=clang++
+    run_suites "$build-tsan" -Db_sanitize=thread -Db_lundef=false
+)
 
 "$python" tests/count_results.py "$build" "$build-asan" "$build-tsan"

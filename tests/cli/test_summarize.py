@@ -82,6 +82,12 @@ def test_share_without_step_spans_is_of_outermost_spans(cep, job):
     assert phase_of(summary, "inner")["share"] == pytest.approx(0.5)
 
 
+def test_share_of_chosen_phases_needs_step_spans_among_them(cep, four_ranks):
+    assert phase_of(cep.summary("--phases", "forward", "job"), "forward")["share"] is None
+    with_steps = cep.summary("--phases", "forward,training_step", "job")
+    assert phase_of(with_steps, "forward")["share"] == phase_of(cep.summary("job"), "forward")["share"]
+
+
 def test_rows_of_other_profilers_are_read(cep, job):
     rng = random.Random(5)
     rows = [{"duration_ms": rng.choice([3, 2.5, rng.random()]), "name": n, "rank": 0, "step": s, "loss": 2.5, "tag": "x"}
@@ -225,6 +231,13 @@ def test_filters(cep, four_ranks):
               if 10 <= row["step"] <= 19 and row["rank"] in (1, 2) and row["name"] == "forward"]
     assert_phases(summary, wanted)
     assert (summary["inputs"]["ranks_expected"], summary["inputs"]["missing_ranks"]) == (2, [])
+
+
+def test_a_rank_without_the_phase_asked_for_is_not_missing(cep, job):
+    for rank in range(2):
+        job.write(rank, [{"duration_ms": 1.5, "name": f"only_on_{rank}", "rank": rank, "step": 3}])
+    inputs = cep.summary("--phases", "only_on_0", "job")["inputs"]
+    assert (inputs["ranks_seen"], inputs["missing_ranks"]) == (2, [])
 
 
 def test_ranks_switched_off_by_configuration_are_not_missing(cep, job):

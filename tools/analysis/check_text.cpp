@@ -16,9 +16,9 @@ constexpr std::size_t max_damages_shown = 5;  // a file
 
 std::string describe_steps(const FileVerdict& file) {
     if (!file.first_step) return "-";
-    std::string text = *file.first_step == *file.last_step ? format_integer(*file.first_step)
-                                                           : fmt::format("{} to {}", format_integer(*file.first_step),
-                                                                         format_integer(*file.last_step));
+    std::string text = *file.first_step == *file.last_step
+                           ? format_integer(*file.first_step)
+                           : fmt::format("{} to {}", format_integer(*file.first_step), format_integer(*file.last_step));
     if (file.stride && *file.stride > 1) text += fmt::format(" every {}", format_integer(*file.stride));
     return text;
 }
@@ -27,7 +27,8 @@ std::string describe_types(const std::array<std::uint64_t, row_types>& counts) {
     std::string text;
     for (std::size_t i = 0; i < row_types; ++i) {
         if (counts[i] == 0) continue;
-        const bool never_plural = row_type_names[i] == "stats" || row_type_names[i] == "open" || row_type_names[i] == "unknown";
+        const bool never_plural =
+            row_type_names[i] == "stats" || row_type_names[i] == "open" || row_type_names[i] == "unknown";
         const std::string noun(row_type_names[i]);
         if (!text.empty()) text += ", ";
         text += never_plural ? format_count(counts[i]) + " " + noun : format_plural(counts[i], noun);
@@ -56,7 +57,8 @@ std::string damages_text(const FileVerdict& file) {
     const std::size_t shown = std::min(report.damages.size(), max_damages_shown);
     for (std::size_t i = 0; i < shown; ++i)
         text += fmt::format("  {}:{}: {}\n", printable(report.path), report.damages[i].line, report.damages[i].why);
-    if (report.damage_count > shown) text += fmt::format("  … and {} more\n", format_count(report.damage_count - shown));
+    if (report.damage_count > shown)
+        text += fmt::format("  … and {} more\n", format_count(report.damage_count - shown));
     return text;
 }
 
@@ -161,7 +163,8 @@ std::string check_text(const CheckResult& result, bool colors) {
     table.add_column("rows", Align::right);
     for (const char* heading : {"steps", "of which", "found"}) table.add_column(heading, Align::left);
     for (const FileVerdict& file : result.files)
-        table.add_row({printable(file.report.path), std::string(severity_names[static_cast<std::size_t>(file.severity)]),
+        table.add_row({printable(file.report.path),
+                       std::string(severity_names[static_cast<std::size_t>(file.severity)]),
                        format_count(file.report.rows), describe_steps(file), describe_types(file.report.rows_by_type),
                        describe_findings(file)});
     std::string text = result.files.empty() ? "" : table.text(colors ? "\033[1m" : "", colors ? "\033[0m" : "") + "\n";

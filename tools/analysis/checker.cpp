@@ -31,11 +31,11 @@ void JobCheck::add(FileCheck&& file, FileReport report) {
 void JobCheck::find_missing_ranks(CheckResult& result) const {
     const std::vector<std::int64_t>& missing = result.coverage.missing_ranks;
     if (missing.empty()) return;
-    result.findings.push_back({Severity::incomplete, "missing_ranks",
-                               fmt::format("missing {} {} of {}", missing.size() == 1 ? "rank" : "ranks",
-                                           format_ranges(missing),
-                                           format_count(result.coverage.ranks_expected.value_or(0))),
-                               0});
+    result.findings.push_back(
+        {Severity::incomplete, "missing_ranks",
+         fmt::format("missing {} {} of {}", missing.size() == 1 ? "rank" : "ranks", format_ranges(missing),
+                     format_count(result.coverage.ranks_expected.value_or(0))),
+         0});
 }
 
 void JobCheck::find_repeated_ranks(CheckResult& result) const {
@@ -62,11 +62,11 @@ void JobCheck::find_early_ends(CheckResult& result) const {
         earliest = std::min(earliest, step);
     }
     if (early.empty()) return;
-    result.findings.push_back({Severity::note, "early_end",
-                               fmt::format("{} before step {}: {} (the first at step {})",
-                                           early.size() == 1 ? "a rank ends" : "ranks end", format_integer(last_step),
-                                           format_ranges(early), format_integer(earliest)),
-                               0});
+    result.findings.push_back(
+        {Severity::note, "early_end",
+         fmt::format("{} before step {}: {} (the first at step {})", early.size() == 1 ? "a rank ends" : "ranks end",
+                     format_integer(last_step), format_ranges(early), format_integer(earliest)),
+         0});
 }
 
 CheckResult JobCheck::finish(const InputCounts& inputs) {
@@ -75,9 +75,8 @@ CheckResult JobCheck::finish(const InputCounts& inputs) {
     result.coverage = coverage_.finish({});
     result.loss = loss_;
     for (const std::string& path : inputs.unreadable) {
-        const auto known = std::find_if(files_.begin(), files_.end(), [&](const FileVerdict& file) {
-            return file.report.unreadable == path;
-        });
+        const auto known = std::find_if(files_.begin(), files_.end(),
+                                        [&](const FileVerdict& file) { return file.report.unreadable == path; });
         if (known == files_.end()) result.findings.push_back({Severity::damaged, "unreadable", path, 0});
     }
     find_missing_ranks(result);

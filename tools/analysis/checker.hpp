@@ -66,11 +66,15 @@ class FileCheck : public RowSink {
   private:
     friend class JobCheck;
 
+    struct LastSpan {
+        std::int64_t step;
+        int run;
+    };
     struct RankState {
         std::map<int, std::set<std::int64_t>> steps;  // by index of the run in the file
         std::map<int, StatsRow> stats;
         std::map<int, std::optional<std::int64_t>> pids;
-        std::unordered_map<std::string, std::int64_t> last_steps;  // by phase
+        std::unordered_map<std::string, LastSpan> last_spans;  // by phase
         int current_run = RunTracker::no_run;
         std::uint64_t rows = 0;
         std::uint64_t times_back = 0;  // how often the step of a phase went back within a run

@@ -38,6 +38,8 @@ void remember_temporary_file(const std::string& path) {
     }
 }
 
-void forget_temporary_file() { has_temporary.store(false); }
+void forget_temporary_file() {
+    has_temporary.store(false);
+}
 
 }  // namespace cep::analysis

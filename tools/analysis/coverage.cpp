@@ -14,7 +14,9 @@ namespace {
 // A world larger than this is a damaged number, not a job: its ranks are not listed one by one.
 constexpr std::int64_t max_world_size = std::int64_t{1} << 22;
 
-void append(std::string& text, const std::string& part) { text += (text.empty() ? "" : ", ") + part; }
+void append(std::string& text, const std::string& part) {
+    text += (text.empty() ? "" : ", ") + part;
+}
 
 }  // namespace
 

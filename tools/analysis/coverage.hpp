@@ -26,9 +26,9 @@ struct InputCounts {
     std::uint64_t unreadable_files = 0;
     std::uint64_t repeated_files = 0;
     std::uint64_t skipped_rows = 0;
-    std::uint64_t damages = 0;             // located pieces of damage, shown or not
-    std::vector<std::string> shown;        // "file:line: why", the first max_shown
-    std::vector<std::string> unreadable;   // "file: why"
+    std::uint64_t damages = 0;            // located pieces of damage, shown or not
+    std::vector<std::string> shown;       // "file:line: why", the first max_shown
+    std::vector<std::string> unreadable;  // "file: why"
 
     void add(const InputSet& set);
     void add(const FileReport& report);
@@ -57,7 +57,8 @@ class CoverageCollector {
     std::int64_t world_size_ = 0;
 };
 
-/// What is wrong with the inputs in one line ("1,021 of 1,024 ranks, 3 files cut off, 17 rows skipped"); "" for nothing.
+/// What is wrong with the inputs in one line ("1,021 of 1,024 ranks, 3 files cut off, 17 rows skipped"); "" for
+/// nothing.
 [[nodiscard]] std::string describe_gaps(const InputCounts& inputs, const Coverage& coverage);
 
 /// Says on standard error what the inputs lacked, where, and which ranks are missing. Says nothing about good inputs.

@@ -53,13 +53,13 @@ void FileCheck::take_run(const Row& row, const RunTracker::Place& place, RankSta
     if ((place.returning || other_process) && state.interleaved_line == 0) state.interleaved_line = line;
     if (place.run == state.current_run) return;
     state.current_run = place.run;
-    state.last_steps.clear();
+    state.last_spans.clear();
 }
 
 // Counts of an attempt only grow, and an attempt that has ended writes no more.
 void FileCheck::take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const {
-    const bool of_other_attempt = run != RunTracker::no_run && row.stats->attempt &&
-                                  *row.stats->attempt != attempt_of(*row.rank, run);
+    const bool of_other_attempt =
+        run != RunTracker::no_run && row.stats->attempt && *row.stats->attempt != attempt_of(*row.rank, run);
     const auto [last, is_new] = state.stats.try_emplace(run, *row.stats);
     const bool shrinks = !is_new && row.stats->recorded < last->second.recorded;
     if ((of_other_attempt || shrinks) && state.interleaved_line == 0) state.interleaved_line = line;
@@ -67,15 +67,17 @@ void FileCheck::take_stats(const Row& row, int run, RankState& state, std::uint6
 }
 
 void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64_t line) {
-    const auto [last, is_new] = state.last_steps.try_emplace(std::string(row.name), *row.step);
-    if (*row.step < last->second && state.times_back++ == 0) {
+    const LastSpan now{*row.step, run};
+    const auto [found, is_new] = state.last_spans.try_emplace(std::string(row.name), now);
+    LastSpan& last = found->second;
+    if (now.step < last.step && state.times_back++ == 0) {
         state.back_line = line;
-        state.back_from = last->second;
-        state.back_to = *row.step;
+        state.back_from = last.step;
+        state.back_to = now.step;
     }
-    // A phase comes once a step and more: the set is asked only when its step is another than the last time.
-    if (is_new || last->second != *row.step) state.steps[run].insert(*row.step);
-    last->second = *row.step;
+    // The set is asked only when a phase has moved on, not for each of its spans in a step.
+    if (is_new || last.step != now.step || last.run != now.run) state.steps[run].insert(now.step);
+    last = now;
 }
 
 void FileCheck::find_damage(FileVerdict& verdict) const {
@@ -107,7 +109,8 @@ void FileCheck::find_other_ranks(FileVerdict& verdict) const {
     for (const auto& [rank, state] : ranks_)
         if (rank != *name_rank_)
             add(verdict, Severity::damaged, "other_rank",
-                fmt::format("{} of rank {} in the file of rank {}", format_plural(state.rows, "row"), rank, *name_rank_));
+                fmt::format("{} of rank {} in the file of rank {}", format_plural(state.rows, "row"), rank,
+                            *name_rank_));
 }
 
 void FileCheck::find_order(FileVerdict& verdict) const {
@@ -116,11 +119,11 @@ void FileCheck::find_order(FileVerdict& verdict) const {
             add(verdict, Severity::damaged, "interleaved",
                 fmt::format("two processes write rows of rank {} in turn", rank), state.interleaved_line);
         if (state.times_back == 0) continue;
-        std::string message = fmt::format("steps go back from {} to {}", format_integer(state.back_from),
-                                          format_integer(state.back_to));
-        if (state.times_back > 1)
-            message += fmt::format(", and {} more", format_plural(state.times_back - 1, "time"));
-        message += state.current_run == RunTracker::no_run ? ": a restart that no run row tells?" : " within an attempt";
+        std::string message =
+            fmt::format("steps go back from {} to {}", format_integer(state.back_from), format_integer(state.back_to));
+        if (state.times_back > 1) message += fmt::format(", and {} more", format_plural(state.times_back - 1, "time"));
+        message +=
+            state.current_run == RunTracker::no_run ? ": a restart that no run row tells?" : " within an attempt";
         add(verdict, Severity::note, "steps_back", message, state.back_line);
     }
 }
@@ -222,9 +225,11 @@ void FileCheck::find_open_spans(FileVerdict& verdict) const {
     const std::vector<OpenSpan>& open = open_spans_.all();
     for (std::size_t i = 0; i < std::min(open.size(), max_shown); ++i)
         add(verdict, Severity::note, "open_span",
-            fmt::format("{} of step {} never ended", printable(open[i].name), format_integer(open[i].step)), open[i].line);
+            fmt::format("{} of step {} never ended", printable(open[i].name), format_integer(open[i].step)),
+            open[i].line);
     if (open.size() > max_shown)
-        add(verdict, Severity::note, "open_span", fmt::format("{} more never ended", format_count(open.size() - max_shown)));
+        add(verdict, Severity::note, "open_span",
+            fmt::format("{} more never ended", format_count(open.size() - max_shown)));
 }
 
 FileVerdict FileCheck::finish(FileReport report) {

@@ -13,11 +13,14 @@ using namespace std::string_view_literals;
 constexpr auto byte_order_mark = "\xef\xbb\xbf"sv;
 constexpr int max_salvage_tries = 64;
 
-bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r") == std::string_view::npos; }
+bool is_blank(std::string_view text) {
+    return text.find_first_not_of(" \t\r") == std::string_view::npos;
+}
 
 class FileReader {
   public:
-    FileReader(const InputFile& file, RowSink& sink, Progress& progress) : file_(file), sink_(sink), progress_(progress) {
+    FileReader(const InputFile& file, RowSink& sink, Progress& progress)
+        : file_(file), sink_(sink), progress_(progress) {
         report_.path = file.path;
     }
 

@@ -39,7 +39,7 @@ struct FileReport {
     std::uint64_t rows = 0;
     std::array<std::uint64_t, row_types> rows_by_type{};
     std::uint64_t skipped_rows = 0;
-    bool cut_off = false;         // the last row, the compressed stream or a NUL-filled tail is incomplete
+    bool cut_off = false;  // the last row, the compressed stream or a NUL-filled tail is incomplete
     std::uint64_t damage_count = 0;
     std::vector<Damage> damages;  // the first max_damages
 

@@ -23,6 +23,7 @@ class Filter {
     /// "forward,backward". Throws UsageError.
     void set_phases(std::string_view text);
 
+    [[nodiscard]] bool has_phases() const { return !phases_.empty(); }
     [[nodiscard]] bool accepts_rank(std::int64_t rank) const;
     /// Run and stats rows are kept whatever the steps and phases: they are about the whole run. With phases, counters
     /// and marks are left out, as they belong to none.

@@ -31,11 +31,13 @@ class InputFinder {
   public:
     void add_argument(const std::string& argument) {
         if (argument == "-") {
-            if (std::exchange(reads_standard_input_, true)) throw UsageError("standard input (-) can be read only once");
+            if (std::exchange(reads_standard_input_, true))
+                throw UsageError("standard input (-) can be read only once");
             set_.files.push_back({"-", 0, std::nullopt});
             return;
         }
-        if (!add_path(argument) && !add_glob(argument)) set_.unusable.push_back(argument + ": " + std::strerror(ENOENT));
+        if (!add_path(argument) && !add_glob(argument))
+            set_.unusable.push_back(argument + ": " + std::strerror(ENOENT));
     }
 
     void add_list(const std::string& files_from) {

@@ -43,7 +43,7 @@ class JsonWriter {
 
     std::string text_;
     std::size_t depth_ = 0;
-    bool first_ = true;      // nothing yet inside the innermost bracket
+    bool first_ = true;  // nothing yet inside the innermost bracket
     bool after_key_ = false;
 };
 

@@ -57,7 +57,8 @@ void LineReader::skip_rest_of_line(Line& line) {
     for (;;) {
         const void* newline = std::memchr(buffer_.data() + begin_, '\n', end_ - begin_);
         line.complete = newline != nullptr;
-        begin_ = line.complete ? static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data()) + 1 : end_;
+        begin_ =
+            line.complete ? static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data()) + 1 : end_;
         if (line.complete || !fill()) return;
     }
 }

@@ -29,9 +29,7 @@ struct Loss {
     [[nodiscard]] std::uint64_t dropped() const {
         return dropped_ring + dropped_slots + dropped_pool + dropped_file + dropped_io;
     }
-    [[nodiscard]] bool any() const {
-        return dropped() + dropped_meta + capture_skipped + cuda_errors + abandoned > 0;
-    }
+    [[nodiscard]] bool any() const { return dropped() + dropped_meta + capture_skipped + cuda_errors + abandoned > 0; }
     /// "12 dropped (ring 12), 3 abandoned"; "none".
     [[nodiscard]] std::string describe() const;
 };

@@ -20,9 +20,11 @@ SortKey key_of(const Row& row, std::int64_t attempt) {
         key.first = rank;
         key.second = start_ns;
         key.third = attempt;
+    } else if (!row.step) {
+        key.section = SortKey::other_rows;
     } else {
-        key.section = row.step ? SortKey::step_rows : SortKey::other_rows;
-        key.first = row.step.value_or(0);
+        key.section = SortKey::step_rows;
+        key.first = *row.step;
         key.second = start_ns;
         key.third = rank;
     }
@@ -32,9 +34,9 @@ SortKey key_of(const Row& row, std::int64_t attempt) {
 }  // namespace
 
 void FileMerge::note_coverage(const Row& row) {
+    if (!options_.filter.accepts_rank(*row.rank)) return;
     if (row.type == RowType::run) coverage_.saw_run(*row.run);
-    if (row.rank == last_rank_ || !options_.filter.accepts_rank(*row.rank)) return;
-    coverage_.saw_rank(*row.rank);
+    if (row.rank != last_rank_) coverage_.saw_rank(*row.rank);
     last_rank_ = row.rank;
 }
 

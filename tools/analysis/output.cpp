@@ -192,8 +192,12 @@ class Output::Impl {
 
 Output::Output(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
 Output::~Output() = default;
-void Output::write(std::string_view bytes) { impl_->write(bytes); }
-void Output::close() { impl_->close(); }
+void Output::write(std::string_view bytes) {
+    impl_->write(bytes);
+}
+void Output::close() {
+    impl_->close();
+}
 
 void write_standard_output(std::string_view text) {
     Output output("");

@@ -87,7 +87,9 @@ void RunSeries::add(const Row& row, SampleBudget& budget) {
     phase.samples.push_back(sample);
 }
 
-void RunSeries::seal() { step_indices_ = {}; }
+void RunSeries::seal() {
+    step_indices_ = {};
+}
 
 PhaseSeries* RunSeries::find(const std::string& name) {
     const auto found = phase_indices_.find(name);

@@ -30,8 +30,8 @@ class SampleBudget {
 
 /// One duration. 16 bytes: there may be tens of millions.
 struct Sample {
-    static constexpr std::uint32_t top_level = 1U << 31;    // depth 0, or not known
-    static constexpr std::uint32_t identified = 1U << 30;   // the low bits tell a row from the others of its step
+    static constexpr std::uint32_t top_level = 1U << 31;   // depth 0, or not known
+    static constexpr std::uint32_t identified = 1U << 30;  // the low bits tell a row from the others of its step
     static constexpr std::uint32_t identity_mask = identified - 1;
 
     double duration_ms;

@@ -34,7 +34,9 @@ Progress::Progress(std::uint64_t total_bytes)
       next_show_(start_ + quiet_time),
       terminal_(::isatty(STDERR_FILENO) != 0) {}
 
-Progress::~Progress() { clear(); }
+Progress::~Progress() {
+    clear();
+}
 
 void Progress::advance(std::uint64_t bytes) {
     done_bytes_ += bytes;

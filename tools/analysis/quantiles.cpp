@@ -12,9 +12,13 @@ namespace {
 constexpr double smallest_value = 1e-7;
 constexpr double growth = (1 + LogHistogram::relative_error) / (1 - LogHistogram::relative_error);
 
-int bucket_of(double value) { return static_cast<int>(std::ceil(std::log(value) / std::log(growth))); }
+int bucket_of(double value) {
+    return static_cast<int>(std::ceil(std::log(value) / std::log(growth)));
+}
 
-double value_of(int bucket) { return 2 * std::pow(growth, bucket) / (growth + 1); }
+double value_of(int bucket) {
+    return 2 * std::pow(growth, bucket) / (growth + 1);
+}
 
 }  // namespace
 

@@ -80,9 +80,8 @@ void remove_duplicates(const std::vector<RunSeries*>& same_run, RepeatCounts& co
 
 RepeatCounts remove_repeats(std::vector<RunSeries>& all_series, bool last_attempt_only) {
     RepeatCounts counts;
-    std::stable_sort(all_series.begin(), all_series.end(), [](const RunSeries& a, const RunSeries& b) {
-        return order_of_series(a) < order_of_series(b);
-    });
+    std::stable_sort(all_series.begin(), all_series.end(),
+                     [](const RunSeries& a, const RunSeries& b) { return order_of_series(a) < order_of_series(b); });
     if (all_series.size() > 1 && last_attempt_only) {
         const LastRuns last = find_last_runs(all_series);
         for (RunSeries& series : all_series) remove_superseded(series, last, counts);

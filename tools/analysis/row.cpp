@@ -15,9 +15,13 @@ namespace dom = simdjson::dom;
 
 static_assert(LineReader::padding_bytes >= simdjson::SIMDJSON_PADDING);
 
-bool read_int(const dom::element& value, std::int64_t& out) { return value.get_int64().get(out) == simdjson::SUCCESS; }
+bool read_int(const dom::element& value, std::int64_t& out) {
+    return value.get_int64().get(out) == simdjson::SUCCESS;
+}
 
-bool read_double(const dom::element& value, double& out) { return value.get_double().get(out) == simdjson::SUCCESS; }
+bool read_double(const dom::element& value, double& out) {
+    return value.get_double().get(out) == simdjson::SUCCESS;
+}
 
 bool read_string(const dom::element& value, std::string_view& out) {
     return value.get_string().get(out) == simdjson::SUCCESS;
@@ -274,7 +278,11 @@ class RowParser::Impl {
 
 RowParser::RowParser() : impl_(std::make_unique<Impl>()) {}
 RowParser::~RowParser() = default;
-const Row* RowParser::parse(std::string_view text) { return impl_->parse(text); }
-const std::string& RowParser::why() const { return impl_->why(); }
+const Row* RowParser::parse(std::string_view text) {
+    return impl_->parse(text);
+}
+const std::string& RowParser::why() const {
+    return impl_->why();
+}
 
 }  // namespace cep::analysis

@@ -18,8 +18,8 @@ namespace cep::analysis {
 /// `unknown` is a row whose "type" this version does not know; it is nobody's error.
 enum class RowType : std::uint8_t { span, run, stats, counter, mark, open, unknown };
 inline constexpr std::size_t row_types = 7;
-inline constexpr std::array<std::string_view, row_types> row_type_names = {"span",    "run",  "stats",  "counter",
-                                                                           "mark",    "open", "unknown"};
+inline constexpr std::array<std::string_view, row_types> row_type_names = {"span", "run",  "stats",  "counter",
+                                                                           "mark", "open", "unknown"};
 
 /// `none` where the row does not say; `mixed` is for sets of rows only.
 enum class Clock : std::uint8_t { none, gpu, host, external, mixed };
@@ -79,8 +79,8 @@ struct Row {
     std::optional<std::int64_t> depth;
     schema::Kind kind = schema::Kind::other;  // as given, else inferred from the name
     Clock clock = Clock::none;
-    std::string_view odd_key;        // a known optional key whose value has another type; it was ignored
-    const RunInfo* run = nullptr;    // run
+    std::string_view odd_key;         // a known optional key whose value has another type; it was ignored
+    const RunInfo* run = nullptr;     // run
     const StatsRow* stats = nullptr;  // stats
 };
 

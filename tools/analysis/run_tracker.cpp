@@ -5,7 +5,9 @@
 
 namespace cep::analysis {
 
-RunOrder order_of(const RunInfo& run) { return {run.start_unix_ns.value_or(INT64_MIN), run.attempt}; }
+RunOrder order_of(const RunInfo& run) {
+    return {run.start_unix_ns.value_or(INT64_MIN), run.attempt};
+}
 
 bool same_run(const RunInfo& a, const RunInfo& b) {
     return a.run_id == b.run_id && a.attempt == b.attempt && a.rank == b.rank;
@@ -24,8 +26,8 @@ RunTracker::Place RunTracker::observe(const Row& row) {
 }
 
 RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
-    const auto known = std::find_if(rank.runs.begin(), rank.runs.end(),
-                                    [&run](const RunInfo& other) { return same_run(other, run); });
+    const auto known =
+        std::find_if(rank.runs.begin(), rank.runs.end(), [&run](const RunInfo& other) { return same_run(other, run); });
     const auto index = static_cast<std::size_t>(known - rank.runs.begin());
     const bool in_block = index >= rank.block_begin && index < rank.block_end;
     if (known != rank.runs.end()) {
@@ -51,8 +53,8 @@ int RunTracker::choose(const RankRuns& rank, const Row& row) {
     for (std::size_t i = rank.block_begin; i < rank.block_end; ++i) {
         const RunInfo& run = rank.runs[i];
         if (row.stats != nullptr && row.stats->attempt && *row.stats->attempt != run.attempt) continue;
-        const bool started = !row.start_ns || !run.start_unix_ns ||
-                             *run.start_unix_ns - run.clock_error_ns.value_or(0) <= *row.start_ns;
+        const bool started =
+            !row.start_ns || !run.start_unix_ns || *run.start_unix_ns - run.clock_error_ns.value_or(0) <= *row.start_ns;
         if (!started || (latest != nullptr && order_of(run) < order_of(*latest))) continue;
         latest = &run;
         chosen = static_cast<int>(i);

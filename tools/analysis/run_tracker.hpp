@@ -26,17 +26,17 @@ struct RunOrder {
 
 /// Attributes the rows of one file to runs, rank by rank.
 ///
-/// In a file as the library writes it, a row belongs to the last run row of its rank before it. In a merged file all run
-/// rows come first; of run rows with no other row between them, the last one that started before a row is its run.
+/// In a file as the library writes it, a row belongs to the last run row of its rank before it. In a merged file all
+/// run rows come first; of run rows with no other row between them, the last one that started before a row is its run.
 class RunTracker {
   public:
     static constexpr int no_run = -1;
 
     /// What a row means for the runs of its rank.
     struct Place {
-        int run = no_run;         // index into runs(rank)
-        bool new_run = false;     // this run row begins a run not seen before in the file
-        bool returning = false;   // this run row repeats a run that another run row has followed since
+        int run = no_run;        // index into runs(rank)
+        bool new_run = false;    // this run row begins a run not seen before in the file
+        bool returning = false;  // this run row repeats a run that another run row has followed since
     };
 
     /// Rows must come in the file's order.

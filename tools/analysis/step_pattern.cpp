@@ -18,7 +18,8 @@ std::uint64_t difference(std::int64_t from, std::int64_t to) {
 std::optional<std::int64_t> infer_stride(const std::set<std::int64_t>& steps) {
     if (steps.size() < 3) return std::nullopt;
     std::map<std::uint64_t, std::size_t> counts;
-    for (auto step = steps.begin(); std::next(step) != steps.end(); ++step) ++counts[difference(*step, *std::next(step))];
+    for (auto step = steps.begin(); std::next(step) != steps.end(); ++step)
+        ++counts[difference(*step, *std::next(step))];
     const auto most = std::max_element(counts.begin(), counts.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
     const bool common = 2 * most->second >= steps.size() - 1;

@@ -11,6 +11,16 @@
 #include "step_pattern.hpp"
 
 namespace cep::analysis {
+namespace {
+
+// Of a few phases that were asked for, only step spans among them make a whole to be a share of.
+void drop_baseless_shares(std::vector<PhaseSummary>& phases) {
+    for (const PhaseSummary& phase : phases)
+        if (phase.kind == schema::Kind::step) return;
+    for (PhaseSummary& phase : phases) phase.share.reset();
+}
+
+}  // namespace
 
 bool FileSummary::chosen(std::int64_t attempt) const {
     return options_.attempt.mode != AttemptChoice::Mode::one || attempt == options_.attempt.attempt;
@@ -29,9 +39,13 @@ RunSeries& FileSummary::series_of(std::int64_t rank, int run) {
 void FileSummary::take(const Row& row, std::uint64_t line) {
     if (!row.rank) return;
     const RunTracker::Place place = tracker_.observe(row);
+    // A rank that has only rows that were not asked for is there all the same.
+    if (row.rank != last_seen_rank_ && options_.filter.accepts_rank(*row.rank)) ranks_[*row.rank];
+    last_seen_rank_ = row.rank;
     if (!options_.filter.accepts(row)) return;
     const std::vector<RunInfo>& runs = tracker_.runs(*row.rank);
-    const std::int64_t attempt = place.run == RunTracker::no_run ? 1 : runs[static_cast<std::size_t>(place.run)].attempt;
+    const std::int64_t attempt =
+        place.run == RunTracker::no_run ? 1 : runs[static_cast<std::size_t>(place.run)].attempt;
     if (!chosen(attempt)) return;
     RunSeries& series = series_of(*row.rank, place.run);
     if (row.type == RowType::span) {
@@ -54,11 +68,9 @@ void JobSummary::add(FileSummary&& file) {
     for (auto& [rank, series_by_run] : file.ranks_) {
         coverage_.saw_rank(rank);
         const std::vector<RunInfo>& runs = file.tracker_.runs(rank);
+        for (const RunInfo& run : runs) coverage_.saw_run(run);
         for (auto& [run, series] : series_by_run) {
-            if (run != RunTracker::no_run) {
-                series.run = runs[static_cast<std::size_t>(run)];
-                coverage_.saw_run(series.run);
-            }
+            if (run != RunTracker::no_run) series.run = runs[static_cast<std::size_t>(run)];
             series.seal();
             ranks_[rank].push_back(std::move(series));
         }
@@ -98,9 +110,8 @@ void JobSummary::collect_runs(SummaryResult& result) const {
         for (const auto& [key, stats] : last_stats) result.loss.add(stats);
     }
     for (auto& [key, run] : runs) result.runs.push_back(std::move(run));
-    std::stable_sort(result.runs.begin(), result.runs.end(), [](const RunSummary& a, const RunSummary& b) {
-        return a.start_unix_ns < b.start_unix_ns;
-    });
+    std::stable_sort(result.runs.begin(), result.runs.end(),
+                     [](const RunSummary& a, const RunSummary& b) { return a.start_unix_ns < b.start_unix_ns; });
     result.hosts = hosts.size();
 }
 
@@ -141,6 +152,7 @@ SummaryResult JobSummary::finish() {
     resolve_repeats(result);
     result.approximate = budget_->exhausted();
     result.phases = summarize_phases(ranks_, result.approximate);
+    if (options_.filter.has_phases()) drop_baseless_shares(result.phases);
     result.open_spans = std::move(open_spans_);
     std::sort(result.open_spans.begin(), result.open_spans.end(), [](const OpenSpan& a, const OpenSpan& b) {
         return std::tie(a.rank, a.attempt, a.step, a.name) < std::tie(b.rank, b.attempt, b.step, b.name);

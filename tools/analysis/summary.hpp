@@ -58,6 +58,7 @@ class FileSummary : public RowSink {
     RunSeries* last_series_ = nullptr;  // rows of a rank and run come together
     std::int64_t last_rank_ = 0;
     int last_run_ = 0;
+    std::optional<std::int64_t> last_seen_rank_;
     OpenSpans open_spans_;
     std::map<std::string, MarkCount> marks_;
 };

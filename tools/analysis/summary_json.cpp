@@ -133,8 +133,8 @@ std::string summary_json(const SummaryResult& result) {
     for (const PhaseSummary& phase : result.phases) write_phase(json, phase);
     json.end_array();
     json.key("efficiency").begin_object();
-    for (const char* name : {"mfu", "hfu", "tokens_per_s", "comm_ms", "exposed_comm_ms", "overlap_efficiency",
-                             "bubble_fraction"})
+    for (const char* name :
+         {"mfu", "hfu", "tokens_per_s", "comm_ms", "exposed_comm_ms", "overlap_efficiency", "bubble_fraction"})
         json.key(name).null();
     json.end_object();
     write_loss(json, result.loss);

@@ -10,8 +10,8 @@ namespace {
 
 // Characters, not bytes: a continuation byte of UTF-8 takes no room.
 std::size_t width_of(std::string_view text) {
-    return static_cast<std::size_t>(
-        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+    return static_cast<std::size_t>(std::count_if(
+        text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
 std::string pad(const std::string& text, std::size_t width, Align align) {
@@ -59,7 +59,9 @@ void Table::add_column(std::string heading, Align align) {
     aligns_.push_back(align);
 }
 
-void Table::add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+void Table::add_row(std::vector<std::string> cells) {
+    rows_.push_back(std::move(cells));
+}
 
 std::vector<std::size_t> Table::widths() const {
     std::vector<std::size_t> widths;

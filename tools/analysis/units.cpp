@@ -42,9 +42,13 @@ int decimals_for(double value) {
 
 }  // namespace
 
-std::string format_count(std::uint64_t count) { return with_separators(fmt::format("{}", count)); }
+std::string format_count(std::uint64_t count) {
+    return with_separators(fmt::format("{}", count));
+}
 
-std::string format_integer(std::int64_t number) { return with_separators(fmt::format("{}", number)); }
+std::string format_integer(std::int64_t number) {
+    return with_separators(fmt::format("{}", number));
+}
 
 std::string format_bytes(double bytes) {
     constexpr std::string_view units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
@@ -60,7 +64,9 @@ std::string format_plural(std::uint64_t count, std::string_view noun) {
     return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
 }
 
-std::string format_duration_ms(double duration_ms) { return DurationFormat(duration_ms)(duration_ms); }
+std::string format_duration_ms(double duration_ms) {
+    return DurationFormat(duration_ms, duration_ms)(duration_ms);
+}
 
 std::string format_ranges(const std::vector<std::int64_t>& sorted, std::size_t max_ranges) {
     std::string text;
@@ -81,11 +87,14 @@ std::string format_ranges(const std::vector<std::int64_t>& sorted, std::size_t m
     return text;
 }
 
-DurationFormat::DurationFormat(double typical_ms) {
-    const Unit unit = unit_for(typical_ms);
+DurationFormat::DurationFormat(double small_ms, double large_ms) {
+    constexpr double vanishing = 0.01;
+    const Unit of_large = unit_for(large_ms);
+    const bool vanishes = std::abs(small_ms) * of_large.per_ms < vanishing;
+    const Unit unit = vanishes ? unit_for(small_ms) : of_large;
     unit_ = unit.name;
     per_ms_ = unit.per_ms;
-    decimals_ = decimals_for(typical_ms * per_ms_);
+    decimals_ = decimals_for(small_ms * per_ms_);
 }
 
 std::string DurationFormat::operator()(double duration_ms) const {

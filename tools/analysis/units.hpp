@@ -25,7 +25,9 @@ namespace cep::analysis {
 /// Times that are compared with each other (a row of a table) in one unit and with the same number of decimals.
 class DurationFormat {
   public:
-    explicit DurationFormat(double typical_ms);
+    /// In the unit of the large one, unless the small one would vanish; with four digits of the small one where it has
+    /// as many.
+    DurationFormat(double small_ms, double large_ms);
     [[nodiscard]] std::string operator()(double duration_ms) const;
 
   private:

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "json_writer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+
+namespace cep::analysis {
+namespace {
+
+TEST(JsonWriter, NestsObjectsAndArrays) {
+    JsonWriter json;
+    json.begin_object();
+    json.key("a").begin_array().integer(1).begin_object().end_object().end_array();
+    json.key("b").null();
+    json.end_object();
+    EXPECT_EQ(json.finish(), "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": null\n}\n");
+}
+
+TEST(JsonWriter, EscapesWhatJsonDoesNotAllowInStrings) {
+    JsonWriter json;
+    json.string("a\"b\\c\n\x01 µ");
+    EXPECT_EQ(json.finish(), "\"a\\\"b\\\\c\\u000a\\u0001 µ\"\n");
+}
+
+TEST(JsonWriter, ReplacesBytesThatAreNotUtf8) {
+    JsonWriter json;
+    json.string(
+        "a\xff"
+        "b\xc3");
+    EXPECT_EQ(json.finish(),
+              "\"a\xef\xbf\xbd"
+              "b\xef\xbf\xbd\"\n");
+}
+
+TEST(JsonWriter, WritesNumbersExactlyAndNotANumberAsNull) {
+    JsonWriter json;
+    json.begin_array().number(0.1).integer(INT64_MIN).count(UINT64_MAX);
+    json.number(std::numeric_limits<double>::quiet_NaN()).end_array();
+    EXPECT_EQ(json.finish(), "[\n  0.1,\n  -9223372036854775808,\n  18446744073709551615,\n  null\n]\n");
+}
+
+}  // namespace
+}  // namespace cep::analysis

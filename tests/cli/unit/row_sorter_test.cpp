@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "row_sorter.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace cep::analysis {
+namespace {
+
+std::vector<std::string> sorted(std::size_t rows, std::size_t memory_bytes) {
+    RowSorter sorter(memory_bytes, testing::TempDir());
+    std::vector<std::int64_t> steps(rows);
+    for (std::size_t i = 0; i < rows; ++i) steps[i] = static_cast<std::int64_t>(i / 2);
+    std::shuffle(steps.begin(), steps.end(), std::mt19937_64(1));
+    for (std::size_t i = 0; i < rows; ++i) {
+        SortedRow row;
+        row.key.first = steps[i];
+        row.key.line = i;
+        sorter.add(row, std::to_string(steps[i]));
+    }
+    std::vector<std::string> texts;
+    std::uint64_t last_line = 0;
+    sorter.finish([&](const SortedRow& row, std::string_view text) {
+        const bool tie = !texts.empty() && texts.back() == text;
+        EXPECT_TRUE(!tie || last_line < row.key.line) << "ties keep their order";
+        last_line = row.key.line;
+        texts.emplace_back(text);
+    });
+    return texts;
+}
+
+TEST(RowSorter, SortsInMemory) {
+    const std::vector<std::string> texts = sorted(1000, 1U << 20);
+    ASSERT_EQ(texts.size(), 1000U);
+    for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::to_string(i / 2));
+}
+
+TEST(RowSorter, SortsOnDiskInSeveralRounds) {
+    // 1,000 bytes hold a few rows: hundreds of spill files, more than are merged at once.
+    EXPECT_EQ(sorted(3000, 1000), sorted(3000, 1U << 20));
+}
+
+TEST(RowSorter, KeepsEmptyTexts) {
+    RowSorter sorter(1, testing::TempDir());
+    for (int i = 0; i < 3; ++i) sorter.add({}, "");
+    int rows = 0;
+    sorter.finish([&](const SortedRow&, std::string_view text) { rows += text.empty(); });
+    EXPECT_EQ(rows, 3);
+}
+
+}  // namespace
+}  // namespace cep::analysis
