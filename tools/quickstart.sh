@@ -7,7 +7,7 @@ set -eu
 
 repository=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 output=${1:-$repository/build/quickstart}
-build=$repository/build
+build=$repository/build-quickstart
 . "$repository/tools/dependencies.sh"
 
 say() { printf '\n== %s\n' "$*"; }
@@ -27,8 +27,8 @@ ensure_packages $BUILD_PACKAGES
 python=$(find_python)
 
 say "Building libcep.so and the cep command in $build"
-# Without debugging information, which is a third of the time to compile.
-[ -f "$build/build.ninja" ] || quietly meson setup -Ddebug=false "$build" "$repository"
+# Built to be ready soon: little optimisation, no debugging information, no tests.
+[ -f "$build/build.ninja" ] || quietly meson setup -Ddebug=false -Doptimization=1 -Dtests=disabled "$build" "$repository"
 quietly ninja -C "$build" lib/libcep.so.0.1.0 tools/cep
 
 export PATH="$build/tools:$PATH"
