@@ -6,7 +6,7 @@
 set -eu
 
 repository=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-output=${1:-$repository/build/quickstart}
+output=$build/output
 build=$repository/build-quickstart
 . "$repository/tools/dependencies.sh"
 
