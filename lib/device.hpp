@@ -71,8 +71,8 @@ class DeviceResolver {
     [[nodiscard]] virtual std::uint64_t settled() const noexcept = 0;
     /// The spans whose device work is not finished.
     virtual void visit_pending(const std::function<void(const UnfinishedSpan&)>& visit) const = 0;
-    /// Gives up on all pending spans; returns how many.
-    virtual std::uint64_t abandon_pending() noexcept = 0;
+    /// Gives up on all pending spans, and counts them.
+    virtual void abandon_pending() noexcept = 0;
     /// What the run row says of the device; `version` grows when it has changed.
     virtual void describe(RunFacts& facts) const = 0;
     [[nodiscard]] virtual std::uint32_t facts_version() const noexcept = 0;

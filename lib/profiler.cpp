@@ -23,7 +23,7 @@ constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
 
 [[nodiscard]] std::int32_t end_session(cep_profiler& profiler, Session& session, std::int64_t deadline_ns,
                                        bool exiting) {
-    std::int32_t code = session.resolver.flush(deadline_ns);
+    std::int32_t code = session.resolver.flush(deadline_ns, true);
     profiler.session.store(nullptr, std::memory_order_seq_cst);
     const bool alone = wait_for_visitors(profiler, std::max(deadline_ns, monotonic_ns() + visitor_grace_ns));
     const bool finished =
@@ -70,7 +70,7 @@ std::int32_t flush_profiler(cep_profiler& profiler, std::int64_t timeout_ms) noe
         return CEP_OK;
     }
     try {
-        return session->resolver.flush(deadline_after(timeout_ms));
+        return session->resolver.flush(deadline_after(timeout_ms), false);
     } catch (const std::exception& error) {
         return fail(CEP_EINTERNAL, "cep_flush: %s", error.what());
     }

@@ -177,6 +177,13 @@ bool ThreadRecorder::adopt() noexcept {
     return true;
 }
 
+void ThreadRecorder::discard_left_open() noexcept {
+    slots_.visit_left_open([this](SpanSlot& slot) {
+        discard(slot.begin);
+        slot.begin.event = nullptr;
+    });
+}
+
 bool ThreadRecorder::take(Record& record, std::string& meta) {
     if (!ring_.pop(record)) return false;
     meta.clear();

@@ -55,6 +55,7 @@ class ThreadRecorder {
                    std::unique_ptr<DeviceThread> device);
     ThreadRecorder(const ThreadRecorder&) = delete;
     ThreadRecorder& operator=(const ThreadRecorder&) = delete;
+    ~ThreadRecorder() { discard_left_open(); }
 
     // Owner.
     cep_span begin(cep_region& region, StepContext context, void* stream, const GivenAttributes* given) noexcept;
@@ -76,6 +77,8 @@ class ThreadRecorder {
 
     // Resolver.
     [[nodiscard]] bool take(Record& record, std::string& meta);
+    /// Once nobody records any more: lets go of the events of spans that were never ended.
+    void discard_left_open() noexcept;
     [[nodiscard]] bool has_records() const noexcept { return ring_.size() != 0; }
     void add_counts(Totals& totals) const noexcept;
 

@@ -111,6 +111,7 @@ void Resolver::run() {
         if (cancelled_.load(std::memory_order_acquire)) return;
     }
     if (device_ != nullptr && release_idle_.load(std::memory_order_acquire)) {
+        recorder_.for_each([](ThreadRecorder& thread) { thread.discard_left_open(); });
         lock.unlock();  // driver calls
         device_->release_idle();
         lock.lock();
@@ -134,11 +135,6 @@ std::size_t Resolver::work(std::unique_lock<std::mutex>& lock, bool write_now) {
     if (now - anchored_ns_ > anchor_interval_ns) {
         formatter_.set_unix_anchor(UnixAnchor::read());
         anchored_ns_ = now;
-    }
-    if (open_rows_requested_) {
-        open_rows_requested_ = false;
-        write_open_rows();
-        write_now = true;
     }
     if (flush_due) write_stats_if_lost();
     const bool stale = !block_.empty() && now - block_since_ns_ > longest_wait_for_write_ns;
@@ -252,7 +248,7 @@ void Resolver::serve_flush() {
 }
 
 std::int64_t Resolver::next_pause(std::size_t moved) noexcept {
-    if (flush_serving_ != flush_done_) return flushing_pause_ns;
+    if (flush_waiters_ > 0 && flush_serving_ != flush_done_) return flushing_pause_ns;
     // Shorter while there is work, longer while there is none: about ten rounds from one end to the other.
     pause_ns_ = moved > 0 ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
     return pause_ns_ = std::clamp(pause_ns_, shortest_pause_ns, longest_pause_ns);
@@ -275,19 +271,30 @@ std::int32_t Resolver::flush_inline() {
     return last_write_ok_ ? CEP_OK : fail(CEP_EIO, "%s: rows could not be written", file_.path().c_str());
 }
 
-std::int32_t Resolver::flush(std::int64_t deadline_ns) {
+std::int32_t Resolver::flush(std::int64_t deadline_ns, bool closing) {
     if (thread_state_.load() != Thread::running) return flush_inline();
+    const SignalsBlocked blocked;
     std::unique_lock lock(mutex_, std::defer_lock);
     if (!try_lock_until(lock, deadline_ns))
         return fail(CEP_ETIMEDOUT, "%s: the resolver is busy", file_.path().c_str());
     const std::uint64_t ticket = ++flush_requested_;
+    ++flush_waiters_;
+    const std::int32_t code = await_flush(lock, ticket, deadline_ns);
+    --flush_waiters_;
+    // The resolver's thread may be stuck in the driver: what never finished is written down from here.
+    if (code == CEP_ETIMEDOUT && !closing) {
+        write_open_rows();
+        write_block(false);
+    }
+    return code;
+}
+
+std::int32_t Resolver::await_flush(std::unique_lock<std::mutex>& lock, std::uint64_t ticket, std::int64_t deadline_ns) {
     wakeup_.notify();
     while (flush_done_ < ticket && !exited_) {
         const std::int64_t left_ns = deadline_ns - monotonic_ns();
-        if (left_ns <= 0) {
-            open_rows_requested_ = true;
+        if (left_ns <= 0)
             return fail(CEP_ETIMEDOUT, "%s: device work was not finished in time", file_.path().c_str());
-        }
         changed_.wait_for(lock, std::chrono::nanoseconds(std::min(left_ns, ns_per_s)));
     }
     return last_write_ok_ ? CEP_OK : fail(CEP_EIO, "%s: rows could not be written", file_.path().c_str());
@@ -297,7 +304,7 @@ void Resolver::finish_file() {
     drain();
     ensure_run_row();
     write_open_rows();
-    if (device_ != nullptr) abandoned_.add(device_->abandon_pending());
+    if (device_ != nullptr) device_->abandon_pending();
     write_block(false);
     Totals now = totals();
     formatter_.stats(block_, now, facts_.attempt, inputs_.step.load(std::memory_order_relaxed));
@@ -346,7 +353,6 @@ Totals Resolver::totals() const noexcept {
     totals.dropped_file = file_.dropped_file();
     totals.dropped_io = file_.dropped_io();
     totals.bytes_written = file_.bytes_written();
-    totals.abandoned += abandoned_.get();
     totals.self_ns = self_ns_.get();
     return totals;
 }

@@ -40,8 +40,9 @@ class Resolver {
     /// Starts the thread if it is not running. Any thread; does nothing after the first success.
     void start() noexcept;
 
-    /// Writes out everything recorded before the call. Past `deadline_ns` it asks for `open` rows and returns.
-    [[nodiscard]] std::int32_t flush(std::int64_t deadline_ns);
+    /// Writes out everything recorded before the call. Past `deadline_ns` it writes `open` rows, unless
+    /// it is `closing`, which does that itself, and returns.
+    [[nodiscard]] std::int32_t flush(std::int64_t deadline_ns, bool closing);
 
     /// Ends the thread, writes what is left and an `open` row for each unfinished span. Nothing may be recording any
     /// more. `release_device`: the driver is still there to take its objects back. False: the thread hangs in the
@@ -70,6 +71,8 @@ class Resolver {
     [[nodiscard]] std::int64_t next_pause(std::size_t moved) noexcept;
     [[nodiscard]] bool try_lock_until(std::unique_lock<std::mutex>& lock, std::int64_t deadline_ns);
     [[nodiscard]] std::int32_t flush_inline();
+    [[nodiscard]] std::int32_t await_flush(std::unique_lock<std::mutex>& lock, std::uint64_t ticket,
+                                           std::int64_t deadline_ns);
     void finish_file();
 
     const Config& config_;
@@ -93,7 +96,7 @@ class Resolver {
     std::uint64_t flush_done_ = 0;
     std::uint64_t flush_serving_ = 0;  ///< the request that flush_target_ belongs to
     std::uint64_t flush_target_ = 0;   ///< device spans that must be settled first
-    bool open_rows_requested_ = false;
+    std::int32_t flush_waiters_ = 0;
     bool last_write_ok_ = true;
     RowFormatter formatter_;
     RowBlock block_;
@@ -106,7 +109,6 @@ class Resolver {
     std::int64_t anchored_ns_ = 0;
     std::int64_t pause_ns_ = 0;
     Count self_ns_;
-    Count abandoned_;
 };
 
 }  // namespace cep

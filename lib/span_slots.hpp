@@ -126,6 +126,15 @@ class SpanSlots {
         block->free.fetch_or(std::uint64_t{1} << (index % block_slots), std::memory_order_release);
     }
 
+    /// Once nobody records any more: calls `visit(SpanSlot&)` for each span still open.
+    template <class Visit>
+    void visit_left_open(Visit visit) noexcept {
+        for (auto& pointer : blocks_)
+            if (Block* block = pointer.load(std::memory_order_acquire))
+                for (SpanSlot& slot : block->slots)
+                    if ((slot.state.load(std::memory_order_acquire) & SpanSlot::open_bit) != 0) visit(slot);
+    }
+
     /// Any thread: calls `visit(OpenSpan)` for each span open now.
     template <class Visit>
     void visit_open(Visit visit) const {

@@ -6,8 +6,8 @@
 set -eu
 
 repository=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-output=$build/output
 build=$repository/build-quickstart
+output=${1:-$build/output}
 . "$repository/tools/dependencies.sh"
 
 say() { printf '\n== %s\n' "$*"; }

@@ -18,6 +18,8 @@ constexpr std::int64_t shortest_interval_ns = 20 * ns_per_ms;
 constexpr std::int64_t chain_limit_ns = 8 * ns_per_s;
 // How long to watch for a new anchor before leaving it to the next round: an idle GPU answers within 20 µs.
 constexpr std::int64_t watch_ns = 200'000;
+// After as many anchors in a row that failed there will be none: starts are then the host's.
+constexpr int most_failures = 3;
 
 void restart(ContextClock& clock) noexcept {
     clock.model.restart();
@@ -72,7 +74,7 @@ void CudaResolver::record_anchor(std::unique_lock<std::mutex>& lock, Context& co
         return push;
     });
     if (cancelled_.load(std::memory_order_acquire)) return;
-    if (code != result::success) return state_.count_error(&context, code);
+    if (code != result::success) return anchor_failed(context, clock, code);
     clock.pending = event;
     clock.pending_before_ns = before_ns;
     std::rotate(clock.recent.begin(), clock.recent.end() - 1, clock.recent.end());
@@ -88,22 +90,34 @@ void CudaResolver::await_anchor(std::unique_lock<std::mutex>& lock, Context& con
         after_ns = monotonic_ns();
     } while (code == result::not_ready && after_ns < give_up_ns && !cancelled_.load(std::memory_order_acquire));
     if (code == result::not_ready) return;
-    if (code != result::success) {
-        clock.pending = nullptr;
-        return state_.count_error(&context, code);
-    }
-    complete_anchor(lock, clock, after_ns);
+    if (code != result::success) return anchor_failed(context, clock, code);
+    complete_anchor(lock, context, clock, after_ns);
 }
 
-void CudaResolver::complete_anchor(std::unique_lock<std::mutex>& lock, ContextClock& clock, std::int64_t after_ns) {
+void CudaResolver::anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept {
+    state_.count_error(&context, code);
+    clock.pending = nullptr;
+    if (++clock.failures < most_failures) return;
+    clock.unusable = true;
+    restart(clock);
+}
+
+void CudaResolver::complete_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock,
+                                   std::int64_t after_ns) {
     ContextClock::Anchor& newest = clock.recent[0];
     const ContextClock::Anchor& previous = clock.recent[1];
     clock.pending = nullptr;
+    clock.failures = 0;
     const bool chained = !clock.model.empty() && !std::isnan(previous.gpu_ns);
     float elapsed_ms = 0;
-    if (chained && driver_call(lock, [&](const DriverApi& driver) {
-                       return driver.event_elapsed_time(&elapsed_ms, previous.event, newest.event);
-                   }) == result::success) {
+    CUresult code = result::success;
+    if (chained)
+        code = driver_call(lock, [&](const DriverApi& driver) {
+            return driver.event_elapsed_time(&elapsed_ms, previous.event, newest.event);
+        });
+    if (cancelled_.load(std::memory_order_acquire)) return;
+    if (code != result::success) state_.count_error(&context, code);
+    if (chained && code == result::success) {
         newest.gpu_ns = previous.gpu_ns + static_cast<double>(elapsed_ms) * 1e6;
     } else {
         restart(clock);
@@ -113,11 +127,22 @@ void CudaResolver::complete_anchor(std::unique_lock<std::mutex>& lock, ContextCl
     clock.model.add({newest.gpu_ns, clock.pending_before_ns, after_ns});
     clock.interval_ns =
         std::clamp(clock.interval_ns + clock.interval_ns / 2, shortest_interval_ns, longest_interval_ns);
-    clock_error_ns_ = clock.model.error_ns(clock.interval_ns);
+    state_clock_error();
 }
 
-bool CudaResolver::host_time_of(std::unique_lock<std::mutex>& lock, ContextClock& clock, const Stamp& stamp,
-                                std::int64_t& host_ns) {
+void CudaResolver::state_clock_error() noexcept {
+    std::int64_t worst_ns = 0;
+    for (const auto& [context, clock] : clocks_)
+        if (!clock.model.empty()) worst_ns = std::max(worst_ns, clock.model.error_ns(clock.interval_ns));
+    const std::int64_t stated_ns = clock_error_ns_.load(std::memory_order_relaxed);
+    if (worst_ns <= stated_ns && worst_ns >= stated_ns / 4) return;
+    // A little more than now, and no word of small gains: each change is one more run row.
+    clock_error_ns_.store(worst_ns + worst_ns / 4, std::memory_order_relaxed);
+    ++facts_version_;
+}
+
+CudaResolver::Outcome CudaResolver::host_time_of(std::unique_lock<std::mutex>& lock, ContextClock& clock,
+                                                 const Stamp& stamp, std::int64_t& host_ns) {
     const ContextClock::Anchor* nearest = nullptr;
     for (const ContextClock::Anchor& anchor : clock.recent) {
         if (anchor.event == nullptr || std::isnan(anchor.gpu_ns)) continue;
@@ -125,19 +150,24 @@ bool CudaResolver::host_time_of(std::unique_lock<std::mutex>& lock, ContextClock
             std::llabs(anchor.host_ns - stamp.host_ns) < std::llabs(nearest->host_ns - stamp.host_ns))
             nearest = &anchor;
     }
-    if (nearest == nullptr) return false;
+    if (nearest == nullptr) {
+        host_ns = stamp.host_ns;  // where no anchor is to be had, the best that is known
+        return clock.unusable ? Outcome::resolved : Outcome::waiting;
+    }
     float elapsed_ms = 0;
+    const CUevent event = stamp.event->handle;  // close() may take the span away during the call
     const CUresult code = driver_call(lock, [&](const DriverApi& driver) {
-        return driver.event_elapsed_time(&elapsed_ms, nearest->event, stamp.event->handle);
+        return driver.event_elapsed_time(&elapsed_ms, nearest->event, event);
     });
+    if (code == result::not_ready) return Outcome::waiting;
     if (code != result::success) {
-        if (code != result::not_ready) state_.count_error(stamp.event->context, code);
-        return false;
+        state_.count_error(stamp.event->context, code);
+        return Outcome::lost;
     }
     const double gpu_ns = nearest->gpu_ns + static_cast<double>(elapsed_ms) * 1e6;
     clock.model.observe_submission(gpu_ns, stamp.host_ns);
     host_ns = std::max(clock.model.host_ns(gpu_ns), stamp.host_ns);  // no work starts before it is submitted
-    return true;
+    return Outcome::resolved;
 }
 
 void CudaResolver::read_identity(Context& context) {

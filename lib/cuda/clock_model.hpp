@@ -11,9 +11,9 @@ namespace cep::cuda {
 ///
 /// Each anchor is an event known to have happened between two host times: host(gpu) ∈ [before, after]. The model is
 /// the line host = gpu · (1 + drift) + offset: drift from the tightest anchors of the older and the newer half of the
-/// window, drawn towards zero as far as their brackets leave it uncertain; offset from the intersection of all brackets
-/// along that slope. The error bound is half the width of the intersection plus what the drift's own uncertainty adds
-/// until the next anchor.
+/// window, between the flattest and the steepest line through their brackets; offset from the intersection of all
+/// brackets, each widened by what the drift leaves open. The error bound is half the width of the intersection plus
+/// what the drift leaves open until the next anchor.
 class ClockModel {
   public:
     struct Anchor {
@@ -21,6 +21,8 @@ class ClockModel {
         std::int64_t before_ns;  ///< host time just before the event was recorded
         std::int64_t after_ns;   ///< host time when it was first seen to be complete
     };
+
+    ClockModel() noexcept;
 
     void add(const Anchor& anchor) noexcept;
     /// The GPU cannot have passed `gpu_ns` before the host submitted the work, at `host_ns`: a lower bound that an idle
@@ -38,19 +40,19 @@ class ClockModel {
 
   private:
     static constexpr std::size_t window = 32;
-    /// Typical difference of two crystals. What is known of a drift before anything is measured.
-    static constexpr double unknown_drift = 20e-6;
 
     [[nodiscard]] const Anchor& at(std::size_t age_order) const noexcept;
     [[nodiscard]] const Anchor& tightest(std::size_t from, std::size_t to) const noexcept;
     void estimate_drift() noexcept;
     void fit() noexcept;
+    /// Sets the offset and its error; returns how many of the latest anchors agree on it.
+    [[nodiscard]] std::size_t intersect() noexcept;
 
     std::array<Anchor, window> anchors_{};
     std::size_t next_ = 0;
     std::size_t size_ = 0;
     double drift_ = 0;
-    double drift_error_ = unknown_drift;
+    double drift_error_;
     double origin_gpu_ns_ = 0;
     std::int64_t origin_host_ns_ = 0;
     std::int64_t half_width_ns_ = 0;

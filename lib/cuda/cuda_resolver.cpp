@@ -12,8 +12,7 @@
 namespace cep::cuda {
 
 CudaResolver::~CudaResolver() {
-    for (auto& [key, queue] : queues_) (void)abandon(queue);
-    for (const Pending& pending : mixed_) abandon(pending);
+    abandon_pending();
 }
 
 void CudaResolver::accept(const Record& record, std::string_view meta) {
@@ -93,11 +92,8 @@ CudaResolver::Outcome CudaResolver::resolve(std::unique_lock<std::mutex>& lock, 
         state_.count_error(&context, code);
         return Outcome::lost;
     }
-    if (!host_time_of(lock, clock, record.begin, start_host_ns)) {
-        if (cancelled_.load(std::memory_order_acquire) || (!clock.unusable && !context.lost())) return Outcome::waiting;
-        if (context.lost()) return Outcome::lost;
-        start_host_ns = record.begin.host_ns;  // no anchor to be had: the best that is known
-    }
+    const Outcome start = host_time_of(lock, clock, record.begin, start_host_ns);
+    if (start != Outcome::resolved) return start;
     span.record = &record;
     span.clock = schema::clock::gpu;
     span.duration_ns = std::llround(static_cast<double>(elapsed_ms) * 1e6);
@@ -144,17 +140,15 @@ void CudaResolver::abandon(const Pending& pending) noexcept {
     abandoned_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-std::uint64_t CudaResolver::abandon(Queue& queue) noexcept {
-    const std::uint64_t count = queue.size();
+void CudaResolver::abandon(Queue& queue) noexcept {
     for (const Pending& pending : queue) abandon(pending);
     queue.clear();
-    return count;
 }
 
-std::uint64_t CudaResolver::abandon_pending() noexcept {
-    std::uint64_t count = 0;
-    for (auto& [key, queue] : queues_) count += abandon(queue);
-    return count;
+void CudaResolver::abandon_pending() noexcept {
+    for (auto& [key, queue] : queues_) abandon(queue);
+    for (const Pending& pending : mixed_) abandon(pending);
+    mixed_.clear();
 }
 
 std::uint64_t CudaResolver::settled() const noexcept {
@@ -166,11 +160,12 @@ std::uint64_t CudaResolver::settled() const noexcept {
 }
 
 void CudaResolver::visit_pending(const std::function<void(const UnfinishedSpan&)>& visit) const {
-    for (const auto& [key, queue] : queues_)
-        for (const Pending& pending : queue) {
-            const Record& record = pending.record;
-            visit({record.region, record.step, record.begin.host_ns, record.seq, record.depth, true});
-        }
+    const auto visit_one = [&](const Pending& pending) {
+        const Record& record = pending.record;
+        visit({record.region, record.step, record.begin.host_ns, record.seq, record.depth, true});
+    };
+    for (const auto& [key, queue] : queues_) std::for_each(queue.begin(), queue.end(), visit_one);
+    std::for_each(mixed_.begin(), mixed_.end(), visit_one);
 }
 
 void CudaResolver::describe(RunFacts& facts) const {
@@ -221,9 +216,8 @@ void CudaResolver::release_idle() noexcept {
     recycle_discarded();
     for (auto& [context, clock] : clocks_) {
         if (context->lost()) continue;
-        for (const ContextClock::Anchor& anchor : clock.recent)
+        for (const ContextClock::Anchor& anchor : clock.recent)  // the pending one is among them
             if (anchor.event != nullptr) (void)driver->event_destroy(anchor.event);
-        if (clock.pending != nullptr) (void)driver->event_destroy(clock.pending);
         if (clock.stream != nullptr) (void)driver->stream_destroy(clock.stream);
         clock = {};
     }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -26,13 +27,14 @@ class ContextClock {
   public:
     struct Anchor {
         CUevent event = nullptr;
-        double gpu_ns = 0;
+        double gpu_ns = std::numeric_limits<double>::quiet_NaN();  ///< not a number: not known to be complete
         std::int64_t host_ns = 0;  ///< middle of the bracket
     };
 
     ClockModel model;
     CUstream stream = nullptr;
-    bool unusable = false;      ///< stream or events could not be made
+    bool unusable = false;      ///< stream or events could not be made, or anchors keep failing
+    int failures = 0;           ///< of anchors, one after the other
     CUevent pending = nullptr;  ///< recorded and not yet seen to be complete
     std::int64_t pending_before_ns = 0;
     std::int64_t interval_ns = 0;    ///< until the next anchor: short while the drift is unknown
@@ -50,7 +52,7 @@ class CudaResolver final : public DeviceResolver {
     [[nodiscard]] std::uint64_t accepted() const noexcept override { return accepted_; }
     [[nodiscard]] std::uint64_t settled() const noexcept override;
     void visit_pending(const std::function<void(const UnfinishedSpan&)>& visit) const override;
-    std::uint64_t abandon_pending() noexcept override;
+    void abandon_pending() noexcept override;
     void describe(RunFacts& facts) const override;
     [[nodiscard]] std::uint32_t facts_version() const noexcept override { return facts_version_; }
     void add_counts(Totals& totals) const noexcept override;
@@ -80,17 +82,21 @@ class CudaResolver final : public DeviceResolver {
     Outcome resolve(std::unique_lock<std::mutex>& lock, Context& context, const Pending& pending, ResolvedSpan& span);
     std::size_t emit_mixed(const Emit& emit);
     void abandon(const Pending& pending) noexcept;
-    std::uint64_t abandon(Queue& queue) noexcept;
+    void abandon(Queue& queue) noexcept;
 
     // Anchors.
     void keep_anchored(std::unique_lock<std::mutex>& lock, Context& context, std::int64_t now_ns);
     [[nodiscard]] bool open_clock(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock);
     void record_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock);
     void await_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock);
-    void complete_anchor(std::unique_lock<std::mutex>& lock, ContextClock& clock, std::int64_t after_ns);
+    void complete_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock,
+                         std::int64_t after_ns);
     /// When the stamp's event happened, on the host's clock. False if that cannot be said (yet).
-    [[nodiscard]] bool host_time_of(std::unique_lock<std::mutex>& lock, ContextClock& clock, const Stamp& stamp,
-                                    std::int64_t& host_ns);
+    /// Tells the run row the error of the worst context when what it says is too little, or far too much.
+    void state_clock_error() noexcept;
+    void anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept;
+    [[nodiscard]] Outcome host_time_of(std::unique_lock<std::mutex>& lock, ContextClock& clock, const Stamp& stamp,
+                                       std::int64_t& host_ns);
     void read_identity(Context& context);
 
     CudaState& state_;

@@ -1,108 +1,238 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a region costs the trainer's thread in Python, beside the least that ctypes allows.
+"""What a region costs the trainer's thread in Python, beside the least that ctypes allows and other ways to time a phase.
 
-    python3 python_region.py [--rounds N]
+    python3 python_region.py [--rounds N] [--host]
 
-Recorded spans come in bursts that fit the thread's ring, with a flush between that is not timed.
+With PyTorch and a GPU, spans go to PyTorch's current stream, and torch.cuda.Event is measured beside them in the same run;
+otherwise everything is on the host clock. Each round runs every case once, in rotating order, as a burst that the GPU's
+queue (256 events) and the thread's ring take without delay; what comes after a burst (device sync, flush) is not timed.
+Ratios are of bursts of the same round.
 """
 
 import argparse
+import json
+import math
 import statistics
+import sys
 import tempfile
 import time
 
 import cep
 from cep import _ffi
 
-BURST = 2000  # spans; less than half of the default ring's 4096
+BURST = 128  # spans
+UNRECORDED, RECORDED = 1, 0  # steps, of which every second is recorded
+WARM_UP_ROUNDS = 10
+
+SHIM = "a class that calls begin and end by ctypes"
+PAIR_IDIOM = "torch.cuda.Event pair, made anew"
+REUSED = "torch.cuda.Event pair, reused"
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--bursts", type=int, default=20, help="bursts in a round")
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--host", action="store_true", help="the host clock, even where there is a GPU")
+    parser.add_argument("--json", metavar="FILE", help="also writes the samples")
     return parser.parse_args()
 
 
-def empty_loop(prof):
-    for _ in range(BURST):
-        pass
+class Shim:
+    """The least that times a block through ctypes: one stream, no threads, no nesting, no errors."""
+
+    __slots__ = ("_begin", "_end", "_handle", "_stream", "_recording", "_span")
+
+    def __init__(self, prof, stream):
+        self._begin, self._end = _ffi.begin, _ffi.end
+        self._handle, self._stream = prof.region("shim")._handle, stream
+        self._recording = prof._recording
+
+    def __enter__(self):
+        if self._recording:
+            self._span = self._begin(self._handle, self._stream)
+        return self
+
+    def __exit__(self, error, value, traceback):
+        if self._recording:
+            self._end(self._handle, self._span, self._stream)
 
 
-def with_region(prof):
-    region = prof.region("forward")
-    for _ in range(BURST):
-        with region:
-            pass
+class ReusedEvents:
+    """A phase with two events of its own, recorded over and over: what trainers do that have seen creation cost."""
+
+    __slots__ = ("_start", "_end")
+
+    def __init__(self, torch):
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._end = torch.cuda.Event(enable_timing=True)
+
+    def __enter__(self):
+        self._start.record()
+        return self
+
+    def __exit__(self, error, value, traceback):
+        self._end.record()
 
 
-def with_region_looked_up(prof):
-    for _ in range(BURST):
-        with prof.region("forward"):
-            pass
-
-
-def with_region_and_attributes(prof):
-    for coll in range(BURST):
-        with prof.region("all_reduce", group="dp", coll=coll, bytes=4096):
-            pass
-
-
-def phases(prof):
-    for _ in range(BURST):
-        prof.phase("forward")
-    prof.end_phase()
-
-
-def ctypes_pair(prof):
+def cases_of_cep(prof, stream):
+    """(name, step, body) for everything that needs no PyTorch."""
     begin, end = _ffi.begin, _ffi.end
-    region, stream = prof.region("forward")._handle, cep._streams.DEFAULT_POINTER
-    for _ in range(BURST):
-        end(region, begin(region, stream), stream)
+    region, shim = prof.region("forward"), Shim(prof, stream)
+    handle = region._handle
+
+    def empty_loop():
+        for _ in range(BURST):
+            pass
+
+    def ctypes_calls():
+        for _ in range(BURST):
+            end(handle, begin(handle, stream), stream)
+
+    def with_shim():
+        for _ in range(BURST):
+            with shim:
+                pass
+
+    def with_region():
+        for _ in range(BURST):
+            with region:
+                pass
+
+    def with_region_looked_up():
+        for _ in range(BURST):
+            with prof.region("forward"):
+                pass
+
+    def with_attributes():
+        for coll in range(BURST):
+            with prof.region("all_reduce", group="dp", coll=coll, bytes=4096):
+                pass
+
+    def phases():
+        for _ in range(BURST - 1):
+            prof.phase("forward")
+        prof.end_phase()
+
+    with_cep = (
+        ("with region", with_region),
+        ("with prof.region(name)", with_region_looked_up),
+        ("with prof.region(name, group, coll, bytes)", with_attributes),
+        ("prof.phase(name)", phases),
+    )
+    yield "empty loop", UNRECORDED, empty_loop
+    for step in (UNRECORDED, RECORDED):
+        yield SHIM, step, with_shim
+        for name, body in with_cep:
+            yield name, step, body
+    yield "begin and end by ctypes, no class", RECORDED, ctypes_calls
 
 
-UNRECORDED, RECORDED = 1, 0  # steps, of which every second is recorded
-CASES = (
-    ("unrecorded  with region", with_region, UNRECORDED),
-    ("unrecorded  with prof.region(name)", with_region_looked_up, UNRECORDED),
-    ("unrecorded  with prof.region(name, group, coll, bytes)", with_region_and_attributes, UNRECORDED),
-    ("unrecorded  prof.phase(name)", phases, UNRECORDED),
-    ("recorded    begin and end by ctypes alone", ctypes_pair, RECORDED),
-    ("recorded    with region", with_region, RECORDED),
-    ("recorded    with prof.region(name)", with_region_looked_up, RECORDED),
-    ("recorded    with prof.region(name, group, coll, bytes)", with_region_and_attributes, RECORDED),
-    ("recorded    prof.phase(name)", phases, RECORDED),
-)
+def cases_of_torch(torch):
+    """The ways to time a phase that a trainer has without a profiler."""
+    reused = [ReusedEvents(torch) for _ in range(BURST)]
+
+    def pair_idiom():
+        for _ in range(BURST):
+            start = torch.cuda.Event(enable_timing=True)
+            end = torch.cuda.Event(enable_timing=True)
+            start.record()
+            end.record()
+
+    def reused_events():
+        for events in reused:
+            with events:
+                pass
+
+    yield PAIR_IDIOM, RECORDED, pair_idiom
+    yield REUSED, RECORDED, reused_events
 
 
-def measure(prof, body, bursts):
-    """Nanoseconds a span, of the quickest burst: the others were disturbed by what else the machine does."""
-    best = None
-    for _ in range(bursts):
-        start = time.perf_counter_ns()
-        body(prof)
-        elapsed = time.perf_counter_ns() - start
-        best = elapsed if best is None else min(best, elapsed)
-        prof.flush()
-    return best / BURST
+def gpu():
+    """PyTorch, with CUDA initialised, where both exist; else None."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+    return torch
+
+
+def measure(prof, cases, rounds, settle):
+    """Nanoseconds a span, by case and round, the loop's own share taken off."""
+    samples = {(name, step): [] for name, step, _ in cases}
+    for turn in range(-WARM_UP_ROUNDS, rounds):
+        for index in range(len(cases)):
+            name, step, body = cases[(index + turn) % len(cases)]
+            prof.step(step)
+            start = time.perf_counter_ns()
+            body()
+            elapsed = time.perf_counter_ns() - start
+            settle()
+            if turn >= 0:
+                samples[name, step].append(elapsed / BURST)
+    loop = statistics.median(samples.pop(("empty loop", UNRECORDED)))
+    return {case: [value - loop for value in values] for case, values in samples.items()}
+
+
+def quartiles(values):
+    low, median, high = statistics.quantiles(values, n=4)
+    return low, median, high
+
+
+def ratio_interval(values, peers):
+    """Median of the paired ratios, and its 95 % interval by order statistics."""
+    ratios = sorted(value / peer for value, peer in zip(values, peers))
+    half = 0.98 / math.sqrt(len(ratios))
+    place = lambda fraction: ratios[min(len(ratios) - 1, max(0, round(fraction * (len(ratios) - 1))))]  # noqa: E731
+    return statistics.median(ratios), place(0.5 - half), place(0.5 + half)
+
+
+def print_table(samples, step, title):
+    shim = samples[SHIM, step]
+    print(f"\n{title:56} {'ns':>8} {'q1':>8} {'q3':>8}   ratio to the ctypes class [95 %]")
+    for (name, of_step), values in samples.items():
+        if of_step == step:
+            low, median, high = quartiles(values)
+            ratio, least, most = ratio_interval(values, shim)
+            print(f"{name:56} {median:8.0f} {low:8.0f} {high:8.0f}   {ratio:.2f} [{least:.2f}, {most:.2f}]")
+
+
+def print_ratios(samples):
+    ours = samples["with region", RECORDED]
+    for name in (PAIR_IDIOM, REUSED):
+        if (name, RECORDED) in samples:
+            ratio, low, high = ratio_interval(samples[name, RECORDED], ours)
+            print(f"{name}: {ratio:.2f} [{low:.2f}, {high:.2f}] x `with region`")
 
 
 def main():
     options = arguments()
-    samples = {label: [] for label, _, _ in CASES}
+    torch = None if options.host else gpu()
     with tempfile.TemporaryDirectory() as folder, cep.Profiler(
-        folder, backend="host", record_every_n_steps=2, flush_every_n_steps=2**40
+        folder, backend="auto" if torch else "host", record_every_n_steps=2, flush_every_n_steps=2**40
     ) as prof:
-        for _ in range(options.rounds):
-            floor = measure(prof, empty_loop, options.bursts)
-            for label, body, step in CASES:
-                prof.step(step)
-                samples[label].append(measure(prof, body, options.bursts) - floor)
+        stream = cep._streams.stream_pointer(torch.cuda.current_stream() if torch else 0)
+        cases = [*cases_of_cep(prof, stream), *(cases_of_torch(torch) if torch else ())]
+
+        def settle():
+            if torch:
+                torch.cuda.synchronize()
+            prof.flush()
+
+        samples = measure(prof, cases, options.rounds, settle)
         lost = prof.stats.lost
-    print(f"{'ns a span, host clock, loop taken off':56} {'median':>8} {'min':>8} {'max':>8}")
-    for label, values in samples.items():
-        print(f"{label:56} {statistics.median(values):8.0f} {min(values):8.0f} {max(values):8.0f}")
+    clock = torch.cuda.get_device_name() + f", torch {torch.__version__}" if torch else "host clock"
+    print(f"Python {sys.version.split()[0]}, {clock}; ns a span, {options.rounds} rounds, median and quartiles")
+    print_table(samples, UNRECORDED, "off a recorded step")
+    print_table(samples, RECORDED, "recorded")
+    print_ratios(samples)
     print(f"spans lost: {lost}")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump([{"case": name, "step": step, "ns": values} for (name, step), values in samples.items()], file)
 
 
 if __name__ == "__main__":
