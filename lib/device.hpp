@@ -78,8 +78,9 @@ class DeviceResolver {
     [[nodiscard]] virtual std::uint32_t facts_version() const noexcept = 0;
     /// Last call of the resolver's thread, when no thread records any more: destroys what is idle.
     virtual void release_idle() noexcept = 0;
-    /// A line that the user should read, once; else empty.
-    [[nodiscard]] virtual std::string take_notice() = 0;
+    /// A line that the user should read, once; else empty. What is the same on all ranks is told by the first of a
+    /// host.
+    [[nodiscard]] virtual std::string take_notice(bool first_of_host) = 0;
     virtual void add_counts(Totals& totals) const noexcept = 0;
 };
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What belongs to the process as a whole: its threads, its exit, its forks.
+#include <linux/membarrier.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <mutex>
@@ -39,6 +42,8 @@ struct Registry {
     std::atomic<std::uint64_t> last_serial{0};
     pthread_key_t thread_exit_key = 0;
     bool handlers_registered = false;
+    /// Close makes every thread pass a memory barrier (membarrier(2)), so that hot calls need none of their own.
+    std::atomic<bool> remote_barriers{false};
 };
 
 constinit Registry registry;
@@ -92,9 +97,21 @@ void leave_recorders(void* pointer) {
     delete node;
 }
 
+[[nodiscard]] bool register_remote_barriers() noexcept {
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/// Whatever another thread did before this call, in its program order, is seen after it.
+void remote_barrier() noexcept {
+    if (!registry.remote_barriers.load(std::memory_order_relaxed)) return;
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 && register_remote_barriers())
+        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
 void register_handlers() {
     if (registry.handlers_registered) return;
     registry.handlers_registered = true;
+    registry.remote_barriers.store(register_remote_barriers(), std::memory_order_relaxed);
     pthread_key_create(&registry.thread_exit_key, &leave_recorders);
     pthread_atfork(&lock_for_fork, &unlock_in_parent, &disarm_in_child);
     std::atexit(&close_all_at_exit);
@@ -131,6 +148,7 @@ bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns) n
             if (node->inside.load(std::memory_order_seq_cst) == profiler.serial) return true;
         return false;
     };
+    remote_barrier();
     while (is_inside()) {
         if (monotonic_ns() >= deadline_ns) return false;
         const timespec pause{0, 50'000};
@@ -142,10 +160,15 @@ bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns) n
 Visit::Visit(cep_profiler& profiler) noexcept
     : profiler_(profiler), node_(this_thread_node != nullptr ? this_thread_node : make_node()) {
     if (node_ == nullptr) return;
-    // Sequentially consistent, as are the store of the session and the look at `inside` in close: either this thread
-    // sees that the session is gone, or close sees that this thread is inside.
+    // Either this thread sees that the session is gone, or close sees that this thread is inside: by a barrier here, or
+    // by the one that close makes this thread pass between the store of the session and the look at `inside`.
     outer_ = node_->inside.load(std::memory_order_relaxed);
-    node_->inside.store(profiler.serial, std::memory_order_seq_cst);
+    if (registry.remote_barriers.load(std::memory_order_relaxed)) {
+        node_->inside.store(profiler.serial, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+        node_->inside.store(profiler.serial, std::memory_order_seq_cst);
+    }
     session_ = profiler.session.load(std::memory_order_seq_cst);
 }
 

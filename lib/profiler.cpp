@@ -29,7 +29,10 @@ constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
     const bool finished =
         session.resolver.finish(std::max(deadline_ns, monotonic_ns() + visitor_grace_ns), alone && !exiting, code);
     profiler.final_totals.store(new Totals(session.resolver.totals()), std::memory_order_release);
-    if (alone && finished) delete &session;  // else somebody still holds on to it: it stays
+    if (alone && finished)
+        delete &session;
+    else
+        profiler.left_behind = &session;  // somebody still holds on to it
     return code;
 }
 

@@ -51,6 +51,7 @@ struct cep_profiler {
 
     cep::ResolverInputs inputs;
     std::atomic<bool> closing{false};
+    cep::Session* left_behind = nullptr;  ///< after a close that could not free it
     cep::NameTable<cep_region> regions{max_names};
     cep::NameTable<cep::Name> names{max_names};
 

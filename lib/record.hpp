@@ -74,5 +74,6 @@ struct Record {
     Attributes attributes;
     double value = 0;  ///< of a counter
 };
+static_assert(sizeof(Record) == 128);  // two cache lines
 
 }  // namespace cep

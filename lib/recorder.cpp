@@ -42,7 +42,7 @@ cep_span ThreadRecorder::begin(cep_region& region, StepContext context, void* st
     }
     Stamp begin;
     if (const StampResult result = stamp(stream, begin); result != StampResult::ok) {
-        slots_.release(static_cast<std::size_t>(slot_index));
+        slots_.keep(static_cast<std::size_t>(slot_index));
         count_failure(result);
         return CEP_SPAN_NONE;
     }
@@ -71,16 +71,16 @@ cep_span ThreadRecorder::open(cep_region& region, StepContext context, const Sta
 void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept {
     SpanSlot* slot = began_by.slots_.find(span.slot);
     if (slot == nullptr || !SpanSlots::take(*slot, span.generation)) return;
-    Stamp end{monotonic_ns(), nullptr, 0};
-    const StampResult result = slot->begin.event != nullptr ? stamp(stream, end) : StampResult::ok;
+    ring_.prepare_push();
+    Stamp end;
+    const StampResult result = stamp(slot->begin.event != nullptr ? stream : CEP_HOST, end);
     if (result == StampResult::ok) {
         finish(*slot, end, given);
     } else {
         discard(slot->begin);
         count_failure(result);
     }
-    began_by.slots_.release(span.slot);
-    if (&began_by == this) stack_.remove(span.slot, span.generation);
+    give_back(began_by, span);
 }
 
 cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
@@ -94,6 +94,7 @@ cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_
         if (slot_index < 0) dropped_slots_.add();
     }
     if (ending == nullptr && slot_index < 0) return CEP_SPAN_NONE;
+    ring_.prepare_push();
     Stamp now;
     const StampResult result = stamp(stream, now);
     if (ending != nullptr) {
@@ -106,14 +107,19 @@ cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_
             finish(*ending, uses_event ? now : Stamp{now.host_ns, nullptr, 0}, nullptr);
             if (!uses_event && slot_index < 0) discard(now);
         }
-        began_by->slots_.release(span.slot);
-        if (began_by == this) stack_.remove(span.slot, span.generation);
+        give_back(*began_by, span);
     }
     if (slot_index < 0) return CEP_SPAN_NONE;
     if (result == StampResult::ok) return open(*region, context, now, slot_index, nullptr);
-    slots_.release(static_cast<std::size_t>(slot_index));
+    slots_.keep(static_cast<std::size_t>(slot_index));
     count_failure(result);
     return CEP_SPAN_NONE;
+}
+
+void ThreadRecorder::give_back(ThreadRecorder& began_by, SpanId span) noexcept {
+    if (&began_by != this) return began_by.slots_.release(span.slot);
+    slots_.keep(span.slot);
+    stack_.remove(span.slot, span.generation);
 }
 
 void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept {

@@ -86,6 +86,7 @@ class ThreadRecorder {
     [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept;
     void discard(const Stamp& stamp) noexcept;
     void count_failure(StampResult result) noexcept;
+    void give_back(ThreadRecorder& began_by, SpanId span) noexcept;
     cep_span open(cep_region& region, StepContext context, const Stamp& begin, int slot_index,
                   const GivenAttributes* given) noexcept;
     void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;

@@ -21,6 +21,7 @@ constexpr std::int64_t longest_wait_for_write_ns = 5 * ns_per_s;
 constexpr std::int64_t anchor_interval_ns = 10 * ns_per_s;
 constexpr std::int64_t shortest_pause_ns = 1 * ns_per_ms;
 constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
+constexpr std::size_t plenty_of_records = 1024;
 constexpr std::int64_t flushing_pause_ns = ns_per_ms / 4;
 constexpr std::size_t thread_stack_bytes = std::size_t{1} << 20;
 
@@ -168,7 +169,7 @@ void Resolver::emit(ResolvedSpan& span) {
 }
 
 void Resolver::print_notice() {
-    const std::string notice = device_->take_notice();
+    const std::string notice = device_->take_notice(config_.local_rank == 0);
     if (!notice.empty()) std::fprintf(stderr, "cep: rank %d: %s\n", config_.rank, notice.c_str());
 }
 
@@ -249,8 +250,9 @@ void Resolver::serve_flush() {
 
 std::int64_t Resolver::next_pause(std::size_t moved) noexcept {
     if (flush_waiters_ > 0 && flush_serving_ != flush_done_) return flushing_pause_ns;
-    // Shorter while there is work, longer while there is none: about ten rounds from one end to the other.
-    pause_ns_ = moved > 0 ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
+    // Waking costs more than a row: longer while rounds find little, shorter while they find much. A ring that fills in
+    // the middle of a pause ends it.
+    pause_ns_ = moved > plenty_of_records ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
     return pause_ns_ = std::clamp(pause_ns_, shortest_pause_ns, longest_pause_ns);
 }
 
@@ -293,8 +295,7 @@ std::int32_t Resolver::await_flush(std::unique_lock<std::mutex>& lock, std::uint
     wakeup_.notify();
     while (flush_done_ < ticket && !exited_) {
         const std::int64_t left_ns = deadline_ns - monotonic_ns();
-        if (left_ns <= 0)
-            return fail(CEP_ETIMEDOUT, "%s: device work was not finished in time", file_.path().c_str());
+        if (left_ns <= 0) return fail(CEP_ETIMEDOUT, "%s: device work was not finished in time", file_.path().c_str());
         changed_.wait_for(lock, std::chrono::nanoseconds(std::min(left_ns, ns_per_s)));
     }
     return last_write_ok_ ? CEP_OK : fail(CEP_EIO, "%s: rows could not be written", file_.path().c_str());

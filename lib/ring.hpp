@@ -22,9 +22,15 @@ class Ring {
   public:
     /// Holds `capacity` items, rounded up to a power of two. Memory pages are first touched when used. May throw.
     explicit Ring(std::size_t capacity)
-        : mask_(std::bit_ceil(capacity) - 1), bytes_(new std::byte[(mask_ + 1) * sizeof(T)]) {}
+        : mask_(std::bit_ceil(capacity) - 1), bytes_(allocate((mask_ + 1) * sizeof(T))) {}
 
     [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }
+
+    /// Producer. Begins to fetch the memory of the next push: the consumer has read it last, on another core.
+    void prepare_push() noexcept {
+        std::byte* const next = at(tail_.load(std::memory_order_relaxed));
+        for (std::size_t i = 0; i < sizeof(T); i += line_bytes) __builtin_prefetch(next + i, 1);
+    }
 
     /// Producer. Whether a push now succeeds.
     [[nodiscard]] bool has_room() noexcept { return backlog() <= mask_ || refreshed_backlog() <= mask_; }
@@ -55,6 +61,11 @@ class Ring {
         return true;
     }
 
+    /// Consumer. Begins to fetch the items after the next line's.
+    void prepare_pop() noexcept {
+        __builtin_prefetch(at(head_.load(std::memory_order_relaxed) + line_bytes / sizeof(T)));
+    }
+
     /// Either thread, or any other: items in the ring, about.
     [[nodiscard]] std::size_t size() const noexcept {
         const std::size_t head = head_.load(std::memory_order_acquire);
@@ -62,10 +73,21 @@ class Ring {
     }
 
   private:
+    static constexpr std::size_t line_bytes = 64;
+
+    struct Free {
+        void operator()(std::byte* bytes) const noexcept { ::operator delete[](bytes, std::align_val_t{line_bytes}); }
+    };
+    using Bytes = std::unique_ptr<std::byte[], Free>;
+
+    // Raw: constructing the items would touch every page.
+    [[nodiscard]] static Bytes allocate(std::size_t size) {
+        return Bytes(static_cast<std::byte*>(::operator new[](size, std::align_val_t{line_bytes})));
+    }
     [[nodiscard]] std::byte* at(std::size_t index) noexcept { return bytes_.get() + (index & mask_) * sizeof(T); }
 
     const std::size_t mask_;
-    const std::unique_ptr<std::byte[]> bytes_;  // raw: constructing the items would touch every page
+    const Bytes bytes_;
     alignas(64) std::atomic<std::size_t> tail_{0};
     std::size_t cached_head_ = 0;  // producer's
     alignas(64) std::atomic<std::size_t> head_{0};

@@ -230,8 +230,7 @@ void RowFormatter::stats(RowBlock& block, const Totals& totals, std::int64_t att
     append_member(out, ",\"abandoned\":", totals.abandoned);
     append_member(out, ",\"open\":", totals.open_spans);
     append_member(out, ",\"threads\":", totals.threads);
-    if (totals.clock_error_ns > 0)
-        append_member(out, ",\"clock_error_ns\":", totals.clock_error_ns + anchor_.error_ns);
+    if (totals.clock_error_ns > 0) append_member(out, ",\"clock_error_ns\":", totals.clock_error_ns + anchor_.error_ns);
     out += ",\"self_ms\":";
     append_ms(out, static_cast<std::int64_t>(totals.self_ns));
     out += "}\n";

@@ -73,6 +73,7 @@ class SpanSlots {
 
     /// Owner. Index of a slot that is now this thread's to fill, or −1. Allocates a block when the others are in use.
     [[nodiscard]] int claim() noexcept {
+        if (kept_count_ > 0) return kept_[--kept_count_];
         for (std::size_t b = 0; b < max_blocks; ++b) {
             Block* block = blocks_[b].load(std::memory_order_relaxed);
             if (block == nullptr) {
@@ -120,7 +121,15 @@ class SpanSlots {
         return static_cast<std::uint32_t>(now >> 1) == generation && (now & SpanSlot::open_bit) != 0;
     }
 
-    /// The owner after a claim, or whoever took the span: the slot can be claimed again.
+    /// Owner, after a claim or having taken the span: the slot, still warm, is the next to be claimed.
+    void keep(std::size_t index) noexcept {
+        if (kept_count_ < kept_.size())
+            kept_[kept_count_++] = static_cast<std::uint16_t>(index);
+        else
+            release(index);
+    }
+
+    /// Any thread that took the span: the slot can be claimed again.
     void release(std::size_t index) noexcept {
         Block* block = blocks_[index / block_slots].load(std::memory_order_relaxed);
         block->free.fetch_or(std::uint64_t{1} << (index % block_slots), std::memory_order_release);
@@ -161,6 +170,8 @@ class SpanSlots {
     };
 
     std::array<std::atomic<Block*>, max_blocks> blocks_{};
+    std::array<std::uint16_t, block_slots> kept_{};  ///< free, but not marked so: the owner's alone
+    std::size_t kept_count_ = 0;
 };
 
 /// The spans open on one thread, innermost last. Spans that other threads have ended are passed over.

@@ -67,8 +67,11 @@ void CudaResolver::record_anchor(std::unique_lock<std::mutex>& lock, Context& co
     const CUresult code = driver_call(lock, [&](const DriverApi& driver) {
         CUresult push = driver.ctx_push_current(context.handle());
         if (push != result::success) return push;
-        before_ns = monotonic_ns();
+        // The first record and query of a thread that has slept are slow; the bracket is to be narrow.
         push = driver.event_record(event, clock.stream);
+        if (push == result::success) (void)driver.event_query(event);
+        before_ns = monotonic_ns();
+        if (push == result::success) push = driver.event_record(event, clock.stream);
         CUcontext popped = nullptr;
         (void)driver.ctx_pop_current(&popped);
         return push;
@@ -156,9 +159,8 @@ CudaResolver::Outcome CudaResolver::host_time_of(std::unique_lock<std::mutex>& l
     }
     float elapsed_ms = 0;
     const CUevent event = stamp.event->handle;  // close() may take the span away during the call
-    const CUresult code = driver_call(lock, [&](const DriverApi& driver) {
-        return driver.event_elapsed_time(&elapsed_ms, nearest->event, event);
-    });
+    const CUresult code = driver_call(
+        lock, [&](const DriverApi& driver) { return driver.event_elapsed_time(&elapsed_ms, nearest->event, event); });
     if (code == result::not_ready) return Outcome::waiting;
     if (code != result::success) {
         state_.count_error(stamp.event->context, code);

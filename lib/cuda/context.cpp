@@ -13,7 +13,7 @@ Context::~Context() {
     }
     for (Supply* supply = supplies_.load(std::memory_order_relaxed); supply != nullptr;) {
         const std::unique_ptr<Supply> owned(supply);
-        for (Event* event = nullptr; supply->events.pop(event);) delete event;
+        for (FreeEvent free; supply->events.pop(free);) delete free.event;
         supply = supply->next;
     }
 }
@@ -66,16 +66,17 @@ void Context::discard(Event& event) noexcept {
 }
 
 void Context::send_home(Event& event) noexcept {
-    (void)event.home->events.push(&event);  // a supply holds all that its thread may create
+    event.holders.store(1, std::memory_order_relaxed);
+    (void)event.home->events.push({&event, event.handle});  // a supply holds all that its thread may create
 }
 
 void Context::destroy_idle_events(const DriverApi& driver) noexcept {
     if (lost()) return;
     for (Supply* supply = supplies_.load(std::memory_order_acquire); supply != nullptr; supply = supply->next)
-        for (Event* event = nullptr; supply->events.pop(event);) {
-            (void)driver.event_destroy(event->handle);
+        for (FreeEvent free; supply->events.pop(free);) {
+            (void)driver.event_destroy(free.handle);
             live_events_.fetch_sub(1, std::memory_order_relaxed);
-            delete event;
+            delete free.event;
         }
 }
 

@@ -32,10 +32,15 @@ struct Event {
 
 namespace cep::cuda {
 
+struct FreeEvent {
+    Event* event = nullptr;
+    CUevent handle = nullptr;  ///< beside the pointer: the thread need not touch memory that the resolver wrote last
+};
+
 /// Events waiting for one thread: the resolver puts them in, the thread takes them out.
 struct Supply {
     Supply(std::size_t capacity, Supply* next_supply) : events(capacity), next(next_supply) {}
-    Ring<Event*> events;
+    Ring<FreeEvent> events;
     Supply* const next;
     std::size_t created = 0;  ///< by the thread; never more than the ring holds
 };

@@ -61,18 +61,21 @@ StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
     if (driver->ctx_get_current(&handle) != result::success || handle == nullptr)
         return fall_back(HostFallback::no_context);
     Binding* binding = current_ != nullptr && current_->handle == handle ? current_ : bind(handle);
+    if (binding != nullptr && binding->context->lost()) {
+        if (!forget_destroyed(*binding)) return StampResult::failed;
+        binding = bind(handle);
+    }
     if (binding == nullptr) return StampResult::no_event;
-    if (binding->context->lost()) return StampResult::failed;
     const auto cuda_stream = static_cast<CUstream>(stream);
     CUstreamCaptureStatus capturing = capture_status::none;
     CUresult code = driver->stream_is_capturing(cuda_stream, &capturing);
     if (capturing != capture_status::none || code == result::capture_implicit) return StampResult::capturing;
     if (code != result::success) return fail(*binding, code, nullptr);
-    Event* event = take_event(*driver, *binding);
-    if (event == nullptr) return StampResult::no_event;
-    code = driver->event_record(event->handle, cuda_stream);
-    if (code != result::success) return fail(*binding, code, event);
-    stamp.event = event;
+    const FreeEvent free = take_event(*driver, *binding);
+    if (free.event == nullptr) return StampResult::no_event;
+    code = driver->event_record(free.handle, cuda_stream);
+    if (code != result::success) return fail(*binding, code, free.event);
+    stamp.event = free.event;
     stamp.stream = stream_number(*binding, stream);
     return StampResult::ok;
 }
@@ -80,13 +83,16 @@ StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
 StampResult CudaThread::fail(Binding& binding, CUresult code, Event* event) noexcept {
     state_.count_error(binding.context, code);
     if (event != nullptr) binding.context->discard(*event);
-    // The trainer has destroyed the context, and made another one where it was: meet that one anew.
-    if (state_.context_id(binding.handle) != binding.context->id()) {
-        binding.context->set_lost();
-        binding = {};
-        current_ = nullptr;
-    }
+    (void)forget_destroyed(binding);
     return StampResult::failed;
+}
+
+bool CudaThread::forget_destroyed(Binding& binding) noexcept {
+    if (state_.exists(*binding.context)) return false;
+    binding.context->set_lost();
+    binding = {};
+    current_ = nullptr;
+    return true;
 }
 
 CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
@@ -106,16 +112,17 @@ CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
     return current_ = free;
 }
 
-Event* CudaThread::take_event(const DriverApi& driver, Binding& binding) noexcept {
-    Event* event = nullptr;
-    if (binding.supply->events.pop(event)) {
-        event->holders.store(1, std::memory_order_relaxed);
-        return event;
+FreeEvent CudaThread::take_event(const DriverApi& driver, Binding& binding) noexcept {
+    FreeEvent free;
+    if (binding.supply->events.pop(free)) {
+        binding.supply->events.prepare_pop();
+        return free;
     }
     CUresult code = result::success;
-    event = binding.context->create_event(driver, *binding.supply, code);
+    free.event = binding.context->create_event(driver, *binding.supply, code);
     if (code != result::success) state_.count_error(binding.context, code);
-    return event;
+    if (free.event != nullptr) free.handle = free.event->handle;
+    return free;
 }
 
 std::int32_t CudaThread::stream_number(Binding& binding, void* stream) noexcept {

@@ -29,6 +29,10 @@ struct CudaState {
     [[nodiscard]] Context* find_or_add_context(CUcontext handle) noexcept;
     /// Tells a context from an earlier one at the same address; 0 where the driver cannot say.
     [[nodiscard]] std::uint64_t context_id(CUcontext handle) const noexcept;
+    /// False once the trainer has destroyed the context, even if another one is now where it was.
+    [[nodiscard]] bool exists(const Context& context) const noexcept {
+        return context_id(context.handle()) == context.id();
+    }
     void count_error(Context* context, CUresult code) noexcept;
 
     const std::size_t pool_limit;
@@ -58,7 +62,9 @@ class CudaThread final : public DeviceThread {
     };
 
     [[nodiscard]] Binding* bind(CUcontext handle) noexcept;
-    [[nodiscard]] Event* take_event(const DriverApi& driver, Binding& binding) noexcept;
+    /// Forgets a context that the trainer has destroyed, so that one at the same address is met anew.
+    [[nodiscard]] bool forget_destroyed(Binding& binding) noexcept;
+    [[nodiscard]] FreeEvent take_event(const DriverApi& driver, Binding& binding) noexcept;
     [[nodiscard]] std::int32_t stream_number(Binding& binding, void* stream) noexcept;
     StampResult fail(Binding& binding, CUresult code, Event* event) noexcept;
     StampResult fall_back(HostFallback reason) noexcept;

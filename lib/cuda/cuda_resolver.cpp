@@ -47,11 +47,19 @@ std::size_t CudaResolver::poll_queues(std::unique_lock<std::mutex>& lock, const 
     for (auto& [key, queue] : queues_) {
         if (queue.empty()) continue;
         Context& context = *key.first;
+        if (!context.lost()) check_existence(lock, context);
         if (!context.lost()) keep_anchored(lock, context, now_ns);
         if (!cancelled_.load(std::memory_order_acquire)) resolved += poll_queue(lock, context, queue, emit);
         if (cancelled_.load(std::memory_order_acquire)) break;
     }
     return resolved;
+}
+
+void CudaResolver::check_existence(std::unique_lock<std::mutex>& lock, Context& context) {
+    const CUresult code = driver_call(lock, [&](const DriverApi&) {
+        return state_.exists(context) ? result::success : result::context_is_destroyed;
+    });
+    if (code == result::context_is_destroyed) state_.count_error(&context, code);
 }
 
 std::size_t CudaResolver::poll_queue(std::unique_lock<std::mutex>& lock, Context& context, Queue& queue,
@@ -177,9 +185,9 @@ void CudaResolver::describe(RunFacts& facts) const {
     facts.device_clock_error_ns = clock_error_ns_;
 }
 
-std::string CudaResolver::take_notice() {
+std::string CudaResolver::take_notice(bool first_of_host) {
     const HostFallback fallback = state_.fallback.load(std::memory_order_relaxed);
-    if (fallback != fallback_told_) {
+    if (first_of_host && fallback != fallback_told_) {
         fallback_told_ = fallback;
         const char* symbol = missing_driver_symbol();
         if (symbol != nullptr)
@@ -214,6 +222,9 @@ void CudaResolver::release_idle() noexcept {
     if (driver == nullptr) return;
     const RelaxedCapture relaxed(*driver);
     recycle_discarded();
+    for (Context* context = state_.contexts.load(std::memory_order_acquire); context != nullptr;
+         context = context->next.load(std::memory_order_acquire))
+        if (!context->lost() && !state_.exists(*context)) context->set_lost();  // its objects went with it
     for (auto& [context, clock] : clocks_) {
         if (context->lost()) continue;
         for (const ContextClock::Anchor& anchor : clock.recent)  // the pending one is among them

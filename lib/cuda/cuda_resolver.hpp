@@ -28,7 +28,7 @@ class ContextClock {
     struct Anchor {
         CUevent event = nullptr;
         double gpu_ns = std::numeric_limits<double>::quiet_NaN();  ///< not a number: not known to be complete
-        std::int64_t host_ns = 0;  ///< middle of the bracket
+        std::int64_t host_ns = 0;                                  ///< middle of the bracket
     };
 
     ClockModel model;
@@ -57,7 +57,7 @@ class CudaResolver final : public DeviceResolver {
     [[nodiscard]] std::uint32_t facts_version() const noexcept override { return facts_version_; }
     void add_counts(Totals& totals) const noexcept override;
     void release_idle() noexcept override;
-    [[nodiscard]] std::string take_notice() override;
+    [[nodiscard]] std::string take_notice(bool first_of_host) override;
 
   private:
     struct Pending {
@@ -76,6 +76,8 @@ class CudaResolver final : public DeviceResolver {
     CUresult driver_call(std::unique_lock<std::mutex>& lock, Call call);
 
     std::size_t poll_queues(std::unique_lock<std::mutex>& lock, const Emit& emit);
+    /// A handle of a destroyed context must not be used, nor may those of its events.
+    void check_existence(std::unique_lock<std::mutex>& lock, Context& context);
     void recycle_discarded() noexcept;
     void release(const Stamp& stamp) noexcept;
     std::size_t poll_queue(std::unique_lock<std::mutex>& lock, Context& context, Queue& queue, const Emit& emit);

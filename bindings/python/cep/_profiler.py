@@ -390,7 +390,7 @@ class Profiler:
         pointer = region._stream if region._stream is not None else self._current_stream()
         span = _ffi.switch(current or _ffi.SPAN_NONE, region._handle, pointer)
         self._phase.span = span if span.value != _ffi.SPAN_NONE.value else None
-        self._phase.region = region
+        self._phase.region, self._phase.stream = region, pointer
 
     def end_phase(self) -> None:
         """Ends this thread's current phase, if it has one."""
@@ -398,7 +398,7 @@ class Profiler:
         if current is None:
             return
         self._phase.span = None
-        self._phase.region._end(current, None)
+        self._phase.region._end(current, self._phase.stream, None)
 
     # ---- Rows without a body ----------------------------------------------------------------------------
 

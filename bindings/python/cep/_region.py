@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ._profiler import Profiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Block = tuple[Span, Optional[Any]]
+Block = tuple[Span, c_void_p, Optional[Any]]
 
 # Names of this module are found faster than those of another.
 _begin, _begin_with, _end, _end_with = _ffi.begin, _ffi.begin_with, _ffi.end, _ffi.end_with
@@ -33,6 +33,8 @@ class Region:
     A region is reusable, nests (also in itself), and may be entered by any number of threads at once. A ``with``
     block has to be left on the thread that entered it. In coroutines that interleave on one thread, use the decorator:
     it keeps each call's span apart.
+
+    A span ends on the stream that it began on.
 
     A body that raises is marked in its row with the exception's type, and the exception passes through.
 
@@ -57,7 +59,7 @@ class Region:
         self._struct: Optional[Attrs] = None  # of _given, made when a span first needs it
         # The profiler's own list, true while recording: one load decides an unrecorded `with`.
         self._recording = profiler._recording
-        # The unfinished `with` blocks: by thread the innermost's span, and the block around it. Each thread touches its
+        # The unfinished `with` blocks: by thread the innermost's span and stream, and the block around it. Each thread touches its
         # own entry only. While there is any, unrecorded blocks are kept too (their span is SPAN_NONE), so that each
         # block finds its own at its end.
         self._open: dict[int, Block] = {}
@@ -66,9 +68,13 @@ class Region:
         return f"<cep.Region {self.name!r}>"
 
     def __enter__(self) -> Region:
+        # _begin() and _end() are spelled out here and below: a call of Python's is a tenth of a recorded block.
         if self._recording or self._open:
-            thread = get_ident()
-            self._open[thread] = (self._begin(), self._open.get(thread))
+            thread, stream, unfinished = get_ident(), self._stream, self._open
+            if stream is None:
+                stream = self._profiler._current_stream()
+            span = _begin(self._handle, stream) if self._given is None else self._begin_given(stream)
+            unfinished[thread] = (span, stream, unfinished.get(thread))
         return self
 
     def __exit__(
@@ -82,25 +88,25 @@ class Region:
             block = self._open.pop(thread, None)
             if block is None:
                 return
-            span, outer = block
+            span, stream, outer = block
             if outer is not None:
                 self._open[thread] = outer
-            self._end(span, error)
+            if error is None:
+                _end(self._handle, span, stream)
+            else:
+                self._end(span, stream, error)
 
-    def _begin(self) -> Span:
-        stream = self._stream
-        if stream is None:
-            stream = self._profiler._current_stream()
-        if self._given is None:
-            return _begin(self._handle, stream)  # type: ignore[no-any-return]
+    def _begin_given(self, stream: c_void_p) -> Span:
+        assert self._given is not None
         if self._struct is None:
             self._struct = attributes_struct(self._given)
         return _begin_with(self._handle, stream, byref(self._struct))  # type: ignore[no-any-return]
 
-    def _end(self, span: Span, error: Optional[type[BaseException]]) -> None:
-        stream = self._stream
-        if stream is None:
-            stream = self._profiler._current_stream()
+    def _begin(self) -> tuple[Span, c_void_p]:
+        stream = self._stream if self._stream is not None else self._profiler._current_stream()
+        return (_begin(self._handle, stream) if self._given is None else self._begin_given(stream)), stream
+
+    def _end(self, span: Span, stream: c_void_p, error: Optional[type[BaseException]]) -> None:
         if error is None or issubclass(error, _NOT_FAILURES):
             _end(self._handle, span, stream)
         else:
@@ -153,13 +159,13 @@ class Region:
         """Awaits within one span that this call alone holds, as others of the thread may run meanwhile."""
         if not self._recording:
             return await awaitable
-        span = self._begin()
+        span, stream = self._begin()
         try:
             result = await awaitable
         except BaseException as error:
-            self._end(span, type(error))
+            self._end(span, stream, type(error))
             raise
-        self._end(span, None)
+        self._end(span, stream, None)
         return result
 
     def _wrap_coroutine(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What recording three regions a step does to a real DistributedDataParallel training.
+
+    python3 training.py                              # every GPU, one process each
+    torchrun --nproc-per-node 4 training.py
+    python3 training.py --nproc 2 --step-ms 20       # no GPU: checks the program, not the claim
+
+A small transformer, given as many layers as bring a step near --step-ms. One run takes blocks of steps of each arm, in
+an order that is random anew in each round, and times a block by the wall clock between two device syncs; a block of an arm
+is compared with the blocks without any instrumentation of the same round.
+
+    off, off again   no instrumentation; their difference is the noise
+    every step       cep, three regions, every step recorded, flush every 10th
+    every 10th       cep, three regions, every 10th step recorded, flush every 10th
+    event pairs      the idiom, every step, to the same end: a torch.cuda.Event pair for each phase, those that are done
+                     read and written as rows every 10th step, nothing waited for
+
+and with --arms, to see where a cost comes from:
+
+    cep on the host clock    every step, no CUDA event
+    reused events, not read  two records for each phase of events made beforehand: the least that any event timing does
+
+A second table says what an arm's own calls take of the trainer's thread within such steps, where nothing of them is in the
+caches: host time of a step less that of its phases.
+"""
+
+import argparse
+import gc
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections import deque
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import cep
+
+VOCABULARY = 256
+FLUSH_EVERY_N_STEPS = 10
+OFF, OFF_AGAIN, EVERY, EVERY_10TH, PAIRS = "off", "off again", "cep every step", "cep every 10th step", "event pairs"
+HOST_CLOCK, RECORDS = "cep on the host clock", "reused events, not read"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nproc", type=int, default=max(1, torch.cuda.device_count()), help="processes to start")
+    parser.add_argument("--rounds", type=int, default=40, help="blocks of each arm")
+    parser.add_argument("--block-steps", type=int, default=100)
+    parser.add_argument("--warm-up-steps", type=int, default=10, help="untimed steps before each block")
+    parser.add_argument("--step-ms", type=float, default=3.0, help="the step to aim at")
+    parser.add_argument("--layers", type=int, default=0, help="instead of aiming")
+    parser.add_argument(
+        "--bound",
+        choices=("host", "device"),
+        default="host",
+        help="what a step is short of: host: a narrow model, its launches take longer than its kernels; device: a wide one",
+    )
+    parser.add_argument("--arms", nargs="+", choices=tuple(ARMS), default=DEFAULT_ARMS, metavar="ARM", help=", ".join(ARMS))
+    parser.add_argument("--json", metavar="FILE", help="also writes the samples")
+    return parser.parse_args()
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, width, layers):
+        super().__init__()
+        self.tokens = nn.Embedding(VOCABULARY, width)
+        block = nn.TransformerEncoderLayer(width, 8, 4 * width, dropout=0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(block, layers)
+        self.logits = nn.Linear(width, VOCABULARY)
+
+    def forward(self, tokens):
+        return self.logits(self.layers(self.tokens(tokens)))
+
+
+class Training:
+    """One rank's model and the phases of its step."""
+
+    def __init__(self, device, bound, layers):
+        width, batch = (256, 4) if bound == "host" else (2048, 8)
+        if device.type == "cpu":
+            width, batch = 64, 1
+        torch.manual_seed(0)
+        model = LanguageModel(width, layers).to(device)
+        self.model = DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+        self.tokens = torch.randint(VOCABULARY, (batch, 128), device=device)
+        self.ready = torch.zeros(1, device=device)
+        self.precision = torch.autocast(device.type, torch.bfloat16, enabled=bound == "device" and device.type == "cuda")
+
+    def forward(self):
+        with self.precision:
+            logits = self.model(self.tokens)
+            return nn.functional.cross_entropy(logits.flatten(0, 1), self.tokens.flatten())
+
+    def backward(self, loss):
+        loss.backward()
+
+    def optimize(self):
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+class Stopwatch:
+    """A training that adds up the host time inside its phases."""
+
+    def __init__(self, training):
+        self.training, self.ready = training, training.ready
+        self.inside_ns = 0
+
+    def _time(self, phase, *arguments):
+        start_ns = time.perf_counter_ns()
+        result = phase(*arguments)
+        self.inside_ns += time.perf_counter_ns() - start_ns
+        return result
+
+    def forward(self):
+        return self._time(self.training.forward)
+
+    def backward(self, loss):
+        self._time(self.training.backward, loss)
+
+    def optimize(self):
+        self._time(self.training.optimize)
+
+
+class WithoutInstrumentation:
+    def __init__(self, training, folder):
+        self.training = training
+
+    def step(self, number):
+        loss = self.training.forward()
+        self.training.backward(loss)
+        self.training.optimize()
+
+    def close(self):
+        return 0
+
+
+class WithCep:
+    def __init__(self, training, folder, record_every_n_steps, backend="auto"):
+        self.training = training
+        self.prof = cep.Profiler(
+            folder,
+            record_every_n_steps=record_every_n_steps,
+            flush_every_n_steps=FLUSH_EVERY_N_STEPS,
+            backend=backend,
+        )
+
+    def step(self, number):
+        prof, training = self.prof, self.training
+        prof.step(number)
+        with prof.region("forward"):
+            loss = training.forward()
+        with prof.region("backward"):
+            training.backward(loss)
+        with prof.region("optimizer"):
+            training.optimize()
+
+    def close(self):
+        self.prof.close()
+        return self.prof.stats.written
+
+
+class EveryStep(WithCep):
+    def __init__(self, training, folder):
+        super().__init__(training, folder, 1)
+
+
+class EveryTenthStep(WithCep):
+    def __init__(self, training, folder):
+        super().__init__(training, folder, 10)
+
+
+class OnTheHostClock(WithCep):
+    def __init__(self, training, folder):
+        super().__init__(training, folder, 1, "host")
+
+
+class WithReusedEvents:
+    def __init__(self, training, folder):
+        self.training = training
+        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(6)]
+
+    def step(self, number):
+        events, training = self.events, self.training
+        events[0].record()
+        loss = training.forward()
+        events[1].record()
+        events[2].record()
+        training.backward(loss)
+        events[3].record()
+        events[4].record()
+        training.optimize()
+        events[5].record()
+
+    def close(self):
+        return 0
+
+
+class WithEventPairs:
+    def __init__(self, training, folder):
+        self.training = training
+        self.file = open(os.path.join(folder, "events.jsonl"), "a", encoding="utf-8")
+        self.pending = deque()
+        self.written = 0
+
+    def begin(self):
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def end(self, name, step, begin):
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        self.pending.append((name, step, begin, event))
+
+    def write_finished(self):
+        rows = []
+        while self.pending and self.pending[0][3].query():
+            name, step, begin, end = self.pending.popleft()
+            row = {"duration_ms": begin.elapsed_time(end), "name": name, "rank": dist.get_rank(), "step": step}
+            rows.append(json.dumps(row) + "\n")
+        self.file.write("".join(rows))
+        self.file.flush()
+        self.written += len(rows)
+
+    def step(self, number):
+        training = self.training
+        event = self.begin()
+        loss = training.forward()
+        self.end("forward", number, event)
+        event = self.begin()
+        training.backward(loss)
+        self.end("backward", number, event)
+        event = self.begin()
+        training.optimize()
+        self.end("optimizer", number, event)
+        if number % FLUSH_EVERY_N_STEPS == 0:
+            self.write_finished()
+
+    def close(self):
+        self.write_finished()
+        self.file.close()
+        return self.written
+
+
+ARMS = {
+    OFF: WithoutInstrumentation,
+    OFF_AGAIN: WithoutInstrumentation,
+    EVERY: EveryStep,
+    EVERY_10TH: EveryTenthStep,
+    PAIRS: WithEventPairs,
+    HOST_CLOCK: OnTheHostClock,
+    RECORDS: WithReusedEvents,
+}
+DEFAULT_ARMS = (OFF, OFF_AGAIN, EVERY, EVERY_10TH, PAIRS)
+NEED_A_GPU = (PAIRS, RECORDS)
+
+
+def wait_for_device(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def time_block(arm, training, device, options):
+    """Milliseconds a step, and the rows that the arm wrote. Everything an arm holds is made and freed outside."""
+    with tempfile.TemporaryDirectory() as folder:
+        instrumented = ARMS[arm](training, folder)
+        for number in range(options.warm_up_steps):
+            instrumented.step(number)
+        wait_for_device(device)
+        dist.all_reduce(training.ready)  # a barrier
+        wait_for_device(device)
+        start_ns = time.perf_counter_ns()
+        for number in range(options.warm_up_steps, options.warm_up_steps + options.block_steps):
+            instrumented.step(number)
+        wait_for_device(device)
+        elapsed_ns = time.perf_counter_ns() - start_ns
+        rows = instrumented.close()
+    return elapsed_ns / 1e6 / options.block_steps, rows
+
+
+def own_us(arm, training, device, options):
+    """Microseconds a step of the trainer's thread outside the phases."""
+    stopwatch = Stopwatch(training)
+    outside_ns = 0
+    with tempfile.TemporaryDirectory() as folder:
+        instrumented = ARMS[arm](stopwatch, folder)
+        for number in range(options.warm_up_steps + options.block_steps):
+            stopwatch.inside_ns = 0
+            start_ns = time.perf_counter_ns()
+            instrumented.step(number)
+            elapsed_ns = time.perf_counter_ns() - start_ns
+            if number >= options.warm_up_steps:
+                outside_ns += elapsed_ns - stopwatch.inside_ns
+        wait_for_device(device)
+        instrumented.close()
+    return outside_ns / 1e3 / options.block_steps
+
+
+def step_ms_with(layers, device, options):
+    training = Training(device, options.bound, layers)
+    options_of_a_try = argparse.Namespace(warm_up_steps=20, block_steps=50)
+    took = torch.tensor([time_block(OFF, training, device, options_of_a_try)[0]], device=device)
+    dist.all_reduce(took)
+    return took.item() / dist.get_world_size()
+
+
+def layers_for(device, options):
+    """Layers that bring a step near the aim: time is a constant and so much a layer, as measured with two models."""
+    if options.layers:
+        return options.layers
+    few, many = 1, 5
+    few_ms, many_ms = (step_ms_with(layers, device, options) for layers in (few, many))
+    layer_ms = max(1e-3, (many_ms - few_ms) / (many - few))
+    return min(64, max(1, round(few + (options.step_ms - few_ms) / layer_ms)))
+
+
+def arms_for(device, options):
+    arms = [arm for arm in ARMS if arm in (OFF, OFF_AGAIN, *options.arms)]
+    return arms if device.type == "cuda" else [arm for arm in arms if arm not in NEED_A_GPU]
+
+
+def measure(training, device, options):
+    """Milliseconds a step by arm and round (of the slowest rank), and rows by arm."""
+    arms = arms_for(device, options)
+    order = random.Random(0)  # the same on every rank
+    gc.collect()
+    gc.freeze()  # or collections of everything that PyTorch's modules hold would hit arms at random
+    blocks, rows = {arm: [] for arm in arms}, dict.fromkeys(arms, 0)
+    for turn in range(-1, options.rounds):  # the first round warms up
+        order.shuffle(arms)
+        for arm in arms:
+            step_ms, written = time_block(arm, training, device, options)
+            if turn >= 0:
+                blocks[arm].append(step_ms)
+                rows[arm] += written
+    table = torch.tensor([blocks[arm] for arm in blocks], dtype=torch.float64, device=device)
+    dist.all_reduce(table, dist.ReduceOp.MAX)
+    return dict(zip(blocks, table.tolist())), rows
+
+
+def measure_own(training, device, options):
+    """This rank's own_us by arm and round, those of the arm without instrumentation (the stopwatch's) taken off."""
+    arms = [arm for arm in arms_for(device, options) if arm != OFF_AGAIN]
+    samples = {arm: [] for arm in arms}
+    for _ in range(max(3, options.rounds // 4)):
+        taken = {arm: own_us(arm, training, device, options) for arm in arms}
+        for arm in arms:
+            samples[arm].append(taken[arm] - taken[OFF])
+    del samples[OFF]
+    return samples
+
+
+def bootstrap_interval(values, statistic, draws=10_000):
+    """A statistic of the values, and its 95 % interval by resampling rounds."""
+    source = random.Random(0)
+    resampled = sorted(statistic(source.choices(values, k=len(values))) for _ in range(draws))
+    return statistic(values), resampled[round(0.025 * draws)], resampled[round(0.975 * draws)]
+
+
+def differences(blocks, arm):
+    """By round: how much longer the arm's steps took than those without instrumentation, in % of these."""
+    if arm == OFF_AGAIN:
+        return [100 * (again / off - 1) for off, again in zip(blocks[OFF], blocks[OFF_AGAIN])]
+    off = [(one + other) / 2 for one, other in zip(blocks[OFF], blocks[OFF_AGAIN])]
+    return [100 * (with_arm / without - 1) for with_arm, without in zip(blocks[arm], off)]
+
+
+def describe(device, options, layers, blocks):
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU (no claim)"
+    off_ms = statistics.median(blocks[OFF] + blocks[OFF_AGAIN])
+    return (
+        f"{dist.get_world_size()} x {name}, torch {torch.__version__}, {layers} layers, {options.bound}-bound: "
+        f"{off_ms:.4f} ms a step off; {options.rounds} rounds of {options.block_steps} steps an arm"
+    )
+
+
+def print_results(device, options, layers, blocks, rows):
+    print(describe(device, options, layers, blocks))
+    print(f"{'':22} {'ms a step':>10} {'q1':>9} {'q3':>9}   {'difference, % [95 % interval]':32} {'rows':>7}")
+    for arm, values in blocks.items():
+        low, median, high = statistics.quantiles(values, n=4)
+        line = f"{arm:22} {median:10.4f} {low:9.4f} {high:9.4f}"
+        if arm != OFF:
+            middle, least, most = bootstrap_interval(differences(blocks, arm), statistics.median)
+            line += f"   {f'{middle:+.3f} [{least:+.3f}, {most:+.3f}]':32}"
+        else:
+            line += f"   {'':32}"
+        print(f"{line} {rows[arm]:7}")
+    if PAIRS in blocks and EVERY in blocks:
+        pairs = list(zip(differences(blocks, EVERY), differences(blocks, PAIRS)))
+        share = lambda chosen: statistics.mean(c for c, _ in chosen) / statistics.mean(p for _, p in chosen)  # noqa: E731
+        middle, least, most = bootstrap_interval(pairs, share)
+        print(f"cost of cep every step / of event pairs: {middle:.3f} [{least:.3f}, {most:.3f}]")
+
+
+def print_own(own, off_ms):
+    print("\nof the trainer's thread, outside the phases")
+    print(f"{'':22} {'us a step':>10} {'q1':>9} {'q3':>9}   % of a step")
+    for arm, values in own.items():
+        low, median, high = statistics.quantiles(values, n=4)
+        print(f"{arm:22} {median:10.2f} {low:9.2f} {high:9.2f}   {median / off_ms / 10:.3f}")
+
+
+def run_rank(options, init_method="env://"):
+    local_rank = int(os.environ["LOCAL_RANK"])
+    on_gpu = torch.cuda.is_available() and torch.cuda.device_count() > local_rank
+    device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    else:
+        torch.set_num_threads(1)
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("nccl" if on_gpu else "gloo", init_method=init_method, rank=rank, world_size=ranks)
+    layers = layers_for(device, options)
+    training = Training(device, options.bound, layers)
+    blocks, rows = measure(training, device, options)
+    own = measure_own(training, device, options)
+    if rank == 0:
+        print_results(device, options, layers, blocks, rows)
+        print_own(own, statistics.median(blocks[OFF]))
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                json.dump({"ranks": ranks, "layers": layers, "bound": options.bound, "step_ms": blocks, "own_us": own}, file)
+    dist.destroy_process_group()
+
+
+def run_spawned(rank, options, init_method):
+    """One process of torch.multiprocessing, told its place as torchrun would."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.nproc))
+    run_rank(options, init_method)
+
+
+def main():
+    options = arguments()
+    if "RANK" in os.environ:
+        run_rank(options)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        multiprocessing.spawn(run_spawned, (options, f"file://{folder}/meeting_point"), nprocs=options.nproc)
+
+
+if __name__ == "__main__":
+    main()

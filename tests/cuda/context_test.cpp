@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads with and without a CUDA context, and contexts that come and go.
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "profiler_fixture.hpp"
+
+namespace cep::test {
+namespace {
+
+class ContextTest : public ProfilerTest {
+  protected:
+    void SetUp() override {
+        ProfilerTest::SetUp();
+        if (HasFatalFailure() || IsSkipped()) return;
+        open();
+    }
+
+    /// A context of its own on device 0, current on this thread.
+    [[nodiscard]] static CUcontext push_new_context() {
+        CUcontext created = nullptr;
+        EXPECT_EQ(driver().ctx_create(&created, 0, 0), result::success);
+        return created;
+    }
+};
+
+TEST_F(ContextTest, ThreadWithoutContextIsTimedOnTheHostClockAndSaysSoOnce) {
+    testing::internal::CaptureStderr();
+    std::thread([&] {
+        for (int i = 0; i < 3; ++i) span("phase", nullptr);
+    }).join();
+    const Rows written = closed_rows();
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(written.spans("phase").size(), 3U);
+    for (const Row& row : written.spans("phase")) {
+        EXPECT_EQ(row.clock(), "host");
+        EXPECT_FALSE(row.has("/device"));
+        EXPECT_FALSE(row.has("/lag_ms"));
+    }
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+    EXPECT_NE(said.find("no CUDA context"), std::string::npos) << said;
+    EXPECT_EQ(stats().cuda_errors, 0U);
+}
+
+TEST_F(ContextTest, ThreadThatGetsAContextLaterIsTimedOnTheGpuFromThenOn) {
+    std::thread([&] {
+        testing::internal::CaptureStderr();
+        span("before", nullptr);
+        EXPECT_EQ(driver().ctx_set_current(context), result::success);
+        span("after", nullptr);
+        (void)cep_flush(profiler, patience_ms);
+        (void)testing::internal::GetCapturedStderr();
+    }).join();
+    const Rows written = flushed_rows();
+    EXPECT_EQ(written.span("before").clock(), "host");
+    EXPECT_EQ(written.span("after").clock(), "gpu");
+}
+
+TEST_F(ContextTest, SpanThatEndsInAnotherContextIsTimedOnTheHostClock) {
+    CUstream stream = new_stream();
+    const cep_span begun = cep_begin(region("across"), stream);
+    CUcontext other = push_new_context();
+    cep_end(region("across"), begun, nullptr);
+    const Row row = flushed_rows().span("across");
+    EXPECT_EQ(row.clock(), "host");
+    (void)cep_close(profiler, patience_ms);
+    EXPECT_EQ(driver().ctx_destroy(other), result::success);
+    EXPECT_EQ(driver().ctx_set_current(context), result::success);
+}
+
+TEST_F(ContextTest, ContextsOfOneDeviceAreKeptApart) {
+    CUcontext other = push_new_context();
+    CUstream stream = nullptr;
+    ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+    for (int i = 0; i < 10; ++i) span("other", stream);
+    CUcontext popped = nullptr;
+    ASSERT_EQ(driver().ctx_pop_current(&popped), result::success);
+    ASSERT_EQ(driver().ctx_set_current(context), result::success);
+    CUstream own = new_stream();
+    for (int i = 0; i < 10; ++i) span("own", own);
+    const Rows written = closed_rows();
+    EXPECT_EQ(written.spans("other").size(), 10U);
+    EXPECT_EQ(written.spans("own").size(), 10U);
+    EXPECT_EQ(stats().cuda_errors, 0U);
+    EXPECT_EQ(driver().ctx_destroy(other), result::success);
+    EXPECT_EQ(driver().ctx_set_current(context), result::success);
+}
+
+TEST_F(ContextTest, ContextThatIsDestroyedAndMadeAgainIsProfiledAgain) {
+    constexpr std::uint64_t rounds = 5;
+    testing::internal::CaptureStderr();
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+        CUcontext created = push_new_context();
+        CUstream stream = nullptr;
+        ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+        for (int i = 0; i < 10; ++i) span("phase", stream);
+        ASSERT_EQ(cep_flush(profiler, patience_ms), CEP_OK);
+        ASSERT_EQ(driver().ctx_destroy(created), result::success);
+    }
+    ASSERT_EQ(driver().ctx_set_current(context), result::success);
+    CUstream stream = new_stream();
+    span("own", stream);
+    const Rows written = closed_rows();
+    (void)testing::internal::GetCapturedStderr();
+    EXPECT_EQ(written.span("own").clock(), "gpu");
+    // A context at the address of an earlier one is found out by the first event of that one, which fails.
+    EXPECT_LT(stats().abandoned, rounds);
+    EXPECT_EQ(written.spans("phase").size() + stats().abandoned, 10 * rounds);
+    EXPECT_LE(stats().cuda_errors, stats().abandoned);
+    // It asks each context once whether it is still there, which the fake counts; and nothing of its objects.
+    misuses_expected = driver().is_fake() ? rounds : 0;
+}
+
+TEST_F(ContextTest, DestroyedContextIsToldByItsNumber) {
+    // What the profiler relies on, so as not to touch the events of a context that is gone.
+    unsigned long long id = 0;
+    CUcontext created = push_new_context();
+    ASSERT_EQ(driver().ctx_get_id(created, &id), result::success);
+    ASSERT_EQ(driver().ctx_destroy(created), result::success);
+    unsigned long long now = 0;
+    EXPECT_TRUE(driver().ctx_get_id(created, &now) != result::success || now != id);
+    misuses_expected = driver().is_fake() ? 1 : 0;
+    ASSERT_EQ(driver().ctx_set_current(context), result::success);
+}
+
+TEST_F(ContextTest, ContextDestroyedWithPendingSpansCostsTheseSpansOnly) {
+    if (!driver().is_fake()) GTEST_SKIP() << "a real driver may end the process for a handle of a destroyed context";
+    testing::internal::CaptureStderr();
+    CUcontext created = push_new_context();
+    CUstream stream = nullptr;
+    ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+    span("known", stream);
+    (void)flushed_rows();
+    ASSERT_EQ(fake.inject("cuEventQuery:fail=600"), 0);
+    for (int i = 0; i < 10; ++i) span("pending", stream);
+    ASSERT_EQ(driver().ctx_destroy(created), result::success);
+    fake.clear_faults();
+    ASSERT_EQ(driver().ctx_set_current(context), result::success);
+    CUstream own = new_stream();
+    span("own", own);
+    const Rows written = closed_rows();
+    (void)testing::internal::GetCapturedStderr();
+    EXPECT_EQ(written.spans("known").size(), 1U);
+    EXPECT_EQ(written.spans("own").size(), 1U);
+    EXPECT_EQ(written.spans("pending").size() + stats().abandoned, 10U);
+    EXPECT_EQ(std::string(fake.last_misuse()), "a context that does not exist");
+    misuses_expected = fake.misuse_count();
+}
+
+TEST_F(ContextTest, ThreadsThatComeAndGoUseEachOthersEvents) {
+    CUstream stream = new_stream();
+    std::uint64_t created = 0;
+    for (int i = 0; i < 50; ++i) {
+        on_another_thread([&] {
+            for (int n = 0; n < 10; ++n) span("phase", stream);
+        });
+        ASSERT_EQ(cep_flush(profiler, patience_ms), CEP_OK);
+        if (driver().is_fake() && i == 5) created = fake.call_count("cuEventCreate");
+    }
+    if (driver().is_fake()) {
+        EXPECT_EQ(fake.call_count("cuEventCreate"), created);
+    }
+    EXPECT_EQ(stats().written, 500U);
+}
+
+}  // namespace
+}  // namespace cep::test

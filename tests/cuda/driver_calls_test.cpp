@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which calls of the driver the profiler makes, how many, and what it asks of the allocator meanwhile.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "profiler_fixture.hpp"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CEP_TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CEP_TEST_SANITIZED 1
+#endif
+#endif
+
+#ifndef CEP_TEST_SANITIZED
+#define CEP_TEST_SANITIZED 0
+#endif
+
+namespace {
+
+/// Where libcep's code is: what its own functions ask of the allocator is told apart from what the driver asks.
+struct CodeRange {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+};
+
+CodeRange library_code;
+thread_local bool counting = false;
+thread_local std::uint64_t library_allocations = 0;
+
+[[maybe_unused]] void count_allocation(const void* caller) {
+    if (!counting) return;
+    const auto address = reinterpret_cast<std::uintptr_t>(caller);
+    if (address >= library_code.begin && address < library_code.end) ++library_allocations;
+}
+
+}  // namespace
+
+#if !CEP_TEST_SANITIZED && defined(__GLIBC__)
+
+extern "C" {
+
+void* __libc_malloc(std::size_t size);
+void* __libc_calloc(std::size_t count, std::size_t size);
+void* __libc_realloc(void* memory, std::size_t size);
+void* __libc_memalign(std::size_t alignment, std::size_t size);
+
+void* malloc(std::size_t size) {
+    count_allocation(__builtin_return_address(0));
+    return __libc_malloc(size);
+}
+
+void* calloc(std::size_t count, std::size_t size) {
+    count_allocation(__builtin_return_address(0));
+    return __libc_calloc(count, size);
+}
+
+void* realloc(void* memory, std::size_t size) {
+    count_allocation(__builtin_return_address(0));
+    return __libc_realloc(memory, size);
+}
+
+void* aligned_alloc(std::size_t alignment, std::size_t size) {
+    count_allocation(__builtin_return_address(0));
+    return __libc_memalign(alignment, size);
+}
+
+}  // extern "C"
+
+#endif
+
+namespace cep::test {
+namespace {
+
+class DriverCallsTest : public FakeProfilerTest {
+  protected:
+    /// Some steps of three phases on one stream.
+    void train(CUstream stream, int steps) const {
+        for (int step = 0; step < steps; ++step) {
+            (void)cep_step(profiler, step);
+            span("step", stream, [&] {
+                span("forward", stream);
+                span("backward", stream);
+            });
+        }
+    }
+};
+
+TEST_F(DriverCallsTest, SpanMakesTwoRecordsAndNothingThatCosts) {
+    open();
+    CUstream stream = new_stream();
+    train(stream, 1);
+    (void)flushed_rows();
+    const auto one_span = [&] { span("forward", stream); };
+    EXPECT_EQ(calls_during("cuEventRecord", one_span), 2U);
+    EXPECT_EQ(calls_during("cuEventCreate", one_span), 0U);
+    EXPECT_LE(calls_during(nullptr, one_span), 2U * 3U);  // a record and two queries of state at each end
+}
+
+TEST_F(DriverCallsTest, ChainOfPhasesMakesOneRecordMoreThanThereArePhases) {
+    open();
+    CUstream stream = new_stream();
+    constexpr std::uint64_t phases = 7;
+    const std::uint64_t records = calls_during("cuEventRecord", [&] {
+        cep_span phase = CEP_SPAN_NONE;
+        for (std::uint64_t i = 0; i < phases; ++i) phase = cep_switch(phase, region("phase" + std::to_string(i)), stream);
+        cep_end(region("phase6"), phase, stream);
+    });
+    EXPECT_EQ(records, phases + 1);
+    EXPECT_EQ(flushed_rows().spans().size(), phases);
+}
+
+TEST_F(DriverCallsTest, HostSpansMakeNoCall) {
+    open();
+    EXPECT_EQ(calls_during(nullptr, [&] { span("load", CEP_HOST); }), 0U);
+    EXPECT_EQ(flushed_rows().span("load").clock(), "host");
+    EXPECT_EQ(fake.call_count("cuEventCreate"), 0U);
+    EXPECT_EQ(fake.call_count("cuEventQuery"), 0U);
+}
+
+TEST_F(DriverCallsTest, HostBackendMakesNoCallAtAll) {
+    cep_options options = default_options();
+    options.backend = CEP_BACKEND_HOST;
+    CUstream stream = new_stream();
+    fake.reset_counts();
+    open(options);
+    train(stream, 10);
+    EXPECT_EQ(closed_rows().spans("forward").size(), 10U);
+    EXPECT_EQ(fake.call_count(nullptr), 0U);
+}
+
+TEST_F(DriverCallsTest, DisabledProfilerMakesNoCallAtAll) {
+    cep_options options = default_options();
+    options.enable = 0;
+    CUstream stream = new_stream();
+    fake.reset_counts();
+    open(options);
+    train(stream, 10);
+    EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK);
+    EXPECT_EQ(fake.call_count(nullptr), 0U);
+}
+
+TEST_F(DriverCallsTest, UnlistedRankMakesNoCallAtAll) {
+    cep_options options = default_options();
+    const std::int32_t ranks[] = {1};
+    options.world_size = 2;
+    options.ranks = ranks;
+    options.ranks_count = 1;
+    CUstream stream = new_stream();
+    fake.reset_counts();
+    open(options);
+    train(stream, 10);
+    EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK);
+    EXPECT_EQ(fake.call_count(nullptr), 0U);
+}
+
+TEST_F(DriverCallsTest, StepsThatAreNotRecordedMakeNoCall) {
+    cep_options options = default_options();
+    options.start_step = 1000;
+    CUstream stream = new_stream();
+    fake.reset_counts();
+    open(options);
+    train(stream, 999);
+    EXPECT_EQ(fake.call_count(nullptr), 0U);
+    train(stream, 1001);
+    EXPECT_GT(fake.call_count("cuEventRecord"), 0U);
+}
+
+TEST_F(DriverCallsTest, IdleProfilerMakesNoCall) {
+    open();
+    train(new_stream(), 10);
+    (void)flushed_rows();
+    const std::uint64_t calls = fake.call_count(nullptr);
+    (void)flushed_rows();  // the resolver goes round at least once more
+    EXPECT_EQ(fake.call_count(nullptr), calls);
+}
+
+TEST_F(DriverCallsTest, EventsAreUsedAgain) {
+    open();
+    CUstream stream = new_stream();
+    const std::int32_t thread = static_cast<std::int32_t>(gettid());
+    std::uint64_t created = 0;
+    for (int i = 1; i <= 100'000; ++i) {
+        span("phase", stream);
+        if (i % 100 != 0) continue;
+        ASSERT_EQ(cep_flush(profiler, patience_ms), CEP_OK);
+        if (i == 1000) created = fake.thread_call_count(thread, "cuEventCreate");
+    }
+    EXPECT_LE(created, 2 * 100U);
+    EXPECT_EQ(fake.thread_call_count(thread, "cuEventCreate"), created);
+    EXPECT_EQ(stats().written, 100'000U);
+}
+
+TEST_F(DriverCallsTest, CloseGivesEveryObjectBack) {
+    open();
+    CUstream stream = new_stream();
+    const std::int64_t streams = fake.live_count("streams");
+    train(stream, 200);
+    on_another_thread([&] { train(stream, 10); });
+    (void)closed_rows();
+    EXPECT_EQ(fake.live_count("events"), 0);
+    EXPECT_EQ(fake.live_count("streams"), streams);
+    EXPECT_EQ(fake.call_count("cuCtxPushCurrent"), fake.call_count("cuCtxPopCurrent"));
+}
+
+TEST_F(DriverCallsTest, CloseGivesTheEventsOfOpenSpansBack) {
+    open();
+    CUstream stream = new_stream();
+    (void)cep_begin(region("never_ended"), stream);
+    span("ended", stream);
+    EXPECT_EQ(closed_rows().open("never_ended").size(), 1U);
+    EXPECT_EQ(fake.live_count("events"), 0);
+}
+
+TEST_F(DriverCallsTest, ResolverDoesNotSpinOnAStreamThatIsBusy) {
+    open();
+    CUstream stream = new_stream();
+    plug(stream);
+    span("held", stream);
+    const std::uint64_t queries = fake.call_count("cuEventQuery");
+    const std::int64_t began_ns = host_ns();
+    constexpr std::int64_t watched_ns = 300'000'000;
+    ASSERT_TRUE(eventually([&] { return host_ns() > began_ns + watched_ns; }));
+    // A query every millisecond would be 300; pauses grow, and the anchors ask some more.
+    EXPECT_LT(fake.call_count("cuEventQuery") - queries, 200U);
+    unplug();
+}
+
+TEST_F(DriverCallsTest, ResolverDoesNotHurryAfterAFlushThatTimedOut) {
+    open();
+    CUstream stream = new_stream();
+    span("warm", stream);
+    (void)flushed_rows();
+    plug(stream);
+    span("held", stream);
+    EXPECT_EQ(cep_flush(profiler, 100), CEP_ETIMEDOUT);
+    const std::uint64_t queries = fake.call_count("cuEventQuery");
+    const std::int64_t began_ns = host_ns();
+    constexpr std::int64_t watched_ns = 500'000'000;
+    ASSERT_TRUE(eventually([&] { return host_ns() > began_ns + watched_ns; }));
+    EXPECT_LT(fake.call_count("cuEventQuery") - queries, 200U);
+    unplug();
+}
+
+#if !CEP_TEST_SANITIZED && defined(__GLIBC__)
+
+int find_library(dl_phdr_info* info, std::size_t, void*) {
+    if (std::strstr(info->dlpi_name, "libcep.so") == nullptr) return 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+        const auto& segment = info->dlpi_phdr[i];
+        if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) == 0) continue;
+        library_code.begin = info->dlpi_addr + segment.p_vaddr;
+        library_code.end = library_code.begin + segment.p_memsz;
+    }
+    return 1;
+}
+
+TEST_F(DriverCallsTest, TrainersThreadDoesNotAllocateInSteadyState) {
+    dl_iterate_phdr(&find_library, nullptr);
+    ASSERT_NE(library_code.begin, library_code.end);
+    counting = true;
+    open();
+    EXPECT_GT(library_allocations, 0U) << "opening allocates: the count does not count";
+    counting = false;
+    CUstream stream = new_stream();
+    cep_region* const outer = region("outer");
+    cep_region* const first = region("first");
+    cep_region* const second = region("second");
+    const auto train_one = [&](int step) {
+        (void)cep_step(profiler, step);
+        const cep_span whole = cep_begin(outer, stream);
+        const cep_span phase = cep_switch(cep_begin(first, stream), second, stream);
+        cep_end(second, phase, stream);
+        cep_end(outer, whole, stream);
+    };
+    const auto train_many = [&] {
+        for (int round = 0; round < 20; ++round) {
+            for (int step = 0; step < 20; ++step) train_one(step);
+            ASSERT_EQ(cep_flush(profiler, patience_ms), CEP_OK);
+        }
+    };
+    train_many();
+    library_allocations = 0;
+    counting = true;
+    train_many();
+    counting = false;
+    EXPECT_EQ(library_allocations, 0U);
+}
+
+#endif
+
+}  // namespace
+}  // namespace cep::test

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A CUDA program with a profiler of its own, which checks after each test what must hold in all of them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "cep/cep.h"
+#include "driver_fixture.hpp"
+#include "rows.hpp"
+#include "stopwatch.hpp"
+
+namespace cep::test {
+
+using fake_cuda::driver;
+
+inline constexpr std::uint64_t us = 1000;
+inline constexpr std::uint64_t ms = 1'000'000;
+
+/// Far longer than anything here takes: a test that reaches it fails.
+inline constexpr std::int64_t patience_ms = 60'000;
+
+[[nodiscard]] inline std::int64_t clock_ns(clockid_t clock) {
+    timespec now{};
+    clock_gettime(clock, &now);
+    return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+[[nodiscard]] inline std::int64_t host_ns() { return clock_ns(CLOCK_MONOTONIC); }
+
+/// UNIX time minus the monotonic clock, from the tightest of several readings.
+[[nodiscard]] inline std::int64_t unix_minus_host_ns() {
+    std::int64_t best = 0;
+    std::int64_t width = INT64_MAX;
+    for (int i = 0; i < 100; ++i) {
+        const std::int64_t before = host_ns();
+        const std::int64_t unix_time = clock_ns(CLOCK_REALTIME);
+        const std::int64_t after = host_ns();
+        if (after - before >= width) continue;
+        width = after - before;
+        best = unix_time - (before + after) / 2;
+    }
+    return best;
+}
+
+/// Whether it becomes true before the patience ends.
+template <typename Condition>
+[[nodiscard]] bool eventually(const Condition& condition) {
+    const std::int64_t deadline_ns = host_ns() + patience_ms * static_cast<std::int64_t>(ms);
+    while (!condition()) {
+        if (host_ns() > deadline_ns) return false;
+        std::this_thread::yield();
+    }
+    return true;
+}
+
+class ProfilerTest : public fake_cuda::DriverTest {
+  protected:
+    void SetUp() override {
+        DriverTest::SetUp();
+        if (HasFatalFailure() || IsSkipped()) return;
+        std::string pattern = (std::filesystem::temp_directory_path() / "cep-cuda-XXXXXX").string();
+        ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+        directory = pattern;
+    }
+
+    void TearDown() override {
+        if (profiler != nullptr) (void)cep_close(profiler, patience_ms);
+        if (driver().is_fake() && context != nullptr) {
+            EXPECT_EQ(fake.synchronizing_call_count(), own_synchronizations_) << "the profiler made a call that waits";
+            EXPECT_LE(fake.call_count("cuInit"), 1U) << "the profiler called cuInit";
+            EXPECT_EQ(fake.misuse_count(), misuses_expected) << fake.last_misuse();
+            EXPECT_EQ(fake.invalidated_capture_count(), 0U);
+        }
+        DriverTest::TearDown();
+        if (!directory.empty()) std::filesystem::remove_all(directory);
+    }
+
+    [[nodiscard]] cep_options default_options() const {
+        cep_options options;
+        EXPECT_EQ(cep_options_init(&options, sizeof options), CEP_OK);
+        options.directory = directory.c_str();
+        options.rank = 0;
+        options.world_size = 1;
+        options.local_rank = 0;
+        options.record_every_n_steps = 1;
+        options.flush_every_n_steps = 1'000'000;
+        return options;
+    }
+
+    void open(const cep_options& options) {
+        ASSERT_EQ(cep_open(&options, &profiler), CEP_OK) << cep_last_error();
+        ASSERT_EQ(cep_step(profiler, 0), CEP_OK);
+    }
+    void open() { open(default_options()); }
+
+    [[nodiscard]] cep_region* region(const std::string& name) const {
+        return cep_region_get(profiler, name.c_str(), CEP_KIND_AUTO);
+    }
+
+    /// A span round a body.
+    template <typename Body>
+    void span(const std::string& name, void* stream, const Body& body) const {
+        cep_region* const phase = region(name);
+        const cep_span begun = cep_begin(phase, stream);
+        body();
+        cep_end(phase, begun, stream);
+    }
+    void span(const std::string& name, void* stream) const {
+        span(name, stream, [] {});
+    }
+
+    /// Waits for the GPU, as a trainer may.
+    void synchronize(CUstream stream) {
+        ++own_synchronizations_;
+        ASSERT_EQ(driver().stream_synchronize(stream), result::success);
+    }
+    void wait_for(CUevent event) {
+        ++own_synchronizations_;
+        ASSERT_EQ(driver().event_synchronize(event), result::success);
+    }
+
+    /// Holds a stream, so that what follows is queued: until unplug() on the fake, for 5 ms on a real GPU.
+    void plug(CUstream stream) const {
+        EXPECT_EQ(driver().is_fake() ? fake.enqueue_gate(stream) : work.spin(stream, 5 * ms), result::success);
+    }
+    void unplug() const {
+        if (driver().is_fake()) fake.open_gates();
+    }
+
+    [[nodiscard]] std::string path() const { return directory + "/cuda_events_rank_0.jsonl"; }
+    [[nodiscard]] Rows rows() const { return Rows(path()); }
+    /// What is in the file once everything so far is.
+    [[nodiscard]] Rows flushed_rows() const {
+        EXPECT_EQ(cep_flush(profiler, patience_ms), CEP_OK) << cep_last_error();
+        return rows();
+    }
+    [[nodiscard]] Rows closed_rows() const {
+        EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK) << cep_last_error();
+        return rows();
+    }
+
+    [[nodiscard]] cep_stats stats() const {
+        cep_stats values{};
+        values.struct_size = sizeof values;
+        EXPECT_EQ(cep_get_stats(profiler, &values), CEP_OK);
+        return values;
+    }
+
+    std::string directory;
+    cep_profiler* profiler = nullptr;
+    std::uint64_t misuses_expected = 0;
+
+  private:
+    std::uint64_t own_synchronizations_ = 0;
+};
+
+/// A test that needs the controls of the fake.
+class FakeProfilerTest : public ProfilerTest {
+  protected:
+    void SetUp() override {
+        if (!driver().is_fake()) {
+            // Set by the build, so that a fake that is not found cannot turn its tests into skipped ones.
+            ASSERT_EQ(std::getenv("FAKE_CUDA_EXPECTED"), nullptr) << "the loader found another libcuda.so.1";
+            GTEST_SKIP() << "a real driver has no controls";
+        }
+        ProfilerTest::SetUp();
+    }
+
+    /// Calls of the driver by the calling thread during a body.
+    template <typename Body>
+    [[nodiscard]] std::uint64_t calls_during(const char* function, const Body& body) const {
+        const std::int32_t thread = static_cast<std::int32_t>(gettid());
+        const std::uint64_t before = fake.thread_call_count(thread, function);
+        body();
+        return fake.thread_call_count(thread, function) - before;
+    }
+};
+
+}  // namespace cep::test

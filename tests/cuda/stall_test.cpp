@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A GPU, or the driver, that does not answer: what waits, what does not, and what the file says then.
+#include <algorithm>
+#include <vector>
+
+#include "profiler_fixture.hpp"
+
+namespace cep::test {
+namespace {
+
+constexpr std::int64_t short_ms = 100;
+
+class StallTest : public FakeProfilerTest {
+  protected:
+    void TearDown() override {
+        if (driver().is_fake() && context != nullptr) {
+            fake.clear_faults();
+            fake.open_gates();
+        }
+        FakeProfilerTest::TearDown();
+    }
+
+    /// Every row of a file that is whole, with a stats row at its end.
+    [[nodiscard]] Rows final_rows() const {
+        Rows written = rows();
+        EXPECT_TRUE(!written.all().empty() && written.all().back().type() == "stats");
+        return written;
+    }
+};
+
+TEST_F(StallTest, FullPoolDropsAndCountsAndRecoversWhenTheGpuGoesOn) {
+    cep_options options = default_options();
+    options.pool_limit = 64;
+    open(options);
+    CUstream stream = new_stream();
+    plug(stream);
+    for (int i = 0; i < 100; ++i) span("early", stream);
+    EXPECT_GE(stats().dropped_pool, 100U - 32U);
+    EXPECT_LE(fake.live_count("events"), 64 + 4);  // and the anchors
+    const std::uint64_t dropped = stats().dropped_pool;
+    unplug();
+    EXPECT_EQ(flushed_rows().spans("early").size(), 100U - dropped);
+    for (int i = 0; i < 20; ++i) span("late", stream);
+    EXPECT_EQ(flushed_rows().spans("late").size(), 20U);
+    EXPECT_EQ(stats().dropped_pool, dropped);
+    EXPECT_EQ(closed_rows().last("stats").integer("/dropped/pool"), static_cast<std::int64_t>(dropped));
+    EXPECT_EQ(fake.live_count("events"), 0);
+}
+
+TEST_F(StallTest, SlowStreamDoesNotHoldUpAnother) {
+    open();
+    CUstream slow = new_stream();
+    CUstream quick = new_stream();
+    plug(slow);
+    span("slow", slow);
+    for (int i = 0; i < 10; ++i) span("quick", quick);
+    EXPECT_EQ(cep_flush(profiler, short_ms), CEP_ETIMEDOUT);
+    EXPECT_EQ(rows().spans("quick").size(), 10U);
+    EXPECT_EQ(rows().spans("slow").size(), 0U);
+    unplug();
+    EXPECT_EQ(flushed_rows().spans("slow").size(), 1U);
+}
+
+TEST_F(StallTest, FlushThatTimesOutNamesWhatIsPending) {
+    open();
+    CUstream stream = new_stream();
+    plug(stream);
+    span("held", stream);
+    const cep_span begun = cep_begin(region("begun"), stream);
+    EXPECT_EQ(cep_flush(profiler, short_ms), CEP_ETIMEDOUT);
+    const Rows written = rows();
+    ASSERT_EQ(written.open("held").size(), 1U);
+    EXPECT_EQ(written.open("held").front().clock(), "gpu");
+    EXPECT_EQ(written.open("begun").size(), 1U);
+    cep_end(region("begun"), begun, stream);
+    unplug();
+    EXPECT_EQ(flushed_rows().spans().size(), 2U);
+}
+
+TEST_F(StallTest, CloseOnAHungGpuIsBoundedAndNamesThePhase) {
+    open();
+    CUstream stream = new_stream();
+    span("finished", stream);
+    (void)flushed_rows();
+    fake.hang();
+    span("forward", stream);
+    const cep_span begun = cep_begin(region("backward"), stream);
+    (void)begun;
+    EXPECT_EQ(cep_close(profiler, 200), CEP_ETIMEDOUT);
+    const Rows written = final_rows();
+    EXPECT_EQ(written.spans("finished").size(), 1U);
+    EXPECT_EQ(written.open("forward").size(), 1U);
+    EXPECT_EQ(written.open("backward").size(), 1U);
+    EXPECT_EQ(written.last("stats").integer("/abandoned"), 1);
+    EXPECT_EQ(stats().abandoned, 1U);
+}
+
+TEST_F(StallTest, QueryThatBlocksInTheDriverHoldsUpNeitherFlushNorClose) {
+    open();
+    CUstream stream = new_stream();
+    span("finished", stream);
+    (void)flushed_rows();
+    ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
+    span("forward", stream);
+    ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));
+    EXPECT_EQ(cep_flush(profiler, short_ms), CEP_ETIMEDOUT);
+    EXPECT_EQ(rows().open("forward").size(), 1U);
+    const cep_span begun = cep_begin(region("backward"), stream);  // the trainer is not held up either
+    cep_end(region("backward"), begun, stream);
+    EXPECT_EQ(cep_close(profiler, short_ms), CEP_ETIMEDOUT);
+    EXPECT_EQ(fake.waiting_threads(), 1) << "the call was still blocked when close returned";
+    const Rows written = final_rows();
+    EXPECT_EQ(written.spans("finished").size(), 1U);
+    EXPECT_GE(written.open("forward").size(), 1U);
+    EXPECT_EQ(written.open("backward").size(), 1U);
+    EXPECT_EQ(written.last("stats").integer("/abandoned"), 2);
+    const std::size_t size = written.all().size();
+    fake.release();
+    ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 0; }));
+    EXPECT_EQ(rows().all().size(), size);
+}
+
+TEST_F(StallTest, AnyDriverCallOfTheResolverMayBlock) {
+    for (const char* function : {"cuEventElapsedTime", "cuStreamCreateWithPriority", "cuCtxPushCurrent"}) {
+        CUstream stream = new_stream();
+        open();
+        ASSERT_EQ(fake.inject((std::string(function) + ":block").c_str()), 0);
+        span("forward", stream);
+        ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; })) << function;
+        EXPECT_EQ(cep_close(profiler, short_ms), CEP_ETIMEDOUT) << function;
+        EXPECT_EQ(fake.waiting_threads(), 1) << function;
+        EXPECT_EQ(final_rows().open("forward").size(), 1U) << function;
+        fake.release();
+        ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 0; })) << function;
+        std::filesystem::remove(path());
+    }
+}
+
+TEST_F(StallTest, CloseWithoutPatienceWritesWhatIsDone) {
+    open();
+    CUstream stream = new_stream();
+    span("finished", stream);
+    (void)flushed_rows();
+    plug(stream);
+    span("held", stream);
+    EXPECT_EQ(cep_close(profiler, 0), CEP_ETIMEDOUT);
+    const Rows written = final_rows();
+    EXPECT_EQ(written.spans("finished").size(), 1U);
+    EXPECT_EQ(written.open("held").size(), 1U);
+}
+
+TEST_F(StallTest, FullRingsAreCountedWhileTheResolverIsBlocked) {
+    cep_options options = default_options();
+    options.ring_capacity = 16;
+    open(options);
+    CUstream stream = new_stream();
+    ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
+    span("first", stream);
+    ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));
+    for (int i = 0; i < 50; ++i) span("phase", stream);
+    EXPECT_GE(stats().dropped_ring, 50U - 16U);
+    fake.release();
+    EXPECT_EQ(flushed_rows().spans("phase").size(), 50U - stats().dropped_ring);
+}
+
+}  // namespace
+}  // namespace cep::test
