@@ -57,11 +57,15 @@ std::int32_t check_meta(const char* meta, std::string_view& text) noexcept {
     return CEP_OK;
 }
 
+Name* make_name(std::string_view text) {
+    return new Name(text);
+}
+
 std::int32_t intern(cep_profiler& profiler, const char* what, const char* text, std::size_t max_bytes,
                     const Name*& name) noexcept {
     if (const std::int32_t code = check_text(what, text, max_bytes); code != CEP_OK) return code;
     return guarded(what, [&] {
-        name = profiler.names.find_or_add(text, [](std::string_view given) { return new Name(given); });
+        name = profiler.names.find_or_add(text, make_name);
         return name != nullptr ? CEP_OK
                                : fail(CEP_ELIMIT, "%s: \"%s\" is one more than %zu distinct names", what, text,
                                       cep_profiler::max_names);
@@ -80,7 +84,7 @@ std::int32_t copy_attributes(const cep_attrs& from, cep_attrs& to) noexcept {
 }
 
 std::int32_t read_attributes(cep_profiler& profiler, const cep_attrs& from, GivenAttributes& given) noexcept {
-    cep_attrs attrs;
+    cep_attrs attrs{};
     if (const std::int32_t copied = copy_attributes(from, attrs); copied != CEP_OK) return copied;
     if (attrs.bytes < 0) return fail(CEP_EINVAL, "attrs: bytes: %" PRId64 " is negative", attrs.bytes);
     if (!std::isfinite(attrs.flops) || attrs.flops < 0)
@@ -107,26 +111,22 @@ cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* giv
     return recorder == nullptr ? CEP_SPAN_NONE : recorder->begin(region, profiler.step_context(), stream, given);
 }
 
-/// Where a handle's span is; CEP_SPAN_INNERMOST is looked up on this thread. False if it is nowhere.
-bool locate(Session& session, ThreadRecorder& recorder, const cep_region* region, cep_span span, SpanId& id,
-            ThreadRecorder*& began_by) noexcept {
-    if (span == CEP_SPAN_INNERMOST) {
-        began_by = &recorder;
-        return recorder.innermost(region, id);
-    }
+/// Which recorder has a handle's span; CEP_SPAN_INNERMOST is looked up on this thread. Null if none has.
+ThreadRecorder* locate(Session& session, ThreadRecorder& recorder, const cep_region* region, cep_span span,
+                       SpanId& id) noexcept {
+    if (span == CEP_SPAN_INNERMOST) return recorder.innermost(region, id) ? &recorder : nullptr;
     id = SpanId::from(span);
-    began_by = span == CEP_SPAN_NONE ? nullptr : session.recorder.find(id);
-    return began_by != nullptr;
+    return span == CEP_SPAN_NONE ? nullptr : session.recorder.find(id);
 }
 
 void end_span(cep_region& region, cep_span span, void* stream, const GivenAttributes* given) noexcept {
     Visit visit(*region.profiler);
     if (visit.session() == nullptr) return;
     ThreadRecorder* recorder = visit.recorder();
+    if (recorder == nullptr) return;
     SpanId id{};
-    ThreadRecorder* began_by = nullptr;
-    if (recorder == nullptr || !locate(*visit.session(), *recorder, &region, span, id, began_by)) return;
-    recorder->end(*began_by, id, stream, given);
+    if (ThreadRecorder* began_by = locate(*visit.session(), *recorder, &region, span, id))
+        recorder->end(*began_by, id, stream, given);
 }
 
 cep_span switch_span(cep_region& region, cep_span span, bool records, void* stream) noexcept {
@@ -136,8 +136,7 @@ cep_span switch_span(cep_region& region, cep_span span, bool records, void* stre
     ThreadRecorder* recorder = visit.recorder();
     if (recorder == nullptr) return CEP_SPAN_NONE;
     SpanId id{};
-    ThreadRecorder* began_by = nullptr;
-    if (!locate(*visit.session(), *recorder, nullptr, span, id, began_by)) began_by = nullptr;
+    ThreadRecorder* began_by = locate(*visit.session(), *recorder, nullptr, span, id);
     return recorder->switch_span(began_by, id, records ? &region : nullptr, profiler.step_context(), stream);
 }
 
@@ -176,12 +175,13 @@ std::int32_t load_options(const char* function, cep_options* options, Load load)
     return guarded(function, [&] {
         cep_options changed = *options;
         std::unique_ptr<OptionStorage> fresh;
-        if (changed.storage == nullptr) {
+        auto* storage = static_cast<OptionStorage*>(changed.storage);
+        if (storage == nullptr) {
             fresh = std::make_unique<OptionStorage>();
+            storage = fresh.get();
             changed.enable = 0;  // a configuration has to say so
         }
-        OptionStorage& storage = fresh != nullptr ? *fresh : *static_cast<OptionStorage*>(changed.storage);
-        const std::int32_t code = load(changed, storage);
+        const std::int32_t code = load(changed, *storage);
         if (code != CEP_OK) return code;
         if (fresh != nullptr) changed.storage = fresh.release();
         *options = changed;

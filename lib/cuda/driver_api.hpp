@@ -127,6 +127,7 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
 
 /// The entry points of one loaded driver.
 struct DriverApi {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration
 #define CEP_CUDA_MEMBER(member, name, symbol, older_symbol, need, parameters) CUresult(*member) parameters = nullptr;
     CEP_CUDA_FUNCTIONS(CEP_CUDA_MEMBER)
 #undef CEP_CUDA_MEMBER

@@ -27,11 +27,12 @@ std::string describe_types(const std::array<std::uint64_t, row_types>& counts) {
     std::string text;
     for (std::size_t i = 0; i < row_types; ++i) {
         if (counts[i] == 0) continue;
-        const bool never_plural =
-            row_type_names[i] == "stats" || row_type_names[i] == "open" || row_type_names[i] == "unknown";
-        const std::string noun(row_type_names[i]);
+        std::string noun(row_type_names[i]);
+        // What counts as something by itself goes by its name: a run may say itself anew in several rows.
+        const bool is_measurement = noun == "span" || noun == "counter" || noun == "mark";
+        if (!is_measurement) noun += " row";
         if (!text.empty()) text += ", ";
-        text += never_plural ? format_count(counts[i]) + " " + noun : format_plural(counts[i], noun);
+        text += format_plural(counts[i], noun);
     }
     return text.empty() ? "-" : text;
 }
