@@ -57,15 +57,10 @@ StampResult CudaThread::fall_back(HostFallback reason) noexcept {
 StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
     const DriverApi* driver = state_.driver.load(std::memory_order_acquire);
     if (driver == nullptr) return fall_back(HostFallback::no_driver);
-    CUcontext handle = nullptr;
-    if (driver->ctx_get_current(&handle) != result::success || handle == nullptr)
-        return fall_back(HostFallback::no_context);
-    Binding* binding = current_ != nullptr && current_->handle == handle ? current_ : bind(handle);
-    if (binding != nullptr && binding->context->lost()) {
-        if (!forget_destroyed(*binding)) return StampResult::failed;
-        binding = bind(handle);
-    }
+    Binding* binding = nullptr;
+    if (!find_binding(*driver, stamp.host_ns, binding)) return fall_back(HostFallback::no_context);
     if (binding == nullptr) return StampResult::no_event;
+    if (binding->context->lost()) return StampResult::failed;
     const auto cuda_stream = static_cast<CUstream>(stream);
     CUstreamCaptureStatus capturing = capture_status::none;
     CUresult code = driver->stream_is_capturing(cuda_stream, &capturing);
@@ -83,22 +78,28 @@ StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
 StampResult CudaThread::fail(Binding& binding, CUresult code, Event* event) noexcept {
     state_.count_error(binding.context, code);
     if (event != nullptr) binding.context->discard(*event);
-    (void)forget_destroyed(binding);
     return StampResult::failed;
 }
 
-bool CudaThread::forget_destroyed(Binding& binding) noexcept {
-    if (state_.exists(*binding.context)) return false;
-    binding.context->set_lost();
-    binding = {};
-    current_ = nullptr;
+bool CudaThread::find_binding(const DriverApi& driver, std::int64_t now_ns, Binding*& binding) noexcept {
+    CUcontext handle = nullptr;
+    if (driver.ctx_get_current(&handle) != result::success || handle == nullptr) return false;
+    binding = current_;
+    if (binding != nullptr && binding->handle == handle && now_ns - identified_ns_ < identity_lasts_ns) return true;
+    binding = bind(handle);
+    identified_ns_ = now_ns;
     return true;
 }
 
 CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
     Binding* free = nullptr;
     for (Binding& binding : bindings_) {
-        if (binding.handle == handle) return current_ = &binding;
+        if (binding.handle == handle) {
+            if (state_.exists(*binding.context)) return current_ = &binding;
+            binding.context->set_lost();
+            if (current_ == &binding) current_ = nullptr;
+            binding = {};
+        }
         if (binding.handle == nullptr && free == nullptr) free = &binding;
     }
     if (free == nullptr) return nullptr;

@@ -61,18 +61,23 @@ class CudaThread final : public DeviceThread {
         std::int32_t last_stream_number = 0;
     };
 
+    /// The binding of the calling thread's current context, null if there can be none. False without such a context.
+    [[nodiscard]] bool find_binding(const DriverApi& driver, std::int64_t now_ns, Binding*& binding) noexcept;
     [[nodiscard]] Binding* bind(CUcontext handle) noexcept;
-    /// Forgets a context that the trainer has destroyed, so that one at the same address is met anew.
-    [[nodiscard]] bool forget_destroyed(Binding& binding) noexcept;
     [[nodiscard]] FreeEvent take_event(const DriverApi& driver, Binding& binding) noexcept;
     [[nodiscard]] std::int32_t stream_number(Binding& binding, void* stream) noexcept;
     StampResult fail(Binding& binding, CUresult code, Event* event) noexcept;
     StampResult fall_back(HostFallback reason) noexcept;
 
+    /// A context's address can come to stand for another one, into which an event of the first must not be recorded;
+    /// its number cannot, but costs 25 ns. To destroy a context and make another takes some 100 ms.
+    static constexpr std::int64_t identity_lasts_ns = 1'000'000;
+
     CudaState& state_;
     const std::size_t supply_capacity_;
     std::array<Binding, 16> bindings_{};
     Binding* current_ = nullptr;
+    std::int64_t identified_ns_ = 0;  ///< when current_ was last known to be the context it was made for
 };
 
 class CudaDevice final : public Device {

@@ -30,8 +30,12 @@ struct Truth {
 };
 
 /// Places within a bracket, and widths, that differ from anchor to anchor without chance.
-double place_of(int i) { return 0.05 + 0.9 * std::fmod(static_cast<double>(i) * 0.618034, 1.0); }
-std::int64_t width_of(int i) { return 4'000 + 7'000 * (i * 5 % 7) + (i % 11 == 3 ? 900'000 : 0); }
+double place_of(int i) {
+    return 0.05 + 0.9 * std::fmod(static_cast<double>(i) * 0.618034, 1.0);
+}
+std::int64_t width_of(int i) {
+    return 4'000 + 7'000 * (i * 5 % 7) + (i % 11 == 3 ? 900'000 : 0);
+}
 
 /// Compares the model with the truth at both ends and in the middle of what its error is given for.
 void expect_bounded(const ClockModel& model, const Truth& truth, double gpu_ns, double reach_ns, int anchors) {

@@ -93,8 +93,7 @@ TEST_P(FakeClockTest, StartIsTheTrueTimeWithinTheStatedError) {
 TEST_P(FakeClockTest, DurationsAreExact) {
     CUstream stream = new_stream();
     plug(stream);
-    for (int i = 0; i < 10; ++i)
-        span("work", stream, [&] { EXPECT_EQ(work.spin(stream, 3 * ms), result::success); });
+    for (int i = 0; i < 10; ++i) span("work", stream, [&] { EXPECT_EQ(work.spin(stream, 3 * ms), result::success); });
     unplug();
     for (const Row& row : flushed_rows().spans("work"))
         EXPECT_NEAR(static_cast<double>(row.duration_ns()), 3.0 * ms, 100.0);

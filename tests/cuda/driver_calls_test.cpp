@@ -111,7 +111,8 @@ TEST_F(DriverCallsTest, ChainOfPhasesMakesOneRecordMoreThanThereArePhases) {
     constexpr std::uint64_t phases = 7;
     const std::uint64_t records = calls_during("cuEventRecord", [&] {
         cep_span phase = CEP_SPAN_NONE;
-        for (std::uint64_t i = 0; i < phases; ++i) phase = cep_switch(phase, region("phase" + std::to_string(i)), stream);
+        for (std::uint64_t i = 0; i < phases; ++i)
+            phase = cep_switch(phase, region("phase" + std::to_string(i)), stream);
         cep_end(region("phase6"), phase, stream);
     });
     EXPECT_EQ(records, phases + 1);

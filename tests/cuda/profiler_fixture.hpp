@@ -34,7 +34,9 @@ inline constexpr std::int64_t patience_ms = 60'000;
     return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-[[nodiscard]] inline std::int64_t host_ns() { return clock_ns(CLOCK_MONOTONIC); }
+[[nodiscard]] inline std::int64_t host_ns() {
+    return clock_ns(CLOCK_MONOTONIC);
+}
 
 /// UNIX time minus the monotonic clock, from the tightest of several readings.
 [[nodiscard]] inline std::int64_t unix_minus_host_ns() {

@@ -24,7 +24,9 @@ std::vector<Row> with_name(std::vector<Row> rows, std::string_view name) {
     return rows;
 }
 
-Row none() { return Row("{}"); }
+Row none() {
+    return Row("{}");
+}
 
 }  // namespace
 
@@ -33,9 +35,13 @@ bool Row::has(std::string_view pointer) const {
     return parser.parse(text).at_pointer(pointer).error() == simdjson::SUCCESS;
 }
 
-std::int64_t Row::integer(std::string_view pointer) const { return value_at<std::int64_t>(*this, pointer); }
+std::int64_t Row::integer(std::string_view pointer) const {
+    return value_at<std::int64_t>(*this, pointer);
+}
 
-double Row::number(std::string_view pointer) const { return value_at<double>(*this, pointer); }
+double Row::number(std::string_view pointer) const {
+    return value_at<double>(*this, pointer);
+}
 
 std::string Row::string(std::string_view pointer) const {
     simdjson::dom::parser parser;
@@ -44,7 +50,9 @@ std::string Row::string(std::string_view pointer) const {
     return std::string(value);
 }
 
-std::int64_t Row::ns(std::string_view pointer) const { return std::llround(number(pointer) * 1e6); }
+std::int64_t Row::ns(std::string_view pointer) const {
+    return std::llround(number(pointer) * 1e6);
+}
 
 Rows::Rows(const std::string& path) {
     std::ifstream file(path);
@@ -62,9 +70,13 @@ std::vector<Row> Rows::of_type(std::string_view type) const {
     return rows;
 }
 
-std::vector<Row> Rows::spans(std::string_view name) const { return with_name(spans(), name); }
+std::vector<Row> Rows::spans(std::string_view name) const {
+    return with_name(spans(), name);
+}
 
-std::vector<Row> Rows::open(std::string_view name) const { return with_name(of_type("open"), name); }
+std::vector<Row> Rows::open(std::string_view name) const {
+    return with_name(of_type("open"), name);
+}
 
 Row Rows::span(std::string_view name) const {
     const std::vector<Row> rows = spans(name);

@@ -46,7 +46,8 @@ class Stopwatch {
         if (program.is_fake()) return;
         launch_ = program.launch_kernel;
         CUmodule module = nullptr;
-        const auto allocate = reinterpret_cast<CUresult (*)(void**, std::size_t, unsigned int)>(program.find("cuMemHostAlloc"));
+        const auto allocate =
+            reinterpret_cast<CUresult (*)(void**, std::size_t, unsigned int)>(program.find("cuMemHostAlloc"));
         void* memory = nullptr;
         EXPECT_EQ(allocate(&memory, capacity * 2 * sizeof(std::uint64_t), 0), result::success);
         stamps_ = static_cast<volatile std::uint64_t*>(memory);
