@@ -31,7 +31,7 @@
  *    CEP_SPAN_NONE, so that a job whose cep_open failed runs on unprofiled; the others return
  *    CEP_EINVAL.
  *  - A profiler that is off (disabled, or its rank not listed), closed, or inherited through fork()
- *    accepts every call, does nothing, and returns CEP_OK.
+ *    accepts every call with valid arguments, does nothing, and returns CEP_OK.
  *  - Strings are NUL-terminated UTF-8. The library copies every string and array it is given before
  *    the call returns; strings it returns belong to the library.
  *  - Times are nanoseconds in int64_t; UNIX times count from 1970-01-01T00:00:00Z.
