@@ -2,6 +2,7 @@
 """Finding libcep.so, and saying where it was looked for."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,3 +67,11 @@ def test_the_package_is_typed_and_says_what_everything_does():
         for name, member in vars(public).items():
             if not name.startswith("_") and callable(member):
                 assert member.__doc__, f"{public.__name__}.{name}"
+
+
+def test_the_codes_are_those_of_the_header():
+    header = (Path(__file__).parents[2] / "include" / "cep" / "cep.h").read_text()
+    codes = {name: int(value) for name, value in re.findall(r"^#define CEP_(E[A-Z]+) \((-\d+)\)", header, re.MULTILINE)}
+    assert codes
+    named = {name: getattr(cep, name) for name in cep.__all__ if re.fullmatch("E[A-Z]+", name)}
+    assert named == codes

@@ -19,7 +19,6 @@ directory, and in the loader's path, and importing it fails with a list of these
 from __future__ import annotations
 
 from ._errors import (
-    ECUDA,
     EINTERNAL,
     EINVAL,
     EIO,
@@ -27,7 +26,6 @@ from ._errors import (
     ELIMIT,
     ENOMEM,
     EOPTION,
-    ETHREAD,
     ETIMEDOUT,
     Error,
     OptionError,
@@ -42,7 +40,6 @@ from ._streams import HOST
 __version__ = "0.1.0"
 
 __all__ = [
-    "ECUDA",
     "EINTERNAL",
     "EINVAL",
     "EIO",
@@ -50,7 +47,6 @@ __all__ = [
     "ELIMIT",
     "ENOMEM",
     "EOPTION",
-    "ETHREAD",
     "ETIMEDOUT",
     "Error",
     "HOST",
