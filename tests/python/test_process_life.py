@@ -197,3 +197,29 @@ assert prof.stats.dropped_io == 1, prof.stats
 """
     )
     assert "RuntimeWarning: cep:" in err
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_rank_that_is_a_process_of_multiprocessing_loses_nothing_without_close(scripts, files, method):
+    scripts.run(
+        f"""
+import multiprocessing
+
+
+def train(directory):
+    global prof
+    prof = cep.Profiler(directory, record_every_n_steps=1)
+    prof.step(0)
+    with prof.region("forward"):
+        pass
+
+
+if __name__ == "__main__":
+    rank = multiprocessing.get_context("{method}").Process(target=train, args=(sys.argv[1],))
+    rank.start()
+    rank.join()
+    sys.exit(rank.exitcode)
+"""
+    )
+    assert len(files.spans("forward")) == 1
+    assert files.typed("stats")[-1]["written"] == 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -35,6 +36,14 @@ def _close_handle(handle: c_void_p, recording: list[bool]) -> None:
     """What remains to be done when a profiler is collected or the interpreter exits."""
     recording.clear()
     _ffi.close(handle, _milliseconds(_CLOSE_TIMEOUT_S))
+
+
+def _close_at_end_of_worker(handle: c_void_p, recording: list[bool]) -> None:
+    """A forked child of multiprocessing ends by os._exit(): only multiprocessing's own finalizers run there."""
+    multiprocessing = sys.modules.get("multiprocessing")
+    util = sys.modules.get("multiprocessing.util")
+    if multiprocessing is not None and util is not None and multiprocessing.parent_process() is not None:
+        util.Finalize(None, _close_handle, (handle, recording), exitpriority=0)
 
 
 def _is_on(handle: c_void_p) -> bool:
@@ -160,6 +169,8 @@ class Profiler:
         self._enabled = _is_on(self._handle)
         _opened.add(self)
         self._finalizer = weakref.finalize(self, _close_handle, self._handle, self._recording)
+        if self._enabled:
+            _close_at_end_of_worker(self._handle, self._recording)
 
     # ---- Life -------------------------------------------------------------------------------------------
 
