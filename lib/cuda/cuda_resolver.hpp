@@ -93,10 +93,10 @@ class CudaResolver final : public DeviceResolver {
     void await_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock);
     void complete_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock,
                          std::int64_t after_ns);
-    /// When the stamp's event happened, on the host's clock. False if that cannot be said (yet).
     /// Tells the run row the error of the worst context when what it says is too little, or far too much.
     void state_clock_error() noexcept;
     void anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept;
+    /// When the stamp's event happened, on the host's clock; or that this cannot be said yet, or ever.
     [[nodiscard]] Outcome host_time_of(std::unique_lock<std::mutex>& lock, ContextClock& clock, const Stamp& stamp,
                                        std::int64_t& host_ns);
     void read_identity(Context& context);

@@ -112,8 +112,8 @@ class OpenProfiler {
     /// written when a flush asks for it.
     template <class Configure>
     explicit OpenProfiler(Configure configure) {
-        char pattern[] = "/tmp/cep_bench_XXXXXX";
-        require(mkdtemp(pattern) != nullptr, "mkdtemp");
+        std::string pattern = (std::filesystem::temp_directory_path() / "cep_bench_XXXXXX").string();
+        require(mkdtemp(pattern.data()) != nullptr, "mkdtemp");
         directory_ = pattern;
         cep_options options;
         require(cep_options_init(&options, sizeof options) == CEP_OK, "cep_options_init");
