@@ -141,7 +141,7 @@ cep_span switch_span(cep_region& region, cep_span span, bool records, void* stre
 }
 
 /// Hands a counter, mark or external span to the resolver.
-void add_record(cep_profiler& profiler, Record& record, std::string_view meta) noexcept {
+void add_record(cep_profiler& profiler, const Record& record, std::string_view meta) noexcept {
     Visit visit(profiler);
     if (visit.session() == nullptr) return;
     if (ThreadRecorder* recorder = visit.recorder()) recorder->add(record, meta);

@@ -25,6 +25,7 @@ struct Stamp {
     std::int64_t host_ns = 0;  ///< monotonic clock
     Event* event = nullptr;    ///< null: the host clock is all there is
     std::int32_t stream = 0;   ///< small stable number of the stream within its device
+    std::uint16_t holds = 2;   ///< of the event's two halves: both, or one where two spans share it (cep_switch)
 };
 
 enum class StampResult : std::uint8_t {
@@ -44,8 +45,6 @@ class DeviceThread {
 
     /// Adds an event in `stream` to the stamp. No lock, no synchronisation, no allocation in steady state.
     [[nodiscard]] virtual StampResult stamp(void* stream, Stamp& stamp) noexcept = 0;
-    /// One more span holds the stamp's event (cep_switch).
-    virtual void share(const Stamp& stamp) noexcept = 0;
     /// The span that held this stamp is not handed to the resolver.
     virtual void discard(const Stamp& stamp) noexcept = 0;
 };

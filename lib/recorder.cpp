@@ -12,7 +12,8 @@ ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, W
     : index_(index), resolver_(resolver), device_(std::move(device)), ring_(ring_capacity) {}
 
 StampResult ThreadRecorder::stamp(void* stream, Stamp& stamp) noexcept {
-    stamp = {monotonic_ns(), nullptr, 0};
+    stamp = {};
+    stamp.host_ns = monotonic_ns();
     if (stream == CEP_HOST || device_ == nullptr) return StampResult::ok;
     return device_->stamp(stream, stamp);
 }
@@ -103,8 +104,8 @@ cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_
             discard(ending->begin);
             count_failure(result);
         } else {
-            if (uses_event && slot_index >= 0) device_->share(now);
-            finish(*ending, uses_event ? now : Stamp{now.host_ns, nullptr, 0}, nullptr);
+            if (uses_event && slot_index >= 0) now.holds = 1;
+            finish(*ending, uses_event ? now : Stamp{.host_ns = now.host_ns}, nullptr);
             if (!uses_event && slot_index < 0) discard(now);
         }
         give_back(*began_by, span);
@@ -123,7 +124,11 @@ void ThreadRecorder::give_back(ThreadRecorder& began_by, SpanId span) noexcept {
 }
 
 void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept {
-    Record record;
+    if (!has_room()) {
+        discard(slot.begin);
+        return discard(end);
+    }
+    Record& record = ring_.next();
     record.type = RecordType::span;
     record.depth = slot.depth.load(std::memory_order_relaxed);
     record.seq = slot.seq.load(std::memory_order_relaxed);
@@ -141,31 +146,33 @@ void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttribu
         record.attributes.override_with(given->values);
         if (!given->meta.empty()) meta = given->meta;
     }
-    if (enqueue(record, meta)) return;
-    discard(record.begin);
-    discard(record.end);
+    enqueue(record, meta);
 }
 
-void ThreadRecorder::add(Record& record, std::string_view meta) noexcept {
+void ThreadRecorder::add(const Record& given, std::string_view meta) noexcept {
     recorded_.add();
-    (void)enqueue(record, meta);
+    if (!has_room()) return;
+    Record& record = ring_.next();
+    record = given;
+    enqueue(record, meta);
 }
 
-bool ThreadRecorder::enqueue(Record& record, std::string_view meta) noexcept {
-    if (!ring_.has_room()) {
-        dropped_ring_.add();
-        return false;
-    }
+bool ThreadRecorder::has_room() noexcept {
+    const bool room = ring_.has_room();
+    if (!room) dropped_ring_.add();
+    return room;
+}
+
+void ThreadRecorder::enqueue(Record& record, std::string_view meta) noexcept {
     if (!meta.empty()) {
         if (meta_.push(meta))
             record.meta_bytes = static_cast<std::uint32_t>(meta.size());
         else
             dropped_meta_.add();
     }
-    (void)ring_.push(record);  // there is room
+    ring_.commit();
     const std::size_t half = ring_.capacity() / 2;
     if (ring_.backlog() >= half && ring_.refreshed_backlog() >= half) resolver_.notify();
-    return true;
 }
 
 bool ThreadRecorder::innermost(const cep_region* region, SpanId& span) noexcept {

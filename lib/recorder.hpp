@@ -64,7 +64,7 @@ class ThreadRecorder {
     cep_span switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
                          void* stream) noexcept;
     /// Hands over a record that no begin has counted.
-    void add(Record& record, std::string_view meta) noexcept;
+    void add(const Record& record, std::string_view meta) noexcept;
     /// The innermost open span, of that region if it is not null. False if there is none.
     [[nodiscard]] bool innermost(const cep_region* region, SpanId& span) noexcept;
 
@@ -90,7 +90,10 @@ class ThreadRecorder {
     cep_span open(cep_region& region, StepContext context, const Stamp& begin, int slot_index,
                   const GivenAttributes* given) noexcept;
     void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;
-    [[nodiscard]] bool enqueue(Record& record, std::string_view meta) noexcept;
+    /// Whether a record can be handed over; counts it as dropped if not.
+    [[nodiscard]] bool has_room() noexcept;
+    /// Hands over the ring's next record, which has been filled.
+    void enqueue(Record& record, std::string_view meta) noexcept;
 
     const std::uint16_t index_;
     Wakeup& resolver_;

@@ -38,11 +38,15 @@ class Ring {
     /// Producer. False when full.
     [[nodiscard]] bool push(const T& item) noexcept {
         if (!has_room()) return false;
-        const std::size_t tail = tail_.load(std::memory_order_relaxed);
-        std::memcpy(at(tail), &item, sizeof(T));
-        tail_.store(tail + 1, std::memory_order_release);
+        next() = item;
+        commit();
         return true;
     }
+
+    /// Producer, when there is room: a new item in its place, to be filled and committed.
+    [[nodiscard]] T& next() noexcept { return *new (at(tail_.load(std::memory_order_relaxed))) T; }
+    /// Producer. The consumer may take what next() gave.
+    void commit() noexcept { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
     /// Producer. Items not yet taken, at most; counts against the head the producer last saw.
     [[nodiscard]] std::size_t backlog() const noexcept { return tail_.load(std::memory_order_relaxed) - cached_head_; }

@@ -40,7 +40,6 @@ Event* Context::create_event(const DriverApi& driver, Supply& home, CUresult& er
                 ++home.created;
                 event->home = &home;
                 event->context = this;
-                event->holders.store(1, std::memory_order_relaxed);
                 return event;
             }
             delete event;
@@ -58,15 +57,15 @@ Supply* Context::add_supply(std::size_t capacity) {
     }
 }
 
-void Context::discard(Event& event) noexcept {
-    if (event.holders.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+void Context::discard(Event& event, std::uint16_t halves) noexcept {
+    if (event.held.fetch_sub(halves, std::memory_order_acq_rel) != halves) return;
     Event* head = discarded_.load(std::memory_order_relaxed);
     do event.next_discarded = head;
     while (!discarded_.compare_exchange_weak(head, &event, std::memory_order_release, std::memory_order_relaxed));
 }
 
 void Context::send_home(Event& event) noexcept {
-    event.holders.store(1, std::memory_order_relaxed);
+    event.held.store(Event::halves, std::memory_order_relaxed);
     (void)event.home->events.push({&event, event.handle});  // a supply holds all that its thread may create
 }
 

@@ -19,12 +19,16 @@ class Context;
 struct Supply;
 }  // namespace cuda
 
-/// A pooled CUDA event. Up to two spans hold it at once (cep_switch); whoever lets go last sends it home.
+/// A pooled CUDA event. One span holds both of its halves, or two spans one each (cep_switch); whoever lets go of the
+/// last sends it home. Which it is says the stamp, so that the trainer's thread never writes here what the resolver, on
+/// another core, has written last.
 struct Event {
+    static constexpr std::uint16_t halves = 2;
+
     cuda::CUevent handle = nullptr;
     cuda::Supply* home = nullptr;
     cuda::Context* context = nullptr;
-    std::atomic<std::uint32_t> holders{0};
+    std::atomic<std::uint32_t> held{halves};
     Event* next_discarded = nullptr;
 };
 
@@ -66,12 +70,12 @@ class Context {
     /// A small number for a stream, in the order of first use; 0 is the legacy default stream.
     [[nodiscard]] std::int32_t stream_number(std::uint64_t stream_key) noexcept;
 
-    /// A new event within the limit, held once; null when there is none. `error` says what the driver answered.
+    /// A new event within the limit, wholly held; null when there is none. `error` says what the driver answered.
     [[nodiscard]] Event* create_event(const DriverApi& driver, Supply& home, CUresult& error) noexcept;
     [[nodiscard]] Supply* add_supply(std::size_t capacity);
 
-    /// Any thread: one holder less; the last one leaves the event to the resolver.
-    void discard(Event& event) noexcept;
+    /// Any thread: lets go of so many halves; the last leaves the event to the resolver.
+    void discard(Event& event, std::uint16_t halves) noexcept;
     /// Resolver: the events left by discard(), as a list.
     [[nodiscard]] Event* take_discarded() noexcept { return discarded_.exchange(nullptr, std::memory_order_acquire); }
     /// Resolver: a free event goes back to the thread that it came from.

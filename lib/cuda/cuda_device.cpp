@@ -77,7 +77,7 @@ StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
 
 StampResult CudaThread::fail(Binding& binding, CUresult code, Event* event) noexcept {
     state_.count_error(binding.context, code);
-    if (event != nullptr) binding.context->discard(*event);
+    if (event != nullptr) binding.context->discard(*event, Event::halves);
     return StampResult::failed;
 }
 
@@ -134,12 +134,8 @@ std::int32_t CudaThread::stream_number(Binding& binding, void* stream) noexcept 
     return binding.last_stream_number = binding.context->stream_number(key);
 }
 
-void CudaThread::share(const Stamp& stamp) noexcept {
-    stamp.event->holders.fetch_add(1, std::memory_order_relaxed);
-}
-
 void CudaThread::discard(const Stamp& stamp) noexcept {
-    stamp.event->context->discard(*stamp.event);
+    stamp.event->context->discard(*stamp.event, stamp.holds);
 }
 
 std::unique_ptr<DeviceThread> CudaDevice::make_thread(bool full_ring) {

@@ -49,7 +49,6 @@ class CudaThread final : public DeviceThread {
         : state_(state), supply_capacity_(supply_capacity) {}
 
     [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept override;
-    void share(const Stamp& stamp) noexcept override;
     void discard(const Stamp& stamp) noexcept override;
 
   private:

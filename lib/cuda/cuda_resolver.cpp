@@ -138,13 +138,13 @@ void CudaResolver::recycle_discarded() noexcept {
 }
 
 void CudaResolver::release(const Stamp& stamp) noexcept {
-    if (stamp.event->holders.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    if (stamp.event->held.fetch_sub(stamp.holds, std::memory_order_acq_rel) == stamp.holds)
         stamp.event->context->send_home(*stamp.event);
 }
 
 void CudaResolver::abandon(const Pending& pending) noexcept {
-    pending.record.begin.event->context->discard(*pending.record.begin.event);
-    pending.record.end.event->context->discard(*pending.record.end.event);
+    for (const Stamp* stamp : {&pending.record.begin, &pending.record.end})
+        stamp->event->context->discard(*stamp->event, stamp->holds);
     abandoned_count_.fetch_add(1, std::memory_order_relaxed);
 }
 

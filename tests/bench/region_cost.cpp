@@ -31,6 +31,7 @@ struct Arm {
     std::function<void()> burst;
     std::function<void()> after = {};  ///< untimed, when the device is done
     Samples ns = {};                   ///< an item, by round
+    Samples inside_ns = {};            ///< of a burst that times a part of itself
     Samples asleep_ns = {};            ///< of them, those during which the resolver did not run
     Samples awake_ns = {};
 };
@@ -195,6 +196,41 @@ void beside_a_busy_resolver(const Gpu& gpu, long rounds) {
     print_by_resolver(arms[2]);
 }
 
+/// One call at a time, after work that has used the caches for something else, as a phase of a trainer does.
+void out_of_caches(const Gpu& gpu, long rounds) {
+    constexpr std::size_t other_work_bytes = 16 << 20;
+    OpenProfiler profiler;
+    const cuda::CUstream stream = gpu.make_stream();
+    const cuda::CUevent events[] = {gpu.make_event(), gpu.make_event()};
+    cep_region* const regions[] = {profiler.region("forward"), profiler.region("backward")};
+    cep_span span = cep_begin(regions[0], stream);
+    std::size_t turn = 0;
+    std::vector<Arm> arms = {
+        {"one bare cuEventRecord", 1, [&] { gpu.record(events[0], stream); }},
+        {"two bare cuEventRecord", 1,
+         [&] {
+             gpu.record(events[0], stream);
+             gpu.record(events[1], stream);
+         }},
+        {"cep_begin + cep_end", 1, [&] { cep_end(regions[1], cep_begin(regions[1], stream), stream); }},
+        {"cep_switch", 1, [&] { span = cep_switch(span, regions[++turn % 2], stream); }},
+        {"cep_begin + cep_end, CEP_HOST", 1, [&] { cep_end(regions[0], cep_begin(regions[0], CEP_HOST), CEP_HOST); }},
+    };
+    std::vector<std::uint64_t> other_work(other_work_bytes / sizeof(std::uint64_t));
+    for (Arm& arm : arms)
+        arm.burst = [&other_work, call = arm.burst, &arm] {
+            for (std::uint64_t& word : other_work) ++word;
+            keep(other_work.data());
+            const std::int64_t start_ns = now_ns();
+            call();
+            arm.inside_ns.push_back(static_cast<double>(now_ns() - start_ns));
+        };
+    Bursts(gpu, profiler).run(arms, rounds);
+    cep_end(regions[turn % 2], span, stream);
+    for (Arm& arm : arms) arm.ns.assign(arm.inside_ns.begin() + warm_up_rounds, arm.inside_ns.end());
+    print_arms(arms, "recorded, 1 thread, one at a time with nothing of it in the caches", {0, 1, 1, 0, 4});
+}
+
 /// Every thread runs the same burst on its own stream at the same time; the slowest counts.
 class Threads {
   public:
@@ -322,6 +358,7 @@ int main(int count, char** arguments) {
     const cep::bench::Gpu gpu;
     const long rounds = cep::bench::option(count, arguments, "rounds", 300);
     cep::bench::one_thread(gpu, rounds);
+    cep::bench::out_of_caches(gpu, rounds);
     cep::bench::beside_a_busy_resolver(gpu, rounds);
     cep::bench::many_threads(gpu, rounds, 1);
     cep::bench::many_threads(gpu, rounds, 8);

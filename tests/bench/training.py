@@ -5,9 +5,10 @@
     torchrun --nproc-per-node 4 training.py
     python3 training.py --nproc 2 --step-ms 20       # no GPU: checks the program, not the claim
 
-A small transformer, given as many layers as bring a step near --step-ms. One run takes blocks of steps of each arm, in
-an order that is random anew in each round, and times a block by the wall clock between two device syncs; a block of an arm
-is compared with the blocks without any instrumentation of the same round.
+A small transformer, given as many layers as bring a step near --step-ms. All arms take turns in one run: a short block of
+steps each, in an order that is random anew in each round, timed by the wall clock between two device syncs. A block of an
+arm is compared with the two blocks without any instrumentation of the same round, a fraction of a second away, so that
+what drifts slowly (clocks, temperatures, neighbours) falls out; many short rounds make the intervals narrow.
 
     off, off again   no instrumentation; their difference is the noise
     every step       cep, three regions, every step recorded, flush every 10th
@@ -17,6 +18,7 @@ is compared with the blocks without any instrumentation of the same round.
 
 and with --arms, to see where a cost comes from:
 
+    cep phases               every step, prof.phase(): four event records for three phases
     cep on the host clock    every step, no CUDA event
     reused events, not read  two records for each phase of events made beforehand: the least that any event timing does
 
@@ -25,6 +27,7 @@ caches: host time of a step less that of its phases.
 """
 
 import argparse
+import contextlib
 import gc
 import json
 import os
@@ -45,15 +48,15 @@ import cep
 VOCABULARY = 256
 FLUSH_EVERY_N_STEPS = 10
 OFF, OFF_AGAIN, EVERY, EVERY_10TH, PAIRS = "off", "off again", "cep every step", "cep every 10th step", "event pairs"
-HOST_CLOCK, RECORDS = "cep on the host clock", "reused events, not read"
+PHASES, HOST_CLOCK, RECORDS = "cep phases", "cep on the host clock", "reused events, not read"
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nproc", type=int, default=max(1, torch.cuda.device_count()), help="processes to start")
-    parser.add_argument("--rounds", type=int, default=40, help="blocks of each arm")
-    parser.add_argument("--block-steps", type=int, default=100)
-    parser.add_argument("--warm-up-steps", type=int, default=10, help="untimed steps before each block")
+    parser.add_argument("--rounds", type=int, default=300, help="blocks of each arm")
+    parser.add_argument("--block-steps", type=int, default=20)
+    parser.add_argument("--warm-up-steps", type=int, default=2, help="untimed steps before each block")
     parser.add_argument("--step-ms", type=float, default=3.0, help="the step to aim at")
     parser.add_argument("--layers", type=int, default=0, help="instead of aiming")
     parser.add_argument(
@@ -178,6 +181,22 @@ class EveryTenthStep(WithCep):
         super().__init__(training, folder, 10)
 
 
+class InPhases(WithCep):
+    def __init__(self, training, folder):
+        super().__init__(training, folder, 1)
+
+    def step(self, number):
+        prof, training = self.prof, self.training
+        prof.step(number)
+        prof.phase("forward")
+        loss = training.forward()
+        prof.phase("backward")
+        training.backward(loss)
+        prof.phase("optimizer")
+        training.optimize()
+        prof.end_phase()
+
+
 class OnTheHostClock(WithCep):
     def __init__(self, training, folder):
         super().__init__(training, folder, 1, "host")
@@ -257,6 +276,7 @@ ARMS = {
     EVERY: EveryStep,
     EVERY_10TH: EveryTenthStep,
     PAIRS: WithEventPairs,
+    PHASES: InPhases,
     HOST_CLOCK: OnTheHostClock,
     RECORDS: WithReusedEvents,
 }
@@ -269,46 +289,61 @@ def wait_for_device(device):
         torch.cuda.synchronize(device)
 
 
-def time_block(arm, training, device, options):
-    """Milliseconds a step, and the rows that the arm wrote. Everything an arm holds is made and freed outside."""
-    with tempfile.TemporaryDirectory() as folder:
-        instrumented = ARMS[arm](training, folder)
-        for number in range(options.warm_up_steps):
-            instrumented.step(number)
+class Arm:
+    """One way of instrumenting a training, kept from block to block as a job keeps its profiler."""
+
+    def __init__(self, name, training, folder):
+        self.training = training
+        os.mkdir(folder)
+        self.instrumented = ARMS[name](training, folder)
+        self.next_step = 0
+
+    def run(self, steps):
+        for number in range(self.next_step, self.next_step + steps):
+            self.instrumented.step(number)
+        self.next_step += steps
+
+    def time_block(self, device, options):
+        """Milliseconds a step."""
+        self.run(options.warm_up_steps)
         wait_for_device(device)
-        dist.all_reduce(training.ready)  # a barrier
+        dist.all_reduce(self.training.ready)  # a barrier
         wait_for_device(device)
         start_ns = time.perf_counter_ns()
-        for number in range(options.warm_up_steps, options.warm_up_steps + options.block_steps):
-            instrumented.step(number)
+        self.run(options.block_steps)
         wait_for_device(device)
-        elapsed_ns = time.perf_counter_ns() - start_ns
-        rows = instrumented.close()
-    return elapsed_ns / 1e6 / options.block_steps, rows
+        return (time.perf_counter_ns() - start_ns) / 1e6 / options.block_steps
 
-
-def own_us(arm, training, device, options):
-    """Microseconds a step of the trainer's thread outside the phases."""
-    stopwatch = Stopwatch(training)
-    outside_ns = 0
-    with tempfile.TemporaryDirectory() as folder:
-        instrumented = ARMS[arm](stopwatch, folder)
-        for number in range(options.warm_up_steps + options.block_steps):
-            stopwatch.inside_ns = 0
+    def own_us(self, device, options):
+        """Microseconds a step of the trainer's thread outside the phases; the training is a Stopwatch."""
+        self.run(options.warm_up_steps)
+        outside_ns = 0
+        for _ in range(options.block_steps):
+            self.training.inside_ns = 0
             start_ns = time.perf_counter_ns()
-            instrumented.step(number)
-            elapsed_ns = time.perf_counter_ns() - start_ns
-            if number >= options.warm_up_steps:
-                outside_ns += elapsed_ns - stopwatch.inside_ns
+            self.run(1)
+            outside_ns += time.perf_counter_ns() - start_ns - self.training.inside_ns
         wait_for_device(device)
-        instrumented.close()
-    return outside_ns / 1e3 / options.block_steps
+        return outside_ns / 1e3 / options.block_steps
+
+
+@contextlib.contextmanager
+def all_arms(training, device, options):
+    """The arms by name; the rows that each wrote are in `.rows` at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = arms_for(device, options)
+        arms = {name: Arm(name, training, os.path.join(folder, str(i))) for i, name in enumerate(names)}
+        yield arms
+        for arm in arms.values():
+            arm.rows = arm.instrumented.close()
 
 
 def step_ms_with(layers, device, options):
     training = Training(device, options.bound, layers)
     options_of_a_try = argparse.Namespace(warm_up_steps=20, block_steps=50)
-    took = torch.tensor([time_block(OFF, training, device, options_of_a_try)[0]], device=device)
+    with tempfile.TemporaryDirectory() as folder:
+        arm = Arm(OFF, training, os.path.join(folder, "off"))
+        took = torch.tensor([arm.time_block(device, options_of_a_try)], device=device)
     dist.all_reduce(took)
     return took.item() / dist.get_world_size()
 
@@ -330,36 +365,41 @@ def arms_for(device, options):
 
 def measure(training, device, options):
     """Milliseconds a step by arm and round (of the slowest rank), and rows by arm."""
-    arms = arms_for(device, options)
     order = random.Random(0)  # the same on every rank
     gc.collect()
     gc.freeze()  # or collections of everything that PyTorch's modules hold would hit arms at random
-    blocks, rows = {arm: [] for arm in arms}, dict.fromkeys(arms, 0)
-    for turn in range(-1, options.rounds):  # the first round warms up
-        order.shuffle(arms)
-        for arm in arms:
-            step_ms, written = time_block(arm, training, device, options)
-            if turn >= 0:
-                blocks[arm].append(step_ms)
-                rows[arm] += written
-    table = torch.tensor([blocks[arm] for arm in blocks], dtype=torch.float64, device=device)
+    with all_arms(training, device, options) as arms:
+        blocks, names = {name: [] for name in arms}, list(arms)
+        for turn in range(-5, options.rounds):  # the first rounds warm up
+            order.shuffle(names)
+            for name in names:
+                step_ms = arms[name].time_block(device, options)
+                if turn >= 0:
+                    blocks[name].append(step_ms)
+    table = torch.tensor([blocks[name] for name in blocks], dtype=torch.float64, device=device)
     dist.all_reduce(table, dist.ReduceOp.MAX)
-    return dict(zip(blocks, table.tolist())), rows
+    return dict(zip(blocks, table.tolist())), {name: arm.rows for name, arm in arms.items()}
 
 
 def measure_own(training, device, options):
     """This rank's own_us by arm and round, those of the arm without instrumentation (the stopwatch's) taken off."""
-    arms = [arm for arm in arms_for(device, options) if arm != OFF_AGAIN]
-    samples = {arm: [] for arm in arms}
-    for _ in range(max(3, options.rounds // 4)):
-        taken = {arm: own_us(arm, training, device, options) for arm in arms}
-        for arm in arms:
-            samples[arm].append(taken[arm] - taken[OFF])
-    del samples[OFF]
+    with all_arms(Stopwatch(training), device, options) as arms:
+        samples = {name: [] for name in arms if name not in (OFF, OFF_AGAIN)}
+        for turn in range(-2, max(3, options.rounds // 10)):
+            taken = {name: arm.own_us(device, options) for name, arm in arms.items()}
+            for name in samples if turn >= 0 else ():
+                samples[name].append(taken[name] - taken[OFF])
     return samples
 
 
-def bootstrap_interval(values, statistic, draws=10_000):
+def midmean(values):
+    """The mean of the middle half: robust as a median, and narrower."""
+    values = sorted(values)
+    quarter = len(values) // 4
+    return statistics.fmean(values[quarter : len(values) - quarter])
+
+
+def bootstrap_interval(values, statistic, draws=2_000):
     """A statistic of the values, and its 95 % interval by resampling rounds."""
     source = random.Random(0)
     resampled = sorted(statistic(source.choices(values, k=len(values))) for _ in range(draws))
@@ -390,14 +430,14 @@ def print_results(device, options, layers, blocks, rows):
         low, median, high = statistics.quantiles(values, n=4)
         line = f"{arm:22} {median:10.4f} {low:9.4f} {high:9.4f}"
         if arm != OFF:
-            middle, least, most = bootstrap_interval(differences(blocks, arm), statistics.median)
+            middle, least, most = bootstrap_interval(differences(blocks, arm), midmean)
             line += f"   {f'{middle:+.3f} [{least:+.3f}, {most:+.3f}]':32}"
         else:
             line += f"   {'':32}"
         print(f"{line} {rows[arm]:7}")
     if PAIRS in blocks and EVERY in blocks:
         pairs = list(zip(differences(blocks, EVERY), differences(blocks, PAIRS)))
-        share = lambda chosen: statistics.mean(c for c, _ in chosen) / statistics.mean(p for _, p in chosen)  # noqa: E731
+        share = lambda chosen: midmean([c for c, _ in chosen]) / midmean([p for _, p in chosen])  # noqa: E731
         middle, least, most = bootstrap_interval(pairs, share)
         print(f"cost of cep every step / of event pairs: {middle:.3f} [{least:.3f}, {most:.3f}]")
 

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "cuda_program.hpp"
@@ -77,7 +78,10 @@ TEST_F(ProcessTest, ForkedChildMakesNoDriverCallAndWritesNoRow) {
     EXPECT_EQ(written.spans("before").size(), 1U);
     EXPECT_EQ(written.spans("after").size(), 1U);
     EXPECT_EQ(written.spans("child").size(), 0U);
-    EXPECT_EQ(written.of_type("run").size(), 1U);
+    // The parent writes its run row again when it knows more of the GPU; the child could only repeat one.
+    std::set<std::string> runs;
+    for (const Row& run : written.of_type("run")) EXPECT_TRUE(runs.insert(run.text).second) << run.text;
+    EXPECT_FALSE(runs.empty());
 }
 
 }  // namespace

@@ -98,3 +98,35 @@ def test_an_impossible_step_is_refused_and_changes_nothing(tmp_path, files, step
         with profiler.region("forward"):
             pass
     assert recorded_steps(files) == [4]
+
+
+@pytest.mark.parametrize("first, last, every", [(0, None, 1), (3, 17, 4), (7, 7, 5), (1, None, 6), (0, 12, 12)])
+def test_recorded_steps_are_those_of_the_rule_in_any_order(tmp_path, files, first, last, every):
+    steps = [*range(20), 40, 7, 7, 3, *range(11, 23), 0]
+    given = {} if last is None else {"end_step": last}
+    profiler = cep.Profiler(tmp_path, start_step=first, record_every_n_steps=every, flush_every_n_steps=9, **given)
+    run_steps(profiler, steps)
+    expected = [step for step in steps if first <= step <= (last or 99) and (step - first) % every == 0]
+    assert recorded_steps(files) == expected
+
+
+def test_a_mark_between_recorded_steps_has_its_own_step(tmp_path, files):
+    with cep.Profiler(tmp_path, record_every_n_steps=10, flush_every_n_steps=10) as profiler:
+        for step in range(8):
+            profiler.step(step)
+            if step == 6:
+                profiler.mark("checkpoint")
+                profiler.mark("evaluation")
+    assert [(row["name"], row["step"]) for row in files.typed("mark")] == [("checkpoint", 6), ("evaluation", 6)]
+
+
+def test_a_phase_ends_where_recording_ends(tmp_path, files):
+    with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
+        for step in range(4):
+            profiler.step(step)
+            profiler.phase("forward")
+            profiler.phase("backward")
+        profiler.end_phase()
+    assert [(row["name"], row["step"]) for row in files.spans()] == [
+        ("forward", 0), ("backward", 0), ("forward", 2), ("backward", 2),
+    ]  # fmt: skip

@@ -159,11 +159,12 @@ flush = _prototype(_giving_lock, "cep_flush", c_int32, c_void_p, c_int64)
 set_meta = _prototype(_giving_lock, "cep_set_meta", c_int32, c_void_p, c_char_p)
 get_stats = _prototype(_keeping_lock, "cep_get_stats", c_int32, c_void_p, POINTER(StatsStruct))
 
-step = _prototype(_keeping_lock, "cep_step", c_int32, c_void_p, c_int64)
 recording = _prototype(_keeping_lock, "cep_recording", c_int32, c_void_p)
 region_get = _prototype(_keeping_lock, "cep_region_get", c_void_p, c_void_p, c_char_p, c_int32)
 
-# Every span makes these two calls: without `argtypes` they cost a tenth less. They take ctypes objects and None only.
+# Every recorded step makes these three calls: without `argtypes` they cost a tenth less. They take ctypes objects and
+# None only. A step that is at least 0, as the caller has made sure, is never refused.
+step = _prototype(_keeping_lock, "cep_step", None)
 begin = _prototype(_keeping_lock, "cep_begin", Span)
 begin_with = _prototype(_keeping_lock, "cep_begin_with", Span, c_void_p, c_void_p, POINTER(Attrs))
 end = _prototype(_keeping_lock, "cep_end", None)

@@ -117,7 +117,7 @@ def directory_in(output_dir: PathText) -> Path:
 
 
 @contextmanager
-def options_struct(*, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]) -> Iterator[Any]:
+def options_struct(*, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]) -> Iterator[_ffi.Options]:
     """A filled options struct, for as long as the block lasts: defaults, environment, config, explicit values.
 
     The first load call on a struct turns it off unless it says otherwise, so an empty one goes first where
@@ -134,6 +134,6 @@ def options_struct(*, on_by_default: bool, config: Optional[Config], explicit: M
         if config is not None:
             _ffi.check(_ffi.options_load_json(reference, _config_text(config)))
         _set_explicit(options, explicit)
-        yield reference
+        yield options
     finally:
         _ffi.options_clear(reference)

@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 import weakref
-from ctypes import byref, c_void_p
+from ctypes import byref, c_int64, c_void_p
 from types import TracebackType
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
@@ -18,6 +18,7 @@ from ._errors import EINVAL, ETIMEDOUT, OK, OptionError, error_for
 from ._iterate import TimedIterable
 from ._options import Config, PathText, directory_in, kind_number, options_struct
 from ._region import Region
+from ._sampling import Sampling
 from ._stats import Stats, read_stats
 from ._streams import Stream
 
@@ -159,10 +160,11 @@ class Profiler:
         self._handle = c_void_p()
         self._enabled = False
         with options_struct(on_by_default=on_by_default, config=config, explicit=explicit) as options:
-            _ffi.check(_ffi.open_profiler(options, byref(self._handle)))
+            _ffi.check(_ffi.open_profiler(byref(options), byref(self._handle)))
+            self._sampling = Sampling(options)
         self._recording: list[bool] = []  # true while recording; shared with every region
         self._current_stream: Callable[[], c_void_p] = _null_stream
-        self._step = -1
+        self._step = self._told_step = -1  # the trainer's; the last that libcep was told of
         self._regions: dict[Any, Region] = {}
         self._native_regions: dict[str, Optional[c_void_p]] = {}
         self._phase = threading.local()
@@ -282,16 +284,21 @@ class Profiler:
         self._step = number = self._step + 1 if step is None else whole_number("step", step, 0)
         if not self._enabled:
             return
-        code = _ffi.step(self._handle, number)
-        if code != OK:
-            raise error_for(code, _ffi.last_message(code))
-        if not _ffi.recording(self._handle):
+        records = self._sampling.records(number)
+        if not records and not self._recording and not self._sampling.flushes(number):
+            return  # nothing changes for libcep: most steps of a job end here
+        self._tell_step()
+        if not records:
             self._recording.clear()
             return
         if self._current_stream is _null_stream:
             self._current_stream = _streams.current_stream_finder() or _null_stream
         if not self._recording:
             self._recording.append(True)
+
+    def _tell_step(self) -> None:
+        self._told_step = self._step
+        _ffi.step(self._handle, c_int64(self._step))
 
     @property
     def recording(self) -> bool:
@@ -469,6 +476,8 @@ class Profiler:
             OptionError: The name or meta is invalid.
         """
         if self._enabled:
+            if self._told_step != self._step:
+                self._tell_step()
             _ffi.check(_ffi.mark(self._handle, name.encode(), None if meta is None else meta_text(meta)))
 
 
