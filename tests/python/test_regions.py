@@ -261,31 +261,42 @@ def test_what_is_no_stream_is_refused(profiler):
         profiler.region("forward", stream="side")
 
 
-def test_pytorchs_current_stream_is_asked_for_once_cuda_is_in_use(tmp_path, monkeypatch):
-    asked = []
+class FakeTorch(types.ModuleType):
+    """What of PyTorch the package looks at; device 3 is current, and -1 may stand for it."""
 
-    def raw_stream(device):
-        asked.append(device)
+    def __init__(self, minus_one_is_current):
+        super().__init__("torch")
+        self.asked = []
+        self.initialized = False
+        self.minus_one_is_current = minus_one_is_current
+        self.cuda = types.SimpleNamespace(is_initialized=lambda: self.initialized)
+        self._C = types.SimpleNamespace(_cuda_getCurrentRawStream=self.raw_stream, _cuda_getDevice=lambda: 3)
+
+    def raw_stream(self, device):
+        if device == -1 and not self.minus_one_is_current:
+            raise RuntimeError("no such device")
+        self.asked.append(device)
         return 0
 
-    initialized = []
-    torch = types.ModuleType("torch")
-    torch.cuda = types.SimpleNamespace(is_initialized=lambda: bool(initialized))
-    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=raw_stream, _cuda_getDevice=lambda: 3)
+
+@pytest.mark.parametrize("minus_one_is_current, device", [(True, -1), (False, 3)])
+def test_pytorchs_current_stream_is_asked_for_once_cuda_is_in_use(tmp_path, monkeypatch, minus_one_is_current, device):
+    torch = FakeTorch(minus_one_is_current)
     monkeypatch.setitem(sys.modules, "torch", torch)
     with cep.Profiler(tmp_path, backend="host", record_every_n_steps=2) as profiler:
         profiler.step(0)
         with profiler.region("forward"):
             pass
-        assert asked == []
-        initialized.append(True)
+        assert torch.asked == []
+        torch.initialized = True
         profiler.step(2)
+        torch.asked.clear()
         with profiler.region("forward"):
             pass
-        assert asked == [3]
+        assert torch.asked == [device]
         with profiler.region("checkpoint", stream=cep.HOST):
             pass
         profiler.step(3)
         with profiler.region("forward"):
             pass
-        assert asked == [3]
+        assert torch.asked == [device]

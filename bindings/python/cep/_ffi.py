@@ -162,14 +162,14 @@ get_stats = _prototype(_keeping_lock, "cep_get_stats", c_int32, c_void_p, POINTE
 recording = _prototype(_keeping_lock, "cep_recording", c_int32, c_void_p)
 region_get = _prototype(_keeping_lock, "cep_region_get", c_void_p, c_void_p, c_char_p, c_int32)
 
-# Every recorded step makes these three calls: without `argtypes` they cost a tenth less. They take ctypes objects and
+# Every recorded step makes some of these calls: without `argtypes` they cost a tenth less. They take ctypes objects and
 # None only. A step that is at least 0, as the caller has made sure, is never refused.
 step = _prototype(_keeping_lock, "cep_step", None)
 begin = _prototype(_keeping_lock, "cep_begin", Span)
 begin_with = _prototype(_keeping_lock, "cep_begin_with", Span, c_void_p, c_void_p, POINTER(Attrs))
 end = _prototype(_keeping_lock, "cep_end", None)
+switch = _prototype(_keeping_lock, "cep_switch", Span)
 end_with = _prototype(_keeping_lock, "cep_end_with", c_int32, c_void_p, Span, c_void_p, POINTER(Attrs))
-switch = _prototype(_keeping_lock, "cep_switch", Span, Span, c_void_p, c_void_p)
 record = _prototype(_keeping_lock, "cep_record", c_int32, c_void_p, c_int64, c_int64, POINTER(Attrs))
 counter = _prototype(_keeping_lock, "cep_counter", c_int32, c_void_p, c_char_p, c_double)
 mark = _prototype(_keeping_lock, "cep_mark", c_int32, c_void_p, c_char_p, c_char_p)

@@ -77,4 +77,14 @@ def _finder(torch: Any) -> Callable[[], c_void_p]:
         raw_stream, device = torch._C._cuda_getCurrentRawStream, torch._C._cuda_getDevice
     except AttributeError:
         return lambda: pointers[torch.cuda.current_stream().cuda_stream]
+    if _knows_current_device(raw_stream, device()):
+        return lambda: pointers[raw_stream(-1)]
     return lambda: pointers[raw_stream(device())]
+
+
+def _knows_current_device(raw_stream: Callable[[int], int], device: int) -> bool:
+    """Whether -1 stands for the current device, as in PyTorch's C++: that saves a call for each span."""
+    try:
+        return raw_stream(-1) == raw_stream(device)
+    except Exception:
+        return False
