@@ -7,6 +7,7 @@
 #include "analysis/check_text.hpp"
 #include "analysis/output.hpp"
 #include "analysis/read_all.hpp"
+#include "analysis/rows_only.hpp"
 #include "commands.hpp"
 #include "options.hpp"
 
@@ -27,7 +28,8 @@ Status CheckCommand::run() const {
     const InputSet set = input.find();
     JobCheck job;
     const InputCounts counts = read_all(
-        set, [](const InputFile& file, std::size_t) { return std::make_unique<FileCheck>(file); },
+        set, input.reading(),
+        [](const InputFile& file, std::size_t) { return std::make_unique<RowsOnly<FileCheck>>(file.path, file); },
         [&](FileCheck&& file, FileReport&& report) { job.add(std::move(file), std::move(report)); });
     const CheckResult result = job.finish(counts);
     write_standard_output(json ? check_json(result) : check_text(result, input.colors()));

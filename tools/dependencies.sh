@@ -5,7 +5,7 @@
 BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev libfmt-dev libcli11-dev
     zlib1g-dev libzstd-dev python3"
 TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy mandoc strace clang libclang-rt-14-dev
-    clang-format clang-tidy abigail-tools"
+    clang-format clang-tidy abigail-tools openmpi-bin cmake bindgen"
 
 # Prints those of its arguments that are not installed.
 missing_packages() {
@@ -37,6 +37,66 @@ ensure_packages() {
         apt-get update -qq
         apt-get install -y -qq --no-install-recommends $missing >/dev/null
     )
+}
+
+# Cargo may come from elsewhere than Debian (rustup): then Debian's is not wanted beside it. Never fails; without cargo its
+# tests are skipped.
+ensure_cargo() {
+    command -v cargo >/dev/null || ensure_packages cargo || echo "No cargo; the tests of the Rust crates are skipped." >&2
+}
+
+# The last release of Debian that has Julia; its 1.5.3 is the oldest version that the package supports.
+JULIA_SUITE=bullseye
+JULIA_LIBRARIES=/usr/local/lib/julia-$JULIA_SUITE
+
+# Whether Julia runs, also where code that it has just compiled throws: see install_julia().
+julia_works() {
+    hash -r # the one found before may be behind another by now
+    command -v julia >/dev/null && julia --startup-file=no -e 'fail() = throw(1); try fail() catch; end' 2>/dev/null
+}
+
+# Brings Julia in beside what is installed, where apt can. Never fails; without Julia its tests are skipped.
+ensure_julia() {
+    if julia_works || ! command -v apt-get >/dev/null; then return 0; fi
+    release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    # shellcheck disable=SC2016  # fields of apt's, not of the shell
+    mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Identifier: Packages' 2>/dev/null |
+        awk -v release="$release" '$1 == release && $2 == "main" { print $3; exit }')
+    if [ "$(id -u)" -ne 0 ] || [ -z "$mirror" ]; then
+        echo "No Julia, and no right or no Debian mirror to install it from; its tests are skipped." >&2
+        return 0
+    fi
+    echo "Installing: julia (Debian $JULIA_SUITE)"
+    { install_julia "$mirror" && julia_works; } || echo "Julia cannot be installed; its tests are skipped." >&2
+}
+
+# install_julia MIRROR: from an older suite of this machine's own mirror. The suite has a low pin and is known to the calls
+# here only: apt's configuration stays as it is. Later releases' libunwind crashes on code that this Julia compiles, so
+# Julia gets its own release's, for itself alone, through a small program in /usr/local/bin.
+install_julia() (
+    folder=$(mktemp -d) || exit 1
+    trap 'rm -rf "$folder"' EXIT
+    configure_apt_with_suite "$folder" "$1" "$JULIA_SUITE" || exit 1
+    export DEBIAN_FRONTEND=noninteractive APT_CONFIG="$folder/apt.conf"
+    apt-get update -qq && apt-get install -y -qq --no-install-recommends julia >/dev/null || exit 1
+    cd "$folder" && apt-get download -qq "libunwind8/$JULIA_SUITE" >/dev/null && dpkg-deb -x libunwind8_*.deb . || exit 1
+    mkdir -p "$JULIA_LIBRARIES" /usr/local/bin && find . -name 'libunwind.so.8*' -exec cp -P {} "$JULIA_LIBRARIES" ';' &&
+        printf '#!/bin/sh\nLD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} exec /usr/bin/julia "$@"\n' \
+            "$JULIA_LIBRARIES/libunwind.so.8" >/usr/local/bin/julia && chmod 755 /usr/local/bin/julia
+)
+
+# configure_apt_with_suite FOLDER MIRROR SUITE: a configuration in FOLDER that is this machine's and the suite.
+configure_apt_with_suite() {
+    chmod 755 "$1" && mkdir "$1/sources" "$1/preferences" || return 1
+    cp /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources "$1/sources" 2>/dev/null
+    cp /etc/apt/preferences.d/* "$1/preferences" 2>/dev/null
+    signed_by=
+    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ ! -f "$keyring" ] || signed_by="[signed-by=$keyring] "
+    printf 'deb %s%s %s main\n' "$signed_by" "$2" "$3" >"$1/sources/$3.list"
+    printf 'Package: *\nPin: release n=%s\nPin-Priority: 100\n' "$3" >"$1/preferences/$3"
+    printf 'Dir::Etc::SourceParts "%s";\nDir::Etc::PreferencesParts "%s";\nAPT::Sandbox::User "root";\n' \
+        "$1/sources" "$1/preferences" >"$1/apt.conf"
 }
 
 # Prints the first Python that can import its arguments. The one on PATH need not be the one apt's packages are for.

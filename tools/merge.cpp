@@ -12,6 +12,7 @@
 #include "analysis/output.hpp"
 #include "analysis/read_all.hpp"
 #include "analysis/row_sorter.hpp"
+#include "analysis/rows_only.hpp"
 #include "commands.hpp"
 #include "options.hpp"
 
@@ -45,10 +46,13 @@ Status MergeCommand::run() const {
     const MergeOptions options{filter.filter(), AttemptChoice::parse(attempt)};
     const InputSet set = input.find();
     Output output(out);
-    RowSorter sorter(memory_mib << 20, spill_directory());
+    RowSorter sorter(memory_mib << 20, spill_directory(), input.reading().thread_count());
     CoverageCollector coverage;
     const InputCounts counts = read_all(
-        set, [&](const InputFile&, std::size_t index) { return std::make_unique<FileMerge>(options, sorter, index); },
+        set, input.reading(),
+        [&](const InputFile& file, std::size_t index) {
+            return std::make_unique<RowsOnly<FileMerge>>(file.path, options, sorter, index);
+        },
         [&](FileMerge&& file, FileReport&&) { coverage.merge(file.coverage()); });
     const Coverage covered = coverage.finish(options.filter);
     report_inputs("merge", counts, covered);

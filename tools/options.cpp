@@ -9,10 +9,19 @@ namespace cep::cli {
 
 using analysis::Status;
 
+namespace {
+
+constexpr unsigned max_threads = 1024;
+
+}  // namespace
+
 void InputOptions::add_to(CLI::App& command) {
     command.add_option("INPUT", inputs, "Rank files, directories of them, quoted globs, or - for standard input");
     command.add_option("--files-from", files_from, "Read more inputs from FILE, one a line (-: standard input)")
         ->type_name("FILE");
+    command.add_option("-j,--threads", threads, "Read with N threads (default: the usable cores, at most 16)")
+        ->check(CLI::Range(1U, max_threads))
+        ->option_text("N");
     command.add_option("--color", color, "When to use colours: auto, never, always (default auto; NO_COLOR is obeyed)")
         ->check(CLI::IsMember({"auto", "never", "always"}))
         ->option_text("WHEN");

@@ -12,6 +12,7 @@
 #include "analysis/failure.hpp"
 #include "analysis/filter.hpp"
 #include "analysis/inputs.hpp"
+#include "analysis/read_all.hpp"
 
 namespace cep::cli {
 
@@ -20,10 +21,12 @@ struct InputOptions {
     std::string files_from;
     std::string color = "auto";
     bool strict = false;
+    unsigned threads = 0;  // 0: as many as there are usable cores
 
     void add_to(CLI::App& command);
     /// Throws UsageError where no input is named.
     [[nodiscard]] analysis::InputSet find() const;
+    [[nodiscard]] analysis::ReadOptions reading() const { return {threads, {}}; }
     /// Whether standard output takes colours.
     [[nodiscard]] bool colors() const;
 };

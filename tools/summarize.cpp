@@ -3,10 +3,13 @@
 // cep summarize
 #include <fmt/format.h>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "analysis/output.hpp"
 #include "analysis/read_all.hpp"
 #include "analysis/summary.hpp"
+#include "analysis/summary_reader.hpp"
 #include "analysis/summary_text.hpp"
 #include "commands.hpp"
 #include "options.hpp"
@@ -19,41 +22,72 @@ using namespace analysis;
 struct SummarizeCommand {
     InputOptions input;
     FilterOptions filter;
-    std::string attempt = "last";
+    std::string attempt;
+    std::string by = "phase";
+    std::string save;
+    std::uint64_t limit = 40;
     std::uint64_t max_samples = SummaryOptions::default_max_samples;
     bool json = false;
     bool csv = false;
     bool markdown = false;
 
     Status run() const;
+    [[nodiscard]] SummaryOptions options() const;
+    [[nodiscard]] InputCounts read(JobSummary& job, const SummaryOptions& options) const;
+    Status show(SummaryResult&& result) const;
     [[nodiscard]] std::string format(const SummaryResult& result) const;
 };
+
+SummaryOptions SummarizeCommand::options() const {
+    if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
+    if (rank_of_file_name(save)) throw UsageError("--save: a rank file has this name: " + save);
+    return {filter.filter(), AttemptChoice::parse(attempt.empty() ? "last" : attempt), max_samples,
+            Grouping::parse(by)};
+}
 
 std::string SummarizeCommand::format(const SummaryResult& result) const {
     if (json) return summary_json(result);
     if (csv) return summary_csv(result);
-    if (markdown) return summary_markdown(result);
-    return summary_text(result, input.colors());
+    if (markdown) return summary_markdown(result, limit);
+    return summary_text(result, limit, input.colors());
 }
 
-Status SummarizeCommand::run() const {
-    if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
-    JobSummary job({filter.filter(), AttemptChoice::parse(attempt), max_samples});
+InputCounts SummarizeCommand::read(JobSummary& job, const SummaryOptions& options) const {
+    const PartialScope scope = options.scope();
+    SummaryReader reader(job, scope, scope == PartialScope{} && attempt.empty());
     const InputSet set = input.find();
-    const InputCounts counts = read_all(
-        set, [&](const InputFile&, std::size_t) { return job.new_file(); },
-        [&](FileSummary&& file, FileReport&&) { job.add(std::move(file)); });
-    SummaryResult result = job.finish();
-    result.inputs = counts;
-    report_inputs("summarize", counts, result.coverage);
-    const Status status = status_of(counts, result.coverage, input.strict);
+    // The counts of partial summaries are those of their inputs, so that the reader keeps its own.
+    static_cast<void>(read_all(
+        set, input.reading(), [&](const InputFile&, std::size_t) { return reader.new_input(); },
+        [&](SummaryInput&& one, FileReport&& report) { reader.take(std::move(one), std::move(report)); }));
+    return reader.finish(set);
+}
+
+Status SummarizeCommand::show(SummaryResult&& result) const {
+    report_inputs("summarize", result.inputs, result.coverage);
+    const Status status = status_of(result.inputs, result.coverage, input.strict);
     if (status == Status::nothing_readable) {
         fmt::print(stderr, "cep summarize: no rows in any input\n");
         return status;
     }
     if (result.phases.empty()) fmt::print(stderr, "cep summarize: no spans among the rows that were asked for\n");
-    write_standard_output(format(result));
+    if (save != "-") write_standard_output(format(result));
     return status;
+}
+
+Status SummarizeCommand::run() const {
+    const SummaryOptions chosen = options();
+    std::optional<Output> saved;
+    if (!save.empty()) saved.emplace(save);
+    JobSummary job(chosen);
+    const InputCounts counts = read(job, chosen);
+    if (saved) {
+        job.save(*saved, counts);
+        saved->close();
+    }
+    SummaryResult result = job.finish();
+    result.inputs = counts;
+    return show(std::move(result));
 }
 
 }  // namespace
@@ -65,7 +99,17 @@ void add_summarize(CLI::App& app, Command& run) {
     summarize->add_flag("--json", command->json, "As JSON (schema cep.summary/1)");
     summarize->add_flag("--csv", command->csv, "The table as CSV, times in milliseconds");
     summarize->add_flag("--markdown", command->markdown, "The table as GitHub Markdown");
+    summarize
+        ->add_option("--by", command->by,
+                     "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, rank, "
+                     "host, step:N (default phase)")
+        ->type_name("WHAT");
+    summarize->add_option("--limit", command->limit, "At most N lines with --by, 0: all (default 40)")->type_name("N");
     command->filter.add_to(*summarize);
+    summarize
+        ->add_option("--save", command->save,
+                     "Also write a partial summary to F (-: only that), to be an input later; .gz and .zst compress")
+        ->type_name("F");
     summarize
         ->add_option("--attempt", command->attempt,
                      "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
@@ -77,6 +121,9 @@ void add_summarize(CLI::App& app, Command& run) {
     set_examples(*summarize,
                  "  cep summarize output/cuda_event_profiler\n"
                  "  cep summarize --steps 1000: --ranks 0-7 output\n"
+                 "  cep summarize --by rank --limit 10 output\n"
+                 "  cep summarize --save node3.partial.zst output\n"
+                 "  cep summarize 'node*.partial.zst'\n"
                  "  cep summarize --json output | jq '.phases[] | {name, p50_ms, slowest_rank}'");
     summarize->callback([command, &run] { run = [command] { return command->run(); }; });
 }

@@ -13,6 +13,7 @@ build=${BUILD:-build}
 . tools/dependencies.sh
 # shellcheck disable=SC2086  # lists of words
 ensure_packages $BUILD_PACKAGES $TEST_PACKAGES
+ensure_node_packages tests/cli/duckdb
 python=$(find_python)
 
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1

@@ -7,6 +7,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -99,7 +100,13 @@ class CompressedSource : public ByteSource {
     [[nodiscard]] std::uint64_t bytes_taken() const override { return input_.bytes_taken(); }
 
   protected:
-    std::size_t refill() { return input_.read(block_.data(), block_.size()); }
+    // A whole block, however few bytes a pipe gives at a time.
+    std::size_t refill() {
+        std::size_t size = 0;
+        for (std::size_t count = 1; count > 0 && size < block_.size(); size += count)
+            count = input_.read(block_.data() + size, block_.size() - size);
+        return size;
+    }
     [[nodiscard]] char* block() { return block_.data(); }
     void stop(std::string damage) {
         damage_ = std::move(damage);
@@ -171,9 +178,14 @@ class ZstdSource : public CompressedSource {
     ~ZstdSource() override { ::ZSTD_freeDStream(stream_); }
 
     std::size_t read(char* out, std::size_t capacity) override {
-        ZSTD_outBuffer output{out, capacity, 0};
-        while (output.pos == 0 && !stopped()) decompress_some(output);
-        return output.pos;
+        while (given_ == decompressed_.pos && !stopped()) {
+            decompressed_.pos = given_ = 0;
+            decompress_some(decompressed_);
+        }
+        const std::size_t count = std::min(capacity, decompressed_.pos - given_);
+        std::memcpy(out, piece_.data() + given_, count);
+        given_ += count;
+        return count;
     }
 
   private:
@@ -191,6 +203,10 @@ class ZstdSource : public CompressedSource {
 
     ZSTD_DStream* stream_;
     ZSTD_inBuffer input_{nullptr, 0, 0};
+    // In front of damage the decoder loses what it was asked for at once: that is to be little, and always the same.
+    std::array<char, 4096> piece_;
+    ZSTD_outBuffer decompressed_{piece_.data(), piece_.size(), 0};
+    std::size_t given_ = 0;
     bool between_frames_ = true;
     bool more_inside_ = false;
 };

@@ -2,6 +2,8 @@
 #include "checker.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -14,9 +16,11 @@ void JobCheck::add(FileCheck&& file, FileReport report) {
     for (const auto& [rank, state] : file.ranks_) {
         coverage_.saw_rank(rank);
         const std::vector<RunInfo>& runs = file.tracker_.runs(rank);
-        for (const RunInfo& run : runs) {
-            coverage_.saw_run(run);
-            files_of_runs_[{run.run_id, run.attempt, rank}].push_back(path);
+        for (const RunInfo& run : runs) note_run(run, rank, path);
+        for (const auto& [index, first] : state.first_starts) {
+            if (index == RunTracker::no_run) continue;
+            const RunInfo& run = runs[static_cast<std::size_t>(index)];
+            first_starts_[{run.run_id, run.attempt, first.step}].emplace_back(first.start_ns, rank);
         }
         if (runs.empty()) files_of_runs_[{"", 0, rank}].push_back(path);
         for (const auto& [run, stats] : state.stats) loss_.add(stats);
@@ -26,6 +30,14 @@ void JobCheck::add(FileCheck&& file, FileReport report) {
         }
     }
     files_.push_back(file.finish(std::move(report)));
+}
+
+void JobCheck::note_run(const RunInfo& run, std::int64_t rank, const std::string& path) {
+    coverage_.saw_run(run);
+    files_of_runs_[{run.run_id, run.attempt, rank}].push_back(path);
+    RanksOfRun& known = ranks_of_runs_[run.run_id];
+    known.start_unix_ns = std::max(known.start_unix_ns, run.start_unix_ns.value_or(INT64_MIN));
+    known.ranks.insert(rank);
 }
 
 void JobCheck::find_missing_ranks(CheckResult& result) const {
@@ -69,6 +81,53 @@ void JobCheck::find_early_ends(CheckResult& result) const {
          0});
 }
 
+// A smaller job in the directory of a larger one leaves files of ranks that it does not have.
+void JobCheck::find_left_ranks(CheckResult& result) const {
+    if (ranks_of_runs_.size() < 2) return;
+    const auto latest =
+        std::max_element(ranks_of_runs_.begin(), ranks_of_runs_.end(),
+                         [](const auto& a, const auto& b) { return a.second.start_unix_ns < b.second.start_unix_ns; });
+    for (const auto& [run_id, run] : ranks_of_runs_) {
+        std::vector<std::int64_t> left;
+        std::set_difference(run.ranks.begin(), run.ranks.end(), latest->second.ranks.begin(),
+                            latest->second.ranks.end(), std::back_inserter(left));
+        if (left.empty()) continue;
+        result.findings.push_back(
+            {Severity::note, "left_ranks",
+             fmt::format("{} {} of run {} that the latest run {} does not have", left.size() == 1 ? "rank" : "ranks",
+                         format_ranges(left), printable(run_id), printable(latest->first)),
+             0});
+    }
+}
+
+// Ranks of a job do the same step at the same time, give or take the time that a collective waits for the others.
+void JobCheck::find_clocks_apart(CheckResult& result) const {
+    constexpr double longest_wait_ms = 600'000;
+    for (const auto& [step_of_run, starts] : first_starts_) {
+        std::vector<StartOfRank> ordered = starts;
+        std::sort(ordered.begin(), ordered.end());
+        const std::int64_t median_ns = ordered[(ordered.size() - 1) / 2].first;
+        std::vector<std::int64_t> apart;
+        double furthest_ms = 0;
+        for (const auto& [start_ns, rank] : ordered) {
+            const double distance_ms = std::abs(static_cast<double>(start_ns) - static_cast<double>(median_ns)) * 1e-6;
+            if (distance_ms <= longest_wait_ms) continue;
+            apart.push_back(rank);
+            furthest_ms = std::max(furthest_ms, distance_ms);
+        }
+        if (apart.empty()) continue;
+        std::sort(apart.begin(), apart.end());
+        result.findings.push_back(
+            {Severity::note, "clocks_apart",
+             fmt::format("{} {} of run {} attempt {} up to {} from the others in step {}: the "
+                         "clocks of their hosts differ",
+                         apart.size() == 1 ? "rank" : "ranks", format_ranges(apart),
+                         printable(std::get<0>(step_of_run)), std::get<1>(step_of_run), format_duration_ms(furthest_ms),
+                         format_integer(std::get<2>(step_of_run))),
+             0});
+    }
+}
+
 CheckResult JobCheck::finish(const InputCounts& inputs) {
     CheckResult result;
     result.inputs = inputs;
@@ -82,6 +141,8 @@ CheckResult JobCheck::finish(const InputCounts& inputs) {
     find_missing_ranks(result);
     find_repeated_ranks(result);
     find_early_ends(result);
+    find_left_ranks(result);
+    find_clocks_apart(result);
     result.files = std::move(files_);
     for (const FileVerdict& file : result.files) result.severity = std::max(result.severity, file.severity);
     for (const Finding& finding : result.findings) result.severity = std::max(result.severity, finding.severity);

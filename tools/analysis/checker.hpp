@@ -70,8 +70,13 @@ class FileCheck : public RowSink {
         std::int64_t step;
         int run;
     };
+    struct FirstStart {
+        std::int64_t step;
+        std::int64_t start_ns;
+    };
     struct RankState {
         std::map<int, std::set<std::int64_t>> steps;  // by index of the run in the file
+        std::map<int, FirstStart> first_starts;
         std::map<int, StatsRow> stats;
         std::map<int, std::optional<std::int64_t>> pids;
         std::unordered_map<std::string, LastSpan> last_spans;  // by phase
@@ -98,6 +103,7 @@ class FileCheck : public RowSink {
     void find_other_ranks(FileVerdict& verdict) const;
     void find_order(FileVerdict& verdict) const;
     void find_runs(FileVerdict& verdict) const;
+    [[nodiscard]] bool attempts_are_numbered() const;
     [[nodiscard]] StepsOfAttempts steps_of_attempts() const;
     void find_attempts(FileVerdict& verdict) const;
     void find_gaps(FileVerdict& verdict, const std::set<std::int64_t>& steps) const;
@@ -132,16 +138,28 @@ class JobCheck {
 
   private:
     using RunOfRank = std::tuple<std::string, std::int64_t, std::int64_t>;  // run id, attempt, rank
+    using StepOfRun = std::tuple<std::string, std::int64_t, std::int64_t>;  // run id, attempt, step
+    using StartOfRank = std::pair<std::int64_t, std::int64_t>;              // start_ns, rank
+    struct RanksOfRun {
+        std::int64_t start_unix_ns = INT64_MIN;
+        std::set<std::int64_t> ranks;
+    };
+
+    void note_run(const RunInfo& run, std::int64_t rank, const std::string& path);
 
     void find_missing_ranks(CheckResult& result) const;
     void find_repeated_ranks(CheckResult& result) const;
     void find_early_ends(CheckResult& result) const;
+    void find_left_ranks(CheckResult& result) const;
+    void find_clocks_apart(CheckResult& result) const;
 
     CoverageCollector coverage_;
     Loss loss_;
     std::vector<FileVerdict> files_;
     std::map<RunOfRank, std::vector<std::string>> files_of_runs_;
     std::map<std::int64_t, std::int64_t> last_steps_;  // by rank
+    std::map<std::string, RanksOfRun> ranks_of_runs_;  // by run id
+    std::map<StepOfRun, std::vector<StartOfRank>> first_starts_;
 };
 
 }  // namespace cep::analysis

@@ -15,7 +15,15 @@
 
 namespace cep::analysis {
 
-/// Sums over the reports of all files, and the first pieces of damage for people to look at.
+/// A piece of damage for people to look at.
+struct LocatedDamage {
+    std::string path;
+    std::uint64_t line = 0;
+    std::string why;
+};
+
+/// Sums over the reports of all files, and the first pieces of damage. The sums of parts are those of the whole,
+/// whatever their order.
 struct InputCounts {
     static constexpr std::size_t max_shown = 5;
 
@@ -27,11 +35,14 @@ struct InputCounts {
     std::uint64_t repeated_files = 0;
     std::uint64_t skipped_rows = 0;
     std::uint64_t damages = 0;            // located pieces of damage, shown or not
-    std::vector<std::string> shown;       // "file:line: why", the first max_shown
+    std::vector<LocatedDamage> shown;     // the first max_shown in the order of find_inputs()
     std::vector<std::string> unreadable;  // "file: why"
 
     void add(const InputSet& set);
     void add(const FileReport& report);
+    /// An input that cannot be used: "file: why".
+    void add_unreadable(std::string why);
+    void merge(const InputCounts& other);
     [[nodiscard]] bool complete() const { return truncated_files + unreadable_files + skipped_rows + damages == 0; }
 };
 
@@ -44,17 +55,24 @@ struct Coverage {
 /// Which ranks a job has, from its run rows, and which of them were seen.
 class CoverageCollector {
   public:
-    void saw_rank(std::int64_t rank) { seen_.insert(rank); }
+    void saw_rank(std::int64_t rank) { facts_.seen.insert(rank); }
     void saw_run(const RunInfo& run);
     void merge(const CoverageCollector& other);
     /// Ranks that the filter leaves out are neither expected nor missing.
     [[nodiscard]] Coverage finish(const Filter& filter) const;
 
+    /// All that it holds, to be written down and read again.
+    struct Facts {
+        std::set<std::int64_t> seen;
+        std::set<std::int64_t> listed;  // the ranks that the profiler was switched on for; empty: all
+        bool any_unlisted = false;      // a run that recorded all ranks
+        std::int64_t world_size = 0;
+    };
+    [[nodiscard]] const Facts& facts() const { return facts_; }
+    [[nodiscard]] static CoverageCollector of(Facts facts);
+
   private:
-    std::set<std::int64_t> seen_;
-    std::set<std::int64_t> listed_;  // the ranks that the profiler was switched on for; empty: all
-    bool any_unlisted_ = false;      // a run that recorded all ranks
-    std::int64_t world_size_ = 0;
+    Facts facts_;
 };
 
 /// What is wrong with the inputs in one line ("1,021 of 1,024 ranks, 3 files cut off, 17 rows skipped"); "" for

@@ -76,7 +76,10 @@ void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64
         state.back_to = now.step;
     }
     // The set is asked only when a phase has moved on, not for each of its spans in a step.
-    if (is_new || last.step != now.step || last.run != now.run) state.steps[run].insert(now.step);
+    if (is_new || last.step != now.step || last.run != now.run) {
+        state.steps[run].insert(now.step);
+        if (row.start_ns) state.first_starts.try_emplace(run, FirstStart{now.step, *row.start_ns});
+    }
     last = now;
 }
 
@@ -144,16 +147,34 @@ void FileCheck::find_runs(FileVerdict& verdict) const {
                         format_duration_ms(static_cast<double>(clock_error_ns) * 1e-6)));
 }
 
+// Where each attempt number is there once, it says more than clocks: the host of a later attempt may be behind.
+bool FileCheck::attempts_are_numbered() const {
+    std::set<std::int64_t> attempts;
+    std::set<std::pair<std::string, std::int64_t>> runs;
+    for (const auto& [rank, state] : ranks_)
+        for (const RunInfo& run : tracker_.runs(rank)) {
+            attempts.insert(run.attempt);
+            runs.emplace(run.run_id, run.attempt);
+        }
+    return attempts.size() == runs.size();
+}
+
+// Of ranks that have run rows; if none has, of all.
 FileCheck::StepsOfAttempts FileCheck::steps_of_attempts() const {
     StepsOfAttempts result;
+    const bool numbered = attempts_are_numbered();
+    const auto order = [numbered](const RunInfo& run) { return numbered ? RunOrder{0, run.attempt} : order_of(run); };
+    const bool any_runs = std::any_of(ranks_.begin(), ranks_.end(),
+                                      [this](const auto& rank) { return !tracker_.runs(rank.first).empty(); });
     for (const auto& [rank, state] : ranks_) {
         const std::vector<RunInfo>& runs = tracker_.runs(rank);
-        for (const RunInfo& run : runs) result[{order_of(run), run.run_id, run.attempt}];
+        if (any_runs && runs.empty()) continue;
+        for (const RunInfo& run : runs) result[{order(run), run.run_id, run.attempt}];
         for (const auto& [index, steps] : state.steps) {
             const bool known = index != RunTracker::no_run;
             const RunInfo run = known ? runs[static_cast<std::size_t>(index)] : RunInfo{};
-            const RunOrder order = known ? order_of(run) : RunOrder{INT64_MIN, INT64_MIN};
-            result[{order, run.run_id, run.attempt}].insert(steps.begin(), steps.end());
+            const RunOrder place = known ? order(run) : RunOrder{INT64_MIN, INT64_MIN};
+            result[{place, run.run_id, run.attempt}].insert(steps.begin(), steps.end());
         }
     }
     return result;
@@ -189,6 +210,8 @@ void FileCheck::find_attempts(FileVerdict& verdict) const {
             message += fmt::format(", {} done again", format_plural(attempt.repeated_steps, "step"));
         add(verdict, Severity::note, "resumed", message);
     }
+    for (const auto& [rank, state] : ranks_)
+        for (const auto& [index, steps] : state.steps) all_steps.insert(steps.begin(), steps.end());
     find_gaps(verdict, all_steps);
 }
 

@@ -1,131 +1,177 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "file_reader.hpp"
 
-#include "byte_source.hpp"
+#include <cstring>
+#include <utility>
+
 #include "failure.hpp"
-#include "line_reader.hpp"
 
 namespace cep::analysis {
 namespace {
 
-using namespace std::string_view_literals;
-
-constexpr auto byte_order_mark = "\xef\xbb\xbf"sv;
-constexpr int max_salvage_tries = 64;
-
-bool is_blank(std::string_view text) {
-    return text.find_first_not_of(" \t\r") == std::string_view::npos;
+/// Calls `take_row(row)` for each line that the scanner can read, `take_line(text, complete)` for the others.
+template <typename TakeRow, typename TakeLine>
+void scan_lines(std::string_view text, RowScanner& scanner, Row& row, TakeRow take_row, TakeLine take_line) {
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    while (at < end) {
+        const char* behind = scanner.scan(at, row);
+        if (behind != nullptr && *behind == '\r') ++behind;
+        if (behind != nullptr && *behind == '\n') {
+            take_row(row);
+            at = behind + 1;
+            continue;
+        }
+        const auto left = static_cast<std::size_t>(end - at);
+        const auto* newline = static_cast<const char*>(std::memchr(at, '\n', left));
+        const bool complete = newline != nullptr;
+        const char* const line_end = complete ? newline : end;
+        take_line(std::string_view(at, static_cast<std::size_t>(line_end - at)), complete);
+        at = line_end + complete;
+    }
 }
 
-class FileReader {
-  public:
-    FileReader(const InputFile& file, RowSink& sink, Progress& progress)
-        : file_(file), sink_(sink), progress_(progress) {
-        report_.path = file.path;
-    }
-
-    FileReport read() {
-        try {
-            const std::unique_ptr<ByteSource> source = open_source(file_);
-            read_lines(*source);
-        } catch (const ReadError& error) {
-            report_.unreadable = error.what();
-        }
-        return std::move(report_);
-    }
-
-  private:
-    void read_lines(ByteSource& source) {
-        LineReader lines(source);
-        for (Line line; lines.next(line);) {
-            read_line(line);
-            report_.lines = line.number;
-            progress_.advance(source.bytes_taken() - report_.bytes);
-            report_.bytes = source.bytes_taken();
-        }
-        progress_.advance(source.bytes_taken() - report_.bytes);
-        report_.bytes = source.bytes_taken();
-        if (source.damage().empty()) return;
-        // The last line is then cut off too, but that is the same loss.
-        if (!report_.cut_off) report_.add_damage(report_.lines, source.damage());
-        report_.cut_off = true;
-    }
-
-    void read_line(const Line& line) {
-        if (line.too_long) return skip(line, "the line is too long");
-        std::string_view text = line.text;
-        if (line.number == 1 && text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-        if (text.ends_with('\r')) text.remove_suffix(1);
-        if (is_blank(text)) return;
-        if (text.front() == '\0' || text.back() == '\0') return read_line_with_nuls(line, text);
-        if (!take(text, line.number)) skip_or_salvage(line, text);
-    }
-
-    // A machine that went down leaves a block of NULs where the file system had not written yet.
-    void read_line_with_nuls(const Line& line, std::string_view text) {
-        const std::size_t first = text.find_first_not_of('\0');
-        if (first == std::string_view::npos) {
-            report_.cut_off |= !line.complete;
-            return report_.add_damage(line.number, "NUL bytes instead of rows");
-        }
-        const std::string_view inner = text.substr(first, text.find_last_not_of('\0') + 1 - first);
-        // Parsed text must be followed by bytes that belong to no value, and NULs are that.
-        if (!take(inner, line.number)) return skip_or_salvage(line, inner);
-        report_.cut_off |= !line.complete && text.back() == '\0';
-        report_.add_damage(line.number, first > 0 ? "NUL bytes before a row" : "NUL bytes after a row");
-    }
-
-    bool take(std::string_view text, std::uint64_t line) {
-        const Row* row = parser_.parse(text);
-        if (row == nullptr) return false;
-        ++report_.rows;
-        ++report_.rows_by_type[static_cast<std::size_t>(row->type)];
-        sink_.take(*row, line);
-        return true;
-    }
-
-    void skip_or_salvage(const Line& line, std::string_view text) {
-        const std::string why = parser_.why();
-        if (!salvage(line, text)) skip(line, why);
-    }
-
-    void skip(const Line& line, const std::string& why) {
-        report_.cut_off |= !line.complete;
-        report_.skipped_rows += line.complete;
-        report_.add_damage(line.number, line.complete ? why : "cut off in the middle of a row");
-    }
-
-    // After a crash in the middle of a write, a restarted job appends its first row to the broken line. That row is
-    // intact and is kept; only the piece before it is lost.
-    bool salvage(const Line& line, std::string_view text) {
-        std::size_t at = text.find("{\"", 1);
-        for (int tries = 0; at != std::string_view::npos && tries < max_salvage_tries; ++tries) {
-            if (take_known(text.substr(at), line.number)) {
-                ++report_.skipped_rows;
-                report_.add_damage(line.number, "a broken row, with an intact one behind it on the same line");
-                return true;
-            }
-            at = text.find("{\"", at + 1);
-        }
-        return false;
-    }
-
-    bool take_known(std::string_view text, std::uint64_t line) {
-        const Row* row = parser_.parse(text);
-        return row != nullptr && row->type != RowType::unknown && take(text, line);
-    }
-
-    const InputFile& file_;
-    RowSink& sink_;
-    Progress& progress_;
-    RowParser parser_;
-    FileReport report_;
-};
+void scan_aside(ScannedBlock& block, RowScanner& scanner, Row& row) {
+    block.line_count = 0;
+    scan_lines(
+        block.block.text(), scanner, row,
+        [&](const Row& scanned) {
+            ScannedBlock::Line& line = block.add_line();
+            line.row = scanned;
+            line.scanned = true;
+        },
+        [&](std::string_view text, bool) {
+            ScannedBlock::Line& line = block.add_line();
+            line.row.text = text;
+            line.scanned = false;
+        });
+}
 
 }  // namespace
 
-FileReport read_file(const InputFile& file, RowSink& sink, Progress& progress) {
-    return FileReader(file, sink, progress).read();
+ScannedBlock::Line& ScannedBlock::add_line() {
+    if (line_count == lines.size()) lines.emplace_back();
+    return lines[line_count++];
+}
+
+FileReader::FileReader(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes)
+    : file_(file), progress_(progress), sizes_(sizes), judge_(file.path, sink) {}
+
+bool FileReader::read_block(Block& block, std::uint64_t& index) {
+    const std::lock_guard lock(read_mutex_);
+    if (all_read_ || abandoned_) return false;
+    try {
+        if (source_ == nullptr) {
+            source_ = open_source(file_);
+            blocks_ = std::make_unique<BlockReader>(*source_, sizes_.block_bytes, sizes_.line_limit_bytes);
+        }
+        all_read_ = !blocks_->next(block);
+    } catch (const ReadError& error) {
+        unreadable_ = error.what();
+        all_read_ = true;
+    }
+    if (source_ != nullptr) progress_.advance(source_->bytes_taken() - std::exchange(bytes_taken_, source_->bytes_taken()));
+    index = next_read_++;
+    return !all_read_;
+}
+
+bool FileReader::begin_turn(std::uint64_t index) {
+    const std::lock_guard lock(turn_mutex_);
+    if (in_turn_ || index != next_turn_) return false;
+    return in_turn_ = true;
+}
+
+// Passes the turn on, after giving what has been waiting for it.
+void FileReader::end_turn() {
+    std::unique_lock lock(turn_mutex_);
+    ++next_turn_;
+    while (!waiting_.empty() && waiting_.begin()->first == next_turn_) {
+        const OwnBlock block = std::move(waiting_.extract(waiting_.begin()).mapped());
+        lock.unlock();
+        give(*block);
+        lock.lock();
+        ++next_turn_;
+    }
+    in_turn_ = false;
+    turn_passed_.notify_all();
+}
+
+// It may be this block's turn by now; then it is given here.
+void FileReader::wait_for_turn(std::uint64_t index, OwnBlock& block) {
+    std::unique_lock lock(turn_mutex_);
+    if (!in_turn_ && index == next_turn_) {
+        in_turn_ = true;
+        lock.unlock();
+        give(*block);
+        return end_turn();
+    }
+    waiting_.emplace(index, std::move(block));
+    // The thread whose block is next does not wait.
+    turn_passed_.wait(lock, [this] { return waiting_.size() < max_waiting || abandoned_; });
+}
+
+void FileReader::give(const ScannedBlock& block) {
+    if (block.block.too_long) return judge_.take_too_long_line(block.block.complete);
+    const std::string_view text = block.block.text();
+    for (std::size_t i = 0; i < block.line_count; ++i) {
+        const ScannedBlock::Line& line = block.lines[i];
+        if (line.scanned) {
+            judge_.take_row(line.row);
+        } else {
+            judge_.take_line(line.row.text, line.row.text.data() + line.row.text.size() != text.data() + text.size());
+        }
+    }
+}
+
+void FileReader::give_directly(ReadingThread& thread) {
+    const Block& block = thread.block->block;
+    if (block.too_long) return judge_.take_too_long_line(block.complete);
+    scan_lines(
+        block.text(), thread.scanner, thread.row, [this](const Row& row) { judge_.take_row(row); },
+        [this](std::string_view text, bool complete) { judge_.take_line(text, complete); });
+}
+
+void FileReader::abandon() {
+    abandoned_ = true;
+    const std::lock_guard lock(turn_mutex_);
+    turn_passed_.notify_all();
+}
+
+void FileReader::work(ReadingThread& thread) {
+    try {
+        for (std::uint64_t index = 0;;) {
+            if (thread.block == nullptr) thread.block = std::make_unique<ScannedBlock>();
+            if (!read_block(thread.block->block, index)) return;
+            if (begin_turn(index)) {
+                give_directly(thread);
+                end_turn();
+            } else {
+                scan_aside(*thread.block, thread.scanner, thread.row);
+                wait_for_turn(index, thread.block);
+            }
+        }
+    } catch (...) {
+        abandon();
+        throw;
+    }
+}
+
+FileReport FileReader::finish() {
+    FileReport& report = judge_.report();
+    report.bytes = bytes_taken_;
+    report.unreadable = std::move(unreadable_);
+    if (source_ == nullptr || !report.unreadable.empty() || source_->damage().empty()) return std::move(report);
+    // The last line is then cut off too, but that is the same loss.
+    if (!report.cut_off) report.add_damage(report.lines, source_->damage());
+    report.cut_off = true;
+    return std::move(report);
+}
+
+FileReport read_file(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes) {
+    FileReader reader(file, sink, progress, sizes);
+    ReadingThread thread;
+    reader.work(thread);
+    return reader.finish();
 }
 
 }  // namespace cep::analysis

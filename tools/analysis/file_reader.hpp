@@ -4,52 +4,99 @@
 // be read side by side: a sink and a report belong to one file.
 #pragma once
 
-#include <array>
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "block_reader.hpp"
+#include "file_report.hpp"
 #include "inputs.hpp"
+#include "line_judge.hpp"
 #include "progress.hpp"
 #include "row.hpp"
+#include "row_scanner.hpp"
 
 namespace cep::analysis {
 
-/// Takes the rows of one file, in the file's order.
-class RowSink {
+struct BlockSizes {
+    std::size_t block_bytes = BlockReader::default_block_bytes;
+    std::size_t line_limit_bytes = BlockReader::default_line_limit_bytes;
+};
+
+/// A block with its rows, as far as a scanner could read them.
+struct ScannedBlock {
+    struct Line {
+        Row row;  // not scanned: of the row only its text, which is then the line
+        bool scanned = false;
+    };
+
+    Block block;
+    std::vector<Line> lines;  // the first line_count; more are kept for the next block
+    std::size_t line_count = 0;
+
+    Line& add_line();
+};
+
+/// What one thread needs for reading, whichever files it reads.
+struct ReadingThread {
+    RowScanner scanner;
+    Row row;
+    std::unique_ptr<ScannedBlock> block;
+};
+
+/// Reads one file to its end, by one thread or by several: they read blocks in turn, scan them side by side, and give
+/// the rows to the sink in order. Never throws for what is in the file.
+class FileReader {
   public:
-    virtual ~RowSink() = default;
-    /// `line` counts from 1. The row is valid during the call.
-    virtual void take(const Row& row, std::uint64_t line) = 0;
+    FileReader(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes = {});
+
+    /// Reads with this thread until there is nothing left for it to do. When all threads have come back, the file is
+    /// read. What the sink throws is thrown on, in one of the threads; the others then come back early.
+    void work(ReadingThread& thread);
+    /// Makes all threads come back soon.
+    void abandon();
+    /// Once, after all work.
+    [[nodiscard]] FileReport finish();
+
+  private:
+    using OwnBlock = std::unique_ptr<ScannedBlock>;
+    static constexpr std::size_t max_waiting = 32;
+
+    bool read_block(Block& block, std::uint64_t& index);
+    bool begin_turn(std::uint64_t index);
+    void end_turn();
+    void give(const ScannedBlock& block);
+    void give_directly(ReadingThread& thread);
+    void wait_for_turn(std::uint64_t index, OwnBlock& block);
+
+    const InputFile& file_;
+    Progress& progress_;
+    BlockSizes sizes_;
+    LineJudge judge_;  // of the thread whose turn it is
+    std::atomic<bool> abandoned_{false};
+
+    std::mutex read_mutex_;  // held while a block is read
+    std::unique_ptr<ByteSource> source_;
+    std::unique_ptr<BlockReader> blocks_;
+    std::uint64_t next_read_ = 0;
+    std::uint64_t bytes_taken_ = 0;
+    bool all_read_ = false;
+    std::string unreadable_;
+
+    std::mutex turn_mutex_;  // held for moments; guards whose turn it is to give rows to the sink
+    std::condition_variable turn_passed_;
+    std::uint64_t next_turn_ = 0;
+    bool in_turn_ = false;
+    std::map<std::uint64_t, OwnBlock> waiting_;
 };
 
-struct Damage {
-    std::uint64_t line = 0;
-    std::string why;
-};
-
-/// What reading one file came to.
-struct FileReport {
-    static constexpr std::size_t max_damages = 100;  // located ones; all are counted
-
-    std::string path;
-    std::string unreadable;  // why it could not be opened or read to its end; else ""
-    std::uint64_t bytes = 0;
-    std::uint64_t lines = 0;
-    std::uint64_t rows = 0;
-    std::array<std::uint64_t, row_types> rows_by_type{};
-    std::uint64_t skipped_rows = 0;
-    bool cut_off = false;  // the last row, the compressed stream or a NUL-filled tail is incomplete
-    std::uint64_t damage_count = 0;
-    std::vector<Damage> damages;  // the first max_damages
-
-    void add_damage(std::uint64_t line, std::string why) {
-        ++damage_count;
-        if (damages.size() < max_damages) damages.push_back({line, std::move(why)});
-    }
-};
-
-/// Reads one file to its end. Never throws for what is in the file.
-[[nodiscard]] FileReport read_file(const InputFile& file, RowSink& sink, Progress& progress);
+/// Reads one file with this thread alone.
+[[nodiscard]] FileReport read_file(const InputFile& file, RowSink& sink, Progress& progress,
+                                   const BlockSizes& sizes = {});
 
 }  // namespace cep::analysis

@@ -27,6 +27,24 @@ std::vector<std::string_view> split(std::string_view text) {
     return parts;
 }
 
+using Range = std::pair<std::int64_t, std::int64_t>;
+
+// The same ranks in the fewest ranges, so that equal filters look alike.
+std::vector<Range> joined(std::vector<Range> ranges) {
+    std::sort(ranges.begin(), ranges.end());
+    std::vector<Range> result;
+    for (const Range& range : ranges) {
+        const bool touches =
+            !result.empty() && (range.first <= result.back().second || range.first - 1 == result.back().second);
+        if (touches) {
+            result.back().second = std::max(result.back().second, range.second);
+        } else {
+            result.push_back(range);
+        }
+    }
+    return result;
+}
+
 }  // namespace
 
 void Filter::set_steps(std::string_view text) {
@@ -47,6 +65,7 @@ void Filter::set_ranks(std::string_view text) {
         if (first > last) throw UsageError("--ranks: the end is before the start: " + std::string(part));
         ranks_.emplace_back(first, last);
     }
+    ranks_ = joined(std::move(ranks_));
 }
 
 void Filter::set_phases(std::string_view text) {
@@ -54,6 +73,43 @@ void Filter::set_phases(std::string_view text) {
         if (part.empty()) throw UsageError("--phases: an empty name in \"" + std::string(text) + "\"");
         phases_.emplace_back(part);
     }
+    std::sort(phases_.begin(), phases_.end());
+    phases_.erase(std::unique(phases_.begin(), phases_.end()), phases_.end());
+}
+
+std::string Filter::steps() const {
+    constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
+    constexpr std::int64_t highest = std::numeric_limits<std::int64_t>::max();
+    if (first_step_ == lowest && last_step_ == highest) return "";
+    if (first_step_ == last_step_) return std::to_string(first_step_);
+    return (first_step_ == lowest ? "" : std::to_string(first_step_)) + ":" +
+           (last_step_ == highest ? "" : std::to_string(last_step_));
+}
+
+std::string Filter::ranks() const {
+    std::string text;
+    for (const auto& [first, last] : ranks_) {
+        text += (text.empty() ? "" : ",") + std::to_string(first);
+        if (last != first) text += "-" + std::to_string(last);
+    }
+    return text;
+}
+
+std::string Filter::phases() const {
+    std::string text;
+    for (const std::string& phase : phases_) text += (text.empty() ? "" : ",") + phase;
+    return text;
+}
+
+std::string Filter::describe() const {
+    std::string text;
+    const auto add = [&text](std::string_view option, const std::string& value) {
+        if (!value.empty()) text += (text.empty() ? "" : " ") + std::string(option) + " " + value;
+    };
+    add("--steps", steps());
+    add("--ranks", ranks());
+    add("--phases", phases());
+    return text;
 }
 
 bool Filter::accepts_rank(std::int64_t rank) const {

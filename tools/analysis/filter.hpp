@@ -23,6 +23,13 @@ class Filter {
     /// "forward,backward". Throws UsageError.
     void set_phases(std::string_view text);
 
+    /// The filter as options that give the same one; "" for a filter that lets everything through.
+    [[nodiscard]] std::string describe() const;
+    [[nodiscard]] std::string steps() const;   // as set_steps() takes it; "" for all
+    [[nodiscard]] std::string ranks() const;   // as set_ranks() takes it; "" for all
+    [[nodiscard]] std::string phases() const;  // as set_phases() takes it; "" for all
+    friend bool operator==(const Filter&, const Filter&) = default;
+
     [[nodiscard]] bool has_phases() const { return !phases_.empty(); }
     [[nodiscard]] bool accepts_rank(std::int64_t rank) const;
     /// Run and stats rows are kept whatever the steps and phases: they are about the whole run. With phases, counters
@@ -32,8 +39,8 @@ class Filter {
   private:
     std::int64_t first_step_ = std::numeric_limits<std::int64_t>::min();
     std::int64_t last_step_ = std::numeric_limits<std::int64_t>::max();
-    std::vector<std::pair<std::int64_t, std::int64_t>> ranks_;  // empty: all
-    std::vector<std::string> phases_;                           // empty: all
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranks_;  // in order, apart from each other; empty: all
+    std::vector<std::string> phases_;                           // in order; empty: all
 };
 
 /// Which attempts of a restarted run count.
@@ -44,6 +51,7 @@ struct AttemptChoice {
 
     /// "last", "all" or a number. Throws UsageError.
     [[nodiscard]] static AttemptChoice parse(std::string_view text);
+    friend bool operator==(const AttemptChoice&, const AttemptChoice&) = default;
 };
 
 }  // namespace cep::analysis

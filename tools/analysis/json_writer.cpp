@@ -24,27 +24,26 @@ std::size_t utf8_size(std::string_view text) {
     return size;
 }
 
+}  // namespace
+
 // Names in rows are UTF-8; names of files may be anything.
-std::string quoted(std::string_view text) {
-    std::string result = "\"";
+void append_json_string(std::string& out, std::string_view text) {
+    out += '"';
     while (!text.empty()) {
         const std::size_t size = utf8_size(text);
         const char c = text.front();
-        if (c == '"' || c == '\\') result += '\\';
+        if (c == '"' || c == '\\') out += '\\';
         if (size == 0) {
-            result += "\xef\xbf\xbd";
+            out += "\xef\xbf\xbd";
         } else if (static_cast<unsigned char>(c) < 0x20) {
-            result += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+            out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
         } else {
-            result += text.substr(0, size);
+            out += text.substr(0, size);
         }
         text.remove_prefix(std::max<std::size_t>(size, 1));
     }
-    result += '"';
-    return result;
+    out += '"';
 }
-
-}  // namespace
 
 void JsonWriter::new_line() {
     text_ += '\n';
@@ -85,13 +84,16 @@ JsonWriter& JsonWriter::scalar(std::string_view text) {
 
 JsonWriter& JsonWriter::key(std::string_view name) {
     before_value();
-    text_ += quoted(name) + ": ";
+    append_json_string(text_, name);
+    text_ += ": ";
     after_key_ = true;
     return *this;
 }
 
 JsonWriter& JsonWriter::string(std::string_view value) {
-    return scalar(quoted(value));
+    before_value();
+    append_json_string(text_, value);
+    return *this;
 }
 JsonWriter& JsonWriter::integer(std::int64_t value) {
     return scalar(fmt::format("{}", value));

@@ -11,6 +11,9 @@
 
 namespace cep::analysis {
 
+/// Appends a JSON string. What is not UTF-8 becomes U+FFFD.
+void append_json_string(std::string& out, std::string_view text);
+
 class JsonWriter {
   public:
     JsonWriter& begin_object() { return open('{'); }

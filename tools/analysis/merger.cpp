@@ -2,6 +2,7 @@
 #include "merger.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace cep::analysis {
 namespace {
@@ -60,7 +61,12 @@ void FileMerge::take(const Row& row, std::uint64_t line) {
     sorted.key.line = line;
     sorted.rank = row.rank.value_or(0);
     sorted.is_span = row.type == RowType::span;
-    sorter_.add(sorted, row.text);
+    add(sorted, row.text);
+}
+
+void FileMerge::add(const SortedRow& row, std::string_view text) {
+    batch_.add(row, text);
+    if (batch_.used_bytes() >= sorter_.batch_bytes()) sorter_.add(std::exchange(batch_, {}));
 }
 
 void RowWriter::write(std::string_view text) {

@@ -32,14 +32,17 @@ class FileMerge : public RowSink {
     FileMerge(const MergeOptions& options, RowSorter& sorter, std::uint64_t file)
         : options_(options), sorter_(sorter), file_(file) {}
     void take(const Row& row, std::uint64_t line) override;
+    void end() override { sorter_.add(std::move(batch_)); }
     [[nodiscard]] const CoverageCollector& coverage() const { return coverage_; }
 
   private:
     void note_coverage(const Row& row);
+    void add(const SortedRow& row, std::string_view text);
 
     const MergeOptions& options_;
     RowSorter& sorter_;
     std::uint64_t file_;
+    RowBatch batch_;
     RunTracker tracker_;
     CoverageCollector coverage_;
     std::optional<std::int64_t> last_rank_;

@@ -2,6 +2,7 @@
 #include "phase_series.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace cep::analysis {
 namespace {
@@ -47,37 +48,70 @@ void PhaseSeries::fold() {
     samples = {};
 }
 
-PhaseSeries& RunSeries::phase_of(const Row& row) {
-    const auto [found, is_new] = phase_indices_.try_emplace(std::string(row.name), phases.size());
+std::uint32_t RunSeries::find_phase(const Row& row) {
+    const auto index = static_cast<std::uint32_t>(phases.size());
+    const auto [found, is_new] = phase_indices_.try_emplace(std::string(row.name), index);
     if (is_new) {
         phases.emplace_back();
         phases.back().name = row.name;
         phases.back().kind = row.kind;
         phases.back().clock = row.clock;
+        next_phases_.push_back(index);
     }
-    PhaseSeries& phase = phases[found->second];
+    return found->second;
+}
+
+// The phases of a step come in the same order in every step.
+PhaseSeries& RunSeries::phase_of(const Row& row) {
+    if (phases.empty()) {
+        last_phase_ = find_phase(row);
+    } else if (const std::uint32_t expected = next_phases_[last_phase_]; phases[expected].name == row.name) {
+        last_phase_ = expected;
+    } else {
+        const std::uint32_t found = find_phase(row);
+        next_phases_[last_phase_] = found;
+        last_phase_ = found;
+    }
+    PhaseSeries& phase = phases[last_phase_];
     phase.clock = combine(phase.clock, row.clock);
     return phase;
 }
 
+std::uint32_t RunSeries::find_step(std::int64_t step) {
+    if (steps_ascend_) {
+        const auto found = std::lower_bound(steps.begin(), steps.end(), step);
+        if (found != steps.end() && *found == step) return static_cast<std::uint32_t>(found - steps.begin());
+        steps_ascend_ = found == steps.end();
+        if (!steps_ascend_)
+            for (std::size_t i = 0; i < steps.size(); ++i) step_indices_[steps[i]] = static_cast<std::uint32_t>(i);
+    }
+    const auto index = static_cast<std::uint32_t>(steps.size());
+    if (!steps_ascend_) {
+        const auto [found, is_new] = step_indices_.try_emplace(step, index);
+        if (!is_new) return found->second;
+    }
+    steps.push_back(step);
+    return index;
+}
+
 std::uint32_t RunSeries::index_of_step(std::int64_t step) {
-    if (!steps.empty() && steps.back() == step) return static_cast<std::uint32_t>(steps.size() - 1);
-    const auto [found, is_new] = step_indices_.try_emplace(step, static_cast<std::uint32_t>(steps.size()));
-    if (is_new) steps.push_back(step);
-    return found->second;
+    if (steps.empty() || steps[last_step_] != step) last_step_ = find_step(step);
+    return last_step_;
 }
 
 void RunSeries::add(const Row& row, SampleBudget& budget) {
+    constexpr std::uint32_t portion = 1024;
     PhaseSeries& phase = phase_of(row);
     const bool is_top_level = row.depth.value_or(0) == 0;
     const Sample sample{row.duration_ms, index_of_step(*row.step),
                         identity_of(row) | (is_top_level ? Sample::top_level : 0)};
-    if (!budget.take()) {
+    if (budget.exhausted()) {
         phase.fold();
         phase.histogram.add(row.duration_ms);
         phase.in_histogram.add(row.duration_ms, is_top_level);
         return;
     }
+    if (++unspent_samples_ == portion) budget.spend(std::exchange(unspent_samples_, 0));
     if (!phase.samples.empty()) {
         const Sample& last = phase.samples.back();
         const bool alike = last.step_index == sample.step_index && last.bits == sample.bits && has_run &&
@@ -88,12 +122,17 @@ void RunSeries::add(const Row& row, SampleBudget& budget) {
 }
 
 void RunSeries::seal() {
+    phase_indices_ = {};
+    next_phases_ = {};
     step_indices_ = {};
+    steps.shrink_to_fit();
+    for (PhaseSeries& phase : phases) phase.samples.shrink_to_fit();
 }
 
-PhaseSeries* RunSeries::find(const std::string& name) {
-    const auto found = phase_indices_.find(name);
-    return found == phase_indices_.end() ? nullptr : &phases[found->second];
+PhaseSeries* RunSeries::find(std::string_view name) {
+    const auto found =
+        std::find_if(phases.begin(), phases.end(), [name](const PhaseSeries& phase) { return phase.name == name; });
+    return found == phases.end() ? nullptr : &*found;
 }
 
 Clock combine(Clock a, Clock b) {

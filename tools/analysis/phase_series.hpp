@@ -20,12 +20,14 @@ namespace cep::analysis {
 /// How many durations a whole analysis may keep. Beyond it, durations go into histograms. Shared by all files.
 class SampleBudget {
   public:
-    explicit SampleBudget(std::uint64_t samples) : left_(static_cast<std::int64_t>(samples)) {}
-    [[nodiscard]] bool take() { return left_.fetch_sub(1, std::memory_order_relaxed) > 0; }
-    [[nodiscard]] bool exhausted() const { return left_.load(std::memory_order_relaxed) < 0; }
+    explicit SampleBudget(std::uint64_t samples) : samples_(samples) {}
+    /// Durations that have been kept; in portions, as threads that count one by one would wait for each other.
+    void spend(std::uint64_t samples) { spent_.fetch_add(samples, std::memory_order_relaxed); }
+    [[nodiscard]] bool exhausted() const { return spent_.load(std::memory_order_relaxed) > samples_; }
 
   private:
-    std::atomic<std::int64_t> left_;
+    const std::uint64_t samples_;
+    std::atomic<std::uint64_t> spent_{0};
 };
 
 /// One duration. 16 bytes: there may be tens of millions.
@@ -75,14 +77,22 @@ struct RunSeries {
     void add(const Row& row, SampleBudget& budget);
     /// No rows follow: gives back what only add() needs.
     void seal();
-    [[nodiscard]] PhaseSeries* find(const std::string& name);
+    /// nullptr for a phase that it does not have.
+    [[nodiscard]] PhaseSeries* find(std::string_view name);
 
   private:
     PhaseSeries& phase_of(const Row& row);
+    std::uint32_t find_phase(const Row& row);
     std::uint32_t index_of_step(std::int64_t step);
+    std::uint32_t find_step(std::int64_t step);
 
-    std::unordered_map<std::int64_t, std::uint32_t> step_indices_;
-    std::unordered_map<std::string, std::size_t> phase_indices_;
+    std::unordered_map<std::string, std::uint32_t> phase_indices_;
+    std::vector<std::uint32_t> next_phases_;  // by phase: the one that last came behind it
+    std::uint32_t last_phase_ = 0;
+    std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
+    std::uint32_t last_step_ = 0;
+    bool steps_ascend_ = true;
+    std::uint32_t unspent_samples_ = 0;
 };
 
 [[nodiscard]] Clock combine(Clock a, Clock b);

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -87,19 +87,18 @@ class Distribution {
     LogHistogram histogram_;
 };
 
+/// One phase of one rank: in each run of it that has the phase.
+using SeriesOfPhase = std::vector<std::pair<const RunSeries*, const PhaseSeries*>>;
+
 /// One phase over all ranks.
 class PhaseCollector {
   public:
-    PhaseCollector(std::string name, const StepTime& step_time) : step_time_(step_time) {
-        summary_.name = std::move(name);
-    }
+    PhaseCollector(std::string_view name, const StepTime& step_time) : step_time_(step_time) { summary_.name = name; }
 
-    void add_rank(std::int64_t rank, std::vector<RunSeries>& all_series) {
+    void add_rank(std::int64_t rank, const SeriesOfPhase& all_series) {
         Distribution of_rank;
         std::uint64_t count = 0;
-        for (RunSeries& series : all_series) {
-            const PhaseSeries* phase = series.find(summary_.name);
-            if (phase == nullptr) continue;
+        for (const auto& [series, phase] : all_series) {
             const Totals totals = totals_of(*phase);
             if (totals.count == 0) continue;
             count += totals.count;
@@ -107,7 +106,7 @@ class PhaseCollector {
             all_.add(*phase);
             add_labels(*phase, totals.count);
             totals_.merge(totals);
-            part_ms_ += step_time_.part_ms(rank, series, *phase);
+            part_ms_ += step_time_.part_ms(rank, *series, *phase);
         }
         if (count > 0) medians_.emplace_back(rank, of_rank.quantile(0.5));
     }
@@ -166,28 +165,21 @@ bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
     return a.total_ms != b.total_ms ? a.total_ms > b.total_ms : a.name < b.name;
 }
 
-std::set<std::string> phase_names(const Ranks& ranks) {
-    std::set<std::string> names;
-    for (const auto& [rank, all_series] : ranks)
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases) names.insert(phase.name);
-    return names;
-}
-
 }  // namespace
 
-std::vector<PhaseSummary> summarize_phases(Ranks& ranks, bool from_histograms) {
+std::vector<PhaseSummary> summarize_phases(const Ranks& ranks) {
     const StepTime step_time(ranks);
-    if (from_histograms)
-        for (auto& [rank, all_series] : ranks)
-            for (RunSeries& series : all_series)
-                for (PhaseSeries& phase : series.phases) phase.fold();
-    std::vector<PhaseSummary> phases;
-    for (const std::string& name : phase_names(ranks)) {
-        PhaseCollector collector(name, step_time);
-        for (auto& [rank, all_series] : ranks) collector.add_rank(rank, all_series);
-        if (!collector.empty()) phases.push_back(collector.finish());
+    std::map<std::string_view, PhaseCollector> collectors;
+    for (const auto& [rank, all_series] : ranks) {
+        std::map<std::string_view, SeriesOfPhase> of_rank;
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases) of_rank[phase.name].emplace_back(&series, &phase);
+        for (const auto& [name, series_of_phase] : of_rank)
+            collectors.try_emplace(name, name, step_time).first->second.add_rank(rank, series_of_phase);
     }
+    std::vector<PhaseSummary> phases;
+    for (auto& [name, collector] : collectors)
+        if (!collector.empty()) phases.push_back(collector.finish());
     std::sort(phases.begin(), phases.end(), shown_before);
     return phases;
 }

@@ -11,8 +11,7 @@
 
 namespace cep::analysis {
 
-/// `from_histograms`: the budget was exceeded; folds every sample first.
-[[nodiscard]] std::vector<PhaseSummary> summarize_phases(std::map<std::int64_t, std::vector<RunSeries>>& ranks,
-                                                         bool from_histograms);
+/// Step spans first, then by total time. Of each phase, either all durations are samples or all are in histograms.
+[[nodiscard]] std::vector<PhaseSummary> summarize_phases(const std::map<std::int64_t, std::vector<RunSeries>>& ranks);
 
 }  // namespace cep::analysis

@@ -39,21 +39,23 @@ Progress::~Progress() {
 }
 
 void Progress::advance(std::uint64_t bytes) {
-    done_bytes_ += bytes;
-    if (done_bytes_ < next_look_bytes_) return;
-    next_look_bytes_ = done_bytes_ + look_every_bytes;
+    const std::uint64_t done_bytes = done_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (done_bytes < next_look_bytes_.load(std::memory_order_relaxed)) return;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    next_look_bytes_.store(done_bytes + look_every_bytes, std::memory_order_relaxed);
     const Clock::time_point now = Clock::now();
     if (now < next_show_) return;
     next_show_ = now + (terminal_ ? bar_period : line_period);
-    show();
+    show(done_bytes);
 }
 
-void Progress::show() {
+void Progress::show(std::uint64_t done_bytes) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    const double rate = seconds > 0 ? static_cast<double>(done_bytes_) / seconds : 0;
-    std::string text = fmt::format("{} at {}/s", format_bytes(static_cast<double>(done_bytes_)), format_bytes(rate));
+    const auto done = static_cast<double>(done_bytes);
+    std::string text = fmt::format("{} at {}/s", format_bytes(done), format_bytes(seconds > 0 ? done / seconds : 0));
     if (total_bytes_ > 0) {
-        const double fraction = std::min(1.0, static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_));
+        const double fraction = std::min(1.0, done / static_cast<double>(total_bytes_));
         const std::string percent = fmt::format("{:3.0f} %", 100 * fraction);
         text = terminal_ ? fmt::format("{} {}  {}", bar(fraction), percent, text) : percent + " read, " + text;
     }

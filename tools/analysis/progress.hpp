@@ -3,8 +3,10 @@
 // Progress of a long run, on standard error: a bar on a terminal, else a plain line every few seconds.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 
 namespace cep::analysis {
 
@@ -16,19 +18,20 @@ class Progress {
     Progress& operator=(const Progress&) = delete;
     ~Progress();
 
-    /// Cheap: looks at the clock once a megabyte. Shows nothing in the first second.
+    /// Cheap: looks at the clock once a megabyte. Shows nothing in the first second. For all threads.
     void advance(std::uint64_t bytes);
-    /// Removes the bar, before anything else is written to the terminal.
+    /// Removes the bar, before anything else is written to the terminal. Not beside advance().
     void clear();
 
   private:
     using Clock = std::chrono::steady_clock;
-    void show();
+    void show(std::uint64_t done_bytes);
 
-    std::uint64_t total_bytes_;
-    std::uint64_t done_bytes_ = 0;
-    std::uint64_t next_look_bytes_ = 0;
-    Clock::time_point start_;
+    const std::uint64_t total_bytes_;
+    std::atomic<std::uint64_t> done_bytes_{0};
+    std::atomic<std::uint64_t> next_look_bytes_{0};
+    const Clock::time_point start_;
+    std::mutex mutex_;  // guards what follows
     Clock::time_point next_show_;
     bool terminal_;
     bool bar_shown_ = false;

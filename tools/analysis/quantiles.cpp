@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 namespace cep::analysis {
 namespace {
@@ -63,6 +65,15 @@ void LogHistogram::merge(const LogHistogram& other) {
     include(other.first_bucket_ + static_cast<int>(other.buckets_.size()) - 1);
     const auto shift = static_cast<std::size_t>(other.first_bucket_ - first_bucket_);
     for (std::size_t i = 0; i < other.buckets_.size(); ++i) buckets_[shift + i] += other.buckets_[i];
+}
+
+LogHistogram LogHistogram::of(Buckets buckets) {
+    LogHistogram histogram;
+    histogram.first_bucket_ = static_cast<int>(buckets.first);
+    histogram.zeros_ = buckets.zeros;
+    histogram.buckets_ = std::move(buckets.counts);
+    histogram.count_ = std::accumulate(histogram.buckets_.begin(), histogram.buckets_.end(), buckets.zeros);
+    return histogram;
 }
 
 double LogHistogram::quantile(double q) const {

@@ -8,15 +8,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "run_tracker.hpp"
+#include "series_order.hpp"
 
 namespace cep::analysis {
 namespace {
-
-// Rows before any run row come from before the first attempt that says what it is.
-RunOrder order_of_series(const RunSeries& series) {
-    return series.has_run ? order_of(series.run) : RunOrder{INT64_MIN, INT64_MIN};
-}
 
 struct RowKey {
     std::int64_t step;
@@ -33,19 +28,18 @@ struct RowKeyHash {
     }
 };
 
-using LastRuns = std::unordered_map<std::int64_t, RunOrder>;  // by step
+using LastRuns = std::unordered_map<std::int64_t, std::size_t>;  // by step
 
-LastRuns find_last_runs(const std::vector<RunSeries>& ordered) {
+LastRuns find_last_runs(const std::vector<RunSeries>& ordered, const std::vector<std::size_t>& runs) {
     LastRuns last;
-    for (const RunSeries& series : ordered)
-        for (const std::int64_t step : series.steps) last[step] = order_of_series(series);
+    for (std::size_t i = 0; i < ordered.size(); ++i)
+        for (const std::int64_t step : ordered[i].steps) last[step] = runs[i];
     return last;
 }
 
-void remove_superseded(RunSeries& series, const LastRuns& last, RepeatCounts& counts) {
+void remove_superseded(RunSeries& series, std::size_t run, const LastRuns& last, RepeatCounts& counts) {
     std::vector<bool> superseded(series.steps.size());
-    for (std::size_t i = 0; i < superseded.size(); ++i)
-        superseded[i] = last.at(series.steps[i]) != order_of_series(series);
+    for (std::size_t i = 0; i < superseded.size(); ++i) superseded[i] = last.at(series.steps[i]) != run;
     const bool any = std::find(superseded.begin(), superseded.end(), true) != superseded.end();
     if (!any) return;
     for (PhaseSeries& phase : series.phases) {
@@ -80,18 +74,17 @@ void remove_duplicates(const std::vector<RunSeries*>& same_run, RepeatCounts& co
 
 RepeatCounts remove_repeats(std::vector<RunSeries>& all_series, bool last_attempt_only) {
     RepeatCounts counts;
-    std::stable_sort(all_series.begin(), all_series.end(),
-                     [](const RunSeries& a, const RunSeries& b) { return order_of_series(a) < order_of_series(b); });
+    order_series(all_series);
+    const std::vector<std::size_t> runs = number_runs(all_series);
     if (all_series.size() > 1 && last_attempt_only) {
-        const LastRuns last = find_last_runs(all_series);
-        for (RunSeries& series : all_series) remove_superseded(series, last, counts);
+        const LastRuns last = find_last_runs(all_series, runs);
+        for (std::size_t i = 0; i < all_series.size(); ++i) remove_superseded(all_series[i], runs[i], last, counts);
     }
-    for (auto first = all_series.begin(); first != all_series.end();) {
+    for (std::size_t first = 0; first < all_series.size();) {
         std::vector<RunSeries*> same;
-        auto next = first;
-        while (next != all_series.end() && next->has_run == first->has_run && same_run(next->run, first->run))
-            same.push_back(&*next++);
-        if (first->has_run) remove_duplicates(same, counts);
+        std::size_t next = first;
+        while (next < all_series.size() && runs[next] == runs[first]) same.push_back(&all_series[next++]);
+        if (all_series[first].has_run) remove_duplicates(same, counts);
         first = next;
     }
     return counts;

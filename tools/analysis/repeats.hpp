@@ -18,7 +18,7 @@ struct RepeatCounts {
 
 /// Leaves each measurement of one rank in `all_series` once. Of a step that several attempts recorded, the last
 /// attempt's rows stay if `last_attempt_only`. Rows that belong to no run row are never taken for duplicates.
-/// Reorders the series by the start of their runs.
+/// Puts the series into the order of order_series().
 RepeatCounts remove_repeats(std::vector<RunSeries>& all_series, bool last_attempt_only);
 
 }  // namespace cep::analysis

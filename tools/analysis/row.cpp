@@ -4,16 +4,15 @@
 #include <simdjson.h>
 
 #include <initializer_list>
-#include <unordered_map>
 
-#include "line_reader.hpp"
+#include "kind_cache.hpp"
 
 namespace cep::analysis {
 namespace {
 
 namespace dom = simdjson::dom;
 
-static_assert(LineReader::padding_bytes >= simdjson::SIMDJSON_PADDING);
+static_assert(RowParser::padding_bytes >= simdjson::SIMDJSON_PADDING);
 
 bool read_int(const dom::element& value, std::int64_t& out) {
     return value.get_int64().get(out) == simdjson::SUCCESS;
@@ -48,12 +47,6 @@ bool read_text(const dom::element& value, std::string& out) {
 void read_count(const dom::object& object, std::string_view key, std::uint64_t& out) {
     std::uint64_t found = 0;
     if (object.at_key(key).get(found) == simdjson::SUCCESS) out = found;
-}
-
-Clock clock_from_name(std::string_view name) {
-    for (std::size_t i = 1; i < clock_names.size(); ++i)
-        if (clock_names[i] == name) return static_cast<Clock>(i);
-    return Clock::none;
 }
 
 RowType type_from_name(std::string_view name) {
@@ -141,26 +134,6 @@ std::string describe(simdjson::error_code error) {
             return "not valid JSON";
     }
 }
-
-/// Kinds inferred from names: a job has few names and many rows.
-class KindCache {
-  public:
-    schema::Kind of(std::string_view name) {
-        if (name == last_name_) return last_kind_;
-        const auto found = kinds_.find(std::string(name));
-        const schema::Kind kind = found != kinds_.end() ? found->second : schema::infer_kind(name);
-        if (found == kinds_.end() && kinds_.size() < max_names) kinds_.emplace(name, kind);
-        last_name_ = name;
-        last_kind_ = kind;
-        return kind;
-    }
-
-  private:
-    static constexpr std::size_t max_names = 65536;
-    std::unordered_map<std::string, schema::Kind> kinds_;
-    std::string last_name_;
-    schema::Kind last_kind_ = schema::infer_kind("");
-};
 
 }  // namespace
 

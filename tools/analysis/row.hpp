@@ -25,6 +25,12 @@ inline constexpr std::array<std::string_view, row_types> row_type_names = {"span
 enum class Clock : std::uint8_t { none, gpu, host, external, mixed };
 inline constexpr std::array<std::string_view, 5> clock_names = {"", "gpu", "host", "external", "mixed"};
 
+[[nodiscard]] constexpr Clock clock_from_name(std::string_view name) noexcept {
+    for (std::size_t i = 1; i < clock_names.size(); ++i)
+        if (clock_names[i] == name) return static_cast<Clock>(i);
+    return Clock::none;
+}
+
 /// What a "run" row says. Strings are its own.
 struct RunInfo {
     std::int64_t schema = 0;
@@ -87,12 +93,14 @@ struct Row {
 /// Parses rows. One parser a thread.
 class RowParser {
   public:
+    static constexpr std::size_t padding_bytes = 64;  // what simdjson may read behind a document
+
     RowParser();
     ~RowParser();
     RowParser(const RowParser&) = delete;
     RowParser& operator=(const RowParser&) = delete;
 
-    /// Parses one JSON object; LineReader::padding_bytes must be readable behind the text. Returns nullptr and says
+    /// Parses one JSON object; padding_bytes must be readable behind the text. Returns nullptr and says
     /// why() when it is not a valid row.
     const Row* parse(std::string_view text);
     [[nodiscard]] const std::string& why() const;

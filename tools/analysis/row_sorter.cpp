@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
+#include <utility>
 
 #include "failure.hpp"
 
@@ -78,77 +80,125 @@ class RowSorter::SpillFile {
     std::FILE* file_ = nullptr;
 };
 
-/// The next row of a spill file.
-class RowSorter::SpillCursor {
+/// The next row of a sorted run.
+class RowSorter::Cursor {
   public:
-    explicit SpillCursor(SpillFile& file) : file_(&file) { file.rewind(); }
-    bool advance() { return file_->read(row_, text_); }
-    [[nodiscard]] const SortedRow& row() const { return row_; }
+    virtual ~Cursor() = default;
+    /// False at the end.
+    virtual bool advance() = 0;
+    [[nodiscard]] const SortedRow& row() const { return *row_; }
     [[nodiscard]] std::string_view text() const { return text_; }
 
-  private:
-    SpillFile* file_;
-    SortedRow row_;
-    std::string text_;
+  protected:
+    const SortedRow* row_ = nullptr;
+    std::string_view text_;
 };
 
-RowSorter::RowSorter(std::size_t memory_bytes, std::string spill_directory)
-    : memory_bytes_(memory_bytes), spill_directory_(std::move(spill_directory)) {}
-RowSorter::~RowSorter() = default;
+class RowSorter::BatchCursor : public Cursor {
+  public:
+    explicit BatchCursor(const RowBatch& batch) : batch_(batch) {}
+    bool advance() override {
+        if (next_ == batch_.size()) return false;
+        row_ = &batch_.row(next_);
+        text_ = batch_.text(next_++);
+        return true;
+    }
 
-void RowSorter::add(const SortedRow& row, std::string_view text) {
-    const std::size_t used = text_.size() + entries_.size() * sizeof(Entry);
-    if (!entries_.empty() && used + text.size() + sizeof(Entry) > memory_bytes_) spill();
-    entries_.push_back({row, text_.size(), text.size()});
-    text_.append(text);
-}
+  private:
+    const RowBatch& batch_;
+    std::size_t next_ = 0;
+};
 
-void RowSorter::sort_entries() {
+class RowSorter::SpillCursor : public Cursor {
+  public:
+    explicit SpillCursor(SpillFile& file) : file_(file) { file_.rewind(); }
+    bool advance() override {
+        if (!file_.read(own_row_, own_text_)) return false;
+        row_ = &own_row_;
+        text_ = own_text_;
+        return true;
+    }
+
+  private:
+    SpillFile& file_;
+    SortedRow own_row_;
+    std::string own_text_;
+};
+
+void RowBatch::sort() {
     auto before = [](const Entry& a, const Entry& b) { return a.row.key < b.row.key; };
     if (!std::is_sorted(entries_.begin(), entries_.end(), before)) std::sort(entries_.begin(), entries_.end(), before);
 }
 
+// Half of the memory is for batches that are kept, the other for those being collected, which grow by doubling.
+RowSorter::RowSorter(std::size_t memory_bytes, std::string spill_directory, unsigned threads)
+    : batch_bytes_(memory_bytes / 3 / std::max(threads, 1U)),
+      kept_limit_bytes_(memory_bytes / 2),
+      spill_directory_(std::move(spill_directory)) {}
+RowSorter::~RowSorter() = default;
+
+void RowSorter::add(RowBatch&& batch) {
+    if (batch.empty()) return;
+    batch.sort();
+    const std::lock_guard lock(mutex_);
+    kept_bytes_ += batch.held_bytes();
+    batches_.push_back(std::move(batch));
+    if (kept_bytes_ > kept_limit_bytes_) spill();
+}
+
 void RowSorter::spill() {
-    sort_entries();
     auto file = std::make_unique<SpillFile>(spill_directory_);
-    for (const Entry& entry : entries_) file->write(entry.row, {text_.data() + entry.offset, entry.size});
+    merge(batch_cursors(), [&](const SortedRow& row, std::string_view text) { file->write(row, text); });
     spills_.push_back(std::move(file));
-    entries_.clear();
-    text_.clear();
+    batches_.clear();
+    kept_bytes_ = 0;
     if (spills_.size() < max_fan_in) return;
     auto merged = std::make_unique<SpillFile>(spill_directory_);
-    merge(0, spills_.size(), [&](const SortedRow& row, std::string_view text) { merged->write(row, text); });
+    merge(spill_cursors(), [&](const SortedRow& row, std::string_view text) { merged->write(row, text); });
     spills_.clear();
     spills_.push_back(std::move(merged));
 }
 
-void RowSorter::merge(std::size_t first, std::size_t count, const Emit& emit) {
-    std::vector<std::unique_ptr<SpillCursor>> heap;
-    // The standard heap has its largest element on top: the order is turned round.
-    auto after = [](const auto& a, const auto& b) { return b->row().key < a->row().key; };
-    for (std::size_t i = first; i < first + count; ++i) {
-        auto cursor = std::make_unique<SpillCursor>(*spills_[i]);
-        if (cursor->advance()) heap.push_back(std::move(cursor));
-    }
-    std::make_heap(heap.begin(), heap.end(), after);
-    while (!heap.empty()) {
-        std::pop_heap(heap.begin(), heap.end(), after);
-        emit(heap.back()->row(), heap.back()->text());
-        if (heap.back()->advance()) {
-            std::push_heap(heap.begin(), heap.end(), after);
-        } else {
-            heap.pop_back();
+RowSorter::Cursors RowSorter::batch_cursors() const {
+    Cursors cursors;
+    for (const RowBatch& batch : batches_) cursors.push_back(std::make_unique<BatchCursor>(batch));
+    return cursors;
+}
+
+RowSorter::Cursors RowSorter::spill_cursors() const {
+    Cursors cursors;
+    for (const auto& spill : spills_) cursors.push_back(std::make_unique<SpillCursor>(*spill));
+    return cursors;
+}
+
+// A heap by hand: the standard one has no way to replace its top, which is what a merge does with each row.
+void RowSorter::merge(Cursors cursors, const Emit& emit) {
+    std::erase_if(cursors, [](const auto& cursor) { return !cursor->advance(); });
+    const auto sift_down = [&cursors](std::size_t parent) {
+        for (std::size_t child = 2 * parent + 1; child < cursors.size(); child = 2 * parent + 1) {
+            if (child + 1 < cursors.size() && cursors[child + 1]->row().key < cursors[child]->row().key) ++child;
+            if (cursors[parent]->row().key < cursors[child]->row().key) return;
+            std::swap(cursors[parent], cursors[child]);
+            parent = child;
         }
+    };
+    for (std::size_t i = cursors.size() / 2; i > 0; --i) sift_down(i - 1);
+    while (!cursors.empty()) {
+        Cursor& first = *cursors.front();
+        emit(first.row(), first.text());
+        if (!first.advance()) {
+            std::swap(cursors.front(), cursors.back());
+            cursors.pop_back();
+        }
+        sift_down(0);
     }
 }
 
 void RowSorter::finish(const Emit& emit) {
-    if (!spills_.empty()) {
-        if (!entries_.empty()) spill();
-        return merge(0, spills_.size(), emit);
-    }
-    sort_entries();
-    for (const Entry& entry : entries_) emit(entry.row, {text_.data() + entry.offset, entry.size});
+    const std::lock_guard lock(mutex_);
+    Cursors cursors = spill_cursors();
+    std::ranges::move(batch_cursors(), std::back_inserter(cursors));
+    merge(std::move(cursors), emit);
 }
 
 }  // namespace cep::analysis

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,22 +37,23 @@ struct SortedRow {
     std::uint64_t is_span = 0;
 };
 
-class RowSorter {
+/// Some rows in memory. One thread collects them.
+class RowBatch {
   public:
-    using Emit = std::function<void(const SortedRow&, std::string_view)>;
-
-    static constexpr std::size_t default_memory_bytes = std::size_t{256} << 20;
-
-    /// Rows beyond `memory_bytes` go to unnamed files in `spill_directory`.
-    RowSorter(std::size_t memory_bytes, std::string spill_directory);
-    ~RowSorter();
-    RowSorter(const RowSorter&) = delete;
-    RowSorter& operator=(const RowSorter&) = delete;
-
-    /// Throws WriteError if a spill file cannot be written.
-    void add(const SortedRow& row, std::string_view text);
-    /// Emits all rows in order. Call once.
-    void finish(const Emit& emit);
+    void reserve(std::size_t text_bytes) { text_.reserve(text_bytes); }
+    void add(const SortedRow& row, std::string_view text) {
+        entries_.push_back({row, text_.size(), text.size()});
+        text_.append(text);
+    }
+    void sort();
+    [[nodiscard]] bool empty() const { return entries_.empty(); }
+    [[nodiscard]] std::size_t size() const { return entries_.size(); }
+    [[nodiscard]] const SortedRow& row(std::size_t i) const { return entries_[i].row; }
+    [[nodiscard]] std::string_view text(std::size_t i) const {
+        return {text_.data() + entries_[i].offset, entries_[i].size};
+    }
+    [[nodiscard]] std::size_t used_bytes() const { return text_.size() + entries_.size() * sizeof(Entry); }
+    [[nodiscard]] std::size_t held_bytes() const { return text_.capacity() + entries_.capacity() * sizeof(Entry); }
 
   private:
     struct Entry {
@@ -59,17 +61,49 @@ class RowSorter {
         std::size_t offset;
         std::size_t size;
     };
-    class SpillFile;
-    class SpillCursor;
-
-    void sort_entries();
-    void spill();
-    void merge(std::size_t first, std::size_t count, const Emit& emit);
-
-    std::size_t memory_bytes_;
-    std::string spill_directory_;
     std::string text_;
     std::vector<Entry> entries_;
+};
+
+/// Takes batches from any number of threads, and gives all rows back in order.
+class RowSorter {
+  public:
+    using Emit = std::function<void(const SortedRow&, std::string_view)>;
+
+    static constexpr std::size_t default_memory_bytes = std::size_t{256} << 20;
+
+    /// Rows beyond `memory_bytes` go to unnamed files in `spill_directory`. At most `threads` batches are collected at
+    /// a time.
+    RowSorter(std::size_t memory_bytes, std::string spill_directory, unsigned threads = 1);
+    ~RowSorter();
+    RowSorter(const RowSorter&) = delete;
+    RowSorter& operator=(const RowSorter&) = delete;
+
+    /// How many bytes a batch may use before it should be added.
+    [[nodiscard]] std::size_t batch_bytes() const { return batch_bytes_; }
+    /// Thread-safe. Throws WriteError if a spill file cannot be written.
+    void add(RowBatch&& batch);
+    /// Emits all rows in order. Call once.
+    void finish(const Emit& emit);
+
+  private:
+    class SpillFile;
+    class Cursor;
+    class BatchCursor;
+    class SpillCursor;
+    using Cursors = std::vector<std::unique_ptr<Cursor>>;
+
+    void spill();
+    [[nodiscard]] Cursors spill_cursors() const;
+    [[nodiscard]] Cursors batch_cursors() const;
+    static void merge(Cursors cursors, const Emit& emit);
+
+    std::size_t batch_bytes_;
+    std::size_t kept_limit_bytes_;
+    std::string spill_directory_;
+    std::mutex mutex_;  // guards what follows
+    std::vector<RowBatch> batches_;
+    std::size_t kept_bytes_ = 0;
     std::vector<std::unique_ptr<SpillFile>> spills_;
 };
 

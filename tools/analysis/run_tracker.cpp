@@ -48,6 +48,7 @@ RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
 
 int RunTracker::choose(const RankRuns& rank, const Row& row) {
     if (rank.block_end == rank.block_begin) return no_run;
+    if (rank.block_end == rank.block_begin + 1) return static_cast<int>(rank.block_begin);
     int chosen = static_cast<int>(rank.block_begin);
     const RunInfo* latest = nullptr;
     for (std::size_t i = rank.block_begin; i < rank.block_end; ++i) {

@@ -3,93 +3,120 @@
 
 #include <algorithm>
 #include <iterator>
-#include <tuple>
 #include <utility>
 
 #include "phase_table.hpp"
 #include "repeats.hpp"
 #include "step_pattern.hpp"
+#include "summary_groups.hpp"
 
 namespace cep::analysis {
 namespace {
 
 // Of a few phases that were asked for, only step spans among them make a whole to be a share of.
-void drop_baseless_shares(std::vector<PhaseSummary>& phases) {
-    for (const PhaseSummary& phase : phases)
+void drop_baseless_shares(SummaryResult& result) {
+    for (const PhaseSummary& phase : result.phases)
         if (phase.kind == schema::Kind::step) return;
-    for (PhaseSummary& phase : phases) phase.share.reset();
+    for (PhaseSummary& phase : result.phases) phase.share.reset();
+    for (GroupSummary& group : result.groups) group.phase.share.reset();
 }
 
 }  // namespace
+
+PartialScope SummaryOptions::scope() const {
+    const bool one_attempt = attempt.mode == AttemptChoice::Mode::one;
+    return {filter, one_attempt ? std::optional(attempt.attempt) : std::nullopt};
+}
 
 bool FileSummary::chosen(std::int64_t attempt) const {
     return options_.attempt.mode != AttemptChoice::Mode::one || attempt == options_.attempt.attempt;
 }
 
-RunSeries& FileSummary::series_of(std::int64_t rank, int run) {
-    if (last_series_ == nullptr || last_rank_ != rank || last_run_ != run) {
-        last_series_ = &ranks_[rank][run];
-        last_series_->has_run = run != RunTracker::no_run;
+// A rank that has only rows that were not asked for is there all the same.
+FileSummary::RankPlace& FileSummary::place_of(std::int64_t rank) {
+    if (last_place_ == nullptr || last_rank_ != rank) {
+        const auto [found, is_new] = places_.try_emplace(rank);
+        if (is_new && options_.filter.accepts_rank(rank)) ranks_[rank];
+        last_place_ = &found->second;
         last_rank_ = rank;
-        last_run_ = run;
     }
-    return *last_series_;
+    return *last_place_;
+}
+
+void FileSummary::enter_run(RankPlace& place, std::int64_t rank, int run) {
+    const bool known = run != RunTracker::no_run;
+    place.run = run;
+    place.attempt = known ? tracker_.runs(rank)[static_cast<std::size_t>(run)].attempt : 1;
+    place.series = chosen(place.attempt) ? &ranks_[rank][run] : nullptr;
+    if (place.series != nullptr) place.series->has_run = known;
+}
+
+void FileSummary::take_mark(const Row& row) {
+    MarkCount& mark = marks_[std::string(row.name)];
+    mark.ranks.insert(*row.rank);
+    mark.steps.insert(*row.step);
+    ++mark.count;
 }
 
 void FileSummary::take(const Row& row, std::uint64_t line) {
     if (!row.rank) return;
-    const RunTracker::Place place = tracker_.observe(row);
-    // A rank that has only rows that were not asked for is there all the same.
-    if (row.rank != last_seen_rank_ && options_.filter.accepts_rank(*row.rank)) ranks_[*row.rank];
-    last_seen_rank_ = row.rank;
+    const int run = tracker_.observe(row).run;
+    RankPlace& place = place_of(*row.rank);
     if (!options_.filter.accepts(row)) return;
-    const std::vector<RunInfo>& runs = tracker_.runs(*row.rank);
-    const std::int64_t attempt =
-        place.run == RunTracker::no_run ? 1 : runs[static_cast<std::size_t>(place.run)].attempt;
-    if (!chosen(attempt)) return;
-    RunSeries& series = series_of(*row.rank, place.run);
-    if (row.type == RowType::span) {
-        series.add(row, *budget_);
-        open_spans_.take(row, attempt, line);
-    } else if (row.type == RowType::stats) {
-        series.stats = *row.stats;
-        series.has_stats = true;
-    } else if (row.type == RowType::open) {
-        open_spans_.take(row, attempt, line);
-    } else if (row.type == RowType::mark) {
-        MarkCount& mark = marks_[std::string(row.name)];
-        mark.ranks.insert(*row.rank);
-        mark.steps.insert(*row.step);
-        ++mark.count;
-    }
+    if (place.run != run) enter_run(place, *row.rank, run);
+    if (place.series == nullptr) return;
+    if (row.type == RowType::span) place.series->add(row, *budget_);
+    if (row.type == RowType::span || row.type == RowType::open) open_spans_.take(row, place.attempt, line);
+    if (row.type == RowType::mark) take_mark(row);
+    if (row.type != RowType::stats) return;
+    place.series->stats = *row.stats;
+    place.series->has_stats = true;
 }
 
 void JobSummary::add(FileSummary&& file) {
+    JobParts parts;
     for (auto& [rank, series_by_run] : file.ranks_) {
-        coverage_.saw_rank(rank);
+        parts.coverage.saw_rank(rank);
         const std::vector<RunInfo>& runs = file.tracker_.runs(rank);
-        for (const RunInfo& run : runs) coverage_.saw_run(run);
+        for (const RunInfo& run : runs) parts.coverage.saw_run(run);
         for (auto& [run, series] : series_by_run) {
             if (run != RunTracker::no_run) series.run = runs[static_cast<std::size_t>(run)];
+            // Every rank's run row may list all ranks; the coverage has them once.
+            series.run.listed_ranks.reset();
             series.seal();
-            ranks_[rank].push_back(std::move(series));
+            parts.ranks[rank].push_back(std::move(series));
         }
     }
-    const std::vector<OpenSpan>& open = file.open_spans_.all();
-    open_spans_.insert(open_spans_.end(), open.begin(), open.end());
-    for (auto& [name, mark] : file.marks_) {
-        MarkCount& all = marks_[name];
-        all.ranks.merge(mark.ranks);
-        all.steps.merge(mark.steps);
-        all.count += mark.count;
-    }
+    parts.open_spans = file.open_spans_.all();
+    parts.marks = std::move(file.marks_);
+    add(std::move(parts));
+}
+
+// Whether the durations fit is a matter of their number alone, and so the same for every order of the inputs.
+void JobSummary::add(JobParts&& parts) {
+    samples_ += parts.samples();
+    const bool was_over_budget = over_budget_;
+    over_budget_ |= samples_ > options_.max_samples || parts.has_histograms();
+    if (over_budget_) parts.fold();
+    if (over_budget_ && !was_over_budget) parts_.fold();
+    parts_.merge(std::move(parts));
+}
+
+void JobSummary::adopt(const PartialScope& scope) {
+    options_.filter = scope.filter;
+    if (scope.attempt) options_.attempt = {AttemptChoice::Mode::one, *scope.attempt};
+}
+
+void JobSummary::save(Output& output, const InputCounts& inputs) {
+    parts_.order();
+    write_partial(output, options_.scope(), inputs, parts_);
 }
 
 // The same run may be in two files; its stats rows then count the same spans, and the later row counts more.
 void JobSummary::collect_runs(SummaryResult& result) const {
     std::map<std::pair<std::string, std::int64_t>, RunSummary> runs;
     std::set<std::string> hosts;
-    for (const auto& [rank, all_series] : ranks_) {
+    for (const auto& [rank, all_series] : parts_.ranks) {
         std::map<std::pair<std::string, std::int64_t>, StatsRow> last_stats;
         std::set<std::pair<std::string, std::int64_t>> counted;
         for (const RunSeries& series : all_series) {
@@ -117,7 +144,7 @@ void JobSummary::collect_runs(SummaryResult& result) const {
 
 void JobSummary::resolve_repeats(SummaryResult& result) {
     const bool last_attempt_only = options_.attempt.mode == AttemptChoice::Mode::last;
-    for (auto& [rank, all_series] : ranks_) {
+    for (auto& [rank, all_series] : parts_.ranks) {
         const RepeatCounts counts = remove_repeats(all_series, last_attempt_only);
         result.superseded_rows += counts.superseded_rows;
         result.duplicate_rows += counts.duplicate_rows;
@@ -128,7 +155,7 @@ void JobSummary::resolve_repeats(SummaryResult& result) {
 void JobSummary::find_window(SummaryResult& result) const {
     std::set<std::int64_t> steps;
     std::set<std::int64_t> strides;
-    for (const auto& [rank, all_series] : ranks_)
+    for (const auto& [rank, all_series] : parts_.ranks)
         for (const RunSeries& series : all_series) {
             std::copy(series.steps.begin(), series.steps.end(), std::inserter(steps, steps.end()));
             if (series.run.record_every_n_steps) strides.insert(*series.run.record_every_n_steps);
@@ -146,18 +173,18 @@ void JobSummary::find_window(SummaryResult& result) const {
 
 SummaryResult JobSummary::finish() {
     SummaryResult result;
-    result.coverage = coverage_.finish(options_.filter);
+    parts_.order();
+    result.coverage = parts_.coverage.finish(options_.filter);
     collect_runs(result);
     find_window(result);
     resolve_repeats(result);
-    result.approximate = budget_->exhausted();
-    result.phases = summarize_phases(ranks_, result.approximate);
-    if (options_.filter.has_phases()) drop_baseless_shares(result.phases);
-    result.open_spans = std::move(open_spans_);
-    std::sort(result.open_spans.begin(), result.open_spans.end(), [](const OpenSpan& a, const OpenSpan& b) {
-        return std::tie(a.rank, a.attempt, a.step, a.name) < std::tie(b.rank, b.attempt, b.step, b.name);
-    });
-    result.marks = std::move(marks_);
+    result.approximate = over_budget_;
+    result.phases = summarize_phases(parts_.ranks);
+    result.open_spans = std::move(parts_.open_spans);
+    result.marks = std::move(parts_.marks);
+    result.grouping = options_.grouping;
+    result.groups = summarize_groups(options_.grouping, std::move(parts_.ranks), over_budget_);
+    if (options_.filter.has_phases()) drop_baseless_shares(result);
     return result;
 }
 

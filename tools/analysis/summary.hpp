@@ -16,12 +16,25 @@
 #include "coverage.hpp"
 #include "file_reader.hpp"
 #include "filter.hpp"
+#include "job_parts.hpp"
 #include "loss.hpp"
 #include "open_spans.hpp"
+#include "partial.hpp"
 #include "phase_series.hpp"
 #include "run_tracker.hpp"
 
 namespace cep::analysis {
+
+/// What the lines of the table are, beside phases.
+struct Grouping {
+    enum class By : std::uint8_t { phase, rank, host, step };
+    By by = By::phase;
+    std::int64_t window_steps = 1;  // By::step
+
+    /// "phase", "rank", "host" or "step:N". Throws UsageError.
+    [[nodiscard]] static Grouping parse(std::string_view text);
+    [[nodiscard]] std::string name() const;
+};
 
 struct SummaryOptions {
     static constexpr std::uint64_t default_max_samples = 16'000'000;  // 256 MB
@@ -29,12 +42,9 @@ struct SummaryOptions {
     Filter filter;
     AttemptChoice attempt;
     std::uint64_t max_samples = default_max_samples;
-};
+    Grouping grouping;
 
-struct MarkCount {
-    std::set<std::int64_t> ranks;
-    std::set<std::int64_t> steps;
-    std::uint64_t count = 0;
+    [[nodiscard]] PartialScope scope() const;
 };
 
 /// The rows of one file.
@@ -48,17 +58,26 @@ class FileSummary : public RowSink {
     friend class JobSummary;
     using RankSeries = std::map<int, RunSeries>;  // by index of the run in the file
 
+    /// Where the rows of a rank go.
+    struct RankPlace {
+        int run = unknown_run;  // index of the run in the file
+        std::int64_t attempt = 1;
+        RunSeries* series = nullptr;  // nullptr: the attempt was not asked for
+    };
+    static constexpr int unknown_run = std::numeric_limits<int>::min();
+
     [[nodiscard]] bool chosen(std::int64_t attempt) const;
-    RunSeries& series_of(std::int64_t rank, int run);
+    RankPlace& place_of(std::int64_t rank);
+    void enter_run(RankPlace& place, std::int64_t rank, int run);
+    void take_mark(const Row& row);
 
     const SummaryOptions& options_;
     std::shared_ptr<SampleBudget> budget_;
     RunTracker tracker_;
     std::map<std::int64_t, RankSeries> ranks_;
-    RunSeries* last_series_ = nullptr;  // rows of a rank and run come together
+    std::unordered_map<std::int64_t, RankPlace> places_;
+    RankPlace* last_place_ = nullptr;  // rows of a rank come together
     std::int64_t last_rank_ = 0;
-    int last_run_ = 0;
-    std::optional<std::int64_t> last_seen_rank_;
     OpenSpans open_spans_;
     std::map<std::string, MarkCount> marks_;
 };
@@ -90,6 +109,16 @@ struct RunSummary {
     std::optional<std::int64_t> last_step;
 };
 
+/// One phase of one rank, host or window of steps.
+struct GroupSummary {
+    std::int64_t first = 0;  // By::rank: the rank. By::step: the first step of the window
+    std::int64_t last = 0;   // By::step: the last one
+    std::string host;        // By::host; and of a rank the last one it was on
+    PhaseSummary phase;
+    double excess_ms = 0;                // of the median over the median of all groups' medians
+    std::optional<double> median_ratio;  // of the same two
+};
+
 struct SummaryResult {
     InputCounts inputs;
     Coverage coverage;
@@ -102,6 +131,8 @@ struct SummaryResult {
     std::uint64_t steps = 0;
     std::optional<std::int64_t> stride;
     std::vector<PhaseSummary> phases;
+    Grouping grouping;
+    std::vector<GroupSummary> groups;  // ordered by group, then as the phases are
     std::vector<RunSummary> runs;
     std::uint64_t hosts = 0;
     Loss loss;
@@ -118,7 +149,11 @@ class JobSummary {
         return std::make_unique<FileSummary>(options_, budget_);
     }
     void add(FileSummary&& file);
-    /// Call once.
+    void add(JobParts&& parts);
+    /// The scope of partial summaries, where there is nothing else.
+    void adopt(const PartialScope& scope);
+    void save(Output& output, const InputCounts& inputs);
+    /// Call once. Throws UsageError where the durations that a grouping needs are not kept.
     [[nodiscard]] SummaryResult finish();
 
   private:
@@ -128,10 +163,9 @@ class JobSummary {
 
     SummaryOptions options_;
     std::shared_ptr<SampleBudget> budget_;
-    std::map<std::int64_t, std::vector<RunSeries>> ranks_;
-    std::vector<OpenSpan> open_spans_;
-    std::map<std::string, MarkCount> marks_;
-    CoverageCollector coverage_;
+    JobParts parts_;
+    std::uint64_t samples_ = 0;
+    bool over_budget_ = false;
 };
 
 }  // namespace cep::analysis

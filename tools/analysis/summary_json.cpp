@@ -52,8 +52,7 @@ void write_window(JsonWriter& json, const SummaryResult& result) {
     json.end_object();
 }
 
-void write_phase(JsonWriter& json, const PhaseSummary& phase) {
-    json.begin_object();
+void write_phase_keys(JsonWriter& json, const PhaseSummary& phase) {
     json.key("name").string(phase.name);
     json.key("kind").string(schema::kind_name(phase.kind));
     json.key("clock");
@@ -74,7 +73,45 @@ void write_phase(JsonWriter& json, const PhaseSummary& phase) {
     json.key("share").number_or_null(phase.share);
     json.key("slowest_rank").integer(phase.slowest_rank);
     json.key("skew").number_or_null(phase.skew);
-    json.end_object();
+}
+
+void write_phases(JsonWriter& json, const SummaryResult& result) {
+    json.key("phases").begin_array();
+    for (const PhaseSummary& phase : result.phases) {
+        json.begin_object();
+        write_phase_keys(json, phase);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_group_keys(JsonWriter& json, Grouping::By by, const GroupSummary& group) {
+    if (by == Grouping::By::rank) json.key("rank").integer(group.first);
+    if (by == Grouping::By::step) {
+        json.key("first_step").integer(group.first);
+        json.key("last_step").integer(group.last);
+        return;
+    }
+    json.key("host");
+    if (group.host.empty()) {
+        json.null();
+    } else {
+        json.string(group.host);
+    }
+}
+
+void write_groups(JsonWriter& json, const SummaryResult& result) {
+    json.key("by").string(result.grouping.name());
+    json.key("groups").begin_array();
+    for (const GroupSummary& group : result.groups) {
+        json.begin_object();
+        write_group_keys(json, result.grouping.by, group);
+        write_phase_keys(json, group.phase);
+        json.key("excess_ms").number(group.excess_ms);
+        json.key("median_ratio").number_or_null(group.median_ratio);
+        json.end_object();
+    }
+    json.end_array();
 }
 
 void write_loss(JsonWriter& json, const Loss& loss) {
@@ -129,9 +166,7 @@ std::string summary_json(const SummaryResult& result) {
     json.key("schema").string("cep.summary/1");
     write_inputs(json, result);
     write_window(json, result);
-    json.key("phases").begin_array();
-    for (const PhaseSummary& phase : result.phases) write_phase(json, phase);
-    json.end_array();
+    write_phases(json, result);
     json.key("efficiency").begin_object();
     for (const char* name :
          {"mfu", "hfu", "tokens_per_s", "comm_ms", "exposed_comm_ms", "overlap_efficiency", "bubble_fraction"})
@@ -142,6 +177,7 @@ std::string summary_json(const SummaryResult& result) {
     write_runs(json, result);
     write_open_spans(json, result);
     write_marks(json, result);
+    write_groups(json, result);
     json.key("approximate").boolean(result.approximate);
     json.end_object();
     return json.finish();

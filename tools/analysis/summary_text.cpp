@@ -6,11 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "summary_groups.hpp"
 #include "table.hpp"
 #include "units.hpp"
 
 namespace cep::analysis {
 namespace {
+
+using By = Grouping::By;
 
 constexpr std::size_t max_open_spans_shown = 5;
 constexpr std::size_t max_runs_shown = 4;
@@ -109,11 +112,47 @@ std::string header_text(const SummaryResult& result) {
     return text;
 }
 
+std::string describe_share(const std::optional<double>& share) {
+    return share ? fmt::format("{:.1f} %", 100 * *share) : "-";
+}
+
 std::string or_dash(std::string_view text) {
     return text.empty() ? "-" : std::string(text);
 }
 
-Table human_table(const SummaryResult& result) {
+std::string describe_ratio(const std::optional<double>& ratio) {
+    return ratio ? fmt::format("{:.2f}", *ratio) : "-";
+}
+
+std::string describe_window(const GroupSummary& group) {
+    return group.first == group.last ? format_integer(group.first)
+                                     : fmt::format("{}–{}", format_integer(group.first), format_integer(group.last));
+}
+
+/// Columns that say which group a line is of.
+struct GroupColumns {
+    By by;
+
+    [[nodiscard]] std::vector<std::string> headings() const {
+        if (by == By::rank) return {"rank", "host"};
+        if (by == By::host) return {"host"};
+        return {"steps"};
+    }
+    [[nodiscard]] std::vector<std::string> cells(const GroupSummary& group) const {
+        if (by == By::rank) return {fmt::format("{}", group.first), or_dash(printable(group.host))};
+        if (by == By::host) return {or_dash(printable(group.host))};
+        return {describe_window(group)};
+    }
+};
+
+// A difference that vanishes in its digits has no sign.
+std::string describe_excess(const DurationFormat& duration, double excess_ms) {
+    std::string text = duration(excess_ms);
+    const bool vanishes = text.find_first_of("123456789") == std::string::npos;
+    return vanishes && text.front() == '-' ? text.substr(1) : text;
+}
+
+Table phase_table(const SummaryResult& result) {
     Table table;
     for (const char* heading : {"phase", "kind", "clock"}) table.add_column(heading, Align::left);
     for (const char* heading : {"count", "mean", "p50", "p90", "p99", "max", "share", "slowest rank", "skew"})
@@ -124,39 +163,116 @@ Table human_table(const SummaryResult& result) {
         table.add_row({printable(phase.name), std::string(schema::kind_name(phase.kind)),
                        or_dash(clock_names[static_cast<std::size_t>(phase.clock)]), format_count(phase.count),
                        duration(phase.mean_ms), duration(phase.p50_ms), duration(phase.p90_ms), duration(phase.p99_ms),
-                       duration(phase.max_ms), phase.share ? fmt::format("{:.1f} %", 100 * *phase.share) : "-",
+                       duration(phase.max_ms), describe_share(phase.share),
                        comparable ? fmt::format("{}", phase.slowest_rank) : "-",
-                       comparable && phase.skew ? fmt::format("{:.2f}", *phase.skew) : "-"});
+                       comparable ? describe_ratio(phase.skew) : "-"});
     }
     return table;
 }
 
-}  // namespace
-
-std::string summary_text(const SummaryResult& result, bool colors) {
-    std::string text = header_text(result);
-    if (result.phases.empty()) return text;
-    return text + "\n" + human_table(result).text(colors ? "\033[1m" : "", colors ? "\033[0m" : "");
+Table group_table(const SummaryResult& result, const std::vector<const GroupSummary*>& groups) {
+    const GroupColumns columns{result.grouping.by};
+    const bool several_ranks = result.grouping.by != By::rank;
+    Table table;
+    for (const std::string& heading : columns.headings()) table.add_column(heading, Align::left);
+    for (const char* heading : {"phase", "kind"}) table.add_column(heading, Align::left);
+    for (const char* heading : {"count", "mean", "p50", "p90", "p99", "max", "share", "excess", "× median"})
+        table.add_column(heading, Align::right);
+    if (several_ranks) table.add_column("slowest rank", Align::right);
+    for (const GroupSummary* group : groups) {
+        const PhaseSummary& phase = group->phase;
+        const DurationFormat duration(phase.p50_ms > 0 ? phase.p50_ms : phase.mean_ms, phase.p99_ms);
+        std::vector<std::string> cells = columns.cells(*group);
+        for (const std::string& cell :
+             {printable(phase.name), std::string(schema::kind_name(phase.kind)), format_count(phase.count),
+              duration(phase.mean_ms), duration(phase.p50_ms), duration(phase.p90_ms), duration(phase.p99_ms),
+              duration(phase.max_ms), describe_share(phase.share), describe_excess(duration, group->excess_ms),
+              describe_ratio(group->median_ratio)})
+            cells.push_back(cell);
+        if (several_ranks) cells.push_back(phase.ranks > 1 ? fmt::format("{}", phase.slowest_rank) : "-");
+        table.add_row(std::move(cells));
+    }
+    return table;
 }
 
-std::string summary_markdown(const SummaryResult& result) {
-    return human_table(result).markdown();
+Table human_table(const SummaryResult& result, std::size_t limit) {
+    return result.grouping.by == By::phase ? phase_table(result) : group_table(result, telling_groups(result, limit));
+}
+
+std::string describe_hidden(const SummaryResult& result, std::size_t limit) {
+    if (limit == 0 || result.groups.size() <= limit) return "";
+    return fmt::format("… {} with a smaller excess not shown; --limit 0 shows all\n",
+                       format_plural(result.groups.size() - limit, "line"));
+}
+
+std::string optional_number(const std::optional<double>& value) {
+    return value ? fmt::format("{}", *value) : "";
+}
+
+std::vector<std::string> csv_cells(const PhaseSummary& phase) {
+    return {phase.name,
+            std::string(schema::kind_name(phase.kind)),
+            std::string(clock_names[static_cast<std::size_t>(phase.clock)]),
+            fmt::format("{}", phase.count),
+            fmt::format("{}", phase.ranks),
+            fmt::format("{}", phase.mean_ms),
+            fmt::format("{}", phase.p50_ms),
+            fmt::format("{}", phase.p90_ms),
+            fmt::format("{}", phase.p99_ms),
+            fmt::format("{}", phase.min_ms),
+            fmt::format("{}", phase.max_ms),
+            fmt::format("{}", phase.total_ms),
+            optional_number(phase.share),
+            fmt::format("{}", phase.slowest_rank),
+            optional_number(phase.skew)};
+}
+
+std::vector<std::string> csv_group_headings(By by) {
+    if (by == By::rank) return {"rank", "host"};
+    if (by == By::host) return {"host"};
+    if (by == By::step) return {"first_step", "last_step"};
+    return {};
+}
+
+std::vector<std::string> csv_group_cells(By by, const GroupSummary& group) {
+    if (by == By::rank) return {fmt::format("{}", group.first), group.host};
+    if (by == By::host) return {group.host};
+    return {fmt::format("{}", group.first), fmt::format("{}", group.last)};
+}
+
+}  // namespace
+
+std::string summary_text(const SummaryResult& result, std::size_t limit, bool colors) {
+    const std::string text = header_text(result);
+    if (result.phases.empty()) return text;
+    return text + "\n" + human_table(result, limit).text(colors ? "\033[1m" : "", colors ? "\033[0m" : "") +
+           describe_hidden(result, limit);
+}
+
+std::string summary_markdown(const SummaryResult& result, std::size_t limit) {
+    const std::string hidden = describe_hidden(result, limit);
+    return human_table(result, limit).markdown() + (hidden.empty() ? "" : "\n" + hidden);
 }
 
 std::string summary_csv(const SummaryResult& result) {
+    const By by = result.grouping.by;
     Table table;
+    for (const std::string& heading : csv_group_headings(by)) table.add_column(heading, Align::left);
     for (const char* heading : {"name", "kind", "clock", "count", "ranks", "mean_ms", "p50_ms", "p90_ms", "p99_ms",
                                 "min_ms", "max_ms", "total_ms", "share", "slowest_rank", "skew"})
         table.add_column(heading, Align::left);
-    auto optional = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; };
-    for (const PhaseSummary& phase : result.phases)
-        table.add_row({phase.name, std::string(schema::kind_name(phase.kind)),
-                       std::string(clock_names[static_cast<std::size_t>(phase.clock)]), fmt::format("{}", phase.count),
-                       fmt::format("{}", phase.ranks), fmt::format("{}", phase.mean_ms),
-                       fmt::format("{}", phase.p50_ms), fmt::format("{}", phase.p90_ms),
-                       fmt::format("{}", phase.p99_ms), fmt::format("{}", phase.min_ms),
-                       fmt::format("{}", phase.max_ms), fmt::format("{}", phase.total_ms), optional(phase.share),
-                       fmt::format("{}", phase.slowest_rank), optional(phase.skew)});
+    if (by == By::phase) {
+        for (const PhaseSummary& phase : result.phases) table.add_row(csv_cells(phase));
+        return table.csv();
+    }
+    for (const char* heading : {"excess_ms", "median_ratio"}) table.add_column(heading, Align::left);
+    for (const GroupSummary& group : result.groups) {
+        std::vector<std::string> cells = csv_group_cells(by, group);
+        for (std::string& cell : csv_cells(group.phase)) cells.push_back(std::move(cell));
+        cells.push_back(fmt::format("{}", group.excess_ms));
+        cells.push_back(optional_number(group.median_ratio));
+        table.add_row(std::move(cells));
+    }
     return table.csv();
 }
 

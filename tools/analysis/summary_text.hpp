@@ -9,9 +9,10 @@
 
 namespace cep::analysis {
 
-[[nodiscard]] std::string summary_text(const SummaryResult& result, bool colors);
+/// `limit`: how many lines of groups at most, 0 for all.
+[[nodiscard]] std::string summary_text(const SummaryResult& result, std::size_t limit, bool colors);
 [[nodiscard]] std::string summary_json(const SummaryResult& result);
 [[nodiscard]] std::string summary_csv(const SummaryResult& result);
-[[nodiscard]] std::string summary_markdown(const SummaryResult& result);
+[[nodiscard]] std::string summary_markdown(const SummaryResult& result, std::size_t limit);
 
 }  // namespace cep::analysis

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 namespace cep::analysis {
 namespace {
@@ -14,12 +15,15 @@ std::vector<std::string> sorted(std::size_t rows, std::size_t memory_bytes) {
     std::vector<std::int64_t> steps(rows);
     for (std::size_t i = 0; i < rows; ++i) steps[i] = static_cast<std::int64_t>(i / 2);
     std::shuffle(steps.begin(), steps.end(), std::mt19937_64(1));
+    RowBatch batch;
     for (std::size_t i = 0; i < rows; ++i) {
         SortedRow row;
         row.key.first = steps[i];
         row.key.line = i;
-        sorter.add(row, std::to_string(steps[i]));
+        batch.add(row, std::to_string(steps[i]));
+        if (batch.used_bytes() >= sorter.batch_bytes()) sorter.add(std::exchange(batch, {}));
     }
+    sorter.add(std::move(batch));
     std::vector<std::string> texts;
     std::uint64_t last_line = 0;
     sorter.finish([&](const SortedRow& row, std::string_view text) {
@@ -44,7 +48,11 @@ TEST(RowSorter, SortsOnDiskInSeveralRounds) {
 
 TEST(RowSorter, KeepsEmptyTexts) {
     RowSorter sorter(1, testing::TempDir());
-    for (int i = 0; i < 3; ++i) sorter.add({}, "");
+    for (int i = 0; i < 3; ++i) {
+        RowBatch batch;
+        batch.add({}, "");
+        sorter.add(std::move(batch));
+    }
     int rows = 0;
     sorter.finish([&](const SortedRow&, std::string_view text) { rows += text.empty(); });
     EXPECT_EQ(rows, 3);

@@ -6,14 +6,13 @@
 #include <string>
 #include <string_view>
 
-#include "line_reader.hpp"
 #include "row.hpp"
 
 namespace cep::analysis {
 
 class ParsedRow {
   public:
-    explicit ParsedRow(const std::string& json) : text_(json + std::string(LineReader::padding_bytes, '\0')) {
+    explicit ParsedRow(const std::string& json) : text_(json + std::string(RowParser::padding_bytes, '\0')) {
         row_ = parser_.parse(std::string_view(text_).substr(0, json.size()));
     }
     [[nodiscard]] const Row* get() const { return row_; }

@@ -1,0 +1,10 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- The longest span of each phase in each step, and whose it was: what the others had to wait for.
+SELECT
+    step,
+    name,
+    max(duration_ms) AS max_ms,
+    arg_max(rank, (duration_ms, -rank)) AS longest_rank
+FROM spans
+GROUP BY step, name
+ORDER BY step, name;

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "row_scanner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <vector>
+
+#include "scanned_row.hpp"
+
+namespace cep::analysis {
+namespace {
+
+using Outcome = ScannerAndParser::Outcome;
+
+const std::vector<std::string> plain_rows = {
+    R"({"name":"forward","step":100,"rank":3,"duration_ms":12.345678,"start_ns":1763700000123456789,"host_ms":0.412000,)"
+    R"("lag_ms":0.105000,"kind":"compute","clock":"gpu","seq":0,"depth":1,"device":3,"stream":1})",
+    R"({"name":"all_reduce","step":100,"rank":3,"duration_ms":4.000001,"start_ns":1763700000123456789,"host_ms":1.5,)"
+    R"("lag_ms":-0.105000,"kind":"comm","clock":"gpu","seq":12,"depth":1,"device":3,"stream":17,"bytes":268435456,)"
+    R"("flops":1234567890123,"group":"dp","coll":17,"error":"x","meta":{"a":[1,2.5,{"b":null}],"c":"d","e":true}})",
+    R"({"duration_ms":3.0281927381278127,"name":"data_load","rank":0,"step":7})",
+    R"({"duration_ms": 0.30000000000000004, "name": "backward", "rank": 15, "step": 123456789})",
+    R"({"type":"counter","name":"memory","step":5,"rank":1,"value":81920,"start_ns":1763700000123456789})",
+    R"({"type":"counter","name":"loss","step":5,"rank":1,"value":-2.718281828459045e-05,"start_ns":1763700000123456789})",
+    R"({"type":"mark","name":"checkpoint","step":5,"rank":1,"start_ns":1763700000123456789,"meta":{"path":"/x"}})",
+    R"({"name":"vorwärts","step":-4,"rank":0,"duration_ms":0,"start_ns":null,"lag_ms":null,"kind":null,"clock":null})",
+    R"({"name":"","step":9223372036854775807,"rank":0,"duration_ms":1e2,"kind":"new","clock":"external","elapsed_ms":1})",
+};
+
+TEST(RowScanner, ReadsPlainRowsAsTheParserDoes) {
+    ScannerAndParser both;
+    for (int round = 0; round < 3; ++round)
+        for (const std::string& row : plain_rows) EXPECT_EQ(both.read(row), Outcome::same) << row;
+}
+
+TEST(RowScanner, LeavesWhatIsUnusualToTheParser) {
+    for (const char* row : {
+             R"({"type":"run","rank":0})", R"({"type":"stats","rank":0})", R"({"type":"later"})",
+             R"({"name":"f","step":1,"rank":0,"duration_ms":1,"type":"counter"})",
+             R"({"name":"f\u0041","step":1,"rank":0,"duration_ms":1})",
+             R"({"name":"f","step":1,"rank":0,"duration_ms":1,"depth":"deep"})",
+             R"({"name":"f","step":1,"rank":0,"duration_ms":1,"step":2})",
+             R"({"name":"f","step":1,"rank":0,"duration_ms":-1})",
+             R"({"name":"f","step":18446744073709551615,"rank":0,"duration_ms":1})",
+             R"( {"name":"f","step":1,"rank":0,"duration_ms":1})",
+             R"({"name":"f","step":1,"rank":0})", "{}", "[]", "", "{", "null",
+         }) {
+        ScannerAndParser both;
+        EXPECT_EQ(both.read(row), Outcome::left_to_parser) << row;
+    }
+}
+
+TEST(RowScanner, NumbersAreThoseOfTheParserToTheLastBit) {
+    std::mt19937_64 random(5);
+    ScannerAndParser both;
+    int scanned = 0;
+    for (int i = 0; i < 50'000; ++i) {
+        std::string number = random() % 8 == 0 ? "-" : "";
+        number += std::to_string(random() >> (random() % 64));
+        if (random() % 4 != 0) {
+            number += '.' + std::string(random() % 4, '0') + std::to_string(random() >> (random() % 64));
+            number.resize(number.size() - random() % 3);
+        }
+        if (random() % 8 == 0) number += (random() % 2 == 0 ? "e-" : "E+") + std::to_string(random() % 320);
+        const std::string row = R"({"name":"f","step":1,"rank":0,"duration_ms":1,"lag_ms":)" + number + R"(,"seq":)" +
+                                std::to_string(random() >> (random() % 64)) + R"(,"other":)" + number + "}";
+        const Outcome outcome = both.read(row);
+        ASSERT_NE(outcome, Outcome::differs) << row;
+        scanned += outcome == Outcome::same;
+    }
+    EXPECT_GT(scanned, 25'000);
+}
+
+std::string mutated(std::string row, std::mt19937_64& random) {
+    constexpr std::string_view bytes = "\"\\{}[]:,.-+eE0019 \t\r\x01\x7f\xc3\xa4\xff" "ntaf";
+    constexpr std::array<std::string_view, 12> pieces = {
+        "null", "true", "1e999", "01", "-0", "-0.0", "\"step\":1,", ",\"type\":\"mark\"", "{}", "[]", "99999999999999999999", "\"\""};
+    for (auto changes = 1 + random() % 3; changes > 0; --changes) {
+        const std::size_t at = random() % (row.size() + 1);
+        const std::string one(1, bytes[random() % bytes.size()]);
+        switch (random() % 5) {
+            case 0: row.insert(at, one); break;
+            case 1: row.erase(at, 1 + random() % 3); break;
+            case 2: row.replace(at, std::min<std::size_t>(1, row.size() - at), one); break;
+            case 3: row.insert(at, pieces[random() % pieces.size()]); break;
+            default: row.insert(at, plain_rows[random() % plain_rows.size()].substr(0, random() % 60)); break;
+        }
+    }
+    return row;
+}
+
+TEST(RowScanner, NeverDisagreesWithTheParserOnMutatedRows) {
+    std::mt19937_64 random(6);
+    ScannerAndParser both;
+    int scanned = 0;
+    for (int i = 0; i < 100'000; ++i) {
+        const std::string row = mutated(plain_rows[random() % plain_rows.size()], random);
+        if (row.find('\n') != std::string::npos) continue;
+        const Outcome outcome = both.read(row);
+        ASSERT_NE(outcome, Outcome::differs) << row;
+        scanned += outcome == Outcome::same;
+    }
+    EXPECT_GT(scanned, 5'000);
+}
+
+TEST(RowScanner, ReadsRowsOfMoreShapesThanItLearns) {
+    ScannerAndParser both;
+    for (int round = 0; round < 2; ++round)
+        for (int i = 0; i < 1000; ++i) {
+            const std::string row = R"({"name":"f","k)" + std::to_string(i) + R"(":1,"step":1,"rank":0,"duration_ms":1.5})";
+            ASSERT_EQ(both.read(row), Outcome::same) << row;
+        }
+}
+
+}  // namespace
+}  // namespace cep::analysis

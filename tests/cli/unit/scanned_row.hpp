@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A row scanner beside a row parser, which must agree on every row that the scanner reads.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "row.hpp"
+#include "row_scanner.hpp"
+
+namespace cep::analysis {
+
+inline bool same_bits(double a, double b) {
+    return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+inline bool same_bits(const std::optional<double>& a, const std::optional<double>& b) {
+    return a.has_value() == b.has_value() && (!a || same_bits(*a, *b));
+}
+
+/// Whether two rows are the same to the last bit.
+inline bool same_row(const Row& a, const Row& b) {
+    return a.type == b.type && a.text == b.text && a.name == b.name && a.step == b.step && a.rank == b.rank &&
+           same_bits(a.duration_ms, b.duration_ms) && same_bits(a.elapsed_ms, b.elapsed_ms) &&
+           same_bits(a.value, b.value) && a.start_ns == b.start_ns && same_bits(a.lag_ms, b.lag_ms) && a.seq == b.seq &&
+           a.depth == b.depth && a.kind == b.kind && a.clock == b.clock && a.odd_key == b.odd_key && a.run == b.run &&
+           a.stats == b.stats;
+}
+
+class ScannerAndParser {
+  public:
+    enum class Outcome : std::uint8_t { left_to_parser, same, differs };
+
+    /// A line has no newline in it.
+    Outcome read(std::string_view line) {
+        text_.assign(line).append(1, '\n').append(RowParser::padding_bytes, '\0');
+        const char* const end = scanner_.scan(text_.data(), row_);
+        if (end == nullptr || end != text_.data() + line.size()) return Outcome::left_to_parser;
+        const Row* parsed = parser_.parse(std::string_view(text_).substr(0, line.size()));
+        return parsed != nullptr && same_row(*parsed, row_) ? Outcome::same : Outcome::differs;
+    }
+
+  private:
+    RowScanner scanner_;
+    RowParser parser_;
+    Row row_;
+    std::string text_;
+};
+
+}  // namespace cep::analysis

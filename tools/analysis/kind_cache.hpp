@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kinds inferred from names: a job has few names and many rows.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "schema.hpp"
+
+namespace cep::analysis {
+
+class KindCache {
+  public:
+    [[nodiscard]] schema::Kind of(std::string_view name);
+
+  private:
+    struct Entry {
+        std::string name;
+        schema::Kind kind = schema::infer_kind("");
+    };
+    static constexpr std::size_t entries = 256;  // a name has one place, and the last one there stays
+    std::array<Entry, entries> entries_;
+};
+
+}  // namespace cep::analysis

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Row scanner: a quick reader for the rows that jobs really write. It is not a judge of what is valid: where a line is
+// anything but a plain good row, it says so, and RowParser decides. On every row that it does read, both agree to
+// the last bit.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "kind_cache.hpp"
+#include "row.hpp"
+
+namespace cep::analysis {
+
+/// Scans rows. Rows of a job look alike, so a scanner learns the text between values (`,"step":`) and which text
+/// follows which, and then compares instead of parsing. One scanner a thread.
+class RowScanner {
+  public:
+    /// Reads the row that begins at `at`, up to and with its last brace, and returns the byte behind it. Returns nullptr
+    /// where RowParser must look. A NUL must end the bytes, and RowParser::padding_bytes must be readable behind it.
+    const char* scan(const char* at, Row& row);
+
+  private:
+    enum class Key : std::uint8_t {
+        other,
+        type,
+        name,
+        step,
+        rank,
+        start_ns,
+        duration_ms,
+        elapsed_ms,
+        lag_ms,
+        seq,
+        depth,
+        kind,
+        clock,
+        value,
+    };
+    using Keys = std::uint32_t;  // a set of them
+
+    /// The text in front of a value, from the separator to the last blank behind the colon.
+    struct alignas(64) Lead {
+        static constexpr std::size_t max_bytes = 24;
+
+        std::array<std::uint64_t, 3> text{};
+        std::array<std::uint64_t, 3> mask{};
+        std::uint8_t size = 0;
+        Key key = Key::other;
+        std::array<std::uint8_t, 2> next{};  // leads that came behind this one; 0: none
+    };
+    static constexpr std::size_t max_leads = 128;
+
+    static constexpr Keys bit(Key key) { return Keys{1} << static_cast<unsigned>(key); }
+    static Key key_of(std::string_view name);
+    static bool matches(const Lead& lead, const char* at);
+
+    const char* pass_lead(const char* at, bool first, std::uint8_t& lead);
+    const char* parse_lead(const char* at, bool first, std::uint8_t& lead);
+    std::uint8_t learn(std::string_view text, Key key, std::uint8_t previous);
+    const char* read_value(Key key, const char* at, Row& row);
+    const char* read_type(const char* at, Row& row, Keys& known);
+    bool complete(Row& row, Keys seen);
+
+    std::array<Lead, max_leads> leads_;  // the first stands for the begin of a row, the second for any not learnt
+    std::size_t lead_count_ = 2;
+    KindCache kinds_;
+    std::string_view kind_name_;
+};
+
+}  // namespace cep::analysis

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Item: one span, counter or mark of a rank, before it is text. Times are true ones, counted from the job's start.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "schema.hpp"
+
+namespace cep::simulation {
+
+/// Names in rows; the first are the phases of own work, in their order.
+enum class Name : std::uint8_t {
+    data_load,
+    host_to_device,
+    forward,
+    backward,
+    optimizer,
+    training_step,
+    all_reduce,
+    send,
+    recv,
+    save_checkpoint,
+    evaluation,
+    mark_checkpoint,
+    mark_evaluation,
+    memory_allocated,
+    memory_reserved,
+};
+inline constexpr std::size_t name_count = 15;
+inline constexpr std::array<std::string_view, name_count> names = {"data_load",
+                                                                   "host_to_device",
+                                                                   "forward",
+                                                                   "backward",
+                                                                   "optimizer",
+                                                                   "training_step",
+                                                                   "all_reduce",
+                                                                   "send",
+                                                                   "recv",
+                                                                   "save_checkpoint",
+                                                                   "evaluation",
+                                                                   "checkpoint",
+                                                                   "evaluation",
+                                                                   "memory.allocated_bytes",
+                                                                   "memory.reserved_bytes"};
+
+enum class ItemType : std::uint8_t { gpu_span, host_span, mark, counter };
+
+inline constexpr std::uint32_t no_group = UINT32_MAX;
+
+struct Item {
+    std::int64_t step = 0;
+    std::int64_t start_ns = 0;
+    std::int64_t duration_ns = 0;
+    std::int64_t host_ns = 0;
+    std::int64_t lag_ns = 0;
+    std::int64_t value = 0;  // bytes of a span, the value of a counter
+    std::int64_t coll = 0;
+    std::uint32_t group = no_group;
+    std::uint32_t seq = 0;
+    Name name = Name::training_step;
+    ItemType type = ItemType::gpu_span;
+    std::uint8_t depth = 1;
+    std::uint8_t stream = 1;
+};
+
+using Items = std::vector<std::vector<Item>>;  // by rank
+
+}  // namespace cep::simulation

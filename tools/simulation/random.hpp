@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Random numbers by counter: each is a function of the seed and of what it is for (a stream, a rank, a step, …), so
+// that a job is the same on any number of threads, and the same with a fault as without. Only +, −, × and ÷ of
+// doubles are used, so that it is also the same on every machine: distributions and functions of the standard
+// libraries differ.
+#pragma once
+
+#include <cstdint>
+
+namespace cep::simulation {
+
+/// What a random number is for. The values are part of what a seed means.
+enum class Stream : std::uint64_t {
+    own_noise = 1,
+    host_noise,
+    step_noise,
+    rank_spread,
+    spike,
+    spike_phase,
+    spike_size,
+    transfer,
+    event,
+    fault,
+    clock_offset,
+    clock_drift,
+    drop,
+    truncated_file,
+    truncated_place,
+    memory,
+};
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014; constants by Stafford).
+[[nodiscard]] constexpr std::uint64_t mix_bits(std::uint64_t bits) noexcept {
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
+    return bits ^ (bits >> 31);
+}
+
+class Random {
+  public:
+    explicit constexpr Random(std::uint64_t seed) noexcept : key_(mix_bits(seed + increment)) {}
+
+    [[nodiscard]] constexpr std::uint64_t bits(Stream stream, std::uint64_t a = 0, std::uint64_t b = 0,
+                                               std::uint64_t c = 0) const noexcept {
+        std::uint64_t hash = mix_bits(key_ + static_cast<std::uint64_t>(stream) * increment);
+        hash = mix_bits(hash + (a + 1) * increment);
+        hash = mix_bits(hash + (b + 1) * increment);
+        return mix_bits(hash + (c + 1) * increment);
+    }
+    /// In [0, 1).
+    [[nodiscard]] double uniform(Stream stream, std::uint64_t a = 0, std::uint64_t b = 0,
+                                 std::uint64_t c = 0) const noexcept;
+    /// Mean 0, variance 1, within ±6: the sum of twelve uniforms.
+    [[nodiscard]] double normal(Stream stream, std::uint64_t a = 0, std::uint64_t b = 0,
+                                std::uint64_t c = 0) const noexcept;
+
+  private:
+    static constexpr std::uint64_t increment = 0x9e3779b97f4a7c15U;  // 2^64 / golden ratio
+
+    std::uint64_t key_;
+};
+
+/// e^x to 10 digits for |x| ≤ 10, to 15 for |x| ≤ 1.
+[[nodiscard]] double exponential(double x) noexcept;
+
+}  // namespace cep::simulation
