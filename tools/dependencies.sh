@@ -39,10 +39,10 @@ ensure_packages() {
     )
 }
 
-# Cargo may come from elsewhere than Debian (rustup): then Debian's is not wanted beside it. Never fails; without cargo its
-# tests are skipped.
+# Cargo may come from elsewhere than Debian (rustup): then Debian's is not wanted beside it. Never fails; without
+# cargo its tests are skipped.
 ensure_cargo() {
-    command -v cargo >/dev/null || ensure_packages cargo || echo "No cargo; the tests of the Rust crates are skipped." >&2
+    command -v cargo >/dev/null || ensure_packages cargo || echo "No cargo; its tests are skipped." >&2
 }
 
 # The last release of Debian that has Julia; its 1.5.3 is the oldest version that the package supports.
@@ -70,17 +70,19 @@ ensure_julia() {
     { install_julia "$mirror" && julia_works; } || echo "Julia cannot be installed; its tests are skipped." >&2
 }
 
-# install_julia MIRROR: from an older suite of this machine's own mirror. The suite has a low pin and is known to the calls
-# here only: apt's configuration stays as it is. Later releases' libunwind crashes on code that this Julia compiles, so
-# Julia gets its own release's, for itself alone, through a small program in /usr/local/bin.
+# install_julia MIRROR: from an older suite of this machine's own mirror. The suite has a low pin and is known to the
+# calls here only: apt's configuration stays as it is. Later releases' libunwind crashes on code that this Julia
+# compiles, so Julia gets its own release's, for itself alone, through a small program in /usr/local/bin.
 install_julia() (
     folder=$(mktemp -d) || exit 1
     trap 'rm -rf "$folder"' EXIT
     configure_apt_with_suite "$folder" "$1" "$JULIA_SUITE" || exit 1
     export DEBIAN_FRONTEND=noninteractive APT_CONFIG="$folder/apt.conf"
     apt-get update -qq && apt-get install -y -qq --no-install-recommends julia >/dev/null || exit 1
-    cd "$folder" && apt-get download -qq "libunwind8/$JULIA_SUITE" >/dev/null && dpkg-deb -x libunwind8_*.deb . || exit 1
-    mkdir -p "$JULIA_LIBRARIES" /usr/local/bin && find . -name 'libunwind.so.8*' -exec cp -P {} "$JULIA_LIBRARIES" ';' &&
+    cd "$folder" && apt-get download -qq "libunwind8/$JULIA_SUITE" >/dev/null || exit 1
+    dpkg-deb -x libunwind8_*.deb . && mkdir -p "$JULIA_LIBRARIES" /usr/local/bin || exit 1
+    # shellcheck disable=SC2016  # a variable of the small program's, not of this one
+    find . -name 'libunwind.so.8*' -exec cp -P {} "$JULIA_LIBRARIES" ';' &&
         printf '#!/bin/sh\nLD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} exec /usr/bin/julia "$@"\n' \
             "$JULIA_LIBRARIES/libunwind.so.8" >/usr/local/bin/julia && chmod 755 /usr/local/bin/julia
 )

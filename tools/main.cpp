@@ -26,6 +26,7 @@ Status parse_and_run(int argc, char** argv) {
     cep::cli::add_merge(app, run);
     cep::cli::add_summarize(app, run);
     cep::cli::add_check(app, run);
+    cep::cli::add_kernels(app, run);
     cep::cli::add_simulate(app, run);
     cep::cli::add_completion(app, run);
     cep::cli::set_examples(app,

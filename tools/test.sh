@@ -13,6 +13,8 @@ build=${BUILD:-build}
 . tools/dependencies.sh
 # shellcheck disable=SC2086  # lists of words
 ensure_packages $BUILD_PACKAGES $TEST_PACKAGES
+ensure_cargo
+ensure_julia
 ensure_node_packages tests/cli/duckdb
 python=$(find_python)
 

@@ -51,17 +51,26 @@ class InputFinder {
     }
 
     InputSet finish() {
-        auto order = [](const InputFile& file) {
-            const fs::path path(file.path);
-            return std::make_tuple(path.parent_path(), file.name_rank.value_or(-1), path.filename());
-        };
-        std::stable_sort(set_.files.begin(), set_.files.end(),
-                         [&](const InputFile& a, const InputFile& b) { return order(a) < order(b); });
+        sort_files();
         for (const InputFile& file : set_.files) set_.size_bytes += file.size_bytes;
         return std::move(set_);
     }
 
   private:
+    // Paths are taken apart once a file, not once a comparison.
+    void sort_files() {
+        std::vector<std::tuple<fs::path, std::int64_t, fs::path, std::size_t>> places;
+        for (const InputFile& file : set_.files) {
+            const fs::path path(file.path);
+            places.emplace_back(path.parent_path(), file.name_rank.value_or(-1), path.filename(), places.size());
+        }
+        std::sort(places.begin(), places.end());
+        std::vector<InputFile> sorted;
+        sorted.reserve(places.size());
+        for (const auto& place : places) sorted.push_back(std::move(set_.files[std::get<std::size_t>(place)]));
+        set_.files = std::move(sorted);
+    }
+
     void add_lines(std::istream& list) {
         for (std::string line; std::getline(list, line);) {
             if (!line.empty() && line.back() == '\r') line.pop_back();

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+CEP, the CUDA Event Profiler: coarse phase timing for long training jobs.
+
+    using CEP
+
+    Profiler("output"; record_every_n_steps = 10) do prof
+        for step in 0:999
+            step!(prof, step)
+            region(prof, "forward") do
+                forward_pass()
+            end
+            @region prof "backward" backward_pass()
+        end
+    end
+
+Each rank writes `output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl`; `cep summarize output` reads them. The
+package is a thin layer over libcep.so (see cep(3)). It loads what `CEP_LIBRARY` names, else `libcep.so.0` from where
+the loader looks, and says at loading what it found amiss.
+"""
+module CEP
+
+using Libdl
+
+export Profiler, Region, Span, @region, region, start!, stop!, switch!, step!, counter!, mark!, record!, set_meta!,
+       recording, stats
+
+include("lib.jl")
+include("codes.jl")
+include("json.jl")
+include("streams.jl")
+include("options.jl")
+include("profiler.jl")
+include("region.jl")
+
+__init__() = open_library()
+
+end

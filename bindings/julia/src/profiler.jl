@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+
+const CLOSE_TIMEOUT_S = 5.0
+
+"""
+    Profiler(output_dir = nothing; options...)
+    Profiler(f, output_dir = nothing; options...)
+
+Times the phases of one process of a job; writes them to
+`<output_dir>/cuda_event_profiler/cuda_events_rank_<rank>.jsonl`. With a function, calls it with the profiler and
+closes.
+
+Made so, a profiler is on, unless `enable = false`, or the environment (`CEP_ENABLE=0`) or `config` says so. Each
+option is taken from the first of these that says it: the keyword, `config` (JSON text, the path of a JSON file, a
+dictionary or a named tuple), `CEP_<OPTION>`, `CEP_CONFIG`, the default. `CEP.from_env()` makes one that is off unless
+the environment turns it on.
+
+Keywords: `enable`, `directory` (the rank file's directory itself, instead of `output_dir`), `rank`, `world_size`,
+`local_rank`, `start_step`, `end_step`, `record_every_n_steps` (10), `flush_every_n_steps` (10), `ranks`, `layout`
+(`:full`, `:flat`), `max_file_bytes`, `ring_capacity`, `pool_limit`, `backend` (`:auto`, `:host`), `run_id`, `meta`, and
+`current_stream`, a function that gives the stream of spans for which none is said. With CUDA.jl, whose tasks have
+streams of their own, pass `current_stream = CUDA.stream`; by default it is the legacy default stream.
+
+Any number of threads may use a profiler at once. A job that exits without closing loses nothing.
+"""
+struct Profiler{CurrentStream}
+    handle::Ptr{Cvoid}
+    current_stream::CurrentStream
+    regions::Dict{String,Ptr{Cvoid}}
+    lock::ReentrantLock
+end
+
+handle(profiler::Profiler) = profiler.handle
+
+function Profiler(output_dir::Union{Nothing,AbstractString} = nothing; current_stream = default_stream,
+                  config = nothing, enable = nothing, directory = nothing, rank = nothing, world_size = nothing,
+                  local_rank = nothing, start_step = nothing, end_step = nothing, record_every_n_steps = nothing,
+                  flush_every_n_steps = nothing, ranks = nothing, layout = nothing, max_file_bytes = nothing,
+                  ring_capacity = nothing, pool_limit = nothing, backend = nothing, run_id = nothing, meta = nothing)
+    if directory === nothing && output_dir !== nothing
+        directory = joinpath(output_dir, DIRECTORY_NAME)
+    end
+    explicit = pairs((enable = enable, directory = directory, rank = rank, world_size = world_size,
+                      local_rank = local_rank, start_step = start_step, end_step = end_step,
+                      record_every_n_steps = record_every_n_steps, flush_every_n_steps = flush_every_n_steps,
+                      ranks = ranks, layout = layout, max_file_bytes = max_file_bytes, ring_capacity = ring_capacity,
+                      pool_limit = pool_limit, backend = backend, run_id = run_id, meta = meta))
+    return open_profiler(explicit, current_stream; config = config, on_by_default = true)
+end
+
+function Profiler(f::Function, arguments...; options...)
+    profiler = Profiler(arguments...; options...)
+    try
+        return f(profiler)
+    finally
+        close_quietly(profiler)
+    end
+end
+
+"""A profiler that the environment alone configures: off unless `CEP_ENABLE` or `CEP_CONFIG` turns it on."""
+from_env(; current_stream = default_stream) = open_profiler((), current_stream; on_by_default = false)
+
+function open_profiler(explicit, current_stream; options...)
+    out = Ref{Ptr{Cvoid}}(C_NULL)
+    with_options(explicit; options...) do native
+        check(cep_open(native, out))
+    end
+    return Profiler(out[], current_stream, Dict{String,Ptr{Cvoid}}(), ReentrantLock())
+end
+
+"""
+    close(prof; timeout = 5.0)
+
+Ends recording, writes what is finished, and closes the file; again does nothing. Waits at most `timeout` seconds. False
+if something was not done in time: what was left behind is counted in `stats(prof)`.
+"""
+Base.close(profiler::Profiler; timeout = CLOSE_TIMEOUT_S) = finished(cep_close(handle(profiler), milliseconds(timeout)))
+
+"""
+    flush(prof; timeout = 5.0)
+
+Writes out everything finished before the call. False if it was not done within `timeout` seconds.
+"""
+Base.flush(profiler::Profiler; timeout = CLOSE_TIMEOUT_S) = finished(cep_flush(handle(profiler), milliseconds(timeout)))
+
+milliseconds(timeout) = floor(Int64, timeout * 1000)
+
+function finished(code::Int32)
+    code == ETIMEDOUT && return false
+    check(code)
+    return true
+end
+
+# A profiler does not end a job that did its work, nor take the place of what ended it.
+function close_quietly(profiler)
+    try
+        close(profiler) || @warn "cep: not everything was written within the timeout"
+    catch failure
+        @warn "cep: $(sprint(showerror, failure))"
+    end
+end
+
+"""
+    set_meta!(prof, facts)
+    set_meta!(prof; facts...)
+
+Adds facts about this rank to its `run` row: a named tuple, a dictionary, JSON text, or keywords. cep_set_meta(3) lists
+the keys with a meaning.
+"""
+set_meta!(profiler::Profiler, facts) = check(cep_set_meta(handle(profiler), json_object(facts)))
+set_meta!(profiler::Profiler; facts...) = set_meta!(profiler, (; facts...))
+
+"""The counts so far, as a named tuple; all 0 when off."""
+function stats(profiler::Profiler)
+    counts = Ref(NativeStats(sizeof(NativeStats), zeros(Int, fieldcount(NativeStats) - 1)...))
+    check(cep_get_stats(handle(profiler), counts))
+    names = fieldnames(NativeStats)[2:end]
+    return NamedTuple{names}(map(name -> Int(getfield(counts[], name)), names))
+end
+
+"""
+    step!(prof, step)
+
+Says which step the trainer is in, and so whether what follows is recorded. Steps may jump, repeat and go back.
+"""
+step!(profiler::Profiler, step::Integer) = check(cep_step(handle(profiler), Int64(step)))
+
+"""Whether what begins now is recorded."""
+@inline recording(profiler::Profiler) = cep_recording(handle(profiler)) != 0
+
+"""
+    counter!(prof, name, value)
+
+Records a value (memory allocated, loss, queue length) in the current step, if it is recorded.
+"""
+function counter!(profiler::Profiler, name::AbstractString, value::Real)
+    check(cep_counter(handle(profiler), name, Float64(value)))
+end
+
+"""
+    mark!(prof, name, meta = nothing)
+
+Records that something happened in the current step (checkpoint, evaluation, restart), sampled or not.
+"""
+mark!(profiler::Profiler, name::AbstractString, ::Nothing = nothing) = check(cep_mark(handle(profiler), name, C_NULL))
+mark!(profiler::Profiler, name::AbstractString, meta) = check(cep_mark(handle(profiler), name, json_object(meta)))

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+    Region(prof, name; kind = :auto)
+
+A phase of a profiler by its name, made the first time; the first use of a name decides its kind: `:step`, `:compute`,
+`:comm`, `:data`, `:memory`, `:host`, `:other`, or `:auto` for what the name's words say.
+"""
+struct Region{P<:Profiler}
+    profiler::P
+    handle::Ptr{Cvoid}
+end
+
+Region(profiler::Profiler, name::AbstractString; kind = :auto) = Region(profiler, region_handle(profiler, name, kind))
+
+region_handle(profiler::Profiler, name::AbstractString, kind) = region_handle(profiler, String(name), kind)
+function region_handle(profiler::Profiler, name::String, kind)
+    lock(profiler.lock)
+    try
+        known = get(profiler.regions, name, C_NULL)
+        known == C_NULL || return known
+        found = cep_region_get(handle(profiler), name, choice("kind", KINDS, kind))
+        found == C_NULL && raise(EINVAL)
+        return profiler.regions[name] = found
+    finally
+        unlock(profiler.lock)
+    end
+end
+
+"""
+One passage through a phase, from `start!` to `stop!`, which may be called on another thread. One that is not of a
+recorded step is begun and ended for nothing.
+"""
+struct Span
+    region::Ptr{Cvoid}
+    number::UInt64
+    stream::Ptr{Cvoid}
+end
+
+const NO_SPAN = Span(C_NULL, SPAN_NONE, C_NULL)
+
+"""Whether a span is of a recorded step."""
+recorded(span::Span) = span.number != SPAN_NONE
+
+"""
+    start!(region; stream = nothing, attributes...)
+    start!(prof, name; kind = :auto, stream = nothing, attributes...)
+
+Begins a span, on the profiler's current stream if none is said; `stream` is a CUDA.jl stream, a pointer or `CEP.HOST`.
+
+Attributes: `bytes` moved, `flops` done, process `group` of a collective and its index `coll` in it, `error`, and
+`meta`, JSON text, a named tuple or a dictionary. They are looked at on recorded steps only. Values that libcep
+refuses begin no span.
+"""
+@inline function start!(region::Region; stream = nothing, attributes...)
+    recording(region.profiler) || return NO_SPAN
+    return start_recorded(region.profiler, region.handle, stream, attributes)
+end
+@inline function start!(profiler::Profiler, name::AbstractString; kind = :auto, stream = nothing, attributes...)
+    recording(profiler) || return NO_SPAN
+    return start_recorded(profiler, region_handle(profiler, name, kind), stream, attributes)
+end
+
+function start_recorded(profiler, region::Ptr{Cvoid}, stream, attributes)
+    given = stream === nothing ? profiler.current_stream() : stream
+    GC.@preserve given begin
+        pointer = stream_pointer(given)
+        isempty(attributes) && return Span(region, cep_begin(region, pointer), pointer)
+        return with_attributes(attributes) do native
+            Span(region, cep_begin_with(region, pointer, native), pointer)
+        end
+    end
+end
+
+"""
+    stop!(span; attributes...)
+
+Ends a span, on the stream that it began on; again does nothing. Attributes given here replace those of the begin;
+values that libcep refuses are an error, and the span ends all the same.
+"""
+@inline function stop!(span::Span; attributes...)
+    recorded(span) || return
+    isempty(attributes) && return cep_end(span.region, span.number, span.stream)
+    with_attributes(attributes) do native
+        check(cep_end_with(span.region, span.number, span.stream, native))
+    end
+end
+
+"""
+    switch!(span, region)
+
+Ends a span and begins one of another region on the same stream with one event, so that N phases back to back cost N + 1
+records instead of 2 N. The new span.
+"""
+function switch!(span::Span, region::Region)
+    recorded(span) || return start!(region)
+    return Span(region.handle, cep_switch(span.number, region.handle, span.stream), span.stream)
+end
+
+"""
+    record!(region, start_ns, duration_ns; attributes...)
+
+Adds a span that was timed elsewhere, in the current step, if it is recorded: its start as UNIX time (0: now less its
+duration), both in nanoseconds.
+"""
+function record!(region::Region, start_ns::Integer, duration_ns::Integer; attributes...)
+    with_attributes(attributes) do native
+        check(cep_record(region.handle, Int64(start_ns), Int64(duration_ns), native))
+    end
+end
+
+with_attributes(f, attributes) = with_attributes_struct(f; attributes...)
+function with_attributes_struct(f; bytes = nothing, flops = nothing, group = nothing, coll = nothing, error = nothing,
+                                meta = nothing)
+    kept = Any[]
+    text(value) = value === nothing ? Ptr{UInt8}(C_NULL) : kept_text!(kept, String(value))
+    native = Ref(NativeAttributes(sizeof(NativeAttributes), 0, something(bytes, 0), something(flops, 0.0), text(group),
+                                  something(coll, -1), text(error), text(meta === nothing ? meta : json_object(meta))))
+    return GC.@preserve kept f(native)
+end
+
+const ERROR_MAX_BYTES = 63
+
+"""The name of an exception's type, as a span's attribute."""
+function error_name(failure)
+    name = string(nameof(typeof(failure)))
+    return sizeof(name) <= ERROR_MAX_BYTES ? name : name[1:prevind(name, ERROR_MAX_BYTES + 1)]
+end
+
+"""
+    region(f, prof, name; kind = :auto, stream = nothing, attributes...)
+    region(f, region; stream = nothing, attributes...)
+
+Calls `f` and times it as a span of a phase; see `start!`. If it throws, the row is marked with the exception's type,
+and the exception passes through.
+
+    region(prof, "all_reduce"; group = "dp", coll = step) do
+        all_reduce!(gradients)
+    end
+"""
+function region(f, phase::Region; options...)
+    recording(phase.profiler) || return f()
+    return run_in(f, start!(phase; options...))
+end
+function region(f, profiler::Profiler, name::AbstractString; options...)
+    recording(profiler) || return f()
+    return run_in(f, start!(profiler, name; options...))
+end
+
+function run_in(f, span::Span)
+    try
+        return f()
+    catch failure
+        stop!(span; error = error_name(failure))
+        rethrow()
+    finally
+        stop!(span)
+    end
+end
+
+"""
+    @region prof "name" [option = value ...] expression
+
+As `region(prof, "name"; options...)`, but in place: the expression may return from the function around it, and its
+value is the macro's.
+"""
+macro region(profiler, name, rest...)
+    isempty(rest) && throw(ArgumentError("@region: a profiler, a name and an expression are needed"))
+    options = [Expr(:kw, option.args[1], esc(option.args[2])) for option in rest[1:end-1]]
+    return quote
+        local span = start!($(esc(profiler)), $(esc(name)); $(options...))
+        try
+            $(esc(rest[end]))
+        catch failure
+            stop!(span; error = error_name(failure))
+            rethrow()
+        finally
+            stop!(span)
+        end
+    end
+end

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::ffi::CStr;
+use std::fmt;
+
+/// What kind of failure it was: one of the constants here, or a code that a newer library has and this crate does not.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Code(i32);
+
+impl Code {
+    /// An argument is invalid.
+    pub const EINVAL: Code = Code(cep_sys::CEP_EINVAL);
+    /// An option, its JSON key or its environment variable is invalid.
+    pub const EOPTION: Code = Code(cep_sys::CEP_EOPTION);
+    /// A JSON text does not parse, or is not the kind of value asked for.
+    pub const EJSON: Code = Code(cep_sys::CEP_EJSON);
+    /// A directory or file cannot be created, read or written.
+    pub const EIO: Code = Code(cep_sys::CEP_EIO);
+    /// Memory ran out.
+    pub const ENOMEM: Code = Code(cep_sys::CEP_ENOMEM);
+    /// The timeout passed first; what was not written is counted.
+    pub const ETIMEDOUT: Code = Code(cep_sys::CEP_ETIMEDOUT);
+    /// A fixed table (regions, names) is full.
+    pub const ELIMIT: Code = Code(cep_sys::CEP_ELIMIT);
+    /// A defect in cep.
+    pub const EINTERNAL: Code = Code(cep_sys::CEP_EINTERNAL);
+
+    /// The number that C has for it.
+    pub const fn value(self) -> i32 {
+        self.0
+    }
+
+    /// What the library says a code means; "unknown code" for one it does not have.
+    pub fn description(self) -> &'static str {
+        // SAFETY: any number is accepted; the answer is a static string, never NULL.
+        let text = unsafe { CStr::from_ptr(cep_sys::cep_strerror(self.0)) };
+        text.to_str().unwrap_or("")
+    }
+
+    fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Code::EINVAL => "EINVAL",
+            Code::EOPTION => "EOPTION",
+            Code::EJSON => "EJSON",
+            Code::EIO => "EIO",
+            Code::ENOMEM => "ENOMEM",
+            Code::ETIMEDOUT => "ETIMEDOUT",
+            Code::ELIMIT => "ELIMIT",
+            Code::EINTERNAL => "EINTERNAL",
+            _ => return None,
+        })
+    }
+}
+
+impl From<i32> for Code {
+    fn from(value: i32) -> Code {
+        Code(value)
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => formatter.write_str(name),
+            None => write!(formatter, "Code({})", self.0),
+        }
+    }
+}
+
+/// A call into libcep failed.
+///
+/// ```
+/// let error = cep::Options::new().record_every_n_steps(0).open().unwrap_err();
+/// assert_eq!(error.code, cep::Code::EOPTION);
+/// assert!(error.message.contains("record_every_n_steps"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Error {
+    /// What kind of failure it was.
+    pub code: Code,
+    /// One line that names the argument, option, path or CUDA error concerned.
+    pub message: String,
+}
+
+impl Error {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Error {
+        Error { code, message: message.into() }
+    }
+
+    /// The error that this thread's last failed call left.
+    #[cold]
+    pub(crate) fn last(code: Code) -> Error {
+        // SAFETY: never NULL, and valid until this thread's next failing call; it is copied here.
+        let text = unsafe { CStr::from_ptr(cep_sys::cep_last_error()) };
+        let message = if text.to_bytes().is_empty() { code.description().into() } else { text.to_string_lossy() };
+        Error::new(code, message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// A code that C returned, as a result.
+#[inline]
+pub(crate) fn check(code: i32) -> Result<(), Error> {
+    if code == cep_sys::CEP_OK {
+        Ok(())
+    } else {
+        Err(Error::last(Code(code)))
+    }
+}

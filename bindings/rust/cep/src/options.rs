@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::ffi::CString;
+use std::mem::{size_of, MaybeUninit};
+use std::os::raw::c_char;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::error::{check, Code, Error};
+use crate::text::long_text;
+use crate::Profiler;
+
+/// Which rows and keys are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layout {
+    /// All of cep-jsonl(5).
+    Full = cep_sys::CEP_LAYOUT_FULL as isize,
+    /// Span rows with the four core keys only.
+    Flat = cep_sys::CEP_LAYOUT_FLAT as isize,
+}
+
+/// Which clock times spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Backend {
+    /// CUDA events where there is a CUDA context, else the host clock.
+    Auto = cep_sys::CEP_BACKEND_AUTO as isize,
+    /// The host clock only; CUDA is never looked for.
+    Host = cep_sys::CEP_BACKEND_HOST as isize,
+}
+
+/// What to record, and where. Each call overrules what was set before; [`open`](Options::open) says what is wrong.
+///
+/// ```
+/// # let directory = std::env::temp_dir().join(format!("cep-options-{}", std::process::id()));
+/// let profiler = cep::Options::new()
+///     .directory(&directory)
+///     .rank(3)
+///     .world_size(8)
+///     .start_step(1000)
+///     .end_step(2000)
+///     .meta(r#"{"dp":1,"tp":1}"#)
+///     .open()?;
+/// # drop(profiler);
+/// # std::fs::remove_dir_all(&directory).unwrap();
+/// # Ok::<(), cep::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct Options {
+    native: cep_sys::cep_options,
+    // What native points to.
+    directory: CString,
+    run_id: CString,
+    meta: CString,
+    ranks: Vec<i32>,
+    problem: Option<Error>,
+}
+
+// SAFETY: the pointers are to memory that the struct owns, and only its own methods write to it.
+unsafe impl Send for Options {}
+// SAFETY: as above; shared references only read.
+unsafe impl Sync for Options {}
+
+impl Options {
+    /// On, with the defaults. The environment's `CEP_` variables are not read; see [`Options::from_env`].
+    pub fn new() -> Options {
+        let mut native = MaybeUninit::<cep_sys::cep_options>::zeroed();
+        // SAFETY: zero is a value of every field, and the size is the struct's own.
+        let (native, code) = unsafe {
+            let code = cep_sys::cep_options_init(native.as_mut_ptr(), size_of::<cep_sys::cep_options>() as u32);
+            (native.assume_init(), code)
+        };
+        Options {
+            native,
+            directory: CString::default(),
+            run_id: CString::default(),
+            meta: CString::default(),
+            ranks: Vec::new(),
+            problem: check_version().and_then(|()| check(code)).err(),
+        }
+    }
+
+    /// What the environment says: off, unless `CEP_ENABLE` or `CEP_CONFIG` turns it on.
+    pub fn from_env() -> Result<Options, Error> {
+        Options::new().load_env()
+    }
+
+    /// Sets what the environment says. The first load turns the profiler off unless the configuration turns it on.
+    pub fn load_env(mut self) -> Result<Options, Error> {
+        // SAFETY: initialised by new(). Environment changes by other threads are as unsafe as for std::env.
+        check(unsafe { cep_sys::cep_options_load_env(&mut self.native) })?;
+        Ok(self)
+    }
+
+    /// Sets what a JSON object's text, or the file of that path, says. As to `enable`, see [`Options::load_env`].
+    pub fn load_json(mut self, json: &str) -> Result<Options, Error> {
+        // SAFETY: initialised by new(); the text is copied.
+        check(unsafe { cep_sys::cep_options_load_json(&mut self.native, long_text(json).as_ptr()) })?;
+        Ok(self)
+    }
+
+    /// False: off. The profiler opens no file, starts no thread and accepts every call.
+    pub fn enable(mut self, enable: bool) -> Options {
+        self.native.enable = i32::from(enable);
+        self
+    }
+
+    /// Where the rank file goes; made if absent.
+    pub fn directory(mut self, directory: impl AsRef<Path>) -> Options {
+        match CString::new(directory.as_ref().as_os_str().as_bytes()) {
+            Ok(text) => self.native.directory = keep(&mut self.directory, text),
+            Err(_) => self.problem = Some(Error::new(Code::EOPTION, "directory: contains a NUL")),
+        }
+        self
+    }
+
+    /// This process's rank; otherwise what the launcher set, else 0.
+    pub fn rank(mut self, rank: i32) -> Options {
+        self.native.rank = rank;
+        self
+    }
+
+    /// Number of ranks in the job; otherwise what the launcher set, else 1.
+    pub fn world_size(mut self, world_size: i32) -> Options {
+        self.native.world_size = world_size;
+        self
+    }
+
+    /// Rank within the host; otherwise what the launcher set, else 0.
+    pub fn local_rank(mut self, local_rank: i32) -> Options {
+        self.native.local_rank = local_rank;
+        self
+    }
+
+    /// Which rows and keys are written.
+    pub fn layout(mut self, layout: Layout) -> Options {
+        self.native.layout = layout as i32;
+        self
+    }
+
+    /// First step of the window, inclusive. Default 0.
+    pub fn start_step(mut self, start_step: i64) -> Options {
+        self.native.start_step = start_step;
+        self
+    }
+
+    /// Last step of the window, inclusive. Default: none.
+    pub fn end_step(mut self, end_step: i64) -> Options {
+        self.native.end_step = end_step;
+        self
+    }
+
+    /// Stride within the window. Default 10.
+    pub fn record_every_n_steps(mut self, stride: i64) -> Options {
+        self.native.record_every_n_steps = stride;
+        self
+    }
+
+    /// Rows are written out at steps divisible by this. Default 10.
+    pub fn flush_every_n_steps(mut self, cadence: i64) -> Options {
+        self.native.flush_every_n_steps = cadence;
+        self
+    }
+
+    /// The ranks to profile; on others the profiler is off. Empty: all.
+    pub fn ranks(mut self, ranks: impl IntoIterator<Item = i32>) -> Options {
+        self.ranks = ranks.into_iter().collect();
+        self.native.ranks = if self.ranks.is_empty() { std::ptr::null() } else { self.ranks.as_ptr() };
+        self.native.ranks_count = self.ranks.len() as u64;
+        self
+    }
+
+    /// Rows past this size of the file are dropped and counted. Default 0: no limit.
+    pub fn max_file_bytes(mut self, max_file_bytes: i64) -> Options {
+        self.native.max_file_bytes = max_file_bytes;
+        self
+    }
+
+    /// Finished spans a thread can hold before they are written. Default 4096.
+    pub fn ring_capacity(mut self, ring_capacity: i64) -> Options {
+        self.native.ring_capacity = ring_capacity;
+        self
+    }
+
+    /// CUDA events in flight. Default 16384.
+    pub fn pool_limit(mut self, pool_limit: i64) -> Options {
+        self.native.pool_limit = pool_limit;
+        self
+    }
+
+    /// Which clock times spans.
+    pub fn backend(mut self, backend: Backend) -> Options {
+        self.native.backend = backend as i32;
+        self
+    }
+
+    /// Names the run across its ranks; otherwise what the launcher set, else made up.
+    pub fn run_id(mut self, run_id: &str) -> Options {
+        self.native.run_id = keep(&mut self.run_id, long_text(run_id));
+        self
+    }
+
+    /// Facts about this rank, as for [`Profiler::set_meta`].
+    pub fn meta(mut self, json: &str) -> Options {
+        self.native.meta = keep(&mut self.meta, long_text(json));
+        self
+    }
+
+    /// Opens the profiler; on an error nothing is left open.
+    pub fn open(&self) -> Result<Profiler, Error> {
+        if let Some(problem) = &self.problem {
+            return Err(problem.clone());
+        }
+        let mut profiler = std::ptr::null_mut();
+        // SAFETY: what native points to is owned by self, and copied by the call.
+        check(unsafe { cep_sys::cep_open(&self.native, &mut profiler) })?;
+        Ok(Profiler::from_native(profiler))
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::new()
+    }
+}
+
+impl Drop for Options {
+    fn drop(&mut self) {
+        // SAFETY: frees what the load calls allocated; what self owns is not touched.
+        unsafe { cep_sys::cep_options_clear(&mut self.native) }
+    }
+}
+
+/// Stores a text; its memory stays where it is when the owner moves.
+fn keep(owner: &mut CString, text: CString) -> *const c_char {
+    *owner = text;
+    owner.as_ptr()
+}
+
+/// 0.x may change incompatibly at each minor version, and the soname stays.
+fn check_version() -> Result<(), Error> {
+    let (major, minor) = (cep_sys::CEP_VERSION_MAJOR, cep_sys::CEP_VERSION_MINOR);
+    let version = crate::library_version();
+    let mut numbers = version.split('.').map(|number| number.parse::<i32>().ok());
+    if numbers.next() == Some(Some(major)) && numbers.next() == Some(Some(minor)) {
+        return Ok(());
+    }
+    let message = format!("this is libcep {version}; this program needs {major}.{minor}.x");
+    Err(Error::new(Code::EINVAL, message))
+}

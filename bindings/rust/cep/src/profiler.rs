@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::mem::{size_of, MaybeUninit};
+use std::ptr::{null, null_mut};
+use std::time::Duration;
+
+use crate::error::{check, Code, Error};
+use crate::region::{Kind, Region};
+use crate::text::{long_text, Name};
+use crate::{Options, Stats};
+
+/// How long a profiler that is dropped waits for unfinished device work; good for most calls of
+/// [`close`](Profiler::close) and [`flush`](Profiler::flush) too.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Times the phases of one process of a job.
+///
+/// All methods may be called from any number of threads at once. Dropping it closes it, with [`DEFAULT_TIMEOUT`]; only
+/// [`close`](Profiler::close) says what went wrong then. Regions and spans outlive it, and do nothing then.
+#[derive(Debug)]
+pub struct Profiler {
+    native: *mut cep_sys::cep_profiler,
+}
+
+// SAFETY: every function of libcep may be called on one profiler from any number of threads at once.
+unsafe impl Send for Profiler {}
+// SAFETY: as above.
+unsafe impl Sync for Profiler {}
+
+impl Profiler {
+    pub(crate) fn from_native(native: *mut cep_sys::cep_profiler) -> Profiler {
+        Profiler { native }
+    }
+
+    /// A profiler that is off: every call does nothing. For a job that trains on where opening failed:
+    ///
+    /// ```
+    /// # let options = cep::Options::new().record_every_n_steps(0);
+    /// let profiler = options.open().unwrap_or_else(|error| {
+    ///     eprintln!("not profiled: {error}");
+    ///     cep::Profiler::off()
+    /// });
+    /// # assert!(profiler.step(0).is_ok() && !profiler.recording());
+    /// ```
+    pub const fn off() -> Profiler {
+        Profiler { native: null_mut() }
+    }
+
+    /// A profiler that the environment alone configures: off, unless it says otherwise.
+    pub fn from_env() -> Result<Profiler, Error> {
+        Options::from_env()?.open()
+    }
+
+    /// Ends recording, writes what is finished, and closes the file. Again does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::ETIMEDOUT`] if something was not done in time: what was left behind is counted in [`Profiler::stats`].
+    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        if self.native.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the handle is valid for the life of the process.
+        check(unsafe { cep_sys::cep_close(self.native, milliseconds(timeout)) })
+    }
+
+    /// Writes out everything finished before the call. Needed only where another program reads the file now.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::ETIMEDOUT`] if it was not done in time.
+    pub fn flush(&self, timeout: Duration) -> Result<(), Error> {
+        if self.native.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the handle is valid for the life of the process.
+        check(unsafe { cep_sys::cep_flush(self.native, milliseconds(timeout)) })
+    }
+
+    /// Adds facts about this rank to its `run` row: a JSON object; cep_set_meta(3) lists the keys with a meaning.
+    pub fn set_meta(&self, json: &str) -> Result<(), Error> {
+        if self.native.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the handle is valid for the life of the process; the text is copied.
+        check(unsafe { cep_sys::cep_set_meta(self.native, long_text(json).as_ptr()) })
+    }
+
+    /// The counts so far; all 0 when off.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        if self.native.is_null() {
+            return Ok(Stats::default());
+        }
+        // SAFETY: zero is a value of every field; the size tells the library how much it may write.
+        let native = unsafe {
+            let mut native = MaybeUninit::<cep_sys::cep_stats>::zeroed().assume_init();
+            native.struct_size = size_of::<cep_sys::cep_stats>() as u32;
+            check(cep_sys::cep_get_stats(self.native, &mut native))?;
+            native
+        };
+        Ok(native.into())
+    }
+
+    /// A phase by its name, made the first time. Once per phase, outside the step loop; the first use decides its kind.
+    pub fn region(&self, name: &str, kind: Kind) -> Result<Region, Error> {
+        if self.native.is_null() {
+            return Ok(Region::OFF);
+        }
+        // SAFETY: the handle is valid for the life of the process; the name is copied.
+        let native = unsafe { cep_sys::cep_region_get(self.native, Name::new(name).as_ptr(), kind as i32) };
+        if native.is_null() {
+            return Err(Error::last(Code::EINVAL));
+        }
+        Ok(Region::from_native(self.native, native))
+    }
+
+    /// Says which step the trainer is in, and so whether what follows is recorded. Steps may jump, repeat and go back.
+    #[inline]
+    pub fn step(&self, step: i64) -> Result<(), Error> {
+        // SAFETY: NULL, or valid for the life of the process.
+        check(unsafe { cep_sys::cep_step(self.native, step) })
+    }
+
+    /// Whether spans begun now are recorded.
+    #[inline]
+    pub fn recording(&self) -> bool {
+        // SAFETY: NULL, or valid for the life of the process.
+        unsafe { cep_sys::cep_recording(self.native) != 0 }
+    }
+
+    /// Records a value (memory allocated, loss, queue length) in the current step, if it is recorded. Names have their
+    /// unit by custom: "memory.allocated_bytes".
+    pub fn counter(&self, name: &str, value: f64) -> Result<(), Error> {
+        // SAFETY: NULL, or valid for the life of the process; the name is copied.
+        check(unsafe { cep_sys::cep_counter(self.native, Name::new(name).as_ptr(), value) })
+    }
+
+    /// Records that something happened in the current step (checkpoint, evaluation, restart), sampled or not.
+    pub fn mark(&self, name: &str) -> Result<(), Error> {
+        // SAFETY: as for counter().
+        check(unsafe { cep_sys::cep_mark(self.native, Name::new(name).as_ptr(), null()) })
+    }
+
+    /// [`Profiler::mark`] with a JSON object.
+    pub fn mark_with(&self, name: &str, json: &str) -> Result<(), Error> {
+        // SAFETY: as for counter(); the JSON is copied too.
+        check(unsafe { cep_sys::cep_mark(self.native, Name::new(name).as_ptr(), long_text(json).as_ptr()) })
+    }
+
+    /// The handle that C takes, for calls of `cep-sys`; NULL when off.
+    pub fn as_raw(&self) -> *mut cep_sys::cep_profiler {
+        self.native
+    }
+}
+
+impl Drop for Profiler {
+    fn drop(&mut self) {
+        let _ = self.close(DEFAULT_TIMEOUT);
+    }
+}
+
+fn milliseconds(timeout: Duration) -> i64 {
+    i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX)
+}

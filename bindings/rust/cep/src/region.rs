@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::mem::ManuallyDrop;
+use std::ptr::{null, null_mut};
+
+use crate::error::{check, Error};
+use crate::{Attributes, Stream};
+
+/// What a phase does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Infer from the words of the name ("all_reduce": comm).
+    Auto = cep_sys::CEP_KIND_AUTO as isize,
+    /// A whole training step.
+    Step = cep_sys::CEP_KIND_STEP as isize,
+    /// Work on the device: forward, backward, optimizer.
+    Compute = cep_sys::CEP_KIND_COMPUTE as isize,
+    /// A collective or point-to-point transfer between ranks.
+    Comm = cep_sys::CEP_KIND_COMM as isize,
+    /// Input: data loading, host to device copies.
+    Data = cep_sys::CEP_KIND_DATA as isize,
+    /// Device memory traffic: copies, fills, offloading.
+    Memory = cep_sys::CEP_KIND_MEMORY as isize,
+    /// Host work: logging, metrics, checkpointing.
+    Host = cep_sys::CEP_KIND_HOST as isize,
+    /// None of these.
+    Other = cep_sys::CEP_KIND_OTHER as isize,
+}
+
+/// A named phase of a profiler: a handle to copy freely, usable from any number of threads at once.
+///
+/// ```
+/// # fn forward_pass() {}
+/// # let profiler = cep::Profiler::off();
+/// let forward = profiler.region("forward", cep::Kind::Auto)?;
+/// let span = forward.begin(cep::Stream::DEFAULT);
+/// forward_pass();
+/// span.end();
+/// # Ok::<(), cep::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    profiler: *mut cep_sys::cep_profiler,
+    native: *mut cep_sys::cep_region,
+}
+
+// SAFETY: regions are valid for the life of the process, and every function accepts them from any thread.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    pub(crate) const OFF: Region = Region { profiler: null_mut(), native: null_mut() };
+
+    pub(crate) fn from_native(profiler: *mut cep_sys::cep_profiler, native: *mut cep_sys::cep_region) -> Region {
+        Region { profiler, native }
+    }
+
+    /// Begins a span; it ends when it is dropped. Off a recorded step nothing is recorded.
+    #[inline]
+    pub fn begin(self, stream: Stream) -> Span {
+        // SAFETY: NULL or valid for the life of the process; Stream vouches for the stream.
+        Span::new(self, unsafe { cep_sys::cep_begin(self.native, stream.as_raw()) }, stream)
+    }
+
+    /// [`Region::begin`] with attributes. Invalid ones begin no span: nothing is recorded.
+    #[inline]
+    pub fn begin_with(self, stream: Stream, attributes: &Attributes<'_>) -> Span {
+        // SAFETY: as for begin().
+        if unsafe { cep_sys::cep_recording(self.profiler) } == 0 {
+            return Span::new(self, cep_sys::CEP_SPAN_NONE, stream);
+        }
+        let native = attributes.with_native(|attributes| {
+            // SAFETY: as for begin(); the attributes are copied.
+            unsafe { cep_sys::cep_begin_with(self.native, stream.as_raw(), attributes) }
+        });
+        Span::new(self, native, stream)
+    }
+
+    /// Adds a span that was timed elsewhere, in the current step, if it is recorded: its start as UNIX time (0: now
+    /// less its duration), both in nanoseconds.
+    pub fn record(self, start_ns: i64, duration_ns: i64) -> Result<(), Error> {
+        // SAFETY: NULL or valid for the life of the process.
+        check(unsafe { cep_sys::cep_record(self.native, start_ns, duration_ns, null()) })
+    }
+
+    /// [`Region::record`] with attributes.
+    pub fn record_with(self, start_ns: i64, duration_ns: i64, attributes: &Attributes<'_>) -> Result<(), Error> {
+        check(attributes.with_native(|attributes| {
+            // SAFETY: NULL or valid for the life of the process; the attributes are copied.
+            unsafe { cep_sys::cep_record(self.native, start_ns, duration_ns, attributes) }
+        }))
+    }
+
+    /// The handle that C takes, for calls of `cep-sys`; NULL when off.
+    pub fn as_raw(self) -> *mut cep_sys::cep_region {
+        self.native
+    }
+}
+
+/// One passage through a phase, from [`Region::begin`] until it is ended or dropped, on any thread. A span that is
+/// dropped because its thread panics marks its row with the error "panic".
+///
+/// A span ends on the stream that it began on, unless [`Span::end_on`] says another.
+///
+/// ```
+/// # let profiler = cep::Profiler::off();
+/// # let (forward, backward) = (profiler.region("forward", cep::Kind::Auto)?, profiler.region("backward",
+/// cep::Kind::Auto)?); let span = forward.begin(cep::Stream::DEFAULT);
+/// let span = span.switch_to(backward); // one event ends the one phase and begins the next
+/// std::thread::spawn(move || span.end()).join().unwrap();
+/// # Ok::<(), cep::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a span that is not kept ends at once"]
+pub struct Span {
+    region: Region,
+    native: cep_sys::cep_span,
+    stream: Stream,
+    begun_in_panic: bool,
+}
+
+impl Span {
+    #[inline]
+    fn new(region: Region, native: cep_sys::cep_span, stream: Stream) -> Span {
+        // Unrecorded spans end without looking.
+        let begun_in_panic = native != cep_sys::CEP_SPAN_NONE && std::thread::panicking();
+        Span { region, native, stream, begun_in_panic }
+    }
+
+    /// Ends it now.
+    #[inline]
+    pub fn end(self) {
+        let stream = self.stream;
+        self.end_on(stream);
+    }
+
+    /// Ends it on another stream.
+    #[inline]
+    pub fn end_on(self, stream: Stream) {
+        let span = ManuallyDrop::new(self);
+        // SAFETY: the region is NULL or valid for the life of the process; Stream vouches for the stream.
+        unsafe { cep_sys::cep_end(span.region.native, span.native, stream.as_raw()) }
+    }
+
+    /// Ends it with attributes known only now; each one given replaces that of the begin. With invalid ones it ends all
+    /// the same, without them.
+    pub fn end_with(self, attributes: &Attributes<'_>) -> Result<(), Error> {
+        let span = ManuallyDrop::new(self);
+        if span.native == cep_sys::CEP_SPAN_NONE {
+            return Ok(());
+        }
+        check(span.end_native_with(attributes))
+    }
+
+    /// Ends it and begins one of another region on the same stream with one event: N phases back to back cost N + 1
+    /// records instead of 2 N.
+    #[inline]
+    pub fn switch_to(self, region: Region) -> Span {
+        let span = ManuallyDrop::new(self);
+        // SAFETY: as for end_on().
+        let native = unsafe { cep_sys::cep_switch(span.native, region.native, span.stream.as_raw()) };
+        Span::new(region, native, span.stream)
+    }
+
+    /// Whether it is of a recorded step.
+    #[inline]
+    pub fn recorded(&self) -> bool {
+        self.native != cep_sys::CEP_SPAN_NONE
+    }
+
+    fn end_native_with(&self, attributes: &Attributes<'_>) -> i32 {
+        attributes.with_native(|attributes| {
+            // SAFETY: as for end_on(); the attributes are copied.
+            unsafe { cep_sys::cep_end_with(self.region.native, self.native, self.stream.as_raw(), attributes) }
+        })
+    }
+}
+
+impl Drop for Span {
+    #[inline]
+    fn drop(&mut self) {
+        if self.native == cep_sys::CEP_SPAN_NONE {
+            return;
+        }
+        if std::thread::panicking() && !self.begun_in_panic {
+            self.end_native_with(&Attributes::new().error("panic"));
+        } else {
+            // SAFETY: as for end_on().
+            unsafe { cep_sys::cep_end(self.region.native, self.native, self.stream.as_raw()) }
+        }
+    }
+}

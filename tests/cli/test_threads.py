@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The number of threads changes nothing but the time."""
+
+import gzip
+import random
+import subprocess
+
+import pytest
+from conftest import attempt_rows, line_of
+
+COUNTS = ("1", "2", "7")
+
+
+@pytest.fixture
+def damaged(job):
+    """Files of different sizes: whole, resumed, cut off, with garbage, empty, compressed, and one that is large."""
+    rng = random.Random(5)
+    for rank in range(12):
+        steps = 20_000 if rank == 4 else rng.randrange(1, 400)
+        job.write(rank, attempt_rows(rank, range(steps), rng=rng, world_size=14))
+        if rank % 3 == 0:
+            job.write(rank, attempt_rows(rank, range(steps // 2, steps + 5), rng=rng, world_size=14, attempt=2))
+    for rank in (1, 4, 7):
+        lines = job.path(rank).read_bytes().splitlines(keepends=True)
+        for _ in range(40):
+            lines.insert(rng.randrange(len(lines)), rng.choice([b"garbage\n", b"\0" * 50 + b"\n", b'{"cut', b"\xff\n"]))
+        job.path(rank).write_bytes(b"".join(lines))
+    job.path(2).write_bytes(job.path(2).read_bytes()[:-30])
+    job.path(5).write_bytes(b"")
+    data = gzip.compress(job.path(8).read_bytes(), mtime=0)
+    job.path(8).write_bytes(data[: len(data) // 2])
+    return job
+
+
+@pytest.mark.parametrize("command", [("summarize", "--json"), ("summarize", "--max-samples", "1000"), ("check",), ("merge",),
+                                     ("merge", "--memory-mib", "1"), ("merge", "--attempt", "last")])
+def test_output_and_messages_do_not_depend_on_threads(cep, damaged, command):
+    runs = [cep(*command, "--threads", count, "job") for count in COUNTS]
+    assert len({run.stdout for run in runs}) == 1
+    assert len({run.stderr for run in runs}) == 1
+    assert b"garbage" not in runs[0].stderr and b"cut off" in runs[0].stdout + runs[0].stderr
+
+
+def test_one_large_file_on_standard_input(cep, job):
+    rows = attempt_rows(0, range(20_000), rng=random.Random(1))
+    data = b"".join(line_of(row).encode() + b"\n" for row in rows)
+    outputs = {cep("summarize", "--json", "-j", count, "-", stdin=data).stdout for count in COUNTS}
+    assert len(outputs) == 1
+    assert sorted(cep.merged("-j", "3", "-", stdin=data).splitlines()) == sorted(data.splitlines())
+
+
+def test_the_first_of_several_failures_is_told(cep, job, tmp_path):
+    job.write(0, attempt_rows(0, range(3000), rng=random.Random(1)))
+    for name in ("b", "c", "d"):
+        cep("summarize", "--save", f"{name}.partial", "job")
+    for _ in range(5):
+        done = cep("merge", "-j", "7", "job", "d.partial", "c.partial", "b.partial", status=2)
+        assert done.stderr.startswith(b"cep: b.partial: a partial summary")
+
+
+def test_more_files_than_may_be_open(cep, job):
+    for rank in range(300):
+        job.write(rank, attempt_rows(rank, range(2), rng=random.Random(rank), world_size=300))
+    for command in (("summarize", "--json"), ("merge",), ("check", "--json")):
+        free = cep(*command, "-j", "4", "job")
+        bound = subprocess.run(["bash", "-c", 'ulimit -n 24; exec "$0" "$@"', cep.program, *command, "-j", "4", "job"],
+                               cwd=cep.folder, capture_output=True, check=False)
+        assert (bound.returncode, bound.stdout, bound.stderr) == (0, free.stdout, b"")
+
+
+def test_zero_threads_are_wrong_usage(cep, four_ranks):
+    cep("summarize", "--threads", "0", "job", status=2)

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "quantiles.hpp"
+#include "trace_inputs.hpp"
+#include "units.hpp"
+
+namespace cep::kernels {
+namespace {
+
+// A rank whose own work is this much longer than the others' is worth a sentence.
+constexpr double notable_excess = 0.05;
+constexpr double mostly_idle = 0.5;
+
+/// Puts each trace where it belongs.
+class RankCollector {
+  public:
+    explicit RankCollector(TraceCounts& counts) : counts_(counts) {}
+
+    void add(RankTrace trace) {
+        std::vector<RankTrace>& parts = parts_[trace.rank];
+        const auto same = std::find_if(parts.begin(), parts.end(), [&](const RankTrace& part) {
+            return trace.window_begin_ns < part.window_end_ns && part.window_begin_ns < trace.window_end_ns;
+        });
+        if (same != parts.end()) {
+            ++counts_.duplicate_traces;
+            counts_.messages.push_back(fmt::format("{}: left out: rank {} at the same time is also in {}",
+                                                   trace.paths.front(), trace.rank, same->paths.front()));
+            return;
+        }
+        parts.push_back(std::move(trace));
+    }
+
+    std::vector<RankTrace> finish() {
+        std::vector<RankTrace> ranks;
+        for (auto& [rank, parts] : parts_) {
+            std::stable_sort(parts.begin(), parts.end(),
+                             [](auto& a, auto& b) { return a.window_begin_ns < b.window_begin_ns; });
+            ranks.push_back(std::move(parts.front()));
+            for (std::size_t i = 1; i < parts.size(); ++i) ranks.back().merge(parts[i]);
+        }
+        return ranks;
+    }
+
+  private:
+    TraceCounts& counts_;
+    std::map<std::int64_t, std::vector<RankTrace>> parts_;
+};
+
+void count_trace(TraceCounts& counts, const TraceOutcome& outcome) {
+    const TraceData& data = outcome.data;
+    counts.bytes += data.size_bytes;
+    counts.events += data.all_events;
+    for (const TraceDamage& damage : data.damages)
+        counts.messages.push_back(fmt::format("{}:byte {}: {}", data.path, damage.offset_bytes, damage.why));
+    if (data.skipped_events > data.damages.size())
+        counts.messages.push_back(
+            fmt::format("{}: {} skipped in all", data.path, analysis::format_plural(data.skipped_events, "event")));
+    if (!data.unusable.empty()) {
+        ++counts.unreadable_files;
+        counts.messages.push_back(data.path + ": " + data.unusable);
+        return;
+    }
+    counts.skipped_events += data.skipped_events;
+    if (data.truncated) ++counts.truncated_files;
+    if (outcome.gpu_events == 0) {
+        ++counts.empty_traces;
+        counts.messages.push_back(data.path + ": a trace without GPU events (kernel, gpu_memcpy, gpu_memset)");
+    }
+}
+
+// Ranks by the trace, else by name; what is left takes the lowest free ones in order.
+void give_ranks(std::vector<RankTrace>& traces) {
+    std::set<std::int64_t> taken;
+    for (RankTrace& trace : traces) {
+        const auto named = rank_of_trace_name(trace.paths.front());
+        if (trace.rank_source != RankSource::trace && named) {
+            trace.rank = *named;
+            trace.rank_source = RankSource::name;
+        }
+        if (trace.rank_source != RankSource::order) taken.insert(trace.rank);
+    }
+    std::int64_t next = 0;
+    for (RankTrace& trace : traces) {
+        if (trace.rank_source != RankSource::order) continue;
+        while (taken.contains(next)) ++next;
+        trace.rank = next++;
+    }
+}
+
+void find_missing(KernelReport& report) {
+    std::int64_t world_size = 0;
+    std::set<std::int64_t> seen;
+    for (const RankTrace& rank : report.ranks) {
+        world_size = std::max(world_size, rank.world_size.value_or(0));
+        seen.insert(rank.rank);
+    }
+    // A world beyond any job's is a damaged number.
+    constexpr std::int64_t max_world_size = std::int64_t{1} << 22;
+    if (world_size == 0 || world_size > max_world_size || *seen.rbegin() >= world_size) return;
+    report.ranks_expected = static_cast<std::uint64_t>(world_size);
+    for (std::int64_t rank = 0; rank < world_size; ++rank)
+        if (!seen.contains(rank)) report.missing_ranks.push_back(rank);
+}
+
+Comparison compare(const KernelReport& report, std::string what, std::int64_t (*time_ns)(const GpuTime&)) {
+    std::vector<std::pair<double, std::int64_t>> times;
+    for (const RankTrace& rank : report.ranks) {
+        const double steps = report.per_step ? static_cast<double>(rank.steps.size()) : 1;
+        times.emplace_back(to_ms(time_ns(rank.time)) / steps, rank.rank);
+    }
+    std::stable_sort(times.begin(), times.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<double> all_ms;
+    for (const auto& [time_ms, rank] : times) all_ms.push_back(time_ms);
+    std::vector<double> below_ms(all_ms.begin(), all_ms.end() - 1);
+    std::vector<double> above_ms(all_ms.begin() + 1, all_ms.end());
+    Comparison one;
+    one.what = std::move(what);
+    one.longest_rank = times.back().second;
+    one.longest_ms = times.back().first;
+    one.shortest_rank = times.front().second;
+    one.shortest_ms = times.front().first;
+    one.median_ms = analysis::exact_quantile(all_ms, 0.5);
+    const double typical_ms = analysis::exact_quantile(below_ms, 0.5);
+    if (typical_ms > 0) one.excess = one.longest_ms / typical_ms - 1;
+    one.deficit_ms = analysis::exact_quantile(above_ms, 0.5) - one.shortest_ms;
+    return one;
+}
+
+void compare_ranks(KernelReport& report) {
+    if (report.ranks.size() < 2) return;
+    report.per_step = std::all_of(report.ranks.begin(), report.ranks.end(),
+                                  [](const RankTrace& rank) { return !rank.steps.empty(); });
+    const auto add = [&](const char* what, std::int64_t (*time_ns)(const GpuTime&)) {
+        report.comparisons.push_back(compare(report, what, time_ns));
+    };
+    add("own work", [](const GpuTime& time) { return time.own_work_ns(); });
+    add("matmul", [](const GpuTime& time) { return time.of(KernelClass::matmul).time_ns; });
+    add("comm", [](const GpuTime& time) { return time.of(KernelClass::comm).time_ns; });
+    add("memory", [](const GpuTime& time) { return time.of(KernelClass::memory).time_ns; });
+    add("other", [](const GpuTime& time) { return time.of(KernelClass::other).time_ns; });
+    add("idle", [](const GpuTime& time) { return time.idle_ns(); });
+}
+
+double ratio(std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+std::string percent(double fraction) {
+    return fmt::format("{:.1f} %", 100 * fraction);
+}
+
+std::string say_classes(const GpuTime& time) {
+    const std::int64_t all_ns = time.all().time_ns;
+    const auto share = [&](const ClassTime& one) { return percent(ratio(one.time_ns, all_ns)); };
+    std::string matmul = "matmul " + share(time.of(KernelClass::matmul));
+    if (time.attention.count > 0) matmul += fmt::format(" (attention {})", share(time.attention));
+    return fmt::format("Of the kernels' time, {}, comm {}, memory {}, other {}.", matmul,
+                       share(time.of(KernelClass::comm)), share(time.of(KernelClass::memory)),
+                       share(time.of(KernelClass::other)));
+}
+
+std::string say_comm(const GpuTime& time) {
+    if (time.comm_union_ns == 0) return " There was no communication.";
+    return fmt::format(" {} of the communication was exposed: no compute ran beside it.",
+                       percent(ratio(time.exposed_comm_ns(), time.comm_union_ns)));
+}
+
+// The window of a rank, or of its mean step.
+double mean_window_ms(const KernelReport& report) {
+    std::size_t steps = 0;
+    for (const RankTrace& rank : report.ranks) steps += rank.steps.size();
+    const std::size_t count = report.per_step ? steps : report.ranks.size();
+    return to_ms(report.total.time.window_ns) / static_cast<double>(count);
+}
+
+std::string say_longest_work(const KernelReport& report, const Comparison& own) {
+    const std::string_view unit = report.per_step ? " a step" : "";
+    const double excess = own.excess.value_or(0);
+    return fmt::format(
+        " Rank {} stands out: its own work (all but comm) took {} longer than the others' median, {} against {}{}.{}",
+        own.longest_rank, percent(excess), analysis::format_duration_ms(own.longest_ms),
+        analysis::format_duration_ms(own.longest_ms / (1 + excess)), unit,
+        report.total.time.comm_union_ns > 0 ? " The others wait for it in their communication." : "");
+}
+
+// Whoever comes last to a collective has the least of it: there is nothing left to wait for.
+std::string say_least_comm(const KernelReport& report, const Comparison& comm) {
+    return fmt::format(
+        " Rank {} stands out: its kernels take no longer, but it has {} of comm{} where the others have {}. They wait "
+        "for it, and what makes it late is not on its GPU: look at its host.",
+        comm.shortest_rank, analysis::format_duration_ms(comm.shortest_ms), report.per_step ? " a step" : "",
+        analysis::format_duration_ms(comm.shortest_ms + comm.deficit_ms));
+}
+
+std::string say_ranks(const KernelReport& report) {
+    if (report.comparisons.empty()) return "";
+    const Comparison& own = report.comparisons[0];
+    const Comparison& comm = report.comparisons[2];
+    if (own.excess.value_or(0) >= notable_excess) return say_longest_work(report, own);
+    if (comm.deficit_ms >= notable_excess * mean_window_ms(report)) return say_least_comm(report, comm);
+    return fmt::format(" No rank stands out: the longest own work (all but comm) is {} above the others' median.",
+                       percent(own.excess.value_or(0)));
+}
+
+std::string make_headline(const KernelReport& report) {
+    const GpuTime& time = report.total.time;
+    const double idle = ratio(time.idle_ns(), time.window_ns);
+    std::string text = fmt::format("{} busy {} of the time and idle {}. ",
+                                   time.gpus == 1 ? "The GPU was" : "The GPUs were", percent(1 - idle), percent(idle));
+    text += say_classes(time) + say_comm(time) + say_ranks(report);
+    if (idle > mostly_idle) text += " With the GPUs mostly idle, look first at what the host does between kernels.";
+    return text;
+}
+
+}  // namespace
+
+double to_ms(std::int64_t time_ns) {
+    return static_cast<double>(time_ns) / 1e6;
+}
+
+TraceOutcome read_and_analyze(const analysis::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes) {
+    TraceOutcome outcome;
+    outcome.data = read_trace(file, on_bytes);
+    outcome.trace = analyze(outcome.data);
+    outcome.gpu_events = outcome.data.events.size();
+    outcome.data.events = {};
+    outcome.data.kernels = {};
+    return outcome;
+}
+
+KernelReport make_report(std::vector<TraceOutcome> outcomes, const analysis::InputSet& inputs) {
+    KernelReport report;
+    report.inputs.files = inputs.files.size();
+    report.inputs.repeated_files = inputs.repeated_files;
+    report.inputs.unreadable_files = inputs.unusable.size();
+    report.inputs.messages = inputs.unusable;
+    std::vector<RankTrace> traces;
+    for (TraceOutcome& outcome : outcomes) {
+        count_trace(report.inputs, outcome);
+        const bool counts = outcome.data.unusable.empty() && outcome.gpu_events > 0;
+        if (counts) traces.push_back(std::move(outcome.trace));
+    }
+    give_ranks(traces);
+    RankCollector collector(report.inputs);
+    for (RankTrace& trace : traces) collector.add(std::move(trace));
+    report.ranks = collector.finish();
+    if (report.ranks.empty()) return report;
+    for (const RankTrace& rank : report.ranks) {
+        report.total.time.merge(rank.time);
+        for (const auto& [name, total] : rank.kernels) report.total.kernels[name].merge(total);
+        report.inputs.gpu_events += rank.time.all().count;
+    }
+    find_missing(report);
+    compare_ranks(report);
+    report.headline = make_headline(report);
+    return report;
+}
+
+}  // namespace cep::kernels

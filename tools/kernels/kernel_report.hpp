@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernel report: what all ranks' GPUs did, which rank stands out, and what the traces lacked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inputs.hpp"
+#include "rank_trace.hpp"
+
+namespace cep::kernels {
+
+struct TraceCounts {
+    std::uint64_t files = 0;
+    std::uint64_t bytes = 0;  // decompressed
+    std::uint64_t events = 0;
+    std::uint64_t gpu_events = 0;
+    std::uint64_t skipped_events = 0;
+    std::uint64_t truncated_files = 0;
+    std::uint64_t unreadable_files = 0;
+    std::uint64_t repeated_files = 0;
+    std::uint64_t duplicate_traces = 0;
+    std::uint64_t empty_traces = 0;     // without a GPU event
+    std::vector<std::string> messages;  // what is wrong and where: "file: why", "file:byte 123: why"
+
+    [[nodiscard]] bool complete() const {
+        return skipped_events + truncated_files + unreadable_files + duplicate_traces + empty_traces == 0;
+    }
+};
+
+/// Something that ranks are compared by.
+struct Comparison {
+    std::string what;
+    std::int64_t longest_rank = 0;
+    double longest_ms = 0;
+    std::int64_t shortest_rank = 0;
+    double shortest_ms = 0;
+    double median_ms = 0;
+    std::optional<double> excess;  // of the longest over the median of the others, as a fraction of it
+    double deficit_ms = 0;         // of the shortest under the median of the others
+};
+
+struct KernelReport {
+    TraceCounts inputs;
+    std::vector<RankTrace> ranks;  // in order
+    std::optional<std::uint64_t> ranks_expected;
+    std::vector<std::int64_t> missing_ranks;
+    RankTrace total;                      // of all ranks; its window, steps and paths are not used
+    bool per_step = false;                // comparisons are of a mean step, not of the trace
+    std::vector<Comparison> comparisons;  // none for a single rank
+    std::string headline;                 // sentences that say it all
+};
+
+/// One trace, read and added up.
+struct TraceOutcome {
+    TraceData data;  // without its events
+    RankTrace trace;
+    std::uint64_t gpu_events = 0;
+};
+
+/// Reads a trace and adds it up.
+[[nodiscard]] TraceOutcome read_and_analyze(const analysis::InputFile& file,
+                                            const std::function<void(std::uint64_t)>& on_bytes);
+
+/// `outcomes` are in the order of the inputs' files.
+[[nodiscard]] KernelReport make_report(std::vector<TraceOutcome> outcomes, const analysis::InputSet& inputs);
+
+[[nodiscard]] double to_ms(std::int64_t time_ns);
+
+}  // namespace cep::kernels

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel_rules.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "kernel_name.hpp"
+
+namespace cep::kernels {
+namespace {
+
+using Where = KernelRule::Where;
+using enum KernelClass;
+
+constexpr KernelRule rules[] = {
+    // Communication: libraries first, then collectives by name, wherever they come from.
+    {"nccl|rccl|msccl|mscclpp|ncclx", Where::path, comm, "collective"},
+    {"deep ep", Where::path, comm, "expert dispatch"},
+    {"nvshmem|nvshmemi|nvshmemx|rocshmem", Where::path, comm, "one-sided"},
+    {"userbuffers|kuserbuffers|symmetric memory|multimem", Where::path, comm, "collective"},
+    {"put signal|wait signal|barrier kernel", Where::own, comm, "synchronisation"},
+    {"cross device reduce|quickreduce|quick reduce", Where::path, comm, "collective"},
+    {"all reduce|allreduce|all gather|allgather|reduce scatter|reducescatter", Where::own, comm, "collective"},
+    {"all to all|alltoall|alltoallv|send recv|sendrecv", Where::own, comm, "collective"},
+
+    // Names with words of attention or of matrix products that are neither.
+    {"and cache", Where::own, memory, "copy"},
+
+    // Attention.
+    {"flash|pytorch flash|fmha|sdpa|mha|mla|attn|attention", Where::path, matmul, attention_kind},
+    {"flash attn|fused attn|paged attn", Where::path, matmul, attention_kind},
+    {"batch prefill|batch decode|single prefill|single decode", Where::own, matmul, attention_kind},
+    {"dot do o|convert dq|dk dv|bwd kernel dq", Where::own, matmul, attention_kind},
+
+    // Convolutions: matrix products too, of cuDNN, CUTLASS, MIOpen.
+    {"conv|convolve|convolution|fprop|dgrad|wgrad|winograd|scudnn|hcudnn", Where::own, matmul, "convolution"},
+    {"miopen sp asm conv|igemm fwd|igemm bwd|igemm wrw", Where::own, matmul, "convolution"},
+
+    // Matrix products: cuBLAS, cuBLASLt, CUTLASS, Tensile, and whoever says so.
+    {"nvjet|xmma|cijk|tensorop|wgmma", Where::own, matmul, "gemm"},
+    {"gemm|sgemm|hgemm|dgemm|cgemm|zgemm|igemm|bgemm|kgemm|qgemm|gemmk|tinygemm|gemmk 1", Where::own, matmul, "gemm"},
+    {"gemv|gemvx|gemvn|gemvt|sgmv|bgmv", Where::own, matmul, "gemv"},
+    {"matmul|mm|bmm|addmm|baddbmm|marlin|machete|fused moe|split kreduce|split k reduce", Where::own, matmul, "gemm"},
+    {"trsm|syrk|trmm|potrf", Where::own, matmul, "linear algebra"},
+    {"gemvx", Where::path, matmul, "gemv"},
+    {"cublas|rocblas|hipblas", Where::path, matmul, "gemm"},
+
+    // Names with a word of memory that compute.
+    {"elementwise kernel with index", Where::own, other, "elementwise"},
+    {"index add|index func|index reduce|scatter add|sum and scatter|segment reduce", Where::own, other, "reduction"},
+    {"indexing backward|embedding|embedding backward|compute grad weight", Where::own, other, "embedding"},
+    {"krn partials per segment|krn partial segment offset|compute num of partial segments", Where::own, other,
+     "embedding"},
+    {"top k|topk|sort|bitonic|argsort|radix|unique", Where::own, other, "sort"},
+    {"cast transpose|quantize|dequantize|quant|dequant|amax", Where::own, other, "quantisation"},
+
+    // Memory: moves or sets bytes, and computes nothing but a type's conversion.
+    {"memcpy|copy|clone|cat|concat|concatenate|contiguous", Where::own, memory, "copy"},
+    {"fill|memset|fill buffer|set value", Where::own, memory, "fill"},
+    {"transpose|permute|nchw to nhwc|nhwc to nchw|im 2 col|col 2 im|vol 2 col", Where::own, memory, "layout"},
+    {"pad|flip|roll|tril|triu", Where::own, memory, "layout"},
+    {"gather|scatter|index|index select|indexing|take put", Where::own, memory, "gather"},
+
+    // The rest of the work, for the kinds.
+    {"adam|adamw|lamb|sgd|adagrad|rmsprop|lion|muon|optimizer", Where::own, other, "optimizer"},
+    {"layer norm|layernorm|rms norm|rmsnorm|batch norm|batchnorm|group norm|groupnorm", Where::own, other, "norm"},
+    {"gamma beta|welford|bn|ln|norm", Where::own, other, "norm"},
+    {"softmax|soft max", Where::own, other, "softmax"},
+    {"nll loss|cross entropy|loss", Where::own, other, "loss"},
+    {"dropout|philox|distribution|curand|random|bernoulli", Where::own, other, "random"},
+    {"scan|cumsum|cumprod|compact", Where::own, other, "scan"},
+    {"gelu|silu|relu|swiglu|geglu|sigmoid|tanh|threshold|act and mul", Where::own, other, "activation"},
+    {"rope|rotary", Where::own, other, "position"},
+    {"reduce|reduction|sum|mean|argmax|argmin", Where::own, other, "reduction"},
+};
+
+/// Functions that do what a template argument says.
+constexpr std::string_view wrappers[] = {"elementwise_kernel",
+                                         "vectorized_elementwise_kernel",
+                                         "unrolled_elementwise_kernel",
+                                         "elementwise_kernel_with_index",
+                                         "legacy_elementwise_kernel",
+                                         "elementwise_kernel_manual_unroll",
+                                         "vectorized_templated_elementwise_kernel",
+                                         "index_elementwise_kernel",
+                                         "distribution_elementwise_grid_stride_kernel",
+                                         "gpu_kernel_impl",
+                                         "gpu_kernel_impl_nocast",
+                                         "opmath_gpu_kernel_with_scalars",
+                                         "reduce_kernel",
+                                         "multi_tensor_apply_kernel",
+                                         "AUnaryFunctor",
+                                         "BUnaryFunctor",
+                                         "BinaryFunctor",
+                                         "ReduceOp",
+                                         "func_wrapper_t",
+                                         "device_kernel",
+                                         "Kernel",
+                                         "Kernel2",
+                                         "kernel",
+                                         "kentry",
+                                         "kentry2",
+                                         "enable_3x_kernel_for_sm9x",
+                                         "enable_3x_kernel_for_sm90",
+                                         "enable_3x_kernel_for_sm10",
+                                         "enable_2x_kernel_for_sm89",
+                                         "enable_sm90_or_later",
+                                         "enable_sm90",
+                                         "enable_sm80_to_sm89"};
+
+/// Template arguments that say nothing about what is done.
+constexpr std::string_view plain_types[] = {"float",
+                                            "double",
+                                            "int",
+                                            "long",
+                                            "short",
+                                            "char",
+                                            "bool",
+                                            "unsigned",
+                                            "signed",
+                                            "void",
+                                            "true",
+                                            "false",
+                                            "size_t",
+                                            "BFloat16",
+                                            "Half",
+                                            "complex",
+                                            "__half",
+                                            "__nv_bfloat16",
+                                            "nv_bfloat16",
+                                            "array",
+                                            "tuple",
+                                            "OffsetCalculator",
+                                            "TrivialOffsetCalculator",
+                                            "half",
+                                            "uint8_t",
+                                            "int64_t"};
+
+/// What all the operators of a generated pointwise kernel may be for the kernel to be one that only moves bytes.
+constexpr std::string_view moving_words[] = {
+    "clone",  "to",   "copy",    "cat",     "permute", "view",      "t",       "transpose", "zeros",  "ones",
+    "full",   "fill", "slice",   "select",  "expand",  "unsqueeze", "squeeze", "reshape",   "empty",  "constant",
+    "pad",    "nd",   "stack",   "split",   "with",    "sizes",     "like",    "new",       "detach", "alias",
+    "repeat", "as",   "strided", "scatter", "gather",  "index",     "zero"};
+
+template <typename List>
+bool contains(const List& list, std::string_view text) {
+    return std::find(std::begin(list), std::end(list), text) != std::end(list);
+}
+
+bool is_number(std::string_view text) {
+    return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+using Words = std::vector<std::string>;
+
+// Whether the words of `phrase` stand one behind the other in `words`.
+bool has_phrase(const Words& words, std::string_view phrase) {
+    for (std::size_t begin = 0; begin < words.size(); ++begin) {
+        std::string_view left = phrase;
+        for (std::size_t i = begin; i < words.size() && !left.empty(); ++i) {
+            const std::string_view word = left.substr(0, left.find(' '));
+            if (words[i] != word) break;
+            left.remove_prefix(std::min(left.size(), word.size() + 1));
+        }
+        if (left.empty()) return true;
+    }
+    return false;
+}
+
+bool has_any_phrase(const Words& words, std::string_view phrases) {
+    while (!phrases.empty()) {
+        const std::size_t size = std::min(phrases.find('|'), phrases.size());
+        if (has_phrase(words, phrases.substr(0, size))) return true;
+        phrases.remove_prefix(std::min(phrases.size(), size + 1));
+    }
+    return false;
+}
+
+struct NameWords {
+    Words own;
+    std::vector<Words> scopes;
+
+    explicit NameWords(const FunctionName& name) : own(split_words(name.own)) {
+        for (const std::string_view scope : name.scopes) scopes.push_back(split_words(scope));
+    }
+    [[nodiscard]] bool match(const KernelRule& rule) const {
+        if (has_any_phrase(own, rule.words)) return true;
+        return rule.where == Where::path && std::any_of(scopes.begin(), scopes.end(), [&](const Words& words) {
+                   return has_any_phrase(words, rule.words);
+               });
+    }
+    [[nodiscard]] const KernelRule* find_rule() const {
+        const auto found =
+            std::find_if(std::begin(rules), std::end(rules), [&](const auto& rule) { return match(rule); });
+        return found != std::end(rules) ? found : nullptr;
+    }
+};
+
+struct Verdict {
+    KernelClass kernel_class = other;
+    std::string_view kind;
+    std::string_view decider;  // the template argument's own name that decided; "" for the function's own
+};
+
+// Inductor names a generated kernel after the operators that it came from, so that a pointwise kernel that converts the
+// input of a matrix product has "mm" in its name. Only its templates ("tem") are matrix products.
+std::optional<Verdict> judge_inductor(const Words& words) {
+    constexpr std::string_view sorts[] = {"poi", "per", "red", "for", "tem", "mix", "unk", "split"};
+    if (words.size() < 3 || words[0] != "triton" || !contains(sorts, words[1])) return std::nullopt;
+    if (words[1] == "tem") {
+        const bool attention = has_phrase(words, "attention");
+        return Verdict{matmul, attention ? attention_kind : std::string_view("gemm"), ""};
+    }
+    const bool moves = words[1] == "poi" && std::all_of(words.begin() + 2, words.end(), [](const std::string& word) {
+                           return word == "fused" || is_number(word) || contains(moving_words, word);
+                       });
+    return moves ? Verdict{memory, "copy", ""} : Verdict{other, "generated", ""};
+}
+
+bool says_nothing(std::string_view argument) {
+    const char first = argument.front();
+    if (first == '(' || first == '-' || (first >= '0' && first <= '9')) return true;
+    const std::string_view own = FunctionName::parse(argument).own;
+    return contains(plain_types, own) || own.ends_with("Metadata") || argument.starts_with("unsigned ") ||
+           argument.starts_with("std::integral_constant");
+}
+
+constexpr int max_nesting = 8;
+
+Verdict judge(const FunctionName& name, int nesting);
+
+// Which template argument decides: the first that a rule knows, else the first that says anything.
+Verdict judge_arguments(const FunctionName& name, int nesting) {
+    Verdict first{other, "", ""};
+    for (const std::string_view argument : split_arguments(name.arguments)) {
+        if (says_nothing(argument)) continue;
+        const FunctionName inner = FunctionName::parse(argument);
+        Verdict verdict = judge(inner, nesting + 1);
+        if (verdict.decider.empty()) verdict.decider = inner.own;
+        if (!verdict.kind.empty()) return verdict;
+        if (first.decider.empty()) first = verdict;
+    }
+    return first;
+}
+
+// What no rule knows, by what it is a case of.
+Verdict by_default(const FunctionName& name, Verdict verdict) {
+    const auto in_scope = [&](std::string_view scope) { return contains(name.scopes, scope); };
+    const std::string_view own = name.own;
+    if (in_scope("cutlass")) return {matmul, "gemm", verdict.decider};
+    if (own == "multi_tensor_apply_kernel") return {other, "multi-tensor", verdict.decider};
+    if (own == "reduce_kernel") return {other, "reduction", verdict.decider};
+    if (own.ends_with("elementwise_kernel") || own.starts_with("elementwise_kernel"))
+        return {other, "elementwise", verdict.decider};
+    return verdict;
+}
+
+Verdict judge(const FunctionName& name, int nesting) {
+    const NameWords words(name);
+    if (const auto generated = judge_inductor(words.own)) return *generated;
+    const bool wrapper = contains(wrappers, name.own) && !name.arguments.empty() && nesting < max_nesting;
+    if (wrapper) {
+        const Verdict verdict = judge_arguments(name, nesting);
+        if (!verdict.kind.empty()) return verdict;
+        const KernelRule* const rule = words.find_rule();
+        if (rule != nullptr) return {rule->kernel_class, rule->kind, verdict.decider};
+        return nesting == 0 ? by_default(name, verdict) : verdict;
+    }
+    const KernelRule* const rule = words.find_rule();
+    if (rule != nullptr) return {rule->kernel_class, rule->kind, ""};
+    return nesting == 0 ? by_default(name, {}) : Verdict{};
+}
+
+// A function called "kernel" is told by its namespace.
+std::string short_name_of(const FunctionName& name, std::string_view decider) {
+    constexpr std::string_view common[] = {"kernel", "Kernel", "run", "forward", "backward", "dispatch", "combine"};
+    std::string text;
+    const bool nameless_scope = name.scopes.empty() || name.scopes.back().starts_with('(');
+    if (contains(common, name.own) && !nameless_scope) text = std::string(name.scopes.back()) + "::";
+    text += name.own;
+    if (!decider.empty()) text += "<" + std::string(decider) + ">";
+    return text;
+}
+
+KernelType classify_transfer(Activity activity, const std::string& name) {
+    const bool peer = has_any_phrase(split_words(name), "pto p|p 2 p|peer");
+    if (activity == Activity::copy && peer) return {comm, "peer copy", name};
+    return {memory, activity == Activity::copy ? "copy" : "fill", name};
+}
+
+}  // namespace
+
+std::span<const KernelRule> kernel_rules() {
+    return rules;
+}
+
+KernelType classify(Activity activity, const std::string& name) {
+    if (activity != Activity::kernel) return classify_transfer(activity, name);
+    const std::string readable = demangled(name);
+    const FunctionName function = FunctionName::parse(readable);
+    const Verdict verdict = judge(function, 0);
+    return {verdict.kernel_class, verdict.kind.empty() ? "other" : std::string(verdict.kind),
+            short_name_of(function, verdict.decider)};
+}
+
+}  // namespace cep::kernels

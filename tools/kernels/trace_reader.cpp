@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_reader.hpp"
+
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "byte_source.hpp"
+#include "failure.hpp"
+#include "trace_text.hpp"
+
+namespace cep::kernels {
+namespace {
+
+struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+
+/// Kernels by the name that the trace has, escapes and all.
+class KernelTable {
+  public:
+    std::uint32_t index(Activity activity, std::string_view name, std::vector<KernelId>& kernels) {
+        auto& known = known_[static_cast<std::size_t>(activity)];
+        if (const auto found = known.find(name); found != known.end()) return found->second;
+        const auto index = static_cast<std::uint32_t>(kernels.size());
+        known.emplace(name, index);
+        kernels.push_back({activity, resolve_escapes(name)});
+        return index;
+    }
+
+  private:
+    std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> known_[3];
+};
+
+class TraceReader {
+  public:
+    TraceReader(analysis::ByteSource& source, const std::function<void(std::uint64_t)>& on_bytes, TraceData& data)
+        : source_(source), window_(source, on_bytes), data_(data) {}
+
+    void read() {
+        skip_byte_order_mark();
+        const char first = window_.peek();
+        if (first == '{') {
+            read_object();
+        } else if (first == '[') {
+            read_events(true);
+        } else {
+            data_.unusable = first == '\0' ? "empty" : "not JSON";
+        }
+        finish();
+    }
+
+  private:
+    void skip_byte_order_mark() {
+        window_.peek();
+        constexpr std::string_view mark = "\xef\xbb\xbf";
+        if (std::string_view(window_.at, window_.end()).starts_with(mark)) window_.at += mark.size();
+    }
+
+    void finish() {
+        if (!stopped_ && window_.peek() != '\0') damage("text behind the end of the trace");
+        while (window_.extend()) window_.at = window_.end();
+        data_.size_bytes = window_.offset_of(window_.end());
+        if (!source_.damage().empty()) {
+            data_.truncated = true;
+            data_.add_damage(data_.size_bytes, source_.damage());
+        }
+        if (!data_.unusable.empty()) return;
+        if (!has_events_) data_.unusable = "not a trace: it has no traceEvents";
+        if (data_.all_events > 0 && data_.all_events == data_.skipped_events)
+            data_.unusable = "not a trace: none of its elements is an event";
+    }
+
+    void damage(std::string why) { data_.add_damage(window_.offset_bytes(), std::move(why)); }
+
+    void cut_off() {
+        stopped_ = true;
+        data_.truncated = true;
+        damage("the trace is cut off here; whole events in front of it count");
+    }
+
+    void broken(std::string why = "not JSON from here on; the rest is not read") {
+        stopped_ = true;
+        data_.truncated = true;
+        damage(std::move(why));
+    }
+
+    void stop(ValueEnd::Why why) {
+        if (why == ValueEnd::Why::cut && window_.ended()) return cut_off();
+        broken(why == ValueEnd::Why::cut ? "a value longer than can be held in memory; the rest is not read"
+                                         : "not JSON from here on; the rest is not read");
+    }
+
+    // The members of the outermost object.
+    void read_object() {
+        ++window_.at;
+        while (!stopped_) {
+            const char c = window_.peek();
+            if (c == '}') {
+                ++window_.at;
+                return;
+            }
+            if (c == ',') {
+                ++window_.at;
+            } else if (c == '"') {
+                read_member();
+            } else if (c == '\0') {
+                cut_off();
+            } else {
+                broken();
+            }
+        }
+    }
+
+    void read_member() {
+        std::string_view text;
+        const ValueEnd end = window_.take_value(text);
+        if (end.why != ValueEnd::Why::whole) return stop(end.why);
+        const std::string name(inside_quotes(text));
+        const char colon = window_.peek();
+        if (colon != ':') return colon == '\0' ? cut_off() : broken();
+        ++window_.at;
+        const char first = window_.peek();
+        if (first == '\0') return cut_off();
+        if (name == "traceEvents" && first == '[') return read_events(false);
+        const ValueEnd value_end = window_.take_value(text);
+        if (value_end.why != ValueEnd::Why::whole) return stop(value_end.why);
+        read_fact(name, text);
+    }
+
+    void read_fact(std::string_view name, std::string_view value) {
+        if (name == "baseTimeNanoseconds") {
+            constexpr std::int64_t max_base_ns = std::int64_t{1} << 61;
+            const std::int64_t base_ns = parse_integer(value).value_or(0);
+            if (base_ns > 0 && base_ns < max_base_ns) data_.facts.base_ns = base_ns;
+        }
+        if (name == "distributedInfo" && value.starts_with('{')) read_job(value);
+        if (name == "deviceProperties" && value.starts_with('[')) read_devices(value);
+    }
+
+    void read_job(std::string_view value) {
+        Members members(value);
+        while (members.next_member()) {
+            const auto number = parse_integer(members.value());
+            if (!number || *number < 0) continue;
+            if (members.name() == "rank") data_.facts.rank = number;
+            if (members.name() == "world_size") data_.facts.world_size = number;
+        }
+    }
+
+    void read_devices(std::string_view value) {
+        Members devices(value);
+        while (devices.next_element()) {
+            if (!devices.value().starts_with('{')) continue;
+            std::optional<std::int64_t> id;
+            std::string name;
+            Members members(devices.value());
+            while (members.next_member()) {
+                if (members.name() == "id") id = parse_integer(members.value());
+                if (members.name() == "name") name = resolve_escapes(inside_quotes(members.value()));
+            }
+            if (id && !name.empty()) data_.facts.device_names[*id] = name;
+        }
+    }
+
+    // The end of an array of events may be missing where it is all there is: the format says so.
+    void read_events(bool end_is_optional) {
+        has_events_ = true;
+        ++window_.at;
+        while (!stopped_) {
+            const char c = window_.peek();
+            if (c == ']') {
+                ++window_.at;
+                return;
+            }
+            if (c == ',') {
+                ++window_.at;
+            } else if (c != '\0') {
+                read_event();
+            } else if (end_is_optional && data_.all_events > 0 && source_.damage().empty()) {
+                return;
+            } else {
+                cut_off();
+            }
+        }
+    }
+
+    void read_event() {
+        std::string_view text;
+        const std::uint64_t offset_bytes = window_.offset_bytes();
+        const ValueEnd end = window_.take_value(text);
+        if (end.why != ValueEnd::Why::whole) return resume(end.why);
+        ++data_.all_events;
+        take_event(text, offset_bytes);
+    }
+
+    void take_event(std::string_view text, std::uint64_t offset_bytes) {
+        switch (parser_.parse(text)) {
+            case EventParser::Outcome::gpu:
+                return take_gpu(parser_.gpu());
+            case EventParser::Outcome::step:
+                return data_.steps.push_back(parser_.step());
+            case EventParser::Outcome::bad:
+                ++data_.skipped_events;
+                return data_.add_damage(offset_bytes, std::string(parser_.why()));
+            case EventParser::Outcome::ignored:
+                return;
+        }
+    }
+
+    void take_gpu(const GpuEvent& event) {
+        data_.events.push_back({event.start_ns, event.duration_ns,
+                                kernels_.index(event.activity, event.name, data_.kernels), device_index(event)});
+    }
+
+    std::uint32_t device_index(const GpuEvent& event) {
+        DeviceId id{std::string(event.process), event.device};
+        const auto [found, added] = device_indices_.try_emplace(id, static_cast<std::uint32_t>(data_.devices.size()));
+        if (added) data_.devices.push_back(std::move(id));
+        return found->second;
+    }
+
+    // Behind an event that has no end, at the next one that is whole.
+    void resume(ValueEnd::Why why) {
+        const char* next = find_next_event();
+        while (next == nullptr && window_.extend()) next = find_next_event();
+        if (next == nullptr) return stop(why);
+        ++data_.all_events;
+        ++data_.skipped_events;
+        damage("an event that is not JSON");
+        window_.at = next;
+    }
+
+    [[nodiscard]] const char* find_next_event() const {
+        // Where so many are not whole either, nothing is to be expected of the next.
+        constexpr int max_tries = 64;
+        const char* next = window_.at;
+        for (int tries = 0; tries < max_tries; ++tries) {
+            next = find_next_object(next);
+            if (next == nullptr || find_nested_end(next, window_.end()).why == ValueEnd::Why::whole) return next;
+        }
+        return nullptr;
+    }
+
+    // "{" behind a comma, and in front of a member's name.
+    [[nodiscard]] const char* find_next_object(const char* at) const {
+        const char* const end = window_.end();
+        for (++at; at < end; ++at) {
+            if (*at != ',') continue;
+            const char* const open = skip_blanks(at + 1, end);
+            if (open == end || *open != '{') continue;
+            const char* const quote = skip_blanks(open + 1, end);
+            if (quote < end && *quote == '"') return open;
+        }
+        return nullptr;
+    }
+
+    analysis::ByteSource& source_;
+    TraceWindow window_;
+    TraceData& data_;
+    EventParser parser_;
+    KernelTable kernels_;
+    std::map<DeviceId, std::uint32_t> device_indices_;
+    bool has_events_ = false;
+    bool stopped_ = false;
+};
+
+}  // namespace
+
+void TraceData::add_damage(std::uint64_t offset_bytes, std::string why) {
+    if (damages.size() < max_shown) damages.push_back({offset_bytes, std::move(why)});
+}
+
+TraceData read_trace(const analysis::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes) {
+    TraceData data;
+    data.path = file.path;
+    try {
+        const auto source = analysis::open_source(file);
+        TraceReader(*source, on_bytes, data).read();
+    } catch (const analysis::ReadError& error) {
+        const std::string_view why = error.what();
+        const std::string prefix = file.path + ": ";
+        data.unusable = why.starts_with(prefix) ? why.substr(prefix.size()) : why;
+    }
+    return data;
+}
+
+}  // namespace cep::kernels

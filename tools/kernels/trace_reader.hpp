@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trace reader: from one trace file to the events that count, in memory that does not grow with the rest of the file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "event.hpp"
+#include "inputs.hpp"
+
+namespace cep::kernels {
+
+/// What a trace says about itself.
+struct TraceFacts {
+    std::optional<std::int64_t> rank;
+    std::optional<std::int64_t> world_size;
+    std::int64_t base_ns = 0;  // UNIX time of the trace's zero
+    std::map<std::int64_t, std::string> device_names;
+};
+
+struct KernelId {
+    Activity activity = Activity::kernel;
+    std::string name;
+};
+
+/// A GPU of the trace: several processes may each have a device 0.
+struct DeviceId {
+    std::string process;
+    std::int64_t device = 0;
+    friend auto operator<=>(const DeviceId&, const DeviceId&) = default;
+};
+
+struct TimedKernel {
+    std::int64_t start_ns = 0;
+    std::int64_t duration_ns = 0;
+    std::uint32_t kernel = 0;  // index into TraceData::kernels
+    std::uint32_t device = 0;  // index into TraceData::devices
+    [[nodiscard]] std::int64_t end_ns() const { return start_ns + duration_ns; }
+};
+
+struct TraceDamage {
+    std::uint64_t offset_bytes = 0;  // in the decompressed text
+    std::string why;
+};
+
+struct TraceData {
+    static constexpr std::size_t max_shown = 5;
+
+    std::string path;
+    std::uint64_t size_bytes = 0;  // decompressed
+    TraceFacts facts;
+    std::vector<KernelId> kernels;
+    std::vector<DeviceId> devices;
+    std::vector<TimedKernel> events;
+    std::vector<StepEvent> steps;
+    std::uint64_t all_events = 0;
+    std::uint64_t skipped_events = 0;
+    std::vector<TraceDamage> damages;  // the first max_shown
+    bool truncated = false;
+    std::string unusable;  // why there is nothing in it; "" else
+
+    void add_damage(std::uint64_t offset_bytes, std::string why);
+};
+
+/// Reads a trace. Never throws for what is in it: damage is counted and located, and what is whole in front of a cut is
+/// kept. `on_bytes` hears of bytes taken from the file.
+[[nodiscard]] TraceData read_trace(const analysis::InputFile& file,
+                                   const std::function<void(std::uint64_t)>& on_bytes = {});
+
+}  // namespace cep::kernels

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_text.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace cep::kernels {
+namespace {
+
+constexpr std::size_t block = 64;
+
+/// One bit for each of 64 bytes.
+struct Marks {
+    std::uint64_t quotes = 0;
+    std::uint64_t backslashes = 0;
+    std::uint64_t opens = 0;
+    std::uint64_t closes = 0;
+    std::uint64_t newlines = 0;
+};
+
+#if defined(__SSE2__)
+
+std::uint64_t bits_of(__m128i equal) {
+    return static_cast<std::uint64_t>(static_cast<std::uint16_t>(_mm_movemask_epi8(equal)));
+}
+
+Marks mark(const char* at) {
+    Marks marks;
+    // '[' and '{', and ']' and '}', differ in one bit.
+    const __m128i case_bit = _mm_set1_epi8(0x20);
+    for (unsigned i = 0; i < block; i += 16) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + i));
+        const __m128i folded = _mm_or_si128(bytes, case_bit);
+        marks.quotes |= bits_of(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"'))) << i;
+        marks.backslashes |= bits_of(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))) << i;
+        marks.opens |= bits_of(_mm_cmpeq_epi8(folded, _mm_set1_epi8('{'))) << i;
+        marks.closes |= bits_of(_mm_cmpeq_epi8(folded, _mm_set1_epi8('}'))) << i;
+        marks.newlines |= bits_of(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n'))) << i;
+    }
+    return marks;
+}
+
+constexpr unsigned step = 16;
+
+/// The first quote or backslash of 16 bytes; 16 for none.
+unsigned find_string_mark(const char* at) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i found =
+        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
+    return static_cast<unsigned>(std::countr_zero(bits_of(found) | (std::uint64_t{1} << step)));
+}
+
+#else
+
+Marks mark(const char* at) {
+    Marks marks;
+    for (unsigned i = 0; i < block; ++i) {
+        const char folded = static_cast<char>(at[i] | 0x20);
+        marks.quotes |= std::uint64_t{at[i] == '"'} << i;
+        marks.backslashes |= std::uint64_t{at[i] == '\\'} << i;
+        marks.opens |= std::uint64_t{folded == '{'} << i;
+        marks.closes |= std::uint64_t{folded == '}'} << i;
+        marks.newlines |= std::uint64_t{at[i] == '\n'} << i;
+    }
+    return marks;
+}
+
+constexpr unsigned step = 16;
+
+unsigned find_string_mark(const char* at) {
+    unsigned i = 0;
+    while (i < step && at[i] != '"' && at[i] != '\\') ++i;
+    return i;
+}
+
+#endif
+
+/// Where strings are, over blocks that follow each other.
+class StringTracker {
+  public:
+    /// Bits from each opening quote up to the byte before its closing one.
+    std::uint64_t inside(const Marks& marks) {
+        std::uint64_t bits = marks.quotes & ~escaped(marks.backslashes);
+        for (unsigned shift = 1; shift < block; shift *= 2) bits ^= bits << shift;
+        bits ^= carried_;
+        carried_ = (bits >> (block - 1)) != 0 ? ~std::uint64_t{0} : 0;
+        return bits;
+    }
+
+  private:
+    // Bytes behind a backslash that is not itself escaped.
+    std::uint64_t escaped(std::uint64_t backslashes) {
+        if (backslashes == 0) return std::exchange(escapes_next_, 0);
+        std::uint64_t bits = escapes_next_;
+        for (std::uint64_t left = backslashes & ~bits; left != 0;) {
+            const unsigned i = static_cast<unsigned>(std::countr_zero(left));
+            left &= left - 1;
+            if (i + 1 == block) {
+                escapes_next_ = 1;
+                return bits;
+            }
+            bits |= std::uint64_t{2} << i;
+            left &= ~(std::uint64_t{2} << i);
+        }
+        escapes_next_ = 0;
+        return bits;
+    }
+
+    std::uint64_t carried_ = 0;
+    std::uint64_t escapes_next_ = 0;
+};
+
+constexpr std::uint64_t below(unsigned bit) {
+    return (std::uint64_t{1} << bit) - 1;
+}
+
+const char* find_string_end(const char* at, const char* end) {
+    for (++at; at < end;) {
+        const unsigned found = find_string_mark(at);
+        at += found;
+        if (found == step) continue;
+        if (at >= end) return nullptr;
+        if (*at == '"') return at + 1;
+        at += 2;  // a backslash, and what it escapes
+    }
+    return nullptr;
+}
+
+bool is_blank(char c) {
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+bool ends_scalar(char c) {
+    return c == ',' || c == '}' || c == ']' || is_blank(c);
+}
+
+void append_utf8(std::string& out, std::uint32_t code) {
+    if (code < 0x80) {
+        out += static_cast<char>(code);
+        return;
+    }
+    const unsigned more = code < 0x800 ? 1 : (code < 0x10000 ? 2 : 3);
+    constexpr unsigned leads[] = {0, 0xc0, 0xe0, 0xf0};
+    out += static_cast<char>(leads[more] | (code >> (6 * more)));
+    for (unsigned i = more; i-- > 0;) out += static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3f));
+}
+
+// Four hexadecimal digits at the front of a text.
+bool read_code_unit(std::string_view text, std::uint32_t& unit) {
+    if (text.size() < 4) return false;
+    const auto [last, error] = std::from_chars(text.data(), text.data() + 4, unit, 16);
+    return error == std::errc{} && last == text.data() + 4;
+}
+
+// The second half of a pair of UTF-16, "\u" and all, at the front of a text; 0 for none.
+std::uint32_t read_low_surrogate(std::string_view text) {
+    std::uint32_t unit = 0;
+    if (!text.starts_with("\\u") || !read_code_unit(text.substr(2), unit)) return 0;
+    return unit >= 0xdc00 && unit <= 0xdfff ? unit : 0;
+}
+
+// Behind "\u". Returns the bytes taken. What is no character becomes U+FFFD.
+std::size_t append_code_point(std::string& out, std::string_view text) {
+    constexpr std::uint32_t replacement = 0xfffd;
+    std::uint32_t unit = 0;
+    const bool valid = read_code_unit(text, unit);
+    const bool is_high = valid && unit >= 0xd800 && unit <= 0xdbff;
+    const std::uint32_t low = is_high ? read_low_surrogate(text.substr(4)) : 0;
+    const bool is_half = valid && unit >= 0xd800 && unit <= 0xdfff;
+    if (low != 0) {
+        append_utf8(out, 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00));
+        return 10;
+    }
+    append_utf8(out, valid && !is_half ? unit : replacement);
+    return valid ? 4 : 0;
+}
+
+}  // namespace
+
+ValueEnd find_nested_end(const char* at, const char* end) {
+    StringTracker strings;
+    std::uint64_t depth = 0;
+    for (; at < end; at += block) {
+        const Marks marks = mark(at);
+        const std::uint64_t inside = strings.inside(marks);
+        const std::uint64_t broken = marks.newlines & inside;
+        for (std::uint64_t left = (marks.opens | marks.closes) & ~inside; left != 0; left &= left - 1) {
+            const unsigned i = static_cast<unsigned>(std::countr_zero(left));
+            if (((marks.opens >> i) & 1) != 0) {
+                ++depth;
+            } else if (--depth == 0) {
+                if (at + i >= end) return {};
+                if ((broken & below(i)) != 0) return {nullptr, ValueEnd::Why::broken};
+                return {at + i + 1, ValueEnd::Why::whole};
+            }
+        }
+        if (broken != 0 && at + std::countr_zero(broken) < end) return {nullptr, ValueEnd::Why::broken};
+    }
+    return {};
+}
+
+ValueEnd find_value_end(const char* at, const char* end) {
+    if (at >= end) return {};
+    if (*at == '{' || *at == '[') return find_nested_end(at, end);
+    if (*at == '"') {
+        const char* const behind = find_string_end(at, end);
+        return {behind, behind != nullptr ? ValueEnd::Why::whole : ValueEnd::Why::cut};
+    }
+    const char* const behind = std::find_if(at, end, ends_scalar);
+    if (behind == end) return {};
+    return {behind, behind > at ? ValueEnd::Why::whole : ValueEnd::Why::broken};
+}
+
+const char* skip_blanks(const char* at, const char* end) {
+    while (at < end && is_blank(*at)) ++at;
+    return at;
+}
+
+bool Members::fail() {
+    broken_ = true;
+    return false;
+}
+
+bool Members::read_value() {
+    const ValueEnd found = find_value_end(at_, end_);
+    if (found.why != ValueEnd::Why::whole) return fail();
+    value_ = {at_, static_cast<std::size_t>(found.at - at_)};
+    at_ = skip_blanks(found.at, end_);
+    if (at_ < end_ && *at_ == ',') ++at_;
+    return true;
+}
+
+bool Members::next_member() {
+    at_ = skip_blanks(at_, end_);
+    if (at_ >= end_ || *at_ == '}') return false;
+    const char* const behind = *at_ == '"' ? find_string_end(at_, end_) : nullptr;
+    if (behind == nullptr) return fail();
+    name_ = {at_ + 1, static_cast<std::size_t>(behind - at_ - 2)};
+    at_ = skip_blanks(behind, end_);
+    if (at_ >= end_ || *at_ != ':') return fail();
+    at_ = skip_blanks(at_ + 1, end_);
+    return read_value();
+}
+
+bool Members::next_element() {
+    at_ = skip_blanks(at_, end_);
+    if (at_ >= end_ || *at_ == ']') return false;
+    return read_value();
+}
+
+std::string_view inside_quotes(std::string_view value) {
+    const bool quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
+    return quoted ? value.substr(1, value.size() - 2) : std::string_view();
+}
+
+std::string resolve_escapes(std::string_view text) {
+    std::string out;
+    while (true) {
+        const std::size_t plain = std::min(text.find('\\'), text.size());
+        out += text.substr(0, plain);
+        text.remove_prefix(plain);
+        if (text.size() < 2) return out + std::string(text);
+        const char c = text[1];
+        text.remove_prefix(2);
+        constexpr std::string_view letters = "bfnrt";
+        if (c == 'u') {
+            text.remove_prefix(append_code_point(out, text));
+        } else if (const std::size_t i = letters.find(c); i != std::string_view::npos) {
+            out += "\b\f\n\r\t"[i];
+        } else {
+            out += c;
+        }
+    }
+}
+
+TraceWindow::TraceWindow(analysis::ByteSource& source, std::function<void(std::uint64_t)> on_bytes,
+                         std::size_t block_bytes, std::size_t limit_bytes)
+    : source_(source),
+      on_bytes_(std::move(on_bytes)),
+      block_bytes_(block_bytes),
+      limit_bytes_(limit_bytes),
+      bytes_(block_bytes + text_padding_bytes) {
+    at = bytes_.data();
+}
+
+bool TraceWindow::extend() {
+    const auto done = static_cast<std::size_t>(at - bytes_.data());
+    const std::size_t kept = size_ - done;
+    if (ended_ || kept >= limit_bytes_) return false;
+    std::memmove(bytes_.data(), at, kept);
+    first_offset_ += done;
+    // Room for as much again keeps the moving linear in the bytes.
+    if (kept > bytes_.size() / 2) bytes_.resize(2 * bytes_.size());
+    at = bytes_.data();
+    size_ = kept;
+    const std::size_t room = bytes_.size() - text_padding_bytes - kept;
+    const std::size_t count = source_.read(bytes_.data() + kept, std::min(room, std::max(block_bytes_, kept)));
+    ended_ = count == 0;
+    size_ += count;
+    std::memset(bytes_.data() + size_, 0, text_padding_bytes);
+    const std::uint64_t taken = source_.bytes_taken();
+    if (on_bytes_) on_bytes_(taken - std::exchange(told_bytes_, taken));
+    return count > 0;
+}
+
+char TraceWindow::peek() {
+    do {
+        at = skip_blanks(at, end());
+        if (at < end()) return *at;
+    } while (extend());
+    return '\0';
+}
+
+ValueEnd TraceWindow::take_value(std::string_view& value) {
+    ValueEnd found = find_value_end(at, end());
+    while (found.why == ValueEnd::Why::cut && extend()) found = find_value_end(at, end());
+    if (found.why != ValueEnd::Why::whole) return found;
+    value = {at, static_cast<std::size_t>(found.at - at)};
+    at = found.at;
+    return found;
+}
+
+}  // namespace cep::kernels

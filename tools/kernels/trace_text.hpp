@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trace text: the bytes of a trace as a window that moves, and JSON values inside it. Nothing is judged that is not
+// needed: a profiler that writes NaN or an unknown escape inside an event does not make the event worthless.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "byte_source.hpp"
+
+namespace cep::kernels {
+
+/// Where a value ends.
+struct ValueEnd {
+    enum class Why : std::uint8_t {
+        whole,   // `at` is the byte behind it
+        cut,     // the bytes end first
+        broken,  // a line ends inside a string, which JSON does not allow
+    };
+    const char* at = nullptr;
+    Why why = Why::cut;
+};
+
+/// Bytes that must be readable behind every text given to the functions below.
+inline constexpr std::size_t text_padding_bytes = 64;
+
+/// The end of the object or array that begins at `at`. Counts brackets outside strings, 64 bytes at a time.
+[[nodiscard]] ValueEnd find_nested_end(const char* at, const char* end);
+/// The end of any value.
+[[nodiscard]] ValueEnd find_value_end(const char* at, const char* end);
+[[nodiscard]] const char* skip_blanks(const char* at, const char* end);
+
+/// The members of an object that is whole, or the elements of an array, one after another.
+class Members {
+  public:
+    /// `text` has its brackets.
+    explicit Members(std::string_view text) : at_(text.data() + 1), end_(text.data() + text.size()) {}
+    /// False at the end, and where something is not JSON: then `broken()`.
+    bool next_member();
+    bool next_element();
+    [[nodiscard]] bool broken() const { return broken_; }
+    [[nodiscard]] std::string_view name() const { return name_; }
+    /// As it is written: a string has its quotes.
+    [[nodiscard]] std::string_view value() const { return value_; }
+
+  private:
+    bool fail();
+    bool read_value();
+
+    const char* at_;
+    const char* end_;
+    bool broken_ = false;
+    std::string_view name_;
+    std::string_view value_;
+};
+
+/// What is between the quotes; "" for what is not a string.
+[[nodiscard]] std::string_view inside_quotes(std::string_view value);
+/// With its escapes resolved.
+[[nodiscard]] std::string resolve_escapes(std::string_view text);
+
+/// A part of a trace that is in memory.
+class TraceWindow {
+  public:
+    // Small enough to stay in a core's cache from the read to the last look at it.
+    static constexpr std::size_t default_block_bytes = std::size_t{256} << 10;
+    static constexpr std::size_t default_limit_bytes = std::size_t{64} << 20;
+
+    TraceWindow(analysis::ByteSource& source, std::function<void(std::uint64_t)> on_bytes,
+                std::size_t block_bytes = default_block_bytes, std::size_t limit_bytes = default_limit_bytes);
+
+    const char* at = nullptr;  // what is in front of it may be forgotten
+
+    [[nodiscard]] const char* end() const { return bytes_.data() + size_; }
+    /// Reads on; `at` moves with its byte. False where the source ends or the limit is reached.
+    bool extend();
+    [[nodiscard]] bool ended() const { return ended_; }
+    [[nodiscard]] std::uint64_t offset_bytes() const { return offset_of(at); }
+    [[nodiscard]] std::uint64_t offset_of(const char* byte) const {
+        return first_offset_ + static_cast<std::uint64_t>(byte - bytes_.data());
+    }
+    /// Moves `at` to the next byte that is not blank. '\0' at the end.
+    char peek();
+    /// Moves `at` over a value of a kind that is as long as it likes, and gives it.
+    ValueEnd take_value(std::string_view& value);
+
+  private:
+    analysis::ByteSource& source_;
+    std::function<void(std::uint64_t)> on_bytes_;
+    std::size_t block_bytes_;
+    std::size_t limit_bytes_;
+    std::vector<char> bytes_;
+    std::size_t size_ = 0;
+    std::uint64_t first_offset_ = 0;
+    std::uint64_t told_bytes_ = 0;
+    bool ended_ = false;
+};
+
+}  // namespace cep::kernels
