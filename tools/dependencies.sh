@@ -101,6 +101,23 @@ configure_apt_with_suite() {
         "$1/sources" "$1/preferences" >"$1/apt.conf"
 }
 
+# Installs what the package-lock.json of a directory names, unless it is there. Never fails; without it its tests are
+# skipped.
+ensure_node_packages() (
+    cd "$1" || exit 0
+    cmp -s package-lock.json node_modules/installed-lock.json && exit 0
+    if ! command -v npm >/dev/null; then
+        echo "No npm to install the packages of $1 with; their tests are skipped." >&2
+        exit 0
+    fi
+    echo "Installing: $(sed -n 's/^ *"\(@*[^"]*\)": "\([0-9][^"]*\)",*$/\1 \2/p' package.json) (npm)"
+    if npm ci --no-audit --no-fund --loglevel=error >/dev/null; then
+        cp package-lock.json node_modules/installed-lock.json
+    else
+        echo "The packages of $1 cannot be installed; their tests are skipped." >&2
+    fi
+)
+
 # Prints the first Python that can import its arguments. The one on PATH need not be the one apt's packages are for.
 find_python() {
     for python in python3 /usr/bin/python3; do
