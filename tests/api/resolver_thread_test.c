@@ -98,13 +98,14 @@ TEST(the_trainers_own_signal_mask_stays_as_it_was) {
 }
 
 TEST(no_signal_handler_is_installed) {
+    struct sigaction before[32] = {0}; /* a test harness may ignore some */
+    for (int number = 1; number <= 31; ++number) sigaction(number, NULL, &before[number]);
     cep_profiler* profiler = open_here();
     record_step(profiler, 0, "forward");
     for (int number = 1; number <= 31; ++number) {
-        struct sigaction action;
+        struct sigaction action = {0};
         if (sigaction(number, NULL, &action) != 0) continue;
-        if (CHECK_SANITIZED && (number == SIGSEGV || number == SIGBUS || number == SIGFPE)) continue;
-        CHECK(action.sa_handler == SIG_DFL);
+        CHECK(action.sa_handler == before[number].sa_handler);
     }
     close_now(profiler);
 }
