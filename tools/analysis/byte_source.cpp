@@ -144,11 +144,15 @@ class GzipSource : public CompressedSource {
         if (stream_.avail_in == 0) {
             stream_.avail_in = static_cast<uInt>(refill());
             stream_.next_in = reinterpret_cast<Bytef*>(block());
-            if (stream_.avail_in == 0) return stop(between_members_ ? "" : "the gzip stream is cut off");
+            if (stream_.avail_in == 0 && between_members_) return stop("");
         }
         if (between_members_ && !begin_member()) return;
+        // Without input, too: a full output may have left bytes inside the decoder.
+        const bool no_input = stream_.avail_in == 0;
+        const uInt room = stream_.avail_out;
         const int result = ::inflate(&stream_, Z_NO_FLUSH);
         between_members_ = result == Z_STREAM_END;
+        if (no_input && !between_members_ && stream_.avail_out == room) return stop("the gzip stream is cut off");
         if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) stop("the gzip stream is damaged");
     }
 

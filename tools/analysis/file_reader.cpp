@@ -70,7 +70,8 @@ bool FileReader::read_block(Block& block, std::uint64_t& index) {
         unreadable_ = error.what();
         all_read_ = true;
     }
-    if (source_ != nullptr) progress_.advance(source_->bytes_taken() - std::exchange(bytes_taken_, source_->bytes_taken()));
+    if (source_ != nullptr)
+        progress_.advance(source_->bytes_taken() - std::exchange(bytes_taken_, source_->bytes_taken()));
     index = next_read_++;
     return !all_read_;
 }

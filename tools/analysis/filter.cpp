@@ -118,7 +118,7 @@ bool Filter::accepts_rank(std::int64_t rank) const {
            });
 }
 
-bool Filter::accepts(const Row& row) const {
+bool Filter::accepts_among_others(const Row& row) const {
     if (!ranks_.empty() && !(row.rank && accepts_rank(*row.rank))) return false;
     if (row.type == RowType::run || row.type == RowType::stats) return true;
     if (row.step && (*row.step < first_step_ || *row.step > last_step_)) return false;

@@ -34,9 +34,15 @@ class Filter {
     [[nodiscard]] bool accepts_rank(std::int64_t rank) const;
     /// Run and stats rows are kept whatever the steps and phases: they are about the whole run. With phases, counters
     /// and marks are left out, as they belong to none.
-    [[nodiscard]] bool accepts(const Row& row) const;
+    [[nodiscard]] bool accepts(const Row& row) const { return accepts_all() || accepts_among_others(row); }
 
   private:
+    [[nodiscard]] bool accepts_all() const {
+        return ranks_.empty() && phases_.empty() && first_step_ == std::numeric_limits<std::int64_t>::min() &&
+               last_step_ == std::numeric_limits<std::int64_t>::max();
+    }
+    [[nodiscard]] bool accepts_among_others(const Row& row) const;
+
     std::int64_t first_step_ = std::numeric_limits<std::int64_t>::min();
     std::int64_t last_step_ = std::numeric_limits<std::int64_t>::max();
     std::vector<std::pair<std::int64_t, std::int64_t>> ranks_;  // in order, apart from each other; empty: all

@@ -65,8 +65,16 @@ void FileMerge::take(const Row& row, std::uint64_t line) {
 }
 
 void FileMerge::add(const SortedRow& row, std::string_view text) {
-    batch_.add(row, text);
-    if (batch_.used_bytes() >= sorter_.batch_bytes()) sorter_.add(std::exchange(batch_, {}));
+    if (!batch_) batch_ = sorter_.take_batch();
+    batch_->add(row, text);
+    if (batch_->used_bytes() < sorter_.batch_bytes()) return;
+    sorter_.add(std::move(*batch_));
+    batch_.reset();
+}
+
+void FileMerge::end() {
+    if (batch_) sorter_.give_back(std::move(*batch_));
+    batch_.reset();
 }
 
 void RowWriter::write(std::string_view text) {

@@ -32,7 +32,7 @@ class FileMerge : public RowSink {
     FileMerge(const MergeOptions& options, RowSorter& sorter, std::uint64_t file)
         : options_(options), sorter_(sorter), file_(file) {}
     void take(const Row& row, std::uint64_t line) override;
-    void end() override { sorter_.add(std::move(batch_)); }
+    void end() override;
     [[nodiscard]] const CoverageCollector& coverage() const { return coverage_; }
 
   private:
@@ -42,7 +42,7 @@ class FileMerge : public RowSink {
     const MergeOptions& options_;
     RowSorter& sorter_;
     std::uint64_t file_;
-    RowBatch batch_;
+    std::optional<RowBatch> batch_;  // nothing until a row is there for it
     RunTracker tracker_;
     CoverageCollector coverage_;
     std::optional<std::int64_t> last_rank_;

@@ -31,9 +31,7 @@ bool is_end_of(const OpenSpan& open, const Row& row, std::int64_t attempt) {
 
 }  // namespace
 
-void OpenSpans::take(const Row& row, std::int64_t attempt, std::uint64_t line) {
-    if (row.type == RowType::open) return add(row, attempt, line);
-    if (spans_.empty() || row.type != RowType::span) return;
+void OpenSpans::end(const Row& row, std::int64_t attempt) {
     const auto ended =
         std::find_if(spans_.begin(), spans_.end(), [&](const OpenSpan& open) { return is_end_of(open, row, attempt); });
     if (ended != spans_.end()) spans_.erase(ended);

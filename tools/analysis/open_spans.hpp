@@ -26,11 +26,15 @@ struct OpenSpan {
 class OpenSpans {
   public:
     /// Takes an open or a span row.
-    void take(const Row& row, std::int64_t attempt, std::uint64_t line);
+    void take(const Row& row, std::int64_t attempt, std::uint64_t line) {
+        if (row.type == RowType::open) return add(row, attempt, line);
+        if (row.type == RowType::span && !spans_.empty()) end(row, attempt);
+    }
     [[nodiscard]] const std::vector<OpenSpan>& all() const { return spans_; }
 
   private:
     void add(const Row& row, std::int64_t attempt, std::uint64_t line);
+    void end(const Row& row, std::int64_t attempt);
 
     std::vector<OpenSpan> spans_;
 };

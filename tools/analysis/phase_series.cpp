@@ -125,8 +125,11 @@ void RunSeries::seal() {
     phase_indices_ = {};
     next_phases_ = {};
     step_indices_ = {};
-    steps.shrink_to_fit();
-    for (PhaseSeries& phase : phases) phase.samples.shrink_to_fit();
+    // The end of a large vector that was never written to takes no memory; the ends of many small ones do.
+    constexpr std::size_t large = 8192;
+    if (steps.size() < large) steps.shrink_to_fit();
+    for (PhaseSeries& phase : phases)
+        if (phase.samples.size() < large) phase.samples.shrink_to_fit();
 }
 
 PhaseSeries* RunSeries::find(std::string_view name) {

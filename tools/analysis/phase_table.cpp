@@ -30,8 +30,8 @@ class StepTime {
     [[nodiscard]] double total_ms() const { return total_ms_; }
 
     /// The part of a phase's time that counts towards its share.
-    [[nodiscard]] double part_ms(std::int64_t rank, const RunSeries& series, const PhaseSeries& phase) const {
-        const Totals totals = totals_of(phase);
+    [[nodiscard]] double part_ms(std::int64_t rank, const RunSeries& series, const PhaseSeries& phase,
+                                 const Totals& totals) const {
         if (steps_.empty()) return totals.sum_ms;
         const auto found = steps_.find(rank);
         if (found == steps_.end()) return 0;
@@ -75,15 +75,16 @@ class StepTime {
 class Distribution {
   public:
     void add(const PhaseSeries& phase) {
-        for (const Sample& sample : phase.samples) values_.push_back(sample.duration_ms);
+        values_.reserve(phase.samples.size());
+        for (const Sample& sample : phase.samples) values_.add(sample.duration_ms);
         histogram_.merge(phase.histogram);
     }
     [[nodiscard]] double quantile(double q) {
-        return histogram_.count() > 0 ? histogram_.quantile(q) : exact_quantile(values_, q);
+        return histogram_.count() > 0 ? histogram_.quantile(q) : values_.quantile(q);
     }
 
   private:
-    std::vector<double> values_;
+    ExactQuantiles values_;
     LogHistogram histogram_;
 };
 
@@ -106,7 +107,7 @@ class PhaseCollector {
             all_.add(*phase);
             add_labels(*phase, totals.count);
             totals_.merge(totals);
-            part_ms_ += step_time_.part_ms(rank, *series, *phase);
+            part_ms_ += step_time_.part_ms(rank, *series, *phase, totals);
         }
         if (count > 0) medians_.emplace_back(rank, of_rank.quantile(0.5));
     }

@@ -22,18 +22,47 @@ double value_of(int bucket) {
     return 2 * std::pow(growth, bucket) / (growth + 1);
 }
 
-}  // namespace
+// Puts the value of rank `nth` in its place. What is in place already bounds where to look.
+void place(std::vector<double>& values, std::vector<std::size_t>& placed, std::size_t nth) {
+    const auto above = std::lower_bound(placed.begin(), placed.end(), nth);
+    if (above != placed.end() && *above == nth) return;
+    const std::size_t first = above == placed.begin() ? 0 : *(above - 1) + 1;
+    const std::size_t last = above == placed.end() ? values.size() : *above;
+    const auto at = [&values](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
+    std::nth_element(at(first), at(nth), at(last));
+    placed.insert(above, nth);
+}
 
-double exact_quantile(std::vector<double>& values, double q) {
+double quantile_of(std::vector<double>& values, std::vector<std::size_t>& placed, double q) {
     if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
     const double position = q * static_cast<double>(values.size() - 1);
     const auto below = static_cast<std::size_t>(position);
-    const auto nth = values.begin() + static_cast<std::ptrdiff_t>(below);
-    std::nth_element(values.begin(), nth, values.end());
+    place(values, placed, below);
     const double fraction = position - static_cast<double>(below);
-    if (fraction == 0) return *nth;
-    const double above = *std::min_element(nth + 1, values.end());
-    return *nth + (above - *nth) * fraction;
+    if (fraction == 0) return values[below];
+    // The next larger value is the least of those up to the next one in its place.
+    const auto above = std::upper_bound(placed.begin(), placed.end(), below);
+    const std::size_t last = above == placed.end() ? values.size() - 1 : *above;
+    const double next = *std::min_element(values.begin() + static_cast<std::ptrdiff_t>(below) + 1,
+                                          values.begin() + static_cast<std::ptrdiff_t>(last) + 1);
+    return values[below] + (next - values[below]) * fraction;
+}
+
+}  // namespace
+
+double exact_quantile(std::vector<double>& values, double q) {
+    std::vector<std::size_t> placed;
+    return quantile_of(values, placed, q);
+}
+
+// Twice the room at least, as reserving a little at a time would copy each time.
+void ExactQuantiles::reserve(std::size_t values) {
+    const std::size_t needed = values_.size() + values;
+    if (needed > values_.capacity()) values_.reserve(std::max(needed, 2 * values_.capacity()));
+}
+
+double ExactQuantiles::quantile(double q) {
+    return quantile_of(values_, placed_, q);
 }
 
 void LogHistogram::include(int bucket) {

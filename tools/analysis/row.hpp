@@ -93,7 +93,7 @@ struct Row {
 /// Parses rows. One parser a thread.
 class RowParser {
   public:
-    static constexpr std::size_t padding_bytes = 64;  // what simdjson may read behind a document
+    static constexpr std::size_t padding_bytes = 192;  // more than simdjson and RowScanner may read behind a row
 
     RowParser();
     ~RowParser();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "row_scanner.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "json_scan.hpp"
@@ -60,8 +61,9 @@ CEP_INLINE void clear(Row& row) {
 }  // namespace
 
 RowScanner::Key RowScanner::key_of(std::string_view name) {
-    constexpr std::array<std::string_view, 14> names = {"",           "type",   "name", "step",  "rank", "start_ns", "duration_ms",
-                                                        "elapsed_ms", "lag_ms", "seq",  "depth", "kind", "clock",    "value"};
+    constexpr std::array<std::string_view, 14> names = {"",         "type",        "name",       "step",   "rank",
+                                                        "start_ns", "duration_ms", "elapsed_ms", "lag_ms", "seq",
+                                                        "depth",    "kind",        "clock",      "value"};
     static_assert(names.size() == static_cast<std::size_t>(Key::value) + 1);
     for (std::size_t i = 1; i < names.size(); ++i)
         if (names[i] == name) return static_cast<Key>(i);
@@ -169,13 +171,40 @@ CEP_INLINE const char* RowScanner::read_value(Key key, const char* at, Row& row)
     }
 }
 
+std::size_t place_of_tail(std::string_view name) {
+    std::uint64_t begin = 0;
+    std::memcpy(&begin, name.data(), std::min(name.size(), sizeof begin));
+    return static_cast<std::size_t>(((begin ^ name.size()) * 0x9e3779b97f4a7c15U) >> 58);
+}
+
+CEP_INLINE bool RowScanner::read_tail(const Tail& tail, const char* at, Row& row, Keys& seen) {
+    if (tail.size == 0 || (tail.keys & seen) != 0 || std::memcmp(tail.text.data(), at, tail.size) != 0) return false;
+    row.kind = tail.kind;
+    row.clock = tail.clock;
+    row.seq = tail.seq;
+    row.depth = tail.depth;
+    seen |= tail.keys;
+    return true;
+}
+
+void RowScanner::learn_tail(Tail& tail, std::string_view text, const Row& row, Keys keys) const {
+    constexpr Keys allowed = bit(Key::kind) | bit(Key::clock) | bit(Key::seq) | bit(Key::depth);
+    if (text.size() > Tail::max_bytes || (keys & ~allowed) != 0 || kind_name_.empty()) return;
+    std::memcpy(tail.text.data(), text.data(), text.size());
+    tail.size = text.size();
+    tail.keys = keys;
+    tail.kind = row.kind;
+    tail.clock = row.clock;
+    tail.seq = row.seq;
+    tail.depth = row.depth;
+}
+
 CEP_INLINE bool RowScanner::complete(Row& row, Keys seen) {
     Keys needed = bit(Key::name) | bit(Key::step) | bit(Key::rank);
     if (row.type == RowType::counter) needed |= bit(Key::value);
     if (row.type == RowType::span) {
         needed |= bit(Key::duration_ms);
         if (row.duration_ms < 0) return false;
-        row.kind = kind_name_.empty() ? kinds_.of(row.name) : schema::kind_from_name(kind_name_);
     }
     return (seen & needed) == needed;
 }
@@ -189,15 +218,29 @@ const char* RowScanner::scan(const char* at, Row& row) {
     if (*at != '{') return nullptr;
     Keys seen = 0;
     Keys known = span_keys;
+    Keys seen_before_tail = 0;
+    const char* tail_begin = nullptr;
+    Tail* tail = nullptr;
     std::uint8_t lead = begin_of_row;
     do {
-        at = pass_lead(at, seen == 0 && at == begin, lead);
+        const char* const lead_begin = at;
+        at = pass_lead(at, at == begin, lead);
         if (at == nullptr) return nullptr;
         Key key = leads_[lead].key;
         if ((bit(key) & known) == 0) key = Key::other;
         if (key == Key::type) {
             at = seen == 0 ? read_type(at, row, known) : nullptr;
         } else {
+            if (key == Key::kind) {
+                tail = &tails_[place_of_tail(row.name)];
+                tail_begin = lead_begin;
+                if (read_tail(*tail, tail_begin, row, seen)) {
+                    at = tail_begin + tail->size - 1;
+                    tail = nullptr;
+                    break;
+                }
+                seen_before_tail = seen;
+            }
             at = read_value(key, at, row);
         }
         const Keys key_bit = bit(key) & ~bit(Key::other);
@@ -205,7 +248,13 @@ const char* RowScanner::scan(const char* at, Row& row) {
         seen |= key_bit;
     } while (*at != '}');
     row.text = {begin, static_cast<std::size_t>(at + 1 - begin)};
-    return complete(row, seen) ? at + 1 : nullptr;
+    if (!complete(row, seen)) return nullptr;
+    const bool from_tail = tail_begin != nullptr && tail == nullptr;
+    if (row.type != RowType::span || from_tail) return at + 1;
+    row.kind = kind_name_.empty() ? kinds_.of(row.name) : schema::kind_from_name(kind_name_);
+    if (tail != nullptr)
+        learn_tail(*tail, {tail_begin, static_cast<std::size_t>(at + 1 - tail_begin)}, row, seen & ~seen_before_tail);
+    return at + 1;
 }
 
 }  // namespace cep::analysis

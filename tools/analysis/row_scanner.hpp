@@ -19,8 +19,9 @@ namespace cep::analysis {
 /// follows which, and then compares instead of parsing. One scanner a thread.
 class RowScanner {
   public:
-    /// Reads the row that begins at `at`, up to and with its last brace, and returns the byte behind it. Returns nullptr
-    /// where RowParser must look. A NUL must end the bytes, and RowParser::padding_bytes must be readable behind it.
+    /// Reads the row that begins at `at`, up to and with its last brace, and returns the byte behind it. Returns
+    /// nullptr where RowParser must look. A NUL must end the bytes, and RowParser::padding_bytes must be readable
+    /// behind it.
     const char* scan(const char* at, Row& row);
 
   private:
@@ -54,6 +55,22 @@ class RowScanner {
     };
     static constexpr std::size_t max_leads = 128;
 
+    /// The end of a row, from the lead of "kind" to the last brace. All rows of a phase may have the same: then it is
+    /// compared and not read.
+    struct Tail {
+        static constexpr std::size_t max_bytes = 128;
+
+        std::array<char, max_bytes> text{};
+        std::size_t size = 0;  // 0: none learnt
+        Keys keys = 0;
+        schema::Kind kind = schema::Kind::other;
+        Clock clock = Clock::none;
+        std::optional<std::int64_t> seq;
+        std::optional<std::int64_t> depth;
+    };
+    static constexpr std::size_t max_tails = 64;  // a phase has one place, and the last one there stays
+    static_assert(Tail::max_bytes + 64 <= RowParser::padding_bytes);
+
     static constexpr Keys bit(Key key) { return Keys{1} << static_cast<unsigned>(key); }
     static Key key_of(std::string_view name);
     static bool matches(const Lead& lead, const char* at);
@@ -64,9 +81,12 @@ class RowScanner {
     const char* read_value(Key key, const char* at, Row& row);
     const char* read_type(const char* at, Row& row, Keys& known);
     bool complete(Row& row, Keys seen);
+    static bool read_tail(const Tail& tail, const char* at, Row& row, Keys& seen);
+    void learn_tail(Tail& tail, std::string_view text, const Row& row, Keys keys) const;
 
     std::array<Lead, max_leads> leads_;  // the first stands for the begin of a row, the second for any not learnt
     std::size_t lead_count_ = 2;
+    std::array<Tail, max_tails> tails_;
     KindCache kinds_;
     std::string_view kind_name_;
 };

@@ -20,6 +20,7 @@ namespace {
 
 // More spill files than this are merged in several rounds, so that open files and their buffers stay bounded.
 constexpr std::size_t max_fan_in = 128;
+constexpr std::size_t max_batch_bytes = std::size_t{4} << 20;
 constexpr std::size_t spill_buffer_bytes = std::size_t{128} << 10;
 
 struct SpillHeader {
@@ -125,23 +126,69 @@ class RowSorter::SpillCursor : public Cursor {
     std::string own_text_;
 };
 
-void RowBatch::sort() {
-    auto before = [](const Entry& a, const Entry& b) { return a.row.key < b.row.key; };
-    if (!std::is_sorted(entries_.begin(), entries_.end(), before)) std::sort(entries_.begin(), entries_.end(), before);
+void RowBatch::reserve(std::size_t bytes) {
+    constexpr std::size_t usual_row_bytes = 200;
+    const std::size_t rows = bytes / (usual_row_bytes + sizeof(Entry));
+    text_.reserve(rows * usual_row_bytes);
+    entries_.reserve(rows);
 }
 
-// Half of the memory is for batches that are kept, the other for those being collected, which grow by doubling.
+void RowBatch::clear() {
+    text_.clear();
+    entries_.clear();
+}
+
+// Rows of a rank file are nearly in order, as the span of a step comes behind the spans inside it. Inserting is best
+// for such rows and worst for others, so it is given up after some moves.
+bool RowBatch::sort_by_insertion() {
+    constexpr std::size_t moves_per_row = 16;
+    std::size_t moves_left = moves_per_row * entries_.size();
+    for (std::size_t i = 1; i < entries_.size(); ++i) {
+        if (entries_[i - 1].row.key < entries_[i].row.key) continue;
+        const Entry moved = entries_[i];
+        std::size_t place = i;
+        for (; place > 0 && moves_left > 0 && moved.row.key < entries_[place - 1].row.key; --place, --moves_left)
+            entries_[place] = entries_[place - 1];
+        entries_[place] = moved;
+        if (moves_left == 0) return false;
+    }
+    return true;
+}
+
+void RowBatch::sort() {
+    if (sort_by_insertion()) return;
+    std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.row.key < b.row.key; });
+}
+
+// Small batches stay in a core's cache while they are filled and sorted.
 RowSorter::RowSorter(std::size_t memory_bytes, std::string spill_directory, unsigned threads)
-    : batch_bytes_(memory_bytes / 3 / std::max(threads, 1U)),
-      kept_limit_bytes_(memory_bytes / 2),
+    : batch_bytes_(std::min(max_batch_bytes, memory_bytes / 3 / std::max(threads, 1U))),
+      kept_limit_bytes_(memory_bytes - batch_bytes_ * std::max(threads, 1U)),
       spill_directory_(std::move(spill_directory)) {}
 RowSorter::~RowSorter() = default;
 
+RowBatch RowSorter::take_batch() {
+    const std::lock_guard lock(mutex_);
+    for (std::vector<RowBatch>* batches : {&unfinished_, &spare_}) {
+        if (batches->empty()) continue;
+        RowBatch batch = std::move(batches->back());
+        batches->pop_back();
+        return batch;
+    }
+    RowBatch batch;
+    batch.reserve(batch_bytes_);
+    return batch;
+}
+
+void RowSorter::give_back(RowBatch&& batch) {
+    const std::lock_guard lock(mutex_);
+    unfinished_.push_back(std::move(batch));
+}
+
 void RowSorter::add(RowBatch&& batch) {
-    if (batch.empty()) return;
     batch.sort();
     const std::lock_guard lock(mutex_);
-    kept_bytes_ += batch.held_bytes();
+    kept_bytes_ += batch.used_bytes();
     batches_.push_back(std::move(batch));
     if (kept_bytes_ > kept_limit_bytes_) spill();
 }
@@ -150,6 +197,10 @@ void RowSorter::spill() {
     auto file = std::make_unique<SpillFile>(spill_directory_);
     merge(batch_cursors(), [&](const SortedRow& row, std::string_view text) { file->write(row, text); });
     spills_.push_back(std::move(file));
+    for (RowBatch& batch : batches_) {
+        batch.clear();
+        spare_.push_back(std::move(batch));
+    }
     batches_.clear();
     kept_bytes_ = 0;
     if (spills_.size() < max_fan_in) return;
@@ -196,6 +247,10 @@ void RowSorter::merge(Cursors cursors, const Emit& emit) {
 
 void RowSorter::finish(const Emit& emit) {
     const std::lock_guard lock(mutex_);
+    for (RowBatch& batch : unfinished_) {
+        batch.sort();
+        batches_.push_back(std::move(batch));
+    }
     Cursors cursors = spill_cursors();
     std::ranges::move(batch_cursors(), std::back_inserter(cursors));
     merge(std::move(cursors), emit);

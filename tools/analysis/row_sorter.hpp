@@ -40,12 +40,15 @@ struct SortedRow {
 /// Some rows in memory. One thread collects them.
 class RowBatch {
   public:
-    void reserve(std::size_t text_bytes) { text_.reserve(text_bytes); }
+    /// Makes room for rows of the usual size.
+    void reserve(std::size_t bytes);
     void add(const SortedRow& row, std::string_view text) {
         entries_.push_back({row, text_.size(), text.size()});
         text_.append(text);
     }
     void sort();
+    /// Keeps the room.
+    void clear();
     [[nodiscard]] bool empty() const { return entries_.empty(); }
     [[nodiscard]] std::size_t size() const { return entries_.size(); }
     [[nodiscard]] const SortedRow& row(std::size_t i) const { return entries_[i].row; }
@@ -53,9 +56,10 @@ class RowBatch {
         return {text_.data() + entries_[i].offset, entries_[i].size};
     }
     [[nodiscard]] std::size_t used_bytes() const { return text_.size() + entries_.size() * sizeof(Entry); }
-    [[nodiscard]] std::size_t held_bytes() const { return text_.capacity() + entries_.capacity() * sizeof(Entry); }
 
   private:
+    bool sort_by_insertion();
+
     struct Entry {
         SortedRow row;
         std::size_t offset;
@@ -81,8 +85,12 @@ class RowSorter {
 
     /// How many bytes a batch may use before it should be added.
     [[nodiscard]] std::size_t batch_bytes() const { return batch_bytes_; }
-    /// Thread-safe. Throws WriteError if a spill file cannot be written.
+    /// A batch to collect rows in; it may have some already. Thread-safe.
+    [[nodiscard]] RowBatch take_batch();
+    /// A batch that is full. Thread-safe. Throws WriteError if a spill file cannot be written.
     void add(RowBatch&& batch);
+    /// A batch that others may go on filling. Thread-safe.
+    void give_back(RowBatch&& batch);
     /// Emits all rows in order. Call once.
     void finish(const Emit& emit);
 
@@ -104,6 +112,8 @@ class RowSorter {
     std::mutex mutex_;  // guards what follows
     std::vector<RowBatch> batches_;
     std::size_t kept_bytes_ = 0;
+    std::vector<RowBatch> unfinished_;
+    std::vector<RowBatch> spare_;  // empty ones
     std::vector<std::unique_ptr<SpillFile>> spills_;
 };
 

@@ -13,18 +13,6 @@ bool same_run(const RunInfo& a, const RunInfo& b) {
     return a.run_id == b.run_id && a.attempt == b.attempt && a.rank == b.rank;
 }
 
-RunTracker::Place RunTracker::observe(const Row& row) {
-    const std::int64_t number = row.rank.value_or(0);
-    if (last_ == nullptr || last_rank_ != number) {
-        last_ = &ranks_[number];
-        last_rank_ = number;
-    }
-    RankRuns& rank = *last_;
-    if (row.type == RowType::run) return observe_run(rank, *row.run);
-    rank.other_rows_since = true;
-    return {choose(rank, row), false, false};
-}
-
 RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
     const auto known =
         std::find_if(rank.runs.begin(), rank.runs.end(), [&run](const RunInfo& other) { return same_run(other, run); });
@@ -48,7 +36,6 @@ RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
 
 int RunTracker::choose(const RankRuns& rank, const Row& row) {
     if (rank.block_end == rank.block_begin) return no_run;
-    if (rank.block_end == rank.block_begin + 1) return static_cast<int>(rank.block_begin);
     int chosen = static_cast<int>(rank.block_begin);
     const RunInfo* latest = nullptr;
     for (std::size_t i = rank.block_begin; i < rank.block_end; ++i) {

@@ -40,7 +40,17 @@ class RunTracker {
     };
 
     /// Rows must come in the file's order.
-    Place observe(const Row& row);
+    Place observe(const Row& row) {
+        const std::int64_t rank = row.rank.value_or(0);
+        if (last_ == nullptr || last_rank_ != rank) {
+            last_ = &ranks_[rank];
+            last_rank_ = rank;
+        }
+        if (row.type == RowType::run) return observe_run(*last_, *row.run);
+        last_->other_rows_since = true;
+        const bool one_run = last_->block_end - last_->block_begin == 1;
+        return {one_run ? static_cast<int>(last_->block_begin) : choose(*last_, row), false, false};
+    }
     [[nodiscard]] const std::vector<RunInfo>& runs(std::int64_t rank) const;
 
   private:

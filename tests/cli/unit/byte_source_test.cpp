@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 
 #include "failure.hpp"
 #include "output.hpp"
@@ -51,6 +52,30 @@ TEST_P(ByteSource, CountsTheBytesOfTheFileNotOfItsContents) {
     const auto source = open_source({path(), 0, std::nullopt});
     read_in_blocks(*source, 4096);
     EXPECT_EQ(source->bytes_taken(), static_cast<std::uint64_t>(file.tellg()));
+}
+
+std::string bytes_of(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// Bytes that a decoder has ready and had no room for, and those in front of damage, must not get lost.
+TEST_P(ByteSource, GivesTheSameBytesOfABrokenStreamForEveryCapacity) {
+    Output output(path());
+    output.write(std::string(3000, 'x') + compressible_text().substr(0, 100'000) + std::string(3000, 'y'));
+    output.close();
+    const std::string whole = bytes_of(path());
+    for (const std::size_t at : {std::size_t{20}, whole.size() / 3, whole.size() - 30}) {
+        std::string damaged = whole;
+        damaged.replace(at, 8, 8, '\xff');
+        for (const std::string& broken : {whole.substr(0, at), damaged}) {
+            std::ofstream(path(), std::ios::binary) << broken;
+            const std::string text = read_in_blocks(*open_source({path(), 0, std::nullopt}), 1U << 20);
+            for (const std::size_t block_bytes : {1U, 100U, 4095U, 4096U})
+                EXPECT_TRUE(read_in_blocks(*open_source({path(), 0, std::nullopt}), block_bytes) == text)
+                    << block_bytes;
+        }
+    }
 }
 
 TEST_P(ByteSource, EmptyOutputIsAnEmptyInput) {

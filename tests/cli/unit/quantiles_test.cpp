@@ -25,6 +25,22 @@ TEST(ExactQuantile, OfOneValueIsThatValueAndOfNoneIsNotANumber) {
     EXPECT_TRUE(std::isnan(exact_quantile(none, 0.5)));
 }
 
+TEST(ExactQuantiles, AreThoseOfEachAlone) {
+    std::mt19937_64 random(4);
+    for (const std::size_t count : {1U, 2U, 3U, 10U, 101U, 1000U}) {
+        ExactQuantiles together;
+        std::vector<double> values(count);
+        together.reserve(count);
+        for (double& value : values) together.add(value = static_cast<double>(random() % 50));
+        for (const double q : {0.5, 0.9, 0.99, 0.5, 0.0, 1.0, 0.25, 0.899})
+            EXPECT_EQ(together.quantile(q), exact_quantile(values, q)) << count << ' ' << q;
+    }
+}
+
+TEST(ExactQuantiles, OfNoneIsNotANumber) {
+    EXPECT_TRUE(std::isnan(ExactQuantiles().quantile(0.5)));
+}
+
 TEST(LogHistogram, QuantilesAreWithinItsRelativeError) {
     std::mt19937_64 random(3);
     std::lognormal_distribution<double> durations_ms(1, 3);

@@ -38,7 +38,9 @@ TEST(RowScanner, ReadsPlainRowsAsTheParserDoes) {
 
 TEST(RowScanner, LeavesWhatIsUnusualToTheParser) {
     for (const char* row : {
-             R"({"type":"run","rank":0})", R"({"type":"stats","rank":0})", R"({"type":"later"})",
+             R"({"type":"run","rank":0})",
+             R"({"type":"stats","rank":0})",
+             R"({"type":"later"})",
              R"({"name":"f","step":1,"rank":0,"duration_ms":1,"type":"counter"})",
              R"({"name":"f\u0041","step":1,"rank":0,"duration_ms":1})",
              R"({"name":"f","step":1,"rank":0,"duration_ms":1,"depth":"deep"})",
@@ -46,7 +48,12 @@ TEST(RowScanner, LeavesWhatIsUnusualToTheParser) {
              R"({"name":"f","step":1,"rank":0,"duration_ms":-1})",
              R"({"name":"f","step":18446744073709551615,"rank":0,"duration_ms":1})",
              R"( {"name":"f","step":1,"rank":0,"duration_ms":1})",
-             R"({"name":"f","step":1,"rank":0})", "{}", "[]", "", "{", "null",
+             R"({"name":"f","step":1,"rank":0})",
+             "{}",
+             "[]",
+             "",
+             "{",
+             "null",
          }) {
         ScannerAndParser both;
         EXPECT_EQ(both.read(row), Outcome::left_to_parser) << row;
@@ -75,18 +82,40 @@ TEST(RowScanner, NumbersAreThoseOfTheParserToTheLastBit) {
 }
 
 std::string mutated(std::string row, std::mt19937_64& random) {
-    constexpr std::string_view bytes = "\"\\{}[]:,.-+eE0019 \t\r\x01\x7f\xc3\xa4\xff" "ntaf";
-    constexpr std::array<std::string_view, 12> pieces = {
-        "null", "true", "1e999", "01", "-0", "-0.0", "\"step\":1,", ",\"type\":\"mark\"", "{}", "[]", "99999999999999999999", "\"\""};
+    constexpr std::string_view bytes =
+        "\"\\{}[]:,.-+eE0019 \t\r\x01\x7f\xc3\xa4\xff"
+        "ntaf";
+    constexpr std::array<std::string_view, 12> pieces = {"null",
+                                                         "true",
+                                                         "1e999",
+                                                         "01",
+                                                         "-0",
+                                                         "-0.0",
+                                                         "\"step\":1,",
+                                                         ",\"type\":\"mark\"",
+                                                         "{}",
+                                                         "[]",
+                                                         "99999999999999999999",
+                                                         "\"\""};
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
         const std::size_t at = random() % (row.size() + 1);
         const std::string one(1, bytes[random() % bytes.size()]);
         switch (random() % 5) {
-            case 0: row.insert(at, one); break;
-            case 1: row.erase(at, 1 + random() % 3); break;
-            case 2: row.replace(at, std::min<std::size_t>(1, row.size() - at), one); break;
-            case 3: row.insert(at, pieces[random() % pieces.size()]); break;
-            default: row.insert(at, plain_rows[random() % plain_rows.size()].substr(0, random() % 60)); break;
+            case 0:
+                row.insert(at, one);
+                break;
+            case 1:
+                row.erase(at, 1 + random() % 3);
+                break;
+            case 2:
+                row.replace(at, std::min<std::size_t>(1, row.size() - at), one);
+                break;
+            case 3:
+                row.insert(at, pieces[random() % pieces.size()]);
+                break;
+            default:
+                row.insert(at, plain_rows[random() % plain_rows.size()].substr(0, random() % 60));
+                break;
         }
     }
     return row;
@@ -110,7 +139,8 @@ TEST(RowScanner, ReadsRowsOfMoreShapesThanItLearns) {
     ScannerAndParser both;
     for (int round = 0; round < 2; ++round)
         for (int i = 0; i < 1000; ++i) {
-            const std::string row = R"({"name":"f","k)" + std::to_string(i) + R"(":1,"step":1,"rank":0,"duration_ms":1.5})";
+            const std::string row =
+                R"({"name":"f","k)" + std::to_string(i) + R"(":1,"step":1,"rank":0,"duration_ms":1.5})";
             ASSERT_EQ(both.read(row), Outcome::same) << row;
         }
 }

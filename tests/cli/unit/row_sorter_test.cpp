@@ -10,20 +10,27 @@
 namespace cep::analysis {
 namespace {
 
-std::vector<std::string> sorted(std::size_t rows, std::size_t memory_bytes) {
+enum class Order { shuffled, nearly_sorted };
+
+std::vector<std::string> sorted(std::size_t rows, std::size_t memory_bytes, Order order = Order::shuffled) {
     RowSorter sorter(memory_bytes, testing::TempDir());
     std::vector<std::int64_t> steps(rows);
     for (std::size_t i = 0; i < rows; ++i) steps[i] = static_cast<std::int64_t>(i / 2);
-    std::shuffle(steps.begin(), steps.end(), std::mt19937_64(1));
-    RowBatch batch;
+    if (order == Order::shuffled) std::shuffle(steps.begin(), steps.end(), std::mt19937_64(1));
+    for (std::size_t i = 0; order == Order::nearly_sorted && i + 7 < rows; i += 8)
+        std::rotate(steps.begin() + static_cast<std::ptrdiff_t>(i), steps.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                    steps.begin() + static_cast<std::ptrdiff_t>(i) + 8);
+    RowBatch batch = sorter.take_batch();
     for (std::size_t i = 0; i < rows; ++i) {
         SortedRow row;
         row.key.first = steps[i];
         row.key.line = i;
         batch.add(row, std::to_string(steps[i]));
-        if (batch.used_bytes() >= sorter.batch_bytes()) sorter.add(std::exchange(batch, {}));
+        if (batch.used_bytes() < sorter.batch_bytes()) continue;
+        sorter.add(std::move(batch));
+        batch = sorter.take_batch();
     }
-    sorter.add(std::move(batch));
+    sorter.give_back(std::move(batch));
     std::vector<std::string> texts;
     std::uint64_t last_line = 0;
     sorter.finish([&](const SortedRow& row, std::string_view text) {
@@ -39,6 +46,11 @@ TEST(RowSorter, SortsInMemory) {
     const std::vector<std::string> texts = sorted(1000, 1U << 20);
     ASSERT_EQ(texts.size(), 1000U);
     for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i], std::to_string(i / 2));
+}
+
+TEST(RowSorter, SortsRowsThatAreNearlyInOrder) {
+    EXPECT_EQ(sorted(1000, 1U << 20, Order::nearly_sorted), sorted(1000, 1U << 20));
+    EXPECT_EQ(sorted(1000, 1000, Order::nearly_sorted), sorted(1000, 1U << 20));
 }
 
 TEST(RowSorter, SortsOnDiskInSeveralRounds) {
