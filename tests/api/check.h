@@ -20,17 +20,6 @@
 #define CHECK_SANITIZED 0
 #endif
 
-#if defined(__SANITIZE_THREAD__)
-#define CHECK_THREAD_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define CHECK_THREAD_SANITIZED 1
-#endif
-#endif
-#ifndef CHECK_THREAD_SANITIZED
-#define CHECK_THREAD_SANITIZED 0
-#endif
-
 typedef void (*check_body)(void);
 
 void check_register(const char* name, check_body body);
