@@ -173,7 +173,7 @@ CEP_INLINE const char* RowScanner::read_value(Key key, const char* at, Row& row)
 
 std::size_t place_of_tail(std::string_view name) {
     std::uint64_t begin = 0;
-    std::memcpy(&begin, name.data(), std::min(name.size(), sizeof begin));
+    if (!name.empty()) std::memcpy(&begin, name.data(), std::min(name.size(), sizeof begin));
     return static_cast<std::size_t>(((begin ^ name.size()) * 0x9e3779b97f4a7c15U) >> 58);
 }
 
@@ -190,7 +190,7 @@ CEP_INLINE bool RowScanner::read_tail(const Tail& tail, const char* at, Row& row
 void RowScanner::learn_tail(Tail& tail, std::string_view text, const Row& row, Keys keys) const {
     constexpr Keys allowed = bit(Key::kind) | bit(Key::clock) | bit(Key::seq) | bit(Key::depth);
     if (text.size() > Tail::max_bytes || (keys & ~allowed) != 0 || kind_name_.empty()) return;
-    std::memcpy(tail.text.data(), text.data(), text.size());
+    if (!text.empty()) std::memcpy(tail.text.data(), text.data(), text.size());
     tail.size = text.size();
     tail.keys = keys;
     tail.kind = row.kind;
