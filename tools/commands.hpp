@@ -15,6 +15,8 @@ using Command = std::function<analysis::Status()>;
 void add_merge(CLI::App& app, Command& run);
 void add_summarize(CLI::App& app, Command& run);
 void add_check(CLI::App& app, Command& run);
+void add_compare(CLI::App& app, Command& run);
+void add_comm(CLI::App& app, Command& run);
 void add_kernels(CLI::App& app, Command& run);
 void add_simulate(CLI::App& app, Command& run);
 void add_completion(CLI::App& app, Command& run);

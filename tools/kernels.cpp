@@ -6,17 +6,17 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "analysis/output.hpp"
+#include "analysis/parallel.hpp"
 #include "analysis/progress.hpp"
+#include "analysis/read_all.hpp"
 #include "commands.hpp"
 #include "kernels/kernel_report.hpp"
 #include "kernels/report_text.hpp"
 #include "kernels/trace_inputs.hpp"
 #include "options.hpp"
-#include "simulation/parallel.hpp"
 
 namespace cep::cli {
 namespace {
@@ -52,11 +52,9 @@ analysis::InputSet KernelsCommand::find() const {
 }
 
 kernels::KernelReport KernelsCommand::read(const analysis::InputSet& set) const {
-    constexpr unsigned default_max_threads = 16;
-    const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 1U, default_max_threads);
     analysis::Progress progress(set.size_bytes);
     std::vector<kernels::TraceOutcome> outcomes(set.files.size());
-    simulation::for_all(set.files.size(), input.threads > 0 ? input.threads : cores, [&](std::size_t i) {
+    analysis::for_all(set.files.size(), input.reading().thread_count(), [&](std::size_t i) {
         outcomes[i] = kernels::read_and_analyze(set.files[i], [&](std::uint64_t bytes) { progress.advance(bytes); });
     });
     return kernels::make_report(std::move(outcomes), set);

@@ -26,6 +26,8 @@ Status parse_and_run(int argc, char** argv) {
     cep::cli::add_merge(app, run);
     cep::cli::add_summarize(app, run);
     cep::cli::add_check(app, run);
+    cep::cli::add_compare(app, run);
+    cep::cli::add_comm(app, run);
     cep::cli::add_kernels(app, run);
     cep::cli::add_simulate(app, run);
     cep::cli::add_completion(app, run);

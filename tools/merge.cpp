@@ -10,6 +10,7 @@
 
 #include "analysis/merger.hpp"
 #include "analysis/output.hpp"
+#include "analysis/progress.hpp"
 #include "analysis/read_all.hpp"
 #include "analysis/row_sorter.hpp"
 #include "analysis/rows_only.hpp"
@@ -47,13 +48,18 @@ Status MergeCommand::run() const {
     const InputSet set = input.find();
     Output output(out);
     RowSorter sorter(memory_mib << 20, spill_directory(), input.reading().thread_count());
+    RunIndex runs;
     CoverageCollector coverage;
+    std::uint64_t text_bytes = 0;
     const InputCounts counts = read_all(
         set, input.reading(),
         [&](const InputFile& file, std::size_t index) {
-            return std::make_unique<RowsOnly<FileMerge>>(file.path, options, sorter, index);
+            return std::make_unique<RowsOnly<FileMerge>>(file.path, options, sorter, runs, index);
         },
-        [&](FileMerge&& file, FileReport&&) { coverage.merge(file.coverage()); });
+        [&](FileMerge&& file, FileReport&&) {
+            coverage.merge(file.coverage());
+            text_bytes += file.text_bytes();
+        });
     const Coverage covered = coverage.finish(options.filter);
     report_inputs("merge", counts, covered);
     const Status status = status_of(counts, covered, input.strict);
@@ -61,8 +67,9 @@ Status MergeCommand::run() const {
         fmt::print(stderr, "cep merge: no rows in any input\n");
         return status;
     }
-    RowWriter writer(output, options.attempt.mode == AttemptChoice::Mode::last);
-    sorter.finish([&](const SortedRow& row, std::string_view text) { writer.take(row, text); });
+    Progress progress(text_bytes, "written");
+    RowWriter writer(output, progress, runs, options.attempt.mode == AttemptChoice::Mode::last);
+    sorter.finish([&](const RowEntry& row, std::string_view text) { writer.take(row, text); });
     writer.finish();
     output.close();
     return status;

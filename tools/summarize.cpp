@@ -13,6 +13,7 @@
 #include "analysis/summary_text.hpp"
 #include "commands.hpp"
 #include "options.hpp"
+#include "verdict/verdict_text.hpp"
 
 namespace cep::cli {
 namespace {
@@ -27,6 +28,8 @@ struct SummarizeCommand {
     std::string save;
     std::uint64_t limit = 40;
     std::uint64_t max_samples = SummaryOptions::default_max_samples;
+    std::vector<std::string> fail_on;
+    std::optional<double> peak_flops;
     bool json = false;
     bool csv = false;
     bool markdown = false;
@@ -34,15 +37,15 @@ struct SummarizeCommand {
     Status run() const;
     [[nodiscard]] SummaryOptions options() const;
     [[nodiscard]] InputCounts read(JobSummary& job, const SummaryOptions& options) const;
-    Status show(SummaryResult&& result) const;
+    Status show(SummaryResult&& result, const std::vector<FailCondition>& conditions) const;
     [[nodiscard]] std::string format(const SummaryResult& result) const;
 };
 
 SummaryOptions SummarizeCommand::options() const {
     if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
     if (rank_of_file_name(save)) throw UsageError("--save: a rank file has this name: " + save);
-    return {filter.filter(), AttemptChoice::parse(attempt.empty() ? "last" : attempt), max_samples,
-            Grouping::parse(by)};
+    return {filter.filter(), AttemptChoice::parse(attempt.empty() ? "last" : attempt), max_samples, Grouping::parse(by),
+            peak_flops};
 }
 
 std::string SummarizeCommand::format(const SummaryResult& result) const {
@@ -63,7 +66,7 @@ InputCounts SummarizeCommand::read(JobSummary& job, const SummaryOptions& option
     return reader.finish(set);
 }
 
-Status SummarizeCommand::show(SummaryResult&& result) const {
+Status SummarizeCommand::show(SummaryResult&& result, const std::vector<FailCondition>& conditions) const {
     report_inputs("summarize", result.inputs, result.coverage);
     const Status status = status_of(result.inputs, result.coverage, input.strict);
     if (status == Status::nothing_readable) {
@@ -72,11 +75,19 @@ Status SummarizeCommand::show(SummaryResult&& result) const {
     }
     if (result.phases.empty()) fmt::print(stderr, "cep summarize: no spans among the rows that were asked for\n");
     if (save != "-") write_standard_output(format(result));
+    for (const FailCondition& condition : conditions)
+        if (condition.is_in(result.verdict)) {
+            fmt::print(stderr, "cep summarize: --fail-on {}: {}\n", condition.name(),
+                       verdict_text(result.verdict).headline);
+            return Status::finding;
+        }
     return status;
 }
 
 Status SummarizeCommand::run() const {
     const SummaryOptions chosen = options();
+    std::vector<FailCondition> conditions;
+    for (const std::string& condition : fail_on) conditions.push_back(FailCondition::parse(condition));
     std::optional<Output> saved;
     if (!save.empty()) saved.emplace(save);
     JobSummary job(chosen);
@@ -87,7 +98,7 @@ Status SummarizeCommand::run() const {
     }
     SummaryResult result = job.finish();
     result.inputs = counts;
-    return show(std::move(result));
+    return show(std::move(result), conditions);
 }
 
 }  // namespace
@@ -110,6 +121,19 @@ void add_summarize(CLI::App& app, Command& run) {
         ->add_option("--save", command->save,
                      "Also write a partial summary to F (-: only that), to be an input later; .gz and .zst compress")
         ->type_name("F");
+    summarize
+        ->add_option(
+            "--fail-on", command->fail_on,
+            "Exit with status 1 on a finding: straggler, imbalance, change, abstained, or bound:NAME with compute, "
+            "comm, data, host, mixed or unknown; may be given more than once")
+        ->allow_extra_args(false)
+        ->type_name("FINDING");
+    summarize
+        ->add_option(
+            "--peak-flops", command->peak_flops,
+            "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
+        ->check(CLI::PositiveNumber)
+        ->type_name("N");
     summarize
         ->add_option("--attempt", command->attempt,
                      "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")

@@ -5,17 +5,20 @@
     python3 tests/bench/reading.py --cep build/tools/cep --rows 1000000 --repeats 3      # a quick look
 
 Makes the rank files of a simulated job (`cep simulate`) in --data, which is kept for the next time, reads them once so that
-they are in the page cache, and takes turns: each program --repeats times, medians. The question is, by phase: how many
-spans, their mean, median, 90th and 99th percentile and maximum. What `cep summarize` says beyond that (ranks, skew, steps,
-runs, loss, damage) the others are not asked for.
+they are in the page cache, and takes turns: each program --repeats times, medians and extremes. The question is, by phase:
+how many spans, their mean, median, 90th and 99th percentile and maximum. What `cep summarize` says beyond that (ranks, skew,
+steps, runs, loss, damage) the others are not asked for. `sort -m` gets the same rows in order, with the key in front of each:
+that is the least that a merge has to do.
 
-jq and Python's json are asked on one file of the data: all of it would take them minutes. Speeds are in bytes of the files,
-compressed ones in bytes of what they hold. Programs that are not there are left out.
+jq and Python's json are asked about the first --sample-mb of one file: all of the data would take them minutes, and what they
+take grows with the bytes. Their lines are to be compared by the byte. Speeds are in bytes of the files, compressed ones in
+bytes of what they hold. Programs that are not there are left out.
 """
 
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -25,9 +28,8 @@ import time
 from pathlib import Path
 
 JQ = (
-    "reduce inputs as $r ({}; if $r.type == null then .[$r.name] += [$r.duration_ms] else . end) | to_entries[] | .value |= sort"
-    " | .value as $v | ($v | length) as $n | [.key, $n, ($v | add / $n), $v[$n * 0.5 | floor], $v[$n * 0.9 | floor],"
-    " $v[$n * 0.99 | floor], $v[-1]]"
+    "[inputs | select(.type == null) | [.name, .duration_ms]] | group_by(.[0])[] | .[0][0] as $name | map(.[1]) | sort"
+    " | length as $n | [$name, $n, add / $n, .[$n * 0.5 | floor], .[$n * 0.9 | floor], .[$n * 0.99 | floor], .[-1]]"
 )
 
 PYTHON = """
@@ -62,12 +64,26 @@ const duckdb = require(process.argv[2]);
 })();
 """
 
+SUMMARIZE_1, SUMMARIZE_2 = "cep summarize, 1 thread", "cep summarize, 2 threads"
+MERGE, SORT = "cep merge, 2 threads", "sort -m, of sorted files"
+JQ_NAME, PYTHON_NAME = "jq, of a sample", "Python's json, of a sample"
+DUCKDB_1, DUCKDB_2 = "DuckDB, 1 thread", "DuckDB, 2 threads"
+RATIOS = (
+    (SUMMARIZE_1, "wc -l"),
+    (MERGE, SORT),
+    (DUCKDB_1, SUMMARIZE_1),
+    (DUCKDB_2, SUMMARIZE_2),
+    (JQ_NAME, SUMMARIZE_1),
+    (PYTHON_NAME, SUMMARIZE_1),
+)
+
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cep", default="build/tools/cep")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--sample-mb", type=float, default=16.0)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "cep_bench_reading")
     parser.add_argument("--duckdb", help="folder of DuckDB's npm package (@duckdb/node-api)", default=find_duckdb())
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="lines with one of these words in their name")
@@ -110,10 +126,13 @@ class Data:
 
 
 class Measured:
-    """One program on one data set: seconds, CPU seconds and peak memory of each repeat."""
+    """One program on one data set: seconds, CPU seconds and peak memory of each repeat.
 
-    def __init__(self, name, command, size, rows_of):
-        self.name, self.command, self.size, self.rows_of = name, command, size, rows_of
+    Of a program that takes less memory than this one, Linux gives the memory of this one, from which it was forked.
+    """
+
+    def __init__(self, name, command, size):
+        self.name, self.command, self.size = name, command, size
         self.seconds, self.cpu_seconds, self.peak_mib = [], [], []
 
     def run(self, output):
@@ -122,7 +141,7 @@ class Measured:
         _, status, usage = os.wait4(process.pid, 0)
         self.seconds.append(time.perf_counter() - start)
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode not in (0,):
+        if process.returncode != 0:
             sys.exit(f"{self.name}: exit status {process.returncode}: {' '.join(self.command)[:200]}")
         self.cpu_seconds.append(usage.ru_utime + usage.ru_stime)
         self.peak_mib.append(usage.ru_maxrss / 1024)
@@ -132,12 +151,11 @@ def shell(command):
     return ["sh", "-c", command]
 
 
-def pinned(command):
-    return ["taskset", "-c", "0", *command]
+SPAN = re.compile(r'\{"name":"[^"]*","step":(\d+),"rank":(\d+),"duration_ms":[^,]*,"start_ns":(\d+),')
 
 
 def split_for_sort(data, folder):
-    """The rows of each file in the order of a merge, as `sort -m` needs them, with the key in front."""
+    """The spans of each file in the order of a merge, as `sort -m` needs them, with the key in front."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for path in data.files:
@@ -147,52 +165,66 @@ def split_for_sort(data, folder):
             continue
         with open(path, encoding="utf-8") as file, open(sorted_path, "w", encoding="utf-8") as out:
             for line in file:
-                row = json.loads(line)
-                if "type" not in row:
-                    out.write(f"{row['step']:012d} {row['start_ns']:020d} {row['rank']:06d} {line}")
-    for path in paths:
-        subprocess.run(["sort", "-o", path, path], check=True, env={**os.environ, "LC_ALL": "C"})
+                if span := SPAN.match(line):
+                    step, rank, start_ns = span.groups()
+                    out.write(f"{step:0>12} {start_ns:0>20} {rank:0>6} {line}")
+        subprocess.run(["sort", "-o", str(sorted_path), str(sorted_path)], check=True, env={**os.environ, "LC_ALL": "C"})
     return paths
+
+
+def sample_of(path, size, folder):
+    """The first whole lines of a file."""
+    sample = folder / f"sample_{size}_{path.name}"
+    with open(path, "rb") as file, open(sample, "wb") as out:
+        while out.tell() < size and (line := file.readline()):
+            out.write(line)
+    return sample
+
+
+def summarize(options, path, threads):
+    return [options.cep, "summarize", "--threads", str(threads), "--json", str(path)]
+
+
+def merge(options, path):
+    return shell(f"'{options.cep}' merge --threads 2 '{path}' >/dev/null")
 
 
 def programs(options, few, many, work):
     """All that is measured, in the table's order."""
-    cep, every = options.cep, str(few.folder)
     one_file = few.files[0]
+    sample = sample_of(one_file, int(options.sample_mb * 1e6), work)
+    sample_bytes = sample.stat().st_size
     files = " ".join(f"'{path}'" for path in few.files)
     measured = [
-        Measured("cat >/dev/null", shell(f"cat {files} >/dev/null"), few.bytes, "all"),
-        Measured("wc -l", shell(f"cat {files} | wc -l"), few.bytes, "all"),
-        Measured("cep summarize, 1 thread", [cep, "summarize", "--threads", "1", "--json", every], few.bytes, "all"),
-        Measured("cep summarize, 2 threads", [cep, "summarize", "--threads", "2", "--json", every], few.bytes, "all"),
-        Measured("cep summarize, 1 file, 2 threads", [cep, "summarize", "--threads", "2", "--json", str(one_file)],
-                 one_file.stat().st_size, "one file"),
-        Measured("cep check, 2 threads", [cep, "check", "--threads", "2", every], few.bytes, "all"),
-        Measured("cep merge, 2 threads", shell(f"'{cep}' merge --threads 2 '{every}' >/dev/null"), few.bytes, "all"),
-    ]  # fmt: skip
+        Measured("cat >/dev/null", shell(f"cat {files} >/dev/null"), few.bytes),
+        Measured("wc -l", ["wc", "-l", *map(str, few.files)], few.bytes),
+        Measured(SUMMARIZE_1, summarize(options, few.folder, 1), few.bytes),
+        Measured(SUMMARIZE_2, summarize(options, few.folder, 2), few.bytes),
+        Measured("cep summarize, one file, 2 threads", summarize(options, one_file, 2), one_file.stat().st_size),
+        Measured("cep check, 2 threads", [options.cep, "check", "--threads", "2", str(few.folder)], few.bytes),
+        Measured(MERGE, merge(options, few.folder), few.bytes),
+    ]
     if shutil.which("sort"):
-        paths = " ".join(f"'{path}'" for path in split_for_sort(few, work / f"sorted_{few.rows}"))
-        measured.append(Measured("sort -m, of sorted files", shell(f"LC_ALL=C sort -m {paths} >/dev/null"), few.bytes, "all"))
+        paths = split_for_sort(few, work / f"sorted_{few.rows}")
+        measured.append(Measured(SORT, ["env", "LC_ALL=C", "sort", "-m", *paths], few.bytes))
     for packer, ending in (("gzip", "gz"), ("zstd", "zst")):
         folder = work / f"{ending}_{few.rows}"
         if shutil.which(packer) or folder.exists():
             pack(packer, ending, few, folder)
-            measured.append(Measured(f"cep summarize .{ending}, 2 threads",
-                                     [cep, "summarize", "--threads", "2", "--json", str(folder)], few.bytes, "all"))  # fmt: skip
+            measured.append(Measured(f"cep summarize, .{ending}, 2 threads", summarize(options, folder, 2), few.bytes))
     if shutil.which("jq"):
-        measured.append(Measured("jq", ["jq", "-n", JQ, str(one_file)], one_file.stat().st_size, "one file"))
-    measured.append(Measured("Python's json", [sys.executable, "-c", PYTHON, str(one_file)], one_file.stat().st_size, "one file"))
+        measured.append(Measured(JQ_NAME, ["jq", "-n", JQ, str(sample)], sample_bytes))
+    measured.append(Measured(PYTHON_NAME, [sys.executable, "-c", PYTHON, str(sample)], sample_bytes))
     if options.duckdb and shutil.which("node"):
         script = work / "duckdb.js"
         script.write_text(DUCKDB)
-        for threads in ("1", "2"):
+        for name, threads in ((DUCKDB_1, "1"), (DUCKDB_2, "2")):
             command = ["node", str(script), options.duckdb, threads, SQL.format(files=few.pattern)]
-            measured.append(Measured(f"DuckDB, {threads} thread(s)", command, few.bytes, "all"))
+            measured.append(Measured(name, command, few.bytes))
     if many is not None:
-        measured.append(Measured(f"cep summarize, {len(many.files):,} files, 2 threads",
-                                 [cep, "summarize", "--threads", "2", "--json", str(many.folder)], many.bytes, "all"))  # fmt: skip
-        measured.append(Measured(f"cep merge, {len(many.files):,} files, 2 threads",
-                                 shell(f"'{cep}' merge --threads 2 '{many.folder}' >/dev/null"), many.bytes, "all"))  # fmt: skip
+        files = f"{len(many.files):,} files, 2 threads"
+        measured.append(Measured(f"cep summarize, {files}", summarize(options, many.folder, 2), many.bytes))
+        measured.append(Measured(f"cep merge, {files}", merge(options, many.folder), many.bytes))
     return [m for m in measured if not options.only or any(word in m.name for word in options.only)]
 
 
@@ -205,18 +237,34 @@ def pack(packer, ending, data, folder):
                 subprocess.run([packer, "-c", "-q", str(path)], check=True, stdout=out)
 
 
+def spread(values, digits):
+    return f"{statistics.median(values):.{digits}f} | {min(values):.{digits}f}–{max(values):.{digits}f}"
+
+
 def print_table(measured):
-    floor = next((m for m in measured if m.name == "cep summarize, 2 threads"), None)
-    print(f"{'':42} {'s':>8} {'q1':>8} {'q3':>8} {'GB/s':>7} {'CPU s/GB':>9} {'MiB':>7}   time a byte, of cep summarize, 2 threads")
+    print("\n| | s, median | least–most | GB/s | CPU s/GB | peak MiB |\n|---|---|---|---|---|---|")
     for m in measured:
-        low, median, high = statistics.quantiles(m.seconds, n=4) if len(m.seconds) > 1 else (m.seconds[0],) * 3
         gb = m.size / 1e9
-        line = f"{m.name:42} {median:8.3f} {low:8.3f} {high:8.3f} {gb / median:7.3f}"
-        line += f" {statistics.median(m.cpu_seconds) / gb:9.3f} {max(m.peak_mib):7.0f}"
-        if floor is not None:
-            own = statistics.median(floor.seconds) / floor.size
-            line += f"   {median / m.size / own:8.2f} x" + ("" if m.rows_of == "all" else f"  ({m.rows_of})")
-        print(line)
+        print(f"| {m.name} | {spread(m.seconds, 3)} | {gb / statistics.median(m.seconds):.3f} "
+              f"| {statistics.median(m.cpu_seconds) / gb:.2f} | {max(m.peak_mib):.0f} |")  # fmt: skip
+
+
+def print_ratios(measured):
+    """Times a byte, of the same rounds."""
+    by_name = {m.name: m for m in measured}
+    print("\n| time a byte | ratio, median | least–most |\n|---|---|---|")
+    for name, other in RATIOS:
+        if name in by_name and other in by_name:
+            pair = by_name[name], by_name[other]
+            bytes_ratio = pair[1].size / pair[0].size
+            ratios = [bytes_ratio * a / b for a, b in zip(pair[0].seconds, pair[1].seconds, strict=True)]
+            print(f"| {name} / {other} | {spread(ratios, 2)} |")
+
+
+def warm(path):
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 20):
+            pass
 
 
 def main():
@@ -227,13 +275,14 @@ def main():
     print("" if many is None else f"; {len(many.files):,} files, {many.bytes / 1e9:.3f} GB", flush=True)
     for data in (few, many):
         for path in data.files if data is not None else ():
-            path.read_bytes()
+            warm(path)
     measured = programs(options, few, many, options.data)
     with open(os.devnull, "wb") as nowhere:
         for _ in range(options.repeats):
             for m in measured:
                 m.run(nowhere)
     print_table(measured)
+    print_ratios(measured)
 
 
 if __name__ == "__main__":

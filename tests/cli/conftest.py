@@ -7,6 +7,7 @@ import random
 import subprocess
 
 import pytest
+from simulation import Simulation
 
 START_NS = 1_763_700_000_000_000_000
 
@@ -140,3 +141,13 @@ def as_rows(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.fixture
+def simulate(cep, tmp_path):
+    def run(name, *arguments, faults=(), events=()):
+        more = [text for fault in faults for text in ("--fault", json.dumps(fault))]
+        more += [text for event in events for text in ("--event", json.dumps(event))]
+        usual = [("--steps", 100), ("--record-every", 1)]
+        more += [part for option in usual if option[0] not in arguments for part in option]
+        cep("simulate", "-o", name, *arguments, *more)
+        return Simulation(tmp_path / name)
+    return run

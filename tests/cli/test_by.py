@@ -107,7 +107,7 @@ def test_phases_of_the_whole_are_the_same_with_groups(cep, six_ranks):
 
 
 def table_of(text):
-    return text.split("\n\n")[1].splitlines()
+    return text.split("\n\n")[-1].splitlines()
 
 
 def test_text_shows_the_highest_excess_first(cep, six_ranks):

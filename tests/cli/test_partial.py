@@ -329,7 +329,7 @@ def test_a_rank_file_is_not_overwritten(cep, four_ranks):
 def test_other_commands_refuse_partials(cep, partial, four_ranks, command):
     done = cep(command, "job", "a.partial", status=2)
     assert done.stdout == b""
-    assert done.stderr == b"cep: a.partial: a partial summary, which only cep summarize reads\n"
+    assert done.stderr == b"cep: a.partial: a partial summary, which only cep summarize and cep compare read\n"
 
 
 def test_many_ranks(cep, job):

@@ -30,8 +30,9 @@ class Notes : public RowSink {
   public:
     void take(const Row& row, std::uint64_t line) override {
         notes_ += std::to_string(line) + ' ' + row_type_names[static_cast<std::size_t>(row.type)].data() + ' ';
-        notes_.append(row.text).append(row.name).append(row.odd_key);
-        for (const auto& number : {row.step, row.rank, row.start_ns, row.seq, row.depth})
+        notes_.append(row.text).append(row.name).append(row.odd_key).append(row.group);
+        for (const auto& number :
+             {row.step, row.rank, row.start_ns, row.seq, row.depth, row.stream, row.bytes, row.coll})
             notes_ += number ? std::to_string(*number) + ',' : "-,";
         for (const double number : {row.duration_ms, row.elapsed_ms, row.value, row.lag_ms.value_or(-1)})
             notes_ += std::to_string(std::bit_cast<std::uint64_t>(number)) + ',';

@@ -17,6 +17,7 @@ void BlockReader::fill(Block& block, std::size_t room) {
         while (block.size < room && !ended_) {
             const std::size_t count = source_.read(block.bytes.data() + block.size, room - block.size);
             block.size += count;
+            bytes_read_ += count;
             ended_ = count == 0;
         }
     } catch (const ReadError& error) {
@@ -46,6 +47,7 @@ void BlockReader::skip_line(Block& block) {
 bool BlockReader::next(Block& block) {
     block.too_long = block.complete = false;
     block.size = 0;
+    block.position = bytes_read_ - rest_.size();
     // The memory of a long line is not kept for short ones.
     if (block.bytes.size() > 8 * block_bytes_ + RowParser::padding_bytes) block.bytes = {};
     std::size_t room = std::min(std::max(block_bytes_, rest_.size()), line_limit_bytes_);

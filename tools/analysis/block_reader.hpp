@@ -16,9 +16,10 @@ namespace cep::analysis {
 /// Some lines. The same object is used again for the next block, so that its memory is.
 struct Block {
     std::vector<char> bytes;
-    std::size_t size = 0;   // of the lines; NULs follow
-    bool too_long = false;  // one line that is longer than the limit; it is left out
-    bool complete = false;  // too_long: it was ended by a newline
+    std::size_t size = 0;        // of the lines; NULs follow
+    std::uint64_t position = 0;  // in the source
+    bool too_long = false;       // one line that is longer than the limit; it is left out
+    bool complete = false;       // too_long: it was ended by a newline
 
     /// Each line ends with a newline, but for the last line of a file.
     [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }
@@ -46,6 +47,7 @@ class BlockReader {
     std::size_t block_bytes_;
     std::size_t line_limit_bytes_;
     std::string rest_;  // the begin of the next block's first line
+    std::uint64_t bytes_read_ = 0;
     std::string error_;
     bool ended_ = false;
 };

@@ -2,6 +2,7 @@
 #include "byte_source.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -45,6 +46,11 @@ class Descriptor {
         }
     }
     [[nodiscard]] std::uint64_t bytes_taken() const { return bytes_taken_; }
+    // Standard input may have been read from before.
+    [[nodiscard]] int regular_file() const {
+        struct stat info {};
+        return fd_ > STDIN_FILENO && ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) ? fd_ : -1;
+    }
 
   private:
     std::string path_;
@@ -64,6 +70,7 @@ class Peeked {
     }
     [[nodiscard]] std::string_view head() const { return {head_, size_}; }
     [[nodiscard]] std::uint64_t bytes_taken() const { return descriptor_.bytes_taken(); }
+    [[nodiscard]] int regular_file() const { return descriptor_.regular_file(); }
 
     std::size_t read(char* out, std::size_t capacity) {
         if (taken_ == size_) return descriptor_.read(out, capacity);
@@ -82,13 +89,15 @@ class Peeked {
 
 class PlainSource : public ByteSource {
   public:
-    explicit PlainSource(Peeked input) : input_(std::move(input)) {}
+    explicit PlainSource(Peeked input) : input_(std::move(input)), file_(input_.regular_file()) {}
     std::size_t read(char* out, std::size_t capacity) override { return input_.read(out, capacity); }
     [[nodiscard]] const std::string& damage() const override { return damage_; }
     [[nodiscard]] std::uint64_t bytes_taken() const override { return input_.bytes_taken(); }
+    [[nodiscard]] int plain_file() const override { return file_; }
 
   private:
     Peeked input_;
+    int file_;
     std::string damage_;
 };
 

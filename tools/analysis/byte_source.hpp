@@ -22,6 +22,8 @@ class ByteSource {
     [[nodiscard]] virtual const std::string& damage() const = 0;
     /// Bytes taken from the file so far, before decompression.
     [[nodiscard]] virtual std::uint64_t bytes_taken() const = 0;
+    /// Of a regular file whose bytes are those of the source; -1: there is none.
+    [[nodiscard]] virtual int plain_file() const { return -1; }
 };
 
 /// Opens a file, or standard input for "-". gzip and zstd are told by their magic bytes, not by name.

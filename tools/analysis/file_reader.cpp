@@ -111,7 +111,12 @@ void FileReader::wait_for_turn(std::uint64_t index, OwnBlock& block) {
     turn_passed_.wait(lock, [this] { return waiting_.size() < max_waiting || abandoned_; });
 }
 
+void FileReader::begin_block(const Block& block) {
+    judge_.begin_block({block.bytes.data(), block.position, source_->plain_file()});
+}
+
 void FileReader::give(const ScannedBlock& block) {
+    begin_block(block.block);
     if (block.block.too_long) return judge_.take_too_long_line(block.block.complete);
     const std::string_view text = block.block.text();
     for (std::size_t i = 0; i < block.line_count; ++i) {
@@ -126,6 +131,7 @@ void FileReader::give(const ScannedBlock& block) {
 
 void FileReader::give_directly(ReadingThread& thread) {
     const Block& block = thread.block->block;
+    begin_block(block);
     if (block.too_long) return judge_.take_too_long_line(block.complete);
     scan_lines(
         block.text(), thread.scanner, thread.row, [this](const Row& row) { judge_.take_row(row); },

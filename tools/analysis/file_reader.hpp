@@ -70,6 +70,7 @@ class FileReader {
     bool read_block(Block& block, std::uint64_t& index);
     bool begin_turn(std::uint64_t index);
     void end_turn();
+    void begin_block(const Block& block);
     void give(const ScannedBlock& block);
     void give_directly(ReadingThread& thread);
     void wait_for_turn(std::uint64_t index, OwnBlock& block);

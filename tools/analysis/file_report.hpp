@@ -13,10 +13,19 @@
 
 namespace cep::analysis {
 
+/// Where the bytes of rows are.
+struct BlockPlace {
+    const char* begin = nullptr;  // in memory
+    std::uint64_t position = 0;   // in the file, decompressed
+    int descriptor = -1;          // of the reader: a file that has the same bytes at `position`; -1: there is none
+};
+
 /// Takes the rows of one file, in the file's order. Never called by two threads at a time, but not always by the same.
 class RowSink {
   public:
     virtual ~RowSink() = default;
+    /// Of the rows that come next.
+    virtual void begin_block(const BlockPlace&) {}
     /// `line` counts from 1. The row is valid during the call.
     virtual void take(const Row& row, std::uint64_t line) = 0;
     /// After the last row. Files may end at the same time, each in a thread of its own.

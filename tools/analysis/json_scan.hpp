@@ -47,7 +47,7 @@ constexpr unsigned leading_digits(std::uint64_t word) {
 }
 
 /// The number that `count` digits (1 to 8) at the low end of a word write.
-constexpr std::uint64_t number_of(std::uint64_t word, unsigned count) {
+CEP_INLINE constexpr std::uint64_t number_of(std::uint64_t word, unsigned count) {
     // Neighbours are joined: digits to pairs, pairs to fours, fours to eight.
     std::uint64_t digits = (word - ('0' * every_byte)) << (64 - 8 * count);
     constexpr std::uint64_t pairs = 0x000000ff000000ffU;

@@ -30,6 +30,8 @@ class JsonWriter {
     JsonWriter& boolean(bool value);
     JsonWriter& null();
     JsonWriter& integer_or_null(const std::optional<std::int64_t>& value) { return value ? integer(*value) : null(); }
+    JsonWriter& count_or_null(const std::optional<std::uint64_t>& value) { return value ? count(*value) : null(); }
+    JsonWriter& string_or_null(std::string_view value) { return value.empty() ? null() : string(value); }
     JsonWriter& number_or_null(const std::optional<double>& value) { return value ? number(*value) : null(); }
     /// On one line.
     JsonWriter& integers(const std::vector<std::int64_t>& values);

@@ -17,6 +17,8 @@ class LineJudge {
   public:
     LineJudge(const std::string& path, RowSink& sink) : sink_(sink) { report_.path = path; }
 
+    /// Lines come from here now.
+    void begin_block(const BlockPlace& place) { sink_.begin_block(place); }
     /// A line that a scanner read.
     void take_row(const Row& row) {
         ++report_.lines;

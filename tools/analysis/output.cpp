@@ -143,6 +143,15 @@ class Output::Impl {
         buffer_.append(bytes);
     }
 
+    void write_line(std::string_view text) {
+        if (buffer_.size() + text.size() < buffer_bytes) {
+            buffer_.append(text).push_back('\n');
+        } else {
+            write(text);
+            write("\n");
+        }
+    }
+
     void close() {
         flush(true);
         if (fd_ == STDOUT_FILENO) return;
@@ -194,6 +203,9 @@ Output::Output(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
 Output::~Output() = default;
 void Output::write(std::string_view bytes) {
     impl_->write(bytes);
+}
+void Output::write_line(std::string_view text) {
+    impl_->write_line(text);
 }
 void Output::close() {
     impl_->close();

@@ -22,6 +22,8 @@ class Output {
 
     /// Throws WriteError, or OutputClosed where the reader is gone.
     void write(std::string_view bytes);
+    /// The same, and a newline.
+    void write_line(std::string_view text);
     /// Writes what is buffered, and renames. Throws as write().
     void close();
 

@@ -2,6 +2,7 @@
 #include <simdjson.h>
 #include <zlib.h>
 
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -43,6 +44,9 @@ class Fields {
     }
     [[nodiscard]] std::optional<std::int64_t> optional_integer(const char* key) const {
         return object_.at_key(key).error() == simdjson::SUCCESS ? std::optional(integer(key)) : std::nullopt;
+    }
+    [[nodiscard]] std::optional<double> optional_double(const char* key) const {
+        return object_.at_key(key).error() == simdjson::SUCCESS ? std::optional(get<double>(key)) : std::nullopt;
     }
 
     [[nodiscard]] std::set<std::int64_t> ranges(const char* key) const {
@@ -96,6 +100,15 @@ RunInfo read_run(const Fields& fields) {
     run.attempt = fields.integer("attempt");
     run.world_size = fields.optional_integer("world_size");
     run.host = fields.string("host");
+    run.dp = fields.optional_integer("dp");
+    run.tp = fields.optional_integer("tp");
+    run.pp = fields.optional_integer("pp");
+    run.ep = fields.optional_integer("ep");
+    run.cp = fields.optional_integer("cp");
+    run.flops_per_step = fields.optional_double("flops_per_step");
+    run.hardware_flops_per_step = fields.optional_double("hardware_flops_per_step");
+    run.peak_flops = fields.optional_double("peak_flops");
+    run.tokens_per_step = fields.optional_double("tokens_per_step");
     run.pid = fields.optional_integer("pid");
     run.backend = fields.string("backend");
     run.device_name = fields.string("device_name");
@@ -146,21 +159,49 @@ void read_histogram(const Fields& fields, PhaseSeries& phase) {
     totals.max_ms = fields.time_ms("max_ms");
 }
 
+/// An array that is gone through beside others.
+class Column {
+  public:
+    Column(const Fields& fields, const char* key)
+        : array_(fields.array(key)), next_(array_.begin()), end_(array_.end()) {}
+    [[nodiscard]] bool at_end() const { return !(next_ != end_); }
+    dom::element take() {
+        require(!at_end(), "columns of different lengths");
+        const dom::element element = *next_;
+        ++next_;
+        return element;
+    }
+
+  private:
+    const dom::array array_;
+    dom::array::iterator next_;
+    const dom::array::iterator end_;
+};
+
 void read_samples(const Fields& fields, const RunSeries& series, PhaseSeries& phase) {
-    const dom::array durations_ms = fields.array("duration_ms");
-    const dom::array step_indices = fields.array("step_index");
-    const dom::array bits = fields.array("bits");
-    auto step_index = step_indices.begin();
-    auto of_bits = bits.begin();
-    for (const dom::element duration_ms : durations_ms) {
-        require(step_index != step_indices.end() && of_bits != bits.end(), "columns of different lengths");
-        const Sample sample{number_of<double>(duration_ms), small_number_of(*step_index), small_number_of(*of_bits)};
+    Column durations_ms(fields, "duration_ms");
+    Column starts_ns(fields, "start_ns");
+    Column lags_ms(fields, "lag_ms");
+    Column collectives(fields, "collective");
+    Column step_indices(fields, "step_index");
+    Column places(fields, "place");
+    while (!durations_ms.at_end()) {
+        const auto duration_ms = number_of<double>(durations_ms.take());
+        const dom::element start_ns = starts_ns.take();
+        const dom::element lag_ms = lags_ms.take();
+        const Sample sample{
+            duration_ms,
+            start_ns.is_null() ? Sample::no_start : number_of<std::int64_t>(start_ns),
+            lag_ms.is_null() ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(number_of<double>(lag_ms)),
+            small_number_of(collectives.take()),
+            small_number_of(step_indices.take()),
+            small_number_of(places.take())};
         require(sample.duration_ms >= 0 && sample.step_index < series.steps.size(), "a malformed sample");
         phase.samples.push_back(sample);
-        ++step_index;
-        ++of_bits;
     }
-    require(!(step_index != step_indices.end()) && !(of_bits != bits.end()), "columns of different lengths");
+    const bool all_end =
+        starts_ns.at_end() && lags_ms.at_end() && collectives.at_end() && step_indices.at_end() && places.at_end();
+    require(all_end, "columns of different lengths");
 }
 
 PhaseSeries read_phase(const Fields& fields) {

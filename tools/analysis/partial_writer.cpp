@@ -2,6 +2,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -12,7 +14,7 @@ namespace cep::analysis {
 namespace {
 
 // Keeps a line below a megabyte.
-constexpr std::size_t values_per_line = 16384;
+constexpr std::size_t values_per_line = 8192;
 
 /// One JSON object on one line.
 class LineObject {
@@ -47,8 +49,10 @@ class LineObject {
     void numbers(std::string_view key, std::size_t first, std::size_t last, Get get) {
         std::string& out = value(key);
         out += '[';
-        for (std::size_t i = first; i < last; ++i)
-            fmt::format_to(std::back_inserter(out), "{}{}", i > first ? "," : "", get(i));
+        for (std::size_t i = first; i < last; ++i) {
+            if (i > first) out += ',';
+            append_number(out, get(i));
+        }
         out += ']';
     }
 
@@ -66,6 +70,19 @@ class LineObject {
     }
 
   private:
+    template <typename Number>
+    static void append_number(std::string& out, Number number) {
+        fmt::format_to(std::back_inserter(out), "{}", number);
+    }
+    template <typename Number>
+    static void append_number(std::string& out, const std::optional<Number>& number) {
+        if (number) {
+            append_number(out, *number);
+        } else {
+            out += "null";
+        }
+    }
+
     std::string& out_;
 };
 
@@ -116,6 +133,15 @@ void append_run(std::string& out, const RunInfo& run) {
     line.number("attempt", run.attempt);
     line.number("world_size", run.world_size);
     line.string("host", run.host);
+    line.number("dp", run.dp);
+    line.number("tp", run.tp);
+    line.number("pp", run.pp);
+    line.number("ep", run.ep);
+    line.number("cp", run.cp);
+    line.number("flops_per_step", run.flops_per_step);
+    line.number("hardware_flops_per_step", run.hardware_flops_per_step);
+    line.number("peak_flops", run.peak_flops);
+    line.number("tokens_per_step", run.tokens_per_step);
     line.number("pid", run.pid);
     line.string("backend", run.backend);
     line.string("device_name", run.device_name);
@@ -158,6 +184,14 @@ void append_histogram(std::string& out, const LogHistogram& histogram, const Tot
     line.number("max_ms", totals.max_ms);
 }
 
+std::optional<std::int64_t> start_of(const Sample& sample) {
+    return sample.has_start() ? std::optional(sample.start_ns) : std::nullopt;
+}
+
+std::optional<float> lag_of(const Sample& sample) {
+    return std::isnan(sample.lag_ms) ? std::nullopt : std::optional(sample.lag_ms);
+}
+
 void append_phase(std::string& out, const PhaseSeries& phase) {
     {
         LineObject line(out, "phase");
@@ -171,8 +205,11 @@ void append_phase(std::string& out, const PhaseSeries& phase) {
         const std::size_t last = std::min(first + values_per_line, samples.size());
         LineObject line(out, "samples");
         line.numbers("duration_ms", first, last, [&](std::size_t i) { return samples[i].duration_ms; });
+        line.numbers("start_ns", first, last, [&](std::size_t i) { return start_of(samples[i]); });
+        line.numbers("lag_ms", first, last, [&](std::size_t i) { return lag_of(samples[i]); });
+        line.numbers("collective", first, last, [&](std::size_t i) { return samples[i].collective; });
         line.numbers("step_index", first, last, [&](std::size_t i) { return samples[i].step_index; });
-        line.numbers("bits", first, last, [&](std::size_t i) { return samples[i].bits; });
+        line.numbers("place", first, last, [&](std::size_t i) { return samples[i].place; });
     }
     if (phase.in_histogram.count > 0) append_histogram(out, phase.histogram, phase.in_histogram);
 }

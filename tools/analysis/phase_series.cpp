@@ -14,15 +14,22 @@ std::uint64_t mix(std::uint64_t bits) {
     return bits ^ (bits >> 31);
 }
 
-// Without a start time, rows of one phase and step cannot be told from each other.
-std::uint32_t identity_of(const Row& row) {
-    if (!row.start_ns) return 0;
-    const std::uint64_t hash = mix(static_cast<std::uint64_t>(*row.start_ns) ^
-                                   mix(static_cast<std::uint64_t>(row.seq.value_or(0)) + 0x9e3779b97f4a7c15U));
-    return Sample::identified | static_cast<std::uint32_t>(hash & Sample::identity_mask);
+std::uint32_t clamped(const std::optional<std::int64_t>& value, std::uint32_t max) {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value.value_or(0), 0, max));
 }
 
 }  // namespace
+
+std::uint32_t Sample::place_of(const Row& row) {
+    return clamped(row.depth, max_depth) << 28 | clamped(row.stream, max_stream) << 18 | clamped(row.seq, max_seq);
+}
+
+std::uint32_t Sample::collective_of(const Row& row) {
+    if (!row.coll) return 0;
+    std::uint64_t hash = mix(static_cast<std::uint64_t>(*row.coll) + 0x9e3779b97f4a7c15U);
+    for (const char letter : row.group) hash = mix(hash ^ static_cast<unsigned char>(letter));
+    return std::max(1U, static_cast<std::uint32_t>(hash));
+}
 
 void Totals::add(double duration_ms, bool is_top_level) {
     ++count;
@@ -43,7 +50,7 @@ void Totals::merge(const Totals& other) {
 void PhaseSeries::fold() {
     for (const Sample& sample : samples) {
         histogram.add(sample.duration_ms);
-        in_histogram.add(sample.duration_ms, (sample.bits & Sample::top_level) != 0);
+        in_histogram.add(sample.duration_ms, sample.is_top_level());
     }
     samples = {};
 }
@@ -102,20 +109,23 @@ std::uint32_t RunSeries::index_of_step(std::int64_t step) {
 void RunSeries::add(const Row& row, SampleBudget& budget) {
     constexpr std::uint32_t portion = 1024;
     PhaseSeries& phase = phase_of(row);
-    const bool is_top_level = row.depth.value_or(0) == 0;
-    const Sample sample{row.duration_ms, index_of_step(*row.step),
-                        identity_of(row) | (is_top_level ? Sample::top_level : 0)};
+    const Sample sample{row.duration_ms,
+                        row.start_ns.value_or(Sample::no_start),
+                        row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
+                        row.kind == schema::Kind::comm ? Sample::collective_of(row) : 0,
+                        index_of_step(*row.step),
+                        Sample::place_of(row)};
     if (budget.exhausted()) {
         phase.fold();
         phase.histogram.add(row.duration_ms);
-        phase.in_histogram.add(row.duration_ms, is_top_level);
+        phase.in_histogram.add(row.duration_ms, sample.is_top_level());
         return;
     }
     if (++unspent_samples_ == portion) budget.spend(std::exchange(unspent_samples_, 0));
     if (!phase.samples.empty()) {
         const Sample& last = phase.samples.back();
-        const bool alike = last.step_index == sample.step_index && last.bits == sample.bits && has_run &&
-                           (sample.bits & Sample::identified) != 0;
+        const bool alike = has_run && sample.has_start() && last.step_index == sample.step_index &&
+                           last.start_ns == sample.start_ns && last.place == sample.place;
         phase.may_repeat |= alike || steps[sample.step_index] < steps[last.step_index];
     }
     phase.samples.push_back(sample);

@@ -30,16 +30,32 @@ class SampleBudget {
     std::atomic<std::uint64_t> spent_{0};
 };
 
-/// One duration. 16 bytes: there may be tens of millions.
+/// One span. 32 bytes: there may be tens of millions.
 struct Sample {
-    static constexpr std::uint32_t top_level = 1U << 31;   // depth 0, or not known
-    static constexpr std::uint32_t identified = 1U << 30;  // the low bits tell a row from the others of its step
-    static constexpr std::uint32_t identity_mask = identified - 1;
+    static constexpr std::int64_t no_start = std::numeric_limits<std::int64_t>::min();
+    static constexpr std::uint32_t max_depth = 15;
+    static constexpr std::uint32_t max_stream = 1023;
+    static constexpr std::uint32_t max_seq = (1U << 18) - 1;
+
+    /// A span's place in its step, as far as it is known. What is larger than there is room for becomes the maximum.
+    [[nodiscard]] static std::uint32_t place_of(const Row& row);
+    /// Tells a collective of a group from all others of its step; 0 where the row does not say.
+    [[nodiscard]] static std::uint32_t collective_of(const Row& row);
+
+    [[nodiscard]] bool has_start() const { return start_ns != no_start; }
+    [[nodiscard]] std::uint32_t seq() const { return place & max_seq; }
+    [[nodiscard]] std::uint32_t stream() const { return place >> 18 & max_stream; }
+    [[nodiscard]] std::uint32_t depth() const { return place >> 28; }
+    [[nodiscard]] bool is_top_level() const { return depth() == 0; }
 
     double duration_ms;
+    std::int64_t start_ns;
+    float lag_ms;  // NaN where the row does not say
+    std::uint32_t collective;
     std::uint32_t step_index;  // into RunSeries::steps
-    std::uint32_t bits;
+    std::uint32_t place;
 };
+static_assert(sizeof(Sample) == 32);
 
 struct Totals {
     std::uint64_t count = 0;

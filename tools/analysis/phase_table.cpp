@@ -15,7 +15,7 @@ using Ranks = std::map<std::int64_t, std::vector<RunSeries>>;
 
 Totals totals_of(const PhaseSeries& phase) {
     Totals totals = phase.in_histogram;
-    for (const Sample& sample : phase.samples) totals.add(sample.duration_ms, (sample.bits & Sample::top_level) != 0);
+    for (const Sample& sample : phase.samples) totals.add(sample.duration_ms, sample.is_top_level());
     return totals;
 }
 

@@ -28,8 +28,9 @@ std::string bar(double fraction) {
 
 }  // namespace
 
-Progress::Progress(std::uint64_t total_bytes)
+Progress::Progress(std::uint64_t total_bytes, std::string_view done)
     : total_bytes_(total_bytes),
+      done_(done),
       start_(Clock::now()),
       next_show_(start_ + quiet_time),
       terminal_(::isatty(STDERR_FILENO) != 0) {}
@@ -57,7 +58,8 @@ void Progress::show(std::uint64_t done_bytes) {
     if (total_bytes_ > 0) {
         const double fraction = std::min(1.0, done / static_cast<double>(total_bytes_));
         const std::string percent = fmt::format("{:3.0f} %", 100 * fraction);
-        text = terminal_ ? fmt::format("{} {}  {}", bar(fraction), percent, text) : percent + " read, " + text;
+        text = terminal_ ? fmt::format("{} {}  {}", bar(fraction), percent, text)
+                         : fmt::format("{} {}, {}", percent, done_, text);
     }
     fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "cep: ", text, terminal_ ? "\033[K" : "\n");
     std::fflush(stderr);

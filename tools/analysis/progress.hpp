@@ -7,13 +7,14 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <string_view>
 
 namespace cep::analysis {
 
 class Progress {
   public:
-    /// `total_bytes` 0: not known.
-    explicit Progress(std::uint64_t total_bytes);
+    /// `total_bytes` 0: not known. `done`: what is done to the bytes.
+    explicit Progress(std::uint64_t total_bytes, std::string_view done = "read");
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
     ~Progress();
@@ -28,6 +29,7 @@ class Progress {
     void show(std::uint64_t done_bytes);
 
     const std::uint64_t total_bytes_;
+    const std::string_view done_;
     std::atomic<std::uint64_t> done_bytes_{0};
     std::atomic<std::uint64_t> next_look_bytes_{0};
     const Clock::time_point start_;

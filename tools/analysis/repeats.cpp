@@ -15,7 +15,8 @@ namespace {
 
 struct RowKey {
     std::int64_t step;
-    std::uint32_t bits;
+    std::int64_t start_ns;
+    std::uint32_t place;
     double duration_ms;
 
     friend bool operator==(const RowKey&, const RowKey&) = default;
@@ -24,7 +25,8 @@ struct RowKey {
 struct RowKeyHash {
     std::size_t operator()(const RowKey& key) const {
         constexpr std::size_t odd = 0x9e3779b97f4a7c15U;
-        return (std::hash<std::int64_t>{}(key.step) * odd ^ key.bits) * odd ^ std::hash<double>{}(key.duration_ms);
+        const std::size_t place = std::hash<std::int64_t>{}(key.step) * odd ^ key.place;
+        return (place * odd ^ std::hash<std::int64_t>{}(key.start_ns)) * odd ^ std::hash<double>{}(key.duration_ms);
     }
 };
 
@@ -55,8 +57,10 @@ void remove_duplicates(const std::vector<RunSeries*>& same_run, const std::strin
         PhaseSeries* phase = series->find(phase_name);
         if (phase == nullptr) continue;
         counts.duplicate_rows += std::erase_if(phase->samples, [&](const Sample& sample) {
-            if ((sample.bits & Sample::identified) == 0) return false;
-            return !seen.insert({series->steps[sample.step_index], sample.bits, sample.duration_ms}).second;
+            // Without a start time, rows of one phase and step cannot be told from each other.
+            if (!sample.has_start()) return false;
+            const RowKey key{series->steps[sample.step_index], sample.start_ns, sample.place, sample.duration_ms};
+            return !seen.insert(key).second;
         });
         counts.unresolved |= same_run.size() > 1 && phase->in_histogram.count > 0;
     }

@@ -83,6 +83,15 @@ bool read_run_key(std::string_view key, const dom::element& value, RunInfo& run)
     if (key == "attempt") return read_int(value, run.attempt);
     if (key == "world_size") return read_optional_int(value, run.world_size);
     if (key == "host") return read_text(value, run.host);
+    if (key == "dp") return read_optional_int(value, run.dp);
+    if (key == "tp") return read_optional_int(value, run.tp);
+    if (key == "pp") return read_optional_int(value, run.pp);
+    if (key == "ep") return read_optional_int(value, run.ep);
+    if (key == "cp") return read_optional_int(value, run.cp);
+    if (key == "flops_per_step") return read_optional(value, run.flops_per_step, read_double);
+    if (key == "hardware_flops_per_step") return read_optional(value, run.hardware_flops_per_step, read_double);
+    if (key == "peak_flops") return read_optional(value, run.peak_flops, read_double);
+    if (key == "tokens_per_step") return read_optional(value, run.tokens_per_step, read_double);
     if (key == "pid") return read_optional_int(value, run.pid);
     if (key == "backend") return read_text(value, run.backend);
     if (key == "device_name") return read_text(value, run.device_name);
@@ -195,6 +204,10 @@ class RowParser::Impl {
         if (key == "lag_ms") return read_optional(value, row_.lag_ms, read_double);
         if (key == "seq") return read_optional_int(value, row_.seq);
         if (key == "depth") return read_optional_int(value, row_.depth);
+        if (key == "stream") return read_optional_int(value, row_.stream);
+        if (key == "bytes") return read_optional_int(value, row_.bytes);
+        if (key == "coll") return read_optional_int(value, row_.coll);
+        if (key == "group") return read_string(value, row_.group) || value.is_null();
         if (key == "kind") return read_string(value, kind_name_) || value.is_null();
         if (key != "clock") return true;
         std::string_view clock;

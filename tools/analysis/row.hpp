@@ -39,6 +39,15 @@ struct RunInfo {
     std::int64_t rank = 0;
     std::optional<std::int64_t> world_size;
     std::string host;
+    std::optional<std::int64_t> dp;  // place in the parallel layout
+    std::optional<std::int64_t> tp;
+    std::optional<std::int64_t> pp;
+    std::optional<std::int64_t> ep;
+    std::optional<std::int64_t> cp;
+    std::optional<double> flops_per_step;
+    std::optional<double> hardware_flops_per_step;
+    std::optional<double> peak_flops;
+    std::optional<double> tokens_per_step;
     std::optional<std::int64_t> pid;
     std::string backend;
     std::string device_name;
@@ -83,6 +92,10 @@ struct Row {
     std::optional<double> lag_ms;
     std::optional<std::int64_t> seq;
     std::optional<std::int64_t> depth;
+    std::optional<std::int64_t> stream;
+    std::optional<std::int64_t> bytes;
+    std::string_view group;  // of a collective; empty where none is given
+    std::optional<std::int64_t> coll;
     schema::Kind kind = schema::Kind::other;  // as given, else inferred from the name
     Clock clock = Clock::none;
     std::string_view odd_key;         // a known optional key whose value has another type; it was ignored

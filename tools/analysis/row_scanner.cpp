@@ -40,6 +40,12 @@ CEP_INLINE const char* read_optional_text(const char* at, std::string_view& out)
     return *at == 'n' ? pass_null(at) : json::read_string(at, out);
 }
 
+CEP_INLINE std::size_t place_of_tail(std::string_view name) {
+    std::uint64_t begin = 0;
+    if (!name.empty()) std::memcpy(&begin, name.data(), std::min(name.size(), sizeof begin));
+    return static_cast<std::size_t>(((begin ^ name.size()) * 0x9e3779b97f4a7c15U) >> 58);
+}
+
 // Field by field: gcc clears a whole object of this size by an instruction that takes longer than all of the above.
 CEP_INLINE void clear(Row& row) {
     row.type = RowType::span;
@@ -51,6 +57,10 @@ CEP_INLINE void clear(Row& row) {
     row.lag_ms.reset();
     row.seq.reset();
     row.depth.reset();
+    row.stream.reset();
+    row.bytes.reset();
+    row.group = {};
+    row.coll.reset();
     row.kind = schema::Kind::other;
     row.clock = Clock::none;
     row.odd_key = {};
@@ -61,9 +71,9 @@ CEP_INLINE void clear(Row& row) {
 }  // namespace
 
 RowScanner::Key RowScanner::key_of(std::string_view name) {
-    constexpr std::array<std::string_view, 14> names = {"",         "type",        "name",       "step",   "rank",
-                                                        "start_ns", "duration_ms", "elapsed_ms", "lag_ms", "seq",
-                                                        "depth",    "kind",        "clock",      "value"};
+    constexpr std::array<std::string_view, 18> names = {
+        "",    "type",  "name",   "step",  "rank",  "start_ns", "duration_ms", "elapsed_ms", "lag_ms",
+        "seq", "depth", "stream", "bytes", "group", "coll",     "kind",        "clock",      "value"};
     static_assert(names.size() == static_cast<std::size_t>(Key::value) + 1);
     for (std::size_t i = 1; i < names.size(); ++i)
         if (names[i] == name) return static_cast<Key>(i);
@@ -156,6 +166,14 @@ CEP_INLINE const char* RowScanner::read_value(Key key, const char* at, Row& row)
             return read_optional_integer(at, row.seq);
         case Key::depth:
             return read_optional_integer(at, row.depth);
+        case Key::stream:
+            return read_optional_integer(at, row.stream);
+        case Key::bytes:
+            return read_optional_integer(at, row.bytes);
+        case Key::group:
+            return read_optional_text(at, row.group);
+        case Key::coll:
+            return read_optional_integer(at, row.coll);
         case Key::kind:
             return read_optional_text(at, kind_name_);
         case Key::clock: {
@@ -171,10 +189,25 @@ CEP_INLINE const char* RowScanner::read_value(Key key, const char* at, Row& row)
     }
 }
 
-std::size_t place_of_tail(std::string_view name) {
-    std::uint64_t begin = 0;
-    if (!name.empty()) std::memcpy(&begin, name.data(), std::min(name.size(), sizeof begin));
-    return static_cast<std::size_t>(((begin ^ name.size()) * 0x9e3779b97f4a7c15U) >> 58);
+// Where the middle is the one learnt, passes it; else returns `at`.
+CEP_INLINE const char* RowScanner::pass_middle(const char* at, Row& row, Keys& seen, std::uint8_t& lead) const {
+    if (middle_.size == 0 || std::memcmp(middle_.text.data(), at, middle_.size) != 0) return at;
+    if (json::is_blank(at[middle_.size])) return at;  // the same with more blanks
+    row.step = middle_.step;
+    row.rank = middle_.rank;
+    seen |= bit(Key::step) | bit(Key::rank);
+    lead = middle_.lead;
+    return at + middle_.size;
+}
+
+void RowScanner::learn_middle(std::string_view text, const Row& row, std::uint8_t lead) {
+    // The text of "kind" belongs to a tail.
+    if (text.size() > Middle::max_bytes || lead == not_learnt || leads_[lead].key == Key::kind) return;
+    std::memcpy(middle_.text.data(), text.data(), text.size());
+    middle_.size = text.size();
+    middle_.lead = lead;
+    middle_.step = *row.step;
+    middle_.rank = *row.rank;
 }
 
 CEP_INLINE bool RowScanner::read_tail(const Tail& tail, const char* at, Row& row, Keys& seen) {
@@ -183,12 +216,13 @@ CEP_INLINE bool RowScanner::read_tail(const Tail& tail, const char* at, Row& row
     row.clock = tail.clock;
     row.seq = tail.seq;
     row.depth = tail.depth;
+    row.stream = tail.stream;
     seen |= tail.keys;
     return true;
 }
 
 void RowScanner::learn_tail(Tail& tail, std::string_view text, const Row& row, Keys keys) const {
-    constexpr Keys allowed = bit(Key::kind) | bit(Key::clock) | bit(Key::seq) | bit(Key::depth);
+    constexpr Keys allowed = bit(Key::kind) | bit(Key::clock) | bit(Key::seq) | bit(Key::depth) | bit(Key::stream);
     if (text.size() > Tail::max_bytes || (keys & ~allowed) != 0 || kind_name_.empty()) return;
     if (!text.empty()) std::memcpy(tail.text.data(), text.data(), text.size());
     tail.size = text.size();
@@ -197,6 +231,7 @@ void RowScanner::learn_tail(Tail& tail, std::string_view text, const Row& row, K
     tail.clock = row.clock;
     tail.seq = row.seq;
     tail.depth = row.depth;
+    tail.stream = row.stream;
 }
 
 CEP_INLINE bool RowScanner::complete(Row& row, Keys seen) {
@@ -211,6 +246,7 @@ CEP_INLINE bool RowScanner::complete(Row& row, Keys seen) {
 
 const char* RowScanner::scan(const char* at, Row& row) {
     if constexpr (!json::scannable) return nullptr;
+    constexpr Keys middle_keys = bit(Key::step) | bit(Key::rank);
     constexpr Keys span_keys = ~(bit(Key::value) | bit(Key::other));
     const char* const begin = at;
     clear(row);
@@ -219,13 +255,25 @@ const char* RowScanner::scan(const char* at, Row& row) {
     Keys seen = 0;
     Keys known = span_keys;
     Keys seen_before_tail = 0;
+    const char* middle_begin = nullptr;  // where one may be learnt
+    int middle_leads = 0;
     const char* tail_begin = nullptr;
     Tail* tail = nullptr;
     std::uint8_t lead = begin_of_row;
     do {
         const char* const lead_begin = at;
-        at = pass_lead(at, at == begin, lead);
-        if (at == nullptr) return nullptr;
+        if (at == middle_begin) at = pass_middle(at, row, seen, lead);
+        if (at == lead_begin) {
+            at = pass_lead(at, at == begin, lead);
+            if (at == nullptr) return nullptr;
+            if (middle_begin != nullptr && ++middle_leads == 3) {
+                if ((seen & middle_keys) == middle_keys)
+                    learn_middle({middle_begin, static_cast<std::size_t>(at - middle_begin)}, row, lead);
+                middle_begin = nullptr;
+            }
+        } else {
+            middle_begin = nullptr;
+        }
         Key key = leads_[lead].key;
         if ((bit(key) & known) == 0) key = Key::other;
         if (key == Key::type) {
@@ -245,6 +293,7 @@ const char* RowScanner::scan(const char* at, Row& row) {
         }
         const Keys key_bit = bit(key) & ~bit(Key::other);
         if (at == nullptr || (seen & key_bit) != 0) return nullptr;
+        if (key == Key::name && (seen & middle_keys) == 0) middle_begin = at;
         seen |= key_bit;
     } while (*at != '}');
     row.text = {begin, static_cast<std::size_t>(at + 1 - begin)};

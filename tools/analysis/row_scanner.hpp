@@ -37,6 +37,10 @@ class RowScanner {
         lag_ms,
         seq,
         depth,
+        stream,
+        bytes,
+        group,
+        coll,
         kind,
         clock,
         value,
@@ -67,9 +71,22 @@ class RowScanner {
         Clock clock = Clock::none;
         std::optional<std::int64_t> seq;
         std::optional<std::int64_t> depth;
+        std::optional<std::int64_t> stream;
     };
     static constexpr std::size_t max_tails = 64;  // a phase has one place, and the last one there stays
     static_assert(Tail::max_bytes + 64 <= RowParser::padding_bytes);
+
+    /// What is behind the name of a row, up to the value behind its step and rank. Rows of a step have all the same.
+    struct Middle {
+        static constexpr std::size_t max_bytes = 96;
+
+        std::array<char, max_bytes> text{};
+        std::size_t size = 0;   // 0: none learnt
+        std::uint8_t lead = 0;  // the last one in it
+        std::int64_t step = 0;
+        std::int64_t rank = 0;
+    };
+    static_assert(Middle::max_bytes + 64 <= RowParser::padding_bytes);
 
     static constexpr Keys bit(Key key) { return Keys{1} << static_cast<unsigned>(key); }
     static Key key_of(std::string_view name);
@@ -82,11 +99,14 @@ class RowScanner {
     const char* read_type(const char* at, Row& row, Keys& known);
     bool complete(Row& row, Keys seen);
     static bool read_tail(const Tail& tail, const char* at, Row& row, Keys& seen);
+    const char* pass_middle(const char* at, Row& row, Keys& seen, std::uint8_t& lead) const;
+    void learn_middle(std::string_view text, const Row& row, std::uint8_t lead);
     void learn_tail(Tail& tail, std::string_view text, const Row& row, Keys keys) const;
 
     std::array<Lead, max_leads> leads_;  // the first stands for the begin of a row, the second for any not learnt
     std::size_t lead_count_ = 2;
     std::array<Tail, max_tails> tails_;
+    Middle middle_;
     KindCache kinds_;
     std::string_view kind_name_;
 };

@@ -1,83 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row sorter: an external merge sort of rows in bounded memory.
+// Row sorter: all rows in order, in bounded memory. Rows come as batches, each of which is sorted and becomes a run; in
+// the end the runs are merged. The rows of a plain file are not copied: their texts are read again, at their turn.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "row_batch.hpp"
+#include "row_run.hpp"
 
 namespace cep::analysis {
 
-/// The place of a row in a merged file. What each section sorts by is in cep-merge(1).
-struct SortKey {
-    enum Section : std::int64_t { run_rows, step_rows, other_rows, stats_rows };
-
-    std::int64_t section = step_rows;
-    std::int64_t first = 0;
-    std::int64_t second = 0;
-    std::int64_t third = 0;
-    std::uint64_t file = 0;  // then the order of the inputs
-    std::uint64_t line = 0;
-
-    friend auto operator<=>(const SortKey&, const SortKey&) = default;
-};
-
-struct SortedRow {
-    SortKey key;
-    std::int64_t rank = 0;
-    std::int64_t run_start_ns = 0;  // orders the runs of a rank
-    std::int64_t attempt = 0;
-    std::uint64_t is_span = 0;
-};
-
-/// Some rows in memory. One thread collects them.
-class RowBatch {
-  public:
-    /// Makes room for rows of the usual size.
-    void reserve(std::size_t bytes);
-    void add(const SortedRow& row, std::string_view text) {
-        entries_.push_back({row, text_.size(), text.size()});
-        text_.append(text);
-    }
-    void sort();
-    /// Keeps the room.
-    void clear();
-    [[nodiscard]] bool empty() const { return entries_.empty(); }
-    [[nodiscard]] std::size_t size() const { return entries_.size(); }
-    [[nodiscard]] const SortedRow& row(std::size_t i) const { return entries_[i].row; }
-    [[nodiscard]] std::string_view text(std::size_t i) const {
-        return {text_.data() + entries_[i].offset, entries_[i].size};
-    }
-    [[nodiscard]] std::size_t used_bytes() const { return text_.size() + entries_.size() * sizeof(Entry); }
-
-  private:
-    bool sort_by_insertion();
-
-    struct Entry {
-        SortedRow row;
-        std::size_t offset;
-        std::size_t size;
-    };
-    std::string text_;
-    std::vector<Entry> entries_;
-};
-
-/// Takes batches from any number of threads, and gives all rows back in order.
 class RowSorter {
   public:
-    using Emit = std::function<void(const SortedRow&, std::string_view)>;
-
     static constexpr std::size_t default_memory_bytes = std::size_t{256} << 20;
 
-    /// Rows beyond `memory_bytes` go to unnamed files in `spill_directory`. At most `threads` batches are collected at
-    /// a time.
+    /// What is beyond `memory_bytes` goes to unnamed files in `spill_directory`. At most `threads` batches are
+    /// collected at a time.
     RowSorter(std::size_t memory_bytes, std::string spill_directory, unsigned threads = 1);
     ~RowSorter();
     RowSorter(const RowSorter&) = delete;
@@ -85,36 +29,44 @@ class RowSorter {
 
     /// How many bytes a batch may use before it should be added.
     [[nodiscard]] std::size_t batch_bytes() const { return batch_bytes_; }
-    /// A batch to collect rows in; it may have some already. Thread-safe.
+
+    // All of these are thread-safe, and may throw WriteError where they write.
+
+    /// A batch to copy rows into; it may have some already.
     [[nodiscard]] RowBatch take_batch();
-    /// A batch that is full. Thread-safe. Throws WriteError if a spill file cannot be written.
-    void add(RowBatch&& batch);
-    /// A batch that others may go on filling. Thread-safe.
+    /// A batch of copied rows that is full; or, with a kept input, one of places in it, full or not.
+    void add(RowBatch&& batch, int kept_input = -1);
+    /// A batch of copied rows that others may go on filling.
     void give_back(RowBatch&& batch);
-    /// Emits all rows in order. Call once.
-    void finish(const Emit& emit);
+
+    /// Keeps a file open for its texts; returns what to add its batches with, or -1 where they must be copied.
+    [[nodiscard]] int keep_input(int descriptor);
+    /// A batch for places in one file; it is empty.
+    [[nodiscard]] RowBatch take_empty_batch();
+
+    /// Emits all rows in order. Call once, when nothing is added any more.
+    void finish(const EmitRow& emit);
 
   private:
-    class SpillFile;
-    class Cursor;
-    class BatchCursor;
-    class SpillCursor;
-    using Cursors = std::vector<std::unique_ptr<Cursor>>;
+    [[nodiscard]] bool take_from(std::vector<RowBatch>& batches, RowBatch& batch);
+    void add_run(RowRun&& run);
+    [[nodiscard]] bool take_room(std::size_t bytes);
+    [[nodiscard]] std::shared_ptr<Spill> spill();
+    [[nodiscard]] std::size_t window_bytes(std::size_t windows) const;
+    void merge_into_fewer();
 
-    void spill();
-    [[nodiscard]] Cursors spill_cursors() const;
-    [[nodiscard]] Cursors batch_cursors() const;
-    static void merge(Cursors cursors, const Emit& emit);
-
-    std::size_t batch_bytes_;
-    std::size_t kept_limit_bytes_;
-    std::string spill_directory_;
+    const std::size_t batch_bytes_;
+    const std::size_t kept_limit_bytes_;
+    const std::size_t windows_limit_bytes_;
+    const std::string spill_directory_;
+    const std::size_t max_inputs_;
     std::mutex mutex_;  // guards what follows
-    std::vector<RowBatch> batches_;
+    std::vector<RowRun> runs_;
     std::size_t kept_bytes_ = 0;
     std::vector<RowBatch> unfinished_;
     std::vector<RowBatch> spare_;  // empty ones
-    std::vector<std::unique_ptr<SpillFile>> spills_;
+    std::shared_ptr<Spill> spill_;
+    std::vector<int> inputs_;
 };
 
 }  // namespace cep::analysis

@@ -23,7 +23,7 @@ class RowsOnly : public Sink {
 
     void take(const Row& row, std::uint64_t line) override {
         if (row.type == RowType::unknown && begins_partial(row.text))
-            throw UsageError(path_ + ": a partial summary, which only cep summarize reads");
+            throw UsageError(path_ + ": a partial summary, which only cep summarize and cep compare read");
         Sink::take(row, line);
     }
 

@@ -171,15 +171,25 @@ void JobSummary::find_window(SummaryResult& result) const {
     }
 }
 
-SummaryResult JobSummary::finish() {
+Verdict JobSummary::judge_job(const SummaryResult& result) const {
+    Evidence evidence{
+        result.coverage, result.loss, {}, options_.peak_flops, result.stride.value_or(1), options_.filter.has_phases(),
+        over_budget_};
+    for (const auto& [name, mark] : parts_.marks) evidence.marked_steps.insert(mark.steps.begin(), mark.steps.end());
+    return judge(parts_.ranks, evidence);
+}
+
+SummaryResult JobSummary::finish(const std::function<void(const JobParts&)>& visit) {
     SummaryResult result;
     parts_.order();
     result.coverage = parts_.coverage.finish(options_.filter);
     collect_runs(result);
     find_window(result);
     resolve_repeats(result);
+    if (visit) visit(parts_);
     result.approximate = over_budget_;
     result.phases = summarize_phases(parts_.ranks);
+    result.verdict = judge_job(result);
     result.open_spans = std::move(parts_.open_spans);
     result.marks = std::move(parts_.marks);
     result.grouping = options_.grouping;

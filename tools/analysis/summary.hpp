@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "partial.hpp"
 #include "phase_series.hpp"
 #include "run_tracker.hpp"
+#include "verdict.hpp"
 
 namespace cep::analysis {
 
@@ -43,6 +45,7 @@ struct SummaryOptions {
     AttemptChoice attempt;
     std::uint64_t max_samples = default_max_samples;
     Grouping grouping;
+    std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
 
     [[nodiscard]] PartialScope scope() const;
 };
@@ -138,6 +141,7 @@ struct SummaryResult {
     Loss loss;
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
+    Verdict verdict;
 };
 
 class JobSummary {
@@ -153,13 +157,15 @@ class JobSummary {
     /// The scope of partial summaries, where there is nothing else.
     void adopt(const PartialScope& scope);
     void save(Output& output, const InputCounts& inputs);
-    /// Call once. Throws UsageError where the durations that a grouping needs are not kept.
-    [[nodiscard]] SummaryResult finish();
+    /// Call once. `visit` sees the parts once repeated steps are gone, and before grouping consumes them. Throws
+    /// UsageError where the durations that a grouping needs are not kept.
+    [[nodiscard]] SummaryResult finish(const std::function<void(const JobParts&)>& visit = {});
 
   private:
     void collect_runs(SummaryResult& result) const;
     void resolve_repeats(SummaryResult& result);
     void find_window(SummaryResult& result) const;
+    [[nodiscard]] Verdict judge_job(const SummaryResult& result) const;
 
     SummaryOptions options_;
     std::shared_ptr<SampleBudget> budget_;

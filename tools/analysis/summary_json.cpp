@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json_writer.hpp"
 #include "summary_text.hpp"
+#include "verdict_text.hpp"
 
 namespace cep::analysis {
 namespace {
@@ -12,12 +13,7 @@ void write_inputs(JsonWriter& json, const SummaryResult& result) {
     json.key("bytes").count(inputs.bytes);
     json.key("rows").count(inputs.rows);
     json.key("ranks_seen").count(result.coverage.ranks_seen);
-    json.key("ranks_expected");
-    if (result.coverage.ranks_expected) {
-        json.count(*result.coverage.ranks_expected);
-    } else {
-        json.null();
-    }
+    json.key("ranks_expected").count_or_null(result.coverage.ranks_expected);
     json.key("missing_ranks").integers(result.coverage.missing_ranks);
     json.key("truncated_files").count(inputs.truncated_files);
     json.key("unreadable_files").count(inputs.unreadable_files);
@@ -55,12 +51,7 @@ void write_window(JsonWriter& json, const SummaryResult& result) {
 void write_phase_keys(JsonWriter& json, const PhaseSummary& phase) {
     json.key("name").string(phase.name);
     json.key("kind").string(schema::kind_name(phase.kind));
-    json.key("clock");
-    if (phase.clock == Clock::none) {
-        json.null();
-    } else {
-        json.string(clock_names[static_cast<std::size_t>(phase.clock)]);
-    }
+    json.key("clock").string_or_null(clock_names[static_cast<std::size_t>(phase.clock)]);
     json.key("count").count(phase.count);
     json.key("ranks").count(phase.ranks);
     json.key("mean_ms").number(phase.mean_ms);
@@ -92,12 +83,7 @@ void write_group_keys(JsonWriter& json, Grouping::By by, const GroupSummary& gro
         json.key("last_step").integer(group.last);
         return;
     }
-    json.key("host");
-    if (group.host.empty()) {
-        json.null();
-    } else {
-        json.string(group.host);
-    }
+    json.key("host").string_or_null(group.host);
 }
 
 void write_groups(JsonWriter& json, const SummaryResult& result) {
@@ -167,13 +153,11 @@ std::string summary_json(const SummaryResult& result) {
     write_inputs(json, result);
     write_window(json, result);
     write_phases(json, result);
-    json.key("efficiency").begin_object();
-    for (const char* name :
-         {"mfu", "hfu", "tokens_per_s", "comm_ms", "exposed_comm_ms", "overlap_efficiency", "bubble_fraction"})
-        json.key(name).null();
-    json.end_object();
+    json.key("efficiency");
+    write_efficiency(json, result.verdict.efficiency);
     write_loss(json, result.loss);
-    json.key("verdict").null();
+    json.key("verdict");
+    write_verdict(json, result.verdict);
     write_runs(json, result);
     write_open_spans(json, result);
     write_marks(json, result);

@@ -9,6 +9,7 @@
 #include "summary_groups.hpp"
 #include "table.hpp"
 #include "units.hpp"
+#include "verdict_text.hpp"
 
 namespace cep::analysis {
 namespace {
@@ -110,6 +111,24 @@ std::string header_text(const SummaryResult& result) {
     if (result.repeats_unresolved)
         add_line(text, "note", "some steps that were done again count with every attempt; choose one with --attempt");
     return text;
+}
+
+std::string verdict_lines(const Verdict& verdict, bool colors) {
+    const VerdictText told = verdict_text(verdict);
+    std::string text = colors ? "\033[1m" + told.headline + "\033[0m\n" : told.headline + "\n";
+    if (!told.evidence.empty() || !told.next.empty()) text += '\n';
+    for (const std::string& line : told.evidence)
+        add_line(text, &line == &told.evidence.front() ? "because" : "", line);
+    for (const std::string& line : told.next) add_line(text, &line == &told.next.front() ? "next" : "", line);
+    return text;
+}
+
+std::string verdict_markdown(const Verdict& verdict) {
+    const VerdictText told = verdict_text(verdict);
+    std::string text = "**" + told.headline + "**\n\n";
+    for (const std::string& line : told.evidence) text += "- " + line + "\n";
+    for (const std::string& line : told.next) text += "- next: " + line + "\n";
+    return text + "\n";
 }
 
 std::string describe_share(const std::optional<double>& share) {
@@ -243,15 +262,16 @@ std::vector<std::string> csv_group_cells(By by, const GroupSummary& group) {
 }  // namespace
 
 std::string summary_text(const SummaryResult& result, std::size_t limit, bool colors) {
-    const std::string text = header_text(result);
-    if (result.phases.empty()) return text;
+    if (result.phases.empty()) return header_text(result);
+    const std::string text = verdict_lines(result.verdict, colors) + "\n" + header_text(result);
     return text + "\n" + human_table(result, limit).text(colors ? "\033[1m" : "", colors ? "\033[0m" : "") +
            describe_hidden(result, limit);
 }
 
 std::string summary_markdown(const SummaryResult& result, std::size_t limit) {
     const std::string hidden = describe_hidden(result, limit);
-    return human_table(result, limit).markdown() + (hidden.empty() ? "" : "\n" + hidden);
+    return verdict_markdown(result.verdict) + human_table(result, limit).markdown() +
+           (hidden.empty() ? "" : "\n" + hidden);
 }
 
 std::string summary_csv(const SummaryResult& result) {

@@ -15,12 +15,7 @@ void write_inputs(JsonWriter& json, const KernelReport& report) {
     json.key("events").count(inputs.events);
     json.key("gpu_events").count(inputs.gpu_events);
     json.key("ranks_seen").count(report.ranks.size());
-    json.key("ranks_expected");
-    if (report.ranks_expected) {
-        json.count(*report.ranks_expected);
-    } else {
-        json.null();
-    }
+    json.key("ranks_expected").count_or_null(report.ranks_expected);
     json.key("missing_ranks").integers(report.missing_ranks);
     json.key("truncated_files").count(inputs.truncated_files);
     json.key("unreadable_files").count(inputs.unreadable_files);
@@ -133,12 +128,7 @@ void write_rank(JsonWriter& json, const RankTrace& rank, std::size_t top) {
     for (const auto& [device, name] : rank.devices) {
         json.begin_object();
         json.key("device").integer(device);
-        json.key("name");
-        if (name.empty()) {
-            json.null();
-        } else {
-            json.string(name);
-        }
+        json.key("name").string_or_null(name);
         json.end_object();
     }
     json.end_array();

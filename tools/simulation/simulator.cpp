@@ -89,7 +89,7 @@ void Simulator::run_twin(std::size_t index, std::int64_t first_step, std::int64_
 }
 
 void Simulator::write_items() {
-    for_all(layout_.ranks, threads_, [&](std::size_t rank) {
+    analysis::for_all(layout_.ranks, threads_, [&](std::size_t rank) {
         files_.write(rank, items_[rank]);
         items_[rank].clear();
     });
@@ -99,18 +99,18 @@ void Simulator::write_items() {
 }
 
 void Simulator::run_block(std::int64_t first_step, std::int64_t end_step) {
-    for_all(twins_.size(), threads_, [&](std::size_t index) { run_twin(index, first_step, end_step); });
+    analysis::for_all(twins_.size(), threads_, [&](std::size_t index) { run_twin(index, first_step, end_step); });
     write_items();
 }
 
 Outcome Simulator::run() {
-    for_all(layout_.ranks, threads_, [&](std::size_t rank) { files_.begin(rank); });
+    analysis::for_all(layout_.ranks, threads_, [&](std::size_t rank) { files_.begin(rank); });
     const std::int64_t end_step = job_.start_step + job_.steps;
     const std::int64_t block_steps = steps_of_a_block();
     for (std::int64_t step = job_.start_step; step < end_step; step += block_steps)
         run_block(step, std::min(step + block_steps, end_step));
     const std::int64_t now_ns = twins_.front().ends_ns.back();
-    for_all(layout_.ranks, threads_, [&](std::size_t rank) { files_.end(rank, now_ns); });
+    analysis::for_all(layout_.ranks, threads_, [&](std::size_t rank) { files_.end(rank, now_ns); });
     return finish();
 }
 

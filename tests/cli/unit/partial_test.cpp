@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <cstdio>
 #include <fstream>
 #include <sstream>
@@ -73,8 +75,11 @@ JobParts some_parts() {
     series.stats.recorded = UINT64_MAX;
     series.stats.self_ms = 0.1;
     series.steps = {INT64_MIN, 0, INT64_MAX};
-    series.phases.push_back(phase_of("all_reduce", {{1.0 / 3, 2, UINT32_MAX}, {0, 0, 0}, {1e300, 1, 7}}));
-    PhaseSeries folded = phase_of("öther", {{0, 0, 0}, {2.5, 0, Sample::top_level}, {1e-3, 0, 0}});
+    series.phases.push_back(phase_of("all_reduce", {{1.0 / 3, INT64_MAX, 0.1F, UINT32_MAX, 2, UINT32_MAX},
+                                                    {0, Sample::no_start, std::nanf(""), 0, 0, 0},
+                                                    {1e300, -1, -2.5F, 1, 1, 7}}));
+    PhaseSeries folded =
+        phase_of("öther", {{0, 0, 0, 0, 0, 1U << 28}, {2.5, 0, 0, 0, 0, 0}, {1e-3, 0, 0, 0, 0, 1U << 28}});
     folded.fold();
     series.phases.push_back(folded);
     JobParts parts;
@@ -118,7 +123,12 @@ TEST(Partial, NumbersKeepEveryBit) {
     EXPECT_FALSE(series.run.pid.has_value());
     EXPECT_EQ(series.stats.recorded, UINT64_MAX);
     EXPECT_EQ(series.phases[0].samples[0].duration_ms, 1.0 / 3);
-    EXPECT_EQ(series.phases[0].samples[0].bits, UINT32_MAX);
+    EXPECT_EQ(series.phases[0].samples[0].place, UINT32_MAX);
+    EXPECT_EQ(series.phases[0].samples[0].start_ns, INT64_MAX);
+    EXPECT_EQ(series.phases[0].samples[0].collective, UINT32_MAX);
+    EXPECT_EQ(series.phases[0].samples[0].lag_ms, 0.1F);
+    EXPECT_FALSE(series.phases[0].samples[1].has_start());
+    EXPECT_TRUE(std::isnan(series.phases[0].samples[1].lag_ms));
     EXPECT_EQ(series.phases[0].samples[2].duration_ms, 1e300);
     EXPECT_EQ(series.phases[1].in_histogram.count, 3U);
     EXPECT_EQ(series.phases[1].in_histogram.top_level_ms, 2.5);
@@ -143,7 +153,7 @@ TEST(Partial, LongSeriesAreSpreadOverLines) {
     PhaseSeries& phase = series.phases.emplace_back(phase_of("f", {}));
     for (std::uint32_t i = 0; i < 100'000; ++i) {
         series.steps.push_back(i);
-        phase.samples.push_back({0.25 * i, i, i});
+        phase.samples.push_back({0.25 * i, INT64_MIN + 1 + i, 0.1F * static_cast<float>(i), UINT32_MAX - i, i, i});
     }
     const std::string text = written({}, {}, parts);
     for (const std::string& line : lines_of(text)) EXPECT_LT(line.size(), 1U << 20);
@@ -201,9 +211,10 @@ TEST(Partial, EveryCutIsNoticed) {
 
 TEST(Partial, LinesOutOfPlaceAreRefused) {
     const std::string head = lines_of(some_text())[0] + "\n";
-    for (const char* line :
-         {R"({"type":"phase","name":"f","kind":"","clock":"","may_repeat":false})", R"({"type":"steps","steps":[1]})",
-          R"({"type":"samples","duration_ms":[],"step_index":[],"bits":[]})"})
+    for (
+        const char* line :
+        {R"({"type":"phase","name":"f","kind":"","clock":"","may_repeat":false})", R"({"type":"steps","steps":[1]})",
+         R"({"type":"samples","duration_ms":[],"start_ns":[],"lag_ms":[],"collective":[],"step_index":[],"place":[]})"})
         EXPECT_EQ(why_refused(head + line + "\n"), "line 2: out of place");
     EXPECT_EQ(why_refused("{\"type\":\"series\",\"rank\":0}\n"), "line 1: of another version");
 }

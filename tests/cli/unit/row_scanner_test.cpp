@@ -135,6 +135,32 @@ TEST(RowScanner, NeverDisagreesWithTheParserOnMutatedRows) {
     EXPECT_GT(scanned, 5'000);
 }
 
+TEST(RowScanner, ReadsWhatFollowsTheNameAsTheParserDoesThoughItIsKnown) {
+    ScannerAndParser both;
+    const std::vector<std::string> rows = {
+        R"({"name":"a","step":3,"rank":1,"duration_ms":1.5,"start_ns":1763700000000000007,"seq":0})",
+        R"({"name":"bcd","step":3,"rank":1,"duration_ms":2.5,"start_ns":1763700000000000008,"seq":0})",
+        R"({"name":"a","step":3,"rank":1,"duration_ms": 2.5,"seq":0})",
+        R"({"type":"counter","name":"a","step":3,"rank":1,"duration_ms":2.5,"value":7})",
+        R"({"name":"a","step":3,"rank":1,"duration_ms":2.5,"value":7})",
+        R"({"type":"counter","name":"a","step":4,"value":7,"rank":1})",
+        R"({"type":"counter","name":"a","step":4,"rank":1,"value":8})",
+        R"({"name":"a","step":4,"rank":1,"value":8,"duration_ms":2.5})",
+        R"({"name":"a","step":4,"lag_ms":0.5,"rank":1,"duration_ms":2.5})",
+        R"({"name":"a","step":4,"lag_ms":0.5,"rank":1,"duration_ms":3.5})",
+        R"({"name":"a","rank":4,"step":1,"lag_ms":0.5,"duration_ms":3.5})",
+        R"({"name":"a","rank":4,"step":1,"lag_ms":0.75,"duration_ms":3.5})",
+        R"({"step":1,"name":"a","rank":4,"x":1,"duration_ms":3.5})",
+        R"({"rank":9,"step":2,"name":"a","rank":4,"step":1,"lag_ms":0.75,"duration_ms":3.5})",
+        R"({"name":"a","step":5,"rank":2,"kind":"comm","duration_ms":3.5})",
+        R"({"name":"b","step":5,"rank":2,"kind":"compute","duration_ms":3.5})",
+    };
+    for (int round = 0; round < 2; ++round)
+        for (const std::string& row : rows) EXPECT_NE(both.read(row), ScannerAndParser::Outcome::differs) << row;
+    EXPECT_EQ(both.read(rows[0]), ScannerAndParser::Outcome::same);
+    EXPECT_EQ(both.read(rows[1]), ScannerAndParser::Outcome::same);
+}
+
 TEST(RowScanner, ReadsRowsOfMoreShapesThanItLearns) {
     ScannerAndParser both;
     for (int round = 0; round < 2; ++round)

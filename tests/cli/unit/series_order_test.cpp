@@ -54,7 +54,7 @@ TEST(SeriesOrder, EveryOrderOfTheInputsGivesTheSame) {
         RunSeries series = series_of("a", 1, 100, {7});
         PhaseSeries& phase = series.phases.emplace_back();
         phase.name = "f";
-        phase.samples = {{duration_ms, 0, 0}};
+        phase.samples = {{duration_ms, Sample::no_start, 0, 0, 0, 0}};
         all.push_back(std::move(series));
     }
     const auto by_duration = [](const RunSeries& a, const RunSeries& b) {

@@ -2,15 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "layout.hpp"
-#include "parallel.hpp"
 #include "pipeline.hpp"
 #include "random.hpp"
 
@@ -114,20 +111,6 @@ TEST(Layout, PlacesAndGroupsAreDistinct) {
     EXPECT_EQ(layout.group_name(layout.dp_group({1, 3, 2})), "dp.tp1.pp2");
     EXPECT_EQ(layout.group_name(layout.tp_group({1, 3, 2})), "tp.dp3.pp2");
     EXPECT_EQ(layout.group_name(layout.pp_group({1, 3, 1})), "pp1-2.dp3.tp1");
-}
-
-TEST(Parallel, CallsEachIndexOnce) {
-    std::vector<std::atomic<int>> calls(1000);
-    for_all(calls.size(), 4, [&](std::size_t i) { ++calls[i]; });
-    EXPECT_TRUE(std::all_of(calls.begin(), calls.end(), [](const auto& count) { return count == 1; }));
-}
-
-TEST(Parallel, PassesOnWhatIsThrown) {
-    EXPECT_THROW(for_all(100, 4,
-                         [](std::size_t i) {
-                             if (i == 50) throw std::runtime_error("fifty");
-                         }),
-                 std::runtime_error);
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <functional>
 
-namespace cep::simulation {
+namespace cep::analysis {
 
 /// Calls `work(i)` once for each i below `count`, on at most `threads` threads. Throws what the first failed call
 /// threw, when all threads have ended.
 void for_all(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work);
 
-}  // namespace cep::simulation
+}  // namespace cep::analysis

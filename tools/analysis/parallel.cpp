@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace cep::simulation {
+namespace cep::analysis {
 
 void for_all(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work) {
     std::atomic<std::size_t> next = 0;
@@ -31,4 +31,4 @@ void for_all(std::size_t count, std::size_t threads, const std::function<void(st
     if (failure) std::rethrow_exception(failure);
 }
 
-}  // namespace cep::simulation
+}  // namespace cep::analysis

@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cep comm: planted latencies and bandwidths come back, and every figure is computed again from the rows."""
+
+import csv
+import io
+import json
+import random
+
+import numpy as np
+import pytest
+from conftest import START_NS, attempt_rows, run_row
+from network import Network, transfer_ms
+
+SIZES = (65_536, 1_048_576, 8_388_608, 67_108_864, 268_435_456)
+FACTORS = {
+    "all_reduce": lambda n: 2 * (n - 1) / n, "all_gather": lambda n: (n - 1) / n,
+    "reduce_scatter": lambda n: (n - 1) / n, "all_to_all": lambda n: (n - 1) / n, "gather": lambda n: (n - 1) / n,
+    "scatter": lambda n: (n - 1) / n,
+    "broadcast": lambda n: 1, "reduce": lambda n: 1, "send_recv": lambda n: 1,
+}
+
+
+@pytest.fixture
+def comm(cep):
+    def run(*arguments, **more):
+        return json.loads(cep("comm", "--json", *arguments, **more).stdout)
+    return run
+
+
+def planted(job, *, alpha_us=25.0, beta=120.0, ranks=4, sizes=SIZES, repeats=9, noise=0.0, seed=1, name="all_reduce"):
+    network = Network(job, ranks, seed=seed)
+    for step in range(repeats):
+        for size in sizes:
+            factor = np.exp(network.rng.gauss(0, noise))
+            network.collective(name, "dp", range(ranks), size, transfer_ms(size, alpha_us, beta) * factor, step=step)
+    network.write()
+    return network
+
+
+def test_planted_latency_and_bandwidth_come_back(comm, job):
+    planted(job)
+    model, = comm("job")["models"]
+    assert (model["operation"], model["group"], model["ranks"], model["groups"]) == ("all_reduce", "dp", 4, 1)
+    assert model["fit"]["alpha_us"] == pytest.approx(25.0, rel=1e-9)
+    assert model["fit"]["beta_gb_per_s"] == pytest.approx(120.0, rel=1e-9)
+    assert model["fit"]["r_squared"] == pytest.approx(1.0)
+    assert model["fit"]["max_relative_error"] == pytest.approx(0.0, abs=1e-9)
+    assert model["fit"]["half_bytes"] == pytest.approx(25e-6 * 120e9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("alpha_us, beta", [(8.0, 40.0), (25.0, 120.0), (150.0, 350.0)])
+def test_noise_of_5_percent_moves_latency_and_bandwidth_by_less(comm, job, seed, alpha_us, beta):
+    planted(job, alpha_us=alpha_us, beta=beta, noise=0.05, repeats=25, seed=seed)
+    fit = comm("job")["models"][0]["fit"]
+    assert fit["alpha_us"] == pytest.approx(alpha_us, rel=0.06)
+    assert fit["beta_gb_per_s"] == pytest.approx(beta, rel=0.06)
+
+
+def relative_least_squares(sizes, times_ms):
+    """Least squares of (time − fitted) / fitted, by iteration."""
+    sizes, times = np.array(sizes, float), np.array(times_ms)
+    fitted = times
+    for _ in range(200):
+        design = np.column_stack([np.ones_like(sizes), sizes]) / fitted[:, None]
+        scale = np.array([1.0, sizes.max()])
+        solution = np.linalg.lstsq(design / scale, times / fitted, rcond=None)[0] / scale
+        fitted = solution[0] + solution[1] * sizes
+    return solution, fitted
+
+
+def test_fit_and_its_errors_agree_with_numpy(comm, job):
+    times = {}
+    network = Network(job, 3)
+    for step in range(7):
+        for size in SIZES:
+            duration_ms = transfer_ms(size, 30, 90) * network.rng.uniform(0.8, 1.2)
+            times.setdefault(size, []).append(duration_ms)
+            network.collective("all_gather", "dp", range(3), size, duration_ms, step=step)
+    network.write()
+    medians = np.array([np.median(times[size]) for size in SIZES])
+    (intercept, slope), fitted = relative_least_squares(SIZES, medians)
+    fit = comm("job")["models"][0]["fit"]
+    assert fit["alpha_us"] == pytest.approx(1e3 * intercept, rel=1e-6)
+    assert fit["beta_gb_per_s"] == pytest.approx(1 / slope / 1e6, rel=1e-6)
+    errors = np.abs(fitted - medians) / medians
+    assert fit["mean_relative_error"] == pytest.approx(errors.mean(), rel=1e-6)
+    assert fit["max_relative_error"] == pytest.approx(errors.max(), rel=1e-6)
+    unexplained = np.sum((fitted - medians) ** 2) / np.sum((medians - medians.mean()) ** 2)
+    assert fit["r_squared"] == pytest.approx(1 - unexplained, rel=1e-9)
+
+
+def test_small_messages_decide_the_latency(comm, job):
+    """A plain least-squares line through these points has its intercept from the noise of the largest ones."""
+    sizes = [4096 * 4**i for i in range(9)]
+    network = Network(job, 2, seed=3)
+    plain_errors = []
+    for group in range(20):
+        noisy = [transfer_ms(size, 12, 100) * network.rng.uniform(0.97, 1.03) for size in sizes]
+        for size, duration_ms in zip(sizes, noisy):
+            network.collective("all_reduce", f"dp{group}", range(2), size, duration_ms)
+        plain_errors.append(np.polyfit(sizes, noisy, 1)[1] * 1e3 - 12)
+    network.write()
+    errors = [model["fit"]["alpha_us"] - 12 for model in comm("--by", "group", "job")["models"]]
+    assert len(errors) == 20 and max(map(abs, errors)) < 0.05 * 12
+    assert np.sqrt(np.mean(np.square(plain_errors))) > 10 * np.sqrt(np.mean(np.square(errors)))
+
+
+def test_a_size_that_met_congestion_does_not_bend_the_line(comm, job):
+    sizes = [2**i for i in range(16, 28)]
+    network = Network(job, 2)
+    for step in range(3):
+        for size in sizes:
+            slow = 3.0 if size == 2**20 else 1.0
+            network.collective("all_reduce", "dp", range(2), size, slow * transfer_ms(size, 20, 100), step=step)
+    network.write()
+    fit = comm("job")["models"][0]["fit"]
+    assert fit["alpha_us"] == pytest.approx(20, rel=0.02)
+    assert fit["beta_gb_per_s"] == pytest.approx(100, rel=0.02)
+    assert fit["max_relative_error"] == pytest.approx(2 / 3, rel=0.05)
+
+
+def test_single_slow_collectives_do_not_count(comm, job):
+    network = Network(job, 2)
+    for step in range(9):
+        for size in SIZES:
+            slow = 10.0 if step % 4 == 0 else 1.0
+            network.collective("all_reduce", "dp", range(2), size, slow * transfer_ms(size, 20, 100), step=step)
+    network.write()
+    fit = comm("job")["models"][0]["fit"]
+    assert (fit["alpha_us"], fit["beta_gb_per_s"]) == (pytest.approx(20, rel=1e-6), pytest.approx(100, rel=1e-6))
+
+
+def test_latency_is_never_negative(comm, job):
+    network = Network(job, 2)
+    for size, duration_ms in ((10**6, 0.1), (10**7, 1.3), (10**8, 13.5)):
+        network.collective("all_reduce", "dp", range(2), size, duration_ms)
+    network.write()
+    fit = comm("job")["models"][0]["fit"]
+    assert fit["alpha_us"] == 0 and fit["beta_gb_per_s"] > 0
+
+
+def test_times_that_do_not_grow_have_no_bandwidth(comm, job, cep):
+    network = Network(job, 2)
+    for size in (1000, 2000, 4000):
+        network.collective("all_reduce", "dp", range(2), size, 0.05 - size / 1e9)
+    network.write()
+    fit = comm("job")["models"][0]["fit"]
+    assert fit["beta_gb_per_s"] is None and fit["alpha_us"] == pytest.approx(50, rel=0.01)
+    assert "no bandwidth can be told" in cep("comm", "job").stdout.decode()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_fewer_than_three_sizes_are_refused_with_the_reason(comm, job, cep, count):
+    planted(job, sizes=SIZES[:count])
+    model, = comm("job")["models"]
+    assert model["fit"] is None and f"{count} distinct size" in model["refused"] and "3 are needed" in model["refused"]
+    assert len(model["sizes"]) == count
+    assert model["refused"] in cep("comm", "job").stdout.decode()
+
+
+def test_waiting_is_what_spans_are_longer_than_the_transfer(comm, job):
+    network = planted(job, repeats=5)
+    model, = comm("job")["models"]
+    waits = np.array(network.waits)
+    total = waits.sum() + sum(4 * duration for _, duration in network.transfers)
+    assert model["wait_fraction"] == pytest.approx(waits.sum() / total, rel=1e-9)
+    for size in model["sizes"]:
+        chosen = [w.mean() for w, (bytes_, _) in zip(waits, network.transfers) if bytes_ == size["bytes"]]
+        assert size["wait_ms"] == pytest.approx(np.median(chosen), rel=1e-6)
+        assert size["transfer_ms"] == pytest.approx(transfer_ms(size["bytes"], 25, 120), rel=1e-9)
+
+
+@pytest.mark.parametrize("name, operation", [
+    ("all_reduce", "all_reduce"), ("ncclDevKernel_AllReduce_Sum_bf16_RING", "all_reduce"), ("all_gather", "all_gather"),
+    ("_all_gather_base", "all_gather"), ("reduce_scatter_tensor", "reduce_scatter"), ("all_to_all", "all_to_all"),
+    ("broadcast", "broadcast"), ("reduce", "reduce"), ("gather", "gather"), ("scatter", "scatter"),
+])
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_bandwidths_are_those_of_nccl_tests(comm, job, name, operation, ranks):
+    planted(job, ranks=ranks, name=name, repeats=2)
+    model, = comm("--link-gb-per-s", "150", "job")["models"]
+    assert model["operation"] == operation
+    factor = FACTORS[operation](ranks)
+    assert model["fit"]["bus_gb_per_s"] == pytest.approx(120 * factor, rel=1e-6)
+    assert model["fit"]["link_efficiency"] == pytest.approx(120 * factor / 150, rel=1e-6)
+    for size in model["sizes"]:
+        bandwidth = size["bytes"] / transfer_ms(size["bytes"], 25, 120) / 1e6
+        assert size["algorithm_gb_per_s"] == pytest.approx(bandwidth, rel=1e-6)
+        assert size["bus_gb_per_s"] == pytest.approx(bandwidth * factor, rel=1e-6)
+        assert size["link_efficiency"] == pytest.approx(bandwidth * factor / 150, rel=1e-6)
+
+
+def test_an_unknown_operation_is_fitted_and_has_no_bus_bandwidth(comm, job):
+    planted(job, name="my_exchange")
+    model, = comm("job")["models"]
+    assert (model["operation"], model["name"]) == ("other", "my_exchange")
+    assert model["fit"]["beta_gb_per_s"] == pytest.approx(120) and model["fit"]["bus_gb_per_s"] is None
+
+
+def test_a_link_in_gigabits_is_an_eighth(comm, job):
+    planted(job)
+    assert comm("--link-gbps", "400", "job")["models"] == comm("--link-gb-per-s", "50", "job")["models"]
+
+
+def test_send_and_receive_are_one_transfer(comm, job):
+    network = Network(job, 2)
+    for step in range(3):
+        for size in SIZES:
+            network.collective("send", "pp0-1", (0, 1), size, transfer_ms(size, 10, 50), names=("send", "recv"),
+                               step=step)
+    network.write()
+    model, = comm("job")["models"]
+    assert (model["operation"], model["ranks"], model["collectives"]) == ("send_recv", 2, 15)
+    assert model["fit"]["alpha_us"] == pytest.approx(10, rel=1e-6)
+
+
+def hops(operation, algorithm, n):
+    one_way = n - 1 if algorithm == "ring" else int(np.ceil(np.log2(n)))
+    return 1 if operation == "send_recv" else one_way * (2 if operation == "all_reduce" else 1)
+
+
+@pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"])
+def test_predictions_agree_with_the_formulas(comm, job, operation):
+    planted(job, ranks=4, name=operation)
+    model, = comm("--predict", "64k,1GiB,100MB", "--world", "4,6,64,1000", "job")["models"]
+    expected = [(size, world) for world in (4, 6, 64, 1000) for size in (64_000, 2**30, 100_000_000)]
+    assert [(one["bytes"], one["ranks"]) for one in model["predictions"]] == expected
+    for one in model["predictions"]:
+        for algorithm in ("ring", "tree"):
+            alpha_ms = 0.025 * hops(operation, algorithm, one["ranks"]) / hops(operation, algorithm, 4)
+            sent = FACTORS[operation](one["ranks"]) / FACTORS[operation](4)
+            assert one[f"{algorithm}_ms"] == pytest.approx(alpha_ms + one["bytes"] / 120e6 * sent, rel=1e-6)
+        assert one["beyond_sizes"] == (not SIZES[0] <= one["bytes"] <= SIZES[-1])
+
+
+def test_predictions_default_to_what_was_measured(comm, job):
+    planted(job)
+    assert comm("job")["models"][0]["predictions"] == []
+    of_world = comm("--world", "8", "job")["models"][0]["predictions"]
+    assert [one["bytes"] for one in of_world] == list(SIZES) and {one["ranks"] for one in of_world} == {8}
+    of_size = comm("--predict", "1M", "job")["models"][0]["predictions"]
+    assert [(one["bytes"], one["ranks"]) for one in of_size] == [(10**6, 4)]
+    assert of_size[0]["ring_ms"] == pytest.approx(transfer_ms(10**6, 25, 120), rel=1e-6)
+
+
+def grouped(job):
+    """Twelve groups of two ranks each, of which the last four have a slower network, and one of all ranks."""
+    network = Network(job, 24)
+    for step in range(4):
+        for size in SIZES:
+            for g in range(12):
+                beta = 50 if g >= 8 else 200
+                network.collective("all_reduce", f"tp.dp{g}", (2 * g, 2 * g + 1), size, transfer_ms(size, 5, beta),
+                                   step=step)
+            network.collective("all_reduce", "world", range(24), size, transfer_ms(size, 90, 30), step=step)
+    network.write()
+
+
+def test_groups_of_a_kind_share_a_line(comm, job):
+    grouped(job)
+    models = {model["group"]: model for model in comm("job")["models"]}
+    assert {name: (m["groups"], m["ranks"]) for name, m in models.items()} == {"tp": (12, 2), "world": (1, 24)}
+    assert models["world"]["fit"]["alpha_us"] == pytest.approx(90, rel=1e-6)
+    assert models["tp"]["fit"]["beta_gb_per_s"] == pytest.approx(200, rel=1e-6)
+
+
+def test_by_group_each_has_a_line(comm, job, cep):
+    grouped(job)
+    models = {model["group"]: model for model in comm("--by", "group", "job")["models"]}
+    assert set(models) == {f"tp.dp{g}" for g in range(12)} | {"world"}
+    for g in range(12):
+        beta = models[f"tp.dp{g}"]["fit"]["beta_gb_per_s"]
+        assert beta == pytest.approx(50 if g >= 8 else 200, rel=1e-6)
+    text = cep("comm", "--by", "group", "--limit", "3", "job").stdout.decode()
+    assert "… 10 lines not shown; --limit 0 shows all" in text
+
+
+def test_a_group_called_by_its_axis_is_split_by_the_other_axes(comm, job):
+    network = Network(job, 8, coordinates=lambda rank: {"tp": rank % 2, "dp": rank // 2, "pp": 0})
+    for size in SIZES:
+        for tp in range(2):
+            network.colls.pop("dp", None)
+            ranks = range(tp, 8, 2)
+            network.collective("all_reduce", "dp", ranks, size, transfer_ms(size, 10, 100), coll=SIZES.index(size))
+    network.write()
+    model, = comm("job")["models"]
+    assert (model["group"], model["groups"], model["ranks"], model["collectives"]) == ("dp", 2, 4, 2 * len(SIZES))
+    assert {m["group"] for m in comm("--by", "group", "job")["models"]} == {"dp.tp0.pp0", "dp.tp1.pp0"}
+
+
+def test_without_an_index_spans_match_by_name_step_and_seq(comm, job):
+    network = Network(job, 3)
+    for step in range(4):
+        for seq, size in enumerate(SIZES):
+            network.collective("all_reduce", None, range(3), size, transfer_ms(size, 40, 60), step=step, seq=seq,
+                               coll=None)
+    network.write()
+    model, = comm("job")["models"]
+    assert (model["group"], model["ranks"], model["collectives"]) == (None, 3, 4 * len(SIZES))
+    assert model["fit"]["alpha_us"] == pytest.approx(40, rel=1e-6)
+
+
+def test_rows_without_bytes_are_told_so(comm, job, cep):
+    network = Network(job, 2)
+    for step in range(5):
+        network.collective("all_reduce", "dp", range(2), None, 1.0, step=step)
+    network.write()
+    report = comm("job")
+    model, = report["models"]
+    assert model["fit"] is None and model["refused"] == "the rows say no bytes"
+    assert (model["spans"], model["spans_without_bytes"]) == (10, 10)
+    assert "how many bytes it moved" in report["headline"]
+    assert report["wait_fraction"] == pytest.approx(sum(map(sum, network.waits)) / (sum(map(sum, network.waits)) + 10))
+
+
+def test_one_rank_alone_cannot_tell_waiting_from_transfer(comm, job):
+    planted(job)
+    model, = comm("--ranks", "1", "job")["models"]
+    assert model["fit"] is None and "one rank only" in model["refused"] and model["collectives"] == 0
+
+
+def test_a_job_without_communication(cep, four_ranks):
+    done = cep("comm", "job")
+    assert b"no communication" in done.stdout and b"no spans of communication" in done.stderr
+    assert json.loads(cep("comm", "--json", "job").stdout)["models"] == []
+
+
+def test_collectives_without_most_of_their_ranks_do_not_count(comm, job):
+    network = Network(job, 4)
+    for step in range(8):
+        for size in SIZES:
+            network.collective("all_reduce", "dp", range(4), size, transfer_ms(size, 25, 120), step=step)
+    for rank in (1, 2, 3):  # of step 3, one rank is left, and it waited
+        network.rows[rank] = [row for row in network.rows[rank] if row.get("step") != 3]
+    network.write()
+    model, = comm("job")["models"]
+    assert (model["collectives"], model["incomplete_collectives"]) == (7 * len(SIZES), len(SIZES))
+
+
+def test_with_ranks_missing_groups_are_as_large_as_their_kind(comm, job, cep):
+    network = Network(job, 8)
+    for size in SIZES:
+        for g in range(2):
+            network.collective("all_reduce", f"dp.pp{g}", range(4 * g, 4 * g + 4), size, transfer_ms(size, 25, 120))
+    network.write(range(7))
+    model, = comm("job")["models"]
+    assert (model["groups"], model["ranks"]) == (2, 4)
+    done = cep("comm", "--strict", "job", status=4)
+    assert b"7 of 8 ranks" in done.stderr and b"some waits are counted as transfer" in done.stdout
+
+
+def test_attempts_that_repeat_a_step_are_apart(comm, job):
+    rows = {rank: [] for rank in range(2)}
+    for attempt, beta in ((1, 100), (2, 100)):
+        network = Network(job, 2, seed=attempt)
+        for size in SIZES:
+            network.collective("all_reduce", "dp", range(2), size, transfer_ms(size, 25, beta) + attempt)
+        for rank in range(2):
+            begin_ns = START_NS + attempt * 10**13
+            network.rows[rank][0] = run_row(rank, world_size=2, attempt=attempt, start_unix_ns=begin_ns)
+            rows[rank] += network.rows[rank]
+    for rank in range(2):
+        job.write(rank, rows[rank])
+    model, = comm("job")["models"]
+    assert model["collectives"] == 2 * len(SIZES)
+    assert model["sizes"][0]["transfer_ms"] == pytest.approx(transfer_ms(SIZES[0], 25, 100) + 1.5, rel=1e-6)
+
+
+def test_shards_count_times_the_ranks(comm, job):
+    planted(job, ranks=4, name="all_gather")
+    whole, shards = (comm(*more, "job")["models"][0] for more in ((), ("--shard-bytes",)))
+    assert [s["bytes"] for s in shards["sizes"]] == [4 * s["bytes"] for s in whole["sizes"]]
+    assert shards["fit"]["beta_gb_per_s"] == pytest.approx(4 * whole["fit"]["beta_gb_per_s"])
+
+
+def test_memory_is_bounded_by_a_sample_that_is_the_same_on_all_ranks(comm, job):
+    """A file may bring 131,072 collectives; of more, half of the most frequent ones are kept, the same on each rank."""
+    count, rare, ranks = 150_000, 30, 2
+    sizes = [SIZES[i % len(SIZES)] for i in range(count)]
+    job.folder.mkdir()
+
+    def line(name, rank, i, duration_ms, group):
+        return (f'{{"name":"{name}","step":{i // 100},"rank":{rank},"duration_ms":{duration_ms:.9f},"kind":"comm",'
+                f'"bytes":{sizes[i]},"group":"{group}","coll":{i}}}\n')
+
+    for rank in range(ranks):
+        lines = [line("all_reduce", rank, i, transfer_ms(size, 25, 120) + (i % 7 if i % 2 == rank else 0), "dp")
+                 for i, size in enumerate(sizes)]
+        lines += [line("all_gather", rank, i, transfer_ms(sizes[i], 5, 300), f"tp{i % 2}") for i in range(rare)]
+        job.path(rank).write_text("".join(lines))
+    report = comm("job")
+    frequent, seldom = report["models"]
+    assert (frequent["one_in"], seldom["one_in"], seldom["collectives"]) == (2, 1, rare)
+    assert frequent["spans"] == ranks * count and frequent["incomplete_collectives"] == 0
+    assert frequent["collectives"] == pytest.approx(count / 2, rel=0.02)
+    assert frequent["fit"]["alpha_us"] == pytest.approx(25, rel=1e-4)
+    assert seldom["fit"]["alpha_us"] == pytest.approx(5, rel=1e-4)
+    assert comm("-j", "1", "job") == comm("-j", "4", "job") == report
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("ranks", [8, 64])
+def test_what_simulate_planted_comes_back(cep, comm, ranks, seed):
+    cep("simulate", "-o", "sim", "--ranks", ranks, "--tp", 4, "--steps", 400, "--buckets", 6, "--noise", 0.02,
+        "--latency-us", 25, "--seed", seed, "--drop-fraction", 0.02)
+    truth = json.loads((cep.folder / "sim" / "truth.json").read_text())["transfers"]
+    dp = next(one for one in truth if one["dimension"] == "dp")
+    model = next(m for m in comm("sim")["models"] if m["group"] == "dp")
+    assert (model["ranks"], model["groups"]) == (ranks // 4, 4)
+    assert [size["bytes"] for size in model["sizes"]] == dp["bytes"]
+    assert model["fit"]["alpha_us"] == pytest.approx(dp["alpha_us"], rel=0.15)
+    assert model["fit"]["beta_gb_per_s"] == pytest.approx(dp["beta_gb_per_s"], rel=0.03)
+
+
+def test_of_many_ranks_the_last_to_come_is_still_the_measure(cep, comm):
+    """Any quantile that leaves the last rank out adds a wait: one of 1 % would be off by a multiple of the transfer."""
+    cep("simulate", "-o", "sim", "--ranks", 512, "--steps", 60, "--buckets", 4, "--noise", 0.01, "--record-every", 10)
+    truth = json.loads((cep.folder / "sim" / "truth.json").read_text())["transfers"][0]
+    model, = comm("sim")["models"]
+    first = model["sizes"][0]
+    expected_ms = truth["alpha_us"] / 1e3 + first["bytes"] / (truth["beta_gb_per_s"] * 1e6)
+    assert first["transfer_ms"] == pytest.approx(expected_ms, rel=0.05)
+
+
+def test_csv_has_the_sizes_of_json(cep, comm, job):
+    grouped(job)
+    report = comm("--link-gb-per-s", "100", "job")
+    text = cep("comm", "--csv", "--link-gb-per-s", "100", "job").stdout.decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    sizes = [(model, size) for model in report["models"] for size in model["sizes"]]
+    assert len(rows) == len(sizes)
+    for row, (model, size) in zip(rows, sizes):
+        assert (row["operation"], row["group"]) == (model["operation"], model["group"])
+        assert float(row["alpha_us"]) == model["fit"]["alpha_us"]
+        for key in ("bytes", "transfer_ms", "wait_ms", "algorithm_gb_per_s", "bus_gb_per_s", "link_efficiency"):
+            assert float(row[key]) == size[key]
+
+
+def test_text_and_markdown_have_the_figures(cep, job):
+    planted(job)
+    text = cep("comm", "--predict", "1M", "job").stdout.decode()
+    lines = text.splitlines()
+    assert "all_reduce over 4 ranks (dp) takes 25.0 µs and its bytes at 120 GB/s (180 GB/s on the bus)" in lines[0]
+    assert lines[2].split()[:2] == ["operation", "group"] and "25.0 µs" in lines[3] and "180 GB/s" in lines[3]
+    assert any("beyond" not in line and "1.0 MB" in line for line in lines)
+    markdown = cep("comm", "--markdown", "job").stdout.decode()
+    assert "| operation | group |" in markdown and markdown.splitlines()[0] == lines[0]
+
+
+def test_rows_of_other_profilers_are_no_error(cep, job):
+    job.write(0, [{"duration_ms": 1.5, "name": "all_reduce", "rank": 0, "step": 3},
+                  {"duration_ms": 2.5, "name": "forward", "rank": 0, "step": 3}])
+    report = json.loads(cep("comm", "--json", "job").stdout)
+    assert [m["operation"] for m in report["models"]] == ["all_reduce"]
+
+
+def test_damage_is_located_and_strict(cep, job):
+    planted(job)
+    with open(job.path(1), "ab") as file:
+        file.write(b'{"name":"all_reduce","step":\n')
+    assert b"1 row skipped" in cep("comm", "job").stderr
+    cep("comm", "--strict", "job", status=4)
+
+
+def test_nothing_readable(cep, tmp_path):
+    (tmp_path / "job").mkdir()
+    cep("comm", "job", status=3)
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--json", "--csv"], ["--by", "rank"], ["--predict", "0"], ["--predict", "1Q"], ["--predict", "1,,2"],
+    ["--world", "1"], ["--world", "x"], ["--link-gb-per-s", "0"], ["--link-gb-per-s", "5", "--link-gbps", "5"],
+    ["--predict", "9999999999999999999"], ["--predict", "1M,"],
+])
+def test_wrong_usage_has_status_2(cep, four_ranks, arguments):
+    done = cep("comm", *arguments, "job", status=2)
+    assert done.stdout == b"" and done.stderr.startswith(b"cep")
+
+
+def test_partial_summaries_are_refused(cep, job):
+    job.write(0, attempt_rows(0, range(3), rng=random.Random(1)))
+    cep("summarize", "--save", "one.partial", "job")
+    assert b"partial summary" in cep("comm", "one.partial", status=2).stderr
+
+
+def test_help_and_completion_know_the_command(cep):
+    assert "  comm " in cep("--help").stdout.decode()
+    assert "  cep comm " in cep("comm", "--help").stdout.decode().split("Examples:")[1]
+    for shell in ("bash", "zsh", "fish"):
+        script = cep("completion", shell).stdout.decode()
+        assert "comm" in script and "link-gb-per-s" in script

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict: what it says of jobs whose every number is known, and each of its figures computed again by hand."""
+
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+from conftest import START_NS, run_row, span_row
+
+RANKS = 4
+STEPS = 40
+TRANSFER_MS = 2.0
+
+
+class Trainer:
+    """Ranks in a data-parallel job, step by step: data, forward, backward, then an all-reduce that ends for all at once."""
+
+    def __init__(self, job, *, ranks=RANKS, run=None, seed=1, noise=0.005):
+        self.job, self.ranks, self.rng, self.noise = job, ranks, random.Random(seed), noise
+        self.rows = {rank: [run_row(rank, world_size=ranks, **(run or {}))] for rank in range(ranks)}
+        self.begin_ns = START_NS + 10**9
+        self.own = {}  # (rank, step): ms
+        self.step_ms = {}
+
+    def step(self, step, extra=None, *, coll=True, mark=None):
+        """`extra`: (rank, phase) to ms on top."""
+        extra = extra or {}
+        ends = {}
+        for rank in range(self.ranks):
+            now_ns, own_ms = self.begin_ns, 0.0
+            for seq, (name, kind, ms) in enumerate((("data_load", "data", 4.0), ("forward", "compute", 30.0),
+                                                    ("backward", "compute", 60.0))):
+                ms = ms * self.rng.gauss(1, self.noise) + extra.get((rank, name), 0.0)
+                self.rows[rank].append(span_row(rank, step, name, round(ms, 6), now_ns, kind=kind, clock="gpu", stream=0,
+                                                lag_ms=5.0))
+                now_ns += round(ms * 1e6)
+                own_ms += ms
+            ends[rank], self.own[rank, step] = now_ns, own_ms
+        end_ns = max(ends.values()) + round(TRANSFER_MS * 1e6)
+        for rank in range(self.ranks):
+            more = {"bytes": 1 << 20, "group": "dp", "coll": step} if coll else {}
+            self.rows[rank].append(span_row(rank, step, "all_reduce", round((end_ns - ends[rank]) * 1e-6, 6), ends[rank],
+                                            kind="comm", clock="gpu", stream=0, lag_ms=50.0, **more))
+            self.step_ms[step] = (end_ns - self.begin_ns) * 1e-6
+            self.rows[rank].append(span_row(rank, step, "training_step", self.step_ms[step], self.begin_ns, kind="step",
+                                            clock="gpu", stream=0, lag_ms=0.01, depth=0))
+            if mark:
+                self.rows[rank].append({"type": "mark", "name": mark, "step": step, "rank": rank, "start_ns": end_ns})
+        self.begin_ns = end_ns + 10**6
+
+    def write(self):
+        for rank, rows in self.rows.items():
+            self.job.write(rank, rows)
+        return self
+
+
+@pytest.fixture
+def trainer(job):
+    return Trainer(job)
+
+
+def verdict_of(cep, *arguments):
+    return cep.summary(*arguments, "job")["verdict"]
+
+
+def test_a_healthy_job_has_no_straggler(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step)
+    trainer.write()
+    verdict = verdict_of(cep)
+    assert verdict["stragglers"] == [] and verdict["harmless"] == [] and not verdict["abstained"]
+    assert verdict["job_slowdown"] == 1
+    assert verdict["headline"].startswith("No straggler")
+    assert cep("summarize", "job").stdout.decode().startswith("No straggler")
+
+
+def test_figures_of_a_straggler_are_those_of_its_rows(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step, {(2, "forward"): 9.0})
+    trainer.write()
+    verdict = verdict_of(cep)
+    (straggler,) = verdict["stragglers"]
+    forward = np.array([[row["duration_ms"] for row in trainer.rows[rank] if row.get("name") == "forward"]
+                        for rank in range(RANKS)])
+    usual = np.median(np.delete(forward, 2, axis=0), axis=0)
+    comm = np.array([[row["duration_ms"] for row in trainer.rows[rank] if row.get("name") == "all_reduce"]
+                     for rank in range(RANKS)])
+    waits = np.delete(comm - comm.min(axis=0), 2, axis=0)
+    assert (straggler["rank"], straggler["phase"], straggler["pattern"]) == (2, "forward", "persistent")
+    assert (straggler["first_step"], straggler["last_step"], straggler["step_fraction"]) == (0, STEPS - 1, 1)
+    assert straggler["host"] == "node0"
+    # Against the peers' low quartile, centred: within the noise of 0.5 % of 30 ms.
+    assert straggler["excess_ms"] == pytest.approx(np.median(forward[2] - usual), abs=0.15)
+    assert straggler["slowdown"] == pytest.approx(np.median(forward[2] / usual), abs=0.006)
+    assert straggler["waiters_median_wait_ms"] == pytest.approx(np.median(np.median(waits, axis=0)), rel=1e-5)
+    assert straggler["confidence"] > 0.999
+    own = np.array([[trainer.own[rank, step] for step in range(STEPS)] for rank in range(RANKS)])
+    saved = (own[2] - np.delete(own, 2, axis=0).max(axis=0)).clip(0)
+    total = sum(trainer.step_ms.values())
+    assert verdict["job_slowdown"] == pytest.approx(total / (total - saved.sum()), rel=1e-5)
+    assert straggler["cost_share"] == pytest.approx(saved.sum() / total, rel=1e-5)
+    assert verdict["gpu_hours_lost"] == pytest.approx(saved.sum() * RANKS / 3.6e6, rel=1e-4)
+
+
+@pytest.mark.parametrize("slow, pattern", [(range(10, 25), "window"), (range(3, 40, 3), "intermittent")])
+def test_patterns(cep, trainer, slow, pattern):
+    for step in range(STEPS):
+        trainer.step(step, {(1, "backward"): 15.0} if step in slow else None)
+    trainer.write()
+    (straggler,) = verdict_of(cep)["stragglers"]
+    assert (straggler["rank"], straggler["phase"], straggler["pattern"]) == (1, "backward", pattern)
+    assert (straggler["first_step"], straggler["last_step"]) == (slow[0], slow[-1])
+    assert straggler["step_fraction"] == pytest.approx(len(slow) / STEPS, abs=0.01)
+
+
+def test_what_grows_is_said_to_grow(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step, {(3, "forward"): 0.6 * step})
+    trainer.write()
+    (straggler,) = verdict_of(cep)["stragglers"]
+    assert straggler["rank"] == 3 and straggler["grows"] and straggler["first_step"] <= 4
+    assert "it grows" in cep("summarize", "job").stdout.decode()
+
+
+def test_stragglers_are_ordered_by_what_they_cost(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step, {(0, "forward"): 6.0, (3, "data_load"): 20.0})
+    trainer.write()
+    assert [s["rank"] for s in verdict_of(cep)["stragglers"]] == [3, 0]
+
+
+def test_all_ranks_slow_is_a_change_and_no_straggler(cep, trainer):
+    for step in range(STEPS):
+        late = {(rank, "backward"): 12.0 for rank in range(RANKS)} if step >= 22 else None
+        trainer.step(step, late)
+    trainer.write()
+    verdict = verdict_of(cep)
+    assert verdict["stragglers"] == []
+    (change,) = verdict["changes"]
+    times = np.array([trainer.step_ms[step] for step in range(STEPS)])
+    assert change["step"] == 22 and change["phase"] == "backward"
+    assert change["before_ms"] == pytest.approx(np.median(times[:22]), rel=1e-6)
+    assert change["after_ms"] == pytest.approx(np.median(times[22:]), rel=1e-6)
+    assert "every step from 22 on" in verdict["headline"]
+
+
+def test_a_straggler_is_no_change_of_the_job(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step, {(1, "backward"): 25.0} if step >= 20 else None)
+    trainer.write()
+    verdict = verdict_of(cep)
+    assert [s["first_step"] for s in verdict["stragglers"]] == [20]
+    assert verdict["changes"] == []
+
+
+def test_checkpoints_are_told_from_steps_that_nobody_explains(cep, trainer):
+    for step in range(STEPS):
+        stop = {(rank, "forward"): 200.0 for rank in range(RANKS)} if step in (15, 28) else None
+        trainer.step(step, stop, mark="checkpoint" if step == 15 else None)
+    trainer.write()
+    events = verdict_of(cep)["events"]
+    assert (events["marked_steps"], events["unmarked_steps"]) == ([15], [28])
+    assert events["marked_excess_ms"] == pytest.approx(200, rel=0.02)
+
+
+def test_without_collectives_it_abstains_and_says_what_to_do(cep, four_ranks):
+    verdict = verdict_of(cep)
+    assert verdict["abstained"] and verdict["stragglers"] == []
+    assert "no phase is a collective" in verdict["reason"]
+    assert any("group and coll" in line for line in verdict["next"])
+
+
+def test_of_two_ranks_nobody_knows_which_is_slow(cep, job):
+    trainer = Trainer(job, ranks=2)
+    for step in range(STEPS):
+        trainer.step(step, {(1, "forward"): 20.0})
+    trainer.write()
+    verdict = verdict_of(cep)
+    assert verdict["abstained"] and "no 3 ranks do the same work" in verdict["reason"]
+
+
+def test_few_steps_are_too_few(cep, trainer):
+    for step in range(5):
+        trainer.step(step, {(1, "forward"): 20.0})
+    trainer.write()
+    assert "5 recorded steps are too few" in verdict_of(cep)["reason"]
+
+
+def test_a_rank_that_is_not_there_may_be_the_slow_one(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step, {(1, "forward"): 20.0})
+    del trainer.rows[1]
+    trainer.write()
+    verdict = verdict_of(cep)
+    assert verdict["abstained"] and "it may be rank 1" in verdict["reason"]
+
+
+def test_only_some_phases_are_not_judged(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step)
+    trainer.write()
+    assert "only some phases" in verdict_of(cep, "--phases", "forward")["reason"]
+    assert "more durations than were kept" in verdict_of(cep, "--max-samples", "50")["reason"]
+
+
+def test_collectives_without_numbers_match_by_their_place(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step, {(2, "forward"): 9.0}, coll=False)
+    trainer.write()
+    (straggler,) = verdict_of(cep)["stragglers"]
+    assert straggler["rank"] == 2 and straggler["waiters_median_wait_ms"] == pytest.approx(9, abs=0.3)
+
+
+def test_shares_and_bound_are_those_of_the_rows(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step)
+    trainer.write()
+    verdict = verdict_of(cep)
+    step_ms = np.median(list(trainer.step_ms.values()))
+    durations = {name: np.median(np.median([[r["duration_ms"] for r in trainer.rows[rank] if r.get("name") == name]
+                                            for rank in range(RANKS)], axis=0))
+                 for name in ("data_load", "all_reduce")}
+    assert verdict["bound"] == "compute"
+    assert verdict["step_ms"] == pytest.approx(step_ms, rel=1e-6)
+    assert verdict["shares"]["data"] == pytest.approx(durations["data_load"] / step_ms, rel=1e-5)
+    assert verdict["shares"]["comm"] == pytest.approx(durations["all_reduce"] / step_ms, rel=1e-5)
+
+
+def test_efficiency_is_that_of_the_run_rows(cep, job):
+    trainer = Trainer(job, run={"flops_per_step": 4e13, "hardware_flops_per_step": 5e13, "peak_flops": 1e15,
+                                "tokens_per_step": 8192})
+    for step in range(STEPS):
+        trainer.step(step)
+    trainer.write()
+    step_s = np.median(list(trainer.step_ms.values())) * 1e-3
+    efficiency = cep.summary("job")["efficiency"]
+    assert efficiency["mfu"] == pytest.approx(4e13 / step_s / 1e15, rel=1e-6)
+    assert efficiency["hfu"] == pytest.approx(5e13 / step_s / 1e15, rel=1e-6)
+    assert efficiency["tokens_per_s"] == pytest.approx(8192 / step_s, rel=1e-6)
+    assert efficiency["overlap_efficiency"] == 0 and efficiency["bubble_fraction"] is None
+    assert cep.summary("--peak-flops", "2e15", "job")["efficiency"]["mfu"] == pytest.approx(
+        4e13 / step_s / 2e15, rel=1e-6)
+
+
+@pytest.mark.parametrize("device, peak", [("NVIDIA H200", 989.4e12), ("NVIDIA H100 80GB HBM3", 989.4e12),
+                                          ("NVIDIA A100-SXM4-80GB", 312e12), ("NVIDIA L4", 121e12), ("GeForce", None)])
+def test_peaks_of_known_devices_are_used_and_never_guessed(cep, job, device, peak):
+    trainer = Trainer(job, run={"flops_per_step": 4e13, "device_name": device})
+    for step in range(10):
+        trainer.step(step)
+    trainer.write()
+    step_s = np.median(list(trainer.step_ms.values())) * 1e-3
+    mfu = cep.summary("job")["efficiency"]["mfu"]
+    assert mfu is None if peak is None else mfu == pytest.approx(4e13 / step_s / peak, rel=1e-6)
+
+
+def test_overlap_is_the_intersection_of_intervals(cep, job):
+    rows = {rank: [run_row(rank, world_size=3)] for rank in range(3)}
+    for rank in range(3):
+        for step in range(10):
+            begin_ns = START_NS + (step + 1) * 10**9
+            rows[rank] += [
+                span_row(rank, step, "backward", 50.0, begin_ns, clock="gpu", stream=0),
+                # 10 ms beside the backward, then 30 ms of two that overlap each other, 20 ms of these beside it.
+                span_row(rank, step, "all_reduce", 10.0, begin_ns + 10_000_000, kind="comm", stream=1, clock="gpu"),
+                span_row(rank, step, "all_reduce", 20.0, begin_ns + 30_000_000, kind="comm", stream=1, clock="gpu",
+                         seq=1),
+                span_row(rank, step, "all_gather", 20.0, begin_ns + 40_000_000, kind="comm", stream=2, clock="gpu"),
+            ]
+        job.write(rank, rows[rank])
+    efficiency = cep.summary("job")["efficiency"]
+    # The second all-reduce ends with the backward, which waits for it: 20 ms of the backward are no work.
+    assert efficiency["comm_ms"] == pytest.approx(40, rel=1e-6)
+    assert efficiency["exposed_comm_ms"] == pytest.approx(30, rel=1e-6)
+    assert efficiency["overlap_efficiency"] == pytest.approx(0.25, rel=1e-6)
+
+
+def test_bubble_of_a_pipeline_beside_what_its_schedule_needs(cep, job):
+    stages, micro_batches = 4, 6
+    for rank in range(stages):
+        rows = [run_row(rank, world_size=stages, pp=rank)]
+        for step in range(10):
+            begin_ns = START_NS + (step + 1) * 10**9
+            rows += [span_row(rank, step, "forward", 10.0, begin_ns + i * 15_000_000, seq=i) for i in range(micro_batches)]
+            rows.append(span_row(rank, step, "training_step", 100.0, begin_ns, kind="step", depth=0))
+        job.write(rank, rows)
+    summary = cep.summary("job")
+    assert summary["efficiency"]["bubble_fraction"] == pytest.approx(0.4, rel=1e-6)
+    assert summary["efficiency"]["theoretical_bubble_fraction"] == pytest.approx(3 / 9)
+    assert summary["verdict"]["abstained"]
+
+
+@pytest.mark.parametrize("finding, status", [("straggler", 1), ("bound:compute", 1), ("bound:comm", 0), ("change", 0),
+                                             ("imbalance", 0), ("abstained", 0)])
+def test_fail_on_a_finding(cep, trainer, finding, status):
+    for step in range(STEPS):
+        trainer.step(step, {(2, "forward"): 9.0})
+    trainer.write()
+    done = cep("summarize", "--fail-on", finding, "job", status=status)
+    assert (f"--fail-on {finding}:" in done.stderr.decode()) == (status == 1)
+    assert done.stdout.decode().startswith("Rank 2 (node0) is slow in forward")
+
+
+def test_fail_on_something_unknown_is_a_usage_error(cep, trainer):
+    trainer.step(0)
+    trainer.write()
+    assert "--fail-on" in cep("summarize", "--fail-on", "bound:magic", "job", status=2).stderr.decode()
+
+
+def test_markdown_begins_with_the_verdict(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step, {(2, "forward"): 9.0})
+    trainer.write()
+    text = cep("summarize", "--markdown", "job").stdout.decode()
+    assert re.match(r"\*\*Rank 2 \(node0\) is slow in forward.*\*\*\n\n- rank 2", text)
+
+
+def test_partial_summaries_have_the_verdict_of_the_whole(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step, {(2, "forward"): 9.0} if step > 20 else None)
+    trainer.write()
+    for rank in range(RANKS):
+        cep("summarize", "--save", f"part{rank}.zst", f"job/cuda_events_rank_{rank}.jsonl")
+    whole, parts = verdict_of(cep), cep.summary(*[f"part{rank}.zst" for rank in range(RANKS)])["verdict"]
+    assert whole["stragglers"] and parts == whole
+
+
+def test_rows_of_other_profilers_are_judged_without_times(cep, job):
+    rng = random.Random(3)
+    lines = {rank: [] for rank in range(4)}
+    for step in range(STEPS):
+        own = {rank: 50 * rng.gauss(1, 0.005) + (8 if rank == 3 else 0) for rank in range(4)}
+        for rank in range(4):
+            lines[rank] += [{"name": "forward", "step": step, "rank": rank, "duration_ms": own[rank]},
+                            {"name": "all_reduce", "step": step, "rank": rank,
+                             "duration_ms": max(own.values()) - own[rank] + 1}]
+    for rank in range(4):
+        job.write(rank, lines[rank])
+    (straggler,) = verdict_of(cep)["stragglers"]
+    assert (straggler["rank"], straggler["phase"], straggler["host"]) == (3, "forward", None)
+    json.dumps(straggler)

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "parallel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+namespace cep::analysis {
+namespace {
+
+TEST(Parallel, CallsEachIndexOnce) {
+    std::vector<std::atomic<int>> calls(1000);
+    for_all(calls.size(), 4, [&](std::size_t i) { ++calls[i]; });
+    EXPECT_TRUE(std::all_of(calls.begin(), calls.end(), [](const auto& count) { return count == 1; }));
+}
+
+TEST(Parallel, PassesOnWhatIsThrown) {
+    EXPECT_THROW(for_all(100, 4,
+                         [](std::size_t i) {
+                             if (i == 50) throw std::runtime_error("fifty");
+                         }),
+                 std::runtime_error);
+}
+
+}  // namespace
+}  // namespace cep::analysis

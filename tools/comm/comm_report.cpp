@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm_report.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "quantiles.hpp"
+
+namespace cep::comm {
+namespace {
+
+/// What the lines of the report are told apart by.
+using ModelKey = std::tuple<Operation, std::string, std::string, std::uint64_t>;  // name, group, ranks
+
+struct SizeSamples {
+    std::vector<double> transfers_ms;
+    std::vector<double> waits_ms;
+};
+
+/// The matches of one model, before they are added up.
+struct ModelSamples {
+    CommModel model;
+    std::set<std::string> groups;
+    std::map<std::int64_t, SizeSamples> sizes;
+    double sampled_ms = 0;
+    double waiting_ms = 0;
+};
+
+class ReportMaker {
+  public:
+    ReportMaker(const MatchTable& table, const analysis::Coverage& coverage, const CommOptions& options)
+        : table_(table), options_(options) {
+        report_.coverage = coverage;
+        report_.options = options;
+        count_ranks();
+        for (std::uint32_t i = 0; i < table_.channels().size(); ++i) models_of_.push_back(&add_channel(i));
+        for (const auto& [key, match] : table_.matches()) add_match(match);
+    }
+
+    CommReport make() {
+        double sampled_ms = 0;
+        double waiting_ms = 0;
+        for (auto& [key, samples] : samples_) {
+            sampled_ms += samples.sampled_ms;
+            waiting_ms += samples.waiting_ms;
+            report_.models.push_back(finish(samples));
+        }
+        if (sampled_ms > 0) report_.wait_fraction = waiting_ms / sampled_ms;
+        std::stable_sort(report_.models.begin(), report_.models.end(),
+                         [](const CommModel& a, const CommModel& b) { return a.total_ms > b.total_ms; });
+        report_.headline = describe_report(report_);
+        return std::move(report_);
+    }
+
+  private:
+    // With ranks missing, a group has as many as the largest of its kind.
+    void count_ranks() {
+        std::map<std::string, std::set<std::int64_t>> ranks;
+        for (std::uint32_t i = 0; i < table_.channels().size(); ++i) {
+            const std::set<std::int64_t>& of_channel = table_.totals(i).ranks;
+            ranks[table_.channels()[i].group].insert(of_channel.begin(), of_channel.end());
+        }
+        for (const auto& [group, of_group] : ranks) {
+            ranks_of_group_[group] = of_group.size();
+            std::uint64_t& most = most_of_kind_[group_kind(group)];
+            most = std::max<std::uint64_t>(most, of_group.size());
+        }
+    }
+
+    [[nodiscard]] std::uint64_t ranks_of(const Channel& channel) const {
+        if (channel.operation == Operation::send_recv && ranks_of_group_.at(channel.group) > 1) return 2;
+        if (report_.coverage.missing_ranks.empty()) return ranks_of_group_.at(channel.group);
+        return most_of_kind_.at(group_kind(channel.group));
+    }
+
+    ModelSamples& add_channel(std::uint32_t index) {
+        const Channel& channel = table_.channels()[index];
+        const ChannelTotals& totals = table_.totals(index);
+        const std::string name = channel.name.empty() ? std::string(operation_name(channel.operation)) : channel.name;
+        const std::string group = options_.by_group ? channel.group : group_kind(channel.group);
+        ModelSamples& samples = samples_[{channel.operation, name, group, ranks_of(channel)}];
+        CommModel& model = samples.model;
+        model.operation = channel.operation;
+        model.name = name;
+        model.group = group;
+        model.ranks = ranks_of(channel);
+        model.one_in = std::max(model.one_in, table_.one_in(index));
+        model.spans += totals.spans;
+        model.spans_without_bytes += totals.spans_without_bytes;
+        model.total_ms += totals.total_ms;
+        samples.groups.insert(channel.group);
+        return samples;
+    }
+
+    // Of a collective without most of its ranks, the one that came last may be missing: its transfer is not known.
+    void add_match(const Match& match) {
+        ModelSamples& samples = *models_of_[match.channel];
+        const std::uint64_t ranks =
+            std::min(samples.model.ranks, ranks_of_group_.at(table_.channels()[match.channel].group));
+        if (match.spans < 2 || 2 * match.spans < ranks) {
+            ++samples.model.lone_spans;
+            return;
+        }
+        const double transfer_ms = match.transfer_ms();
+        const double waiting_ms = std::max(0.0, match.total_ms - match.spans * transfer_ms);
+        ++samples.model.collectives;
+        samples.sampled_ms += match.total_ms;
+        samples.waiting_ms += waiting_ms;
+        if (match.bytes <= 0) return;
+        SizeSamples& size = samples.sizes[moved_bytes(samples.model, match.bytes)];
+        size.transfers_ms.push_back(transfer_ms);
+        size.waits_ms.push_back(waiting_ms / match.spans);
+    }
+
+    [[nodiscard]] std::int64_t moved_bytes(const CommModel& model, std::int64_t bytes) const {
+        const bool is_sharded =
+            model.operation == Operation::all_gather || model.operation == Operation::reduce_scatter;
+        const auto ranks = static_cast<std::int64_t>(model.ranks);
+        const bool fits = bytes <= std::numeric_limits<std::int64_t>::max() / ranks;
+        return options_.shard_bytes && is_sharded && fits ? bytes * ranks : bytes;
+    }
+
+    CommModel finish(ModelSamples& samples) const {
+        CommModel& model = samples.model;
+        model.groups = samples.groups.size();
+        if (samples.sampled_ms > 0) model.wait_fraction = samples.waiting_ms / samples.sampled_ms;
+        for (auto& [bytes, size] : samples.sizes) model.sizes.push_back(finish_size(model, bytes, size));
+        fit(model);
+        if (model.fit && model.fit->beta_gb_per_s) {
+            const auto factor = bus_factor(model.operation, model.ranks);
+            if (factor) model.bus_gb_per_s = *model.fit->beta_gb_per_s * *factor;
+            model.link_efficiency = efficiency(model.bus_gb_per_s);
+        }
+        if (options_.predicts) predict(model);
+        return std::move(model);
+    }
+
+    [[nodiscard]] std::optional<double> efficiency(const std::optional<double>& bus_gb_per_s) const {
+        if (!bus_gb_per_s || !options_.link_gb_per_s) return std::nullopt;
+        return *bus_gb_per_s / *options_.link_gb_per_s;
+    }
+
+    [[nodiscard]] SizeReport finish_size(const CommModel& model, std::int64_t bytes, SizeSamples& size) const {
+        SizeReport report;
+        report.point = {bytes, size.transfers_ms.size(), analysis::exact_quantile(size.transfers_ms, 0.5)};
+        report.wait_ms = analysis::exact_quantile(size.waits_ms, 0.5);
+        if (report.point.transfer_ms <= 0) return report;
+        report.algorithm_gb_per_s = static_cast<double>(bytes) / report.point.transfer_ms / 1e6;
+        const auto factor = bus_factor(model.operation, model.ranks);
+        if (factor) report.bus_gb_per_s = report.algorithm_gb_per_s * *factor;
+        report.link_efficiency = efficiency(report.bus_gb_per_s);
+        return report;
+    }
+
+    static void fit(CommModel& model) {
+        if (model.ranks < 2) {
+            model.refused = "the spans of one rank only: its waiting cannot be told from the transfer";
+        } else if (model.collectives == 0) {
+            model.refused = "no collective has the spans of at least half of its ranks";
+        } else if (model.sizes.empty()) {
+            model.refused = "the rows say no bytes";
+        } else {
+            std::vector<SizePoint> points;
+            for (const SizeReport& size : model.sizes) points.push_back(size.point);
+            model.fit = fit_transfers(points, model.refused);
+        }
+    }
+
+    void predict(CommModel& model) const {
+        if (!model.fit) return;
+        std::vector<std::int64_t> sizes = options_.predicted_bytes;
+        if (sizes.empty())
+            for (const SizeReport& size : model.sizes) sizes.push_back(size.point.bytes);
+        std::vector<std::uint64_t> worlds = options_.worlds;
+        if (worlds.empty()) worlds.push_back(model.ranks);
+        for (const std::uint64_t world : worlds)
+            for (const std::int64_t bytes : sizes) {
+                Prediction one{bytes, world, {}, {}, bytes < model.fit->min_bytes || bytes > model.fit->max_bytes};
+                const auto size = static_cast<double>(bytes);
+                one.ring_ms = predict_ms(*model.fit, model.operation, model.ranks, Algorithm::ring, size, world);
+                one.tree_ms = predict_ms(*model.fit, model.operation, model.ranks, Algorithm::tree, size, world);
+                model.predictions.push_back(one);
+            }
+    }
+
+    const MatchTable& table_;
+    const CommOptions& options_;
+    CommReport report_;
+    std::map<std::string, std::uint64_t> ranks_of_group_;
+    std::map<std::string, std::uint64_t> most_of_kind_;
+    std::map<ModelKey, ModelSamples> samples_;
+    std::vector<ModelSamples*> models_of_;  // by channel
+};
+
+}  // namespace
+
+bool CommReport::any_bytes() const {
+    return std::any_of(models.begin(), models.end(),
+                       [](const CommModel& model) { return model.spans_without_bytes < model.spans; });
+}
+
+CommReport make_report(const MatchTable& table, const analysis::Coverage& coverage, const CommOptions& options) {
+    return ReportMaker(table, coverage, options).make();
+}
+
+}  // namespace cep::comm

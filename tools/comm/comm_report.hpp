@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Comm report: what the network does for each operation and kind of group.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coverage.hpp"
+#include "match_table.hpp"
+#include "prediction.hpp"
+#include "transfer_fit.hpp"
+
+namespace cep::comm {
+
+struct CommOptions {
+    bool by_group = false;     // a line for each group; else groups of one kind and size share one
+    bool shard_bytes = false;  // bytes of all_gather and reduce_scatter are those of one rank's shard
+    std::optional<double> link_gb_per_s;
+    std::vector<std::int64_t> predicted_bytes;  // empty: the sizes that were measured
+    std::vector<std::uint64_t> worlds;          // empty: the number of ranks that was measured
+    bool predicts = false;
+};
+
+/// All collectives of one size.
+struct SizeReport {
+    SizePoint point;
+    double wait_ms = 0;  // the median over collectives of the mean over ranks
+    double algorithm_gb_per_s = 0;
+    std::optional<double> bus_gb_per_s;
+    std::optional<double> link_efficiency;
+};
+
+struct Prediction {
+    std::int64_t bytes = 0;
+    std::uint64_t world = 0;
+    std::optional<double> ring_ms;
+    std::optional<double> tree_ms;
+    bool beyond_sizes = false;  // outside of the sizes that were measured
+};
+
+/// One operation of one kind of group, or of one group.
+struct CommModel {
+    Operation operation = Operation::other;
+    std::string name;   // the operation's, or for Operation::other the phase's
+    std::string group;  // the kind of the groups, or the group
+    std::uint64_t groups = 0;
+    std::uint64_t ranks = 0;  // of one group
+    std::uint64_t spans = 0;
+    std::uint64_t spans_without_bytes = 0;
+    double total_ms = 0;
+    std::uint64_t collectives = 0;        // that the figures are from
+    std::uint64_t one_in = 1;             // of how many collectives one was looked at
+    std::uint64_t lone_spans = 0;         // collectives of which too few ranks' spans are there
+    std::optional<double> wait_fraction;  // of the time in spans
+    std::vector<SizeReport> sizes;        // ascending
+    std::optional<TransferFit> fit;
+    std::string refused;                 // why there is no fit
+    std::optional<double> bus_gb_per_s;  // that beta stands for
+    std::optional<double> link_efficiency;
+    std::vector<Prediction> predictions;
+};
+
+struct CommReport {
+    analysis::InputCounts inputs;
+    analysis::Coverage coverage;
+    CommOptions options;
+    std::vector<CommModel> models;  // the one with the most time first
+    std::optional<double> wait_fraction;
+    std::string headline;  // sentences that say it all
+
+    [[nodiscard]] bool any_bytes() const;
+};
+
+[[nodiscard]] CommReport make_report(const MatchTable& table, const analysis::Coverage& coverage,
+                                     const CommOptions& options);
+
+/// Times in milliseconds are those of a group's spans, all together.
+[[nodiscard]] std::string describe_report(const CommReport& report);
+
+}  // namespace cep::comm

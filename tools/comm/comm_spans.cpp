@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm_spans.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+namespace cep::comm {
+namespace {
+
+using analysis::Row;
+using analysis::RowType;
+using analysis::RunInfo;
+
+// The finaliser of SplitMix64.
+std::uint64_t mix(std::uint64_t bits) {
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
+    return bits ^ (bits >> 31);
+}
+
+std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
+    return mix(hash + 0x9e3779b97f4a7c15U + mix(value + 0x9e3779b97f4a7c15U));
+}
+
+std::uint64_t combine(std::uint64_t hash, std::string_view text) {
+    hash = combine(hash, text.size());
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+    return mix(hash);
+}
+
+void append_coordinate(std::string& name, std::string_view axis, const std::optional<std::int64_t>& value,
+                       std::string_view own_axis) {
+    if (value && axis != own_axis) name += fmt::format(".{}{}", axis, *value);
+}
+
+// Ranks with the same (group, coll) were in one collective; where a row does not say, the n-th span of that name in
+// that step stands for it. Attempts count their collectives anew.
+std::uint64_t key_of(const Row& row, std::uint64_t group_hash, std::int64_t attempt) {
+    std::uint64_t key = combine(group_hash, static_cast<std::uint64_t>(attempt));
+    key = combine(key, static_cast<std::uint64_t>(*row.step));
+    if (row.coll) return combine(key, static_cast<std::uint64_t>(*row.coll));
+    return combine(combine(key, row.name), static_cast<std::uint64_t>(row.seq.value_or(0)));
+}
+
+}  // namespace
+
+// A group that is called by its axis alone is as many groups as there are places on the other axes.
+std::string CommSpans::group_of(const Row& row, int run) const {
+    std::string group(row.group);
+    const bool is_axis = row.group == "dp" || row.group == "tp" || row.group == "pp" || row.group == "cp";
+    if (!is_axis || run == analysis::RunTracker::no_run) return group;
+    const RunInfo& info = tracker_.runs(*row.rank)[static_cast<std::size_t>(run)];
+    append_coordinate(group, "dp", info.dp, row.group);
+    append_coordinate(group, "tp", info.tp, row.group);
+    append_coordinate(group, "pp", info.pp, row.group);
+    append_coordinate(group, "cp", info.cp, row.group);
+    return group;
+}
+
+CommSpans::RankRun& CommSpans::run_of(const Row& row) {
+    const int index = tracker_.observe(row).run;
+    RankRun& run = ranks_[*row.rank];
+    if (row.type == RowType::run || run.run != index) {
+        run.run = index;
+        const bool known = index != analysis::RunTracker::no_run;
+        run.attempt = known ? tracker_.runs(*row.rank)[static_cast<std::size_t>(index)].attempt : 1;
+        run.streams.clear();
+    }
+    return run;
+}
+
+const CommSpans::Stream& CommSpans::stream_of(RankRun& run, const Row& row) {
+    stream_key_.assign(row.group);
+    stream_key_ += '\0';
+    stream_key_ += row.name;
+    const auto [found, is_new] = run.streams.try_emplace(stream_key_);
+    if (is_new) {
+        Channel channel{group_of(row, run.run), operation_of_name(row.name), {}};
+        if (channel.operation == Operation::other) channel.name = row.name;
+        found->second.channel = table_.channel_of(channel);
+        // Some count the collectives of each operation by itself.
+        const std::uint64_t hash = combine(combine(0, channel.group), static_cast<std::uint64_t>(channel.operation));
+        found->second.hash = combine(hash, channel.name);
+    }
+    return found->second;
+}
+
+void CommSpans::take(const Row& row, std::uint64_t /*line*/) {
+    if (!row.rank) return;
+    RankRun& run = run_of(row);
+    if (row.type != RowType::span || row.kind != schema::Kind::comm || !filter_.accepts(row)) return;
+    const Stream& stream = stream_of(run, row);
+    table_.add(stream.channel,
+               {key_of(row, stream.hash, run.attempt), *row.rank, row.bytes.value_or(0), row.duration_ms});
+}
+
+analysis::CoverageCollector CommSpans::coverage() const {
+    analysis::CoverageCollector collector;
+    for (const auto& [rank, run] : ranks_) {
+        if (!filter_.accepts_rank(rank)) continue;
+        collector.saw_rank(rank);
+        for (const RunInfo& info : tracker_.runs(rank)) collector.saw_run(info);
+    }
+    return collector;
+}
+
+}  // namespace cep::comm

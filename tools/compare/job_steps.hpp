@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job steps: one number for each phase in each recorded step, the median over ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "job_parts.hpp"
+
+namespace cep::compare {
+
+/// One phase, in the order of its steps.
+struct PhaseSteps {
+    std::string name;
+    schema::Kind kind = schema::Kind::other;
+    std::vector<std::int64_t> steps;
+    std::vector<double> durations_ms;  // of each step: of all spans of the phase on a rank, the median over ranks
+};
+
+struct JobSteps {
+    PhaseSteps step;             // what a whole step took; empty where that is not known
+    bool step_is_a_sum = false;  // no spans of whole steps: the sum of the outermost phases
+    std::vector<PhaseSteps> phases;
+    std::vector<std::int64_t> recorded;  // all steps, in order
+};
+
+/// Steps that less than half of a phase's ranks recorded are left out. With `all_phases`, the phases are all that a
+/// step has, and so can stand for it. Throws UsageError where durations are not kept.
+[[nodiscard]] JobSteps collect_steps(const analysis::JobParts& parts, bool all_phases);
+
+}  // namespace cep::compare

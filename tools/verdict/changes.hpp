@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Changes: steps from which on everyone got slower or faster, and single steps that took much longer.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "job_table.hpp"
+
+namespace cep::analysis {
+
+/// A lasting change of a series: values from `at` on are `ratio` times those before, up to the next change.
+struct ChangePoint {
+    std::size_t at = 0;
+    double before = 0;  // median of the segment before
+    double after = 0;   // median of the segment from `at` on
+};
+
+struct ChangeRules {
+    double least_change = 0.02;   ///< relative
+    double noise_multiple = 5;    ///< of the standard error of the difference of two segments' means
+    std::size_t least_steps = 8;  ///< in a segment; what is shorter is an event
+};
+
+/// Change points of positive values, ascending. Relative to the values' own scale and noise: on logarithms with
+/// outliers cut off, by binary segmentation (Scott and Knott, Biometrics 1974) with the noise from neighbours'
+/// differences, so that the changes themselves do not add to it.
+[[nodiscard]] std::vector<ChangePoint> find_change_points(std::span<const double> values,
+                                                          const ChangeRules& rules = {});
+
+/// A lasting change of the step time of the whole job.
+struct StepChange {
+    std::size_t step = 0;  // of the table: the first one after the change
+    double before_ms = 0;
+    double after_ms = 0;
+    std::string phase;  // which changed most: a local phase, or "communication"
+    double phase_change_ms = 0;
+};
+
+/// Steps that took much longer than their neighbours, and are too few for a change.
+struct StepEvents {
+    std::vector<std::size_t> marked;  // with a mark row: checkpoints, evaluations
+    std::vector<std::size_t> unmarked;
+    double marked_excess_ms = 0;  // in all
+    double unmarked_excess_ms = 0;
+};
+
+struct JobHistory {
+    std::vector<StepChange> changes;
+    StepEvents events;
+};
+
+/// `step_ms`: how long each step of the table took, without what stragglers cost it, as these are no change of the job;
+/// NaN where it is not known. `marks`: the steps that have a mark row.
+[[nodiscard]] JobHistory find_history(const JobTable& table, std::vector<double> step_ms,
+                                      const std::set<std::int64_t>& marks);
+
+}  // namespace cep::analysis

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Deviation: what each rank's phase took beyond that of its peers in the same step, and how much of that is chance.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "job_table.hpp"
+#include "peers.hpp"
+
+namespace cep::analysis {
+
+class Deviation {
+  public:
+    Deviation(const LocalPhase& phase, const PeerGroup& group, std::size_t steps);
+
+    [[nodiscard]] const std::vector<std::size_t>& ranks() const { return group_.ranks; }
+    /// By step; NaN where there is no row. About 0 for a rank as usual. `peer` is an index into ranks().
+    [[nodiscard]] const std::vector<double>& excess_ms(std::size_t peer) const { return excess_[peer]; }
+    /// The part of a rank's excess that its phase's duration shows; the rest is waiting that the others have inside of
+    /// the phase and this rank has not. Median over the steps that are marked.
+    [[nodiscard]] double visible_ms(std::size_t peer, const std::vector<bool>& steps) const;
+    /// Whether the phase contains waiting.
+    [[nodiscard]] bool contains_waiting() const { return contains_waiting_; }
+    /// What a rank as usual takes in this step.
+    [[nodiscard]] double usual_ms(std::size_t step) const { return usual_[step]; }
+    /// Robust standard deviation of a rank's steps about its own median.
+    [[nodiscard]] double noise_ms() const { return noise_ms_; }
+    /// Robust standard deviation of ranks' medians, among the faster half of them: the others may all be slow.
+    [[nodiscard]] double spread_ms() const { return spread_ms_; }
+    /// By how much the variance of a mean over neighbouring steps exceeds that of independent ones.
+    [[nodiscard]] double inflation() const { return inflation_; }
+
+  private:
+    void find_excess(const StepMatrix& ms, std::size_t steps);
+    void centre();
+    void find_noise();
+
+    const LocalPhase& phase_;
+    const PeerGroup& group_;
+    bool contains_waiting_ = false;
+    std::vector<double> usual_;
+    std::vector<std::vector<double>> excess_;  // by peer, then step
+    double noise_ms_ = 0;
+    double spread_ms_ = 0;
+    double inflation_ = 1;
+};
+
+}  // namespace cep::analysis

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job table: the time that each rank spent in each phase of each step, side by side.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "phase_series.hpp"
+
+namespace cep::analysis {
+
+using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
+
+/// Values by rank and step; NaN where there is none. Single precision: 1e-7 of a duration.
+class StepMatrix {
+  public:
+    StepMatrix() = default;
+    StepMatrix(std::size_t ranks, std::size_t steps) : steps_(steps), values_(ranks * steps, missing) {}
+
+    [[nodiscard]] double at(std::size_t rank, std::size_t step) const { return values_[rank * steps_ + step]; }
+    void set(std::size_t rank, std::size_t step, double value) {
+        values_[rank * steps_ + step] = static_cast<float>(value);
+    }
+    void add(std::size_t rank, std::size_t step, double value) {
+        float& cell = values_[rank * steps_ + step];
+        cell = static_cast<float>((cell != cell ? 0.0 : static_cast<double>(cell)) + value);
+    }
+    /// The values of one step, of all ranks or of some.
+    [[nodiscard]] std::vector<double> of_step(std::size_t step) const;
+    [[nodiscard]] std::vector<double> of_step(std::size_t step, const std::vector<std::size_t>& ranks) const;
+
+  private:
+    static constexpr float missing = std::numeric_limits<float>::quiet_NaN();
+
+    std::size_t steps_ = 0;
+    std::vector<float> values_;
+};
+
+/// A phase that lies beside others in a step and is not a collective.
+struct LocalPhase {
+    std::string name;
+    schema::Kind kind = schema::Kind::other;
+    StepMatrix own_ms;       // without what it waits for, see RankStep
+    StepMatrix duration_ms;  // with it
+    double usual_spans = 0;  // a step
+};
+
+struct RankFacts {
+    std::int64_t rank = 0;
+    std::string host;  // "" if not known
+    std::optional<std::int64_t> tp;
+    std::optional<std::int64_t> pp;
+    std::optional<double> flops_per_step;
+    std::optional<double> hardware_flops_per_step;
+    std::optional<double> peak_flops;
+    std::optional<double> tokens_per_step;
+    std::string device_name;
+};
+
+struct JobTable {
+    std::vector<RankFacts> ranks;
+    std::vector<std::int64_t> steps;  // ascending
+    std::vector<LocalPhase> local;
+    bool has_step_spans = false;
+    bool has_comm = false;
+    bool has_starts = false;   // every span but a few says when it began
+    double matched_comm = 0;   // share of the time in communication that was matched with that of other ranks
+    StepMatrix step_ms;        // the step span; without any, from the first begin of the step to the last end
+    StepMatrix comm_ms;        // in all communication, overlapping parts once
+    StepMatrix wait_ms;        // of that: waiting for other ranks; NaN where it cannot be told
+    StepMatrix group_wait_ms;  // of wait_ms: in collectives of three ranks and more
+    StepMatrix exposed_ms;     // of comm_ms: not beside a local phase
+    StepMatrix overlap_ms;     // comm_ms beside a local phase on the device
+    StepMatrix compute_ms;     // in phases of kind compute, without communication and idle_ms
+    StepMatrix data_ms;        // in phases of kinds data and memory, the same
+    StepMatrix idle_ms;        // the device waited for its host, or was as slow as that launched
+};
+
+/// Of all durations that were kept. With more ranks, phases and steps than `max_cells`, every second, fourth, … step is
+/// left out.
+[[nodiscard]] JobTable make_job_table(const RankSeries& ranks, std::size_t max_cells = std::size_t{1} << 24);
+
+}  // namespace cep::analysis

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Own work: what each rank does in a step without waiting for others, and what a step would take without some ranks.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "job_table.hpp"
+#include "peers.hpp"
+
+namespace cep::analysis {
+
+/// Milliseconds of local phases by rank and step. A phase whose row was lost counts with the median of its peers.
+[[nodiscard]] StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups);
+
+/// By rank of the table: which of its steps are slow, by step; empty for none.
+using SlowSteps = std::vector<std::vector<bool>>;
+
+/// The job without its slow ranks. A step ends when the slowest rank has done its own work, so that it would have ended
+/// sooner by what the slowest of the slow ranks exceeds the slowest of the others by. In a pipeline, part of that
+/// vanishes in the waiting that its schedule has anyway, and where communication runs beside work, in that; what is
+/// left of it is at most what every rank of the same role waits for in collectives.
+class WhatIf {
+  public:
+    WhatIf(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups, SlowSteps slow,
+           bool waits_inside);
+
+    /// By how much one step would have been shorter; 0 where it is not known.
+    [[nodiscard]] double saved_ms(std::size_t step) const;
+    /// The same of one of the slow ranks, if it were the only one.
+    [[nodiscard]] double saved_by_ms(std::size_t rank, std::size_t step) const;
+
+  private:
+    [[nodiscard]] bool is_slow(std::size_t rank, std::size_t step) const;
+    [[nodiscard]] double least_wait_ms(std::size_t rank, std::size_t step) const;
+
+    const JobTable& table_;
+    const StepMatrix& own_ms_;
+    const SlowSteps slow_;
+    std::vector<const PeerGroup*> peers_;   // by rank
+    std::vector<double> slowest_other_ms_;  // by step
+    bool is_bounded_ = false;               // by what others wait
+};
+
+}  // namespace cep::analysis

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peers.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace cep::analysis {
+
+std::vector<PeerGroup> find_peers(const JobTable& table, std::size_t least) {
+    using Stage = std::optional<std::int64_t>;
+    std::map<Stage, std::map<Stage, PeerGroup>> stages;
+    for (std::size_t rank = 0; rank < table.ranks.size(); ++rank) {
+        const RankFacts& facts = table.ranks[rank];
+        PeerGroup& group = stages[facts.pp][facts.tp];
+        group.pp = facts.pp;
+        group.tp = facts.tp;
+        group.ranks.push_back(rank);
+    }
+    std::vector<PeerGroup> groups;
+    for (auto& [stage, positions] : stages) {
+        const bool enough = std::all_of(positions.begin(), positions.end(),
+                                        [least](const auto& item) { return item.second.ranks.size() >= least; });
+        PeerGroup whole_stage{stage, std::nullopt, {}};
+        for (auto& [position, group] : positions) {
+            if (enough) {
+                groups.push_back(std::move(group));
+            } else {
+                whole_stage.ranks.insert(whole_stage.ranks.end(), group.ranks.begin(), group.ranks.end());
+            }
+        }
+        if (!enough) groups.push_back(std::move(whole_stage));
+    }
+    for (PeerGroup& group : groups) std::sort(group.ranks.begin(), group.ranks.end());
+    return groups;
+}
+
+}  // namespace cep::analysis

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Peers: ranks of one role, which do the same work and are compared with each other only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "job_table.hpp"
+
+namespace cep::analysis {
+
+struct PeerGroup {
+    std::optional<std::int64_t> pp;  // pipeline stage
+    std::optional<std::int64_t> tp;  // tensor-parallel position; none: ranks of all positions of the stage
+    std::vector<std::size_t> ranks;  // indices into the table
+};
+
+/// Ranks of one pipeline stage and tensor-parallel position. Where these are fewer than `least`, all of the stage.
+[[nodiscard]] std::vector<PeerGroup> find_peers(const JobTable& table, std::size_t least);
+
+}  // namespace cep::analysis

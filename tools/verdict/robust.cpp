@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "robust.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "quantiles.hpp"
+
+namespace cep::analysis {
+
+bool is_missing(double value) {
+    return std::isnan(value);
+}
+
+double quantile_of(std::vector<double> values, double q) {
+    std::erase_if(values, is_missing);
+    return exact_quantile(values, q);
+}
+
+double median_of(std::vector<double> values) {
+    return quantile_of(std::move(values), 0.5);
+}
+
+double robust_deviation(const std::vector<double>& values) {
+    const double median = median_of(values);
+    std::vector<double> distances;
+    for (const double value : values) distances.push_back(std::abs(value - median));
+    return normal_consistency * median_of(std::move(distances));
+}
+
+double lag_correlation(const std::vector<double>& values, double limit) {
+    constexpr std::size_t least_pairs = 8;
+    const double median = median_of(values);
+    double products = 0;
+    double squares = 0;
+    std::size_t pairs = 0;
+    for (std::size_t i = 0; i + 1 < values.size(); ++i) {
+        if (is_missing(values[i]) || is_missing(values[i + 1])) continue;
+        const double a = std::clamp(values[i] - median, -limit, limit);
+        const double b = std::clamp(values[i + 1] - median, -limit, limit);
+        products += a * b;
+        squares += (a * a + b * b) / 2;
+        ++pairs;
+    }
+    if (pairs < least_pairs || squares <= 0) return std::numeric_limits<double>::quiet_NaN();
+    return products / squares;
+}
+
+double normal_tail(double x) {
+    return std::erfc(x / std::sqrt(2.0)) / 2;
+}
+
+double binomial_tail(std::size_t k, std::size_t n, double p) {
+    if (k == 0) return 1;
+    if (k > n || p <= 0) return 0;
+    if (p >= 1) return 1;
+    const auto log_term = [&](std::size_t i) {
+        const auto x = static_cast<double>(i);
+        const auto all = static_cast<double>(n);
+        return std::lgamma(all + 1) - std::lgamma(x + 1) - std::lgamma(all - x + 1) + x * std::log(p) +
+               (all - x) * std::log1p(-p);
+    };
+    double sum = 0;
+    for (std::size_t i = k; i <= n; ++i) {
+        const double term = std::exp(log_term(i));
+        sum += term;
+        if (static_cast<double>(i) > static_cast<double>(n) * p && term < sum * 1e-12) break;
+    }
+    return std::min(sum, 1.0);
+}
+
+Segment best_segment(std::span<const double> scores) {
+    Segment best;
+    double best_sum = -std::numeric_limits<double>::infinity();
+    double sum = 0;
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+        if (sum <= 0) {
+            sum = 0;
+            first = i;
+        }
+        sum += scores[i];
+        if (sum > best_sum) {
+            best_sum = sum;
+            best = {first, i};
+        }
+    }
+    return best;
+}
+
+}  // namespace cep::analysis

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Robust statistics. Values that are NaN are missing and left out everywhere.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace cep::analysis {
+
+/// The median absolute deviation of normal values times this is their standard deviation: 1 / Φ⁻¹(3/4).
+inline constexpr double normal_consistency = 1.4826022185056018;
+
+[[nodiscard]] bool is_missing(double value);
+
+/// The quantile of 0 ≤ q ≤ 1 (type 7); NaN for none. Takes a copy: the order is the caller's.
+[[nodiscard]] double quantile_of(std::vector<double> values, double q);
+[[nodiscard]] double median_of(std::vector<double> values);
+
+/// Standard deviation of normal values, from their median absolute deviation.
+[[nodiscard]] double robust_deviation(const std::vector<double>& values);
+
+/// Correlation of neighbouring values, which are cut off at `limit` from their median; NaN of too few.
+[[nodiscard]] double lag_correlation(const std::vector<double>& values, double limit);
+
+/// P(X > x) of a standard normal X.
+[[nodiscard]] double normal_tail(double x);
+
+/// P(X ≥ k) for X binomial with n trials of probability p, summed from the largest term down.
+[[nodiscard]] double binomial_tail(std::size_t k, std::size_t n, double p);
+
+/// A range of positions, both ends inclusive.
+struct Segment {
+    std::size_t first = 0;
+    std::size_t last = 0;
+
+    [[nodiscard]] std::size_t length() const { return last - first + 1; }
+    [[nodiscard]] bool contains(std::size_t at) const { return first <= at && at <= last; }
+};
+
+/// The contiguous range with the largest sum of scores (Kadane); of equals the first. `scores` is not empty.
+[[nodiscard]] Segment best_segment(std::span<const double> scores);
+
+}  // namespace cep::analysis

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "slow_steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cep::analysis {
+namespace {
+
+constexpr Segment none{1, 0};
+
+class SlowStepSearch {
+  public:
+    SlowStepSearch(const Deviation& deviation, std::size_t peer, const SearchScale& scale, const StragglerRules& rules)
+        : deviation_(deviation),
+          excess_ms_(deviation.excess_ms(peer)),
+          scale_(scale),
+          rules_(rules),
+          noise_ms_(std::max(deviation.noise_ms(), 1e-9)) {}
+
+    std::optional<Straggler> find() {
+        if (count(everything(), [](double) { return true; }) < rules_.least_steps) return std::nullopt;
+        if (!find_range() && !find_single_steps()) return std::nullopt;
+        Straggler straggler;
+        describe(straggler);
+        if (straggler.excess_ms < scale_.floor_ms) return std::nullopt;
+        straggler.confidence = 1 - luck_;
+        return straggler;
+    }
+
+  private:
+    [[nodiscard]] Segment everything() const { return {0, excess_ms_.size() - 1}; }
+
+    template <typename Accept>
+    [[nodiscard]] std::size_t count(Segment steps, Accept accept) const {
+        std::size_t number = 0;
+        for (std::size_t step = steps.first; step <= steps.last && step < excess_ms_.size(); ++step)
+            number += !is_missing(excess_ms_[step]) && accept(excess_ms_[step]);
+        return number;
+    }
+
+    [[nodiscard]] std::vector<double> values(Segment steps) const {
+        return {excess_ms_.begin() + static_cast<std::ptrdiff_t>(steps.first),
+                excess_ms_.begin() + static_cast<std::ptrdiff_t>(steps.last) + 1};
+    }
+
+    /// The steps that are best told from the usual ones, if what is beyond `halfway_ms` is slow.
+    [[nodiscard]] Segment best_range(double halfway_ms) const {
+        const double limit_ms = std::max(halfway_ms, 3 * noise_ms_);
+        std::vector<double> scores;
+        for (const double ms : excess_ms_)
+            scores.push_back(is_missing(ms) ? 0 : std::clamp(ms - halfway_ms, -limit_ms, limit_ms));
+        return best_segment(scores);
+    }
+
+    // A range of steps, each of which may look usual, that together cannot be chance.
+    bool find_range() {
+        double excess_ms = scale_.floor_ms;
+        Segment range = none;
+        for (int round = 0; round < 3; ++round) {
+            range = best_range(excess_ms / 2);
+            excess_ms = median_of(values(range));
+            if (is_missing(excess_ms) || excess_ms < scale_.floor_ms) return false;
+        }
+        const auto steps = static_cast<double>(count(range, [](double) { return true; }));
+        if (steps < static_cast<double>(rules_.least_slow_steps)) return false;
+        if (excess_ms < rules_.noise_multiple * deviation_.spread_ms()) return false;
+        const double z = excess_ms / (noise_ms_ * std::sqrt(deviation_.inflation() / steps));
+        // Any range of steps could have been the best one.
+        const double ranges = static_cast<double>(excess_ms_.size()) * static_cast<double>(excess_ms_.size()) / 2;
+        luck_ = std::min(1.0, scale_.tests * ranges * normal_tail(z));
+        halfway_ms_ = excess_ms / 2;
+        return luck_ <= rules_.false_alarms;
+    }
+
+    // More steps beyond what is usual than a usual rank has.
+    bool find_single_steps() {
+        const auto beyond = [this](double ms) { return ms > scale_.threshold_ms; };
+        const std::size_t slow = count(everything(), beyond);
+        if (slow < rules_.least_slow_steps) return false;
+        const std::size_t all = count(everything(), [](double) { return true; });
+        luck_ = std::min(1.0, scale_.tests * binomial_tail(slow, all, scale_.chance));
+        std::vector<double> slow_ms;
+        for (const double ms : excess_ms_)
+            if (beyond(ms)) slow_ms.push_back(ms);
+        halfway_ms_ = std::max(median_of(std::move(slow_ms)) / 2, 2 * noise_ms_);
+        return luck_ <= rules_.false_alarms;
+    }
+
+    /// The share of slow steps, less those that noise takes across the line, plus those that it takes back.
+    [[nodiscard]] double slow_share(Segment steps) const {
+        const auto all = static_cast<double>(count(steps, [](double) { return true; }));
+        if (all == 0) return 0;
+        const auto beyond = static_cast<double>(count(steps, [this](double ms) { return ms > halfway_ms_; }));
+        const double mistaken = std::min(0.4, normal_tail(halfway_ms_ / noise_ms_));
+        return std::clamp((beyond / all - mistaken) / (1 - 2 * mistaken), 0.0, 1.0);
+    }
+
+    [[nodiscard]] double slow_share_outside(Segment steps) const {
+        const auto all = static_cast<double>(excess_ms_.size());
+        const auto inside = static_cast<double>(steps.length());
+        if (inside >= all) return 0;
+        const double before = steps.first > 0 ? slow_share({0, steps.first - 1}) * static_cast<double>(steps.first) : 0;
+        const double behind = all - static_cast<double>(steps.last) - 1;
+        const double after = behind > 0 ? slow_share({steps.last + 1, excess_ms_.size() - 1}) * behind : 0;
+        return (before + after) / (all - inside);
+    }
+
+    void describe(Straggler& straggler) {
+        const Segment range = best_range(halfway_ms_);
+        straggler.step_fraction = slow_share(everything());
+        straggler.steps = range;
+        const bool dense = slow_share(range) >= rules_.nearly_all && range.length() >= rules_.least_slow_steps;
+        if (straggler.step_fraction >= rules_.nearly_all) {
+            straggler.pattern = Pattern::persistent;
+            straggler.steps = slow_extent();
+        } else if (dense && slow_share_outside(range) <= rules_.hardly_any) {
+            straggler.pattern = Pattern::window;
+        } else {
+            straggler.pattern = Pattern::intermittent;
+            straggler.steps = slow_extent();
+        }
+        mark_slow(straggler);
+        measure(straggler);
+        if (straggler.pattern != Pattern::intermittent) find_growth(straggler);
+    }
+
+    [[nodiscard]] Segment slow_extent() const {
+        const auto beyond = [this](double ms) { return ms > halfway_ms_; };
+        const auto first = std::find_if(excess_ms_.begin(), excess_ms_.end(), beyond);
+        const auto last = std::find_if(excess_ms_.rbegin(), excess_ms_.rend(), beyond);
+        if (first == excess_ms_.end()) return everything();
+        return {static_cast<std::size_t>(first - excess_ms_.begin()),
+                static_cast<std::size_t>(excess_ms_.rend() - last) - 1};
+    }
+
+    // Noise takes some steps of a range across the line; the range as a whole is slow.
+    void mark_slow(Straggler& straggler) const {
+        straggler.slow.assign(excess_ms_.size(), false);
+        for (std::size_t step = straggler.steps.first; step <= straggler.steps.last; ++step)
+            straggler.slow[step] = !is_missing(excess_ms_[step]) &&
+                                   (straggler.pattern != Pattern::intermittent || excess_ms_[step] > halfway_ms_);
+    }
+
+    void measure(Straggler& straggler) const {
+        std::vector<double> slow_ms;
+        std::vector<double> ratios;
+        for (std::size_t step = 0; step < excess_ms_.size(); ++step) {
+            if (!straggler.slow[step]) continue;
+            slow_ms.push_back(excess_ms_[step]);
+            if (deviation_.usual_ms(step) > 0) ratios.push_back(1 + excess_ms_[step] / deviation_.usual_ms(step));
+        }
+        straggler.excess_ms = slow_ms.empty() ? 0 : median_of(std::move(slow_ms));
+        straggler.slowdown = ratios.empty() ? 1 : median_of(std::move(ratios));
+    }
+
+    // Thirds: the last one is slower than the first by more than half of the median, and beyond chance.
+    void find_growth(Straggler& straggler) const {
+        const Segment steps = straggler.steps;
+        const std::size_t third = steps.length() / 3;
+        if (third < rules_.least_slow_steps) return;
+        const double first_ms = median_of(values({steps.first, steps.first + third - 1}));
+        const double middle_ms = median_of(values({steps.first + third, steps.last - third}));
+        const double last_ms = median_of(values({steps.last - third + 1, steps.last}));
+        const double error_ms = 1.2533 * noise_ms_ * std::sqrt(2 * deviation_.inflation() / static_cast<double>(third));
+        straggler.grows = last_ms - first_ms > std::max(0.5 * straggler.excess_ms, 4 * error_ms) &&
+                          first_ms < middle_ms && middle_ms < last_ms;
+        if (!straggler.grows) return;
+        // Where a line through the first and the last third begins: halfway up, steps began to count as slow.
+        const double slope = (last_ms - first_ms) / static_cast<double>(steps.length() - third);
+        const double lead = (first_ms / slope) - static_cast<double>(third) / 2;
+        if (lead > 0) straggler.steps.first -= std::min(steps.first, static_cast<std::size_t>(lead));
+    }
+
+    const Deviation& deviation_;
+    const std::vector<double>& excess_ms_;
+    const SearchScale& scale_;
+    const StragglerRules& rules_;
+    const double noise_ms_;
+    double halfway_ms_ = 0;
+    double luck_ = 1;
+};
+
+}  // namespace
+
+std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer, const SearchScale& scale,
+                                         const StragglerRules& rules) {
+    return SlowStepSearch(deviation, peer, scale, rules).find();
+}
+
+}  // namespace cep::analysis

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "bound.hpp"
+#include "own_work.hpp"
+#include "units.hpp"
+
+namespace cep::analysis {
+namespace {
+
+constexpr double too_much_lost = 0.6;     // of all spans
+constexpr double little_comm = 0.05;      // of a step: no unseen rank can hold the others up for longer
+constexpr double least_matched = 0.5;     // of the time in communication
+constexpr double stage_floor = 1.1;       // a stage with this much more work than a typical one
+constexpr double slow_host_share = 0.75;  // of a host's ranks
+
+std::string count_of(std::size_t count, std::string_view noun) {
+    return format_plural(count, noun);
+}
+
+class Judge {
+  public:
+    Judge(const RankSeries& ranks, const Evidence& evidence) : evidence_(evidence), table_(make_job_table(ranks)) {}
+
+    Verdict judge() {
+        if (table_.steps.empty()) {
+            abstain("there are no spans", "");
+            return std::move(verdict_);
+        }
+        groups_ = find_peers(table_, rules_.least_peers);
+        own_ms_ = own_work(table_, groups_);
+        slow_.resize(table_.ranks.size());
+        if (!evidence_.only_some_phases && !evidence_.in_histograms) {
+            verdict_.shares = find_shares(table_);
+            if (verdict_.shares) verdict_.bound = bound_of(*verdict_.shares);
+            verdict_.step_ms = typical_ms(table_, table_.step_ms);
+            verdict_.efficiency = find_efficiency(table_, evidence_.peak_flops);
+        }
+        if (can_compare()) name_stragglers();
+        if (!evidence_.in_histograms && !evidence_.only_some_phases) {
+            find_stage_imbalance();
+            tell_history();
+        }
+        return std::move(verdict_);
+    }
+
+  private:
+    void abstain(std::string reason, std::string to_do) {
+        verdict_.abstained = true;
+        verdict_.reason = std::move(reason);
+        verdict_.to_do = std::move(to_do);
+    }
+
+    bool can_compare() {
+        if (evidence_.only_some_phases) {
+            abstain("only some phases were asked for", "leave --phases out");
+        } else if (evidence_.in_histograms) {
+            abstain("there are more durations than were kept", "choose --steps, or raise --max-samples");
+        } else if (table_.ranks.size() < 2) {
+            abstain("there is one rank only, and nothing to compare it with", "record more ranks");
+        } else if (largest_group() < rules_.least_peers) {
+            abstain(fmt::format("no {} ranks do the same work: of fewer, nobody knows which is the usual one",
+                                rules_.least_peers),
+                    "record more ranks of the same pipeline stage");
+        } else if (table_.steps.size() < rules_.least_steps) {
+            abstain(fmt::format("{} are too few; at least {} are needed",
+                                count_of(table_.steps.size(), "recorded step"), rules_.least_steps),
+                    "record more steps");
+        } else if (table_.local.empty()) {
+            abstain("no phases of a step are timed", "time data loading, forward, backward and optimizer");
+        } else if (!table_.has_comm) {
+            abstain("no phase is a collective, so waiting for other ranks is hidden in the other phases",
+                    "time the collectives, as phases of kind comm with group and coll");
+        } else if (lost_share() > too_much_lost) {
+            abstain(fmt::format("{:.0f} % of the spans were lost", 100 * lost_share()), "see cep check for the cause");
+        } else {
+            return true;
+        }
+        return false;
+    }
+
+    [[nodiscard]] std::size_t largest_group() const {
+        std::size_t largest = 0;
+        for (const PeerGroup& group : groups_) largest = std::max(largest, group.ranks.size());
+        return largest;
+    }
+
+    [[nodiscard]] double lost_share() const {
+        const auto lost = static_cast<double>(evidence_.loss.dropped() + evidence_.loss.abandoned);
+        return evidence_.loss.recorded == 0 ? 0 : lost / static_cast<double>(evidence_.loss.recorded);
+    }
+
+    void name_stragglers() {
+        const Stragglers found = find_stragglers(table_, groups_, own_ms_, rules_);
+        const double all_ms = total_ms();
+        verdict_.slowdown_is_bound = found.waits_inside;
+        for (const Straggler& straggler : found.costly) {
+            verdict_.stragglers.push_back(fact_of(straggler, all_ms));
+            slow_[straggler.rank] = straggler.slow;
+        }
+        for (const Straggler& straggler : found.harmless) verdict_.harmless.push_back(fact_of(straggler, all_ms));
+        find_slow_hosts(found.costly);
+        find_slowdown(all_ms);
+        if (verdict_.stragglers.empty()) doubt();
+    }
+
+    // Nobody is slow among those that were seen: is that all there is to know?
+    void doubt() {
+        const Coverage& coverage = evidence_.coverage;
+        const auto expected = coverage.ranks_expected.value_or(coverage.ranks_seen);
+        if (expected > coverage.ranks_seen && least_comm_share() > little_comm) {
+            const std::string who = coverage.missing_ranks.empty() ? "ranks that were not recorded"
+                                                                   : "rank " + format_ranks(coverage.missing_ranks);
+            abstain(fmt::format("no slow rank is among the {} of {} ranks seen, and all of them wait: it may be {}",
+                                format_count(coverage.ranks_seen), format_count(expected), who),
+                    "record the other ranks too");
+        } else if (verdict_.shares && verdict_.shares->wait > little_comm && table_.matched_comm < least_matched) {
+            abstain("most collectives could not be matched between ranks", "give collectives their group and coll");
+        }
+    }
+
+    [[nodiscard]] static std::string format_ranks(const std::vector<std::int64_t>& ranks) {
+        return format_ranges(ranks, 4);
+    }
+
+    /// What the rank with the least communication spends in it.
+    [[nodiscard]] double least_comm_share() const {
+        std::vector<double> shares;
+        for (std::size_t step = 0; step < table_.steps.size(); ++step)
+            shares.push_back(quantile_of(table_.comm_ms.of_step(step), 0) / median_of(table_.step_ms.of_step(step)));
+        return median_of(std::move(shares));
+    }
+
+    [[nodiscard]] double total_ms() const {
+        double sum_ms = 0;
+        for (std::size_t step = 0; step < table_.steps.size(); ++step)
+            if (const double ms = median_of(table_.step_ms.of_step(step)); !is_missing(ms)) sum_ms += ms;
+        return sum_ms;
+    }
+
+    void find_slowdown(double all_ms) {
+        if (all_ms <= 0) return;
+        const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
+        double saved = 0;
+        for (std::size_t step = 0; step < table_.steps.size(); ++step) saved += what_if.saved_ms(step);
+        verdict_.job_slowdown = all_ms / std::max(all_ms - saved, 1e-6 * all_ms);
+        constexpr double ms_per_hour = 3.6e6;
+        verdict_.gpu_hours_lost = saved * static_cast<double>(evidence_.stride) *
+                                  static_cast<double>(evidence_.coverage.ranks_expected.value_or(table_.ranks.size())) /
+                                  ms_per_hour;
+    }
+
+    [[nodiscard]] StragglerFact fact_of(const Straggler& straggler, double all_ms) const {
+        const RankFacts& rank = table_.ranks[straggler.rank];
+        return {rank.rank,
+                rank.host,
+                straggler.phase,
+                kind_of(straggler.phase),
+                straggler.also,
+                straggler.pattern,
+                straggler.grows,
+                table_.steps[straggler.steps.first],
+                table_.steps[straggler.steps.last],
+                straggler.slowdown,
+                straggler.excess_ms,
+                straggler.step_fraction,
+                straggler.waiters_median_wait_ms,
+                straggler.confidence,
+                all_ms > 0 ? straggler.cost_ms / all_ms : 0};
+    }
+
+    [[nodiscard]] schema::Kind kind_of(const std::string& phase) const {
+        for (const LocalPhase& local : table_.local)
+            if (local.name == phase) return local.kind;
+        return schema::Kind::other;
+    }
+
+    void find_slow_hosts(const std::vector<Straggler>& stragglers) {
+        std::map<std::string, std::uint64_t> ranks_of;
+        std::map<std::string, std::uint64_t> slow_of;
+        for (const RankFacts& rank : table_.ranks) ++ranks_of[rank.host];
+        for (const Straggler& straggler : stragglers) ++slow_of[table_.ranks[straggler.rank].host];
+        for (const auto& [host, slow] : slow_of)
+            if (!host.empty() && slow >= 2 && ranks_of.size() > 1 &&
+                static_cast<double>(slow) >= slow_host_share * static_cast<double>(ranks_of[host]))
+                verdict_.slow_hosts.push_back({host, slow});
+    }
+
+    // Stages are compared by the median of their ranks: one slow rank does not make a slow stage.
+    void find_stage_imbalance() {
+        std::map<std::int64_t, std::vector<std::size_t>> stages;
+        for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
+            if (table_.ranks[rank].pp) stages[*table_.ranks[rank].pp].push_back(rank);
+        if (stages.size() < 2) return;
+        std::vector<std::pair<double, std::int64_t>> works;
+        std::vector<double> all_ms;
+        bool one_rank = true;
+        for (const auto& [stage, ranks] : stages) {
+            std::vector<double> steps_ms;
+            for (std::size_t step = 0; step < table_.steps.size(); ++step)
+                steps_ms.push_back(median_of(own_ms_.of_step(step, ranks)));
+            works.emplace_back(median_of(std::move(steps_ms)), stage);
+            all_ms.push_back(works.back().first);
+            one_rank &= ranks.size() == 1;
+        }
+        const auto [slowest_ms, slowest] = *std::max_element(works.begin(), works.end());
+        const double typical = median_of(all_ms);
+        const double reference_ms = stages.size() == 2 ? *std::min_element(all_ms.begin(), all_ms.end()) : typical;
+        if (!(slowest_ms > stage_floor * reference_ms)) return;
+        verdict_.stage_imbalance =
+            StageImbalance{slowest, slowest_ms / reference_ms, slowest_ms, reference_ms, one_rank};
+    }
+
+    void tell_history() {
+        const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
+        std::vector<double> step_ms;
+        for (std::size_t step = 0; step < table_.steps.size(); ++step) {
+            const double saved_ms = verdict_.stragglers.empty() ? 0 : what_if.saved_ms(step);
+            step_ms.push_back(median_of(table_.step_ms.of_step(step)) - saved_ms);
+        }
+        const JobHistory history = find_history(table_, std::move(step_ms), evidence_.marked_steps);
+        for (const StepChange& change : history.changes)
+            verdict_.changes.push_back(
+                {table_.steps[change.step], change.before_ms, change.after_ms, change.phase, change.phase_change_ms});
+        const auto numbers = [this](const std::vector<std::size_t>& places) {
+            std::vector<std::int64_t> steps;
+            for (const std::size_t place : places) steps.push_back(table_.steps[place]);
+            return steps;
+        };
+        verdict_.events = {numbers(history.events.marked), numbers(history.events.unmarked),
+                           history.events.marked_excess_ms, history.events.unmarked_excess_ms};
+    }
+
+    const Evidence& evidence_;
+    const StragglerRules rules_;
+    const JobTable table_;
+    std::vector<PeerGroup> groups_;
+    StepMatrix own_ms_;
+    SlowSteps slow_;  // of stragglers
+    Verdict verdict_;
+};
+
+}  // namespace
+
+std::string_view bound_name(Bound bound) {
+    constexpr std::array<std::string_view, 6> names = {"unknown", "compute", "comm", "data", "host", "mixed"};
+    return names[static_cast<std::size_t>(bound)];
+}
+
+Verdict judge(const RankSeries& ranks, const Evidence& evidence) {
+    return Judge(ranks, evidence).judge();
+}
+
+}  // namespace cep::analysis

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verdict: what is wrong with a job, or that nothing is, or why that cannot be told.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "changes.hpp"
+#include "coverage.hpp"
+#include "efficiency.hpp"
+#include "job_parts.hpp"
+#include "loss.hpp"
+#include "straggler.hpp"
+
+namespace cep::analysis {
+
+/// What most of a step's time goes to.
+enum class Bound : std::uint8_t { unknown, compute, comm, data, host, mixed };
+[[nodiscard]] std::string_view bound_name(Bound bound);
+
+struct StragglerFact {
+    std::int64_t rank = 0;
+    std::string host;
+    std::string phase;
+    schema::Kind kind = schema::Kind::other;  // of the phase
+    std::vector<std::string> also;
+    Pattern pattern = Pattern::persistent;
+    bool grows = false;
+    std::int64_t first_step = 0;
+    std::int64_t last_step = 0;
+    double slowdown = 1;
+    double excess_ms = 0;
+    double step_fraction = 0;
+    std::optional<double> waiters_median_wait_ms;
+    double confidence = 0;
+    double cost_share = 0;  // of the time of all steps, if it were the only straggler
+};
+
+/// A host all of whose ranks are slow.
+struct SlowHost {
+    std::string host;
+    std::uint64_t ranks = 0;
+};
+
+/// A pipeline stage that has more work than the others.
+struct StageImbalance {
+    std::int64_t stage = 0;
+    double ratio = 1;  // its own work / that of a typical stage
+    double own_ms = 0;
+    double typical_ms = 0;
+    bool one_rank = false;  // each stage is one rank, so that it may be the rank
+};
+
+/// Shares of a step on the median rank.
+struct StepShares {
+    double compute = 0;
+    double comm = 0;  // exposed
+    double wait = 0;  // waiting for other ranks, as far as it is known: in comm, or beside local work
+    double data = 0;
+    double host = 0;  // the device idle while its host works, or as slow as its host launches
+    double rest = 0;  // phases of other kinds, and what no phase covers
+};
+
+struct ChangeFact {
+    std::int64_t step = 0;
+    double before_ms = 0;
+    double after_ms = 0;
+    std::string phase;
+    double phase_change_ms = 0;
+};
+
+struct EventFacts {
+    std::vector<std::int64_t> marked_steps;
+    std::vector<std::int64_t> unmarked_steps;
+    double marked_excess_ms = 0;
+    double unmarked_excess_ms = 0;
+};
+
+struct Verdict {
+    Bound bound = Bound::unknown;
+    std::optional<StepShares> shares;
+    std::optional<double> step_ms;  // typical
+    std::vector<StragglerFact> stragglers;
+    std::vector<StragglerFact> harmless;  // slow, but nobody waits for them
+    std::vector<SlowHost> slow_hosts;
+    std::optional<StageImbalance> stage_imbalance;
+    std::vector<ChangeFact> changes;
+    EventFacts events;
+    std::optional<double> job_slowdown;    // time of the steps / what it would be without the stragglers
+    bool slowdown_is_bound = false;        // it is at most that: some of the waiting may be beside work
+    std::optional<double> gpu_hours_lost;  // in the window, unrecorded steps being like recorded ones
+    Efficiency efficiency;
+    bool abstained = false;  // from naming stragglers, or saying that there are none
+    std::string reason;      // why
+    std::string to_do;       // how to get an answer
+};
+
+/// What a verdict needs to know beside the spans.
+struct Evidence {
+    const Coverage& coverage;
+    const Loss& loss;
+    std::set<std::int64_t> marked_steps;
+    std::optional<double> peak_flops;
+    std::int64_t stride = 1;  // steps for each recorded one
+    bool only_some_phases = false;
+    bool in_histograms = false;  // durations that were not kept
+};
+
+[[nodiscard]] Verdict judge(const RankSeries& ranks, const Evidence& evidence);
+
+}  // namespace cep::analysis
