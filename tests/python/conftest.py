@@ -115,5 +115,7 @@ SKIPPED_STATUS = 77  # what Meson takes for a skipped test
 def pytest_sessionfinish(session, exitstatus):
     """A run in which every test was skipped says so by its status."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if exitstatus == 0 and reporter.stats.get("skipped") and not reporter.stats.get("passed"):
+    # A file that is skipped as a whole counts as one in which nothing was found.
+    ran_none = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+    if ran_none and reporter.stats.get("skipped") and not reporter.stats.get("passed"):
         session.exitstatus = SKIPPED_STATUS

@@ -79,21 +79,6 @@ def test_ending_no_phase_does_nothing(profiler, files):
     assert len(files.spans()) == 1
 
 
-def test_phases_of_unrecorded_steps_have_no_rows(tmp_path, files):
-    with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
-        for step in range(4):
-            profiler.step(step)
-            profiler.phase("forward")
-            profiler.phase("backward")
-        profiler.end_phase()
-    assert [(row["name"], row["step"]) for row in files.spans()] == [
-        ("forward", 0),
-        ("backward", 0),
-        ("forward", 2),
-        ("backward", 2),
-    ]
-
-
 def test_each_thread_has_a_phase_of_its_own(profiler, files):
     profiler.phase("forward")
 

@@ -3,51 +3,32 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import warnings
 import weakref
 from ctypes import byref, c_int64, c_void_p
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _ffi, _streams
-from ._attributes import INT64_MAX, Attributes, Meta, attributes_struct, meta_text, whole_number
+from ._attributes import Attributes, Meta, attributes_struct, meta_text, whole_number
 from ._errors import EINVAL, ETIMEDOUT, OK, OptionError, error_for
 from ._iterate import TimedIterable
-from ._options import Config, PathText, directory_in, kind_number, options_struct
+from ._life import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, opened
+from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
 from ._region import Region
 from ._sampling import Sampling
 from ._stats import Stats, read_stats
 from ._streams import Stream
 
+if TYPE_CHECKING:
+    from .torch import Escalation
+
 Item = TypeVar("Item")
 Phase = tuple[_ffi.Span, Region, c_void_p]
 
 _switch = _ffi.switch  # a name of this module is found faster
-
-_CLOSE_TIMEOUT_S = 5.0
-
-
-def _milliseconds(timeout: float) -> int:
-    if not 0 <= timeout <= INT64_MAX / 1e6:
-        raise OptionError(EINVAL, f"timeout: seconds of at least 0 are needed, not {timeout!r}")
-    return int(timeout * 1000)
-
-
-def _close_handle(handle: c_void_p, recording: list[bool]) -> None:
-    """What remains to be done when a profiler is collected or the interpreter exits."""
-    recording.clear()
-    _ffi.close(handle, _milliseconds(_CLOSE_TIMEOUT_S))
-
-
-def _close_at_end_of_worker(handle: c_void_p, recording: list[bool]) -> None:
-    """A forked child of multiprocessing ends by os._exit(): only multiprocessing's own finalizers run there."""
-    multiprocessing = sys.modules.get("multiprocessing")
-    util = sys.modules.get("multiprocessing.util")
-    if multiprocessing is not None and util is not None and multiprocessing.parent_process() is not None:
-        util.Finalize(None, _close_handle, (handle, recording), exitpriority=0)
 
 
 def _is_on(handle: c_void_p) -> bool:
@@ -165,17 +146,18 @@ class Profiler:
         with options_struct(on_by_default=on_by_default, config=config, explicit=explicit) as options:
             _ffi.check(_ffi.open_profiler(byref(options), byref(self._handle)))
             self._sampling = Sampling(options)
+            self._path, self._rank = rank_file(options)
         self._recording: list[bool] = []  # true while recording; shared with every region
         self._current_stream: Callable[[], c_void_p] = _null_stream
         self._step = self._told_step = -1  # the trainer's; the last that libcep was told of
         self._regions: dict[Any, Region] = {}
         self._native_regions: dict[str, Optional[c_void_p]] = {}
         self._phase = threading.local()
-        self._enabled = _is_on(self._handle)
-        _opened.add(self)
-        self._finalizer = weakref.finalize(self, _close_handle, self._handle, self._recording)
+        self._enabled = self._wrote = _is_on(self._handle)
+        opened.add(self)
+        self._finalizer = weakref.finalize(self, close_handle, self._handle, self._recording)
         if self._enabled:
-            _close_at_end_of_worker(self._handle, self._recording)
+            close_at_end_of_worker(self._handle, self._recording)
 
     # ---- Life -------------------------------------------------------------------------------------------
 
@@ -195,7 +177,7 @@ class Profiler:
         except Exception as failure:
             warnings.warn(f"cep: {failure}", RuntimeWarning, stacklevel=2)
 
-    def close(self, timeout: float = _CLOSE_TIMEOUT_S) -> bool:
+    def close(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
         """Ends recording, writes what is finished, writes an ``open`` row for each span that is not, closes the file.
         Calling it again does nothing.
 
@@ -209,13 +191,13 @@ class Profiler:
             OptionError: The timeout is negative.
             Error: Rows could not be written.
         """
-        timeout_ms = _milliseconds(timeout)
+        timeout_ms = milliseconds(timeout)
         self._finalizer.detach()
         self._enabled = False
         self._recording.clear()
         return self._finished(_ffi.close(self._handle, timeout_ms))
 
-    def flush(self, timeout: float = _CLOSE_TIMEOUT_S) -> bool:
+    def flush(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
         """Writes out everything finished before the call. Needed only where another program reads the file now.
 
         Args:
@@ -228,7 +210,7 @@ class Profiler:
             OptionError: The timeout is negative.
             Error: Rows could not be written.
         """
-        return self._finished(_ffi.flush(self._handle, _milliseconds(timeout)))
+        return self._finished(_ffi.flush(self._handle, milliseconds(timeout)))
 
     @staticmethod
     def _finished(code: int) -> bool:
@@ -247,6 +229,16 @@ class Profiler:
     def enabled(self) -> bool:
         """Whether this process is profiled: on, its rank listed, not closed, not a forked child."""
         return self._enabled
+
+    @property
+    def path(self) -> Optional[Path]:
+        """The rank file; None where the profiler was off from the start."""
+        return self._path if self._wrote else None
+
+    @property
+    def rank(self) -> int:
+        """This process's rank, as the options or the launcher have it."""
+        return self._rank
 
     @property
     def stats(self) -> Stats:
@@ -291,7 +283,7 @@ class Profiler:
         if not records and not self._recording and not self._sampling.flushes(number):
             return  # nothing changes for libcep: most steps of a job end here
         self._tell_step()
-        if not records:
+        if not (records and _ffi.recording(self._handle)):  # libcep has the last word
             self._recording.clear()
             return
         if self._current_stream is _null_stream:
@@ -483,13 +475,9 @@ class Profiler:
                 self._tell_step()
             _ffi.check(_ffi.mark(self._handle, name.encode(), None if meta is None else meta_text(meta)))
 
+    def escalate(self, rule: Callable[..., Optional[str]], **options: Any) -> Escalation:
+        """Runs torch.profiler for a few steps once a rule on this rank's own timings fires: cep.torch.Escalation, which
+        has the parameters. Imports PyTorch."""
+        from .torch import Escalation
 
-_opened: weakref.WeakSet[Profiler] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for profiler in _opened:
-        profiler._forget_after_fork()
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
+        return Escalation(self, rule, **options)

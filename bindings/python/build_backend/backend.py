@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The build backend that pip calls for `pip install .`: builds with Meson, and packs what was installed as a wheel.
+
+The wheel carries the Python package, libcep.so, the cep command, and the shared libraries that these need beyond the C
+library, so that it runs where none of them is installed. Its tag says the oldest C library that it runs with.
+
+Settings (``pip install --config-settings NAME=VALUE .``):
+    build-dir: A build directory to use and keep. One that is already built is taken as it is, whatever its
+        options; else it is configured and built. Default: a temporary one.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Mapping, Optional
+
+import metadata
+from elf import bundle_libraries, platform_tag
+from wheel_file import WheelFile
+
+SOURCE = Path(__file__).resolve().parents[3]
+SETUP_OPTIONS = (
+    "--buildtype=release",
+    "-Dtools=enabled",
+    "-Dpython=true",
+    "-Dtests=disabled",
+    "-Dcuda=disabled",
+    "-Drust=disabled",
+    "-Djulia=disabled",
+)
+LIBRARY = "libcep.so.0"
+
+Settings = Optional[Mapping[str, str]]
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    return []
+
+
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
+    """Writes the .dist-info folder alone, which needs no build."""
+    project = metadata.read(SOURCE / "pyproject.toml")
+    folder = Path(metadata_directory) / project.dist_info
+    folder.mkdir(parents=True)
+    for name, text in project.files(SOURCE).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder.name
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: Settings = None, metadata_directory: Optional[str] = None
+) -> str:
+    """Builds the wheel; returns its file name."""
+    with tempfile.TemporaryDirectory(prefix="cep-wheel-") as scratch:
+        build = Path((config_settings or {}).get("build-dir") or Path(scratch, "build")).absolute()
+        package = Path(scratch, "cep")
+        _build(build)
+        _stage(build, Path(scratch, "install"), package)
+        bundle_libraries(package / "bin" / "cep", package / "lib")
+        bundle_libraries(package / "lib" / LIBRARY, package / "lib")
+        return _pack(package, Path(wheel_directory))
+
+
+def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
+    """Packs the files of the checkout that git does not ignore; returns the archive's file name."""
+    project = metadata.read(SOURCE / "pyproject.toml")
+    root = f"{project.name}-{project.version}"
+    command = ["git", "-C", str(SOURCE), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True)
+    if listed.returncode != 0:
+        raise SystemExit(f"cep: a source archive is made from a git checkout: {listed.stderr.strip()}")
+    with tarfile.open(Path(sdist_directory, f"{root}.tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for name in sorted(set(listed.stdout.split("\0"))):
+            if name and (SOURCE / name).exists():
+                archive.add(SOURCE / name, f"{root}/{name}", recursive=False)
+        information = tarfile.TarInfo(f"{root}/PKG-INFO")
+        text = project.files(SOURCE)["METADATA"].encode()
+        information.size = len(text)
+        archive.addfile(information, io.BytesIO(text))
+    return f"{root}.tar.gz"
+
+
+def _run(*command: str) -> None:
+    print("+", " ".join(command), flush=True)
+    if subprocess.run(command, stdin=subprocess.DEVNULL).returncode != 0:
+        raise SystemExit(f"cep: {command[0]} failed; a C++20 compiler, Meson, Ninja and the libraries that README.md "
+                         "names under Building are needed")
+
+
+def _meson() -> list[str]:
+    if shutil.which("meson") is None:
+        raise SystemExit("cep: no meson on PATH; it builds the library and the command")
+    return ["meson"]
+
+
+def _build(build: Path) -> None:
+    if (build / "lib" / LIBRARY).exists() and (build / "tools" / "cep").exists():
+        return
+    if not (build / "build.ninja").exists():
+        _run(*_meson(), "setup", *SETUP_OPTIONS, str(build), str(SOURCE))
+    _run(*_meson(), "compile", "-C", str(build), "cep:shared_library", "cep:executable")
+
+
+def _stage(build: Path, install: Path, package: Path) -> None:
+    """Installs the build below `install`, and makes the package of it: cep/*.py, cep/bin/cep, cep/lib/libcep.so.0."""
+    _run(
+        *_meson(), "install", "-C", str(build), "--no-rebuild", "--quiet", "--strip",
+        "--destdir", str(install), "--tags", "runtime,python-runtime",
+    )  # fmt: skip
+    shutil.copytree(_only(install, "cep/_ffi.py").parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, folder in (("bin/cep", "bin"), (LIBRARY, "lib")):
+        (package / folder).mkdir(exist_ok=True)
+        # A link to the versioned file: its target is what goes into the wheel.
+        shutil.copy2(_only(install, name), package / folder / Path(name).name)
+
+
+def _only(root: Path, name: str) -> Path:
+    (path,) = root.rglob(name)
+    return path
+
+
+def _pack(package: Path, directory: Path) -> str:
+    project = metadata.read(SOURCE / "pyproject.toml")
+    tag = f"py3-none-{platform_tag([package / 'bin', package / 'lib'])}"
+    name = f"{project.name}-{project.version}-{tag}.whl"
+    with WheelFile(directory / name, project.dist_info) as wheel:
+        for path in sorted(path for path in package.rglob("*") if path.is_file()):
+            wheel.add(path, path.relative_to(package.parent).as_posix())
+        for file, text in {**project.files(SOURCE), "WHEEL": project.wheel_text(tag)}.items():
+            wheel.add_text(f"{project.dist_info}/{file}", text)
+    print(f"{name}: {os.path.getsize(directory / name) / 1e6:.1f} MB", file=sys.stderr)
+    return name

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs and shared libraries need at run time: which libraries, and which version of the C library."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Iterable
+
+# Parts of the C library: every Linux with this C library has them, and they cannot come from elsewhere.
+C_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|libutil|libresolv|ld-linux[-\w]*|linux-vdso)\.so")
+
+
+def _readelf(*arguments: str) -> str:
+    result = subprocess.run(["readelf", "-W", *arguments], capture_output=True, text=True, env={"LC_ALL": "C"})
+    if result.returncode != 0:
+        raise SystemExit(f"cep: readelf {' '.join(arguments)}: {result.stderr.strip()}")
+    return result.stdout
+
+
+def needed(path: Path) -> list[str]:
+    """The libraries that a file names itself."""
+    return re.findall(r"\(NEEDED\).*\[(.+)\]", _readelf("-d", str(path)))
+
+
+def _resolved(path: Path) -> dict[str, str]:
+    """The libraries that a file needs, its libraries' included, and where the loader finds them."""
+    result = subprocess.run(["ldd", str(path)], capture_output=True, text=True, env={"LC_ALL": "C"})
+    return dict(re.findall(r"^\s*(\S+) => (/\S+)", result.stdout, re.MULTILINE))
+
+
+def bundle_libraries(path: Path, folder: Path) -> None:
+    """Copies every library that a file needs, but the C library's, into a folder in which it looks for them."""
+    found = _resolved(path)
+    waiting = needed(path)
+    done: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in done or C_LIBRARY.match(name):
+            continue
+        done.add(name)
+        if name not in found:
+            raise SystemExit(f"cep: {path.name} needs {name}, which is not installed")
+        if not (folder / name).exists():
+            shutil.copy(found[name], folder / name)
+        waiting += needed(Path(found[name]))
+
+
+def glibc_version(path: Path) -> tuple[int, int]:
+    """The newest version of the GNU C library that a file takes a symbol of."""
+    versions = re.findall(r"\bGLIBC_(\d+)\.(\d+)", _readelf("-V", str(path)))
+    return max(((int(major), int(minor)) for major, minor in versions), default=(2, 5))
+
+
+def platform_tag(folders: Iterable[Path]) -> str:
+    """The wheel's platform: manylinux with the oldest GNU C library that has all symbols that the files take."""
+    files = [path for folder in folders for path in folder.iterdir()]
+    major, minor = max(glibc_version(path) for path in files)
+    return f"manylinux_{major}_{minor}_{platform.machine()}"

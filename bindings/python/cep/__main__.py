@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cep command, as ``python -m cep`` and as the console script that a wheel installs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn, Optional
+
+
+def _is_program(path: Path) -> bool:
+    """Whether it is the command itself, not a script that calls this module."""
+    if not os.access(path, os.X_OK):
+        return False
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def command_path() -> Optional[str]:
+    """The command that this package carries, else the first on PATH, else None."""
+    folders = [Path(__file__).resolve().parent / "bin", *map(Path, os.get_exec_path())]
+    candidates = (folder / "cep" for folder in folders)
+    return next((str(path) for path in candidates if path.is_file() and _is_program(path)), None)
+
+
+def main() -> NoReturn:
+    """Becomes the command: same arguments, streams and exit status."""
+    command = command_path()
+    if command is None:
+        sys.exit("cep: the package carries no command, and there is none on PATH")
+    os.execv(command, ["cep", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

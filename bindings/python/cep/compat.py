@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For trainers that have a CUDA event profiler of their own: a class with the same calls, file and rows over cep.
+
+    from cep.compat import CudaEventProfiler
+
+    profiler = CudaEventProfiler(enable=True, directory=f"{output_dir}/cuda_event_profiler", rank=rank)
+    for step, batch in enumerate(loader):
+        with profiler.record("training_step", step=step, micro_step=0):
+            train(batch)
+        profiler.maybe_flush(step)
+    profiler.close()
+
+It writes ``<directory>/cuda_events_rank_<rank>.jsonl``: a row for each span with ``duration_ms``, ``name``, ``rank``,
+``step``, and the metadata of record() beside these. cep.Profiler records more: start times, kinds, counters, what was
+lost.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Mapping, Optional, Union
+
+from ._profiler import Profiler
+
+_NOTHING: AbstractContextManager[Any] = nullcontext()
+_DEFAULT_STRIDE = _DEFAULT_FLUSH_CADENCE = 10
+_FLUSH_TIMEOUT_S = 30.0
+
+
+def _at_least_one(value: Any) -> int:
+    return max(int(value), 1)
+
+
+def _has_cuda() -> bool:
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+class CudaEventProfiler:
+    """Times named regions of a training step with CUDA events on the current stream, on sampled steps of chosen ranks.
+
+    Off where ``enable`` is false, where the rank is not among ``ranks``, and, with a warning, where there is no CUDA:
+    then no file and no directory is made, and every call does nothing.
+
+    Thread-safe.
+
+    Args:
+        enable: Whether to profile.
+        directory: Where the rank file goes; made if absent. The file is appended to.
+        rank: This process's rank.
+        profiler_config: ``start_step`` (0) and ``end_step`` (None: no end) of the window, both inclusive;
+            ``record_every_n_steps`` (10), the stride from start_step; ``flush_every_n_steps`` (10), the cadence of
+            maybe_flush(), of absolute steps; ``ranks`` (None: all). A stride or cadence below 1 is taken as 1. And
+            ``backend``: "host" times on the host's clock, with or without CUDA.
+
+    Raises:
+        cep.OptionError: A value is invalid; it is named.
+        cep.Error: The directory or the file cannot be made or written.
+    """
+
+    def __init__(
+        self,
+        enable: bool,
+        directory: Union[str, "os.PathLike[str]"],
+        rank: int,
+        profiler_config: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        config = dict(profiler_config or {})
+        self.directory = directory
+        self.rank = rank
+        self.start_step = int(config.get("start_step") or 0)
+        end_step = config.get("end_step")
+        self.end_step = None if end_step is None else int(end_step)
+        self.record_every_n_steps = _at_least_one(config.get("record_every_n_steps", _DEFAULT_STRIDE))
+        self.flush_every_n_steps = _at_least_one(config.get("flush_every_n_steps", _DEFAULT_FLUSH_CADENCE))
+        ranks = config.get("ranks")
+        self.ranks = None if ranks is None else frozenset(int(listed) for listed in ranks)
+        self.path = Path(directory) / f"cuda_events_rank_{rank}.jsonl"
+        backend = config.get("backend", "auto")
+        self.enable = bool(enable) and self._is_listed() and self._has_clock(backend)
+        self._step_and_begin = threading.Lock()
+        self._profiler = self._open(backend)
+
+    def _is_listed(self) -> bool:
+        return self.ranks is None or self.rank in self.ranks
+
+    @staticmethod
+    def _has_clock(backend: str) -> bool:
+        if backend == "host" or _has_cuda():
+            return True
+        warnings.warn("cep: CUDA is not available; the CUDA event profiler is off", RuntimeWarning, stacklevel=3)
+        return False
+
+    def _open(self, backend: str) -> Profiler:
+        # This class's rows do not say how many ranks there are: any number that has this rank among them will do.
+        return Profiler(
+            None,
+            enable=self.enable,
+            directory=self.directory,
+            rank=self.rank,
+            world_size=self.rank + 1,
+            local_rank=0,
+            layout="flat",
+            start_step=self.start_step,
+            end_step=self.end_step,
+            record_every_n_steps=self.record_every_n_steps,
+            flush_every_n_steps=self.flush_every_n_steps,
+            ranks=[self.rank],
+            backend=backend,
+        )
+
+    def should_record(self, step: int) -> bool:
+        """Whether spans of a step are recorded: the profiler is on, and the step is in the window and on the stride."""
+        if not self._profiler.enabled or step < self.start_step:
+            return False
+        if self.end_step is not None and step > self.end_step:
+            return False
+        return (step - self.start_step) % self.record_every_n_steps == 0
+
+    def record(self, name: str, step: int, **metadata: Any) -> AbstractContextManager[Any]:
+        """A region to time, as a context manager. One that raises is recorded, and the exception passes through.
+
+        Args:
+            name: The row's name.
+            step: The row's step.
+            **metadata: Further keys of the row. They must be JSON's kinds of values, and replace none of its own keys.
+
+        Raises:
+            cep.OptionError: The name or the metadata is invalid, and the step is recorded.
+        """
+        if not self.should_record(step):
+            return _NOTHING
+        return _Span(self, name, step, metadata)
+
+    def maybe_flush(self, step: int) -> None:
+        """Has finished rows written at steps divisible by flush_every_n_steps. Does not wait."""
+        if self._profiler.enabled and step % self.flush_every_n_steps == 0:
+            self._profiler.flush(0)
+
+    def flush(self, blocking: bool = False) -> None:
+        """Has what is finished written.
+
+        Args:
+            blocking: Wait, 30 s at most, for the device to finish what was recorded and for its rows to be in the
+                file. False: rows of what the device has finished are written soon; nothing is waited for.
+
+        Raises:
+            cep.Error: Rows could not be written.
+        """
+        if self._profiler.enabled and not self._profiler.flush(_FLUSH_TIMEOUT_S if blocking else 0):
+            warnings.warn(f"cep: the device did not finish within {_FLUSH_TIMEOUT_S:g} s", RuntimeWarning, stacklevel=2)
+
+    def close(self) -> None:
+        """Writes everything, waiting for the device as cep.Profiler.close() does, and closes the file. Calling it again
+        does nothing."""
+        self._profiler.close()
+
+class _Span(AbstractContextManager[None]):
+    """One passage of record(). The step is the profiler's until the span has begun."""
+
+    def __init__(self, owner: CudaEventProfiler, name: str, step: int, metadata: Mapping[str, Any]) -> None:
+        self._owner = owner
+        self._step = step
+        self._region = owner._profiler.region(name, meta=metadata or None)
+
+    def __enter__(self) -> None:
+        owner = self._owner
+        with owner._step_and_begin:
+            owner._profiler.step(self._step)
+            self._region.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._region.__exit__(*raised)

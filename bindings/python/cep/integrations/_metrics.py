@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""log_metrics(): this rank's aggregates to an experiment logger, from a thread of its own."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import queue
+import threading
+import time
+import warnings
+from pathlib import Path
+from typing import Any, Iterator, Optional
+
+from .._profiler import Profiler
+from ._loggers import Logger, sink_of
+
+_QUEUE_LENGTH = 8
+_FLUSH_TIMEOUT_S = 1.0
+_CLOSE_TIMEOUT_S = 5.0
+_ROWS_AT_ONCE = 50
+_PAUSE_S = 0.001
+_STOP = object()
+
+
+class _RowReader:
+    """The rows that were added to a file since the last time, whole lines only."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # An earlier attempt's rows are not this one's.
+        self._offset_bytes = path.stat().st_size if path.exists() else 0
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        with open(self._path, "rb") as file:
+            file.seek(self._offset_bytes)
+            for count, line in enumerate(file, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                self._offset_bytes += len(line)
+                yield json.loads(line)
+                if count % _ROWS_AT_ONCE == 0:
+                    time.sleep(_PAUSE_S)  # the trainer's thread gets the interpreter's lock
+
+
+class _Aggregates:
+    """Mean and maximum of each region's durations, and of each counter the last value."""
+
+    def __init__(self) -> None:
+        self._durations_ms: dict[str, list[float]] = {}
+        self._counters: dict[str, float] = {}
+
+    def add(self, row: dict[str, Any]) -> None:
+        kind = row.get("type")
+        if kind is None:
+            self._durations_ms.setdefault(row["name"], []).append(row["duration_ms"])
+        elif kind == "counter":
+            self._counters[row["name"]] = row["value"]
+
+    def metrics(self, prefix: str) -> dict[str, float]:
+        metrics = {prefix + name: value for name, value in self._counters.items()}
+        for name, durations_ms in self._durations_ms.items():
+            metrics[f"{prefix}{name}/mean_ms"] = sum(durations_ms) / len(durations_ms)
+            metrics[f"{prefix}{name}/max_ms"] = max(durations_ms)
+        return metrics
+
+
+class MetricsLogger:
+    """Logs this rank's aggregates without the trainer waiting for it: a background thread reads the rank file and calls
+    the logger. Thread-safe.
+
+    Metrics of what was recorded since the last call: ``cep/<region>/mean_ms`` and ``cep/<region>/max_ms`` for each
+    region, ``cep/<counter>`` with each counter's last value, and ``cep/lost``, how many spans are not in the file and
+    never will be. Nothing is logged where nothing was recorded.
+
+    Where the logger is slower than its calls, those that find the queue full are dropped and counted; what they would
+    have logged is in the next one's.
+
+    Args:
+        profiler: Where the figures come from. On a rank where it is off, nothing is logged and no thread started.
+        logger: As for log_metrics().
+        prefix: What the metrics' names begin with.
+
+    Raises:
+        TypeError: The logger is of no kind that is known.
+    """
+
+    def __init__(self, profiler: Profiler, logger: Logger, *, prefix: str = "cep/") -> None:
+        self._profiler = profiler
+        self._prefix = prefix
+        self._sink = sink_of(logger, prefix)
+        self._requests: queue.Queue[Any] = queue.Queue(_QUEUE_LENGTH)
+        self._dropped = self._failed = 0
+        self._thread: Optional[threading.Thread] = None
+        if profiler.enabled and profiler.path is not None:
+            reader = _RowReader(profiler.path)
+            self._thread = threading.Thread(target=self._run, args=(reader,), name="cep-metrics", daemon=True)
+            self._thread.start()
+
+    @property
+    def dropped(self) -> int:
+        """Calls of log() that found the queue full."""
+        return self._dropped
+
+    @property
+    def failed(self) -> int:
+        """Calls that the logger answered with an exception; the first one is said as a warning."""
+        return self._failed
+
+    def log(self, step: Optional[int] = None) -> bool:
+        """Has what was recorded since the last call logged. Never waits.
+
+        Args:
+            step: The logger's step.
+
+        Returns:
+            Whether it will be: False when off, closed, or dropped.
+        """
+        if self._thread is None:
+            return False
+        try:
+            self._requests.put_nowait(step)
+        except queue.Full:
+            self._dropped += 1
+            return False
+        return True
+
+    def close(self, timeout: float = _CLOSE_TIMEOUT_S) -> bool:
+        """Logs what was asked for, and ends the thread. Calling it again does nothing.
+
+        Args:
+            timeout: Longest wait in seconds.
+
+        Returns:
+            Whether all was logged in time.
+        """
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return True
+        try:
+            self._requests.put(_STOP, timeout=timeout)
+        except queue.Full:
+            return False
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    def _run(self, reader: _RowReader) -> None:
+        for step in iter(self._requests.get, _STOP):
+            try:
+                self._log_rows(reader, step)
+            except Exception as error:  # a logger's failure is no reason to end a training
+                self._failed += 1
+                if self._failed == 1:
+                    warnings.warn(f"cep: metrics are not logged: {error!r}", RuntimeWarning, stacklevel=1)
+
+    def _log_rows(self, reader: _RowReader, step: Optional[int]) -> None:
+        if self._profiler.enabled:
+            self._profiler.flush(_FLUSH_TIMEOUT_S)
+        aggregates = _Aggregates()
+        for row in reader.read():
+            aggregates.add(row)
+        metrics = aggregates.metrics(self._prefix)
+        if metrics:
+            self._sink({**metrics, f"{self._prefix}lost": float(self._profiler.stats.lost)}, step)
+
+
+_made: dict[int, MetricsLogger] = {}  # by the profiler's id, which is its own as long as its MetricsLogger lives
+_making = threading.Lock()
+
+
+@atexit.register
+def _close_made() -> None:
+    for metrics_logger in _made.values():
+        metrics_logger.close()
+
+
+def log_metrics(profiler: Profiler, logger: Logger, step: Optional[int] = None, *, prefix: str = "cep/") -> bool:
+    """Logs this rank's aggregates of what was recorded since the last call, from a background thread::
+
+        for step, batch in enumerate(loader):
+            ...
+            if step % 100 == 0:
+                cep.integrations.log_metrics(prof, wandb, step)
+
+    The first call for a profiler decides on the logger. It logs what is recorded from then on, so make that call before
+    the loop, or a MetricsLogger, of which this is the short form; it says which metrics there are.
+
+    Args:
+        profiler: Where the figures come from.
+        logger: TensorBoard's SummaryWriter, wandb or a run of it, mlflow, a logger of Lightning's, an Accelerator with
+            trackers, or a function that takes metrics (a dict of floats) and step. Weights & Biases gets ``cep/step``
+            as these metrics' own step, since it refuses steps behind its last.
+        step: The logger's step.
+        prefix: What the metrics' names begin with.
+
+    Returns:
+        Whether they will be logged: False where the profiler is off, and where the logger is so slow that the queue of
+        calls is full.
+
+    Raises:
+        TypeError: The logger is of no kind that is known.
+
+    Thread-safe. Never waits for the logger, the file or the device. What was asked for is logged before the interpreter
+    exits, or within 5 s.
+    """
+    with _making:
+        metrics_logger = _made.get(id(profiler))
+        if metrics_logger is None:
+            metrics_logger = _made[id(profiler)] = MetricsLogger(profiler, logger, prefix=prefix)
+    return metrics_logger.log(step)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the integrations share: the span of a whole step, and phases that one call begins and another ends."""
+
+from __future__ import annotations
+
+from ctypes import c_void_p
+from typing import Optional
+
+from .._ffi import Span
+from .._profiler import Profiler
+from .._region import Region
+
+
+class OpenPhase:
+    """A region whose begin and end are two calls of a framework, on any threads, one span at a time."""
+
+    __slots__ = ("_profiler", "_region", "_begun")
+
+    def __init__(self, profiler: Profiler, region: Region) -> None:
+        self._profiler = profiler
+        self._region = region
+        self._begun: Optional[tuple[Span, c_void_p]] = None
+
+    def begin(self) -> None:
+        """Begins a span where the step is recorded. One that is under way is ended: its phase raised."""
+        self.end()
+        if self._profiler.recording:
+            self._begun = self._region._begin()
+
+    def end(self, error: Optional[type[BaseException]] = None) -> None:
+        """Ends the span that is under way, if there is one."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            self._region._end(*begun, error)
+
+
+class TrainingSteps:
+    """The steps of a training, each a span ``training_step`` from the wait for its data to its optimizer's end.
+
+    A step begins when its first phase does; what lies between two steps (evaluation, checkpoints, logging) is in
+    neither, and belongs to the one before it.
+    """
+
+    def __init__(self, profiler: Profiler, first_step: int) -> None:
+        self._profiler = profiler
+        self._span = OpenPhase(profiler, profiler.region("training_step", kind="step"))
+        self._next_step = first_step
+        self.is_under_way = False
+
+    def begin(self, step: Optional[int] = None) -> None:
+        """Begins the next step, unless it has begun.
+
+        Args:
+            step: Its number; None: one more than the last.
+        """
+        if self.is_under_way:
+            return
+        if step is not None:
+            self._next_step = step
+        self._profiler.step(self._next_step)
+        self.is_under_way = True
+        self._span.begin()
+
+    def end(self) -> None:
+        """Ends the step, if it has begun."""
+        if self.is_under_way:
+            self.is_under_way = False
+            self._span.end()
+            self._next_step += 1
+
+    def is_done(self, steps_done: int) -> bool:
+        """Whether the step under way is among those that a framework counts as done, the steps before steps_done."""
+        return self.is_under_way and self._next_step < steps_done

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cep in Lightning.
+
+    trainer = Trainer(callbacks=[cep.integrations.lightning.CepCallback(record_every_n_steps=10)])
+    trainer.fit(model, loader)
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any, Optional
+
+from .. import torch as cep_torch
+from .._profiler import Profiler
+from .._streams import HOST
+from ._loading import Removal
+from ._steps import OpenPhase, TrainingSteps
+
+
+def _callback_class() -> Any:
+    try:
+        return importlib.import_module("lightning.pytorch").Callback
+    except ImportError:
+        return importlib.import_module("pytorch_lightning").Callback
+
+
+Callback: Any = _callback_class()
+torch: Any = importlib.import_module("torch")
+
+__all__ = ["CepCallback"]
+
+
+class CepCallback(Callback):  # type: ignore[misc]
+    """Times the phases of each training step of a Lightning Trainer.
+
+    ``training_step`` with ``data_load``, ``host_to_device``, ``forward`` (the module's training_step(), with automatic
+    optimization), ``backward`` and ``optimizer`` in it; a row for each collective, DistributedDataParallel's included;
+    the allocator's counters; marks ``evaluation`` and ``checkpoint``.
+
+    A step is an optimizer step, of several batches with gradient accumulation; its number is ``trainer.global_step``
+    at its begin.
+
+    Args:
+        profiler: The profiler; the caller closes it. None: one is opened when a training begins, into the Trainer's
+            ``default_root_dir``, and closed when it ends.
+        **options: Of that profiler, as for cep.Profiler (record_every_n_steps and so on).
+
+    Attributes:
+        profiler: The profiler, once there is one.
+    """
+
+    def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
+        super().__init__()
+        if profiler is not None and options:
+            raise TypeError(f"{', '.join(options)}: options of a profiler that is given already")
+        self.profiler = profiler
+        self._is_own = profiler is None
+        self._options = options
+        self._steps: Optional[TrainingSteps] = None
+        self._removals: list[Removal] = []
+        self._backward: Optional[OpenPhase] = None
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._finish()
+        if self._is_own:
+            self.profiler = Profiler(trainer.default_root_dir, **self._options)
+        profiler = self.profiler
+        assert profiler is not None
+        if not profiler.enabled:
+            return
+        self._steps = TrainingSteps(profiler, trainer.global_step)
+        self._backward = OpenPhase(profiler, profiler.region("backward", kind="compute"))
+        self._removals = [_Actions(profiler, self._steps, trainer).attach()]
+        # Forward and backward have hooks of Lightning's; its module is not called as one.
+        phases = cep_torch.instrument(torch.nn.Identity(), trainer.optimizers, profiler)
+        self._removals.append(phases.remove)
+        _instrument_ddp(trainer.strategy.model, profiler)
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        if self._steps is not None:
+            self._steps.begin(trainer.global_step)
+
+    def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
+        if self._backward is not None:
+            self._backward.begin()
+
+    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
+        if self._backward is not None:
+            self._backward.end()
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if self._steps is not None and self._steps.is_done(trainer.global_step):
+            self._steps.end()
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        if not trainer.sanity_checking:
+            self._mark("evaluation")
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
+        self._mark("checkpoint")
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self._finish()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._finish()
+
+    def _mark(self, name: str) -> None:
+        if self._steps is not None and self.profiler is not None:
+            self.profiler.mark(name)
+
+    def _finish(self) -> None:
+        """Takes off what a training put on, and closes what it opened."""
+        while self._removals:
+            self._removals.pop()()
+        self._steps = self._backward = None
+        if self._is_own and self.profiler is not None:
+            self.profiler.__exit__(None, None, None)
+
+
+def _instrument_ddp(model: Any, profiler: Profiler) -> None:
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        try:
+            cep_torch.instrument_ddp(model, profiler)
+        except RuntimeError as error:
+            warnings.warn(f"cep: DDP's all-reduces stay hidden in the backward: {error}", RuntimeWarning, stacklevel=3)
+
+
+class _Actions:
+    """Lightning tells its own profiler of each action by name, before and after: these are phases of a step."""
+
+    def __init__(self, profiler: Profiler, steps: TrainingSteps, trainer: Any) -> None:
+        self._steps = steps
+        self._trainer = trainer
+        load = OpenPhase(profiler, profiler.region("data_load", kind="data", stream=HOST))
+        copy = OpenPhase(profiler, profiler.region("host_to_device", kind="data"))
+        self._phases = {"train_dataloader_next": load, "batch_to_device": copy}
+        if trainer.lightning_module.automatic_optimization:
+            # With manual optimization the backward and the optimizer are inside it.
+            self._phases["training_step"] = OpenPhase(profiler, profiler.region("forward", kind="compute"))
+
+    def attach(self) -> Removal:
+        told = self._trainer.profiler
+        start, stop = told.start, told.stop
+
+        def start_timed(action_name: str) -> None:
+            start(action_name)
+            phase = self._phase(action_name)
+            if phase is not None:
+                phase.begin()
+
+        def stop_timed(action_name: str) -> None:
+            phase = self._phase(action_name)
+            if phase is not None:
+                phase.end()
+            stop(action_name)
+
+        told.start, told.stop = start_timed, stop_timed
+
+        def restore() -> None:
+            if vars(told).get("start") is start_timed:
+                del told.start, told.stop
+
+        return restore
+
+    def _phase(self, action_name: str) -> Optional[OpenPhase]:
+        phase = self._phases.get(action_name.rpartition(".")[2])
+        if phase is None or not self._trainer.training:
+            return None
+        self._steps.begin(self._trainer.global_step)
+        return phase

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cep in PyTorch trainers.
+
+    import cep, cep.torch
+
+    model = DistributedDataParallel(model)
+    with cep.Profiler("output") as prof, cep.torch.instrument(model, optimizer, prof):
+        for batch in cep.torch.iterate(prof, loader, first_step=0):
+            loss = model(cep.torch.to_device(prof, batch, device))
+            loss.backward()
+            optimizer.step()
+
+Needs PyTorch 1.13 or later; importing this package without it is an ImportError that says so. ``import cep`` alone
+never imports PyTorch.
+
+| name | does |
+|---|---|
+| instrument() | forward, backward and optimizer phases through hooks; collectives and memory with them |
+| instrument_collectives() | a row for each collective of torch.distributed, FSDP's and FSDP2's included |
+| ddp_comm_hook(), instrument_ddp() | a row for each all-reduce of DistributedDataParallel |
+| record_memory() | the CUDA allocator's state as counters |
+| iterate(), to_device() | waiting for a DataLoader; copies to the device |
+| build_profiler() | torch.profiler with a schedule, a trace for each rank, and a summary |
+| Escalation, Profiler.escalate() | torch.profiler for a few steps, once a rule on cep's own timings fires |
+| slower_than_median(), named_straggler() | such rules |
+| gather() | a live summary of all ranks |
+| CUDATimer, CUDATimerCollection | stopwatches to be read where they are used |
+
+Nothing here but a stopwatch that is read synchronises the device, and nothing raises into the training loop.
+"""
+
+from __future__ import annotations
+
+from ._collectives import InstrumentedCollectives, instrument_collectives
+from ._data import iterate, to_device
+from ._ddp import ddp_comm_hook, instrument_ddp
+from ._escalation import Escalation
+from ._gather import Gather, gather
+from ._instrument import Instrumentation, instrument
+from ._memory import record_memory
+from ._own_rows import OwnSpan
+from ._rules import Rule, named_straggler, slower_than_median
+from ._summary import PhaseSummary, Summary
+from ._trace import TraceProfiler, build_profiler
+from .timers import CUDATimer, CUDATimerCollection
+
+__all__ = [
+    "CUDATimer",
+    "CUDATimerCollection",
+    "Escalation",
+    "Gather",
+    "InstrumentedCollectives",
+    "Instrumentation",
+    "OwnSpan",
+    "PhaseSummary",
+    "Rule",
+    "Summary",
+    "TraceProfiler",
+    "build_profiler",
+    "ddp_comm_hook",
+    "gather",
+    "instrument",
+    "instrument_collectives",
+    "instrument_ddp",
+    "iterate",
+    "named_straggler",
+    "record_memory",
+    "slower_than_median",
+    "to_device",
+]

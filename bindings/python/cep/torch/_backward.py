@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backward phase: from the first gradient of a model's outputs to the end of the autograd engine's run."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Iterator
+
+from .._profiler import Profiler
+from ._phases import NotFinished, Phase
+from ._pytorch import Tensor, torch
+
+_DEPTH_LIMIT = 4
+_TENSOR_LIMIT = 64
+
+_queue_callback: Callable[[Callable[[], None]], None] = torch.autograd.Variable._execution_engine.queue_callback
+# Not in PyTorch 1.13.
+_graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
+_HAS_GRAPH_TASK = hasattr(torch._C, "_current_graph_task_id")
+
+
+def tensors_in(output: object, depth: int = _DEPTH_LIMIT) -> Iterator[Tensor]:
+    """The tensors of a model's output: of tuples, lists, mappings and dataclasses of these."""
+    if isinstance(output, torch.Tensor):
+        yield output
+        return
+    if depth == 0 or output is None or isinstance(output, (str, bytes, int, float)):
+        return
+    if isinstance(output, (tuple, list)):
+        members: Any = output
+    elif hasattr(output, "values") and callable(output.values):
+        members = output.values()
+    elif hasattr(output, "__dataclass_fields__"):
+        members = [getattr(output, field) for field in output.__dataclass_fields__]
+    else:
+        return
+    for member in members:
+        yield from tensors_in(member, depth - 1)
+
+
+class Backward:
+    """Times a model's backward.
+
+    It begins when the gradient of an output of the model is there, so that the loss function's own backward is not in
+    it, and ends after the engine's final callbacks, so that the waiting of DDP and FSDP for their collectives is in it.
+    The hooks are on tensors of the graph and hold no tensor: the graph lives no longer than without them.
+
+    Thread-safe: the engine's threads call it.
+    """
+
+    def __init__(self, profiler: Profiler, phase: Phase) -> None:
+        self._profiler = profiler
+        self._recording = profiler._recording
+        self._phase = phase
+        self._running = threading.Lock()  # held from the first gradient to the end
+        self._step = -1  # of the backward that runs
+
+    def watch(self, output: object) -> None:
+        """Begins the phase at the first gradient of what a recorded forward returned."""
+        for count, tensor in enumerate(tensors_in(output)):
+            if count == _TENSOR_LIMIT:
+                return
+            if tensor.requires_grad:
+                tensor.register_hook(self._begin)
+
+    def is_running(self) -> bool:
+        """Whether the engine runs: a forward now is a recomputation (activation checkpointing)."""
+        if _graph_task() != -1:
+            return True
+        if not self._running.locked():
+            return False
+        if _HAS_GRAPH_TASK or self._profiler._step != self._step:
+            self.abandon()
+        return self._running.locked()
+
+    def abandon(self) -> None:
+        """Ends a backward whose end was never seen: the engine raised."""
+        if self._running.locked():
+            self._finish(NotFinished)
+
+    def _begin(self, gradient: Tensor) -> None:
+        if not self._recording or not self._running.acquire(blocking=False):
+            return
+        self._step = self._profiler._step
+        self._phase.begin(None)
+        _queue_callback(self._queue_last)
+
+    def _queue_last(self) -> None:
+        """The callbacks of DDP and FSDP were queued after this one: go behind them."""
+        _queue_callback(self._finish)
+
+    def _finish(self, error: Any = None) -> None:
+        self._phase.end(None, error)
+        try:
+            self._running.release()
+        except RuntimeError:  # abandoned meanwhile
+            pass

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""instrument_collectives(): the functions of torch.distributed, wrapped so that each call is a row."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from types import ModuleType, TracebackType
+from typing import Any, Callable, Mapping, Optional
+
+from .._profiler import Profiler
+from .._streams import HOST
+from ._comm_span import AsyncSpan, Description, SideStreams, future_of
+from ._groups import Group, Groups, resolved
+from ._operations import BATCH, MESSAGE, Arguments, Call, Function, Keywords, available_functions
+from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
+
+_is_compiling: Callable[[], bool] = getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", lambda: False)
+_c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
+
+
+class _Nested(threading.local):
+    """Whether this thread is inside a wrapped function: PyTorch's functions call each other, and one call of the
+    trainer's is one row."""
+
+    inside = False
+
+
+nested = _Nested()
+
+
+class CommRecorder:
+    """Counts and times the collectives of one profiler. Shared by the wrapped functions and DDP's hook.
+
+    Thread-safe.
+    """
+
+    def __init__(self, profiler: Profiler) -> None:
+        self.profiler = profiler
+        self.recording = profiler._recording
+        self.groups = Groups()
+        self.streams = SideStreams()
+        self._unmeasurable: set[str] = set()
+
+    def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
+        """One call of a function of torch.distributed, counted, and timed if the step is recorded."""
+        nested.inside = True
+        try:
+            found = self._count(function, args, kwargs)
+            if found is None or not self.recording or _is_coalescing():
+                return function.original(*args, **kwargs)
+            return self._timed(Call(function, args, kwargs), *found)
+        finally:
+            nested.inside = False
+
+    def _count(
+        self, function: Function, args: Arguments, kwargs: Keywords
+    ) -> Optional[tuple[Group, Optional[int]]]:
+        """The group of a call and its index there; None for a call that has no row: of a group that this rank is not
+        in, from a sender that is not known yet, or invalid."""
+        try:
+            shape = function.operation.shape
+            if shape == BATCH:  # this rank's own mixture of messages: no index that other ranks would share
+                group = resolved(function.argument("p2p_op_list", args, kwargs)[0].group)
+                return None if group is None else (self.groups.find(group), None)
+            group = resolved(function.argument("group", args, kwargs))
+            if group is None:
+                return None
+            if shape == MESSAGE:
+                found = self._pair(Call(function, args, kwargs), group)
+                return None if found is None else (found, next(found.counts))
+            known = self.groups.find(group)
+            return known, next(known.counts)
+        except Exception:  # the function itself says what is wrong with its arguments
+            return None
+
+    def _pair(self, call: Call, group: ProcessGroup) -> Optional[Group]:
+        parameter, rank = call.operation.peer, dist.get_rank()
+        peer = call.argument(parameter)
+        if peer is None:
+            peer = call.argument(f"group_{parameter}")
+            if peer is None:
+                return None
+            peer = dist.get_global_rank(group, peer)
+        source, target = (rank, peer) if call.operation.name == "send" else (peer, rank)
+        return self.groups.between(group, source, target)
+
+    def _timed(self, call: Call, group: Group, coll: Optional[int]) -> Any:
+        try:
+            tensors = call.tensors()
+            device = _device_of(tensors, group)
+            what = Description(call.operation.name, call.bytes(tensors, group.size), group, coll)
+        except Exception:  # tensors that do not tell their size
+            return call.run()
+        if call.is_async():
+            return self._timed_async(call, what, device)
+        # Also where NCCL runs on a stream of its own: the current stream waits for it, and so does the span's end.
+        with what.region(self.profiler, HOST if device is None else None):
+            return call.run()
+
+    def _timed_async(self, call: Call, what: Description, device: Optional[int]) -> Any:
+        if not self._is_measurable(call, device):
+            return call.run()
+        span = AsyncSpan(self.profiler, self.streams, what, device)
+        try:
+            work = call.run()
+        except BaseException as error:
+            span.fail(type(error))
+            raise
+        future = future_of(work[-1] if isinstance(work, list) and work else work)
+        if future is None:
+            self._unmeasurable.add(call.operation.function)
+        span.end_with(future)
+        return work
+
+    def _is_measurable(self, call: Call, device: Optional[int]) -> bool:
+        if device is None:
+            return call.operation.shape != BATCH  # gloo's messages have no future
+        return call.operation.function not in self._unmeasurable and not torch.cuda.is_current_stream_capturing()
+
+
+def _is_coalescing() -> bool:
+    """Whether calls are only noted down now, to run as one later."""
+    return bool(getattr(getattr(_c10d, "_world", None), "pg_coalesce_state", None))
+
+
+def _device_of(tensors: list[Any], group: Group) -> Optional[int]:
+    """The index of the CUDA device that a collective runs on; None: on the host."""
+    if tensors:
+        device = tensors[0].device
+        return int(device.index) if device.type == "cuda" else None
+    return int(torch.cuda.current_device()) if group.on_device else None
+
+
+def recorder_of(profiler: Profiler) -> CommRecorder:
+    """The one recorder of a profiler, so that the functions and DDP's hook count together."""
+    recorder = profiler.__dict__.get("_comm_recorder")
+    if recorder is None:
+        recorder = profiler.__dict__.setdefault("_comm_recorder", CommRecorder(profiler))
+    return recorder  # type: ignore[no-any-return]
+
+
+class _Wrapping:
+    """The wrapped functions of torch.distributed: one set for the process, on while somebody holds it."""
+
+    def __init__(self) -> None:
+        self.recorder: Optional[CommRecorder] = None
+        self._holders = 0
+        self._replaced: list[tuple[ModuleType, str, Any, Any]] = []
+        self._lock = threading.Lock()
+
+    def hold(self, recorder: CommRecorder) -> None:
+        with self._lock:
+            current = self.recorder
+            if current is not None and current is not recorder and current.profiler.enabled:
+                raise RuntimeError("cep: another open profiler records the collectives of this process")
+            self.recorder = recorder
+            self._holders += 1
+            if not self._replaced:
+                self._replace_everywhere()
+
+    def release(self, recorder: CommRecorder) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self.recorder = None
+                self._restore()
+
+    def _replace_everywhere(self) -> None:
+        """In every module that has the functions by name, as some do ``from torch.distributed import all_reduce``."""
+        wrappers: dict[int, tuple[Any, Any]] = {}
+        for function in available_functions():
+            wrappers[id(function.original)] = (function.original, self._wrapper(function))
+        for module in list(sys.modules.values()):
+            for name, value in list(getattr(module, "__dict__", {}).items()):
+                original, wrapper = wrappers.get(id(value), (None, None))
+                if original is value and wrapper is not None:
+                    setattr(module, name, wrapper)
+                    self._replaced.append((module, name, original, wrapper))
+
+    def _restore(self) -> None:
+        for module, name, original, wrapper in self._replaced:
+            if module.__dict__.get(name) is wrapper:
+                setattr(module, name, original)
+        self._replaced.clear()
+
+    def _wrapper(self, function: Function) -> Callable[..., Any]:
+        original = function.original
+
+        @functools.wraps(original)
+        def timed_collective(*args: Any, **kwargs: Any) -> Any:
+            recorder = self.recorder
+            # torch.compile knows the original, and makes a graph of it.
+            if recorder is None or nested.inside or _is_compiling():
+                return original(*args, **kwargs)
+            return recorder.run(function, args, kwargs)
+
+        return timed_collective
+
+
+_wrapping = _Wrapping()
+
+
+class InstrumentedCollectives:
+    """What instrument_collectives() returns: ends it by remove(), or at the end of a ``with`` block."""
+
+    def __init__(self, recorder: Optional[CommRecorder]) -> None:
+        self._recorder = recorder
+        if recorder is not None:
+            _wrapping.hold(recorder)
+
+    def remove(self) -> None:
+        """Puts the functions back, unless another handle still holds them. Calling it again does nothing."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            _wrapping.release(recorder)
+
+    def __enter__(self) -> InstrumentedCollectives:
+        return self
+
+    def __exit__(
+        self,
+        error: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.remove()
+
+
+def instrument_collectives(
+    prof: Profiler, *, names: Optional[Mapping[ProcessGroup, str]] = None
+) -> InstrumentedCollectives:
+    """Times each collective of torch.distributed on recorded steps, and counts it on all.
+
+    Wraps all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor,
+    all_to_all, all_to_all_single, gather, scatter, barrier, send, recv and batch_isend_irecv in every module that has
+    them by name. So FSDP's and FSDP2's are in it. Not in it: what C++ calls (DDP's own all-reduces: see
+    instrument_ddp()), functional collectives (DTensor, tensor parallelism), what torch.compile compiled, coalesced
+    calls, and isend and irecv by themselves.
+
+    A row is named for what is done (``all_gather`` for all_gather_into_tensor too), is of kind ``comm``, and has
+
+    - ``bytes``: the message's, as nccl-tests count: what an all_gather gives, what a reduce_scatter takes.
+    - ``group``: "world", or the group's name, the same on all its ranks and no other group's. A message's group is its
+      two ends: "world/0>1".
+    - ``coll``: the index of the call within the group, counted from instrument_collectives() on, on every step.
+
+    What is timed, so that (group, coll) can be split into waiting and transfer:
+
+    - NCCL, not async_op: on the current stream, from where it reaches the call to where the result is there.
+    - NCCL, async_op: from where the current stream reaches the call, and the last asynchronous collective of the group
+      is done, to where the result is there, whenever the trainer waits for it. A stream of the profiler's own holds
+      these events; the trainer's streams and its Work are left alone.
+    - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future.
+
+    Never waits for the device or for a future. Without a recorded step a wrapped call costs 1 to 2 µs more.
+
+    All ranks have to call this at the same place in the program: before it, nothing is counted.
+
+    Args:
+        prof: The profiler.
+        names: Names for groups of yours, to go with their ranks ({dp_group: "dp"}: "dp:0-3"): the same on all ranks.
+
+    Returns:
+        A handle with ``remove()``, and a context manager that calls it. Where the profiler is off or there is no
+        process group, nothing is wrapped.
+
+    Raises:
+        RuntimeError: Another open profiler records the collectives of this process.
+
+    Thread-safe.
+    """
+    if not prof.enabled or not distributed_is_initialized():
+        return InstrumentedCollectives(None)
+    recorder = recorder_of(prof)
+    for group, name in (names or {}).items():
+        recorder.groups.call(group, name)
+    return InstrumentedCollectives(recorder)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Input: waiting for a DataLoader, and copying a batch to the device."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Optional, TypeVar
+
+from .._iterate import TimedIterable
+from .._profiler import Profiler
+from ._pytorch import tensor_bytes, torch
+
+Item = TypeVar("Item")
+
+
+def iterate(
+    prof: Profiler, loader: Iterable[Item], *, name: str = "data_load", first_step: Optional[int] = None
+) -> TimedIterable[Item]:
+    """Iterates over a DataLoader, timing each wait for the next batch on the host clock, as a row of kind ``data``.
+
+    Args:
+        prof: The profiler.
+        loader: The DataLoader, or any iterable. The result has a length if it has.
+        name: The rows' name.
+        first_step: The step of the first batch: the iteration then calls prof.step() itself, before each batch. None: a
+            wait belongs to the step that was current when it began.
+    """
+    return prof.iterate(name, loader, kind="data", first_step=first_step)
+
+
+def _bytes_in(batch: Any) -> int:
+    if isinstance(batch, torch.Tensor):
+        return tensor_bytes(batch)
+    if isinstance(batch, dict) or hasattr(batch, "items"):
+        return sum(_bytes_in(value) for _, value in batch.items())
+    if isinstance(batch, (list, tuple)):
+        return sum(map(_bytes_in, batch))
+    return 0
+
+
+def _moved(batch: Any, device: Any, non_blocking: bool) -> Any:
+    if hasattr(batch, "to"):
+        return batch.to(device, non_blocking=non_blocking) if isinstance(batch, torch.Tensor) else batch.to(device)
+    if isinstance(batch, dict):
+        return {key: _moved(value, device, non_blocking) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(_moved(member, device, non_blocking) for member in batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(_moved(member, device, non_blocking) for member in batch)
+    return batch
+
+
+def to_device(
+    prof: Profiler, batch: Any, device: Any, *, non_blocking: bool = True, name: str = "host_to_device"
+) -> Any:
+    """Copies a batch to the device, as a row of kind ``data`` with its ``bytes``, on the current stream.
+
+    Args:
+        prof: The profiler.
+        batch: A tensor, something with a ``to(device)`` of its own, or a dict, list or tuple of these. What is none of
+            these is handed on as it is.
+        device: Where to.
+        non_blocking: Of tensors: does not wait for copies from pinned memory.
+        name: The rows' name.
+
+    Returns:
+        The batch on the device, built as before.
+
+    Thread-safe.
+    """
+    if not prof.recording:
+        return _moved(batch, device, non_blocking)
+    with prof.region(name, kind="data", bytes=_bytes_in(batch)):
+        return _moved(batch, device, non_blocking)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Escalation: torch.profiler for a few steps, once a rule on cep's own timings fires."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Callable, Optional, Sequence
+
+from .._profiler import Profiler
+from ._capture import OPTIONS, Capture, complain, export
+from ._own_rows import OwnRows
+from ._rules import Rule
+from ._steps import listeners_of
+
+
+class Escalation:
+    """Points torch.profiler at the steps that matter::
+
+        rule = cep.torch.slower_than_median("forward", 2.0)
+        prof.escalate(rule, steps=2)
+
+    After each recorded step a background thread reads this rank's new timings back and asks the rule. Once that gives a
+    reason, torch.profiler runs from the next step on: one step to warm up, then ``steps`` steps, to
+    ``<directory>/rank_<rank>_step_<step>_trace.json``, which ``cep kernels`` reads. The steps are marked in the rank
+    file (``escalation``, with the reason), as they are slower for it.
+
+    Nothing raises into the trainer: what fails is a warning. Until it fires, a recorded step costs the trainer's thread
+    a few µs and others less than one; starting torch.profiler then can take a second.
+
+    Rows are written every ``flush_every_n_steps``, so that a rule hears of a step that much later.
+
+    Args:
+        prof: The profiler. Its step() tells of steps.
+        rule: slower_than_median(), named_straggler(), or a function of a sequence of spans (``name``, ``step``,
+        ``kind``,
+            ``duration_ms``) that returns a reason or None.
+        ranks: On other ranks it does nothing. None: all.
+        steps: How many steps a trace has.
+        max_traces: How often it fires at most.
+        pause_steps: Steps after a trace in which it does not fire.
+        directory: Where traces go; None: ``traces`` beside the directory of the rank files.
+        on_trace: Called with each trace's path, on a background thread.
+        **options: Of torch.profiler.profile: record_shapes, profile_memory, with_stack, with_flops, with_modules,
+            activities.
+
+    Raises:
+        TypeError: An option is not one of torch.profiler's.
+        ValueError: A number is below 1.
+    """
+
+    def __init__(
+        self,
+        prof: Profiler,
+        rule: Rule,
+        *,
+        ranks: Optional[Sequence[int]] = None,
+        steps: int = 2,
+        max_traces: int = 1,
+        pause_steps: int = 100,
+        directory: Optional[Path] = None,
+        on_trace: Optional[Callable[[Path], None]] = None,
+        **options: Any,
+    ) -> None:
+        unknown = sorted(set(options) - set(OPTIONS))
+        if unknown:
+            raise TypeError(f"{unknown[0]}: not an option; of torch.profiler's there are {', '.join(OPTIONS)}")
+        if steps < 1 or max_traces < 1:
+            raise ValueError(f"steps and max_traces: at least 1 is needed, not {min(steps, max_traces)!r}")
+        self._prof, self._rule, self._steps, self._options = prof, rule, steps, options
+        self._left, self._pause_steps, self._on_trace = max_traces, pause_steps, on_trace
+        self._capture: Optional[Capture] = None
+        self._captured_step = self._quiet_until = -1
+        self._reason: Optional[str] = None
+        self._exporter: Optional[threading.Thread] = None
+        self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._is_on = prof.path is not None and prof.enabled and (ranks is None or prof.rank in ranks)
+        if prof.path is None or not self._is_on:
+            return
+        self._directory = Path(directory) if directory is not None else prof.path.parent.parent / "traces"
+        self._rows = OwnRows(prof.path)
+        listeners_of(prof).add(self._on_step)
+        threading.Thread(target=self._watch, name="cep-escalation", daemon=True).start()
+
+    def close(self) -> None:
+        """Ends it: a trace that is under way is written with the steps that it has. Waits for the file. For the
+        trainer's thread. Calling it again does nothing."""
+        if self._is_on:
+            self._is_on = False
+            listeners_of(self._prof).remove(self._on_step)
+            self._wakes.put(False)
+            if self._capture is not None:
+                self._finish(self._capture.stop())
+        if self._exporter is not None:
+            self._exporter.join()
+
+    def __enter__(self) -> Escalation:
+        return self
+
+    def __exit__(
+        self,
+        error: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def _on_step(self, step: int, recorded: bool) -> None:
+        """On the trainer's thread, at the begin of each step."""
+        if self._capture is not None:
+            stopped = self._capture.step()
+            if not self._capture.running:
+                self._quiet_until = step + self._pause_steps
+                self._finish(stopped)
+        elif self._reason is not None and self._left > 0:
+            self._start(step)
+        elif recorded and self._left > 0 and step >= self._quiet_until and self._wakes.empty():
+            self._wakes.put(True)
+
+    def _start(self, step: int) -> None:
+        reason, self._reason = self._reason, None
+        self._left -= 1
+        capture = Capture(1, self._steps, self._options)
+        if not capture.start():
+            return
+        self._capture, self._captured_step = capture, step + 1
+        try:
+            self._prof.mark("escalation", {"reason": reason, "steps": self._steps + 1})
+        except Exception as error:
+            complain(f"escalation: {error}")
+
+    def _finish(self, stopped: Any) -> None:
+        self._capture = None
+        if stopped is not None:
+            path = self._directory / f"rank_{self._prof.rank}_step_{self._captured_step}_trace.json"
+            self._exporter = threading.Thread(target=self._export, args=(stopped, path), name="cep-trace")
+            self._exporter.start()
+
+    def _export(self, stopped: Any, path: Path) -> None:
+        if export(stopped, path) and self._on_trace is not None:
+            try:
+                self._on_trace(path)
+            except Exception as error:
+                complain(f"on_trace: {type(error).__name__}: {error}")
+
+    def _watch(self) -> None:
+        """On the background thread."""
+        while self._wakes.get():
+            try:
+                reason = self._rule(list(self._rows.read()))
+            except Exception as error:
+                complain(f"the escalation's rule ended it: {type(error).__name__}: {error}")
+                self._left = 0
+                return
+            if reason and self._reason is None:
+                self._reason = reason

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gather(): a live summary of all ranks, over a process group of its own."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import queue
+import threading
+import warnings
+from types import TracebackType
+from typing import Callable, Iterable, Optional, Sequence
+
+from .._profiler import Profiler
+from ._groups import resolved
+from ._own_rows import OwnRows, OwnSpan
+from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
+from ._steps import listeners_of
+from ._summary import DEFAULT_PHASES, Measurement, Summary, summarize
+
+_FLUSH_TIMEOUT_S = 1.0
+_BACKLOG = 4  # rounds that may wait for a rank that is late
+_NAN = math.nan
+
+
+def measure(spans: Iterable[OwnSpan], phases: Sequence[str]) -> Measurement:
+    """The mean times a recorded step of one rank's spans."""
+    totals = dict.fromkeys(phases, _NAN)
+    comm_ms, steps = _NAN, set()
+    for span in spans:
+        steps.add(span.step)
+        if span.kind == "comm":
+            comm_ms = span.duration_ms + (0.0 if math.isnan(comm_ms) else comm_ms)
+        elif span.name in totals:
+            before = totals[span.name]
+            totals[span.name] = span.duration_ms + (0.0 if math.isnan(before) else before)
+    if not steps:
+        return Measurement(0, 0, 0, _NAN, tuple(totals.values()))
+    count = len(steps)
+    means = tuple(total / count for total in totals.values())
+    return Measurement(count, min(steps), max(steps), comm_ms / count, means)
+
+
+def to_tensor(measured: Measurement) -> Tensor:
+    fixed = (measured.steps, measured.first_step, measured.last_step, measured.comm_ms)
+    return torch.tensor([*fixed, *measured.phases_ms], dtype=torch.float64, device="cpu")
+
+
+def from_tensor(tensor: Tensor) -> Measurement:
+    steps, first, last, comm_ms, *phases = tensor.tolist()
+    return Measurement(int(steps), int(first), int(last), comm_ms, tuple(phases))
+
+
+class Gather:
+    """What gather() returns. Thread-safe."""
+
+    def __init__(
+        self,
+        prof: Profiler,
+        every_n_recorded_steps: int,
+        phases: Sequence[str],
+        on_summary: Optional[Callable[[Summary], None]],
+        group: Optional[ProcessGroup],
+    ) -> None:
+        self.summary: Optional[Summary] = None
+        """The latest summary, the same on all ranks; None before the first."""
+        self.failure: Optional[str] = None
+        """Why there will be no more summaries; None while all is well."""
+        self._prof = prof
+        self._every = every_n_recorded_steps
+        self._phases = tuple(phases)
+        self._on_summary = on_summary
+        self._group = group
+        self._ranks: list[int] = [] if group is None else dist.get_process_group_ranks(group)
+        self._rows = None if prof.path is None else OwnRows(prof.path)
+        self.rank: int = prof.rank if group is None else dist.get_rank()
+        """This process's rank in the job."""
+        self._closed = False
+        self._recorded_steps = 0
+        self._unseen: Optional[Summary] = None
+        self._rounds: queue.Queue[bool] = queue.Queue(_BACKLOG)
+        if group is not None:
+            listeners_of(prof).add(self._on_step)
+            threading.Thread(target=self._work, name="cep-gather", daemon=True).start()
+
+    def poll(self) -> Optional[Summary]:
+        """A summary that poll() has not returned yet, or None: for a trainer that logs it from its own thread. Never
+        waits."""
+        unseen, self._unseen = self._unseen, None
+        return unseen
+
+    def close(self) -> None:
+        """Ends it on this rank; never waits. Calling it again does nothing. Call it on all ranks at the same step, or
+        the others give up after the timeout."""
+        if self._group is None:
+            return
+        listeners_of(self._prof).remove(self._on_step)
+        self._end_thread()
+
+    def __enter__(self) -> Gather:
+        return self
+
+    def __exit__(
+        self,
+        error: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def _on_step(self, step: int, recorded: bool) -> None:
+        """On the trainer's thread: counts, and wakes the other."""
+        if not recorded or self.failure is not None:
+            return
+        self._recorded_steps += 1
+        # One step late: what the step before recorded has had a step's time to be written.
+        if self._recorded_steps % self._every == 1 % self._every and self._recorded_steps > 1:
+            try:
+                self._rounds.put_nowait(True)
+            except queue.Full:
+                self._give_up(f"{_BACKLOG} rounds wait for a rank that does not answer")
+
+    def _end_thread(self) -> None:
+        """Behind the rounds that wait, which the other ranks count on."""
+        try:
+            self._rounds.put_nowait(False)
+        except queue.Full:
+            self._closed = True
+
+    def _work(self) -> None:
+        try:
+            while self.failure is None and self._rounds.get():
+                self._exchange()
+                if self._closed and self._rounds.empty():
+                    return
+        except Exception as error:
+            self._give_up(f"{type(error).__name__}: {error}")
+
+    def _exchange(self) -> None:
+        mine = to_tensor(self._measure())
+        all_ranks = [torch.empty_like(mine) for _ in self._ranks]
+        # The group's own method: not a collective of the trainer's, and no row of it.
+        self._group.allgather([all_ranks], [mine]).wait()  # type: ignore[union-attr]
+        summary = summarize(dict(zip(self._ranks, map(from_tensor, all_ranks))), self._phases)
+        if summary is None:
+            return
+        self.summary = self._unseen = summary
+        if self._on_summary is not None and self.rank == self._ranks[0]:
+            self._on_summary(summary)
+
+    def _measure(self) -> Measurement:
+        if self._rows is None:
+            return measure((), self._phases)
+        if self._prof.enabled:
+            self._prof.flush(_FLUSH_TIMEOUT_S)
+        return measure(self._rows.read(), self._phases)
+
+    def _give_up(self, why: str) -> None:
+        if self.failure is None:
+            self.failure = why
+            self._end_thread()
+            warnings.warn(f"cep: no more live summaries: {why}", RuntimeWarning, stacklevel=2)
+
+
+def _own_group(ranks: Optional[Sequence[int]], timeout_s: float) -> Optional[ProcessGroup]:
+    """A gloo group: nothing of it runs on a GPU, where it could be in the trainer's way. None on ranks not in it."""
+    chosen = None if ranks is None else sorted(set(ranks))
+    timeout = datetime.timedelta(seconds=timeout_s)
+    return resolved(dist.new_group(chosen, timeout=timeout, backend="gloo"))
+
+
+def gather(
+    prof: Profiler,
+    every_n_recorded_steps: int = 10,
+    *,
+    phases: Sequence[str] = DEFAULT_PHASES,
+    on_summary: Optional[Callable[[Summary], None]] = None,
+    ranks: Optional[Sequence[int]] = None,
+    timeout_s: float = 60.0,
+) -> Gather:
+    """Summarises the timings of all ranks while the job runs, so that rank 0 can log who is slow::
+
+        live = cep.torch.gather(prof, on_summary=print)
+
+    Each ``every_n_recorded_steps`` recorded steps, every rank reads its own timings back from its file (at most 256 KiB
+    of the newest), and one all_gather of a few numbers makes a Summary of them: each phase's median and slowest rank,
+    and which rank the others wait for: the one that waits least in the collectives. That is a first hint. ``cep
+    summarize`` sees every collective by itself, and patterns over the whole run.
+
+    All of that is on a background thread, over a gloo group of its own. The trainer's thread only counts steps and
+    never waits. A rank that dies or is late ends the summaries on the others, with a warning, after the timeout at the
+    latest; never the job. A process that ends while a round is under way may wait for it as long.
+
+    A collective call: every rank of the job has to call it at the same place, also where the profiler is off, with the
+    same sampling options and arguments. It waits once, for the new group.
+
+    Args:
+        prof: The profiler. Its step() tells of steps.
+        every_n_recorded_steps: At least 1.
+        phases: The names of phases to summarise; their spans in a step are added up. All collectives are "comm".
+        on_summary: Called with each summary on the first of the ranks, on the background thread. What it raises ends
+        the
+            summaries.
+        ranks: The ranks to summarise; None: all. The others call gather() too, and have no summary. gloo connects every
+            two ranks, so that in a job of thousands it is better to take a part of them.
+        timeout_s: After how long a round that a rank does not answer is given up, in seconds.
+
+    Returns:
+        A Gather: ``summary``, ``poll()``, ``failure``, ``close()``; a context manager that calls close(). Where there
+        is no process group, it never has a summary. Where its group cannot be made, that is its failure.
+    """
+    if every_n_recorded_steps < 1:
+        raise ValueError(f"every_n_recorded_steps: at least 1 is needed, not {every_n_recorded_steps!r}")
+    own, failure = None, None
+    if distributed_is_initialized():
+        try:
+            own = _own_group(ranks, timeout_s)
+        except Exception as error:
+            failure = f"no process group: {error}"
+    made = Gather(prof, every_n_recorded_steps, phases, on_summary, own)
+    if failure is not None:
+        made._give_up(failure)
+    return made

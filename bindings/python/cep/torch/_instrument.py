@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""instrument(): the phases of a training step, without a line in the loop."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from threading import get_ident
+from types import TracebackType
+from typing import Any, Callable, Iterable, Optional, Union
+
+from .._profiler import Profiler
+from ._backward import Backward
+from ._capture import complain
+from ._collectives import instrument_collectives
+from ._ddp import instrument_ddp
+from ._memory import record_memory
+from ._optimizer import OptimizerTimer, optimizer_list
+from ._phases import NotFinished, Phase
+from ._pytorch import Module, Optimizer, distributed_is_initialized, torch
+
+_is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
+
+
+class Instrumentation:
+    """What instrument() returns: takes the hooks off by remove(), or at the end of a ``with`` block.
+
+    Thread-safe: forwards of several threads are timed apart.
+    """
+
+    def __init__(self, model: Module, optimizers: list[Optimizer], prof: Profiler, prefix: str, memory: bool) -> None:
+        self._prof = prof
+        self._recording = prof._recording
+        self._memory = memory
+        self._forward = Phase(prof.region(prefix + "forward", kind="compute"))
+        self._forward_no_grad = Phase(prof.region(prefix + "forward_no_grad", kind="compute"))
+        self._optimizer = Phase(prof.region(prefix + "optimizer", kind="compute"))
+        self._backward = Backward(prof, Phase(prof.region(prefix + "backward", kind="compute")))
+        self._removals: list[Callable[[], object]] = []
+        self._hook_forward(model)
+        timer = OptimizerTimer(prof, self._optimizer, self._abandon_unfinished, self._after_optimizer)
+        for optimizer in optimizers:
+            self._removals += timer.attach(optimizer)
+
+    def remove(self) -> None:
+        """Takes everything off again but DDP's communication hook, for which PyTorch has no way. Calling it again does
+        nothing. Not while a step is under way."""
+        while self._removals:
+            self._removals.pop()()
+        self._abandon_unfinished()
+        self._optimizer.abandon()
+
+    def __enter__(self) -> Instrumentation:
+        return self
+
+    def __exit__(
+        self,
+        error: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.remove()
+
+    def _hook_forward(self, model: Module) -> None:
+        # Outermost, so that what FSDP's own hooks do (gathering parameters) is in the forward.
+        before = inspect.signature(model.register_forward_pre_hook).parameters
+        after = inspect.signature(model.register_forward_hook).parameters
+        first = {"prepend": True} if "prepend" in before else {}
+        always = {"always_call": True} if "always_call" in after else {}
+        self._removals.append(model.register_forward_pre_hook(self._begin_forward, **first).remove)
+        self._removals.append(model.register_forward_hook(self._end_forward, **always).remove)
+
+    def _begin_forward(self, module: Module, args: Any) -> None:
+        if not self._recording and not self._forward and not self._forward_no_grad:
+            return
+        if self._backward.is_running():
+            return
+        self._abandon_forward()
+        if self._recording:
+            (self._forward if _is_grad_enabled() else self._forward_no_grad).begin(get_ident())
+
+    def _end_forward(self, module: Module, args: Any, output: Any) -> None:
+        if not self._forward and not self._forward_no_grad:
+            return
+        thread = get_ident()
+        # Called without an output, from where the exception is handled, if the forward raised.
+        error = sys.exc_info()[0] if output is None else None
+        self._forward_no_grad.end(thread, error)
+        if self._forward.is_begun(thread):
+            self._forward.end(thread, error)
+            self._backward.watch(output)
+
+    def _abandon_forward(self) -> None:
+        """A forward that seems to be under way on this thread when the next phase begins has raised."""
+        self._forward.end(get_ident(), NotFinished)
+        self._forward_no_grad.end(get_ident(), NotFinished)
+
+    def _abandon_unfinished(self) -> None:
+        """As _abandon_forward(), and the backward too: none is under way when an optimizer steps."""
+        self._abandon_forward()
+        self._backward.abandon()
+
+    def _after_optimizer(self) -> None:
+        if self._memory:
+            try:
+                record_memory(self._prof)
+            except Exception as error:
+                self._memory = False
+                complain(f"no more memory counters: {type(error).__name__}: {error}")
+
+
+class _Off(Instrumentation):
+    """On a rank that is not profiled: no hook at all."""
+
+    def __init__(self) -> None:
+        self._removals = []
+
+    def remove(self) -> None:
+        pass
+
+
+def instrument(
+    model: Module,
+    optimizer: Union[None, Optimizer, Iterable[Optimizer]],
+    prof: Profiler,
+    *,
+    prefix: str = "",
+    collectives: bool = True,
+    memory: bool = True,
+) -> Instrumentation:
+    """Times the forward, backward and optimizer phases of each recorded step, with no further line in the loop::
+
+        model = DistributedDataParallel(model)
+        with cep.Profiler("output") as prof, cep.torch.instrument(model, optimizer, prof):
+            for step, batch in enumerate(cep.torch.iterate(prof, loader)):
+                prof.step(step)
+                ...
+
+    Rows, all of kind ``compute``, on the stream that is current where each begins:
+
+    - ``forward``: a call of the model with gradients. ``forward_no_grad``: one without (evaluation, a teacher model).
+      What FSDP's hooks do before it (gathering parameters) is part of it where this comes last.
+    - ``backward``: from the gradient of the model's first output to the end of the autograd engine's run, DDP's and
+      FSDP's waiting for their collectives included. The loss function's own backward is before it.
+    - ``optimizer``: each step() of each optimizer. A closure's forward and backward are not part of it.
+
+    Gradient accumulation gives several spans of a name in a step (``seq``). What activation checkpointing computes
+    again inside a backward is backward. A phase that raises is marked (``error``).
+
+    Without a recorded step the hooks cost two calls of Python for a forward and two for an optimizer's step, 1 to 2 µs
+    each pair, and backward costs nothing. Never synchronises, and never keeps a graph or a tensor alive. Where the
+    profiler is off, nothing is hooked.
+
+    Args:
+        model: The module that the loop calls: the DDP or FSDP wrapper, where there is one. Call instrument() after
+            wrapping, sharding and (as it replaces the module) torch.compile.
+        optimizer: One optimizer, several, or None.
+        prof: The profiler.
+        prefix: Goes before the phases' names, to tell several models apart ("generator.").
+        collectives: Also calls instrument_collectives(), and instrument_ddp() where model is a DistributedDataParallel
+            without a communication hook of its own. Then every rank has to call instrument() at the same place.
+        memory: Also calls record_memory() after each recorded optimizer step.
+
+    Returns:
+        A handle with ``remove()``, and a context manager that calls it.
+
+    Raises:
+        RuntimeError: Another open profiler records the collectives of this process.
+    """
+    if not prof.enabled:
+        return _Off()
+    collectives = collectives and distributed_is_initialized()
+    wrapped = instrument_collectives(prof) if collectives else None
+    instrumentation = Instrumentation(model, optimizer_list(optimizer), prof, prefix, memory)
+    if wrapped is not None:
+        instrumentation._removals.append(wrapped.remove)
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            _instrument_ddp_if_free(model, prof)
+    return instrumentation
+
+
+def _instrument_ddp_if_free(model: Module, prof: Profiler) -> None:
+    try:
+        instrument_ddp(model, prof)
+    except RuntimeError as error:
+        warnings.warn(
+            f"cep: DDP's all-reduces stay hidden in the backward: it has a communication hook already ({error}); "
+            "register cep.torch.ddp_comm_hook(prof, inner=that_hook) in its place",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch's CUDA allocator holds, as counters."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Optional
+
+from .._profiler import Profiler
+from ._pytorch import torch
+
+_POOLS = {
+    "memory.allocated_bytes": ("allocated_bytes", "current"),
+    "memory.reserved_bytes": ("reserved_bytes", "current"),
+    "memory.active_bytes": ("active_bytes", "current"),
+    "memory.inactive_split_bytes": ("inactive_split_bytes", "current"),
+    "memory.peak_allocated_bytes": ("allocated_bytes", "peak"),
+    "memory.peak_reserved_bytes": ("reserved_bytes", "peak"),
+}
+_EVENTS = {"memory.alloc_retries": "num_alloc_retries", "memory.ooms": "num_ooms"}
+
+# torch.cuda.memory_allocated() and its like each make a flat dict of all statistics first, ten times as dear.
+_read_stats: Optional[Callable[[int], Mapping[str, Any]]] = getattr(torch._C, "_cuda_memoryStats", None)
+
+
+def memory_counters(stats: Mapping[str, Any]) -> dict[str, int]:
+    """The counters in the allocator's statistics, as torch._C._cuda_memoryStats() nests them; those that it has."""
+    counters = {}
+    for name, (pool, which) in _POOLS.items():
+        if pool in stats:
+            counters[name] = int(stats[pool]["all"][which])
+    for name, key in _EVENTS.items():
+        if key in stats:
+            counters[name] = int(stats[key])
+    return counters
+
+
+def record_memory(prof: Profiler, device: Optional[int] = None) -> bool:
+    """Records the state of PyTorch's CUDA allocator as counters of the current step, if it is recorded.
+
+    ``memory.allocated_bytes`` (in tensors), ``memory.reserved_bytes`` (held from the driver), ``memory.active_bytes``
+    (allocated, or freed and still in use by a stream), ``memory.inactive_split_bytes`` (free parts of split blocks:
+    what fragmentation keeps from being returned), ``memory.peak_allocated_bytes`` and ``memory.peak_reserved_bytes``
+    (since the process started, or torch.cuda.reset_peak_memory_stats()), ``memory.alloc_retries`` and ``memory.ooms``
+    (counts since the process started; a retry has freed the cache and synchronised the device).
+
+    Reads host memory only: no CUDA call, no wait. instrument() calls it after each recorded optimizer step.
+
+    Args:
+        prof: The profiler.
+        device: A CUDA device's index; None: the current one.
+
+    Returns:
+        Whether there was anything to record: a recorded step, and a process that uses CUDA.
+
+    Thread-safe.
+    """
+    if not prof.recording or _read_stats is None or not torch.cuda.is_initialized():
+        return False
+    stats = _read_stats(torch.cuda.current_device() if device is None else device)
+    for name, value in memory_counters(stats).items():
+        prof.counter(name, value)
+    return True

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of torch.distributed that move data: what each is called in rows, and how many bytes it moves."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Mapping, NamedTuple, Optional
+
+from ._pytorch import Tensor, dist, tensor_bytes, torch
+
+Arguments = tuple[Any, ...]
+Keywords = Mapping[str, Any]
+
+# How the bytes of a call follow from the argument that is measured.
+_WHOLE = "whole"  # it is the whole message
+_PART = "part"  # each rank has one such part
+
+COLLECTIVE, MESSAGE, BATCH = "collective", "message", "batch"
+
+
+class Operation(NamedTuple):
+    """One function of torch.distributed."""
+
+    function: str
+    name: str
+    """In rows: one name for all functions that do the same."""
+    sized_by: str = ""
+    """The parameter that says how much is moved."""
+    share: str = _WHOLE
+    shape: str = COLLECTIVE
+    peer: str = ""
+    """Of messages: the parameter that names the other rank."""
+
+
+# Bytes are counted as nccl-tests count them: the whole message of a group, so the gathered output of an all_gather and
+# the input of a reduce_scatter.
+OPERATIONS = (
+    Operation("all_reduce", "all_reduce", "tensor"),
+    Operation("all_reduce_coalesced", "all_reduce", "tensors"),
+    Operation("broadcast", "broadcast", "tensor"),
+    Operation("reduce", "reduce", "tensor"),
+    Operation("all_gather", "all_gather", "tensor_list"),
+    Operation("all_gather_coalesced", "all_gather", "input_tensor_list", _PART),
+    Operation("all_gather_into_tensor", "all_gather", "output_tensor"),
+    Operation("_all_gather_base", "all_gather", "output_tensor"),
+    Operation("reduce_scatter", "reduce_scatter", "input_list"),
+    Operation("reduce_scatter_tensor", "reduce_scatter", "input"),
+    Operation("_reduce_scatter_base", "reduce_scatter", "input"),
+    Operation("all_to_all", "all_to_all", "input_tensor_list"),
+    Operation("all_to_all_single", "all_to_all", "input"),
+    Operation("gather", "gather", "tensor", _PART),
+    Operation("scatter", "scatter", "tensor", _PART),
+    Operation("barrier", "barrier"),
+    Operation("send", "send", "tensor", shape=MESSAGE, peer="dst"),
+    Operation("recv", "recv", "tensor", shape=MESSAGE, peer="src"),
+    Operation("batch_isend_irecv", "send_recv", "p2p_op_list", shape=BATCH),
+)
+
+
+class Function:
+    """One function of torch.distributed as this version has it, and how to read its arguments."""
+
+    __slots__ = ("operation", "original", "_positions", "_defaults")
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+        self.original: Callable[..., Any] = getattr(dist, operation.function)
+        parameters = inspect.signature(self.original).parameters
+        self._positions = {name: position for position, name in enumerate(parameters)}
+        self._defaults = {
+            name: parameter.default
+            for name, parameter in parameters.items()
+            if parameter.default is not inspect.Parameter.empty
+        }
+
+    def argument(self, name: str, args: Arguments, kwargs: Keywords) -> Any:
+        """What was passed for a parameter, or its default; None where the function has no such parameter."""
+        if name in kwargs:
+            return kwargs[name]
+        position = self._positions.get(name)
+        if position is not None and position < len(args):
+            return args[position]
+        return self._defaults.get(name)
+
+
+class Call(NamedTuple):
+    """One call of a function of torch.distributed."""
+
+    function: Function
+    args: Arguments
+    kwargs: Keywords
+
+    @property
+    def operation(self) -> Operation:
+        return self.function.operation
+
+    def argument(self, name: str) -> Any:
+        return self.function.argument(name, self.args, self.kwargs)
+
+    def run(self) -> Any:
+        return self.function.original(*self.args, **self.kwargs)
+
+    def is_async(self) -> bool:
+        """Whether it returns before its result is there."""
+        return self.operation.shape == BATCH or bool(self.argument("async_op"))
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors that say how much is moved."""
+        given = self.argument(self.operation.sized_by) if self.operation.sized_by else None
+        if not isinstance(given, (list, tuple)):
+            given = [given]
+        tensors = (getattr(member, "tensor", member) for member in given)
+        return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
+
+    def bytes(self, tensors: list[Tensor], group_size: int) -> Optional[int]:
+        """Bytes of the message; None where there is none."""
+        total = sum(map(tensor_bytes, tensors))
+        return total * (group_size if self.operation.share == _PART else 1) or None
+
+
+def available_functions() -> list[Function]:
+    """Those that this version of PyTorch has."""
+    return [Function(operation) for operation in OPERATIONS if callable(getattr(dist, operation.function, None))]

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The optimizer phase: step() of one or several optimizers, through their hooks or, before PyTorch 2.0, around it."""
+
+from __future__ import annotations
+
+import functools
+import types
+from threading import get_ident
+from typing import Any, Callable, Iterable, Optional, Union
+
+from .._profiler import Profiler
+from ._phases import Phase
+from ._pytorch import Optimizer, torch
+
+Removal = Callable[[], object]
+
+
+def optimizer_list(given: Union[None, Optimizer, Iterable[Optimizer]]) -> list[Optimizer]:
+    """The optimizers themselves: of None, one or several, without the wrappers of Lightning and Accelerate."""
+    if given is None:
+        return []
+    several = given if isinstance(given, (list, tuple)) else [given]
+    return [_unwrapped(optimizer) for optimizer in several]
+
+
+def _unwrapped(optimizer: Optimizer) -> Optimizer:
+    inner = optimizer.__dict__.get("optimizer", optimizer.__dict__.get("_optimizer"))
+    return _unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
+
+
+class OptimizerTimer:
+    """Times the steps of optimizers.
+
+    A closure given to step() is not optimizer time: it holds a forward and a backward of its own. The span then is from
+    the closure's end to the step's.
+    """
+
+    def __init__(self, profiler: Profiler, phase: Phase, before: Callable[[], None], after: Callable[[], None]) -> None:
+        self._recording = profiler._recording
+        self._phase = phase
+        self._before = before
+        self._after = after
+
+    def attach(self, optimizer: Optimizer) -> list[Removal]:
+        """Returns what takes it off again."""
+        if hasattr(optimizer, "register_step_pre_hook"):
+            return [
+                optimizer.register_step_pre_hook(self._begin_hooked).remove,
+                optimizer.register_step_post_hook(self._end_hooked).remove,
+            ]
+        return [self._replace_step(optimizer)]
+
+    def _begin(self, has_closure: bool) -> None:
+        if self._phase or self._recording:
+            self._before()
+            if self._recording and not has_closure:
+                self._phase.begin(get_ident())
+
+    def _end(self, error: Optional[type[BaseException]] = None) -> None:
+        if self._phase:
+            self._phase.end(get_ident(), error)
+            self._after()
+
+    def _begin_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
+        if not self._recording and not self._phase:
+            return None
+        args, kwargs, has_closure = self._with_timed_closure(args, kwargs, first=1)
+        self._begin(has_closure)
+        return (args, kwargs) if has_closure else None
+
+    def _end_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._end()
+
+    def _with_timed_closure(self, args: Any, kwargs: Any, first: int) -> tuple[Any, Any, bool]:
+        """The arguments of step() with its closure timed; it is their first, behind the optimizer if that is there."""
+        if len(args) > first and callable(args[first]):
+            return (*args[:first], self._timed_closure(args[first]), *args[first + 1 :]), kwargs, True
+        if callable(kwargs.get("closure")):
+            return args, {**kwargs, "closure": self._timed_closure(kwargs["closure"])}, True
+        return args, kwargs, False
+
+    def _timed_closure(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        @functools.wraps(closure)
+        def between_spans() -> Any:
+            self._phase.end(get_ident())
+            result = closure()
+            if self._recording:
+                self._phase.begin(get_ident())
+            return result
+
+        return between_spans
+
+    def _replace_step(self, optimizer: Optimizer) -> Removal:
+        """For versions without hooks. Stays a bound method, as learning-rate schedulers take it apart as one."""
+        original = optimizer.step
+        before = optimizer.__dict__.get("step")
+
+        @functools.wraps(original)
+        def step(_: Optimizer, *args: Any, **kwargs: Any) -> Any:
+            if not self._recording and not self._phase:
+                return original(*args, **kwargs)
+            args, kwargs, has_closure = self._with_timed_closure(args, kwargs, first=0)
+            self._begin(has_closure)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                self._end(type(error))
+                raise
+            self._end()
+            return result
+
+        replaced = optimizer.step = types.MethodType(step, optimizer)
+
+        def restore() -> None:
+            if optimizer.__dict__.get("step") is not replaced:
+                return  # a scheduler wrapped it since, and calls it: it does nothing once its profiler is closed
+            if before is None:
+                del optimizer.step
+            else:
+                optimizer.step = before
+
+        return restore

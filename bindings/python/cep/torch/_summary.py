@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From one measurement of each rank to who is slow: what gather() says."""
+
+from __future__ import annotations
+
+import math
+from statistics import median
+from typing import Mapping, NamedTuple, Optional, Sequence
+
+DEFAULT_PHASES = ("data_load", "host_to_device", "forward", "backward", "optimizer")
+
+# A difference counts from this part of a step on, and from this many typical deviations between ranks.
+_RELATIVE_FLOOR = 0.05
+_DEVIATIONS = 3.0
+_ABSOLUTE_FLOOR_MS = 0.1
+
+
+class Measurement(NamedTuple):
+    """What one rank timed since the last summary, in ms a recorded step; NaN: nothing."""
+
+    steps: int
+    first_step: int
+    last_step: int
+    comm_ms: float
+    phases_ms: tuple[float, ...]
+
+
+class PhaseSummary(NamedTuple):
+    """One phase over the ranks."""
+
+    median_ms: float
+    slowest_rank: int
+    slowest_ms: float
+
+    @property
+    def slowdown(self) -> float:
+        """The slowest rank's time over the median."""
+        return self.slowest_ms / self.median_ms if self.median_ms > 0 else 1.0
+
+
+class Summary(NamedTuple):
+    """The ranks' phases since the last summary, and who is waited for."""
+
+    first_step: int
+    last_step: int
+    ranks: int
+    """Ranks with timings."""
+    phases: Mapping[str, PhaseSummary]
+    """By name; the collectives together are "comm"."""
+    straggler: Optional[int]
+    """The rank that the others wait for; None where there is none or it cannot be known."""
+    phase: Optional[str]
+    """Where the straggler loses the time; None where no phase shows it."""
+    wait_ms: float
+    """How long the others typically wait for it in a step."""
+    reason: str
+    """Why, in a sentence."""
+
+    def __str__(self) -> str:
+        table = "; ".join(
+            f"{name} {phase.median_ms:.3g} ms, slowest rank {phase.slowest_rank} ({phase.slowdown:.2f} x)"
+            for name, phase in self.phases.items()
+        )
+        return f"steps {self.first_step}-{self.last_step}, {self.ranks} ranks: {self.reason}. {table}"
+
+
+Times = Mapping[int, float]
+
+
+def _summarized(times: Times) -> PhaseSummary:
+    slowest = max(times, key=lambda rank: times[rank])
+    return PhaseSummary(median(times.values()), slowest, times[slowest])
+
+
+def _known(measurements: Mapping[int, Measurement], index: Optional[int]) -> Times:
+    """The ranks' times of a phase, or of the collectives (None), where there are any."""
+    times = {
+        rank: (measured.comm_ms if index is None else measured.phases_ms[index])
+        for rank, measured in measurements.items()
+    }
+    return {rank: time for rank, time in times.items() if math.isfinite(time)}
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """Median absolute deviation, scaled to the standard deviation of a normal distribution."""
+    center = median(values)
+    return 1.4826 * median(abs(value - center) for value in values)
+
+
+def _excess_ms(times: Times, rank: int) -> float:
+    """How much longer a rank takes than the others typically do."""
+    others = [time for other, time in times.items() if other != rank]
+    return times[rank] - median(others) if others and rank in times else 0.0
+
+
+def _floor_ms(step_ms: float, others: Sequence[float]) -> float:
+    return max(_RELATIVE_FLOOR * step_ms, _DEVIATIONS * _deviation(others), _ABSOLUTE_FLOOR_MS)
+
+
+class _Judgement(NamedTuple):
+    straggler: Optional[int]
+    phase: Optional[str]
+    wait_ms: float
+    reason: str
+
+
+def _judge_by_waiting(comm: Times, phases: Mapping[str, Times], step_ms: float) -> _Judgement:
+    """The straggler comes last to the collectives, and so waits least in them."""
+    least = min(comm, key=lambda rank: comm[rank])
+    others = [time for rank, time in comm.items() if rank != least]
+    wait_ms = median(others) - comm[least]
+    if wait_ms < _floor_ms(step_ms, others):
+        return _Judgement(None, None, 0.0, "no rank is waited for")
+    excesses = {name: _excess_ms(times, least) for name, times in phases.items()}
+    phase = max(excesses, key=lambda name: excesses[name], default=None)
+    if phase is None or excesses[phase] < wait_ms / 2:
+        where, phase = "in no phase of its own that is longer: in backward, or where nothing is timed", None
+    else:
+        where = f"{excesses[phase]:.3g} ms longer in {phase}"
+    return _Judgement(least, phase, wait_ms, f"rank {least} is waited for, {wait_ms:.3g} ms a step, {where}")
+
+
+def _judge_by_phases(phases: Mapping[str, Times], step_ms: float) -> _Judgement:
+    """Without collectives it is not known who waits, so that at most a longer phase is pointed at."""
+    for name, times in phases.items():
+        slowest = max(times, key=lambda rank: times[rank])
+        others = [time for rank, time in times.items() if rank != slowest]
+        if others and _excess_ms(times, slowest) > _floor_ms(step_ms, others):
+            reason = f"rank {slowest} is slow in {name}; no collectives are timed, so who waits is not known"
+            return _Judgement(None, name, 0.0, reason)
+    return _Judgement(None, None, 0.0, "no collectives are timed, so who waits is not known")
+
+
+def summarize(measurements: Mapping[int, Measurement], names: Sequence[str]) -> Optional[Summary]:
+    """The summary of the ranks' measurements, by rank; None where fewer than two ranks have any.
+
+    Args:
+        measurements: Of each rank.
+        names: The phases, in the order of Measurement.phases_ms.
+    """
+    measured = {rank: one for rank, one in measurements.items() if one.steps > 0}
+    if len(measured) < 2:
+        return None
+    phases = {name: _known(measured, index) for index, name in enumerate(names)}
+    phases = {name: times for name, times in phases.items() if times}
+    comm = _known(measured, None)
+    step_ms = sum(median(times.values()) for times in phases.values())
+    if len(comm) >= 2 and len(comm) == len(measured):
+        judgement = _judge_by_waiting(comm, phases, step_ms or median(comm.values()))
+    else:
+        judgement = _judge_by_phases(phases, step_ms)
+    summaries = {name: _summarized(times) for name, times in phases.items()}
+    if comm:
+        summaries["comm"] = _summarized(comm)
+    first = min(one.first_step for one in measured.values())
+    last = max(one.last_step for one in measured.values())
+    return Summary(first, last, len(measured), summaries, *judgement)

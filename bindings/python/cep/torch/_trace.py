@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""build_profiler(): torch.profiler over a window of steps, one trace for each rank, and their summary."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Mapping, NamedTuple, Optional, Union
+
+from ..__main__ import command_path
+from .._errors import EOPTION, OptionError
+from ._capture import OPTIONS, Capture, complain, export
+
+_SUMMARY_TIMEOUT_S = 120.0
+_KEYS = frozenset(("enable", "ranks", "start_step", "end_step", "directory", "output_dir", "world_size", *OPTIONS))
+
+
+class TraceOptions(NamedTuple):
+    """What build_profiler() takes from its configuration."""
+
+    start_step: int
+    end_step: int
+    """Exclusive."""
+    directory: Path
+    ranks: Optional[tuple[int, ...]]
+    options: Mapping[str, Any]
+
+
+def _values(config: Any) -> dict[str, Any]:
+    if isinstance(config, Mapping):
+        unknown = sorted(set(config) - _KEYS)
+        if unknown:
+            raise OptionError(EOPTION, f"{unknown[0]}: not an option of build_profiler: {', '.join(sorted(_KEYS))}")
+        return dict(config)
+    return {key: getattr(config, key) for key in _KEYS if hasattr(config, key)}
+
+
+def trace_options(config: Any) -> Optional[TraceOptions]:
+    """The options in a configuration, checked; None where it is off."""
+    values = {key: value for key, value in _values(config).items() if value is not None} if config is not None else {}
+    if not values.get("enable", bool(values)):
+        return None
+    start, end = values.get("start_step", 0), values.get("end_step")
+    end = start + 1 if end is None else end
+    for name, value in (("start_step", start), ("end_step", end)):
+        if not isinstance(value, int) or value < 0:
+            raise OptionError(EOPTION, f"{name}: a whole number of at least 0 is needed, not {value!r}")
+    if end <= start:
+        raise OptionError(EOPTION, f"end_step: {end} is exclusive, and not after start_step {start}")
+    directory = values.get("directory") or Path(values.get("output_dir", ".")) / "torch_profiler"
+    ranks = None if "ranks" not in values else tuple(sorted(values["ranks"]))
+    return TraceOptions(start, end, Path(directory), ranks, {key: values[key] for key in OPTIONS if key in values})
+
+
+def trace_path(directory: Path, rank: int) -> Path:
+    return directory / f"rank_{rank}_trace.json"
+
+
+def summarize_traces(directory: Path) -> bool:
+    """Runs ``cep kernels -o summary.md`` over a directory of traces. False, and a warning, where that fails."""
+    command = command_path()
+    if command is None:
+        complain(f"no cep command is found, so there is no {directory / 'summary.md'}")
+        return False
+    arguments = [command, "kernels", "-o", str(directory / "summary.md"), str(directory)]
+    try:
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=_SUMMARY_TIMEOUT_S, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        complain(f"cep kernels: {error}")
+        return False
+    if done.returncode != 0:
+        complain(f"cep kernels ended with status {done.returncode}: {done.stderr.strip()[-500:]}")
+    return done.returncode == 0
+
+
+class TraceProfiler:
+    """What build_profiler() returns. Its methods are those of torch.profiler.profile that trainers use, and raise
+    nothing. For the trainer's thread."""
+
+    def __init__(self, options: Optional[TraceOptions], rank: int, ranks: tuple[int, ...]) -> None:
+        self._options = options
+        self._rank = rank
+        self._ranks = ranks
+        self._next_step = 0
+        self._capture: Optional[Capture] = None
+        self._exporter: Optional[threading.Thread] = None
+        self._is_over = options is None
+
+    @property
+    def enabled(self) -> bool:
+        """Whether this rank is traced."""
+        return self._options is not None
+
+    def start(self, first_step: int = 0) -> None:
+        """Before the first step, which a resumed job names."""
+        self._next_step = first_step
+        self._start_capture()
+
+    def step(self) -> None:
+        """At the end of each step. Outside the window it only counts."""
+        if self._is_over:
+            return
+        self._next_step += 1
+        if self._capture is None:
+            self._start_capture()
+            return
+        stopped = self._capture.step()
+        if not self._capture.running:
+            self._finish(stopped)
+
+    def stop(self) -> None:
+        """Ends it: a trace that is under way is written with the steps that it has, and the summary is waited for."""
+        if self._capture is not None:
+            self._finish(self._capture.stop())
+        self._is_over = True
+        if self._exporter is not None:
+            self._exporter.join()
+            self._exporter = None
+            self._summarize_if_nobody_did()
+
+    def __enter__(self) -> TraceProfiler:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        error: Optional[type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.stop()
+
+    def _start_capture(self) -> None:
+        options, step = self._options, self._next_step
+        if options is None or step < options.start_step - 1:
+            return
+        if step >= options.end_step:
+            self._is_over = True
+            return
+        warmup = max(0, options.start_step - step)
+        self._capture = Capture(warmup, options.end_step - step - warmup, options.options)
+        if not self._capture.start():
+            self._capture = None
+            self._is_over = True
+
+    def _finish(self, stopped: Any) -> None:
+        self._capture = None
+        self._is_over = True
+        if stopped is not None:
+            # A trace takes seconds to write. Not a daemon: the end of the process waits for it.
+            self._exporter = threading.Thread(target=self._export, args=(stopped,), name="cep-trace")
+            self._exporter.start()
+
+    def _export(self, stopped: Any) -> None:
+        assert self._options is not None
+        directory = self._options.directory
+        if export(stopped, trace_path(directory, self._rank)):
+            # Whoever is last summarises all; several at the same time write the same.
+            if all(trace_path(directory, rank).exists() for rank in self._ranks):
+                summarize_traces(directory)
+
+    def _summarize_if_nobody_did(self) -> None:
+        """Where a rank has died, or directories are not shared, there is nobody who has seen them all."""
+        assert self._options is not None
+        directory = self._options.directory
+        if self._rank == self._ranks[0] and not (directory / "summary.md").exists():
+            if any(directory.glob("rank_*_trace.json")):
+                summarize_traces(directory)
+
+
+def build_profiler(
+    config: Union[None, Mapping[str, Any], Any], rank: int, world_size: Optional[int] = None
+) -> TraceProfiler:
+    """torch.profiler for a window of steps, as a thing to call step() on at the end of each step::
+
+        with cep.torch.build_profiler({"start_step": 100, "end_step": 103, "ranks": [0, 5]}, rank) as tracer:
+            for step, batch in enumerate(loader):
+                ...
+                tracer.step()
+
+    Step start_step − 1 warms up: it is profiled and thrown away. Before it and after the window, step() only counts.
+    The trace is ``<directory>/rank_<rank>_trace.json``, in the Chrome format, written on a thread. When all ranks'
+    traces are there, ``cep kernels`` makes ``<directory>/summary.md`` of them; that there is no cep command is a
+    warning.
+
+    Nothing that it returns raises: what fails is a warning, and the job goes on without a trace.
+
+    Args:
+        config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it),
+        ``ranks``
+            (default all), ``start_step`` (default 0), ``end_step`` (exclusive; default one step), ``directory``
+            (default ``torch_profiler`` in ``output_dir``, which is the current one by default), and
+            torch.profiler.profile's ``record_shapes``, ``profile_memory``, ``with_stack``, ``with_flops``,
+            ``with_modules`` and ``activities``. None is off.
+        rank: This process's rank.
+        world_size: Number of ranks; None: what the launcher says (WORLD_SIZE), else rank + 1.
+
+    Returns:
+        A TraceProfiler, which does nothing on a rank that is not listed.
+
+    Raises:
+        OptionError: An option is unknown or its value invalid.
+    """
+    options = trace_options(config)
+    if options is None or (options.ranks is not None and rank not in options.ranks):
+        return TraceProfiler(None, rank, ())
+    if world_size is None:
+        world_size = int(os.environ.get("WORLD_SIZE", rank + 1))
+    ranks = options.ranks if options.ranks is not None else tuple(range(world_size))
+    return TraceProfiler(options, rank, ranks)

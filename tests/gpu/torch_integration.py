@@ -1,0 +1,496 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cep.torch on real GPUs: DDP and FSDP2 trainings with a planted straggler, whose rows are then checked; and what it
+costs.
+
+    torchrun --standalone --nproc-per-node 4 tests/gpu/torch_integration.py
+
+Takes about a minute. Prints a line for each check and ends with status 1 if one failed, 77 where there is nothing to
+run on. With --device cpu it runs over gloo, for those who change it; figures of costs mean little there.
+"""
+
+import argparse
+import collections
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError:
+    print("torch_integration.py: skipped: no PyTorch", file=sys.stderr)
+    sys.exit(77)
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import cep
+import cep.torch
+
+SLOW_RANK = 1
+SLOW_S = 0.010
+PHASES = ("data_load", "host_to_device", "forward", "backward", "optimizer")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--steps", type=int, default=24, help="of each training")
+    parser.add_argument("--width", type=int, default=1024, help="of the model")
+    parser.add_argument("--layers", type=int, default=8)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--cost-rounds", type=int, default=12, help="paired blocks of each measurement of cost")
+    parser.add_argument("--output-dir", help="kept, where given")
+    return parser.parse_args()
+
+
+class Report:
+    """The checks' outcomes, on rank 0."""
+
+    def __init__(self):
+        self.failed = 0
+
+    def check(self, what, passed, detail=""):
+        self.failed += not passed
+        print(f"{'PASS' if passed else 'FAIL'}  {what:<64} {detail}", flush=True)
+
+    def note(self, what, detail):
+        print(f"      {what:<64} {detail}", flush=True)
+
+
+class Setting:
+    """This process's place, and how models and batches are made."""
+
+    def __init__(self, options):
+        self.options = options
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        self.on_gpu = options.device == "cuda"
+        self.clock = "gpu" if self.on_gpu else "host"
+        self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if self.on_gpu else torch.device("cpu")
+
+    def layers(self):
+        torch.manual_seed(0)
+        width = self.options.width
+        layers = [layer for _ in range(self.options.layers) for layer in (nn.Linear(width, width), nn.GELU())]
+        return nn.Sequential(*layers).to(self.device)
+
+    def synchronize(self):
+        if self.on_gpu:
+            torch.cuda.synchronize()
+
+
+class Batches:
+    """A loader of so many batches, which takes its time on one rank."""
+
+    def __init__(self, setting, count, slow_s=0.0):
+        self.setting, self.count = setting, count
+        self.slow_s = slow_s if setting.rank == SLOW_RANK else 0.0
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        torch.manual_seed(100 + self.setting.rank)
+        for _ in range(self.count):
+            time.sleep(self.slow_s)  # its own work
+            batch = torch.randn(self.setting.options.batch_size, self.setting.options.width)
+            yield batch.pin_memory() if self.setting.on_gpu else batch
+
+
+def train(setting, model, optimizer, prof, steps):
+    for batch in cep.torch.iterate(prof, Batches(setting, steps, SLOW_S), first_step=0):
+        batch = cep.torch.to_device(prof, batch, setting.device)
+        model(batch).pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def ddp(setting, bucket_cap_mb=4):
+    ids = [setting.device.index] if setting.on_gpu else None
+    return DistributedDataParallel(setting.layers(), device_ids=ids, bucket_cap_mb=bucket_cap_mb)
+
+
+# ---- Trainings ------------------------------------------------------------------------------------------------------
+
+
+def train_ddp(setting, folder):
+    """Returns the live summary, and whether the parameters are those of a training without cep."""
+    steps = setting.options.steps
+    finals = []
+    summary = None
+    for instrumented in (False, True):
+        model = ddp(setting)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        with cep.Profiler(folder, record_every_n_steps=1, flush_every_n_steps=4, enable=instrumented) as prof:
+            with cep.torch.instrument(model, optimizer, prof), cep.torch.gather(prof, steps // 3) as live:
+                train(setting, model, optimizer, prof, steps)
+                deadline = time.monotonic() + 20
+                while instrumented and live.summary is None and live.failure is None and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                summary = live.summary
+                if live.failure:
+                    print(f"rank {setting.rank}: gather: {live.failure}", file=sys.stderr)
+                dist.barrier()
+        finals.append([parameter.detach().clone() for parameter in model.parameters()])
+    same = all(torch.equal(one, other) for one, other in zip(*finals))
+    return summary, same
+
+
+def train_fsdp(setting, folder):
+    """False on CPUs, and where this PyTorch has no fully_shard."""
+    if not setting.on_gpu:
+        return False
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:
+        return False
+    model = setting.layers()
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer)
+    fully_shard(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(model, optimizer, prof):
+        train(setting, model, optimizer, prof, setting.options.steps)
+        setting.synchronize()
+    return True
+
+
+def time_async(setting, folder, elements, count=20):
+    """Asynchronous all-reduces, timed by events on the current stream beside cep's rows. Returns those times in ms."""
+    tensor = torch.ones(elements, device=setting.device)
+    events = []
+    with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
+        for step in range(count):
+            prof.step(step)
+            pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+            setting.synchronize()
+            pair[0].record()
+            work = dist.all_reduce(tensor, async_op=True)
+            torch.cuda._sleep(100_000)  # compute beside it, shorter than it
+            work.wait()
+            pair[1].record()
+            events.append(pair)
+        setting.synchronize()
+    return [begin.elapsed_time(end) for begin, end in events]
+
+
+def trace_some_steps(setting, folder):
+    config = {"start_step": 2, "end_step": 4, "directory": str(folder), "ranks": [0, SLOW_RANK]}
+    model = ddp(setting)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with cep.torch.build_profiler(config, setting.rank, setting.ranks) as tracer:
+            for batch in Batches(setting, 6):
+                model(batch.to(setting.device)).pow(2).mean().backward()
+                tracer.step()
+    return [str(one.message) for one in caught if str(one.message).startswith("cep")]
+
+
+# ---- Costs ----------------------------------------------------------------------------------------------------------
+
+
+def block_ms(setting, model, optimizer, batch, prof, first_step, steps=30):
+    """Time of a step in a block of them."""
+    setting.synchronize()
+    dist.barrier()
+    begin = time.perf_counter()
+    for step in range(first_step, first_step + steps):
+        prof.step(step)
+        model(batch).pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    setting.synchronize()
+    return (time.perf_counter() - begin) / steps * 1e3
+
+
+def paired_costs(setting, folder, make_model, **options):
+    """Differences in ms a step to the bare training, of blocks beside each other: unrecorded and recorded."""
+    batch = next(iter(Batches(setting, 1))).to(setting.device)
+    differences, bare_ms = collections.defaultdict(list), []
+    bare, timed = make_model(), make_model()
+    prof = cep.Profiler(folder, start_step=1_000_000, record_every_n_steps=1)
+    off = cep.Profiler(folder, enable=False)
+    optimizers = {model: torch.optim.AdamW(model.parameters(), lr=1e-4) for model in (bare, timed)}
+    with cep.torch.instrument(timed, optimizers[timed], prof, **options):
+        for first_step in (0, 1_000_000):
+            block_ms(setting, timed, optimizers[timed], batch, prof, first_step)
+            block_ms(setting, bare, optimizers[bare], batch, off, 0)
+        for _ in range(setting.options.cost_rounds):
+            for name, first_step in (("unrecorded", 0), ("recorded", 1_000_000)):
+                before = block_ms(setting, bare, optimizers[bare], batch, off, 0)
+                with_cep = block_ms(setting, timed, optimizers[timed], batch, prof, first_step)
+                after = block_ms(setting, bare, optimizers[bare], batch, off, 0)
+                differences[name].append(with_cep - (before + after) / 2)
+                bare_ms.append(before)
+    prof.close()
+    return statistics.median(bare_ms), dict(differences)
+
+
+def report_costs(report, title, costs):
+    bare_ms, differences = costs
+    for name, values in differences.items():
+        middle = statistics.median(values)
+        low, *_, high = statistics.quantiles(values, n=4)
+        text = f"{middle * 1e3:+.1f} us [{low * 1e3:+.1f}, {high * 1e3:+.1f}]"
+        text += f" ({100 * middle / bare_ms:+.2f} %) of {bare_ms:.3f} ms"
+        report.note(f"cost of a step, {title}, {name} (median, quartiles)", text)
+
+
+def call_cost_us(setting, folder):
+    """What wrapping adds to a call of a collective on an unrecorded step, without the collective."""
+    original = dist.all_reduce
+    reached = []
+    dist.distributed_c10d.all_reduce = dist.all_reduce = lambda tensor, op=None, group=None, async_op=False: reached
+    try:
+        with cep.Profiler(folder, start_step=10) as prof, cep.torch.instrument_collectives(prof):
+            prof.step(0)
+            times = [time_calls_us(dist.all_reduce) for _ in range(9)]
+    finally:
+        dist.distributed_c10d.all_reduce = dist.all_reduce = original
+    return statistics.median(times)
+
+
+def time_calls_us(function, calls=2000):
+    begin = time.perf_counter()
+    for _ in range(calls):
+        function(None)
+    return (time.perf_counter() - begin) / calls * 1e6
+
+
+# ---- Checks, on rank 0 ----------------------------------------------------------------------------------------------
+
+
+def rows_of(folder, rank):
+    path = Path(folder) / "cuda_event_profiler" / f"cuda_events_rank_{rank}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def spans_of(rows):
+    return [row for row in rows if "type" not in row]
+
+
+def collectives_of(rows):
+    found = {(row["group"], row["coll"]): row for row in spans_of(rows) if "coll" in row}
+    assert len(found) == sum("coll" in row for row in spans_of(rows)), "an index is given twice"
+    return found
+
+
+def check_collectives(report, title, every_rank, clock, names):
+    by_rank = [collectives_of(rows) for rows in every_rank]
+    same = all(one.keys() == by_rank[0].keys() for one in by_rank)
+    report.check(f"{title}: all ranks have the same (group, coll)", same, f"{len(by_rank[0])} of them")
+    agree = same and all(
+        len({(one[key]["name"], one[key].get("bytes"), one[key]["step"]) for one in by_rank}) == 1 for key in by_rank[0]
+    )
+    report.check(f"{title}: op, bytes and step of each agree", agree, ", ".join(sorted(names)))
+    rows = [row for one in by_rank for row in one.values()]
+    found = {row["name"] for row in rows}
+    report.check(f"{title}: the collectives are {', '.join(sorted(names))}", found == names, ", ".join(sorted(found)))
+    report.check(f"{title}: timed on the {clock} clock", {row["clock"] for row in rows} == {clock})
+    positive = all(row["duration_ms"] > 0 and "error" not in row for row in rows)
+    report.check(f"{title}: each lasts longer than nothing, without an error", positive)
+    report_waiting(report, title, by_rank)
+
+
+def report_waiting(report, title, by_rank):
+    """Transfer is the least of the ranks' durations of a collective; the rest of each is waiting."""
+    waits = [0.0] * len(by_rank)
+    transfer_ms = 0.0
+    for key in by_rank[0]:
+        durations = [one[key]["duration_ms"] for one in by_rank if key in one]
+        transfer_ms += min(durations)
+        for rank, duration in enumerate(durations):
+            waits[rank] += duration - min(durations)
+    text = f"waits {', '.join(f'{wait:.1f}' for wait in waits)} ms; transfer {transfer_ms:.1f} ms"
+    report.check(f"{title}: the slow rank {SLOW_RANK} waits least", min(waits) == waits[SLOW_RANK], text)
+
+
+def check_phases(report, title, every_rank, steps):
+    for name in PHASES:
+        found = [{row["step"] for row in spans_of(rows) if row["name"] == name} for rows in every_rank]
+        report.check(f"{title}: {name} in each recorded step on all ranks", all(one == set(steps) for one in found))
+
+
+def check_buckets_in_backward(report, every_rank):
+    inside = outside = 0
+    for rows in every_rank:
+        backward = {row["step"]: row for row in spans_of(rows) if row["name"] == "backward"}
+        for row in collectives_of(rows).values():
+            if row["name"] == "barrier":
+                continue
+            whole = backward[row["step"]]
+            late_ns = row["start_ns"] + row["duration_ms"] * 1e6 - whole["start_ns"] - whole["duration_ms"] * 1e6
+            within = row["start_ns"] >= whole["start_ns"] - 1e5 and late_ns <= 1e5
+            inside, outside = inside + within, outside + (not within)
+    text = f"{inside} in, {outside} out"
+    report.check("DDP: buckets are reduced within the backward (to 0.1 ms)", outside == 0, text)
+
+
+def check_memory(report, every_rank, steps):
+    for rows in every_rank:
+        counters = collections.defaultdict(dict)
+        for row in rows:
+            if row.get("type") == "counter":
+                counters[row["name"]][row["step"]] = row["value"]
+        allocated, reserved = counters["memory.allocated_bytes"], counters["memory.reserved_bytes"]
+        sane = list(allocated) == steps and all(0 < allocated[step] <= reserved[step] for step in steps)
+        if not sane:
+            break
+    report.check("DDP: memory counters in each recorded step, allocated <= reserved", sane, f"{len(counters)} counters")
+
+
+def check_no_loss(report, title, every_rank):
+    stats = [[row for row in rows if row.get("type") == "stats"][-1] for rows in every_rank]
+    causes = ("capture_skipped", "cuda_errors", "abandoned", "open")
+    lost = sum(sum(one["dropped"].values()) + sum(one[cause] for cause in causes) for one in stats)
+    report.check(f"{title}: nothing lost, left open or failed", lost == 0)
+
+
+def check_async(report, rows, truth_ms, elements):
+    found = [row["duration_ms"] for row in spans_of(rows)]
+    ratio = statistics.median(found[3:]) / statistics.median(truth_ms[3:])
+    text = f"{statistics.median(found[3:]):.3f} ms, by events {statistics.median(truth_ms[3:]):.3f} ms"
+    report.check(f"async all_reduce of {elements * 4 >> 20} MiB is measured (0.8 to 1.05)", 0.8 <= ratio <= 1.05, text)
+
+
+def check_verdict(report, title, folder):
+    command = os.environ.get("TEST_CEP_COMMAND") or shutil.which("cep")
+    if not command:
+        report.note(f"{title}: no cep command found", "")
+        return
+    done = subprocess.run([command, "summarize", "--json", str(folder)], capture_output=True, text=True)
+    verdict = json.loads(done.stdout)["verdict"] if done.returncode == 0 else None
+    if verdict is None:
+        report.note(f"{title}: cep summarize gave no verdict", done.stderr.strip()[-200:])
+        return
+    named = [(one["rank"], one["phase"]) for one in verdict["stragglers"]]
+    right = bool(named) and named[0][0] == SLOW_RANK
+    report.check(f"{title}: cep summarize names rank {SLOW_RANK} first", right, str(named))
+
+
+def check_traces(report, folder, complaints):
+    found = sorted(path.name for path in Path(folder).glob("*"))
+    traces = [name for name in found if name.endswith("_trace.json")]
+    listed = [f"rank_{rank}_trace.json" for rank in (0, SLOW_RANK)]
+    report.check("build_profiler: a trace of each listed rank", traces == listed, ", ".join(found))
+    written = "written" if "summary.md" in found else "; ".join(complaints) or "not written"
+    report.note("build_profiler: summary.md", written)
+
+
+def check_summary(report, summary):
+    text = str(summary)[:110] if summary else "none"
+    right = summary is not None and (summary.straggler, summary.phase) == (SLOW_RANK, "data_load")
+    report.check(f"gather: the live summary names rank {SLOW_RANK} and data_load", right, text)
+
+
+# ---- The run --------------------------------------------------------------------------------------------------------
+
+
+def run_ddp(setting, folder, report):
+    summary, same = train_ddp(setting, folder)
+    dist.barrier()
+    if report is None:
+        return
+    steps = list(range(setting.options.steps))
+    every_rank = [rows_of(folder, rank) for rank in range(setting.ranks)]
+    check_phases(report, "DDP", every_rank, steps)
+    check_collectives(report, "DDP", every_rank, setting.clock, {"all_reduce", "barrier"})
+    if setting.on_gpu:
+        check_buckets_in_backward(report, every_rank)
+        check_memory(report, every_rank, steps)
+    check_no_loss(report, "DDP", every_rank)
+    check_summary(report, summary)
+    check_verdict(report, "DDP", folder)
+    report.check("DDP: the parameters are those of a training without cep, to the last bit", same)
+
+
+def run_fsdp(setting, folder, report):
+    has_fsdp = train_fsdp(setting, folder)
+    dist.barrier()
+    if report is None or not has_fsdp:
+        return
+    every_rank = [rows_of(folder, rank) for rank in range(setting.ranks)]
+    check_phases(report, "FSDP2", every_rank, list(range(0, setting.options.steps, 2)))
+    check_collectives(report, "FSDP2", every_rank, setting.clock, {"all_gather", "reduce_scatter"})
+    check_no_loss(report, "FSDP2", every_rank)
+    check_verdict(report, "FSDP2", folder)
+
+
+def run_async(setting, folder, report):
+    if not setting.on_gpu:
+        return
+    elements = 64 << 20
+    truth_ms = time_async(setting, folder, elements)
+    dist.barrier()
+    if report is not None:
+        check_async(report, rows_of(folder, 0), truth_ms, elements)
+
+
+def run_traces(setting, folder, report):
+    complaints = trace_some_steps(setting, folder)
+    dist.barrier()
+    if report is not None:
+        check_traces(report, folder, complaints)
+
+
+def run_costs(setting, folder, report):
+    measurements = {
+        "model": paired_costs(setting, folder / "model", setting.layers, collectives=False),
+        "DDP": paired_costs(setting, folder / "ddp", lambda: ddp(setting, bucket_cap_mb=25)),
+    }
+    added_us = call_cost_us(setting, folder / "calls")
+    if report is not None:
+        for title, costs in measurements.items():
+            report_costs(report, title, costs)
+        report.note("a wrapped collective's call on an unrecorded step", f"{added_us:.2f} us")
+
+
+def run(setting, folder):
+    """Returns how many checks failed. Rank 0 has the report."""
+    report = Report() if setting.rank == 0 else None
+    parts = {"ddp": run_ddp, "fsdp": run_fsdp, "async": run_async, "traces": run_traces, "costs": run_costs}
+    for name, part in parts.items():
+        begin = time.monotonic()
+        part(setting, folder / name, report)
+        if report is not None:
+            report.note(f"({name})", f"{time.monotonic() - begin:.1f} s")
+    if report is None:
+        return 0
+    print(f"{report.failed} failed", flush=True)
+    return report.failed
+
+
+def main():
+    options = arguments()
+    local_rank = int(os.environ.get("LOCAL_RANK", -1))
+    if local_rank < 0 or int(os.environ["WORLD_SIZE"]) < 2:
+        print("torch_integration.py: skipped: start it with torchrun on 2 or more ranks", file=sys.stderr)
+        sys.exit(77)
+    if options.device == "cuda":
+        if torch.cuda.device_count() <= local_rank:
+            print("torch_integration.py: skipped: a GPU for each rank is needed", file=sys.stderr)
+            sys.exit(77)
+        torch.cuda.set_device(local_rank)
+    else:
+        torch.set_num_threads(1)
+    dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
+    setting = Setting(options)
+    shared = [options.output_dir or tempfile.mkdtemp()] if setting.rank == 0 else [None]
+    dist.broadcast_object_list(shared)
+    failed = run(setting, Path(shared[0]))
+    dist.barrier()
+    if setting.rank == 0 and not options.output_dir:
+        shutil.rmtree(shared[0], ignore_errors=True)
+    dist.destroy_process_group()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real trainings with a planted straggler, each judged by `cep summarize`: DDP and FSDP2, with one rank slowed in its
+forward, its backward, its data loading, in a window of steps, now and then, and not at all.
+
+    torchrun --standalone --nproc-per-node 4 tests/gpu/verdict_runs.py --output-dir runs
+
+Takes about a minute. Prints the verdict on each beside what was planted, and ends with status 1 if one is wrong, 77 where
+there is nothing to run on. The rank files stay in the output directory.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError:
+    print("verdict_runs.py: skipped: no PyTorch", file=sys.stderr)
+    sys.exit(77)
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import cep
+import cep.torch
+
+SLOW_RANK = 2
+CASES = {
+    "none": dict(phases=(), pattern=None),
+    "forward": dict(phases=("forward",), pattern="persistent"),
+    "backward": dict(phases=("backward",), pattern="persistent"),
+    "data": dict(phases=("data_load",), pattern="persistent"),
+    "window": dict(phases=("forward",), pattern="window"),
+    "intermittent": dict(phases=("data_load", "forward"), pattern="intermittent"),
+}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output-dir", default="verdict_runs")
+    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--width", type=int, default=4096)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--batch-size", type=int, default=16384)
+    parser.add_argument("--slow-ms", type=float, default=12.0)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--kinds", default="ddp,fsdp")
+    return parser.parse_args()
+
+
+class Slowness:
+    """What is wrong with one rank in one case."""
+
+    def __init__(self, case, options, rank):
+        self.case, self.options = case, options
+        self.is_slow_rank = rank == SLOW_RANK and case != "none"
+        self.window = range(options.steps // 3, 2 * options.steps // 3)
+        chance = random.Random(7)
+        self.random_steps = {step for step in range(options.steps) if chance.random() < 0.3}
+        self.step = 0
+        # Cycles of torch.cuda._sleep in a millisecond, measured once.
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        torch.cuda._sleep(50_000_000)
+        end.record()
+        end.synchronize()
+        self.cycles_per_ms = 50_000_000 / begin.elapsed_time(end)
+
+    def is_slow(self, phase):
+        if not self.is_slow_rank:
+            return False
+        if self.case == "window":
+            return phase == "forward" and self.step in self.window
+        if self.case == "intermittent":
+            return phase == "data" and self.step in self.random_steps
+        return phase == self.case
+
+    def on_device(self, phase, share=1.0):
+        if self.is_slow(phase):
+            torch.cuda._sleep(int(self.options.slow_ms * share * self.cycles_per_ms))
+
+
+class SlowBackward(torch.autograd.Function):
+    """Its input; slow in backward."""
+
+    @staticmethod
+    def forward(context, tensor, slowness, share):
+        context.slowness, context.share = slowness, share
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(context, gradient):
+        context.slowness.on_device("backward", context.share)
+        return gradient, None, None
+
+
+class Block(nn.Module):
+    def __init__(self, width, slowness, share):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, width), nn.Linear(width, width)
+        self.slowness, self.share = slowness, share
+
+    def forward(self, hidden):
+        self.slowness.on_device("forward", self.share)
+        hidden = SlowBackward.apply(hidden, self.slowness, self.share)
+        return hidden + self.down(torch.relu(self.up(hidden)))
+
+
+def batches(options, slowness):
+    batch = torch.randn(options.batch_size, options.width, dtype=torch.bfloat16).pin_memory()
+    for _ in range(options.steps):
+        if slowness.is_slow("data"):
+            time.sleep(options.slow_ms * 1e-3)
+        yield batch
+
+
+def build(kind, options, slowness, device):
+    torch.manual_seed(0)
+    blocks = [Block(options.width, slowness, 1 / options.layers) for _ in range(options.layers)]
+    model = nn.Sequential(*blocks).to(device, torch.bfloat16)
+    if kind == "ddp":
+        return DistributedDataParallel(model, device_ids=[device.index], bucket_cap_mb=100)
+    from torch.distributed.fsdp import fully_shard
+
+    for block in model:
+        fully_shard(block)
+    fully_shard(model)
+    return model
+
+
+def train(kind, case, options, directory):
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    slowness = Slowness(case, options, dist.get_rank())
+    model = build(kind, options, slowness, device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    prof = cep.Profiler(str(directory), start_step=10, record_every_n_steps=1, flush_every_n_steps=50)
+    with prof, cep.torch.instrument(model, optimizer, prof, memory=False):
+        for step, batch in enumerate(cep.torch.iterate(prof, batches(options, slowness), first_step=0)):
+            slowness.step = step + 1  # the loader makes the next step's batch before that step is told
+            with prof.region("training_step", kind="step"):
+                batch = cep.torch.to_device(prof, batch, device)
+                slowness.step = step
+                model(batch).float().pow(2).mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            torch.cuda.synchronize()
+            slowness.step = step + 1
+    del model, optimizer
+    torch.cuda.empty_cache()
+
+
+def judge(directory, case):
+    answer = subprocess.run([os.environ.get("CEP_COMMAND", "cep"), "summarize", "--json", str(directory)], check=True,
+                            capture_output=True, text=True)
+    verdict = json.loads(answer.stdout)["verdict"]
+    wanted = CASES[case]
+    if not wanted["phases"]:
+        return not verdict["stragglers"] and not verdict["abstained"], verdict
+    found = verdict["stragglers"]
+    right = (len(found) == 1 and found[0]["rank"] == SLOW_RANK and found[0]["phase"] in wanted["phases"]
+             and found[0]["pattern"] == wanted["pattern"])
+    return right, verdict
+
+
+def main():
+    if not torch.cuda.is_available() or torch.cuda.device_count() < int(os.environ.get("WORLD_SIZE", "1")):
+        print("verdict_runs.py: skipped: no GPU for each rank", file=sys.stderr)
+        return 77
+    options = arguments()
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    wrong = 0
+    for kind in options.kinds.split(","):
+        for case in options.cases.split(","):
+            directory = Path(options.output_dir) / f"{kind}_{case}"
+            if dist.get_rank() == 0:
+                shutil.rmtree(directory, ignore_errors=True)
+            dist.barrier()
+            train(kind, case, options, directory)
+            dist.barrier()
+            if dist.get_rank() == 0:
+                right, verdict = judge(directory, case)
+                wrong += not right
+                print(f"{'PASS' if right else 'FAIL'}  {kind:<5} {case:<13} {verdict['headline']}", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cep.compat.CudaEventProfiler behaves as the classes of that name that trainers have."""
+
+import json
+import threading
+
+import pytest
+
+import cep
+from cep import compat
+from cep.compat import CudaEventProfiler
+
+
+def profiler_in(directory, *, enable=True, rank=0, **config):
+    return CudaEventProfiler(enable, directory, rank, {"backend": "host", **config})
+
+
+def rows_in(directory, rank=0):
+    return [json.loads(line) for line in (directory / f"cuda_events_rank_{rank}.jsonl").read_text().splitlines()]
+
+
+def recorded_steps(directory, steps, **config):
+    profiler = profiler_in(directory, **config)
+    for step in steps:
+        with profiler.record("training_step", step=step):
+            pass
+    profiler.close()
+    return [row["step"] for row in rows_in(directory)]
+
+
+def use_every_call(profiler):
+    with profiler.record("training_step", step=0, micro_step=1):
+        profiler.maybe_flush(0)
+    profiler.flush(blocking=True)
+    profiler.close()
+
+
+def test_a_disabled_profiler_writes_nothing(tmp_path):
+    profiler = profiler_in(tmp_path / "events", enable=False)
+    assert not profiler.should_record(0)
+    use_every_call(profiler)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rank_that_is_not_listed_writes_nothing(tmp_path):
+    profiler = profiler_in(tmp_path / "events", rank=3, ranks=[0, 1])
+    assert not profiler.should_record(0)
+    use_every_call(profiler)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_list_of_ranks_lists_none(tmp_path):
+    use_every_call(profiler_in(tmp_path / "events", ranks=[]))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_listed_rank_beyond_the_first_writes_its_file(tmp_path):
+    use_every_call(profiler_in(tmp_path, rank=3, ranks=["3", 70]))
+    assert [row["rank"] for row in rows_in(tmp_path, rank=3)] == [3]
+
+
+def test_without_cuda_it_is_off_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(compat, "_has_cuda", lambda: False)
+    with pytest.warns(RuntimeWarning, match="CUDA is not available"):
+        profiler = CudaEventProfiler(enable=True, directory=tmp_path / "events", rank=0)
+    use_every_call(profiler)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_have_four_keys_and_the_metadata_beside_them(tmp_path):
+    profiler = profiler_in(tmp_path, rank=3, record_every_n_steps=1)
+    with profiler.record("training_step", step=7, micro_step=2, phase="warm-up"):
+        pass
+    profiler.close()
+    (row,) = rows_in(tmp_path, rank=3)
+    duration_ms = row.pop("duration_ms")
+    assert row == {"name": "training_step", "rank": 3, "step": 7, "micro_step": 2, "phase": "warm-up"}
+    assert isinstance(duration_ms, float) and duration_ms >= 0
+
+
+def test_metadata_replaces_no_key_of_the_row(tmp_path):
+    profiler = profiler_in(tmp_path)
+    with profiler.record("training_step", step=0, rank=99, duration_ms=-1.0):
+        pass
+    profiler.close()
+    (row,) = rows_in(tmp_path)
+    assert row["rank"] == 0 and row["duration_ms"] >= 0
+
+
+def test_the_window_is_inclusive_and_the_stride_counts_from_its_start(tmp_path):
+    config = {"start_step": 2, "end_step": 5, "record_every_n_steps": 2}
+    assert recorded_steps(tmp_path, range(8), **config) == [2, 4]
+    assert recorded_steps(tmp_path / "to_4", range(8), **{**config, "end_step": 4}) == [2, 4]
+
+
+def test_every_tenth_step_is_the_default(tmp_path):
+    assert recorded_steps(tmp_path, range(21)) == [0, 10, 20]
+
+
+def test_a_stride_below_one_records_every_step(tmp_path):
+    assert recorded_steps(tmp_path, range(3), record_every_n_steps=0, flush_every_n_steps=0) == [0, 1, 2]
+
+
+def test_steps_may_repeat_and_go_back(tmp_path):
+    assert recorded_steps(tmp_path, [10, 10, 0, 20]) == [10, 10, 0, 20]
+
+
+def test_should_record_says_what_record_does(tmp_path):
+    profiler = profiler_in(tmp_path, start_step=3, end_step=9, record_every_n_steps=3)
+    assert [step for step in range(-3, 13) if profiler.should_record(step)] == [3, 6, 9]
+    profiler.close()
+    assert not profiler.should_record(3)
+
+
+def test_a_blocking_flush_has_the_rows_in_the_file(tmp_path):
+    profiler = profiler_in(tmp_path)
+    with profiler.record("training_step", step=0):
+        pass
+    profiler.flush(blocking=True)
+    assert [row["name"] for row in rows_in(tmp_path)] == ["training_step"]
+    profiler.close()
+    assert len(rows_in(tmp_path)) == 1
+
+
+def test_a_flush_that_does_not_block_waits_for_no_open_span(tmp_path):
+    profiler = profiler_in(tmp_path)
+    with profiler.record("training_step", step=0):
+        profiler.flush(blocking=False)
+        profiler.maybe_flush(0)
+        with profiler.record("forward", step=0):
+            pass
+    profiler.close()
+    assert sorted(row["name"] for row in rows_in(tmp_path)) == ["forward", "training_step"]
+
+
+def test_only_steps_of_the_cadence_flush(tmp_path, monkeypatch):
+    profiler = profiler_in(tmp_path, flush_every_n_steps=4)
+    flushed = []
+    monkeypatch.setattr(profiler._profiler, "flush", lambda timeout: flushed.append(timeout) or True)
+    for step in range(9):
+        profiler.maybe_flush(step)
+    assert flushed == [0, 0, 0]
+
+
+def test_a_region_that_raises_is_recorded_and_the_exception_passes(tmp_path):
+    profiler = profiler_in(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        with profiler.record("training_step", step=0):
+            1 / 0
+    profiler.close()
+    assert [row["name"] for row in rows_in(tmp_path)] == ["training_step"]
+
+
+def test_a_restarted_job_appends(tmp_path):
+    assert recorded_steps(tmp_path, [0]) == [0]
+    assert recorded_steps(tmp_path, [10]) == [0, 10]
+
+
+def test_closing_again_does_nothing_and_later_calls_are_ignored(tmp_path):
+    profiler = profiler_in(tmp_path)
+    profiler.close()
+    use_every_call(profiler)
+    assert rows_in(tmp_path) == []
+
+
+def test_threads_record_different_steps_apart(tmp_path):
+    profiler = profiler_in(tmp_path, record_every_n_steps=1)
+    barrier = threading.Barrier(4)
+
+    def work(step):
+        barrier.wait()
+        for _ in range(200):
+            with profiler.record("work", step=step, of=step):
+                pass
+
+    threads = [threading.Thread(target=work, args=(step,)) for step in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    profiler.close()
+    rows = rows_in(tmp_path)
+    assert len(rows) == 800 and all(row["step"] == row["of"] for row in rows)
+
+
+def test_a_bad_window_is_named(tmp_path):
+    with pytest.raises(cep.OptionError, match="end_step"):
+        profiler_in(tmp_path / "events", start_step=5, end_step=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_reads_its_files(tmp_path, command):
+    from example_programs import phases_of_a_summary
+
+    for rank in range(2):
+        profiler = profiler_in(tmp_path, rank=rank)
+        for step in range(30):
+            with profiler.record("training_step", step=step):
+                pass
+        profiler.close()
+    phases = phases_of_a_summary(command, tmp_path)
+    assert phases["training_step"]["count"] == 6 and phases["training_step"]["ranks"] == 2

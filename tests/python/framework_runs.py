@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running the examples of training frameworks, alone or under torchrun, on CPUs."""
+
+import sys
+
+from example_programs import EXAMPLES, run
+from framework_rows import problems_of
+
+
+def run_example(framework, output_dir, command, *, ranks, steps, stride, batches=1):
+    """Runs examples/torch_<framework>.py; fails with what is wrong with its rows, or says what its summary lacks."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks] if ranks > 1 else []
+    options = ["--steps", steps, "--accumulate", batches, "--record-every-n-steps", stride, "--output-dir", output_dir]
+    out = run(sys.executable, *launcher, EXAMPLES / f"torch_{framework}.py", *options, cwd=output_dir)
+    assert f"{steps} steps on {ranks} ranks" in out
+    recorded = range(0, steps, stride)
+    assert problems_of(output_dir, ranks=ranks, steps=recorded, batches=batches) == []
+    run(command, "check", output_dir)

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of collectives, in jobs of several processes over gloo."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch")
+
+import cep.torch  # noqa: E402
+from cep.torch._groups import compact_ranks, shortened  # noqa: E402
+
+pytest_plugins = ("training_jobs",)
+
+
+def comm_rows(files, rank):
+    return sorted((row for row in files.spans(rank=rank) if row["kind"] == "comm"), key=lambda row: row["start_ns"])
+
+
+def identities(files, rank):
+    return {(row["group"], row["coll"]): row["name"] for row in comm_rows(files, rank) if "coll" in row}
+
+
+EVERY_COLLECTIVE = """
+with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
+    prof.step(0)
+    four = torch.ones(4)
+    dist.all_reduce(four)
+    dist.broadcast(four, 0)
+    dist.reduce(four, 0)
+    dist.all_gather([torch.empty(4) for _ in range(ranks)], four)
+    dist.gather(four, [torch.empty(4) for _ in range(ranks)] if rank == 0 else None, dst=0)
+    dist.scatter(four, [torch.ones(4) for _ in range(ranks)] if rank == 0 else None, src=0)
+    dist.barrier()
+    dist.all_reduce(four, op=dist.ReduceOp.MAX, async_op=True).wait()
+    dist.all_gather_object([None] * ranks, "text")
+    if rank < 2:
+        (dist.send if rank == 0 else dist.recv)(four, 1 - rank)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("ranks", (2, 3))
+def test_each_collective_is_a_row_with_its_bytes_and_the_same_index_on_all_ranks(job, files, ranks):
+    job.run(ranks, EVERY_COLLECTIVE)
+    whole = 16 * ranks
+    expected = [
+        ("all_reduce", 16),
+        ("broadcast", 16),
+        ("reduce", 16),
+        ("all_gather", whole),
+        ("gather", whole),
+        ("scatter", whole),
+        ("barrier", None),
+        ("all_reduce", 16),
+    ]
+    for rank in range(ranks):
+        rows = [row for row in comm_rows(files, rank) if row["group"] == "world"]
+        assert [(row["name"], row.get("bytes")) for row in rows[: len(expected)]] == expected
+        assert [row["coll"] for row in rows] == list(range(len(rows)))
+        assert identities(files, rank).keys() - {("world/0>1", 0)} == identities(files, 0).keys() - {("world/0>1", 0)}
+
+
+def test_a_message_has_the_same_index_at_both_its_ends(job, files):
+    job.run(
+        3,
+        """
+with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_collectives(prof):
+    for step in range(3):
+        prof.step(step)
+        one = torch.ones(1)
+        if rank > 0:
+            dist.recv(one, rank - 1)
+        if rank < 2:
+            dist.send(one, rank + 1)
+dist.destroy_process_group()
+""",
+    )
+    ends = [{(row["name"], row["group"], row["coll"]) for row in comm_rows(files, rank)} for rank in range(3)]
+    assert ends[0] == {("send", "world/0>1", 0), ("send", "world/0>1", 2)}
+    both = (("recv", "world/0>1"), ("send", "world/1>2"))
+    assert ends[1] == {(name, group, coll) for name, group in both for coll in (0, 2)}
+    assert ends[2] == {("recv", "world/1>2", 0), ("recv", "world/1>2", 2)}
+
+
+def test_groups_have_names_of_their_own_and_are_counted_on_every_step(job, files):
+    job.run(
+        4,
+        """
+even, odd = dist.new_group([0, 2]), dist.new_group([1, 3])
+again = dist.new_group([0, 2])
+mine = even if rank % 2 == 0 else odd
+with cep.Profiler(folder, record_every_n_steps=4) as prof, cep.torch.instrument_collectives(prof, names={mine: "dp"}):
+    for step in range(5):
+        prof.step(step)
+        dist.all_reduce(torch.ones(1), group=mine)
+        dist.all_reduce(torch.ones(1), group=mine, async_op=True).wait()
+        if rank % 2 == 0:
+            dist.all_reduce(torch.ones(1), group=again)
+        dist.barrier()
+dist.destroy_process_group()
+""",
+    )
+    for rank, name in enumerate(("dp:0,2", "dp:1,3") * 2):
+        found = identities(files, rank)
+        assert {coll for group, coll in found if group == name} == {0, 1, 8, 9}
+        assert {coll for group, coll in found if group == "world"} == {0, 4}
+        assert found.keys() == identities(files, rank % 2).keys()
+        assert len({group for group, _ in found}) == (3 if rank % 2 == 0 else 2)
+
+
+def test_the_slow_rank_waits_least(job, files):
+    job.run(
+        3,
+        """
+import time
+with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
+    for step in range(4):
+        prof.step(step)
+        if rank == 1:
+            time.sleep(0.1)  # its own work
+        dist.all_reduce(torch.ones(1), async_op=step % 2 == 1) and dist.barrier()
+dist.destroy_process_group()
+""",
+    )
+    totals = [sum(row["duration_ms"] for row in comm_rows(files, rank)) for rank in range(3)]
+    assert min(totals) == totals[1]
+
+
+def test_functions_imported_by_name_are_wrapped_and_given_back(job, files):
+    job.run(
+        2,
+        """
+import types
+from torch.distributed import all_reduce
+other = types.ModuleType("other")
+other.reduce_all = all_reduce
+sys.modules["other"] = other
+before = dist.all_reduce
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    with cep.torch.instrument_collectives(prof), cep.torch.instrument_collectives(prof):
+        prof.step(0)
+        all_reduce(torch.ones(1))
+        other.reduce_all(torch.ones(1))
+        wrapped = dist.all_reduce
+    assert dist.all_reduce is before and all_reduce is before and other.reduce_all is before
+    dist.all_reduce(torch.ones(1))
+    wrapped(torch.ones(1))
+dist.destroy_process_group()
+""",
+    )
+    assert [row["name"] for row in comm_rows(files, 0)] == ["all_reduce"] * 2
+
+
+def test_a_collective_that_raises_is_marked_and_raises(job, files):
+    job.run(
+        2,
+        """
+with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
+    prof.step(0)
+    for asynchronous in (False, True):
+        try:
+            dist.all_reduce(torch.ones(1, dtype=torch.complex64), async_op=asynchronous, op=dist.ReduceOp.MAX)
+        except (RuntimeError, ValueError):
+            continue
+        raise AssertionError("no error")
+    dist.barrier()
+dist.destroy_process_group()
+""",
+    )
+    for rank in range(2):
+        assert ["error" in row for row in comm_rows(files, rank)] == [True, True, False]
+
+
+def test_two_open_profilers_cannot_share_the_collectives(job):
+    job.run(
+        1,
+        """
+first, second = cep.Profiler(folder + "/1"), cep.Profiler(folder + "/2")
+held = cep.torch.instrument_collectives(first)
+try:
+    cep.torch.instrument_collectives(second)
+except RuntimeError as error:
+    assert "another open profiler" in str(error)
+else:
+    raise AssertionError("no error")
+first.close()
+cep.torch.instrument_collectives(second).remove()
+dist.destroy_process_group()
+""",
+    )
+
+
+DDP = """
+def trained(instrumented, **options):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(*(torch.nn.Linear(9, 9) for _ in range(4)))
+    model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0005, **options)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.manual_seed(rank)
+    handle = cep.torch.instrument(model, optimizer, prof) if instrumented else None
+    for step in range(4):
+        prof.step(step)
+        with model.no_sync():
+            model(torch.randn(3, 9)).pow(2).mean().backward()
+        model(torch.randn(3, 9)).pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    if handle:
+        handle.remove()
+    return [parameter.detach().clone() for parameter in net.parameters()]
+
+with cep.Profiler(folder, record_every_n_steps=2) as prof:
+    for options in ({}, {"gradient_as_bucket_view": True}):
+        for mine, plain in zip(trained(True, **options), trained(False, **options)):
+            assert torch.equal(mine, plain), (mine - plain).abs().max()
+dist.destroy_process_group()
+"""
+
+
+def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files):
+    job.run(3, DDP)
+    for rank in range(3):
+        rows = comm_rows(files, rank)
+        assert {row["name"] for row in rows} == {"all_reduce"} and {row["step"] for row in rows} == {0, 2}
+        assert identities(files, rank) == identities(files, 0)
+        assert len(identities(files, rank)) == len(rows)
+        # Of each instrumented training, all gradients once in each recorded step: no_sync() reduces nothing.
+        assert sum(row["bytes"] for row in rows) == 2 * 2 * 4 * (9 * 9 + 9) * 4
+
+
+def test_buckets_are_reduced_within_the_backward(job, files):
+    job.run(2, DDP)
+    for rank in range(2):
+        backwards = files.spans("backward", rank)
+        for row in comm_rows(files, rank):
+            middle_ns = row["start_ns"] + row["duration_ms"] * 5e5
+            assert any(one["start_ns"] <= middle_ns <= one["start_ns"] + one["duration_ms"] * 1e6 for one in backwards)
+
+
+def test_a_hook_of_the_users_is_timed_around_and_counted_once(job, files):
+    job.run(
+        2,
+        """
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
+    model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof, fp16_compress_hook, name="fp16_all_reduce"))
+    prof.step(0)
+    model(torch.ones(1, 4)).sum().backward()
+dist.destroy_process_group()
+""",
+    )
+    (row,) = comm_rows(files, 0)
+    assert (row["name"], row["bytes"], row["group"], row["coll"]) == ("fp16_all_reduce", 80, "world", 0)
+
+
+def test_a_hook_in_the_way_is_a_warning(job):
+    job.run(
+        2,
+        """
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+model.register_comm_hook(None, allreduce_hook)
+with cep.Profiler(folder) as prof, warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    cep.torch.instrument(model, None, prof).remove()
+    assert any("ddp_comm_hook" in str(one.message) for one in caught)
+dist.destroy_process_group()
+""",
+    )
+
+
+def test_without_a_process_group_nothing_is_wrapped(profiler):
+    before = torch.distributed.all_reduce
+    with cep.torch.instrument_collectives(profiler):
+        assert torch.distributed.all_reduce is before
+
+
+@pytest.mark.parametrize(
+    "ranks, text",
+    [
+        ([0], "0"),
+        ([0, 1], "0,1"),
+        ([0, 1, 2, 3], "0-3"),
+        ([1, 3, 5], "1-5/2"),
+        ([0, 1, 5], "0,1,5"),
+        ([3, 2, 1], "3,2,1"),
+    ],
+)
+def test_ranks_are_written_short(ranks, text):
+    assert compact_ranks(ranks) == text
+
+
+def test_a_long_name_is_cut_and_stays_its_own():
+    one, other = shortened("ü" * 100), shortened("ü" * 101)
+    assert len(one.encode()) <= 63 and one != other

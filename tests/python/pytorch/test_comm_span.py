@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the span of an asynchronous collective of CUDA tensors begins and ends, with stand-ins for streams."""
+
+import contextlib
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch")
+
+from cep.torch._comm_span import AsyncSpan, Description, SideStreams  # noqa: E402
+from cep.torch._groups import Group  # noqa: E402
+
+if torch.cuda.is_available():
+    pytest.skip("stand-ins for streams are not for where there are streams", allow_module_level=True)
+
+GROUP = Group("world", 2, True, iter(()))
+WHAT = Description("all_reduce", 64, GROUP, 3)
+
+
+class Stream:
+    """Notes what is put on it."""
+
+    def __init__(self, log, number):
+        self.log = log
+        self.cuda_stream = number
+
+    def wait_stream(self, other):
+        self.log.append(("waits for stream", self.cuda_stream, other.cuda_stream))
+
+
+class Future:
+    def __init__(self, log, done=True):
+        self.log, self.is_done, self.callbacks = log, done, []
+
+    def done(self):
+        return self.is_done
+
+    def wait(self):
+        assert self.is_done, "waits on the host"
+        self.log.append(("waits for result", *self.log.current))
+
+    def add_done_callback(self, callback):
+        self.callbacks.append(callback)
+
+
+class Log(list):
+    """What was done, in its order, and the stream that is current."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = 0
+        self.current = [7]
+
+
+@pytest.fixture
+def log(monkeypatch):
+    log = Log()
+
+    def make(device):
+        log.made += 1
+        return Stream(log, 100 + log.made)
+
+    @contextlib.contextmanager
+    def use(stream):
+        log.current = [stream.cuda_stream]
+        yield
+        log.current = [7]
+
+    monkeypatch.setattr(torch.cuda, "Stream", make)
+    monkeypatch.setattr(torch.cuda, "stream", use)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream(log, log.current[0]))
+    return log
+
+
+def test_it_lasts_from_the_inputs_to_the_result_on_a_stream_beside_the_trainers(files, profiler, log):
+    span = AsyncSpan(profiler, SideStreams(), WHAT, device=0)
+    log.append("called")
+    span.end_with(Future(log))
+    profiler.close()
+    assert log == [("waits for stream", 101, 7), "called", ("waits for result", 101)]
+    row = files.span("all_reduce")
+    assert (row["kind"], row["bytes"], row["group"], row["coll"]) == ("comm", 64, "world", 3)
+
+
+def test_a_group_has_one_stream_on_a_device(profiler, log):
+    streams = SideStreams()
+    other = WHAT._replace(group=GROUP._replace(name="dp"))
+    for what, device in ((WHAT, 0), (WHAT, 0), (other, 0), (WHAT, 1)):
+        AsyncSpan(profiler, streams, what, device).end_with(Future(log))
+    assert log.made == 3
+
+
+def test_a_result_that_is_not_there_yet_is_not_waited_for_on_the_host(files, profiler, log):
+    future = Future(log, done=False)
+    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with(future)
+    assert profiler.stats.open_spans == 1
+    (callback,) = future.callbacks
+    callback(future)
+    profiler.close()
+    assert "error" not in files.span("all_reduce")
+
+
+def test_a_call_that_raised_or_has_no_future_is_marked(files, profiler, log):
+    AsyncSpan(profiler, SideStreams(), WHAT, device=None).fail(OSError)
+    AsyncSpan(profiler, SideStreams(), WHAT, device=None).end_with(None)
+    profiler.close()
+    assert [row["error"] for row in files.spans("all_reduce")] == ["OSError", "Unmeasured"]
+
+
+def test_a_collective_that_failed_on_the_device_is_marked_and_left_to_the_trainer(files, profiler, log):
+    class Failed(Future):
+        def wait(self):
+            raise RuntimeError("a rank is gone")
+
+    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with(Failed(log))
+    profiler.close()
+    assert files.span("all_reduce")["error"] == "RuntimeError"

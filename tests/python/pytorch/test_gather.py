@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live summaries: who is slow by the numbers, and that a job never hangs for them."""
+
+import math
+
+import pytest
+
+pytest.importorskip("torch", reason="no torch")
+
+import cep.torch  # noqa: E402
+from cep.torch._gather import from_tensor, measure, to_tensor  # noqa: E402
+from cep.torch._own_rows import OwnSpan  # noqa: E402
+from cep.torch._summary import Measurement, summarize  # noqa: E402
+
+pytest_plugins = ("training_jobs",)
+
+NAMES = ("data_load", "forward", "backward")
+
+
+def measured(comm_ms, *phases_ms):
+    return Measurement(10, 100, 190, comm_ms, phases_ms)
+
+
+def ranks_with(comm_ms, *phases_ms, count=8):
+    """Ranks that differ by a little."""
+    times_ms = {rank: (one + 0.01 * (rank % 3) for one in phases_ms) for rank in range(count)}
+    return {rank: measured(comm_ms + 0.01 * rank, *times_ms[rank]) for rank in range(count)}
+
+
+def test_the_rank_that_waits_least_is_the_straggler_in_its_longest_phase():
+    ranks = ranks_with(20.0, 1.0, 10.0, 30.0)
+    ranks[5] = measured(2.0, 19.0, 10.0, 30.0)
+    summary = summarize(ranks, NAMES)
+    assert (summary.straggler, summary.phase) == (5, "data_load")
+    assert summary.wait_ms == pytest.approx(18.03, abs=0.01)
+    assert summary.phases["data_load"].slowest_rank == 5
+    assert summary.phases["data_load"].slowdown == pytest.approx(19.0, rel=0.02)
+    assert "rank 5" in str(summary) and (summary.first_step, summary.last_step, summary.ranks) == (100, 190, 8)
+
+
+def test_a_straggler_whose_phases_are_as_long_as_the_others_has_no_phase():
+    ranks = ranks_with(20.0, 1.0, 10.0, 30.0)
+    ranks[2] = measured(2.0, 1.0, 10.0, 30.0)
+    summary = summarize(ranks, NAMES)
+    assert (summary.straggler, summary.phase) == (2, None)
+
+
+def test_a_healthy_job_has_no_straggler():
+    summary = summarize(ranks_with(20.0, 1.0, 10.0, 30.0), NAMES)
+    assert summary.straggler is None and summary.reason == "no rank is waited for"
+
+
+def test_without_collectives_a_slow_phase_is_pointed_at_and_nobody_is_accused():
+    ranks = ranks_with(math.nan, 1.0, 10.0, 30.0)
+    ranks[3] = measured(math.nan, 25.0, 10.0, 30.0)
+    summary = summarize(ranks, NAMES)
+    assert (summary.straggler, summary.phase) == (None, "data_load")
+    assert "comm" not in summary.phases and "rank 3" in summary.reason
+
+
+def test_ranks_without_timings_do_not_count():
+    ranks = ranks_with(20.0, 1.0, 10.0, 30.0, count=3)
+    ranks[3] = Measurement(0, 0, 0, math.nan, (math.nan,) * 3)
+    assert summarize(ranks, NAMES).ranks == 3
+    assert summarize({0: ranks[0], 3: ranks[3]}, NAMES) is None
+
+
+def test_a_ranks_times_are_means_of_its_recorded_steps():
+    spans = [OwnSpan("forward", step, "compute", ms) for step, ms in ((10, 1.0), (10, 2.0), (20, 5.0))]
+    spans += [OwnSpan("all_reduce", 10, "comm", 4.0), OwnSpan("unlisted", 20, "other", 9.0)]
+    assert measure(spans, ("forward",)) == Measurement(2, 10, 20, 2.0, (4.0,))
+
+
+def test_a_measurement_survives_its_way_through_a_tensor():
+    one = measured(0.1, 2.0, 3.0)
+    assert from_tensor(to_tensor(one)) == one
+
+
+TRAIN = """
+import time
+def train(prof, live, steps, until=lambda: False):
+    for step in range(steps):
+        prof.step(step)
+        with prof.region("data_load", kind="data", stream=cep.HOST):
+            if rank == 1:
+                time.sleep(0.02)  # its own work
+        with prof.region("forward"):
+            torch.ones(100).sum()
+        dist.all_reduce(torch.ones(1))
+"""
+
+
+def test_all_ranks_have_the_same_summary_and_the_first_one_reports_it(job):
+    outputs = job.run(
+        3,
+        TRAIN
+        + """
+import threading
+seen = threading.Event()
+def on_summary(summary):
+    print("reported", summary.straggler, summary.phase, flush=True)
+    seen.set()
+with cep.Profiler(folder, record_every_n_steps=2, flush_every_n_steps=2) as prof:
+    with cep.torch.instrument_collectives(prof), cep.torch.gather(prof, 4, on_summary=on_summary) as live:
+        train(prof, live, 9)
+        while live.summary is None and live.failure is None:
+            threading.Event().wait(0.01)
+        assert live.failure is None, live.failure
+        summary = live.poll()
+        assert summary is live.summary and live.poll() is None
+        assert 6 <= summary.last_step <= 8  # those before the round, and what was written while it began
+        print("summary", summary.straggler, summary.phase, summary.ranks, flush=True)
+        if rank == 0:
+            assert seen.wait(60)
+    dist.barrier()
+dist.destroy_process_group()
+""",
+    )
+    for rank, out in enumerate(outputs):
+        assert "summary 1 data_load 3" in out
+        assert ("reported 1 data_load" in out) == (rank == 0)
+
+
+def test_ranks_that_are_off_take_part_without_timings(job):
+    outputs = job.run(
+        3,
+        TRAIN
+        + """
+import threading
+with cep.Profiler(folder, record_every_n_steps=1, ranks=[0, 1]) as prof:
+    live = cep.torch.gather(prof, 2)
+    train(prof, live, 4)
+    while live.summary is None and live.failure is None:
+        threading.Event().wait(0.01)
+    print("ranks", live.summary.ranks, flush=True)
+    dist.barrier()
+dist.destroy_process_group()
+""",
+    )
+    assert all("ranks 2" in out for out in outputs)
+
+
+def test_only_chosen_ranks_have_a_summary(job):
+    outputs = job.run(
+        3,
+        TRAIN
+        + """
+import threading
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    live = cep.torch.gather(prof, 2, ranks=[2, 1])
+    train(prof, live, 4)
+    while rank > 0 and live.summary is None and live.failure is None:
+        threading.Event().wait(0.01)
+    summary = live.summary
+    print("summary of", summary and (summary.ranks, summary.phases["data_load"].slowest_rank))
+    dist.barrier()
+dist.destroy_process_group()
+""",
+    )
+    assert [out.strip() for out in outputs] == ["summary of None", "summary of (2, 1)", "summary of (2, 1)"]
+
+
+def test_the_job_goes_on_when_a_rank_dies(job):
+    outputs = job.run(
+        3,
+        """
+import threading
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    live = cep.torch.gather(prof, 1, timeout_s=5)
+    dist.barrier()
+    if rank == 2:
+        os._exit(7)
+    warnings.simplefilter("ignore")
+    for step in range(3):
+        prof.step(step)
+    while live.failure is None:
+        threading.Event().wait(0.01)
+    for step in range(3, 20):
+        prof.step(step)
+    live.close()
+    print("went on", live.summary, flush=True)
+""",
+        expected={2: 7},
+    )
+    assert all("went on None" in out for out in outputs[:2])
+
+
+def test_a_rank_that_never_answers_is_given_up(job):
+    outputs = job.run(
+        2,
+        """
+import threading
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    live = cep.torch.gather(prof, 1, timeout_s=2)
+    if rank == 0:
+        warnings.simplefilter("ignore")
+        for step in range(3):
+            prof.step(step)
+        while live.failure is None:
+            threading.Event().wait(0.01)
+        print("gave up", flush=True)
+    dist.barrier()
+dist.destroy_process_group()
+""",
+    )
+    assert "gave up" in outputs[0]
+
+
+def test_without_a_process_group_there_is_never_a_summary(profiler):
+    with cep.torch.gather(profiler, 1) as live:
+        profiler.step(1)
+        assert live.summary is None and live.failure is None and live.poll() is None
+
+
+def test_closing_gives_the_profiler_its_step_back(job):
+    job.run(
+        1,
+        """
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    live = cep.torch.gather(prof, 1)
+    assert "step" in vars(prof)
+    live.close()
+    live.close()
+    assert "step" not in vars(prof)
+    prof.step(5)
+    assert prof.recording
+dist.destroy_process_group()
+""",
+    )
+
+
+def test_a_cadence_below_one_is_an_error(profiler):
+    with pytest.raises(ValueError, match="every_n_recorded_steps"):
+        cep.torch.gather(profiler, 0)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who imports PyTorch, and what is said where there is none."""
+
+import importlib.util
+
+import pytest
+
+
+def test_cep_alone_does_not_import_pytorch(scripts):
+    scripts.run("assert 'torch' not in sys.modules")
+
+
+def test_without_pytorch_the_error_says_what_is_missing(scripts):
+    scripts.run(
+        """
+sys.modules["torch"] = None
+try:
+    import cep.torch
+except ImportError as error:
+    assert str(error).startswith("cep.torch needs PyTorch 1.13 or later"), error
+else:
+    raise AssertionError("no error")
+"""
+    )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
+def test_everything_that_is_listed_is_there(scripts):
+    scripts.run("import cep.torch\nassert all(hasattr(cep.torch, name) for name in cep.torch.__all__)")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
+def test_importing_cep_torch_does_not_initialise_cuda(scripts):
+    scripts.run("import torch, cep.torch\nassert not torch.cuda.is_initialized()")

@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""instrument(): which phases of a training loop become rows."""
+
+import gc
+import types
+import weakref
+
+import cep
+import pytest
+from conftest import end_ns
+
+torch = pytest.importorskip("torch", reason="no torch")
+
+import cep.torch  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+pytest_plugins = ("training_jobs",)
+
+PHASES = ["forward", "backward", "optimizer"]
+
+
+def names(files, rank=0):
+    return [row["name"] for row in files.spans(rank=rank)]
+
+
+def instrumented(trainer, profiler, **options):
+    return cep.torch.instrument(trainer.model, trainer.optimizer, profiler, **options)
+
+
+def test_a_step_is_forward_backward_and_optimizer_in_this_order(files, profiler, trainer):
+    with instrumented(trainer, profiler):
+        trainer.train()
+    profiler.close()
+    rows = sorted(files.spans(), key=lambda row: row["start_ns"])
+    assert [row["name"] for row in rows] == PHASES
+    assert {row["kind"] for row in rows} == {"compute"}
+    assert all(end_ns(before) <= after["start_ns"] for before, after in zip(rows, rows[1:]))
+
+
+def test_only_sampled_steps_have_rows(files, tmp_path, trainer):
+    with cep.Profiler(tmp_path, record_every_n_steps=3) as profiler, instrumented(trainer, profiler):
+        for step in range(7):
+            profiler.step(step)
+            trainer.train()
+    found = [(row["step"], row["name"]) for row in files.spans()]
+    assert found == [(step, name) for step in (0, 3, 6) for name in PHASES]
+
+
+def test_gradient_accumulation_gives_several_spans_of_a_step(files, profiler, trainer):
+    with instrumented(trainer, profiler):
+        for _ in range(3):
+            trainer.loss().backward()
+        trainer.optimizer.step()
+    profiler.close()
+    for name, count in (("forward", 3), ("backward", 3), ("optimizer", 1)):
+        assert [row["seq"] for row in files.spans(name)] == list(range(count)), name
+
+
+def test_forwards_before_their_backwards_are_kept_apart(files, profiler, trainer):
+    with instrumented(trainer, profiler):
+        losses = [trainer.loss(), trainer.loss()]
+        for loss in losses:
+            loss.backward()
+    profiler.close()
+    assert names(files) == ["forward", "forward", "backward", "backward"]
+
+
+def test_each_of_several_optimizers_is_timed(files, profiler, trainer):
+    first, second = (torch.optim.SGD(layer.parameters(), lr=0.1) for layer in (trainer.model[0], trainer.model[2]))
+    with cep.torch.instrument(trainer.model, [first, second], profiler):
+        trainer.loss().backward()
+        first.step()
+        second.step()
+    profiler.close()
+    assert [row["seq"] for row in files.spans("optimizer")] == [0, 1]
+
+
+def test_evaluation_is_a_phase_of_its_own_without_a_backward(files, profiler, trainer):
+    with instrumented(trainer, profiler), torch.no_grad():
+        trainer.model(trainer.batch)
+    profiler.close()
+    assert names(files) == ["forward_no_grad"]
+
+
+class Checkpointed(torch.nn.Module):
+    """A model whose whole inside is computed again in the backward."""
+
+    def __init__(self, inner, use_reentrant):
+        super().__init__()
+        self.inner = inner
+        self.use_reentrant = use_reentrant
+
+    def forward(self, batch):
+        return checkpoint(self.inner, batch, use_reentrant=self.use_reentrant)
+
+
+@pytest.mark.parametrize("use_reentrant", (True, False))
+def test_what_is_computed_again_in_the_backward_is_no_forward(files, profiler, trainer, use_reentrant):
+    whole = Checkpointed(trainer.model, use_reentrant)
+    trainer.batch.requires_grad_()
+    calls = []
+    trainer.model.register_forward_pre_hook(lambda *_: calls.append(1))
+    with cep.torch.instrument(whole, trainer.optimizer, profiler):
+        whole(trainer.batch).pow(2).mean().backward()
+        trainer.optimizer.step()
+    profiler.close()
+    assert len(calls) == 2
+    assert names(files) == PHASES
+
+
+def test_a_checkpointed_model_itself_is_not_forward_twice(files, profiler, trainer):
+    with instrumented(trainer, profiler):
+        checkpoint(trainer.model, trainer.batch, use_reentrant=False).pow(2).mean().backward()
+    profiler.close()
+    assert sorted(names(files)) == ["backward", "forward"]
+
+
+class Failing(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.fails = True
+
+    def forward(self, batch):
+        if self.fails:
+            raise KeyError("missing")
+        return self.weight * batch
+
+
+def test_a_forward_that_raises_is_marked_and_the_next_one_is_not(files, profiler, make_trainer):
+    trainer = make_trainer(model=Failing())
+    with instrumented(trainer, profiler):
+        with pytest.raises(KeyError):
+            trainer.train()
+        trainer.model.fails = False
+        trainer.train()
+    profiler.close()
+    failed, good = files.spans("forward")
+    assert failed["error"] in ("KeyError", "NotFinished") and "error" not in good
+    assert sorted(names(files)) == sorted(["forward", *PHASES])
+
+
+class FailingGradient(torch.autograd.Function):
+    fails = True
+
+    @staticmethod
+    def forward(context, tensor):
+        return tensor.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        if FailingGradient.fails:
+            raise ArithmeticError("no gradient")
+        return gradient
+
+
+def test_a_backward_that_raises_is_marked_and_the_next_one_is_not(files, profiler, trainer):
+    with instrumented(trainer, profiler):
+        for fails in (True, False):
+            profiler.step(0 if fails else 1)
+            FailingGradient.fails = fails
+            loss = trainer.model(FailingGradient.apply(trainer.batch.requires_grad_())).sum()
+            if fails:
+                with pytest.raises(ArithmeticError):
+                    loss.backward()
+            else:
+                loss.backward()
+                trainer.optimizer.step()
+    profiler.close()
+    failed, good = files.spans("backward")
+    assert failed["error"] == "NotFinished" and failed["step"] == 0
+    assert "error" not in good and good["step"] == 1
+
+
+def test_backward_lasts_until_callbacks_that_others_queued_are_done(files, profiler, trainer):
+    """DDP and FSDP wait for their collectives in callbacks that they queue in the backward."""
+    queue = torch.autograd.Variable._execution_engine.queue_callback
+    region = profiler.region("waiting_for_collectives")
+
+    def wait():
+        with region:
+            pass
+
+    with instrumented(trainer, profiler):
+        loss = trainer.loss()
+        trainer.model[0].weight.register_hook(lambda gradient: queue(wait))
+        loss.backward()
+    profiler.close()
+    backward, waiting = files.span("backward"), files.span("waiting_for_collectives")
+    assert backward["start_ns"] <= waiting["start_ns"] and end_ns(waiting) <= end_ns(backward)
+
+
+def test_a_closures_forward_and_backward_are_not_optimizer_time(files, profiler, trainer):
+    def closure():
+        trainer.optimizer.zero_grad()
+        loss = trainer.loss()
+        loss.backward()
+        return loss
+
+    with instrumented(trainer, profiler):
+        assert trainer.optimizer.step(closure).requires_grad
+        trainer.optimizer.step(closure=closure)
+    profiler.close()
+    rows = sorted(files.spans(), key=lambda row: row["start_ns"])
+    assert [row["name"] for row in rows] == PHASES * 2
+    assert all(end_ns(before) <= after["start_ns"] for before, after in zip(rows, rows[1:]))
+
+
+def test_a_learning_rate_scheduler_made_before_or_after_still_works(files, profiler, trainer, recwarn):
+    before = torch.optim.lr_scheduler.StepLR(trainer.optimizer, 1, gamma=0.5)
+    with instrumented(trainer, profiler):
+        after = torch.optim.lr_scheduler.StepLR(trainer.optimizer, 1, gamma=0.5)
+        trainer.train()
+        before.step()
+        after.step()
+    profiler.close()
+    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(0.025)
+    assert not [one for one in recwarn if "lr_scheduler" in str(one.message)]
+    assert len(files.spans("optimizer")) == 1
+
+
+class FailingOnce(torch.optim.SGD):
+    fails = True
+
+    def step(self, closure=None):
+        if self.fails:
+            self.fails = False
+            raise OverflowError("gradient")
+        return super().step(closure)
+
+
+def test_an_optimizer_that_raises_is_marked_and_its_next_step_is_not(files, profiler, trainer, make_trainer):
+    failing = make_trainer(trainer.model, FailingOnce(trainer.model.parameters(), lr=0.1))
+    with instrumented(failing, profiler):
+        with pytest.raises(OverflowError):
+            failing.train()
+        failing.train()
+    profiler.close()
+    failed, good = files.spans("optimizer")
+    assert failed["error"] in ("OverflowError", "NotFinished") and "error" not in good
+
+
+def test_a_closure_that_raises_leaves_no_optimizer_time(files, profiler, trainer):
+    def closure():
+        raise OverflowError("loss")
+
+    with instrumented(trainer, profiler):
+        with pytest.raises(OverflowError):
+            trainer.optimizer.step(closure)
+        trainer.train()
+    profiler.close()
+    assert [row.get("error") for row in files.spans("optimizer")] == [None]
+
+
+def test_the_wrappers_of_frameworks_are_seen_through(files, profiler, trainer):
+    class Wrapper:
+        def __init__(self, optimizer):
+            self.optimizer = optimizer
+
+        def step(self):
+            self.optimizer.step()
+
+    wrapper = Wrapper(trainer.optimizer)
+    with cep.torch.instrument(trainer.model, wrapper, profiler):
+        wrapper.step()
+    profiler.close()
+    assert names(files) == ["optimizer"]
+
+
+class HookedOptimizer:
+    """An optimizer with the hooks that PyTorch has since 2.0: hooks get step()'s arguments, itself first, and one
+    before may return others."""
+
+    def __init__(self):
+        self.hooks = {}
+
+    def register_step_pre_hook(self, hook):
+        return self._register("before", hook)
+
+    def register_step_post_hook(self, hook):
+        return self._register("after", hook)
+
+    def _register(self, when, hook):
+        self.hooks[when] = hook
+        return types.SimpleNamespace(remove=lambda: self.hooks.pop(when))
+
+    def step(self, *args, **kwargs):
+        args = (self, *args)
+        if "before" in self.hooks:
+            args, kwargs = self.hooks["before"](self, args, kwargs) or (args, kwargs)
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        result = closure() if closure else None
+        if "after" in self.hooks:
+            self.hooks["after"](self, args, kwargs)
+        return result
+
+
+def test_an_optimizers_own_hooks_are_used_where_it_has_them(files, profiler, trainer):
+    optimizer = HookedOptimizer()
+
+    def closure():
+        loss = trainer.loss()
+        loss.backward()
+        return "loss"
+
+    with cep.torch.instrument(trainer.model, optimizer, profiler):
+        assert set(optimizer.hooks) == {"before", "after"} and "step" not in vars(optimizer)
+        optimizer.step()
+        assert optimizer.step(closure) == "loss" == optimizer.step(closure=closure)
+    profiler.close()
+    assert optimizer.hooks == {}
+    assert names(files) == ["optimizer", *PHASES, *PHASES]
+
+
+FORMS = {
+    "mapping": lambda tensor: {"logits": tensor},
+    "nested": lambda tensor: (None, [tensor]),
+    "tensor": lambda tensor: tensor,
+}
+
+
+@pytest.mark.parametrize("pack", FORMS.values(), ids=FORMS)
+def test_the_backward_is_found_in_any_form_of_output(files, profiler, trainer, pack):
+    class Packing(torch.nn.Module):
+        def forward(self, batch):
+            self.output = pack(trainer.model(batch))
+            return self.output
+
+    packing = Packing()
+    with cep.torch.instrument(packing, None, profiler):
+        packing(trainer.batch)
+        tensors = list(cep.torch._backward.tensors_in(packing.output))
+        tensors[0].sum().backward()
+    profiler.close()
+    assert names(files) == ["forward", "backward"]
+
+
+def test_the_graph_dies_when_the_trainer_lets_go_of_it(profiler, trainer):
+    with instrumented(trainer, profiler):
+        output = trainer.model(trainer.batch)
+        output.sum().backward()
+        node = weakref.ref(output)
+        gc.disable()
+        try:
+            del output
+            assert node() is None
+        finally:
+            gc.enable()
+
+
+def test_gradients_are_the_same_with_and_without(profiler, make_trainer):
+    plain, timed = make_trainer(), make_trainer()
+    with instrumented(timed, profiler):
+        for trainer in (plain, timed):
+            trainer.train()
+    for one, other in zip(plain.model.parameters(), timed.model.parameters()):
+        assert torch.equal(one, other)
+
+
+def test_removing_leaves_nothing_behind(files, profiler, trainer):
+    step = trainer.optimizer.step
+    handle = instrumented(trainer, profiler)
+    handle.remove()
+    handle.remove()
+    trainer.train()
+    profiler.close()
+    assert files.spans() == []
+    assert not trainer.model._forward_hooks and not trainer.model._forward_pre_hooks
+    assert trainer.optimizer.step == step
+
+
+def test_nothing_is_hooked_where_the_profiler_is_off(tmp_path, trainer):
+    with cep.Profiler(tmp_path, enable=False) as profiler, instrumented(trainer, profiler):
+        assert not trainer.model._forward_hooks and not trainer.model._forward_pre_hooks
+
+
+def test_a_prefix_tells_models_apart(files, profiler, make_trainer):
+    generator, critic = make_trainer(), make_trainer()
+    with instrumented(generator, profiler, prefix="generator."), instrumented(critic, profiler, prefix="critic."):
+        generator.train()
+        critic.train()
+    profiler.close()
+    assert names(files) == [f"{model}.{phase}" for model in ("generator", "critic") for phase in PHASES]
+
+
+def test_memory_counters_that_fail_are_a_warning_and_the_step_goes_on(files, profiler, trainer, monkeypatch):
+    def fail(_):
+        raise OSError("no statistics")
+
+    monkeypatch.setattr(cep.torch._instrument, "record_memory", fail)
+    with instrumented(trainer, profiler):
+        with pytest.warns(RuntimeWarning, match="no statistics"):
+            trainer.train()
+        trainer.train()
+    profiler.close()
+    assert names(files) == PHASES * 2
