@@ -87,6 +87,7 @@ SummaryOptions CompareCommand::summary_options() const {
     options.filter = filter.filter();
     options.attempt = AttemptChoice::parse(attempt.empty() ? "last" : attempt);
     options.max_samples = max_samples;
+    options.threads = input.reading().thread_count();
     return options;
 }
 

@@ -45,7 +45,7 @@ SummaryOptions SummarizeCommand::options() const {
     if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
     if (rank_of_file_name(save)) throw UsageError("--save: a rank file has this name: " + save);
     return {filter.filter(), AttemptChoice::parse(attempt.empty() ? "last" : attempt), max_samples, Grouping::parse(by),
-            peak_flops};
+            input.reading().thread_count(), peak_flops};
 }
 
 std::string SummarizeCommand::format(const SummaryResult& result) const {

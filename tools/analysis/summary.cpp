@@ -172,9 +172,14 @@ void JobSummary::find_window(SummaryResult& result) const {
 }
 
 Verdict JobSummary::judge_job(const SummaryResult& result) const {
-    Evidence evidence{
-        result.coverage, result.loss, {}, options_.peak_flops, result.stride.value_or(1), options_.filter.has_phases(),
-        over_budget_};
+    Evidence evidence{result.coverage,
+                      result.loss,
+                      {},
+                      options_.peak_flops,
+                      result.stride.value_or(1),
+                      options_.filter.has_phases(),
+                      over_budget_,
+                      options_.threads};
     for (const auto& [name, mark] : parts_.marks) evidence.marked_steps.insert(mark.steps.begin(), mark.steps.end());
     return judge(parts_.ranks, evidence);
 }

@@ -45,6 +45,7 @@ struct SummaryOptions {
     AttemptChoice attempt;
     std::uint64_t max_samples = default_max_samples;
     Grouping grouping;
+    std::size_t threads = 1;           // for the verdict
     std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
 
     [[nodiscard]] PartialScope scope() const;

@@ -3,8 +3,9 @@
 // Collectives matched over ranks, and how much of each is waiting.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <unordered_map>
 
 namespace cep::analysis {
 
@@ -22,28 +23,28 @@ class Transfers {
     struct Key {
         std::uint32_t step;        // index
         std::uint32_t collective;  // Sample::collective, or a hash of its name and seq
-
-        friend auto operator<=>(const Key&, const Key&) = default;
     };
 
-    void add(Key key, double duration_ms) { durations_.push_back({key, static_cast<float>(duration_ms)}); }
-    /// No more are added.
-    void finish();
+    void add(Key key, double duration_ms) { add(number_of(key), {duration_ms, 1}); }
+    void merge(const Transfers& other) {
+        for (const auto& [number, transfer] : other.transfers_) add(number, transfer);
+    }
     /// 0 ranks for a collective that was seen on one rank only.
-    [[nodiscard]] Transfer of(Key key) const;
+    [[nodiscard]] Transfer of(Key key) const {
+        const auto found = transfers_.find(number_of(key));
+        return found == transfers_.end() || found->second.ranks < 2 ? Transfer{} : found->second;
+    }
 
   private:
-    struct Duration {
-        Key key;
-        float ms;
-    };
-    struct Matched {
-        Key key;
-        float ms;
-        std::uint32_t ranks;
-    };
-    std::vector<Duration> durations_;  // until finish()
-    std::vector<Matched> matched_;     // ascending
+    [[nodiscard]] static std::uint64_t number_of(Key key) { return std::uint64_t{key.step} << 32 | key.collective; }
+    void add(std::uint64_t number, const Transfer& transfer) {
+        const auto [known, is_new] = transfers_.try_emplace(number, transfer);
+        if (is_new) return;
+        known->second.ms = std::min(known->second.ms, transfer.ms);
+        known->second.ranks += transfer.ranks;
+    }
+
+    std::unordered_map<std::uint64_t, Transfer> transfers_;
 };
 
 }  // namespace cep::analysis

@@ -17,13 +17,13 @@ struct Interval {
     }
 };
 
-/// Ascending, apart from each other, none empty.
 using Intervals = std::vector<Interval>;
 
-[[nodiscard]] Intervals union_of(std::vector<Interval> any);
-[[nodiscard]] Intervals intersection_of(const Intervals& a, const Intervals& b);
-/// What is in `a` and not in `b`.
-[[nodiscard]] Intervals difference_of(const Intervals& a, const Intervals& b);
-[[nodiscard]] double length_ms(const Intervals& intervals);
+/// Makes any intervals a set of them: ascending, apart from each other, none empty.
+void unite(Intervals& intervals);
+/// Of a set.
+[[nodiscard]] double length_ms(const Intervals& set);
+/// Of what two sets have in common.
+[[nodiscard]] double shared_ms(const Intervals& a, const Intervals& b);
 
 }  // namespace cep::analysis

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <set>
 #include <unordered_map>
 
+#include "parallel.hpp"
 #include "rank_steps.hpp"
 #include "robust.hpp"
 
@@ -18,29 +20,31 @@ constexpr double with_start_share = 0.99;
 class RankSpans {
   public:
     RankSpans(const std::vector<RunSeries>& all_series, const std::vector<std::int64_t>& table_steps) {
+        std::size_t size = 0;
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases) size += phase.samples.size();
+        spans_.reserve(size);
         for (const RunSeries& series : all_series) {
             std::vector<std::uint32_t> places;
+            places.reserve(series.steps.size());
             for (const std::int64_t step : series.steps) places.push_back(place_of(step, table_steps));
             for (const PhaseSeries& phase : series.phases) add(phase, places);
         }
-        std::stable_sort(spans_.begin(), spans_.end(),
-                         [](const StepSpan& a, const StepSpan& b) { return a.step < b.step; });
+        order_by_step(table_steps.size());
     }
 
     [[nodiscard]] const std::vector<RankPhase>& phases() const { return phases_; }
+    [[nodiscard]] const std::vector<StepSpan>& all() const { return spans_; }
 
     template <typename Take>
     void for_each_step(Take take) const {
-        std::vector<StepSpan> of_step;
-        for (std::size_t i = 0; i < spans_.size(); ++i) {
-            of_step.push_back(spans_[i]);
-            if (i + 1 < spans_.size() && spans_[i + 1].step == spans_[i].step) continue;
-            take(spans_[i].step, of_step);
-            of_step.clear();
+        for (std::size_t first = 0; first < spans_.size();) {
+            std::size_t last = first;
+            while (last < spans_.size() && spans_[last].step == spans_[first].step) ++last;
+            take(spans_[first].step, spans_.data() + first, spans_.data() + last);
+            first = last;
         }
     }
-
-    [[nodiscard]] const std::vector<StepSpan>& all() const { return spans_; }
 
   private:
     static constexpr std::uint32_t left_out = UINT32_MAX;
@@ -60,13 +64,23 @@ class RankSpans {
             if (places[sample.step_index] != left_out) spans_.push_back({places[sample.step_index], index, &sample});
     }
 
+    // A counting sort, which keeps the order within a step.
+    void order_by_step(std::size_t steps) {
+        std::vector<std::uint32_t> next(steps + 1);
+        for (const StepSpan& span : spans_) ++next[span.step + 1];
+        for (std::size_t step = 1; step < next.size(); ++step) next[step] += next[step - 1];
+        std::vector<StepSpan> ordered(spans_.size());
+        for (const StepSpan& span : spans_) ordered[next[span.step]++] = span;
+        spans_ = std::move(ordered);
+    }
+
     std::vector<RankPhase> phases_;
     std::vector<StepSpan> spans_;
 };
 
 class Builder {
   public:
-    Builder(const RankSeries& ranks, std::size_t max_cells) : ranks_(ranks) {
+    Builder(const RankSeries& ranks, std::size_t threads, std::size_t max_cells) : ranks_(ranks), threads_(threads) {
         find_ranks();
         find_step_phase();
         find_steps(max_cells);
@@ -75,13 +89,19 @@ class Builder {
     JobTable build() {
         match_collectives();
         make_matrices();
-        std::size_t rank = 0;
-        for (const auto& [number, all_series] : ranks_)
-            if (!all_series.empty()) add_rank(rank++, all_series);
+        std::vector<RankTotals> totals(table_.ranks.size());
+        for_all(totals.size(), threads_, [&](std::size_t rank) { totals[rank] = add_rank(rank); });
         complete_partial_steps();
-        table_.has_starts = static_cast<double>(with_start_) >= with_start_share * static_cast<double>(all_spans_);
-        table_.has_comm = comm_total_ms_ > 0;
-        table_.matched_comm = comm_total_ms_ > 0 ? matched_ms_ / comm_total_ms_ : 0;
+        RankTotals all;
+        for (const RankTotals& of_rank : totals) {
+            all.spans += of_rank.spans;
+            all.with_start += of_rank.with_start;
+            all.comm_ms += of_rank.comm_ms;
+            all.matched_ms += of_rank.matched_ms;
+        }
+        table_.has_starts = static_cast<double>(all.with_start) >= with_start_share * static_cast<double>(all.spans);
+        table_.has_comm = all.comm_ms > 0;
+        table_.matched_comm = all.comm_ms > 0 ? all.matched_ms / all.comm_ms : 0;
         return std::move(table_);
     }
 
@@ -89,10 +109,18 @@ class Builder {
     /// How many spans of a local phase each rank has in each step.
     using Counts = StepMatrix;
 
+    struct RankTotals {
+        std::size_t spans = 0;
+        std::size_t with_start = 0;
+        double comm_ms = 0;
+        double matched_ms = 0;
+    };
+
     void find_ranks() {
         for (const auto& [rank, all_series] : ranks_) {
             if (all_series.empty()) continue;
             const RunInfo& run = all_series.back().run;
+            series_.push_back(&all_series);
             table_.ranks.push_back({rank, run.host, run.tp, run.pp, run.flops_per_step, run.hardware_flops_per_step,
                                     run.peak_flops, run.tokens_per_step, run.device_name});
         }
@@ -128,15 +156,18 @@ class Builder {
     }
 
     void match_collectives() {
-        for (const auto& [rank, all_series] : ranks_) {
-            const RankSpans spans(all_series, table_.steps);
+        std::mutex lock;
+        for_all(series_.size(), threads_, [&](std::size_t rank) {
+            const RankSpans spans(*series_[rank], table_.steps);
+            Transfers of_rank;
             for (const StepSpan& span : spans.all()) {
                 const RankPhase& phase = spans.phases()[span.phase];
                 if (phase.kind == schema::Kind::comm)
-                    transfers_.add(collective_key(span.step, phase.name, *span.sample), span.sample->duration_ms);
+                    of_rank.add(collective_key(span.step, phase.name, *span.sample), span.sample->duration_ms);
             }
-        }
-        transfers_.finish();
+            const std::lock_guard guard(lock);
+            transfers_.merge(of_rank);
+        });
     }
 
     [[nodiscard]] StepMatrix new_matrix() const { return {table_.ranks.size(), table_.steps.size()}; }
@@ -146,32 +177,46 @@ class Builder {
              {&table_.step_ms, &table_.comm_ms, &table_.wait_ms, &table_.group_wait_ms, &table_.exposed_ms,
               &table_.overlap_ms, &table_.compute_ms, &table_.data_ms, &table_.idle_ms})
             *matrix = new_matrix();
+        make_phases();
     }
 
-    std::size_t place_of_phase(const RankPhase& phase) {
-        const auto [found, is_new] = places_.try_emplace(std::string(phase.name), table_.local.size());
-        if (is_new) {
-            table_.local.push_back({std::string(phase.name), phase.kind, new_matrix(), new_matrix(), 0});
-            counts_.push_back(new_matrix());
+    void make_phases() {
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases) {
+                    if (phase.kind == schema::Kind::comm || phase.kind == schema::Kind::step) continue;
+                    if (!places_.try_emplace(phase.name, table_.local.size()).second) continue;
+                    table_.local.push_back({phase.name, phase.kind, new_matrix(), new_matrix(), 0});
+                    counts_.push_back(new_matrix());
+                }
+    }
+
+    RankTotals add_rank(std::size_t rank) {
+        const RankSpans spans(*series_[rank], table_.steps);
+        StepAnalyser analyser(step_phase_, transfers_);
+        RankTotals totals;
+        totals.spans = spans.all().size();
+        for (const StepSpan& span : spans.all()) totals.with_start += span.sample->has_start();
+        std::vector<std::size_t> places;
+        for (const RankPhase& phase : spans.phases()) {
+            const auto found = places_.find(std::string(phase.name));
+            places.push_back(found == places_.end() ? 0 : found->second);
         }
-        return found->second;
-    }
-
-    void add_rank(std::size_t rank, const std::vector<RunSeries>& all_series) {
-        const RankSpans spans(all_series, table_.steps);
-        all_spans_ += spans.all().size();
-        for (const StepSpan& span : spans.all()) with_start_ += span.sample->has_start();
-        spans.for_each_step([&](std::size_t step, const std::vector<StepSpan>& of_step) {
-            add_step(rank, step, analyse_step(of_step, spans.phases(), step_phase_, transfers_), spans.phases());
+        spans.for_each_step([&](std::size_t step, const StepSpan* first, const StepSpan* last) {
+            const RankStep& of_rank = analyser.analyse(first, last, spans.phases());
+            add_step(rank, step, of_rank, places);
+            totals.comm_ms += of_rank.all_comm_ms;
+            totals.matched_ms += of_rank.matched_ms;
         });
+        return totals;
     }
 
-    void add_step(std::size_t rank, std::size_t step, const RankStep& of_rank, const std::vector<RankPhase>& phases) {
+    void add_step(std::size_t rank, std::size_t step, const RankStep& of_rank, const std::vector<std::size_t>& places) {
         for (const LocalTime& time : of_rank.local) {
-            const std::size_t place = place_of_phase(phases[time.phase]);
-            table_.local[place].own_ms.set(rank, step, time.own_ms);
-            table_.local[place].duration_ms.set(rank, step, time.duration_ms);
-            counts_[place].set(rank, step, time.spans);
+            LocalPhase& phase = table_.local[places[time.phase]];
+            phase.own_ms.set(rank, step, time.own_ms);
+            phase.duration_ms.set(rank, step, time.duration_ms);
+            counts_[places[time.phase]].set(rank, step, time.spans);
         }
         table_.step_ms.set(rank, step, of_rank.step_ms);
         table_.comm_ms.set(rank, step, of_rank.comm_ms);
@@ -182,39 +227,44 @@ class Builder {
         table_.compute_ms.set(rank, step, of_rank.compute_ms);
         table_.data_ms.set(rank, step, of_rank.data_ms);
         table_.idle_ms.set(rank, step, of_rank.idle_ms);
-        comm_total_ms_ += of_rank.all_comm_ms;
-        matched_ms_ += of_rank.matched_ms;
     }
 
     // A rank that lost one of four micro-batches' rows did not work less: it has the mean of those that are there for
     // it.
     void complete_partial_steps() {
-        for (std::size_t place = 0; place < counts_.size(); ++place) {
+        for_all(counts_.size(), threads_, [&](std::size_t place) {
             std::vector<double> usual_counts;
-            for (std::size_t step = 0; step < table_.steps.size(); ++step) {
-                const double usual = median_of(counts_[place].of_step(step));
-                usual_counts.push_back(usual);
-                for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank) {
-                    const double count = counts_[place].at(rank, step);
-                    if (is_missing(count) || count >= usual) continue;
-                    for (StepMatrix* ms : {&table_.local[place].own_ms, &table_.local[place].duration_ms})
-                        ms->set(rank, step, ms->at(rank, step) * usual / count);
-                }
-            }
+            for (std::size_t step = 0; step < table_.steps.size(); ++step)
+                usual_counts.push_back(complete(table_.local[place], counts_[place], step));
             table_.local[place].usual_spans = median_of(std::move(usual_counts));
+        });
+    }
+
+    /// Returns the usual count of spans.
+    double complete(LocalPhase& phase, const Counts& counts, std::size_t step) {
+        std::vector<double> of_step = counts.of_step(step);
+        const double usual = all_equal(of_step) ? of_step.front() : median_of(std::move(of_step));
+        for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank) {
+            const double count = counts.at(rank, step);
+            if (is_missing(count) || count >= usual) continue;
+            for (StepMatrix* ms : {&phase.own_ms, &phase.duration_ms})
+                ms->set(rank, step, ms->at(rank, step) * usual / count);
         }
+        return usual;
+    }
+
+    [[nodiscard]] static bool all_equal(const std::vector<double>& values) {
+        return std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); });
     }
 
     const RankSeries& ranks_;
+    const std::size_t threads_;
     JobTable table_;
+    std::vector<const std::vector<RunSeries>*> series_;  // by rank of the table
     Transfers transfers_;
     std::string step_phase_;
     std::unordered_map<std::string, std::size_t> places_;
     std::vector<Counts> counts_;
-    double comm_total_ms_ = 0;
-    double matched_ms_ = 0;
-    std::size_t all_spans_ = 0;
-    std::size_t with_start_ = 0;
 };
 
 }  // namespace
@@ -232,8 +282,8 @@ std::vector<double> StepMatrix::of_step(std::size_t step, const std::vector<std:
     return values;
 }
 
-JobTable make_job_table(const RankSeries& ranks, std::size_t max_cells) {
-    return Builder(ranks, max_cells).build();
+JobTable make_job_table(const RankSeries& ranks, std::size_t threads, std::size_t max_cells) {
+    return Builder(ranks, threads, max_cells).build();
 }
 
 }  // namespace cep::analysis

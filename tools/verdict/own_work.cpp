@@ -14,7 +14,10 @@ StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups)
     for (const PeerGroup& group : groups)
         for (const LocalPhase& phase : table.local)
             for (std::size_t step = 0; step < table.steps.size(); ++step) {
-                const double usual_ms = median_of(phase.own_ms.of_step(step, group.ranks));
+                const bool any_missing = std::any_of(group.ranks.begin(), group.ranks.end(), [&](std::size_t rank) {
+                    return is_missing(phase.own_ms.at(rank, step));
+                });
+                const double usual_ms = any_missing ? median_of(phase.own_ms.of_step(step, group.ranks)) : 0;
                 if (is_missing(usual_ms)) continue;
                 for (const std::size_t rank : group.ranks) {
                     const double ms = phase.own_ms.at(rank, step);

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -18,8 +17,6 @@ struct StepSpan {
     std::uint32_t step = 0;   // of the job table
     std::uint32_t phase = 0;  // of the rank's phases, see RankPhase
     const Sample* sample = nullptr;
-
-    [[nodiscard]] Interval interval() const;
 };
 
 /// A phase of one rank, from all of its series.
@@ -57,8 +54,60 @@ struct RankStep {
 /// The key by which ranks' collectives match.
 [[nodiscard]] Transfers::Key collective_key(std::uint32_t step, std::string_view phase, const Sample& sample);
 
-/// Takes the spans of one rank in one step apart. `step_phase` is the name of the outermost step spans, or "".
-[[nodiscard]] RankStep analyse_step(const std::vector<StepSpan>& spans, const std::vector<RankPhase>& phases,
-                                    std::string_view step_phase, const Transfers& transfers);
+/// Takes the spans of one rank apart, step by step. One a thread.
+class StepAnalyser {
+  public:
+    /// `step_phase`: the name of the outermost step spans, or "".
+    StepAnalyser(std::string_view step_phase, const Transfers& transfers)
+        : step_phase_(step_phase), transfers_(transfers) {}
+
+    /// The spans of one step. The result is valid until the next call.
+    const RankStep& analyse(const StepSpan* first, const StepSpan* last, const std::vector<RankPhase>& phases);
+
+  private:
+    /// A span, and what is made of it.
+    struct Item {
+        const Sample* sample = nullptr;
+        std::uint32_t phase = 0;
+        schema::Kind kind = schema::Kind::other;
+        Clock clock = Clock::none;
+        Interval interval;
+        Interval waiting;   // of a collective: what comes before its transfer; empty where that is not known
+        double own_ms = 0;  // of a local phase
+    };
+
+    [[nodiscard]] static bool begins_before(const Item& a, const Item& b);
+    void take(const StepSpan* first, const StepSpan* last, const std::vector<RankPhase>& phases);
+    void add_collective(const StepSpan& span, Item& item, std::string_view name);
+    void keep_outermost();
+    void find_waiting();
+    void by_durations();
+    void by_intervals();
+    [[nodiscard]] double find_blocked_ms(const Item& local);
+    void find_step_ms();
+    void find_idle();
+    void find_host_paced();
+    LocalTime& local_time_of(std::uint32_t phase);
+    void add_kind(schema::Kind kind, double own_ms);
+
+    const std::string_view step_phase_;
+    const Transfers& transfers_;
+    RankStep result_;
+    bool has_starts_ = true;
+    bool has_step_ = false;
+    double step_ms_ = 0;
+    double wait_ms_ = 0;  // sums, overlapping or not
+    double group_wait_ms_ = 0;
+    std::vector<Item> local_;
+    std::vector<Item> comm_;
+    std::vector<const Item*> on_device_;
+    Intervals waits_;
+    Intervals group_waits_;
+    Intervals blocked_;  // of one phase
+    Intervals comm_set_;
+    Intervals local_set_;
+    Intervals gaps_;
+    Intervals on_host_;
+};
 
 }  // namespace cep::analysis

@@ -8,6 +8,7 @@
 
 #include "deviation.hpp"
 #include "own_work.hpp"
+#include "parallel.hpp"
 #include "slow_steps.hpp"
 
 namespace cep::analysis {
@@ -31,12 +32,8 @@ class Finder {
         scale_.tests = static_cast<double>(table.ranks.size() * std::max<std::size_t>(1, table.local.size()));
     }
 
-    Stragglers find(const std::vector<PeerGroup>& groups) {
-        for (const PeerGroup& group : groups) {
-            for (const std::size_t rank : group.ranks) peers_[rank] = &group;
-            if (group.ranks.size() >= rules_.least_peers)
-                for (const LocalPhase& phase : table_.local) search(phase, group);
-        }
+    Stragglers find(const std::vector<PeerGroup>& groups, std::size_t threads) {
+        search(groups, threads);
         one_for_each_rank();
         for (const Straggler& straggler : found_) slow_[straggler.rank] = straggler.slow;
         const WhatIf what_if(table_, own_ms_, groups, slow_, waits_inside_);
@@ -52,30 +49,56 @@ class Finder {
     }
 
   private:
-    void search(const LocalPhase& phase, const PeerGroup& group) {
-        const Deviation deviation(phase, group, table_.steps.size());
-        waits_inside_ |= deviation.contains_waiting();
-        scale_.threshold_ms = std::max({scale_.floor_ms, rules_.noise_multiple * deviation.noise_ms(),
-                                        rules_.noise_multiple * deviation.spread_ms()});
-        scale_.chance = chance_of(deviation);
-        for (std::size_t peer = 0; peer < group.ranks.size(); ++peer)
-            if (auto straggler = find_slow_steps(deviation, peer, scale_, rules_)) {
-                straggler->rank = group.ranks[peer];
-                straggler->phase = phase.name;
-                straggler->visible_ms = std::min(straggler->excess_ms, deviation.visible_ms(peer, straggler->slow));
-                if (!deviation.contains_waiting()) straggler->visible_ms = straggler->excess_ms;
-                found_.push_back(std::move(*straggler));
+    /// One phase of the ranks of one role.
+    struct Search {
+        const PeerGroup* group;
+        const LocalPhase* phase;
+        std::vector<Straggler> found;
+        bool contains_waiting = false;
+    };
+
+    void search(const std::vector<PeerGroup>& groups, std::size_t threads) {
+        std::vector<Search> searches;
+        for (const PeerGroup& group : groups) {
+            for (const std::size_t rank : group.ranks) peers_[rank] = &group;
+            if (group.ranks.size() < rules_.least_peers) continue;
+            for (const LocalPhase& phase : table_.local) searches.push_back({&group, &phase, {}, false});
+        }
+        for_all(searches.size(), threads, [&](std::size_t i) { run(searches[i]); });
+        for (Search& one : searches) {
+            waits_inside_ |= one.contains_waiting;
+            for (Straggler& straggler : one.found) found_.push_back(std::move(straggler));
+        }
+    }
+
+    void run(Search& search) const {
+        const std::vector<std::size_t>& ranks = search.group->ranks;
+        const Deviation deviation(*search.phase, *search.group, table_.steps.size());
+        search.contains_waiting = deviation.contains_waiting();
+        SearchScale scale = scale_;
+        scale.threshold_ms = std::max({scale.floor_ms, rules_.noise_multiple * deviation.noise_ms(),
+                                       rules_.noise_multiple * deviation.spread_ms()});
+        scale.chance = chance_of(deviation, scale.threshold_ms);
+        for (std::size_t peer = 0; peer < ranks.size(); ++peer)
+            if (auto straggler = find_slow_steps(deviation, peer, scale, rules_)) {
+                straggler->rank = ranks[peer];
+                straggler->phase = search.phase->name;
+                straggler->visible_ms =
+                    deviation.contains_waiting()
+                        ? std::min(straggler->excess_ms, deviation.visible_ms(peer, straggler->slow))
+                        : straggler->excess_ms;
+                search.found.push_back(std::move(*straggler));
             }
     }
 
     // How often a rank of this job exceeds the threshold that is not to blame for it.
-    [[nodiscard]] double chance_of(const Deviation& deviation) const {
+    [[nodiscard]] static double chance_of(const Deviation& deviation, double threshold_ms) {
         constexpr double least = 1e-3;
         std::vector<double> rates;
         for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
             const std::size_t present = count_present(deviation.excess_ms(peer));
             if (present > 0)
-                rates.push_back(static_cast<double>(count_above(deviation.excess_ms(peer), scale_.threshold_ms)) /
+                rates.push_back(static_cast<double>(count_above(deviation.excess_ms(peer), threshold_ms)) /
                                 static_cast<double>(present));
         }
         const double usual = median_of(std::move(rates));
@@ -180,9 +203,9 @@ double typical_ms(const JobTable& table, const StepMatrix& ms) {
 }
 
 Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups, const StepMatrix& own_ms,
-                           const StragglerRules& rules) {
+                           std::size_t threads, const StragglerRules& rules) {
     if (table.steps.empty() || table.ranks.empty()) return {};
-    return Finder(table, own_ms, rules).find(groups);
+    return Finder(table, own_ms, rules).find(groups, threads);
 }
 
 }  // namespace cep::analysis

@@ -60,7 +60,8 @@ struct Stragglers {
 };
 
 [[nodiscard]] Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups,
-                                         const StepMatrix& own_ms, const StragglerRules& rules = {});
+                                         const StepMatrix& own_ms, std::size_t threads,
+                                         const StragglerRules& rules = {});
 
 /// The median over steps of the median step over ranks; 0 if there is none.
 [[nodiscard]] double typical_ms(const JobTable& table, const StepMatrix& ms);

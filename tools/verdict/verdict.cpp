@@ -26,7 +26,8 @@ std::string count_of(std::size_t count, std::string_view noun) {
 
 class Judge {
   public:
-    Judge(const RankSeries& ranks, const Evidence& evidence) : evidence_(evidence), table_(make_job_table(ranks)) {}
+    Judge(const RankSeries& ranks, const Evidence& evidence)
+        : evidence_(evidence), table_(make_job_table(ranks, evidence.threads)) {}
 
     Verdict judge() {
         if (table_.steps.empty()) {
@@ -97,7 +98,7 @@ class Judge {
     }
 
     void name_stragglers() {
-        const Stragglers found = find_stragglers(table_, groups_, own_ms_, rules_);
+        const Stragglers found = find_stragglers(table_, groups_, own_ms_, evidence_.threads, rules_);
         const double all_ms = total_ms();
         verdict_.slowdown_is_bound = found.waits_inside;
         for (const Straggler& straggler : found.costly) {

@@ -109,6 +109,7 @@ struct Evidence {
     std::int64_t stride = 1;  // steps for each recorded one
     bool only_some_phases = false;
     bool in_histograms = false;  // durations that were not kept
+    std::size_t threads = 1;
 };
 
 [[nodiscard]] Verdict judge(const RankSeries& ranks, const Evidence& evidence);
