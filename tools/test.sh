@@ -39,11 +39,12 @@ run_suites() {
 
 run_suites "$build"
 # Leaks of the interpreter are not ours to find, so the Python suites run in the plain build only.
-run_suites "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false
+# Little optimised, as that is most of the time that compiling with sanitizers takes.
+run_suites "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
 # The other compiler, so that both are tried.
 (
     export CC=clang CXX=clang++
-    run_suites "$build-tsan" -Db_sanitize=thread -Db_lundef=false
+    run_suites "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1
 )
 
 "$python" tests/count_results.py "$build" "$build-asan" "$build-tsan"

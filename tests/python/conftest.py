@@ -13,6 +13,10 @@ LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 LAUNCHER_PREFIXES = ("CEP_", "SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_")
 
 
+# These tests are of CPUs, wherever they run; those of GPUs are in tests/gpu.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
 def is_configuration(variable):
     if variable == "CEP_LIBRARY":
         return False

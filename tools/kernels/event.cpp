@@ -29,7 +29,7 @@ bool has_no_duration(std::string_view phase) {
     return phase.size() == 1 && phases.find(phase.front()) != std::string_view::npos;
 }
 
-bool is_digit(char c) {
+bool is_decimal(char c) {
     return c >= '0' && c <= '9';
 }
 
@@ -62,12 +62,12 @@ std::optional<std::int64_t> parse_us_as_ns(std::string_view value) {
     std::size_t whole = 0;
     std::int64_t us = 0;
     constexpr std::size_t max_digits = 16;
-    while (whole < digits.size() && is_digit(digits[whole]) && whole < max_digits)
+    while (whole < digits.size() && is_decimal(digits[whole]) && whole < max_digits)
         us = us * 10 + (digits[whole++] - '0');
     if (whole == 0) return std::nullopt;
     std::size_t end = whole;
     if (end < digits.size() && digits[end] == '.')
-        for (++end; end < digits.size() && is_digit(digits[end]);) ++end;
+        for (++end; end < digits.size() && is_decimal(digits[end]);) ++end;
     if (end != digits.size()) return parse_rounded(text);
     const std::string_view fraction = end > whole ? digits.substr(whole + 1) : std::string_view();
     if (us > max_time_ns / 1000 - 1) return std::nullopt;

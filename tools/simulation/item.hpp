@@ -32,21 +32,21 @@ enum class Name : std::uint8_t {
     memory_reserved,
 };
 inline constexpr std::size_t name_count = 15;
-inline constexpr std::array<std::string_view, name_count> names = {"data_load",
-                                                                   "host_to_device",
-                                                                   "forward",
-                                                                   "backward",
-                                                                   "optimizer",
-                                                                   "training_step",
-                                                                   "all_reduce",
-                                                                   "send",
-                                                                   "recv",
-                                                                   "save_checkpoint",
-                                                                   "evaluation",
-                                                                   "checkpoint",
-                                                                   "evaluation",
-                                                                   "memory.allocated_bytes",
-                                                                   "memory.reserved_bytes"};
+inline constexpr std::array<std::string_view, name_count> item_names = {"data_load",
+                                                                        "host_to_device",
+                                                                        "forward",
+                                                                        "backward",
+                                                                        "optimizer",
+                                                                        "training_step",
+                                                                        "all_reduce",
+                                                                        "send",
+                                                                        "recv",
+                                                                        "save_checkpoint",
+                                                                        "evaluation",
+                                                                        "checkpoint",
+                                                                        "evaluation",
+                                                                        "memory.allocated_bytes",
+                                                                        "memory.reserved_bytes"};
 
 enum class ItemType : std::uint8_t { gpu_span, host_span, mark, counter };
 

@@ -13,6 +13,8 @@
 
 namespace cep::simulation {
 
+inline constexpr double ns_per_ms = 1e6;
+
 /// The phases of own work in a step, in their order.
 enum class Phase : std::uint8_t { data_load, host_to_device, forward, backward, optimizer };
 inline constexpr std::size_t phase_count = 5;

@@ -9,7 +9,7 @@
 namespace cep::simulation {
 namespace {
 
-constexpr std::int64_t ns_per_ms = 1'000'000;
+constexpr std::int64_t one_ms_ns = 1'000'000;
 constexpr std::int64_t clock_error_ns = 2'000;
 // Of an NVIDIA H100 SXM in BF16 without sparsity: NVIDIA's data sheet.
 constexpr double peak_flops = 989.4e12;
@@ -32,8 +32,8 @@ char* append_ms(char* out, std::int64_t ns) {
         *out++ = '-';
         ns = -ns;
     }
-    out = append_number(out, ns / ns_per_ms);
-    auto rest = static_cast<std::uint32_t>(ns % ns_per_ms);
+    out = append_number(out, ns / one_ms_ns);
+    auto rest = static_cast<std::uint32_t>(ns % one_ms_ns);
     *out = '.';
     for (int i = 6; i > 0; --i, rest /= 10) out[i] = static_cast<char>('0' + rest % 10);
     return out + 7;
@@ -49,7 +49,7 @@ bool is_span(Name name) {
 }
 
 std::string head_of(Name name) {
-    const std::string_view text = names[static_cast<std::size_t>(name)];
+    const std::string_view text = item_names[static_cast<std::size_t>(name)];
     if (is_span(name)) return fmt::format(R"({{"name":"{}","step":)", text);
     const std::string_view type = name >= Name::memory_allocated ? schema::row::counter : schema::row::mark;
     return fmt::format(R"({{"type":"{}","name":"{}","step":)", type, text);
@@ -82,7 +82,7 @@ RowTexts::RowTexts(const Job& job, const Layout& layout) {
     for (std::size_t i = 0; i < name_count; ++i) {
         const auto name = static_cast<Name>(i);
         heads_[i] = head_of(name);
-        kinds_[i] = fmt::format(R"(,"kind":"{}","clock":"{}","seq":)", schema::kind_name(schema::infer_kind(names[i])),
+        kinds_[i] = fmt::format(R"(,"kind":"{}","clock":"{}","seq":)", schema::kind_name(schema::infer_kind(item_names[i])),
                                 clock_of(name));
     }
     if (job.hidden_collectives) return;

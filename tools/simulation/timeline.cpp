@@ -9,7 +9,6 @@ namespace {
 
 // From the host's launch to the begin on an idle device.
 constexpr std::int64_t launch_latency_ns = 5'000;
-constexpr std::int64_t ns_per_ms = 1'000'000;
 
 enum StreamNumber : std::uint8_t { compute_stream = 1, comm_stream = 2, forth_stream = 3, back_stream = 4 };
 
@@ -44,7 +43,7 @@ Timeline::Timeline(const Job& job, const Layout& layout, std::vector<bool> activ
       random_(static_cast<std::uint64_t>(job.seed)),
       work_(job, layout, std::move(active_faults)),
       tasks_(pipeline_tasks(layout.pp, static_cast<std::size_t>(job.micro_batches))),
-      launch_ns_(static_cast<std::int64_t>(job.launch_ms * static_cast<double>(ns_per_ms))),
+      launch_ns_(static_cast<std::int64_t>(job.launch_ms * ns_per_ms)),
       activation_bytes_(bytes_of_mb(job.activation_mb)),
       bucket_bytes_(bucket_sizes_bytes(job)),
       states_(layout.ranks),
@@ -144,7 +143,7 @@ void Timeline::run_event(std::size_t rank, const Event& event) {
     const double noise =
         job_.noise * random_.normal(Stream::event, rank, static_cast<std::uint64_t>(step_), is_checkpoint ? 0 : 1);
     const auto duration_ns =
-        static_cast<std::int64_t>(*event.duration_ms * static_cast<double>(ns_per_ms) * exponential(noise) + 0.5);
+        static_cast<std::int64_t>(*event.duration_ms * ns_per_ms * exponential(noise) + 0.5);
     if (is_checkpoint) {
         if (Item* item = add(rank, Name::save_checkpoint, ItemType::host_span, state.now_ns, duration_ns))
             item->host_ns = duration_ns;

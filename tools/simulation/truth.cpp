@@ -13,7 +13,6 @@ namespace {
 
 using analysis::JsonWriter;
 
-constexpr double ns_per_ms = 1e6;
 
 double ms(std::int64_t ns) {
     return static_cast<double>(ns) / ns_per_ms;

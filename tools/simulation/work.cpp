@@ -8,7 +8,6 @@
 namespace cep::simulation {
 namespace {
 
-constexpr double ns_per_ms = 1e6;
 
 bool runs_on_device(std::size_t phase) {
     return phase >= static_cast<std::size_t>(Phase::forward);

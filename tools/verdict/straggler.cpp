@@ -153,7 +153,8 @@ class Finder {
         }
         // Where communication runs beside work, who waits in it varies from step to step.
         if (straggler.pattern == Pattern::intermittent && straggler.visible_ms < straggler.excess_ms / 2) return false;
-        const bool costs = straggler.cost_ms > rules_.least_cost * slow_ms;
+        const bool is_hidden = straggler.visible_ms < straggler.excess_ms / 2;
+        const bool costs = straggler.cost_ms > (is_hidden ? rules_.least_hidden_cost : rules_.least_cost) * slow_ms;
         if (!waits_ms.empty()) straggler.waiters_median_wait_ms = median_of(std::move(waits_ms));
         const double least_ms = rules_.least_margin * straggler.excess_ms;
         return costs && (margins == 0 || margin_ms > least_ms * static_cast<double>(margins));

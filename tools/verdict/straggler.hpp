@@ -28,6 +28,7 @@ struct StragglerRules {
     double nearly_all = 0.85;         ///< of steps
     double hardly_any = 0.08;         ///< of steps
     double least_cost = 0.005;        ///< of the time of the slow steps
+    double least_hidden_cost = 0.03;  ///< the same where only others' waiting shows it: that is also beside their work
     double least_margin = 0.15;       ///< of the excess, by which the others wait longer than the straggler
     double explaining_part = 0.2;     ///< of what others wait inside of a phase, by what is visible in other phases
     std::size_t least_steps = 8;      ///< to speak of a pattern

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <utility>
 
 #include "failure.hpp"
 #include "units.hpp"
@@ -17,6 +17,10 @@ constexpr std::size_t max_told = 5;
 
 std::string percent(double share) {
     return share < 0.0995 ? fmt::format("{:.1f} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
+}
+
+std::string times(double ratio) {
+    return ratio < 9.95 ? fmt::format("{:.2f} times", ratio) : fmt::format("{:.0f} times", ratio);
 }
 
 std::string range_of(const StragglerFact& straggler) {
@@ -48,8 +52,8 @@ std::string also_slow(const StragglerFact& straggler) {
 
 std::string describe(const StragglerFact& straggler) {
     std::string text =
-        fmt::format("{}: {} takes {:.2f} times as long as on its peers, {} more a step, {}{}{}", name_of(straggler),
-                    printable(straggler.phase), straggler.slowdown, format_duration_ms(straggler.excess_ms),
+        fmt::format("{}: {} takes {} as long as on its peers, {} more a step, {}{}{}", name_of(straggler),
+                    printable(straggler.phase), times(straggler.slowdown), format_duration_ms(straggler.excess_ms),
                     when(straggler), straggler.grows ? ", and it grows" : "", also_slow(straggler));
     if (straggler.waiters_median_wait_ms)
         text += fmt::format("; meanwhile the others wait {} a step for collectives",
@@ -128,9 +132,9 @@ class Teller {
         for (const StragglerFact& straggler : verdict_.harmless)
             if (straggler.pattern == Pattern::persistent)
                 text_.evidence.push_back("nobody waits for " + describe(straggler));
-        if (verdict_.gpu_hours_lost && !verdict_.stragglers.empty() && *verdict_.gpu_hours_lost >= 0.01)
+        if (verdict_.gpu_hours_lost && !verdict_.stragglers.empty() && *verdict_.gpu_hours_lost >= 0.1)
             text_.evidence.push_back(
-                fmt::format("{:.2f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
+                fmt::format("{:.1f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
         if (verdict_.stragglers.empty()) return;
         const StragglerFact& worst = verdict_.stragglers.front();
         text_.next.push_back(fmt::format("{} on rank {} in {}", tool_for(worst.kind), worst.rank, range_of(worst)));
@@ -190,20 +194,25 @@ class Teller {
         if (!events.unmarked_steps.empty())
             text_.evidence.push_back(fmt::format(
                 "{} took over 1.5 times as long as {} neighbours without a mark to say "
-                "why: step {}",
+                "why: {} {}",
                 format_plural(events.unmarked_steps.size(), "step"),
-                events.unmarked_steps.size() == 1 ? "its" : "their", format_ranges(events.unmarked_steps, 4)));
+                events.unmarked_steps.size() == 1 ? "its" : "their",
+                events.unmarked_steps.size() == 1 ? "step" : "steps", format_ranges(events.unmarked_steps, 4)));
     }
 
     void tell_shares() {
         if (!verdict_.shares) return;
         const StepShares& shares = *verdict_.shares;
-        std::string text = fmt::format(
-            "a step of {} on the median rank: {} compute, {} exposed communication, {} data, "
-            "{} idle waiting for the host, {} other",
-            format_duration_ms(verdict_.step_ms.value_or(0)), percent(shares.compute), percent(shares.comm),
-            percent(shares.data), percent(shares.host), percent(shares.rest));
-        text_.evidence.push_back(text);
+        constexpr double worth_telling = 0.005;
+        std::string text;
+        for (const auto& [share, what] : {std::pair(shares.compute, "compute"),
+                                          {shares.comm, "exposed communication"},
+                                          {shares.data, "data"},
+                                          {shares.host, "idle waiting for the host"},
+                                          {shares.rest, "other"}})
+            if (share >= worth_telling) text += fmt::format("{} {} {}", text.empty() ? ":" : ",", percent(share), what);
+        text_.evidence.push_back(
+            fmt::format("a step of {} on the median rank{}", format_duration_ms(verdict_.step_ms.value_or(0)), text));
         if (shares.wait >= 0.02 && shares.wait <= shares.comm * 1.05)
             text_.evidence.push_back(
                 fmt::format("{} of the step is waiting for other ranks inside collectives, the rest "

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from threading import get_ident
+from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._profiler import Profiler
@@ -26,6 +28,20 @@ def optimizer_list(given: Union[None, Optimizer, Iterable[Optimizer]]) -> list[O
 def _unwrapped(optimizer: Optimizer) -> Optimizer:
     inner = optimizer.__dict__.get("optimizer", optimizer.__dict__.get("_optimizer"))
     return _unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
+
+
+def _is_within_its_own_step(optimizer: Optimizer, hooked: FrameType) -> bool:
+    """Whether a step() that has hooks calls another, as a subclass does with super().step(): PyTorch then runs the hooks
+    for each. ``hooked`` is the frame that runs them; an outer one of the same code is that of the outer step()."""
+    near = 8
+    frame = hooked.f_back
+    for _ in range(near):
+        if frame is None:
+            return False
+        if frame.f_code is hooked.f_code and frame.f_locals.get("args", (None,))[:1] == (optimizer,):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class OptimizerTimer:
@@ -62,14 +78,15 @@ class OptimizerTimer:
             self._after()
 
     def _begin_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        if not self._recording and not self._phase:
+        if not self._recording and not self._phase or _is_within_its_own_step(optimizer, sys._getframe(1)):
             return None
         args, kwargs, has_closure = self._with_timed_closure(args, kwargs, first=1)
         self._begin(has_closure)
         return (args, kwargs) if has_closure else None
 
     def _end_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._end()
+        if self._phase and not _is_within_its_own_step(optimizer, sys._getframe(1)):
+            self._end()
 
     def _with_timed_closure(self, args: Any, kwargs: Any, first: int) -> tuple[Any, Any, bool]:
         """The arguments of step() with its closure timed; it is their first, behind the optimizer if that is there."""
