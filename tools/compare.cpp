@@ -120,7 +120,7 @@ compare::JobFacts CompareCommand::read(const std::string& name, const std::strin
         facts.steps = compare::collect_steps(parts, phases.empty());
     });
     facts.coverage = result.coverage;
-    facts.verdict = facts_of(result.verdict);
+    facts.verdict = facts_of(*result.verdict);
     report_inputs("compare: " + name, facts.inputs, facts.coverage);
     return facts;
 }

@@ -30,6 +30,7 @@ struct SummarizeCommand {
     std::uint64_t max_samples = SummaryOptions::default_max_samples;
     std::vector<std::string> fail_on;
     std::optional<double> peak_flops;
+    bool no_verdict = false;
     bool json = false;
     bool csv = false;
     bool markdown = false;
@@ -42,10 +43,13 @@ struct SummarizeCommand {
 };
 
 SummaryOptions SummarizeCommand::options() const {
+    if (no_verdict && !fail_on.empty()) throw UsageError("--fail-on needs the verdict that --no-verdict leaves out");
     if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
     if (rank_of_file_name(save)) throw UsageError("--save: a rank file has this name: " + save);
-    return {filter.filter(), AttemptChoice::parse(attempt.empty() ? "last" : attempt), max_samples, Grouping::parse(by),
-            input.reading().thread_count(), peak_flops};
+    return {filter.filter(), AttemptChoice::parse(attempt.empty() ? "last" : attempt),
+            max_samples,     Grouping::parse(by),
+            !no_verdict,     input.reading().thread_count(),
+            peak_flops};
 }
 
 std::string SummarizeCommand::format(const SummaryResult& result) const {
@@ -76,9 +80,9 @@ Status SummarizeCommand::show(SummaryResult&& result, const std::vector<FailCond
     if (result.phases.empty()) fmt::print(stderr, "cep summarize: no spans among the rows that were asked for\n");
     if (save != "-") write_standard_output(format(result));
     for (const FailCondition& condition : conditions)
-        if (condition.is_in(result.verdict)) {
+        if (condition.is_in(*result.verdict)) {
             fmt::print(stderr, "cep summarize: --fail-on {}: {}\n", condition.name(),
-                       verdict_text(result.verdict).headline);
+                       verdict_text(*result.verdict).headline);
             return Status::finding;
         }
     return status;
@@ -128,6 +132,7 @@ void add_summarize(CLI::App& app, Command& run) {
             "comm, data, host, mixed or unknown; may be given more than once")
         ->allow_extra_args(false)
         ->type_name("FINDING");
+    summarize->add_flag("--no-verdict", command->no_verdict, "The table only, in about half of the time");
     summarize
         ->add_option(
             "--peak-flops", command->peak_flops,

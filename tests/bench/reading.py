@@ -181,8 +181,9 @@ def sample_of(path, size, folder):
     return sample
 
 
-def summarize(options, path, threads):
-    return [options.cep, "summarize", "--threads", str(threads), "--json", str(path)]
+def summarize(options, path, threads, *more):
+    """Without the verdict, which is no part of the question that the others are asked."""
+    return [options.cep, "summarize", "--threads", str(threads), "--json", *(more or ["--no-verdict"]), str(path)]
 
 
 def merge(options, path):
@@ -200,6 +201,8 @@ def programs(options, few, many, work):
         Measured("wc -l", ["wc", "-l", *map(str, few.files)], few.bytes),
         Measured(SUMMARIZE_1, summarize(options, few.folder, 1), few.bytes),
         Measured(SUMMARIZE_2, summarize(options, few.folder, 2), few.bytes),
+        Measured("cep summarize with the verdict, 1 thread", summarize(options, few.folder, 1, "--by=phase"), few.bytes),
+        Measured("cep summarize with the verdict, 2 threads", summarize(options, few.folder, 2, "--by=phase"), few.bytes),
         Measured("cep summarize, one file, 2 threads", summarize(options, one_file, 2), one_file.stat().st_size),
         Measured("cep check, 2 threads", [options.cep, "check", "--threads", "2", str(few.folder)], few.bytes),
         Measured(MERGE, merge(options, few.folder), few.bytes),

@@ -309,6 +309,17 @@ def test_fail_on_something_unknown_is_a_usage_error(cep, trainer):
     assert "--fail-on" in cep("summarize", "--fail-on", "bound:magic", "job", status=2).stderr.decode()
 
 
+def test_no_verdict_leaves_the_table(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step)
+    trainer.write()
+    assert cep.summary("--no-verdict", "job")["verdict"] is None
+    assert cep.summary("--no-verdict", "job")["phases"] == cep.summary("job")["phases"]
+    whole, table = (cep("summarize", *more, "job").stdout.decode() for more in ([], ["--no-verdict"]))
+    assert whole.endswith(table) and table.startswith("ranks ")
+    assert "needs the verdict" in cep("summarize", "--no-verdict", "--fail-on", "change", "job", status=2).stderr.decode()
+
+
 def test_markdown_begins_with_the_verdict(cep, trainer):
     for step in range(STEPS):
         trainer.step(step, {(2, "forward"): 9.0})

@@ -194,7 +194,7 @@ SummaryResult JobSummary::finish(const std::function<void(const JobParts&)>& vis
     if (visit) visit(parts_);
     result.approximate = over_budget_;
     result.phases = summarize_phases(parts_.ranks);
-    result.verdict = judge_job(result);
+    if (options_.wants_verdict) result.verdict = judge_job(result);
     result.open_spans = std::move(parts_.open_spans);
     result.marks = std::move(parts_.marks);
     result.grouping = options_.grouping;

@@ -45,6 +45,7 @@ struct SummaryOptions {
     AttemptChoice attempt;
     std::uint64_t max_samples = default_max_samples;
     Grouping grouping;
+    bool wants_verdict = true;
     std::size_t threads = 1;           // for the verdict
     std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
 
@@ -142,7 +143,7 @@ struct SummaryResult {
     Loss loss;
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
-    Verdict verdict;
+    std::optional<Verdict> verdict;  // none where none was asked for
 };
 
 class JobSummary {

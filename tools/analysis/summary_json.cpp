@@ -154,10 +154,14 @@ std::string summary_json(const SummaryResult& result) {
     write_window(json, result);
     write_phases(json, result);
     json.key("efficiency");
-    write_efficiency(json, result.verdict.efficiency);
+    write_efficiency(json, result.verdict ? result.verdict->efficiency : Efficiency{});
     write_loss(json, result.loss);
     json.key("verdict");
-    write_verdict(json, result.verdict);
+    if (result.verdict) {
+        write_verdict(json, *result.verdict);
+    } else {
+        json.null();
+    }
     write_runs(json, result);
     write_open_spans(json, result);
     write_marks(json, result);

@@ -263,14 +263,14 @@ std::vector<std::string> csv_group_cells(By by, const GroupSummary& group) {
 
 std::string summary_text(const SummaryResult& result, std::size_t limit, bool colors) {
     if (result.phases.empty()) return header_text(result);
-    const std::string text = verdict_lines(result.verdict, colors) + "\n" + header_text(result);
+    const std::string text = (result.verdict ? verdict_lines(*result.verdict, colors) + "\n" : "") + header_text(result);
     return text + "\n" + human_table(result, limit).text(colors ? "\033[1m" : "", colors ? "\033[0m" : "") +
            describe_hidden(result, limit);
 }
 
 std::string summary_markdown(const SummaryResult& result, std::size_t limit) {
     const std::string hidden = describe_hidden(result, limit);
-    return verdict_markdown(result.verdict) + human_table(result, limit).markdown() +
+    return (result.verdict ? verdict_markdown(*result.verdict) : "") + human_table(result, limit).markdown() +
            (hidden.empty() ? "" : "\n" + hidden);
 }
 
