@@ -39,8 +39,7 @@ run_suites() {
 
 run_suites "$build"
 # Leaks of the interpreter are not ours to find, so the Python suites run in the plain build only.
-# Little optimised, as that is most of the time that compiling with sanitizers takes.
-run_suites "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
+run_suites "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false
 # The other compiler, so that both are tried.
 (
     export CC=clang CXX=clang++

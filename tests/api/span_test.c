@@ -88,7 +88,7 @@ TEST(every_explicit_kind_is_written_by_its_name) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     for (int kind = CEP_KIND_STEP; kind <= CEP_KIND_OTHER; ++kind) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "region %d", kind);
         cep_region* region = cep_region_get(profiler, name, kind);
         CHECK(region != NULL);

@@ -85,6 +85,6 @@ struct JobTable {
 /// Of all durations that were kept. With more ranks, phases and steps than `max_cells`, every second, fourth, … step is
 /// left out.
 [[nodiscard]] JobTable make_job_table(const RankSeries& ranks, std::size_t threads,
-                                      std::size_t max_cells = std::size_t{1} << 24);
+                                      std::size_t max_cells = std::size_t{1} << 20);
 
 }  // namespace cep::analysis
