@@ -38,11 +38,11 @@ run_suites() {
 }
 
 run_suites "$build"
-# Leaks of the interpreter are not ours to find, so the Python suites run in the plain build only.
-run_suites "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false
-# The other compiler, so that both are tried.
+# Leaks of the interpreter are not ours to find, so the Python suites run in the plain build only. The other compiler, so
+# that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of the time to build.
 (
     export CC=clang CXX=clang++
+    run_suites "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
     run_suites "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1
 )
 
