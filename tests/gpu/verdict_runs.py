@@ -2,10 +2,15 @@
 """Real trainings with a planted straggler, each judged by `cep summarize`: DDP and FSDP2, with one rank slowed in its
 forward, its backward, its data loading, in a window of steps, now and then, and not at all.
 
+GPUs at their power limit are not equally fast. So beside each training stands what the model's forward takes on each rank
+alone, measured at the same time on all and without cep, relative to the median rank. A rank that is slower by that
+measure may be named, too: in a training without a planted straggler, and only such a one.
+
     torchrun --standalone --nproc-per-node 4 tests/gpu/verdict_runs.py --output-dir runs
 
-Takes about a minute. Prints the verdict on each beside what was planted, and ends with status 1 if one is wrong, 77 where
-there is nothing to run on. The rank files stay in the output directory.
+Takes about a minute a round. Prints the verdict on each beside what was planted, and ends with status 1 if one is wrong,
+77 where there is nothing to run on. The rank files of wrong verdicts stay in the output directory, as FILES.tar each;
+with --keep those of all.
 """
 
 import argparse
@@ -13,6 +18,7 @@ import json
 import os
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -31,6 +37,7 @@ import cep
 import cep.torch
 
 SLOW_RANK = 2
+REALLY_SLOWER = 1.02  # than the median rank
 CASES = {
     "none": dict(phases=(), pattern=None),
     "forward": dict(phases=("forward",), pattern="persistent"),
@@ -51,6 +58,8 @@ def arguments():
     parser.add_argument("--slow-ms", type=float, default=12.0)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--kinds", default="ddp,fsdp")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--keep", action="store_true", help="the rank files of right verdicts too")
     return parser.parse_args()
 
 
@@ -155,17 +164,56 @@ def train(kind, case, options, directory):
     torch.cuda.empty_cache()
 
 
-def judge(directory, case):
+def own_slowness(options, device, passes=25):
+    """What a forward takes on each rank without any communication, all at the same time; relative to the median."""
+    healthy = Slowness("none", options, rank=0)
+    model = nn.Sequential(*[Block(options.width, healthy, 0) for _ in range(options.layers)]).to(device, torch.bfloat16)
+    batch = torch.randn(options.batch_size, options.width, device=device, dtype=torch.bfloat16)
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    dist.barrier()
+    with torch.no_grad():
+        for number in range(2 * passes):
+            if number == passes:
+                begin.record()
+            model(batch)
+    end.record()
+    end.synchronize()
+    times = [None] * dist.get_world_size()
+    dist.all_gather_object(times, begin.elapsed_time(end))
+    return [time_ms / statistics.median(times) for time_ms in times]
+
+
+def judge(directory, case, slowness):
     answer = subprocess.run([os.environ.get("CEP_COMMAND", "cep"), "summarize", "--json", str(directory)], check=True,
                             capture_output=True, text=True)
     verdict = json.loads(answer.stdout)["verdict"]
     wanted = CASES[case]
-    if not wanted["phases"]:
-        return not verdict["stragglers"] and not verdict["abstained"], verdict
     found = verdict["stragglers"]
+    if not wanted["phases"]:
+        return not verdict["abstained"] and all(slowness[one["rank"]] >= REALLY_SLOWER for one in found), verdict
     right = (len(found) == 1 and found[0]["rank"] == SLOW_RANK and found[0]["phase"] in wanted["phases"]
              and found[0]["pattern"] == wanted["pattern"])
     return right, verdict
+
+
+def run_and_judge(kind, case, options, name):
+    """Whether the verdict on one training is right: on rank 0; None on the others."""
+    directory = Path(options.output_dir) / name
+    is_judge = dist.get_rank() == 0
+    if is_judge:
+        shutil.rmtree(directory, ignore_errors=True)
+    slowness = own_slowness(options, torch.device("cuda", int(os.environ["LOCAL_RANK"])))
+    train(kind, case, options, directory)
+    dist.barrier()
+    if not is_judge:
+        return None
+    right, verdict = judge(directory, case, slowness)
+    alone = " ".join(f"{ratio:.3f}" for ratio in slowness)
+    print(f"{'PASS' if right else 'FAIL'}  {name:<20} [{alone}] {verdict['headline']}", flush=True)
+    if options.keep or not right:
+        shutil.make_archive(str(directory), "tar", directory)
+    shutil.rmtree(directory)
+    return right
 
 
 def main():
@@ -175,22 +223,15 @@ def main():
     options = arguments()
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
-    wrong = 0
-    for kind in options.kinds.split(","):
-        for case in options.cases.split(","):
-            directory = Path(options.output_dir) / f"{kind}_{case}"
-            if dist.get_rank() == 0:
-                shutil.rmtree(directory, ignore_errors=True)
-            dist.barrier()
-            train(kind, case, options, directory)
-            dist.barrier()
-            if dist.get_rank() == 0:
-                right, verdict = judge(directory, case)
-                wrong += not right
-                print(f"{'PASS' if right else 'FAIL'}  {kind:<5} {case:<13} {verdict['headline']}", flush=True)
+    right = [
+        run_and_judge(kind, case, options, f"{kind}_{case}_{number}")
+        for number in range(options.rounds)
+        for kind in options.kinds.split(",")
+        for case in options.cases.split(",")
+    ]
     dist.barrier()
     dist.destroy_process_group()
-    return 1 if wrong else 0
+    return 1 if False in right else 0
 
 
 if __name__ == "__main__":

@@ -272,7 +272,7 @@ void Timeline::reduce_tensors(const PipelineTask& task, std::size_t dp, std::int
     const std::int64_t end_ns = last_ns + links_.duration_ns(links_.all_reduce(layout_.tp), activation_bytes_,
                                                              collective.group, collective.coll);
     for (std::size_t rank = first; rank < first + layout_.tp; ++rank) {
-        add_comm(rank, Name::all_reduce, states_[rank].now_ns, end_ns, collective, 2, comm_stream);
+        add_comm(rank, Name::all_reduce, states_[rank].now_ns, end_ns, collective, 2, compute_stream);
         states_[rank].now_ns = end_ns;
     }
 }

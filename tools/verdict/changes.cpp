@@ -131,8 +131,11 @@ double median_over(const std::vector<double>& values, const std::vector<std::siz
 
 class History {
   public:
-    History(const JobTable& table, std::vector<double> step_ms, const std::set<std::int64_t>& marks)
-        : table_(table), step_ms_(std::move(step_ms)), marks_(marks) {}
+    History(const JobTable& table, const std::vector<double>& step_ms, const std::vector<double>& straggler_ms,
+            const std::set<std::int64_t>& marks)
+        : table_(table), whole_ms_(step_ms), step_ms_(step_ms), marks_(marks) {
+        for (std::size_t step = 0; step < step_ms_.size(); ++step) step_ms_[step] -= straggler_ms[step];
+    }
 
     JobHistory find() {
         for (std::size_t step = 0; step < step_ms_.size(); ++step)
@@ -182,6 +185,8 @@ class History {
                     const std::vector<std::size_t>& after) {
         StepChange change{after.front(), point.before, point.after, {}, 0};
         const double sign = point.after > point.before ? 1 : -1;
+        // What a straggler costs is an estimate: a step that did not change so as a whole changed by its error.
+        if (sign * (median_over(whole_ms_, after) - median_over(whole_ms_, before)) <= 0) return;
         const auto consider = [&](const std::string& name, const StepMatrix& ms) {
             const std::vector<double> medians = medians_of(ms, table_.steps.size());
             const double difference = median_over(medians, after) - median_over(medians, before);
@@ -195,7 +200,8 @@ class History {
     }
 
     const JobTable& table_;
-    const std::vector<double> step_ms_;
+    const std::vector<double>& whole_ms_;
+    std::vector<double> step_ms_;  // without what stragglers cost
     const std::set<std::int64_t>& marks_;
     std::vector<std::size_t> present_;
     JobHistory history_;
@@ -207,8 +213,9 @@ std::vector<ChangePoint> find_change_points(std::span<const double> values, cons
     return Segmentation(values, rules).find();
 }
 
-JobHistory find_history(const JobTable& table, std::vector<double> step_ms, const std::set<std::int64_t>& marks) {
-    return History(table, std::move(step_ms), marks).find();
+JobHistory find_history(const JobTable& table, const std::vector<double>& step_ms,
+                        const std::vector<double>& straggler_ms, const std::set<std::int64_t>& marks) {
+    return History(table, step_ms, straggler_ms, marks).find();
 }
 
 }  // namespace cep::analysis

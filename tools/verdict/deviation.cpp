@@ -40,17 +40,6 @@ void Deviation::find_excess(const StepMatrix& ms, std::size_t steps) {
     }
 }
 
-double Deviation::visible_ms(std::size_t peer, const std::vector<bool>& steps) const {
-    std::vector<double> visible;
-    for (std::size_t step = 0; step < steps.size(); ++step) {
-        if (!steps[step]) continue;
-        const double ms = phase_.duration_ms.at(group_.ranks[peer], step);
-        visible.push_back(ms - median_of(phase_.duration_ms.of_step(step, group_.ranks)));
-    }
-    const double median = median_of(std::move(visible));
-    return is_missing(median) ? 0 : median;
-}
-
 // The low reference of a step lies below what a usual rank takes; by as much as the usual rank exceeds it.
 void Deviation::centre() {
     std::vector<double> medians;

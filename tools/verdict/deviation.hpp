@@ -18,9 +18,6 @@ class Deviation {
     [[nodiscard]] const std::vector<std::size_t>& ranks() const { return group_.ranks; }
     /// By step; NaN where there is no row. About 0 for a rank as usual. `peer` is an index into ranks().
     [[nodiscard]] const std::vector<double>& excess_ms(std::size_t peer) const { return excess_[peer]; }
-    /// The part of a rank's excess that its phase's duration shows; the rest is waiting that the others have inside of
-    /// the phase and this rank has not. Median over the steps that are marked.
-    [[nodiscard]] double visible_ms(std::size_t peer, const std::vector<bool>& steps) const;
     /// Whether the phase contains waiting.
     [[nodiscard]] bool contains_waiting() const { return contains_waiting_; }
     /// What a rank as usual takes in this step.

@@ -73,7 +73,7 @@ struct JobTable {
     double matched_comm = 0;   // share of the time in communication that was matched with that of other ranks
     StepMatrix step_ms;        // the step span; without any, from the first begin of the step to the last end
     StepMatrix comm_ms;        // in all communication, overlapping parts once
-    StepMatrix wait_ms;        // of that: waiting for other ranks; NaN where it cannot be told
+    StepMatrix wait_ms;        // of that: waiting for other ranks, not beside work; NaN where it cannot be told
     StepMatrix group_wait_ms;  // of wait_ms: in collectives of three ranks and more
     StepMatrix exposed_ms;     // of comm_ms: not beside a local phase
     StepMatrix overlap_ms;     // comm_ms beside a local phase on the device

@@ -38,7 +38,6 @@ const RankStep& StepAnalyser::analyse(const StepSpan* first, const StepSpan* las
                                       const std::vector<RankPhase>& phases) {
     take(first, last, phases);
     keep_outermost();
-    find_waiting();
     if (has_starts_) {
         by_intervals();
     } else {
@@ -62,7 +61,7 @@ void StepAnalyser::take(const StepSpan* first, const StepSpan* last, const std::
     for (const StepSpan* span = first; span != last; ++span) {
         const RankPhase& phase = phases[span->phase];
         const Sample& sample = *span->sample;
-        Item item{&sample, span->phase, phase.kind, phase.clock, {}, {}, 0};
+        Item item{&sample, span->phase, phase.kind, phase.clock, {}, {}, false, 0};
         has_starts_ &= sample.has_start();
         if (sample.has_start()) item.interval = {sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
         if (phase.kind == schema::Kind::comm) {
@@ -88,7 +87,8 @@ void StepAnalyser::add_collective(const StepSpan& span, Item& item, std::string_
         wait_ms_ += waited_ms;
         item.waiting.end_ns += nanoseconds(waited_ms);
         waits_.push_back(item.waiting);
-        if (transfer.ranks >= least_group) {
+        item.is_group = transfer.ranks >= least_group;
+        if (item.is_group) {
             group_wait_ms_ += waited_ms;
             group_waits_.push_back(item.waiting);
         }
@@ -123,21 +123,6 @@ void StepAnalyser::keep_outermost() {
     local_.resize(kept);
 }
 
-void StepAnalyser::find_waiting() {
-    if (comm_.empty()) return;
-    if (result_.matched_ms == 0) {
-        result_.wait_ms = result_.group_wait_ms = not_known;
-    } else if (has_starts_) {
-        unite(waits_);
-        unite(group_waits_);
-        result_.wait_ms = length_ms(waits_);
-        result_.group_wait_ms = length_ms(group_waits_);
-    } else {
-        result_.wait_ms = wait_ms_;
-        result_.group_wait_ms = group_wait_ms_;
-    }
-}
-
 LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
     for (LocalTime& time : result_.local)
         if (time.phase == phase) return time;
@@ -166,17 +151,24 @@ void StepAnalyser::by_durations() {
     // Without times, what is more than the step must have been side by side.
     result_.overlap_ms = std::clamp(sum_ms - result_.step_ms, 0.0, result_.comm_ms);
     result_.exposed_ms = result_.comm_ms - result_.overlap_ms;
+    if (!comm_.empty()) {
+        const bool is_known = result_.matched_ms > 0;
+        result_.wait_ms = is_known ? wait_ms_ : not_known;
+        result_.group_wait_ms = is_known ? group_wait_ms_ : not_known;
+    }
 }
 
 void StepAnalyser::by_intervals() {
     comm_set_.clear();
     local_set_.clear();
     for (const Item& item : comm_) comm_set_.push_back(item.interval);
-    double all_blocked_ms = 0;
+    Blocked all;
     for (Item& item : local_) {
-        const double blocked_ms = find_blocked_ms(item);
-        all_blocked_ms += blocked_ms;
-        item.own_ms = std::max(0.0, item.sample->duration_ms - blocked_ms);
+        const Blocked blocked = find_blocked(item);
+        all.ms += blocked.ms;
+        all.wait_ms += blocked.wait_ms;
+        all.group_wait_ms += blocked.group_wait_ms;
+        item.own_ms = std::max(0.0, item.sample->duration_ms - blocked.ms);
         LocalTime& time = local_time_of(item.phase);
         time.own_ms += item.own_ms;
         time.duration_ms += item.sample->duration_ms;
@@ -188,28 +180,77 @@ void StepAnalyser::by_intervals() {
     unite(local_set_);
     result_.comm_ms = length_ms(comm_set_);
     // What is blocked is communication inside of a phase.
-    result_.overlap_ms = std::max(0.0, shared_ms(comm_set_, local_set_) - all_blocked_ms);
+    result_.overlap_ms = std::max(0.0, shared_ms(comm_set_, local_set_) - all.ms);
     result_.exposed_ms = std::max(0.0, result_.comm_ms - result_.overlap_ms);
+    if (!comm_.empty()) find_waiting(all);
     find_step_ms();
     find_idle();
     find_host_paced();
 }
 
-double StepAnalyser::find_blocked_ms(const Item& local) {
+// What it waits for inside of phases, as far as that blocks them, and all between them.
+void StepAnalyser::find_waiting(const Blocked& in_phases) {
+    if (result_.matched_ms == 0) {
+        result_.wait_ms = result_.group_wait_ms = not_known;
+        return;
+    }
+    unite(waits_);
+    unite(group_waits_);
+    result_.wait_ms = length_ms(waits_) - shared_ms(waits_, local_set_) + in_phases.wait_ms;
+    result_.group_wait_ms = length_ms(group_waits_) - shared_ms(group_waits_, local_set_) + in_phases.group_wait_ms;
+}
+
+// What the phase began on its own stream blocks it until it is done, as does all that it ends with; what it began on
+// others, as CommQueue says. It is the same waiting that it does on each such stream.
+void StepAnalyser::sort_by_what_they_block(const Item& local) {
     blocked_.clear();
+    blocked_waits_.clear();
+    blocked_group_waits_.clear();
+    queues_.clear();
     for (const Item& item : comm_) {
         if (!local.interval.contains(item.interval, tolerance_ns)) continue;
         // By its depth, the thread was in both.
         const bool nested = item.sample->depth() > local.sample->depth();
-        const bool same_stream = item.sample->stream() == local.sample->stream();
+        const bool beside = nested && item.sample->stream() != local.sample->stream();
         const bool at_end = local.interval.end_ns - item.interval.end_ns <= tolerance_ns;
-        if (!nested && !at_end) continue;
-        const Interval& part = (nested && same_stream) || at_end ? item.interval : item.waiting;
+        if (beside) {
+            StreamQueues& queues = queues_on(item.sample->stream());
+            const bool is_late = item.interval.begin_ns - queues.end_ns <= tolerance_ns;
+            queues.end_ns = item.interval.end_ns;
+            queues.ends_phase |= at_end;
+            queues.all.add(item.waiting, is_late);
+            if (item.is_group) queues.group.add(item.waiting, is_late);
+        }
+        if (!at_end && (!nested || beside)) continue;
+        const std::int64_t begin_ns = beside ? item.waiting.end_ns : item.interval.begin_ns;
         blocked_.push_back(
-            {std::max(part.begin_ns, local.interval.begin_ns), std::min(part.end_ns, local.interval.end_ns)});
+            {std::max(begin_ns, local.interval.begin_ns), std::min(item.interval.end_ns, local.interval.end_ns)});
+        if (beside) continue;
+        blocked_waits_.push_back(item.waiting);
+        if (item.is_group) blocked_group_waits_.push_back(item.waiting);
     }
-    unite(blocked_);
-    return length_ms(blocked_);
+}
+
+StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local) {
+    if (comm_.empty()) return {};
+    sort_by_what_they_block(local);
+    std::int64_t beside_ns = 0;
+    std::int64_t group_beside_ns = 0;
+    for (const StreamQueues& queues : queues_) {
+        beside_ns = std::max(beside_ns, queues.all.waiting_ns(queues.ends_phase));
+        group_beside_ns = std::max(group_beside_ns, queues.group.waiting_ns(queues.ends_phase));
+    }
+    for (Intervals* intervals : {&blocked_, &blocked_waits_, &blocked_group_waits_}) unite(*intervals);
+    const double beside_ms = static_cast<double>(beside_ns) * 1e-6;
+    return {length_ms(blocked_) + beside_ms, length_ms(blocked_waits_) + beside_ms,
+            length_ms(blocked_group_waits_) + static_cast<double>(group_beside_ns) * 1e-6};
+}
+
+StepAnalyser::StreamQueues& StepAnalyser::queues_on(std::uint32_t stream) {
+    for (StreamQueues& queues : queues_)
+        if (queues.stream == stream) return queues;
+    queues_.push_back({stream, 0, false, {}, {}});
+    return queues_.back();
 }
 
 void StepAnalyser::find_step_ms() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives.hpp"
+#include "comm_queue.hpp"
 #include "interval_set.hpp"
 #include "phase_series.hpp"
 
@@ -27,8 +28,8 @@ struct RankPhase {
 };
 
 /// One local phase in one step: all of its spans that lie side by side. Its own time is without what it waits for:
-/// communication on its own stream that is inside of it; of communication on another stream that its thread began
-/// there, the waiting, as transfers may run beside it; and all of the communication that it ends with.
+/// communication on its own stream that is inside of it; all of the communication that it ends with; and of what its
+/// thread began there on other streams, the waiting, once where it is seen in one collective after the other.
 struct LocalTime {
     std::uint32_t phase = 0;
     double own_ms = 0;
@@ -40,7 +41,7 @@ struct RankStep {
     std::vector<LocalTime> local;
     double step_ms = 0;  // NaN if there is nothing to tell it from
     double comm_ms = 0;
-    double wait_ms = 0;        // NaN where no collective was matched
+    double wait_ms = 0;        // in collectives, not beside own work; NaN where no collective was matched
     double group_wait_ms = 0;  // of wait_ms: in collectives of three ranks and more
     double matched_ms = 0;     // duration of the collectives that were
     double all_comm_ms = 0;    // duration of all
@@ -72,18 +73,35 @@ class StepAnalyser {
         schema::Kind kind = schema::Kind::other;
         Clock clock = Clock::none;
         Interval interval;
-        Interval waiting;   // of a collective: what comes before its transfer; empty where that is not known
+        Interval waiting;  // of a collective: what comes before its transfer; empty where that is not known
+        bool is_group = false;
         double own_ms = 0;  // of a local phase
+    };
+
+    struct StreamQueues {
+        std::uint32_t stream = 0;
+        std::int64_t end_ns = 0;
+        bool ends_phase = false;
+        CommQueue all;
+        CommQueue group;  // of three ranks and more
+    };
+    /// Of one phase: how long it could not go on.
+    struct Blocked {
+        double ms = 0;
+        double wait_ms = 0;        // of it: for other ranks
+        double group_wait_ms = 0;  // of that: in collectives of three ranks and more
     };
 
     [[nodiscard]] static bool begins_before(const Item& a, const Item& b);
     void take(const StepSpan* first, const StepSpan* last, const std::vector<RankPhase>& phases);
     void add_collective(const StepSpan& span, Item& item, std::string_view name);
     void keep_outermost();
-    void find_waiting();
     void by_durations();
     void by_intervals();
-    [[nodiscard]] double find_blocked_ms(const Item& local);
+    void sort_by_what_they_block(const Item& local);
+    [[nodiscard]] Blocked find_blocked(const Item& local);
+    StreamQueues& queues_on(std::uint32_t stream);
+    void find_waiting(const Blocked& in_phases);
     void find_step_ms();
     void find_idle();
     void find_host_paced();
@@ -103,7 +121,11 @@ class StepAnalyser {
     std::vector<const Item*> on_device_;
     Intervals waits_;
     Intervals group_waits_;
-    Intervals blocked_;  // of one phase
+    // Of one phase:
+    Intervals blocked_;
+    Intervals blocked_waits_;
+    Intervals blocked_group_waits_;
+    std::vector<StreamQueues> queues_;
     Intervals comm_set_;
     Intervals local_set_;
     Intervals gaps_;

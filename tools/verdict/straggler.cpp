@@ -83,10 +83,6 @@ class Finder {
             if (auto straggler = find_slow_steps(deviation, peer, scale, rules_)) {
                 straggler->rank = ranks[peer];
                 straggler->phase = search.phase->name;
-                straggler->visible_ms =
-                    deviation.contains_waiting()
-                        ? std::min(straggler->excess_ms, deviation.visible_ms(peer, straggler->slow))
-                        : straggler->excess_ms;
                 search.found.push_back(std::move(*straggler));
             }
     }
@@ -105,31 +101,18 @@ class Finder {
         return is_missing(usual) ? least : std::max(least, usual);
     }
 
-    // A slow GPU is slow in all that it computes: the phase that costs most stands for all. But that others wait inside
-    // of a later phase for what was late in an earlier one does not count for the later one.
+    // A slow GPU is slow in all that it computes: the phase that costs most stands for all.
     void one_for_each_rank() {
         std::map<std::size_t, std::vector<Straggler>> by_rank;
         for (Straggler& straggler : found_) by_rank[straggler.rank].push_back(std::move(straggler));
         found_.clear();
         for (auto& [rank, phases] : by_rank) {
-            double visible_ms = 0;
-            for (const Straggler& straggler : phases) visible_ms += std::max(0.0, straggler.visible_ms);
-            std::vector<std::pair<double, Straggler*>> weights;
-            for (Straggler& straggler : phases) {
-                const double own_visible_ms = std::max(0.0, straggler.visible_ms);
-                const double inherited_ms = visible_ms - own_visible_ms;
-                // Overlapped collectives show the same lateness again and again, so that a part of it explains all.
-                const bool explained = inherited_ms > rules_.explaining_part * straggler.excess_ms;
-                const double weight_ms = explained ? own_visible_ms : straggler.excess_ms;
-                weights.emplace_back(weight_ms * straggler.step_fraction, &straggler);
-            }
-            std::stable_sort(weights.begin(), weights.end(),
-                             [](const auto& a, const auto& b) { return a.first > b.first; });
-            Straggler worst = std::move(*weights.front().second);
-            for (std::size_t i = 1; i < weights.size(); ++i)
-                if (weights[i].first >= scale_.floor_ms * weights[i].second->step_fraction)
-                    worst.also.push_back(weights[i].second->phase);
-            found_.push_back(std::move(worst));
+            std::stable_sort(phases.begin(), phases.end(), [](const Straggler& a, const Straggler& b) {
+                return a.excess_ms * a.step_fraction > b.excess_ms * b.step_fraction;
+            });
+            for (std::size_t i = 1; i < phases.size(); ++i)
+                if (phases[i].excess_ms >= scale_.floor_ms) phases.front().also.push_back(phases[i].phase);
+            found_.push_back(std::move(phases.front()));
         }
     }
 
@@ -151,10 +134,7 @@ class Finder {
             margin_ms += margin;
             ++margins;
         }
-        // Where communication runs beside work, who waits in it varies from step to step.
-        if (straggler.pattern == Pattern::intermittent && straggler.visible_ms < straggler.excess_ms / 2) return false;
-        const bool is_hidden = straggler.visible_ms < straggler.excess_ms / 2;
-        const bool costs = straggler.cost_ms > (is_hidden ? rules_.least_hidden_cost : rules_.least_cost) * slow_ms;
+        const bool costs = straggler.cost_ms > rules_.least_cost * slow_ms;
         if (!waits_ms.empty()) straggler.waiters_median_wait_ms = median_of(std::move(waits_ms));
         const double least_ms = rules_.least_margin * straggler.excess_ms;
         return costs && (margins == 0 || margin_ms > least_ms * static_cast<double>(margins));

@@ -28,9 +28,7 @@ struct StragglerRules {
     double nearly_all = 0.85;         ///< of steps
     double hardly_any = 0.08;         ///< of steps
     double least_cost = 0.005;        ///< of the time of the slow steps
-    double least_hidden_cost = 0.03;  ///< the same where only others' waiting shows it: that is also beside their work
     double least_margin = 0.15;       ///< of the excess, by which the others wait longer than the straggler
-    double explaining_part = 0.2;     ///< of what others wait inside of a phase, by what is visible in other phases
     std::size_t least_steps = 8;      ///< to speak of a pattern
     std::size_t least_slow_steps = 4;
     std::size_t least_peers = 3;  ///< ranks of one role: of two, nobody knows which is the usual one
@@ -47,7 +45,6 @@ struct Straggler {
     bool grows = false;                            // from step to step
     double slowdown = 1;                           // of the phase, in slow steps: own time / that of a usual rank
     double excess_ms = 0;                          // a slow step, median
-    double visible_ms = 0;                         // of that: in the phase's duration, and not only in what others wait
     double step_fraction = 0;                      // of all steps that are slow
     double cost_ms = 0;                            // what the job loses if this is the only one
     std::optional<double> waiters_median_wait_ms;  // in slow steps; none where waiting cannot be told
@@ -57,7 +54,7 @@ struct Straggler {
 struct Stragglers {
     std::vector<Straggler> costly;    // ordered by cost
     std::vector<Straggler> harmless;  // nobody waits for these
-    bool waits_inside = false;  // phases contain waiting, part of which may be beside work: costs are at most these
+    bool waits_inside = false;        // phases contain waiting, of which it is an estimate what was beside work
 };
 
 [[nodiscard]] Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups,

@@ -221,11 +221,12 @@ class Judge {
     void tell_history() {
         const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
         std::vector<double> step_ms;
+        std::vector<double> saved_ms;
         for (std::size_t step = 0; step < table_.steps.size(); ++step) {
-            const double saved_ms = verdict_.stragglers.empty() ? 0 : what_if.saved_ms(step);
-            step_ms.push_back(median_of(table_.step_ms.of_step(step)) - saved_ms);
+            step_ms.push_back(median_of(table_.step_ms.of_step(step)));
+            saved_ms.push_back(verdict_.stragglers.empty() ? 0 : what_if.saved_ms(step));
         }
-        const JobHistory history = find_history(table_, std::move(step_ms), evidence_.marked_steps);
+        const JobHistory history = find_history(table_, step_ms, saved_ms, evidence_.marked_steps);
         for (const StepChange& change : history.changes)
             verdict_.changes.push_back(
                 {table_.steps[change.step], change.before_ms, change.after_ms, change.phase, change.phase_change_ms});

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Communication inside of phases: beside the work on a stream of its own, or in its way on the phase's own stream."""
+
+import random
+
+import pytest
+from conftest import START_NS, run_row, span_row
+
+RANKS = 4
+STEPS = 30
+BUCKETS = 6
+TRANSFER_MS = 1.0
+FORWARD_MS, BUCKET_MS = 20.0, 6.0
+
+
+class Job:
+    """A forward, and a backward in as many pieces as there are all-reduces: ``beside`` the next piece, which the backward
+    waits for at its end only, as DistributedDataParallel does; else each piece waits for the one before."""
+
+    def __init__(self, job, beside):
+        self.job, self.beside, self.rng = job, beside, random.Random(3)
+        self.rows = {rank: [run_row(rank, world_size=RANKS)] for rank in range(RANKS)}
+        self.now_ns = START_NS + 10**9
+
+    def vary(self, ms):
+        return round(ms * self.rng.gauss(1, 0.002) * 1e6)
+
+    def span(self, rank, step, name, begin_ns, end_ns, **more):
+        self.rows[rank].append(
+            span_row(rank, step, name, (end_ns - begin_ns) * 1e-6, begin_ns, clock="gpu", lag_ms=5.0, **more)
+        )
+
+    def step(self, step, forward_ms=0.0, bucket_ms=0.0):
+        """``forward_ms``, ``bucket_ms``: what rank 2 takes more, in the forward and in each piece of the backward."""
+        begin_ns = self.now_ns
+        forward_ns = [begin_ns + self.vary(FORWARD_MS + forward_ms * (rank == 2)) for rank in range(RANKS)]
+        work_ns, ready_ns, end_ns = list(forward_ns), list(forward_ns), 0
+        for bucket in range(BUCKETS):
+            for rank in range(RANKS):
+                work_ns[rank] += self.vary(BUCKET_MS + bucket_ms * (rank == 2))
+                ready_ns[rank] = max(work_ns[rank], end_ns)
+            end_ns = max(ready_ns) + round(TRANSFER_MS * 1e6)
+            for rank in range(RANKS):
+                self.span(rank, step, "all_reduce", ready_ns[rank], end_ns, kind="comm", stream=int(self.beside), depth=2,
+                          group="dp", coll=step * BUCKETS + bucket, seq=bucket, bytes=1 << 20)
+                work_ns[rank] = work_ns[rank] if self.beside else end_ns
+        for rank in range(RANKS):
+            self.span(rank, step, "forward", begin_ns, forward_ns[rank], kind="compute", stream=0)
+            self.span(rank, step, "backward", forward_ns[rank], end_ns, kind="compute", stream=0)
+            self.span(rank, step, "training_step", begin_ns, end_ns, kind="step", stream=0, depth=0)
+        self.now_ns = end_ns + 1000
+
+    def write(self):
+        for rank, rows in self.rows.items():
+            self.job.write(rank, rows)
+
+
+def verdict_of(cep, job, beside, **slowness):
+    trainer = Job(job, beside)
+    for step in range(STEPS):
+        trainer.step(step, **slowness)
+    trainer.write()
+    summary = cep.summary("job")
+    return summary["verdict"], summary["efficiency"]
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_slow_backward_exceeds_its_peers_by_what_it_takes_more(cep, job, beside):
+    verdict, _ = verdict_of(cep, job, beside, bucket_ms=2.0)
+    (straggler,) = verdict["stragglers"]
+    assert (straggler["rank"], straggler["phase"], straggler["also"]) == (2, "backward", [])
+    assert straggler["excess_ms"] == pytest.approx(12, rel=0.02)
+    assert straggler["slowdown"] == pytest.approx(8 / 6, rel=0.02)
+    assert straggler["waiters_median_wait_ms"] == pytest.approx(12, rel=0.03)
+    step_ms = FORWARD_MS + BUCKETS * (BUCKET_MS + 2.0) + TRANSFER_MS * (1 if beside else BUCKETS)
+    assert verdict["job_slowdown"] == pytest.approx(step_ms / (step_ms - 12), rel=0.01)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_what_is_late_from_the_forward_is_no_slow_backward(cep, job, beside):
+    verdict, _ = verdict_of(cep, job, beside, forward_ms=9.0)
+    (straggler,) = verdict["stragglers"]
+    assert (straggler["rank"], straggler["phase"], straggler["also"]) == (2, "forward", [])
+    assert straggler["excess_ms"] == pytest.approx(9, rel=0.02)
+    assert straggler["waiters_median_wait_ms"] == pytest.approx(9, rel=0.03)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_lateness_seen_in_many_collectives_is_not_many_times_as_late(cep, job, beside):
+    # Six buckets wait for the same 1.0 ms, which is below the 2 % of a step that are spoken of.
+    verdict, _ = verdict_of(cep, job, beside, forward_ms=1.0)
+    assert verdict["stragglers"] == [] and not verdict["abstained"]
+
+
+def test_waiting_beside_work_is_hidden(cep, job):
+    verdict, efficiency = verdict_of(cep, job, True, bucket_ms=2.0)
+    # Of each step the median rank can do nothing for the 12 ms of waiting and the last transfer.
+    assert efficiency["exposed_comm_ms"] == pytest.approx(12 + TRANSFER_MS, rel=0.03)
+    assert verdict["shares"]["wait"] == pytest.approx(12 / 69, rel=0.03)

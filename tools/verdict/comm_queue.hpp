@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communication queues: how much of the waiting in overlapped collectives is in the way of the work.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "interval_set.hpp"
+
+namespace cep::analysis {
+
+/// What a phase waits for in collectives that it began on another stream, where they are one behind the other.
+///
+/// The phase goes on beside them. A rank that comes earlier than the last one waits, and comes to the next collective
+/// as much earlier if it went on meanwhile: of what it waits there, only what exceeds the waiting before is new.
+class CommQueue {
+  public:
+    /// `is_late`: it began when the one before ended, so that the rank was ready for it before: nobody knows when.
+    void add(const Interval& waiting, bool is_late) {
+        const std::int64_t ns = waiting.end_ns - waiting.begin_ns;
+        const std::int64_t more_ns = std::max<std::int64_t>(0, ns - last_ns_);
+        new_ns_ += more_ns;
+        last_ns_ = ns;
+        if (is_late) {
+            ++late_;
+            late_ns_ += more_ns;
+        } else if (++timely_ > 1) {
+            timely_ns_ += more_ns;
+        }
+    }
+    /// `ends_phase`: the phase ends with the last of them. Then those that were late waited for as much more as the
+    /// others did, one by one; what does not end with its communication shows by its end how late that was.
+    [[nodiscard]] std::int64_t waiting_ns(bool ends_phase) const {
+        if (!ends_phase || timely_ < 2) return new_ns_;
+        return new_ns_ + std::max<std::int64_t>(0, late_ * timely_ns_ / (timely_ - 1) - late_ns_);
+    }
+
+  private:
+    std::int64_t last_ns_ = 0;
+    std::int64_t new_ns_ = 0;  // of each, what exceeds the one before
+    std::int64_t late_ = 0;
+    std::int64_t late_ns_ = 0;  // of new_ns_
+    std::int64_t timely_ = 0;
+    std::int64_t timely_ns_ = 0;  // of new_ns_, but for the first: that was late before
+};
+
+}  // namespace cep::analysis
