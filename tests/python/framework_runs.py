@@ -10,8 +10,10 @@ from framework_rows import problems_of
 def run_example(framework, output_dir, command, *, ranks, steps, stride, batches=1):
     """Runs examples/torch_<framework>.py; fails with what is wrong with its rows, or says what its summary lacks."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks] if ranks > 1 else []
+    # Lightning asks MPI, where mpi4py is installed, whether mpirun is the launcher: that needs no remote shell.
+    environment = ["env", "OMPI_MCA_plm=isolated"]
     options = ["--steps", steps, "--accumulate", batches, "--record-every-n-steps", stride, "--output-dir", output_dir]
-    out = run(sys.executable, *launcher, EXAMPLES / f"torch_{framework}.py", *options, cwd=output_dir)
+    out = run(*environment, sys.executable, *launcher, EXAMPLES / f"torch_{framework}.py", *options, cwd=output_dir)
     assert f"{steps} steps on {ranks} ranks" in out
     recorded = range(0, steps, stride)
     assert problems_of(output_dir, ranks=ranks, steps=recorded, batches=batches) == []

@@ -202,9 +202,7 @@ def _check_abi() -> None:
     if tuple(int(part) for part in found.split(".")[:2]) != REQUIRED_VERSION:
         wanted = ".".join(map(str, REQUIRED_VERSION))
         raise ImportError(f"{_path} is libcep {found}; this package needs {wanted}.x")
-    for structure in (Options,):
-        probe = structure()
-        check(options_init(ctypes.byref(probe), ctypes.sizeof(structure)))
+    check(options_init(ctypes.byref(Options()), ctypes.sizeof(Options)))
 
 
 _check_abi()

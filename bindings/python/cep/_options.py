@@ -127,7 +127,9 @@ def rank_file(options: _ffi.Options) -> tuple[Path, int]:
 
 
 @contextmanager
-def options_struct(*, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]) -> Iterator[_ffi.Options]:
+def options_struct(
+    *, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]
+) -> Iterator[_ffi.Options]:
     """A filled options struct, for as long as the block lasts: defaults, environment, config, explicit values.
 
     The first load call on a struct turns it off unless it says otherwise, so an empty one goes first where

@@ -8,12 +8,12 @@ import warnings
 import weakref
 from ctypes import byref, c_int64, c_void_p
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _ffi, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, whole_number
 from ._errors import EINVAL, ETIMEDOUT, OK, OptionError, error_for
+from ._handle import Handle
 from ._iterate import TimedIterable
 from ._life import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, opened
 from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
@@ -40,7 +40,7 @@ def _null_stream() -> c_void_p:
     return _streams.DEFAULT_POINTER
 
 
-class Profiler:
+class Profiler(Handle):
     """Times the phases of one process of a job; writes them to
     ``<output_dir>/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``.
 
@@ -53,7 +53,8 @@ class Profiler:
     ``CEP_CONFIG``, the default.
 
     Thread-safe: all methods may be called from any number of threads at once. After os.fork() the child's copy is
-    silently off. At a normal end of the interpreter, what is finished is written without close().
+    silently off. At a normal end of the interpreter, what is finished is written without close(). The end of a ``with``
+    block closes it, and says what went wrong as a warning.
 
     Args:
         output_dir: The trainer's output directory; the rank file goes into its ``cuda_event_profiler``. None: the
@@ -161,21 +162,13 @@ class Profiler:
 
     # ---- Life -------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> Profiler:
-        return self
-
-    def __exit__(
-        self,
-        error: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def _end(self) -> None:
         """Closes. Says what went wrong as a warning: a profiler does not end a job that did its work."""
         try:
             if not self.close():
-                warnings.warn("cep: not everything was written within the timeout", RuntimeWarning, stacklevel=2)
+                warnings.warn("cep: not everything was written within the timeout", RuntimeWarning, stacklevel=3)
         except Exception as failure:
-            warnings.warn(f"cep: {failure}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"cep: {failure}", RuntimeWarning, stacklevel=3)
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
         """Ends recording, writes what is finished, writes an ``open`` row for each span that is not, closes the file.

@@ -59,9 +59,9 @@ class Region:
         self._struct: Optional[Attrs] = None  # of _given, made when a span first needs it
         # The profiler's own list, true while recording: one load decides an unrecorded `with`.
         self._recording = profiler._recording
-        # The unfinished `with` blocks: by thread the innermost's span and stream, and the block around it. Each thread touches its
-        # own entry only. While there is any, unrecorded blocks are kept too (their span is SPAN_NONE), so that each
-        # block finds its own at its end.
+        # The unfinished `with` blocks: by thread the innermost's span and stream, and the block around it. Each thread
+        # touches its own entry only. While there is any, unrecorded blocks are kept too (their span is SPAN_NONE), so
+        # that each block finds its own at its end.
         self._open: dict[int, Block] = {}
 
     def __repr__(self) -> str:

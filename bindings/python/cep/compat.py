@@ -162,6 +162,7 @@ class CudaEventProfiler:
         does nothing."""
         self._profiler.close()
 
+
 class _Span(AbstractContextManager[None]):
     """One passage of record(). The step is the profiler's until the span has begun."""
 

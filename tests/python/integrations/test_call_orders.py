@@ -133,6 +133,31 @@ def test_off_changes_nothing(run_script, tmp_path, loop):
     assert not (tmp_path / "cuda_event_profiler").exists()
 
 
+def test_an_instrumentation_that_is_refused_leaves_nothing_behind(run_script, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("another open profiler records the collectives of this process")
+
+    monkeypatch.setattr(cep.torch, "instrument", refuse)
+    before, _, after = filled(ACCELERATE).partition("    with cep.integrations")
+    attempt = """    try:
+        cep.integrations.accelerate.instrument(accelerator, prof, prepared, optimizer, batches)
+    except RuntimeError:
+        pass
+    else:
+        raise AssertionError("not refused")
+"""
+    run_script(before + attempt + after[after.index("from accelerate import data_loader") :])
+
+
+def test_a_schedulers_wrapper_of_the_prepared_optimizer_stays(run_script, tmp_path):
+    run_script(
+        filled(ACCELERATE)
+        .replace("original = ", "torch.optim.lr_scheduler.StepLR(optimizer, 1)\nwrapper = vars(optimizer)['step']\n#")
+        .replace("assert optimizer.step.__func__ is original", "assert vars(optimizer)['step'] is wrapper")
+    )
+    assert problems_of(tmp_path, ranks=1, steps=range(9)) == []
+
+
 @pytest.mark.parametrize("loop", [TRANSFORMERS, LIGHTNING], ids=["transformers", "lightning"])
 def test_evaluations_and_checkpoints_are_marks_of_the_step_before(run_script, tmp_path, files, loop):
     run_script(filled(loop, steps=3))

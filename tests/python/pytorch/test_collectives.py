@@ -189,6 +189,23 @@ dist.destroy_process_group()
     )
 
 
+def test_a_handle_removed_twice_leaves_the_functions_to_the_other_handles(job):
+    job.run(
+        1,
+        """
+originals = [dist.all_reduce]
+prof = cep.Profiler(folder)
+one, other = (cep.torch.instrument_collectives(prof) for _ in range(2))
+one.remove()
+one.remove()
+assert dist.all_reduce is not originals[0]
+other.remove()
+assert dist.all_reduce is originals[0]
+dist.destroy_process_group()
+""",
+    )
+
+
 DDP = """
 def trained(instrumented, **options):
     torch.manual_seed(0)
@@ -227,13 +244,14 @@ def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files):
         assert sum(row["bytes"] for row in rows) == 2 * 2 * 4 * (9 * 9 + 9) * 4
 
 
-def test_buckets_are_reduced_within_the_backward(job, files):
+def test_the_reduction_of_a_bucket_begins_within_the_backward(job, files):
     job.run(2, DDP)
     for rank in range(2):
         backwards = files.spans("backward", rank)
         for row in comm_rows(files, rank):
-            middle_ns = row["start_ns"] + row["duration_ms"] * 5e5
-            assert any(one["start_ns"] <= middle_ns <= one["start_ns"] + one["duration_ms"] * 1e6 for one in backwards)
+            # Its end comes from a thread of the backend's, which need not be on time.
+            begin_ns = row["start_ns"]
+            assert any(one["start_ns"] <= begin_ns <= one["start_ns"] + one["duration_ms"] * 1e6 for one in backwards)
 
 
 def test_a_hook_of_the_users_is_timed_around_and_counted_once(job, files):

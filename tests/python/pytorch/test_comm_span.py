@@ -24,8 +24,17 @@ class Stream:
         self.log = log
         self.cuda_stream = number
 
-    def wait_stream(self, other):
-        self.log.append(("waits for stream", self.cuda_stream, other.cuda_stream))
+    def wait_event(self, event):
+        self.log.append(("waits for stream", self.cuda_stream, event.stream))
+
+
+class Event:
+    """Stands for what is on a stream when it is recorded there, until it is recorded again."""
+
+    stream = None
+
+    def record(self, stream):
+        self.stream = stream.cuda_stream
 
 
 class Future:
@@ -67,6 +76,7 @@ def log(monkeypatch):
         log.current = [7]
 
     monkeypatch.setattr(torch.cuda, "Stream", make)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "stream", use)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream(log, log.current[0]))
     return log

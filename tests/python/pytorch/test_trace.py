@@ -56,6 +56,13 @@ def test_a_job_resumed_after_the_window_has_no_trace(tmp_path, stub_command):
     assert not (tmp_path / "traces").exists()
 
 
+def test_the_summary_waits_for_as_many_ranks_as_the_configuration_says(tmp_path, stub_command):
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces" / "rank_0_trace.json").touch()
+    run(cep.torch.build_profiler(config(tmp_path, end_step=1, world_size=3), rank=1), 2)
+    assert not (tmp_path / "traces" / "summary.md").exists()
+
+
 def test_torch_profiler_is_not_even_made_outside_the_window(tmp_path, monkeypatch):
     monkeypatch.setattr(torch.profiler, "profile", lambda **_: pytest.fail("made"))
     run(cep.torch.build_profiler(config(tmp_path, start_step=50, end_step=51), rank=0), 40)

@@ -9,23 +9,21 @@ from __future__ import annotations
 import collections
 import functools
 import importlib
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Iterable, Iterator
 
-from .._profiler import Profiler
+from .._handle import Removal
 from .._streams import HOST
 from ._steps import TrainingSteps
 
-Removal = Callable[[], object]
 
-
-def attach_loaders(profiler: Profiler, steps: TrainingSteps, loaders: Iterable[Any]) -> list[Removal]:
+def attach_loaders(steps: TrainingSteps, loaders: Iterable[Any]) -> list[Removal]:
     """Times the waits for batches of those loaders that Accelerate made, and the copies of these batches to the device:
     the first phases of a training's steps.
 
     Returns:
         What takes it off again. Iterations under way stay timed.
     """
-    timer = _LoaderTimer(profiler, steps)
+    timer = _LoaderTimer(steps)
     removals = [timer.attach_copies()]
     for loader in loaders:
         base = getattr(loader, "base_dataloader", None)
@@ -35,12 +33,12 @@ def attach_loaders(profiler: Profiler, steps: TrainingSteps, loaders: Iterable[A
 
 
 class _LoaderTimer:
-    def __init__(self, profiler: Profiler, steps: TrainingSteps) -> None:
+    def __init__(self, steps: TrainingSteps) -> None:
         self._steps = steps
         # Batches on their way to the device. A loader may copy them otherwise, or not at all: so only the last ones.
         self._fetched: collections.deque[Any] = collections.deque(maxlen=2)
-        self._load = profiler.region("data_load", kind="data", stream=HOST)
-        self._copy = profiler.region("host_to_device", kind="data")
+        self._load = steps.profiler.region("data_load", kind="data", stream=HOST)
+        self._copy = steps.profiler.region("host_to_device", kind="data")
 
     def attach(self, base: Any) -> Removal:
         iterate = base.__iter__

@@ -9,38 +9,16 @@ import queue
 import threading
 import time
 import warnings
-from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import Any, Optional
 
+from .._added_lines import AddedLines
 from .._profiler import Profiler
 from ._loggers import Logger, sink_of
 
 _QUEUE_LENGTH = 8
 _FLUSH_TIMEOUT_S = 1.0
 _CLOSE_TIMEOUT_S = 5.0
-_ROWS_AT_ONCE = 50
-_PAUSE_S = 0.001
 _STOP = object()
-
-
-class _RowReader:
-    """The rows that were added to a file since the last time, whole lines only."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        # An earlier attempt's rows are not this one's.
-        self._offset_bytes = path.stat().st_size if path.exists() else 0
-
-    def read(self) -> Iterator[dict[str, Any]]:
-        with open(self._path, "rb") as file:
-            file.seek(self._offset_bytes)
-            for count, line in enumerate(file, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                self._offset_bytes += len(line)
-                yield json.loads(line)
-                if count % _ROWS_AT_ONCE == 0:
-                    time.sleep(_PAUSE_S)  # the trainer's thread gets the interpreter's lock
 
 
 class _Aggregates:
@@ -93,8 +71,8 @@ class MetricsLogger:
         self._dropped = self._failed = 0
         self._thread: Optional[threading.Thread] = None
         if profiler.enabled and profiler.path is not None:
-            reader = _RowReader(profiler.path)
-            self._thread = threading.Thread(target=self._run, args=(reader,), name="cep-metrics", daemon=True)
+            lines = AddedLines(profiler.path)
+            self._thread = threading.Thread(target=self._run, args=(lines,), name="cep-metrics", daemon=True)
             self._thread.start()
 
     @property
@@ -137,28 +115,29 @@ class MetricsLogger:
         thread, self._thread = self._thread, None
         if thread is None:
             return True
+        deadline_s = time.monotonic() + timeout
         try:
             self._requests.put(_STOP, timeout=timeout)
         except queue.Full:
             return False
-        thread.join(timeout)
+        thread.join(max(0.0, deadline_s - time.monotonic()))
         return not thread.is_alive()
 
-    def _run(self, reader: _RowReader) -> None:
+    def _run(self, lines: AddedLines) -> None:
         for step in iter(self._requests.get, _STOP):
             try:
-                self._log_rows(reader, step)
+                self._log_rows(lines, step)
             except Exception as error:  # a logger's failure is no reason to end a training
                 self._failed += 1
                 if self._failed == 1:
                     warnings.warn(f"cep: metrics are not logged: {error!r}", RuntimeWarning, stacklevel=1)
 
-    def _log_rows(self, reader: _RowReader, step: Optional[int]) -> None:
+    def _log_rows(self, lines: AddedLines, step: Optional[int]) -> None:
         if self._profiler.enabled:
             self._profiler.flush(_FLUSH_TIMEOUT_S)
         aggregates = _Aggregates()
-        for row in reader.read():
-            aggregates.add(row)
+        for line in lines.read():
+            aggregates.add(json.loads(line))
         metrics = aggregates.metrics(self._prefix)
         if metrics:
             self._sink({**metrics, f"{self._prefix}lost": float(self._profiler.stats.lost)}, step)

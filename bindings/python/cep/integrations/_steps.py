@@ -3,35 +3,33 @@
 
 from __future__ import annotations
 
-from ctypes import c_void_p
 from typing import Optional
 
-from .._ffi import Span
 from .._profiler import Profiler
 from .._region import Region
+from ..torch._phases import NotFinished, Phase
 
 
 class OpenPhase:
     """A region whose begin and end are two calls of a framework, on any threads, one span at a time."""
 
-    __slots__ = ("_profiler", "_region", "_begun")
+    __slots__ = ("_recording", "_phase")
 
     def __init__(self, profiler: Profiler, region: Region) -> None:
-        self._profiler = profiler
-        self._region = region
-        self._begun: Optional[tuple[Span, c_void_p]] = None
+        self._recording = profiler._recording
+        self._phase = Phase(region)
 
     def begin(self) -> None:
-        """Begins a span where the step is recorded. One that is under way is ended: its phase raised."""
-        self.end()
-        if self._profiler.recording:
-            self._begun = self._region._begin()
+        """Begins a span where the step is recorded. One that is under way had no end, as its phase raised: it is marked
+        so."""
+        if self._recording:
+            self._phase.begin(None)
+        else:
+            self._phase.end(None, NotFinished)
 
-    def end(self, error: Optional[type[BaseException]] = None) -> None:
+    def end(self) -> None:
         """Ends the span that is under way, if there is one."""
-        begun, self._begun = self._begun, None
-        if begun is not None:
-            self._region._end(*begun, error)
+        self._phase.end(None)
 
 
 class TrainingSteps:
@@ -42,7 +40,7 @@ class TrainingSteps:
     """
 
     def __init__(self, profiler: Profiler, first_step: int) -> None:
-        self._profiler = profiler
+        self.profiler = profiler
         self._span = OpenPhase(profiler, profiler.region("training_step", kind="step"))
         self._next_step = first_step
         self.is_under_way = False
@@ -57,7 +55,7 @@ class TrainingSteps:
             return
         if step is not None:
             self._next_step = step
-        self._profiler.step(self._next_step)
+        self.profiler.step(self._next_step)
         self.is_under_way = True
         self._span.begin()
 

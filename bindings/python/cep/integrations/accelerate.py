@@ -19,44 +19,24 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
-import types
-from types import TracebackType
 from typing import Any, Callable, Optional
 
 from .. import torch as cep_torch
+from .._handle import Removable, Removal
 from .._profiler import Profiler
-from ._loading import Removal, attach_loaders
+from ..torch._optimizer import replace_step
+from ..torch._pytorch import hook_before_forward, torch
+from ._loading import attach_loaders
 from ._steps import TrainingSteps
 
 importlib.import_module("accelerate")  # says at once that it is missing
-torch: Any = importlib.import_module("torch")
 
 __all__ = ["Instrumentation", "instrument"]
 
 
-class Instrumentation:
-    """What instrument() returns: takes everything off by remove(), or at the end of a ``with`` block."""
-
-    def __init__(self, removals: list[Removal]) -> None:
-        self._removals = removals
-
-    def remove(self) -> None:
-        """Takes everything off again but DDP's communication hook, for which PyTorch has no way. Calling it again does
-        nothing."""
-        while self._removals:
-            self._removals.pop()()
-
-    def __enter__(self) -> Instrumentation:
-        return self
-
-    def __exit__(
-        self,
-        error: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.remove()
+class Instrumentation(Removable):
+    """What instrument() returns. remove(), or the end of a ``with`` block, takes off everything but DDP's communication
+    hook, for which PyTorch has no way."""
 
 
 def _after_step(accelerator: Any, optimizer: Any, call: Callable[[], None]) -> Removal:
@@ -70,9 +50,7 @@ def _after_step(accelerator: Any, optimizer: Any, call: Callable[[], None]) -> R
             call()
         return result
 
-    # A bound method, as learning-rate schedulers take it apart as one.
-    optimizer.step = types.MethodType(step, optimizer)
-    return lambda: vars(optimizer).pop("step", None)
+    return replace_step(optimizer, step)
 
 
 def instrument(
@@ -111,13 +89,15 @@ def instrument(
     if not profiler.enabled:
         return Instrumentation([])
     steps = TrainingSteps(profiler, first_step)
-    removals = attach_loaders(profiler, steps, prepared)
+    # The models first: that may be refused.
+    removals: list[Removal] = []
     for index, model in enumerate(models):
         phases = cep_torch.instrument(
             model, [] if index else optimizers, profiler, collectives=collectives and not index, memory=memory
         )
         removals.append(phases.remove)
         removals.append(_before_forward(model, steps))
+    removals += attach_loaders(steps, prepared)
     last = optimizers[-1] if step_optimizer is None else step_optimizer
     removals.append(_after_step(accelerator, last, steps.end))
     return Instrumentation(removals)
@@ -131,6 +111,4 @@ def _before_forward(model: Any, steps: TrainingSteps) -> Removal:
             steps.begin()
 
     # Before the hook that begins the forward phase, which belongs to the step.
-    before = inspect.signature(model.register_forward_pre_hook).parameters
-    first = {"prepend": True} if "prepend" in before else {}
-    return model.register_forward_pre_hook(begin, **first).remove  # type: ignore[no-any-return]
+    return hook_before_forward(model, begin)

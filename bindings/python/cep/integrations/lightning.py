@@ -8,13 +8,15 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from typing import Any, Optional
 
 from .. import torch as cep_torch
+from .._handle import Removal
 from .._profiler import Profiler
 from .._streams import HOST
-from ._loading import Removal
+from ..torch._instrument import instrument_ddp_if_free
+from ..torch._pytorch import torch
+from ._callback import TrainingCallback
 from ._steps import OpenPhase, TrainingSteps
 
 
@@ -26,12 +28,11 @@ def _callback_class() -> Any:
 
 
 Callback: Any = _callback_class()
-torch: Any = importlib.import_module("torch")
 
 __all__ = ["CepCallback"]
 
 
-class CepCallback(Callback):  # type: ignore[misc]
+class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     """Times the phases of each training step of a Lightning Trainer.
 
     ``training_step`` with ``data_load``, ``host_to_device``, ``forward`` (the module's training_step(), with automatic
@@ -51,31 +52,20 @@ class CepCallback(Callback):  # type: ignore[misc]
     """
 
     def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
-        super().__init__()
-        if profiler is not None and options:
-            raise TypeError(f"{', '.join(options)}: options of a profiler that is given already")
-        self.profiler = profiler
-        self._is_own = profiler is None
-        self._options = options
-        self._steps: Optional[TrainingSteps] = None
-        self._removals: list[Removal] = []
+        super().__init__(profiler, **options)
         self._backward: Optional[OpenPhase] = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        self._finish()
-        if self._is_own:
-            self.profiler = Profiler(trainer.default_root_dir, **self._options)
-        profiler = self.profiler
-        assert profiler is not None
-        if not profiler.enabled:
+        steps = self._start(trainer.default_root_dir, trainer.global_step)
+        if steps is None:
             return
-        self._steps = TrainingSteps(profiler, trainer.global_step)
+        profiler = steps.profiler
         self._backward = OpenPhase(profiler, profiler.region("backward", kind="compute"))
-        self._removals = [_Actions(profiler, self._steps, trainer).attach()]
+        self._removals.append(_Actions(steps, trainer).attach())
         # Forward and backward have hooks of Lightning's; its module is not called as one.
         phases = cep_torch.instrument(torch.nn.Identity(), trainer.optimizers, profiler)
         self._removals.append(phases.remove)
-        _instrument_ddp(trainer.strategy.model, profiler)
+        instrument_ddp_if_free(trainer.strategy.model, profiler)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if self._steps is not None:
@@ -106,31 +96,16 @@ class CepCallback(Callback):  # type: ignore[misc]
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._finish()
 
-    def _mark(self, name: str) -> None:
-        if self._steps is not None and self.profiler is not None:
-            self.profiler.mark(name)
-
     def _finish(self) -> None:
-        """Takes off what a training put on, and closes what it opened."""
-        while self._removals:
-            self._removals.pop()()
-        self._steps = self._backward = None
-        if self._is_own and self.profiler is not None:
-            self.profiler.__exit__(None, None, None)
-
-
-def _instrument_ddp(model: Any, profiler: Profiler) -> None:
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        try:
-            cep_torch.instrument_ddp(model, profiler)
-        except RuntimeError as error:
-            warnings.warn(f"cep: DDP's all-reduces stay hidden in the backward: {error}", RuntimeWarning, stacklevel=3)
+        self._backward = None
+        super()._finish()
 
 
 class _Actions:
     """Lightning tells its own profiler of each action by name, before and after: these are phases of a step."""
 
-    def __init__(self, profiler: Profiler, steps: TrainingSteps, trainer: Any) -> None:
+    def __init__(self, steps: TrainingSteps, trainer: Any) -> None:
+        profiler = steps.profiler
         self._steps = steps
         self._trainer = trainer
         load = OpenPhase(profiler, profiler.region("data_load", kind="data", stream=HOST))

@@ -11,20 +11,21 @@ or, for what needs no Trainer to be known, ``Trainer(..., callbacks=[CepCallback
 from __future__ import annotations
 
 import importlib
+import math
 import weakref
 from typing import Any, Optional
 
 from .. import torch as cep_torch
 from .._profiler import Profiler
-from ._loading import Removal, attach_loaders
-from ._steps import TrainingSteps
+from ._callback import TrainingCallback
+from ._loading import attach_loaders
 
 TrainerCallback: Any = importlib.import_module("transformers").TrainerCallback
 
 __all__ = ["CepCallback", "instrument"]
 
 
-class CepCallback(TrainerCallback):  # type: ignore[misc]
+class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
     """Times the phases of each training step of a Trainer.
 
     ``training_step`` with ``data_load`` and ``host_to_device`` (which happen in the loader, before any event that a
@@ -46,14 +47,8 @@ class CepCallback(TrainerCallback):  # type: ignore[misc]
     """
 
     def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
-        if profiler is not None and options:
-            raise TypeError(f"{', '.join(options)}: options of a profiler that is given already")
-        self.profiler = profiler
-        self._is_own = profiler is None
-        self._options = options
+        super().__init__(profiler, **options)
         self._trainer: Optional[weakref.ReferenceType[Any]] = None
-        self._steps: Optional[TrainingSteps] = None
-        self._removals: list[Removal] = []
 
     def _wrapped_model(self, model: Any) -> Any:
         trainer = None if self._trainer is None else self._trainer()
@@ -69,16 +64,11 @@ class CepCallback(TrainerCallback):  # type: ignore[misc]
         train_dataloader: Any = None,
         **others: Any,
     ) -> None:
-        self._finish()
-        if self._is_own:
-            self.profiler = Profiler(args.output_dir, **self._options)
-        profiler = self.profiler
-        assert profiler is not None
-        if not profiler.enabled:
-            return
-        self._steps = TrainingSteps(profiler, state.global_step)
-        self._removals = attach_loaders(profiler, self._steps, [train_dataloader])
-        self._removals.append(cep_torch.instrument(self._wrapped_model(model), optimizer, profiler).remove)
+        steps = self._start(args.output_dir, state.global_step)
+        if steps is not None:
+            self._removals += attach_loaders(steps, [train_dataloader])
+            phases = cep_torch.instrument(self._wrapped_model(model), optimizer, steps.profiler)
+            self._removals.append(phases.remove)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         if self._steps is not None:
@@ -91,8 +81,8 @@ class CepCallback(TrainerCallback):  # type: ignore[misc]
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **others: Any) -> None:
         for name in ("loss", "grad_norm"):
             value = (logs or {}).get(name)
-            if self._steps is not None and self.profiler is not None and isinstance(value, (int, float)):
-                _count(self.profiler, name, float(value))
+            if self._steps is not None and isinstance(value, (int, float)) and math.isfinite(value):
+                self._steps.profiler.counter(name, value)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         self._mark("evaluation")
@@ -103,22 +93,6 @@ class CepCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         self._finish()
 
-    def _mark(self, name: str) -> None:
-        if self._steps is not None and self.profiler is not None:
-            self.profiler.mark(name)
-
-    def _finish(self) -> None:
-        """Takes off what a training put on, and closes what it opened: also of one that was ended by an exception."""
-        while self._removals:
-            self._removals.pop()()
-        self._steps = None
-        if self._is_own and self.profiler is not None:
-            self.profiler.__exit__(None, None, None)
-
-
-def _count(profiler: Profiler, name: str, value: float) -> None:
-    if value - value == 0:  # neither infinite nor NaN, which rows cannot hold
-        profiler.counter(name, value)
 
 
 def instrument(trainer: Any, profiler: Optional[Profiler] = None, **options: Any) -> CepCallback:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, Callable, Mapping, Optional
 
+from .._handle import Removable
 from .._profiler import Profiler
 from .._streams import HOST
 from ._comm_span import AsyncSpan, Description, SideStreams, future_of
@@ -160,7 +161,7 @@ class _Wrapping:
             if not self._replaced:
                 self._replace_everywhere()
 
-    def release(self, recorder: CommRecorder) -> None:
+    def release(self) -> None:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
@@ -202,30 +203,15 @@ class _Wrapping:
 _wrapping = _Wrapping()
 
 
-class InstrumentedCollectives:
-    """What instrument_collectives() returns: ends it by remove(), or at the end of a ``with`` block."""
+class InstrumentedCollectives(Removable):
+    """What instrument_collectives() returns. remove(), or the end of a ``with`` block, puts the functions back, unless
+    another handle still holds them."""
 
     def __init__(self, recorder: Optional[CommRecorder]) -> None:
-        self._recorder = recorder
+        super().__init__()
         if recorder is not None:
             _wrapping.hold(recorder)
-
-    def remove(self) -> None:
-        """Puts the functions back, unless another handle still holds them. Calling it again does nothing."""
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            _wrapping.release(recorder)
-
-    def __enter__(self) -> InstrumentedCollectives:
-        return self
-
-    def __exit__(
-        self,
-        error: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.remove()
+            self._removals.append(_wrapping.release)
 
 
 def instrument_collectives(

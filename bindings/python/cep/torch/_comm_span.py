@@ -40,16 +40,19 @@ class SideStreams:
     """
 
     def __init__(self) -> None:
-        self._streams: dict[tuple[str, int], Any] = {}
+        self._streams: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._lock = threading.Lock()
 
     def after_current(self, group: Group, device: int) -> Any:
         """The group's stream, behind all that the current stream has to do before the collective."""
         with self._lock:
-            stream = self._streams.get((group.name, device))
-            if stream is None:
-                stream = self._streams[group.name, device] = torch.cuda.Stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
+            known = self._streams.get((group.name, device))
+            if known is None:
+                known = self._streams[group.name, device] = torch.cuda.Stream(device), torch.cuda.Event()
+            stream, reached = known
+            # One event again and again: whoever waits, waits for what it stood for at that call.
+            reached.record(torch.cuda.current_stream(device))
+            stream.wait_event(reached)
         return stream
 
 

@@ -22,8 +22,9 @@ def _average(group: Any, bucket: Any) -> Future:
     """What DDP does without a hook: the gradients over the number of ranks, then their sum over the ranks."""
     group = resolved(group)
     # The inverse as a factor, and no division, as DDP has it: the same to the last bit.
-    tensor = bucket.buffer().mul_(1.0 / dist.get_world_size(group))
-    return dist.all_reduce(tensor, group=group, async_op=True).get_future().then(_first)
+    tensor = bucket.buffer().mul_(1.0 / group.size())
+    # Not dist.all_reduce: what that checks takes longer than the call.
+    return group.allreduce([tensor]).get_future().then(_first)
 
 
 class _TimedHook:
@@ -79,14 +80,17 @@ def ddp_comm_hook(
     bucket's. On a GPU it is from where the bucket's gradients are ready, and the bucket before it is reduced, to where
     this one is.
 
-    On unrecorded steps it costs some 20 µs of the autograd thread for each bucket, for that is what a hook in Python
-    does.
+    Any hook in Python costs some 50 µs of the autograd thread for each bucket, and this one 100 µs more on recorded
+    steps: nothing to speak of where the device is what a step is short of (0.4 % of a step of 33 ms with 24 buckets), but
+    much where the host is. There, use larger buckets (``bucket_cap_mb``), or none of this: ``collectives=False`` of
+    instrument().
 
     Args:
         prof: The profiler.
         inner: The hook that does the reduction. None: what DDP does without a hook, with its results.
         group: The model's process group, if that is not the state that the hook is registered with. None: the default
-        one. name: The rows' name.
+            one.
+        name: The rows' name.
 
     Returns:
         The hook. Its state is handed on to inner; without inner, it is the process group or None.

@@ -6,9 +6,9 @@ from __future__ import annotations
 import queue
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Callable, Optional, Sequence
 
+from .._handle import Handle
 from .._profiler import Profiler
 from ._capture import OPTIONS, Capture, complain, export
 from ._own_rows import OwnRows
@@ -16,7 +16,7 @@ from ._rules import Rule
 from ._steps import listeners_of
 
 
-class Escalation:
+class Escalation(Handle):
     """Points torch.profiler at the steps that matter::
 
         rule = cep.torch.slower_than_median("forward", 2.0)
@@ -35,8 +35,7 @@ class Escalation:
     Args:
         prof: The profiler. Its step() tells of steps.
         rule: slower_than_median(), named_straggler(), or a function of a sequence of spans (``name``, ``step``,
-        ``kind``,
-            ``duration_ms``) that returns a reason or None.
+            ``kind``, ``duration_ms``) that returns a reason or None.
         ranks: On other ranks it does nothing. None: all.
         steps: How many steps a trace has.
         max_traces: How often it fires at most.
@@ -48,7 +47,7 @@ class Escalation:
 
     Raises:
         TypeError: An option is not one of torch.profiler's.
-        ValueError: A number is below 1.
+        ValueError: steps or max_traces is below 1.
     """
 
     def __init__(
@@ -96,15 +95,7 @@ class Escalation:
         if self._exporter is not None:
             self._exporter.join()
 
-    def __enter__(self) -> Escalation:
-        return self
-
-    def __exit__(
-        self,
-        error: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def _end(self) -> None:
         self.close()
 
     def _on_step(self, step: int, recorded: bool) -> None:

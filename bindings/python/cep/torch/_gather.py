@@ -8,9 +8,9 @@ import math
 import queue
 import threading
 import warnings
-from types import TracebackType
 from typing import Callable, Iterable, Optional, Sequence
 
+from .._handle import Handle
 from .._profiler import Profiler
 from ._groups import resolved
 from ._own_rows import OwnRows, OwnSpan
@@ -51,7 +51,7 @@ def from_tensor(tensor: Tensor) -> Measurement:
     return Measurement(int(steps), int(first), int(last), comm_ms, tuple(phases))
 
 
-class Gather:
+class Gather(Handle):
     """What gather() returns. Thread-safe."""
 
     def __init__(
@@ -97,15 +97,7 @@ class Gather:
         listeners_of(self._prof).remove(self._on_step)
         self._end_thread()
 
-    def __enter__(self) -> Gather:
-        return self
-
-    def __exit__(
-        self,
-        error: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def _end(self) -> None:
         self.close()
 
     def _on_step(self, step: int, recorded: bool) -> None:
@@ -199,8 +191,7 @@ def gather(
         every_n_recorded_steps: At least 1.
         phases: The names of phases to summarise; their spans in a step are added up. All collectives are "comm".
         on_summary: Called with each summary on the first of the ranks, on the background thread. What it raises ends
-        the
-            summaries.
+            the summaries.
         ranks: The ranks to summarise; None: all. The others call gather() too, and have no summary. gloo connects every
             two ranks, so that in a job of thousands it is better to take a part of them.
         timeout_s: After how long a round that a rank does not answer is given up, in seconds.

@@ -7,9 +7,9 @@ import inspect
 import sys
 import warnings
 from threading import get_ident
-from types import TracebackType
-from typing import Any, Callable, Iterable, Optional, Union
+from typing import Any, Callable, Iterable, Union
 
+from .._handle import Removable
 from .._profiler import Profiler
 from ._backward import Backward
 from ._capture import complain
@@ -18,18 +18,20 @@ from ._ddp import instrument_ddp
 from ._memory import record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._phases import NotFinished, Phase
-from ._pytorch import Module, Optimizer, distributed_is_initialized, torch
+from ._pytorch import Module, Optimizer, distributed_is_initialized, hook_before_forward, torch
 
 _is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
 
 
-class Instrumentation:
-    """What instrument() returns: takes the hooks off by remove(), or at the end of a ``with`` block.
+class Instrumentation(Removable):
+    """What instrument() returns. remove(), or the end of a ``with`` block, takes off everything but DDP's communication
+    hook, for which PyTorch has no way. Not while a step is under way.
 
     Thread-safe: forwards of several threads are timed apart.
     """
 
     def __init__(self, model: Module, optimizers: list[Optimizer], prof: Profiler, prefix: str, memory: bool) -> None:
+        super().__init__([self._abandon_all])
         self._prof = prof
         self._recording = prof._recording
         self._memory = memory
@@ -37,38 +39,16 @@ class Instrumentation:
         self._forward_no_grad = Phase(prof.region(prefix + "forward_no_grad", kind="compute"))
         self._optimizer = Phase(prof.region(prefix + "optimizer", kind="compute"))
         self._backward = Backward(prof, Phase(prof.region(prefix + "backward", kind="compute")))
-        self._removals: list[Callable[[], object]] = []
         self._hook_forward(model)
         timer = OptimizerTimer(prof, self._optimizer, self._abandon_unfinished, self._after_optimizer)
         for optimizer in optimizers:
             self._removals += timer.attach(optimizer)
 
-    def remove(self) -> None:
-        """Takes everything off again but DDP's communication hook, for which PyTorch has no way. Calling it again does
-        nothing. Not while a step is under way."""
-        while self._removals:
-            self._removals.pop()()
-        self._abandon_unfinished()
-        self._optimizer.abandon()
-
-    def __enter__(self) -> Instrumentation:
-        return self
-
-    def __exit__(
-        self,
-        error: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        self.remove()
-
     def _hook_forward(self, model: Module) -> None:
         # Outermost, so that what FSDP's own hooks do (gathering parameters) is in the forward.
-        before = inspect.signature(model.register_forward_pre_hook).parameters
+        self._removals.append(hook_before_forward(model, self._begin_forward))
         after = inspect.signature(model.register_forward_hook).parameters
-        first = {"prepend": True} if "prepend" in before else {}
         always = {"always_call": True} if "always_call" in after else {}
-        self._removals.append(model.register_forward_pre_hook(self._begin_forward, **first).remove)
         self._removals.append(model.register_forward_hook(self._end_forward, **always).remove)
 
     def _begin_forward(self, module: Module, args: Any) -> None:
@@ -101,6 +81,10 @@ class Instrumentation:
         self._abandon_forward()
         self._backward.abandon()
 
+    def _abandon_all(self) -> None:
+        self._abandon_unfinished()
+        self._optimizer.abandon()
+
     def _after_optimizer(self) -> None:
         if self._memory:
             try:
@@ -114,10 +98,7 @@ class _Off(Instrumentation):
     """On a rank that is not profiled: no hook at all."""
 
     def __init__(self) -> None:
-        self._removals = []
-
-    def remove(self) -> None:
-        pass
+        Removable.__init__(self)
 
 
 def instrument(
@@ -175,12 +156,14 @@ def instrument(
     instrumentation = Instrumentation(model, optimizer_list(optimizer), prof, prefix, memory)
     if wrapped is not None:
         instrumentation._removals.append(wrapped.remove)
-        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-            _instrument_ddp_if_free(model, prof)
+        instrument_ddp_if_free(model, prof)
     return instrumentation
 
 
-def _instrument_ddp_if_free(model: Module, prof: Profiler) -> None:
+def instrument_ddp_if_free(model: Module, prof: Profiler) -> None:
+    """instrument_ddp() where a model is a DistributedDataParallel; a warning where that has a communication hook."""
+    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        return
     try:
         instrument_ddp(model, prof)
     except RuntimeError as error:

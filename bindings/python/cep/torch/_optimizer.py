@@ -10,11 +10,10 @@ from threading import get_ident
 from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
+from .._handle import Removal
 from .._profiler import Profiler
 from ._phases import Phase
 from ._pytorch import Optimizer, torch
-
-Removal = Callable[[], object]
 
 
 def optimizer_list(given: Union[None, Optimizer, Iterable[Optimizer]]) -> list[Optimizer]:
@@ -31,8 +30,8 @@ def _unwrapped(optimizer: Optimizer) -> Optimizer:
 
 
 def _is_within_its_own_step(optimizer: Optimizer, hooked: FrameType) -> bool:
-    """Whether a step() that has hooks calls another, as a subclass does with super().step(): PyTorch then runs the hooks
-    for each. ``hooked`` is the frame that runs them; an outer one of the same code is that of the outer step()."""
+    """Whether a step() that has hooks calls another, as a subclass does with super().step(): PyTorch then runs the
+    hooks for each. ``hooked`` is the frame that runs them; an outer one of the same code is the outer step()'s."""
     near = 8
     frame = hooked.f_back
     for _ in range(near):
@@ -42,6 +41,27 @@ def _is_within_its_own_step(optimizer: Optimizer, hooked: FrameType) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def replace_step(optimizer: Optimizer, step: Callable[..., Any]) -> Removal:
+    """Puts a function of the optimizer and step()'s arguments in the place of step().
+
+    Returns:
+        What puts back what was there.
+    """
+    before = vars(optimizer).get("step")
+    # A bound method, as learning-rate schedulers take it apart as one.
+    replaced = optimizer.step = types.MethodType(step, optimizer)
+
+    def restore() -> None:
+        if vars(optimizer).get("step") is not replaced:
+            return  # a scheduler wrapped it since, and calls it
+        if before is None:
+            del optimizer.step
+        else:
+            optimizer.step = before
+
+    return restore
 
 
 class OptimizerTimer:
@@ -108,9 +128,8 @@ class OptimizerTimer:
         return between_spans
 
     def _replace_step(self, optimizer: Optimizer) -> Removal:
-        """For versions without hooks. Stays a bound method, as learning-rate schedulers take it apart as one."""
+        """For versions without hooks. Where it cannot be taken off, it does nothing once its profiler is closed."""
         original = optimizer.step
-        before = optimizer.__dict__.get("step")
 
         @functools.wraps(original)
         def step(_: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -126,14 +145,4 @@ class OptimizerTimer:
             self._end()
             return result
 
-        replaced = optimizer.step = types.MethodType(step, optimizer)
-
-        def restore() -> None:
-            if optimizer.__dict__.get("step") is not replaced:
-                return  # a scheduler wrapped it since, and calls it: it does nothing once its profiler is closed
-            if before is None:
-                del optimizer.step
-            else:
-                optimizer.step = before
-
-        return restore
+        return replace_step(optimizer, step)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch itself: imported here, and nowhere else in the package.
+"""PyTorch itself, as cep.torch and cep.integrations have it, and small helpers on it.
 
 Loaded as an untyped module on purpose: its type hints differ from version to version, and this package works with 1.13
 and later.
@@ -8,7 +8,10 @@ and later.
 from __future__ import annotations
 
 import importlib
-from typing import Any
+import inspect
+from typing import Any, Callable
+
+from .._handle import Removal
 
 try:
     torch: Any = importlib.import_module("torch")
@@ -28,6 +31,17 @@ Future = Any
 def distributed_is_initialized() -> bool:
     """Whether this process is in a job with process groups."""
     return bool(dist.is_available() and dist.is_initialized())
+
+
+def hook_before_forward(module: Module, hook: Callable[[Module, Any], None]) -> Removal:
+    """Has a function called before a module's forward, and before all other hooks where PyTorch can (from 2.0 on).
+
+    Returns:
+        What takes it off again.
+    """
+    can_be_first = "prepend" in inspect.signature(module.register_forward_pre_hook).parameters
+    options = {"prepend": True} if can_be_first else {}
+    return module.register_forward_pre_hook(hook, **options).remove  # type: ignore[no-any-return]
 
 
 def tensor_bytes(tensor: Tensor) -> int:

@@ -7,11 +7,11 @@ import os
 import subprocess
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Mapping, NamedTuple, Optional, Union
 
 from ..__main__ import command_path
 from .._errors import EOPTION, OptionError
+from .._handle import Handle
 from ._capture import OPTIONS, Capture, complain, export
 
 _SUMMARY_TIMEOUT_S = 120.0
@@ -26,6 +26,7 @@ class TraceOptions(NamedTuple):
     """Exclusive."""
     directory: Path
     ranks: Optional[tuple[int, ...]]
+    world_size: Optional[int]
     options: Mapping[str, Any]
 
 
@@ -52,7 +53,8 @@ def trace_options(config: Any) -> Optional[TraceOptions]:
         raise OptionError(EOPTION, f"end_step: {end} is exclusive, and not after start_step {start}")
     directory = values.get("directory") or Path(values.get("output_dir", ".")) / "torch_profiler"
     ranks = None if "ranks" not in values else tuple(sorted(values["ranks"]))
-    return TraceOptions(start, end, Path(directory), ranks, {key: values[key] for key in OPTIONS if key in values})
+    options = {key: values[key] for key in OPTIONS if key in values}
+    return TraceOptions(start, end, Path(directory), ranks, values.get("world_size"), options)
 
 
 def trace_path(directory: Path, rank: int) -> Path:
@@ -76,7 +78,7 @@ def summarize_traces(directory: Path) -> bool:
     return done.returncode == 0
 
 
-class TraceProfiler:
+class TraceProfiler(Handle):
     """What build_profiler() returns. Its methods are those of torch.profiler.profile that trainers use, and raise
     nothing. For the trainer's thread."""
 
@@ -125,12 +127,7 @@ class TraceProfiler:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        error: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def _end(self) -> None:
         self.stop()
 
     def _start_capture(self) -> None:
@@ -190,13 +187,13 @@ def build_profiler(
 
     Args:
         config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it),
-        ``ranks``
-            (default all), ``start_step`` (default 0), ``end_step`` (exclusive; default one step), ``directory``
-            (default ``torch_profiler`` in ``output_dir``, which is the current one by default), and
-            torch.profiler.profile's ``record_shapes``, ``profile_memory``, ``with_stack``, ``with_flops``,
+            ``ranks`` (default all), ``start_step`` (default 0), ``end_step`` (exclusive; default one step),
+            ``directory`` (default ``torch_profiler`` in ``output_dir``, which is the current one by default),
+            ``world_size``, and torch.profiler.profile's ``record_shapes``, ``profile_memory``, ``with_stack``, ``with_flops``,
             ``with_modules`` and ``activities``. None is off.
         rank: This process's rank.
-        world_size: Number of ranks; None: what the launcher says (WORLD_SIZE), else rank + 1.
+        world_size: Number of ranks; None: that of the configuration, else what the launcher says (WORLD_SIZE), else
+            rank + 1.
 
     Returns:
         A TraceProfiler, which does nothing on a rank that is not listed.
@@ -207,7 +204,5 @@ def build_profiler(
     options = trace_options(config)
     if options is None or (options.ranks is not None and rank not in options.ranks):
         return TraceProfiler(None, rank, ())
-    if world_size is None:
-        world_size = int(os.environ.get("WORLD_SIZE", rank + 1))
-    ranks = options.ranks if options.ranks is not None else tuple(range(world_size))
-    return TraceProfiler(options, rank, ranks)
+    size = world_size or options.world_size or int(os.environ.get("WORLD_SIZE", rank + 1))
+    return TraceProfiler(options, rank, options.ranks or tuple(range(size)))

@@ -13,6 +13,10 @@ class AcceleratedOptimizer(torch.optim.Optimizer):
         self.optimizer = optimizer
         self.accelerator = accelerator
 
+    @property
+    def param_groups(self):
+        return self.optimizer.param_groups
+
     def step(self, closure=None):
         if self.accelerator.sync_gradients:
             self.optimizer.step(closure)
