@@ -170,6 +170,16 @@ def test_without_collectives_it_abstains_and_says_what_to_do(cep, four_ranks):
     assert verdict["abstained"] and verdict["stragglers"] == []
     assert "no phase is a collective" in verdict["reason"]
     assert any("group and coll" in line for line in verdict["next"])
+    assert verdict["bound"] == "unknown", "the communication is in what looks like compute"
+    assert any("no communication is timed" in line for line in verdict["next"])
+
+
+def test_a_job_of_one_rank_has_no_communication_to_hide(cep, job):
+    rows = [run_row(0, world_size=1)]
+    for step in range(STEPS):
+        rows.append(span_row(0, step, "forward", 50.0, START_NS + (step + 1) * 10**8, clock="gpu", stream=0, lag_ms=5.0))
+    job.write(0, rows)
+    assert verdict_of(cep)["bound"] == "compute"
 
 
 def test_of_two_ranks_nobody_knows_which_is_slow(cep, job):

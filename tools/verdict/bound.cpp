@@ -36,6 +36,7 @@ Bound bound_of(const StepShares& shares) {
                                                            {shares.host, Bound::host}}};
     std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     const auto& [share, bound] = candidates.front();
+    if (shares.hides_comm && bound == Bound::compute) return Bound::unknown;
     return share >= most && share >= clearly_more * candidates[1].first ? bound : Bound::mixed;
 }
 

@@ -39,7 +39,7 @@ class Judge {
         slow_.resize(table_.ranks.size());
         if (!evidence_.only_some_phases && !evidence_.in_histograms) {
             verdict_.shares = find_shares(table_);
-            if (verdict_.shares) verdict_.bound = bound_of(*verdict_.shares);
+            if (verdict_.shares) find_bound();
             verdict_.step_ms = typical_ms(table_, table_.step_ms);
             verdict_.efficiency = find_efficiency(table_, evidence_.peak_flops);
         }
@@ -56,6 +56,12 @@ class Judge {
         verdict_.abstained = true;
         verdict_.reason = std::move(reason);
         verdict_.to_do = std::move(to_do);
+    }
+
+    void find_bound() {
+        const std::uint64_t seen = table_.ranks.size();
+        verdict_.shares->hides_comm = !table_.has_comm && evidence_.coverage.ranks_expected.value_or(seen) > 1;
+        verdict_.bound = bound_of(*verdict_.shares);
     }
 
     bool can_compare() {

@@ -60,10 +60,11 @@ struct StageImbalance {
 struct StepShares {
     double compute = 0;
     double comm = 0;  // exposed
-    double wait = 0;  // waiting for other ranks, as far as it is known: in comm, or beside local work
+    double wait = 0;  // of comm: waiting for other ranks, as far as it is known
     double data = 0;
-    double host = 0;  // the device idle while its host works, or as slow as its host launches
-    double rest = 0;  // phases of other kinds, and what no phase covers
+    double host = 0;          // the device idle while its host works, or as slow as its host launches
+    double rest = 0;          // phases of other kinds, and what no phase covers
+    bool hides_comm = false;  // of several ranks no communication is timed: it is inside of the other phases
 };
 
 struct ChangeFact {

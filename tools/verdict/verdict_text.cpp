@@ -205,11 +205,12 @@ class Teller {
         const StepShares& shares = *verdict_.shares;
         constexpr double worth_telling = 0.005;
         std::string text;
-        for (const auto& [share, what] : {std::pair(shares.compute, "compute"),
-                                          {shares.comm, "exposed communication"},
-                                          {shares.data, "data"},
-                                          {shares.host, "idle waiting for the host"},
-                                          {shares.rest, "other"}})
+        for (const auto& [share, what] :
+             {std::pair(shares.compute, shares.hides_comm ? "compute with hidden communication" : "compute"),
+              {shares.comm, "exposed communication"},
+              {shares.data, "data"},
+              {shares.host, "idle waiting for the host"},
+              {shares.rest, "other"}})
             if (share >= worth_telling) text += fmt::format("{} {} {}", text.empty() ? ":" : ",", percent(share), what);
         text_.evidence.push_back(
             fmt::format("a step of {} on the median rank{}", format_duration_ms(verdict_.step_ms.value_or(0)), text));
@@ -255,9 +256,11 @@ class Teller {
                 text_.next.emplace_back("no single thing bounds the job");
                 break;
             default:
-                text_.next.emplace_back(
-                    "what bounds the job is not known: too little of a step is in phases of a known "
-                    "kind; time more of them");
+                text_.next.emplace_back(verdict_.shares->hides_comm
+                                            ? "what bounds the job is not known: no communication is timed, and what "
+                                              "looks like compute has it inside"
+                                            : "what bounds the job is not known: too little of a step is in phases of "
+                                              "a known kind; time more of them");
         }
     }
 
