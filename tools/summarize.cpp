@@ -132,7 +132,7 @@ void add_summarize(CLI::App& app, Command& run) {
             "comm, data, host, mixed or unknown; may be given more than once")
         ->allow_extra_args(false)
         ->type_name("FINDING");
-    summarize->add_flag("--no-verdict", command->no_verdict, "The table only, in about half of the time");
+    summarize->add_flag("--no-verdict", command->no_verdict, "The table only, in two thirds of the time");
     summarize
         ->add_option(
             "--peak-flops", command->peak_flops,

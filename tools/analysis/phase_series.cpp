@@ -18,6 +18,13 @@ std::uint32_t clamped(const std::optional<std::int64_t>& value, std::uint32_t ma
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value.value_or(0), 0, max));
 }
 
+// Copying what is large to where there is twice the room touches as much memory again. Four times the room takes no
+// more of it, as memory that was never written to is none.
+void make_room(std::vector<Sample>& samples) {
+    constexpr std::size_t large = (std::size_t{1} << 20) / sizeof(Sample);
+    if (samples.size() == samples.capacity() && samples.size() >= large) samples.reserve(4 * samples.size());
+}
+
 }  // namespace
 
 std::uint32_t Sample::place_of(const Row& row) {
@@ -63,20 +70,22 @@ std::uint32_t RunSeries::find_phase(const Row& row) {
         phases.back().name = row.name;
         phases.back().kind = row.kind;
         phases.back().clock = row.clock;
-        next_phases_.push_back(index);
+        next_phases_.push_back({index, index});
     }
     return found->second;
 }
 
-// The phases of a step come in the same order in every step.
+// The phases of a step come in the same order in every step. Behind one that comes several times, such as a reduction
+// in buckets, there are two.
 PhaseSeries& RunSeries::phase_of(const Row& row) {
     if (phases.empty()) {
         last_phase_ = find_phase(row);
-    } else if (const std::uint32_t expected = next_phases_[last_phase_]; phases[expected].name == row.name) {
-        last_phase_ = expected;
     } else {
-        const std::uint32_t found = find_phase(row);
-        next_phases_[last_phase_] = found;
+        const NextPhases expected = next_phases_[last_phase_];
+        const bool is_first = phases[expected.first].name == row.name;
+        const bool is_other = !is_first && phases[expected.other].name == row.name;
+        const std::uint32_t found = is_first ? expected.first : is_other ? expected.other : find_phase(row);
+        if (!is_first) next_phases_[last_phase_] = {found, expected.first};
         last_phase_ = found;
     }
     PhaseSeries& phase = phases[last_phase_];
@@ -85,20 +94,19 @@ PhaseSeries& RunSeries::phase_of(const Row& row) {
 }
 
 std::uint32_t RunSeries::find_step(std::int64_t step) {
+    if (steps_ascend_ && (steps.empty() || steps.back() < step)) {
+        steps.push_back(step);
+        return static_cast<std::uint32_t>(steps.size() - 1);
+    }
     if (steps_ascend_) {
         const auto found = std::lower_bound(steps.begin(), steps.end(), step);
-        if (found != steps.end() && *found == step) return static_cast<std::uint32_t>(found - steps.begin());
-        steps_ascend_ = found == steps.end();
-        if (!steps_ascend_)
-            for (std::size_t i = 0; i < steps.size(); ++i) step_indices_[steps[i]] = static_cast<std::uint32_t>(i);
+        if (*found == step) return static_cast<std::uint32_t>(found - steps.begin());
+        steps_ascend_ = false;
+        for (std::size_t i = 0; i < steps.size(); ++i) step_indices_[steps[i]] = static_cast<std::uint32_t>(i);
     }
-    const auto index = static_cast<std::uint32_t>(steps.size());
-    if (!steps_ascend_) {
-        const auto [found, is_new] = step_indices_.try_emplace(step, index);
-        if (!is_new) return found->second;
-    }
-    steps.push_back(step);
-    return index;
+    const auto [found, is_new] = step_indices_.try_emplace(step, static_cast<std::uint32_t>(steps.size()));
+    if (is_new) steps.push_back(step);
+    return found->second;
 }
 
 std::uint32_t RunSeries::index_of_step(std::int64_t step) {
@@ -128,6 +136,7 @@ void RunSeries::add(const Row& row, SampleBudget& budget) {
                            last.start_ns == sample.start_ns && last.place == sample.place;
         phase.may_repeat |= alike || steps[sample.step_index] < steps[last.step_index];
     }
+    make_room(phase.samples);
     phase.samples.push_back(sample);
 }
 

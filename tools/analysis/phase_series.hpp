@@ -97,13 +97,18 @@ struct RunSeries {
     [[nodiscard]] PhaseSeries* find(std::string_view name);
 
   private:
+    struct NextPhases {
+        std::uint32_t first;  // the last one
+        std::uint32_t other;  // the last one before it that was another
+    };
+
     PhaseSeries& phase_of(const Row& row);
     std::uint32_t find_phase(const Row& row);
     std::uint32_t index_of_step(std::int64_t step);
     std::uint32_t find_step(std::int64_t step);
 
     std::unordered_map<std::string, std::uint32_t> phase_indices_;
-    std::vector<std::uint32_t> next_phases_;  // by phase: the one that last came behind it
+    std::vector<NextPhases> next_phases_;  // by phase: what came behind it
     std::uint32_t last_phase_ = 0;
     std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
     std::uint32_t last_step_ = 0;

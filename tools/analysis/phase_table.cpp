@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 
 namespace cep::analysis {
@@ -36,13 +36,30 @@ class StepTime {
         const auto found = steps_.find(rank);
         if (found == steps_.end()) return 0;
         if (phase.in_histogram.count > 0) return totals.sum_ms;
+        const std::vector<bool> counts = which_are_in(found->second, series.steps);
+        if (std::find(counts.begin(), counts.end(), false) == counts.end()) return totals.sum_ms;
         double part_ms = 0;
         for (const Sample& sample : phase.samples)
-            if (found->second.contains(series.steps[sample.step_index])) part_ms += sample.duration_ms;
+            if (counts[sample.step_index]) part_ms += sample.duration_ms;
         return part_ms;
     }
 
   private:
+    using Steps = std::vector<std::int64_t>;  // ascending
+
+    // Both usually ascend, so that the next one is where the last one was found.
+    static std::vector<bool> which_are_in(const Steps& steps, const std::vector<std::int64_t>& of_series) {
+        std::vector<bool> are_in;
+        are_in.reserve(of_series.size());
+        auto at = steps.begin();
+        for (const std::int64_t step : of_series) {
+            if (at == steps.end() || *at != step) at = std::lower_bound(steps.begin(), steps.end(), step);
+            are_in.push_back(at != steps.end() && *at == step);
+            if (are_in.back()) ++at;
+        }
+        return are_in;
+    }
+
     // With step spans inside step spans, the outermost ones are the longest in all.
     void add_rank(std::int64_t rank, const std::vector<RunSeries>& all_series) {
         std::map<std::string, double> totals_ms;
@@ -53,11 +70,12 @@ class StepTime {
         const auto longest = std::max_element(totals_ms.begin(), totals_ms.end(),
                                               [](const auto& a, const auto& b) { return a.second < b.second; });
         total_ms_ += longest->second;
+        Steps& steps = steps_[rank];
         for (const RunSeries& series : all_series)
             for (const PhaseSeries& phase : series.phases)
                 if (phase.name == longest->first)
-                    for (const Sample& sample : phase.samples) steps_[rank].insert(series.steps[sample.step_index]);
-        steps_[rank];
+                    for (const Sample& sample : phase.samples) steps.push_back(series.steps[sample.step_index]);
+        if (!std::is_sorted(steps.begin(), steps.end())) std::sort(steps.begin(), steps.end());
     }
 
     void add_top_level(const std::vector<RunSeries>& all_series) {
@@ -67,24 +85,29 @@ class StepTime {
                 if (phase.kind != schema::Kind::step) total_ms_ += totals_of(phase).top_level_ms;
     }
 
-    std::map<std::int64_t, std::unordered_set<std::int64_t>> steps_;
+    std::map<std::int64_t, Steps> steps_;
     double total_ms_ = 0;
 };
 
 /// Exact values or a histogram, whichever is in use.
 class Distribution {
   public:
+    void reserve(std::size_t values) { values_.reserve(values); }
     void add(const PhaseSeries& phase) {
-        values_.reserve(phase.samples.size());
-        for (const Sample& sample : phase.samples) values_.add(sample.duration_ms);
+        for (const Sample& sample : phase.samples) values_.push_back(sample.duration_ms);
         histogram_.merge(phase.histogram);
     }
-    [[nodiscard]] double quantile(double q) {
-        return histogram_.count() > 0 ? histogram_.quantile(q) : values_.quantile(q);
+    [[nodiscard]] std::size_t values() const { return values_.size(); }
+    [[nodiscard]] double quantile(double q) const {
+        return histogram_.count() > 0 ? histogram_.quantile(q) : exact_quantile(values_, q);
+    }
+    /// Of the exact values without the first ones.
+    [[nodiscard]] double median_behind(std::size_t first) const {
+        return exact_quantile(std::span(values_).subspan(first), 0.5);
     }
 
   private:
-    ExactQuantiles values_;
+    std::vector<double> values_;
     LogHistogram histogram_;
 };
 
@@ -94,22 +117,27 @@ using SeriesOfPhase = std::vector<std::pair<const RunSeries*, const PhaseSeries*
 /// One phase over all ranks.
 class PhaseCollector {
   public:
-    PhaseCollector(std::string_view name, const StepTime& step_time) : step_time_(step_time) { summary_.name = name; }
+    PhaseCollector(std::string_view name, std::size_t samples, const StepTime& step_time) : step_time_(step_time) {
+        summary_.name = name;
+        all_.reserve(samples);
+    }
 
     void add_rank(std::int64_t rank, const SeriesOfPhase& all_series) {
-        Distribution of_rank;
+        const std::size_t others = all_.values();
+        LogHistogram of_rank;
         std::uint64_t count = 0;
         for (const auto& [series, phase] : all_series) {
             const Totals totals = totals_of(*phase);
             if (totals.count == 0) continue;
             count += totals.count;
-            of_rank.add(*phase);
+            of_rank.merge(phase->histogram);
             all_.add(*phase);
             add_labels(*phase, totals.count);
             totals_.merge(totals);
             part_ms_ += step_time_.part_ms(rank, *series, *phase, totals);
         }
-        if (count > 0) medians_.emplace_back(rank, of_rank.quantile(0.5));
+        if (count == 0) return;
+        medians_.emplace_back(rank, of_rank.count() > 0 ? of_rank.quantile(0.5) : all_.median_behind(others));
     }
 
     [[nodiscard]] bool empty() const { return totals_.count == 0; }
@@ -159,6 +187,14 @@ class PhaseCollector {
     std::vector<std::pair<std::int64_t, double>> medians_;
 };
 
+std::map<std::string_view, std::size_t> count_samples(const Ranks& ranks) {
+    std::map<std::string_view, std::size_t> samples;
+    for (const auto& [rank, all_series] : ranks)
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases) samples[phase.name] += phase.samples.size();
+    return samples;
+}
+
 bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
     const bool a_is_step = a.kind == schema::Kind::step;
     const bool b_is_step = b.kind == schema::Kind::step;
@@ -171,12 +207,12 @@ bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
 std::vector<PhaseSummary> summarize_phases(const Ranks& ranks) {
     const StepTime step_time(ranks);
     std::map<std::string_view, PhaseCollector> collectors;
+    for (const auto& [name, samples] : count_samples(ranks)) collectors.try_emplace(name, name, samples, step_time);
     for (const auto& [rank, all_series] : ranks) {
         std::map<std::string_view, SeriesOfPhase> of_rank;
         for (const RunSeries& series : all_series)
             for (const PhaseSeries& phase : series.phases) of_rank[phase.name].emplace_back(&series, &phase);
-        for (const auto& [name, series_of_phase] : of_rank)
-            collectors.try_emplace(name, name, step_time).first->second.add_rank(rank, series_of_phase);
+        for (const auto& [name, series_of_phase] : of_rank) collectors.at(name).add_rank(rank, series_of_phase);
     }
     std::vector<PhaseSummary> phases;
     for (auto& [name, collector] : collectors)

@@ -2,9 +2,12 @@
 #include "quantiles.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace cep::analysis {
@@ -22,47 +25,113 @@ double value_of(int bucket) {
     return 2 * std::pow(growth, bucket) / (growth + 1);
 }
 
-// Puts the value of rank `nth` in its place. What is in place already bounds where to look.
-void place(std::vector<double>& values, std::vector<std::size_t>& placed, std::size_t nth) {
-    const auto above = std::lower_bound(placed.begin(), placed.end(), nth);
-    if (above != placed.end() && *above == nth) return;
-    const std::size_t first = above == placed.begin() ? 0 : *(above - 1) + 1;
-    const std::size_t last = above == placed.end() ? values.size() : *above;
-    const auto at = [&values](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
-    std::nth_element(at(first), at(nth), at(last));
-    placed.insert(above, nth);
+/// The values of rank `nth` and of the next rank, as far as there is one.
+struct Neighbours {
+    double value;
+    double next;
+};
+
+Neighbours neighbours_among(std::span<double> values, std::size_t nth) {
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(nth);
+    std::nth_element(values.begin(), at, values.end());
+    return {*at, at + 1 == values.end() ? *at : *std::min_element(at + 1, values.end())};
 }
 
-double quantile_of(std::vector<double>& values, std::vector<std::size_t>& placed, double q) {
-    if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-    const double position = q * static_cast<double>(values.size() - 1);
-    const auto below = static_cast<std::size_t>(position);
-    place(values, placed, below);
-    const double fraction = position - static_cast<double>(below);
-    if (fraction == 0) return values[below];
-    // The next larger value is the least of those up to the next one in its place.
-    const auto above = std::upper_bound(placed.begin(), placed.end(), below);
-    const std::size_t last = above == placed.end() ? values.size() - 1 : *above;
-    const double next = *std::min_element(values.begin() + static_cast<std::ptrdiff_t>(below) + 1,
-                                          values.begin() + static_cast<std::ptrdiff_t>(last) + 1);
-    return values[below] + (next - values[below]) * fraction;
+Neighbours neighbours_of(std::span<const double> values, std::size_t nth);
+
+/// Two values with those of ranks `nth` and `nth` + 1 most probably between them, told from a sample.
+std::pair<double, double> find_bracket(std::span<const double> values, std::size_t nth) {
+    constexpr std::size_t sample_size = 1024;
+    constexpr std::size_t margin = 72;  // more than four standard deviations of a sample's median's rank
+    std::array<double, sample_size> sample;
+    const std::size_t stride = values.size() / sample_size;
+    for (std::size_t i = 0; i < sample_size; ++i) sample[i] = values[i * stride];
+    const std::size_t middle = std::min(nth / stride, sample_size - 1);
+    const auto place = [&sample](std::size_t i) { return sample.begin() + static_cast<std::ptrdiff_t>(i); };
+    const std::size_t low = middle < margin ? 0 : middle - margin;
+    const std::size_t high = std::min(middle + margin, sample_size - 1);
+    std::nth_element(sample.begin(), place(low), sample.end());
+    std::nth_element(place(low), place(high), sample.end());
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    return {low == 0 ? -infinity : sample[low], high == sample_size - 1 ? infinity : sample[high]};
+}
+
+// One pass without branches, and the same for the seventh of the values that is left. Nothing where the sample was
+// misleading.
+std::optional<Neighbours> neighbours_in_bracket(std::span<const double> values, std::size_t nth) {
+    constexpr std::size_t portion = 1024;
+    const auto [low, high] = find_bracket(values, nth);
+    std::vector<double> inside(values.size() / 4 + portion);
+    std::size_t size = 0;
+    std::size_t below = 0;
+    for (std::size_t first = 0; first < values.size(); first += portion) {
+        if (size + portion > inside.size()) return std::nullopt;
+        for (const double value : values.subspan(first, std::min(portion, values.size() - first))) {
+            below += value < low;
+            inside[size] = value;
+            size += static_cast<std::size_t>(!(value < low)) & static_cast<std::size_t>(value <= high);
+        }
+    }
+    const bool holds_next = nth + 1 < below + size || nth + 1 == values.size();
+    if (nth < below || nth >= below + size || !holds_next) return std::nullopt;
+    return neighbours_of({inside.data(), size}, nth - below);
+}
+
+/// Batcher's odd-even merge sort: which two places to put in order, one pair after the other.
+template <std::size_t size, std::size_t pairs>
+constexpr std::array<std::pair<std::uint8_t, std::uint8_t>, pairs> make_sorting_network() {
+    std::array<std::pair<std::uint8_t, std::uint8_t>, pairs> network{};
+    std::size_t at = 0;
+    for (std::size_t run = 1; run < size; run *= 2)
+        for (std::size_t gap = run; gap >= 1; gap /= 2)
+            for (std::size_t first = gap % run; first + gap < size; first += 2 * gap)
+                for (std::size_t i = first; i < std::min(first + gap, size - gap); ++i)
+                    if (i / (2 * run) == (i + gap) / (2 * run))
+                        network[at++] = {static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(i + gap)};
+    return network;
+}
+
+// Without branches: of the values of the ranks of a step, in a third of the time of std::nth_element.
+template <std::size_t size, std::size_t pairs>
+Neighbours neighbours_of_few(std::span<const double> values, std::size_t nth) {
+    static constexpr auto network = make_sorting_network<size, pairs>();
+    std::array<double, size> sorted;
+    sorted.fill(std::numeric_limits<double>::infinity());
+    std::copy(values.begin(), values.end(), sorted.begin());
+    for (const auto& [a, b] : network) {
+        const double first = sorted[a];
+        const double second = sorted[b];
+        sorted[a] = second < first ? second : first;
+        sorted[b] = second < first ? first : second;
+    }
+    return {sorted[nth], sorted[std::min(nth + 1, values.size() - 1)]};
+}
+
+Neighbours neighbours_of(std::span<const double> values, std::size_t nth) {
+    constexpr std::size_t few = 64;
+    constexpr std::size_t many = 8192;
+    if (values.size() <= 8) return neighbours_of_few<8, 19>(values, nth);
+    if (values.size() <= 16) return neighbours_of_few<16, 63>(values, nth);
+    if (values.size() <= few) {
+        std::array<double, few> copy;
+        std::copy(values.begin(), values.end(), copy.begin());
+        return neighbours_among({copy.data(), values.size()}, nth);
+    }
+    if (values.size() >= many)
+        if (const auto found = neighbours_in_bracket(values, nth)) return *found;
+    std::vector<double> copy(values.begin(), values.end());
+    return neighbours_among(copy, nth);
 }
 
 }  // namespace
 
-double exact_quantile(std::vector<double>& values, double q) {
-    std::vector<std::size_t> placed;
-    return quantile_of(values, placed, q);
-}
-
-// Twice the room at least, as reserving a little at a time would copy each time.
-void ExactQuantiles::reserve(std::size_t values) {
-    const std::size_t needed = values_.size() + values;
-    if (needed > values_.capacity()) values_.reserve(std::max(needed, 2 * values_.capacity()));
-}
-
-double ExactQuantiles::quantile(double q) {
-    return quantile_of(values_, placed_, q);
+double exact_quantile(std::span<const double> values, double q) {
+    if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+    const double position = q * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(position);
+    const double fraction = position - static_cast<double>(below);
+    const auto [value, next] = neighbours_of(values, below);
+    return fraction == 0 ? value : value + (next - value) * fraction;
 }
 
 void LogHistogram::include(int bucket) {

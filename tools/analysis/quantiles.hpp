@@ -5,29 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace cep::analysis {
 
 /// The quantile of 0 ≤ q ≤ 1 by linear interpolation between order statistics (Hyndman and Fan's type 7, the default
-/// of NumPy and R). Reorders the values. NaN for none.
-[[nodiscard]] double exact_quantile(std::vector<double>& values, double q);
-
-/// Exact quantiles of values that are collected one by one. Several of the same values cost less than each alone.
-class ExactQuantiles {
-  public:
-    /// Makes room for this many more.
-    void reserve(std::size_t values);
-    /// Not after quantile().
-    void add(double value) { values_.push_back(value); }
-    /// As exact_quantile().
-    [[nodiscard]] double quantile(double q);
-
-  private:
-    std::vector<double> values_;
-    std::vector<std::size_t>
-        placed_;  // ascending: where values are that have none smaller behind or larger before them
-};
+/// of NumPy and R). None of the values is NaN; the result is, of no values.
+[[nodiscard]] double exact_quantile(std::span<const double> values, double q);
 
 /// Counts of values in buckets of geometrically growing width, so that every quantile is within 0.5 % of a value of
 /// that rank (DDSketch: Masson, Rim, Lee, VLDB 2019). Values are ≥ 0.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint8_t begin_of_row = 0;
 constexpr std::uint8_t not_learnt = 1;
+constexpr std::uint8_t ends_with_row = 0;
 
 /// Passes a null; else nullptr.
 const char* pass_null(const char* at) {
@@ -40,11 +41,7 @@ CEP_INLINE const char* read_optional_text(const char* at, std::string_view& out)
     return *at == 'n' ? pass_null(at) : json::read_string(at, out);
 }
 
-CEP_INLINE std::size_t place_of_tail(std::string_view name) {
-    std::uint64_t begin = 0;
-    if (!name.empty()) std::memcpy(&begin, name.data(), std::min(name.size(), sizeof begin));
-    return static_cast<std::size_t>(((begin ^ name.size()) * 0x9e3779b97f4a7c15U) >> 58);
-}
+constexpr std::uint64_t odd = 0x9e3779b97f4a7c15U;
 
 // Field by field: gcc clears a whole object of this size by an instruction that takes longer than all of the above.
 CEP_INLINE void clear(Row& row) {
@@ -210,28 +207,67 @@ void RowScanner::learn_middle(std::string_view text, const Row& row, std::uint8_
     middle_.rank = *row.rank;
 }
 
-CEP_INLINE bool RowScanner::read_tail(const Tail& tail, const char* at, Row& row, Keys& seen) {
-    if (tail.size == 0 || (tail.keys & seen) != 0 || std::memcmp(tail.text.data(), at, tail.size) != 0) return false;
+// Rows come in the same order in every step: behind a row of this name that followed that tail there came this one.
+CEP_INLINE std::uint8_t& RowScanner::next_tail(std::string_view name) {
+    std::uint64_t begin = 0;
+    if (!name.empty()) std::memcpy(&begin, name.data(), std::min(name.size(), sizeof begin));
+    return next_tails_[((begin ^ name.size() ^ std::uint64_t{last_tail_} << 32) * odd) >> (64 - next_tail_bits)];
+}
+
+// Where the tail is the one expected, takes it; else returns nullptr.
+CEP_INLINE const RowScanner::Tail* RowScanner::pass_tail(const char* at, Row& row, Keys& seen) {
+    const std::uint8_t expected = next_tail(row.name);
+    const Tail& tail = tails_[expected];
+    if (tail.size == 0 || (seen & tail_keys()) != 0 || std::memcmp(tail.text.data(), at, tail.size) != 0)
+        return nullptr;
+    if (json::is_blank(at[tail.size])) return nullptr;  // the same with more blanks
+    last_tail_ = expected;
     row.kind = tail.kind;
     row.clock = tail.clock;
     row.seq = tail.seq;
     row.depth = tail.depth;
     row.stream = tail.stream;
+    row.bytes = tail.bytes;
+    row.group = {at + tail.group_begin, tail.group_size};
     seen |= tail.keys;
-    return true;
+    return &tail;
 }
 
-void RowScanner::learn_tail(Tail& tail, std::string_view text, const Row& row, Keys keys) const {
-    constexpr Keys allowed = bit(Key::kind) | bit(Key::clock) | bit(Key::seq) | bit(Key::depth) | bit(Key::stream);
-    if (text.size() > Tail::max_bytes || (keys & ~allowed) != 0 || kind_name_.empty()) return;
-    if (!text.empty()) std::memcpy(tail.text.data(), text.data(), text.size());
+// The one of four places that has the text, else the first that is free, else the first.
+std::uint8_t RowScanner::place_of_tail(std::string_view text) const {
+    std::uint64_t hash = text.size();
+    for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * odd;
+    const auto place_at = [&](std::size_t i) {
+        return static_cast<std::uint8_t>(1 + ((hash >> 32) + i) % (max_tails - 1));
+    };
+    for (std::size_t i = 0; i < 4; ++i) {
+        const Tail& tail = tails_[place_at(i)];
+        if (tail.size == 0 || std::string_view(tail.text.data(), tail.size) == text) return place_at(i);
+    }
+    return place_at(0);
+}
+
+void RowScanner::learn_tail(std::string_view text, const Row& row, Keys seen, Keys seen_before, std::uint8_t lead) {
+    const Keys keys = seen & ~seen_before;
+    if (text.size() > Tail::max_bytes || (keys & ~tail_keys()) != 0 || (seen_before & tail_keys()) != 0 ||
+        kind_name_.empty() || lead == not_learnt)
+        return;
+    const std::uint8_t place = place_of_tail(text);
+    next_tail(row.name) = place;
+    last_tail_ = place;
+    Tail& tail = tails_[place];
+    std::memcpy(tail.text.data(), text.data(), text.size());
     tail.size = text.size();
+    tail.lead = lead;
     tail.keys = keys;
-    tail.kind = row.kind;
+    tail.kind = schema::kind_from_name(kind_name_);
     tail.clock = row.clock;
     tail.seq = row.seq;
     tail.depth = row.depth;
     tail.stream = row.stream;
+    tail.bytes = row.bytes;
+    tail.group_begin = row.group.empty() ? 0 : static_cast<std::size_t>(row.group.data() - text.data());
+    tail.group_size = row.group.size();
 }
 
 CEP_INLINE bool RowScanner::complete(Row& row, Keys seen) {
@@ -254,11 +290,11 @@ const char* RowScanner::scan(const char* at, Row& row) {
     if (*at != '{') return nullptr;
     Keys seen = 0;
     Keys known = span_keys;
-    Keys seen_before_tail = 0;
     const char* middle_begin = nullptr;  // where one may be learnt
     int middle_leads = 0;
-    const char* tail_begin = nullptr;
-    Tail* tail = nullptr;
+    const char* tail_begin = nullptr;  // the same
+    Keys seen_before_tail = 0;
+    bool has_tail = false;
     std::uint8_t lead = begin_of_row;
     do {
         const char* const lead_begin = at;
@@ -280,14 +316,22 @@ const char* RowScanner::scan(const char* at, Row& row) {
             at = seen == 0 ? read_type(at, row, known) : nullptr;
         } else {
             if (key == Key::kind) {
-                tail = &tails_[place_of_tail(row.name)];
-                tail_begin = lead_begin;
-                if (read_tail(*tail, tail_begin, row, seen)) {
-                    at = tail_begin + tail->size - 1;
-                    tail = nullptr;
-                    break;
+                if (const Tail* tail = pass_tail(lead_begin, row, seen)) {
+                    has_tail = true;
+                    at = lead_begin + tail->size;
+                    if (tail->lead == ends_with_row) {
+                        --at;
+                        break;
+                    }
+                    lead = tail->lead;
+                    key = Key::coll;
+                } else {
+                    tail_begin = lead_begin;
+                    seen_before_tail = seen;
                 }
-                seen_before_tail = seen;
+            } else if (key == Key::coll && tail_begin != nullptr) {
+                learn_tail({tail_begin, static_cast<std::size_t>(at - tail_begin)}, row, seen, seen_before_tail, lead);
+                tail_begin = nullptr;
             }
             at = read_value(key, at, row);
         }
@@ -298,11 +342,11 @@ const char* RowScanner::scan(const char* at, Row& row) {
     } while (*at != '}');
     row.text = {begin, static_cast<std::size_t>(at + 1 - begin)};
     if (!complete(row, seen)) return nullptr;
-    const bool from_tail = tail_begin != nullptr && tail == nullptr;
-    if (row.type != RowType::span || from_tail) return at + 1;
+    if (row.type != RowType::span || has_tail) return at + 1;
     row.kind = kind_name_.empty() ? kinds_.of(row.name) : schema::kind_from_name(kind_name_);
-    if (tail != nullptr)
-        learn_tail(*tail, {tail_begin, static_cast<std::size_t>(at + 1 - tail_begin)}, row, seen & ~seen_before_tail);
+    if (tail_begin != nullptr)
+        learn_tail({tail_begin, static_cast<std::size_t>(at + 1 - tail_begin)}, row, seen, seen_before_tail,
+                   ends_with_row);
     return at + 1;
 }
 

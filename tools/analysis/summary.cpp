@@ -155,9 +155,12 @@ void JobSummary::resolve_repeats(SummaryResult& result) {
 void JobSummary::find_window(SummaryResult& result) const {
     std::set<std::int64_t> steps;
     std::set<std::int64_t> strides;
+    const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
     for (const auto& [rank, all_series] : parts_.ranks)
         for (const RunSeries& series : all_series) {
-            std::copy(series.steps.begin(), series.steps.end(), std::inserter(steps, steps.end()));
+            const bool known = last != nullptr && *last == series.steps;
+            if (!known) std::copy(series.steps.begin(), series.steps.end(), std::inserter(steps, steps.end()));
+            last = &series.steps;
             if (series.run.record_every_n_steps) strides.insert(*series.run.record_every_n_steps);
         }
     result.steps = steps.size();

@@ -5,10 +5,13 @@
 #include <limits>
 #include <span>
 
-#include "intervals.hpp"
+#include "interval_set.hpp"
 
 namespace cep::kernels {
 namespace {
+
+using analysis::Interval;
+using analysis::Intervals;
 
 /// A trace with its kernels classified and its events in order.
 class TraceAnalysis {
@@ -79,22 +82,22 @@ class TraceAnalysis {
 
     void add_device(std::uint32_t device, std::span<const TimedKernel> events) {
         GpuTime time;
-        IntervalUnion comm;
-        IntervalUnion compute;
+        Intervals comm;
+        Intervals compute;
         for (const TimedKernel& event : events) {
             const Interval interval{event.start_ns, event.end_ns()};
             const KernelType& type = types_[event.kernel];
-            busy_[device].add(interval);
-            if (type.kernel_class == KernelClass::comm) comm.add(interval);
-            if (is_compute(event)) compute.add(interval);
+            analysis::append(busy_[device], interval);
+            if (type.kernel_class == KernelClass::comm) analysis::append(comm, interval);
+            if (is_compute(event)) analysis::append(compute, interval);
             time.classes[static_cast<std::size_t>(type.kernel_class)].add(event.duration_ns);
             if (type.kind == attention_kind) time.attention.add(event.duration_ns);
         }
         time.gpus = 1;
         time.window_ns = window_.end_ns - window_.begin_ns;
-        time.busy_ns = busy_[device].length_ns();
-        time.comm_union_ns = comm.length_ns();
-        time.overlap_ns = comm.shared_ns(compute);
+        time.busy_ns = analysis::length_ns(busy_[device]);
+        time.comm_union_ns = analysis::length_ns(comm);
+        time.overlap_ns = analysis::shared_ns(comm, compute);
         result_.time.merge(time);
         const std::int64_t id = data_.devices[device].device;
         const auto name = data_.facts.device_names.find(id);
@@ -121,14 +124,14 @@ class TraceAnalysis {
         for (std::size_t i = 0; i < steps.size(); ++i) {
             const Interval interval{steps[i].begin_ns, i + 1 < steps.size() ? steps[i + 1].begin_ns : window_.end_ns};
             steps[i].duration_ns = interval.end_ns - interval.begin_ns;
-            for (const IntervalUnion& device : busy_) steps[i].busy_ns += device.length_within_ns(interval);
+            for (const Intervals& device : busy_) steps[i].busy_ns += analysis::length_within_ns(device, interval);
         }
     }
 
     const TraceData& data_;
     std::vector<TimedKernel> order_;
     std::vector<KernelType> types_;
-    std::vector<IntervalUnion> busy_;  // of each device
+    std::vector<Intervals> busy_;  // of each device
     Interval window_;
     RankTrace result_;
 };

@@ -15,10 +15,8 @@ constexpr double usual_quantile = 0.25;
 // Of steps some of which vary more than others, the widest tenth tells more of chance than the median does. (1.645 is
 // the normal quantile of 0.95, beyond which lies a tenth on both sides.)
 double heavy_deviation(const std::vector<double>& values) {
-    const double median = median_of(values);
-    std::vector<double> distances;
-    for (const double value : values) distances.push_back(std::abs(value - median));
-    return std::max(robust_deviation(values), quantile_of(std::move(distances), 0.9) / 1.645);
+    const std::vector<double> distances = distances_from_median(values);
+    return std::max(normal_consistency * median_of(distances), quantile_of(distances, 0.9) / 1.645);
 }
 
 }  // namespace
@@ -31,8 +29,10 @@ Deviation::Deviation(const LocalPhase& phase, const PeerGroup& group, std::size_
 }
 
 void Deviation::find_excess(const StepMatrix& ms, std::size_t steps) {
+    for (std::vector<double>& excess : excess_) excess.reserve(steps);
+    std::vector<double> of_step;
     for (std::size_t step = 0; step < steps; ++step) {
-        const std::vector<double> of_step = ms.of_step(step, group_.ranks);
+        ms.of_step(step, group_.ranks, of_step);
         usual_[step] = quantile_of(of_step, usual_quantile);
         for (std::size_t peer = 0; peer < of_step.size(); ++peer) excess_[peer].push_back(of_step[peer] - usual_[step]);
         for (const std::size_t rank : group_.ranks)

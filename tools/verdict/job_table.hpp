@@ -34,6 +34,8 @@ class StepMatrix {
     /// The values of one step, of all ranks or of some.
     [[nodiscard]] std::vector<double> of_step(std::size_t step) const;
     [[nodiscard]] std::vector<double> of_step(std::size_t step, const std::vector<std::size_t>& ranks) const;
+    /// The same in memory that is used again.
+    void of_step(std::size_t step, const std::vector<std::size_t>& ranks, std::vector<double>& values) const;
 
   private:
     static constexpr float missing = std::numeric_limits<float>::quiet_NaN();

@@ -3,33 +3,37 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "quantiles.hpp"
 
 namespace cep::analysis {
 
-bool is_missing(double value) {
-    return std::isnan(value);
+double quantile_of(std::span<const double> values, double q) {
+    if (std::none_of(values.begin(), values.end(), is_missing)) return exact_quantile(values, q);
+    std::vector<double> present;
+    present.reserve(values.size());
+    std::remove_copy_if(values.begin(), values.end(), std::back_inserter(present), is_missing);
+    return exact_quantile(present, q);
 }
 
-double quantile_of(std::vector<double> values, double q) {
-    std::erase_if(values, is_missing);
-    return exact_quantile(values, q);
+double median_of(std::span<const double> values) {
+    return quantile_of(values, 0.5);
 }
 
-double median_of(std::vector<double> values) {
-    return quantile_of(std::move(values), 0.5);
-}
-
-double robust_deviation(const std::vector<double>& values) {
+std::vector<double> distances_from_median(std::span<const double> values) {
     const double median = median_of(values);
-    std::vector<double> distances;
-    for (const double value : values) distances.push_back(std::abs(value - median));
-    return normal_consistency * median_of(std::move(distances));
+    std::vector<double> distances(values.begin(), values.end());
+    for (double& value : distances) value = std::abs(value - median);
+    return distances;
 }
 
-double lag_correlation(const std::vector<double>& values, double limit) {
+double robust_deviation(std::span<const double> values) {
+    return normal_consistency * median_of(distances_from_median(values));
+}
+
+double lag_correlation(std::span<const double> values, double limit) {
     constexpr std::size_t least_pairs = 8;
     const double median = median_of(values);
     double products = 0;

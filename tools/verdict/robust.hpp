@@ -3,6 +3,7 @@
 // Robust statistics. Values that are NaN are missing and left out everywhere.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,17 +14,20 @@ namespace cep::analysis {
 /// The median absolute deviation of normal values times this is their standard deviation: 1 / Φ⁻¹(3/4).
 inline constexpr double normal_consistency = 1.4826022185056018;
 
-[[nodiscard]] bool is_missing(double value);
+[[nodiscard]] inline bool is_missing(double value) {
+    return std::isnan(value);
+}
 
-/// The quantile of 0 ≤ q ≤ 1 (type 7); NaN for none. Takes a copy: the order is the caller's.
-[[nodiscard]] double quantile_of(std::vector<double> values, double q);
-[[nodiscard]] double median_of(std::vector<double> values);
+/// The quantile of 0 ≤ q ≤ 1 (type 7); NaN for none.
+[[nodiscard]] double quantile_of(std::span<const double> values, double q);
+[[nodiscard]] double median_of(std::span<const double> values);
+[[nodiscard]] std::vector<double> distances_from_median(std::span<const double> values);
 
 /// Standard deviation of normal values, from their median absolute deviation.
-[[nodiscard]] double robust_deviation(const std::vector<double>& values);
+[[nodiscard]] double robust_deviation(std::span<const double> values);
 
 /// Correlation of neighbouring values, which are cut off at `limit` from their median; NaN of too few.
-[[nodiscard]] double lag_correlation(const std::vector<double>& values, double limit);
+[[nodiscard]] double lag_correlation(std::span<const double> values, double limit);
 
 /// P(X > x) of a standard normal X.
 [[nodiscard]] double normal_tail(double x);

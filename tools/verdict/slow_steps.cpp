@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace cep::analysis {
 namespace {
@@ -39,15 +40,15 @@ class SlowStepSearch {
         return number;
     }
 
-    [[nodiscard]] std::vector<double> values(Segment steps) const {
-        return {excess_ms_.begin() + static_cast<std::ptrdiff_t>(steps.first),
-                excess_ms_.begin() + static_cast<std::ptrdiff_t>(steps.last) + 1};
+    [[nodiscard]] std::span<const double> values(Segment steps) const {
+        return std::span(excess_ms_).subspan(steps.first, steps.length());
     }
 
     /// The steps that are best told from the usual ones, if what is beyond `halfway_ms` is slow.
     [[nodiscard]] Segment best_range(double halfway_ms) const {
         const double limit_ms = std::max(halfway_ms, 3 * noise_ms_);
         std::vector<double> scores;
+        scores.reserve(excess_ms_.size());
         for (const double ms : excess_ms_)
             scores.push_back(is_missing(ms) ? 0 : std::clamp(ms - halfway_ms, -limit_ms, limit_ms));
         return best_segment(scores);

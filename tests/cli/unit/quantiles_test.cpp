@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
+#include <vector>
 
 namespace cep::analysis {
 namespace {
@@ -25,20 +27,50 @@ TEST(ExactQuantile, OfOneValueIsThatValueAndOfNoneIsNotANumber) {
     EXPECT_TRUE(std::isnan(exact_quantile(none, 0.5)));
 }
 
-TEST(ExactQuantiles, AreThoseOfEachAlone) {
+double quantile_of_sorted(std::vector<double> values, double q) {
+    std::sort(values.begin(), values.end());
+    const double position = q * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(position);
+    const double fraction = position - static_cast<double>(below);
+    return fraction == 0 ? values[below] : values[below] + (values[below + 1] - values[below]) * fraction;
+}
+
+void expect_quantiles_of_sorted(const std::vector<double>& values) {
+    for (const double q : {0.0, 0.001, 0.25, 0.5, 0.899, 0.9, 0.99, 0.9999, 1.0})
+        EXPECT_EQ(exact_quantile(values, q), quantile_of_sorted(values, q)) << values.size() << ' ' << q;
+}
+
+TEST(ExactQuantile, OfAnyNumberOfValuesIsThatOfThemSorted) {
     std::mt19937_64 random(4);
-    for (const std::size_t count : {1U, 2U, 3U, 10U, 101U, 1000U}) {
-        ExactQuantiles together;
+    std::lognormal_distribution<double> durations_ms(1, 0.3);
+    for (const std::size_t count :
+         {1U, 2U, 3U, 7U, 8U, 9U, 15U, 16U, 17U, 63U, 64U, 65U, 1000U, 8191U, 8192U, 8193U, 50'001U}) {
         std::vector<double> values(count);
-        together.reserve(count);
-        for (double& value : values) together.add(value = static_cast<double>(random() % 50));
-        for (const double q : {0.5, 0.9, 0.99, 0.5, 0.0, 1.0, 0.25, 0.899})
-            EXPECT_EQ(together.quantile(q), exact_quantile(values, q)) << count << ' ' << q;
+        for (double& value : values) value = durations_ms(random);
+        expect_quantiles_of_sorted(values);
+        for (double& value : values) value = static_cast<double>(random() % 5) - 2;
+        expect_quantiles_of_sorted(values);
     }
 }
 
-TEST(ExactQuantiles, OfNoneIsNotANumber) {
-    EXPECT_TRUE(std::isnan(ExactQuantiles().quantile(0.5)));
+TEST(ExactQuantile, OfValuesThatMisleadASampleIsThatOfThemSorted) {
+    std::vector<double> values(20'480);
+    // Every twentieth value, which a sample of 1024 takes, is small.
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 20 == 0 ? 1 : 100 + static_cast<double>(i % 977);
+    expect_quantiles_of_sorted(values);
+    std::fill(values.begin(), values.end(), 3.5);
+    expect_quantiles_of_sorted(values);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+    expect_quantiles_of_sorted(values);
+    values[7] = std::numeric_limits<double>::infinity();
+    values[8] = -std::numeric_limits<double>::infinity();
+    for (const double q : {0.001, 0.5, 0.99}) EXPECT_EQ(exact_quantile(values, q), quantile_of_sorted(values, q));
+}
+
+TEST(ExactQuantile, LeavesTheOrderOfItsValues) {
+    const std::vector<double> values{4, 1, 3, 2};
+    EXPECT_DOUBLE_EQ(exact_quantile(values, 0.5), 2.5);
+    EXPECT_EQ(values, (std::vector<double>{4, 1, 3, 2}));
 }
 
 TEST(LogHistogram, QuantilesAreWithinItsRelativeError) {

@@ -161,6 +161,113 @@ TEST(RowScanner, ReadsWhatFollowsTheNameAsTheParserDoesThoughItIsKnown) {
     EXPECT_EQ(both.read(rows[1]), ScannerAndParser::Outcome::same);
 }
 
+std::string collective_row(int step, int bucket, int coll, const std::string& group) {
+    return R"({"name":"all_reduce","step":)" + std::to_string(step) +
+           R"(,"rank":0,"duration_ms":1.5,"kind":"comm","clock":"gpu","seq":)" + std::to_string(bucket) +
+           R"(,"depth":1,"device":0,"stream":2,"bytes":)" + std::to_string(1000 * (bucket + 1)) + R"(,"group":")" +
+           group + R"(","coll":)" + std::to_string(coll) + "}";
+}
+
+TEST(RowScanner, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
+    ScannerAndParser both;
+    for (int step = 0; step < 20; ++step) {
+        for (int bucket = 0; bucket < 4; ++bucket) {
+            const std::string row = collective_row(step, bucket, 4 * step + bucket, step % 7 == 3 ? "tp" : "dp");
+            ASSERT_EQ(both.read(row), Outcome::same) << row;
+        }
+        const std::string row = R"({"name":"forward","step":)" + std::to_string(step) +
+                                R"(,"rank":0,"duration_ms":1.5,"kind":"compute","clock":"gpu","seq":0,"depth":1})";
+        ASSERT_EQ(both.read(row), Outcome::same) << row;
+    }
+}
+
+TEST(RowScanner, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
+    ScannerAndParser both;
+    const std::string begin = R"({"name":"a","step":1,"rank":0,"duration_ms":1.5)";
+    const std::vector<std::string> ends = {
+        R"(,"kind":"comm","group":"dp","coll":1})",
+        R"(,"kind":"comm","group":"dp","coll": 1})",
+        R"(,"kind":"comm","group":"dp","coll":1,"seq":5})",
+        R"(,"kind":"comm","group":"dp","coll":1,"seq":6,"coll":2})",
+        R"(,"kind":"comm","group":"dp","coll":null})",
+        R"(,"kind":"comm","group":"","coll":1})",
+        R"(,"kind":"comm","coll":1})",
+        R"(,"seq":1,"kind":"compute","clock":"gpu"})",
+        R"(,"seq":2,"kind":"compute","clock":"gpu"})",
+        R"(,"kind":"compute","clock":"gpu"})",
+        R"(,"bytes":7,"group":"x","kind":"comm","coll":1})",
+        R"(,"bytes":8,"group":"y","kind":"comm","coll":1})",
+        R"(,"kind":null,"group":"dp","coll":1})",
+        R"(,"kind":"comm","flops":12,"coll":1})",
+        R"(,"kind":"comm","flops":13,"coll":1})",
+        R"(,"coll":4,"kind":"comm","group":"dp"})",
+        R"(,"coll":5,"kind":"comm","group":"dp"})",
+        R"(,"coll":5,"kind":"comm","group":"dp","coll":5})",
+    };
+    std::mt19937_64 random(7);
+    for (int i = 0; i < 5000; ++i) {
+        // Each end mostly twice or more, so that it is learnt and then expected.
+        const std::string row = begin + ends[(i / 2 + random() % 3) % ends.size()];
+        ASSERT_NE(both.read(row), Outcome::differs) << row;
+    }
+}
+
+TEST(RowScanner, NumbersAtTheEdgesAreThoseOfTheParser) {
+    ScannerAndParser both;
+    int scanned = 0;
+    for (const char* number : {"0",
+                               "-0",
+                               "-0.0",
+                               "0.0",
+                               "00",
+                               "01",
+                               "0.",
+                               ".5",
+                               "1e5",
+                               "1E-5",
+                               "1e400",
+                               "-1e400",
+                               "1e-400",
+                               "1e+05",
+                               "1e",
+                               "1.e5",
+                               "9999999",
+                               "99999999",
+                               "99999999.5",
+                               "123456789",
+                               "9223372036854775807",
+                               "9223372036854775808",
+                               "-9223372036854775808",
+                               "-9223372036854775809",
+                               "18446744073709551615",
+                               "99999999999999999999",
+                               "1.12345678",
+                               "1.1234567890123456",
+                               "1.12345678901234567",
+                               "0.30000000000000004",
+                               "9007199254740993.0",
+                               "123456.12345678901",
+                               "12345678.12345678",
+                               "1.7976931348623157e308",
+                               "1.7976931348623159e308",
+                               "5e-324",
+                               "2e-324",
+                               "4.9406564584124654e-324",
+                               "2.2250738585072011e-308"}) {
+        for (const char* key : {"duration_ms", "start_ns", "lag_ms", "other"}) {
+            std::string row = R"({"name":"f","step":1,"rank":0,)";
+            if (std::string_view(key) != "duration_ms") row += R"("duration_ms":1,)";
+            row += '"' + std::string(key) + "\":" + number + "}";
+            const Outcome outcome = both.read(row);
+            EXPECT_NE(outcome, Outcome::differs) << row;
+            scanned += outcome == Outcome::same;
+        }
+    }
+    EXPECT_GT(scanned, 60);
+    EXPECT_EQ(both.read(R"({"name":"f","step":01,"rank":0,"duration_ms":1})"), Outcome::left_to_parser);
+    EXPECT_EQ(both.read(R"({"name":"f","step":1,"rank":0,"duration_ms":1e400})"), Outcome::left_to_parser);
+}
+
 TEST(RowScanner, ReadsRowsOfMoreShapesThanItLearns) {
     ScannerAndParser both;
     for (int round = 0; round < 2; ++round)
