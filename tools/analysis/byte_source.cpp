@@ -20,7 +20,7 @@
 namespace cep::analysis {
 namespace {
 
-constexpr std::size_t block_bytes = std::size_t{256} << 10;
+constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
 constexpr std::size_t magic_bytes = 4;
 
 class Descriptor {
@@ -104,7 +104,7 @@ class PlainSource : public ByteSource {
 /// What gzip and zstd have in common: a block of compressed input, and an end that may come too early.
 class CompressedSource : public ByteSource {
   public:
-    explicit CompressedSource(Peeked input) : input_(std::move(input)), block_(block_bytes) {}
+    explicit CompressedSource(Peeked input) : input_(std::move(input)), block_(buffer_bytes) {}
     [[nodiscard]] const std::string& damage() const override { return damage_; }
     [[nodiscard]] std::uint64_t bytes_taken() const override { return input_.bytes_taken(); }
 

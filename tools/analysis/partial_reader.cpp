@@ -37,6 +37,7 @@ class Fields {
     [[nodiscard]] bool boolean(const char* key) const { return get<bool>(key); }
     [[nodiscard]] std::string string(const char* key) const { return std::string(get<std::string_view>(key)); }
     [[nodiscard]] dom::array array(const char* key) const { return get<dom::array>(key); }
+    [[nodiscard]] double number(const char* key) const { return get<double>(key); }
     [[nodiscard]] double time_ms(const char* key) const {
         const double time_ms = get<double>(key);
         require(time_ms >= 0, "a negative time");
@@ -321,6 +322,10 @@ class PartialReader::Impl {
         } else if (type == "series_stats") {
             series().stats = read_stats(fields);
             series().has_stats = true;
+        } else if (type == "series_counter") {
+            CounterSeries counter(fields.string("name"), fields.integer("last_step"), fields.number("last"));
+            counter.max = fields.number("max");
+            series().counters.push_back(std::move(counter));
         } else if (type == "histogram") {
             read_histogram(fields, phase());
         } else {

@@ -214,10 +214,19 @@ void append_phase(std::string& out, const PhaseSeries& phase) {
     if (phase.in_histogram.count > 0) append_histogram(out, phase.histogram, phase.in_histogram);
 }
 
+void append_counter(std::string& out, const CounterSeries& counter) {
+    LineObject line(out, "series_counter");
+    line.string("name", counter.name);
+    line.number("max", counter.max);
+    line.number("last_step", counter.last_step);
+    line.number("last", counter.last);
+}
+
 void append_series(std::string& out, std::int64_t rank, const RunSeries& series) {
     LineObject(out, "series").number("rank", rank);
     if (series.has_run) append_run(out, series.run);
     if (series.has_stats) append_stats(out, series.stats);
+    for (const CounterSeries& counter : series.counters) append_counter(out, counter);
     const std::vector<std::int64_t>& steps = series.steps;
     for (std::size_t first = 0; first < steps.size(); first += values_per_line)
         LineObject(out, "steps")

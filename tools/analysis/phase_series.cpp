@@ -114,6 +114,17 @@ std::uint32_t RunSeries::index_of_step(std::int64_t step) {
     return last_step_;
 }
 
+// The few counters of a step come in the same order in every step.
+void RunSeries::add_counter(const Row& row) {
+    for (std::size_t tried = 0; tried < counters.size(); ++tried) {
+        CounterSeries& counter = counters[next_counter_];
+        next_counter_ = (next_counter_ + 1) % counters.size();
+        if (counter.name == row.name) return counter.add(*row.step, row.value);
+    }
+    counters.emplace_back(row.name, *row.step, row.value);
+    next_counter_ = 0;
+}
+
 void RunSeries::add(const Row& row, SampleBudget& budget) {
     constexpr std::uint32_t portion = 1024;
     PhaseSeries& phase = phase_of(row);
@@ -149,6 +160,8 @@ void RunSeries::seal() {
     if (steps.size() < large) steps.shrink_to_fit();
     for (PhaseSeries& phase : phases)
         if (phase.samples.size() < large) phase.samples.shrink_to_fit();
+    std::sort(counters.begin(), counters.end(),
+              [](const CounterSeries& a, const CounterSeries& b) { return a.name < b.name; });
 }
 
 PhaseSeries* RunSeries::find(std::string_view name) {

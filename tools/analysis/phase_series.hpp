@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "counter_series.hpp"
 #include "quantiles.hpp"
 #include "row.hpp"
 
@@ -89,8 +90,10 @@ struct RunSeries {
     std::vector<PhaseSeries> phases;
     StatsRow stats;
     bool has_stats = false;
+    std::vector<CounterSeries> counters;  // sealed: by name
 
     void add(const Row& row, SampleBudget& budget);
+    void add_counter(const Row& row);
     /// No rows follow: gives back what only add() needs.
     void seal();
     /// nullptr for a phase that it does not have.
@@ -114,6 +117,7 @@ struct RunSeries {
     std::uint32_t last_step_ = 0;
     bool steps_ascend_ = true;
     std::uint32_t unspent_samples_ = 0;
+    std::size_t next_counter_ = 0;
 };
 
 [[nodiscard]] Clock combine(Clock a, Clock b);

@@ -68,6 +68,7 @@ void FileSummary::take(const Row& row, std::uint64_t line) {
     if (row.type == RowType::span) place.series->add(row, *budget_);
     if (row.type == RowType::span || row.type == RowType::open) open_spans_.take(row, place.attempt, line);
     if (row.type == RowType::mark) take_mark(row);
+    if (row.type == RowType::counter) place.series->add_counter(row);
     if (row.type != RowType::stats) return;
     place.series->stats = *row.stats;
     place.series->has_stats = true;
@@ -197,6 +198,8 @@ SummaryResult JobSummary::finish(const std::function<void(const JobParts&)>& vis
     if (visit) visit(parts_);
     result.approximate = over_budget_;
     result.phases = summarize_phases(parts_.ranks);
+    result.counters = summarize_counters(parts_.ranks);
+    result.memory = summarize_memory(parts_.ranks);
     if (options_.wants_verdict) result.verdict = judge_job(result);
     result.open_spans = std::move(parts_.open_spans);
     result.marks = std::move(parts_.marks);

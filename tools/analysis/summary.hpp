@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "counter_summary.hpp"
 #include "coverage.hpp"
 #include "file_reader.hpp"
 #include "filter.hpp"
@@ -143,7 +144,9 @@ struct SummaryResult {
     Loss loss;
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
-    std::optional<Verdict> verdict;  // none where none was asked for
+    std::vector<CounterSummary> counters;
+    std::optional<MemorySummary> memory;  // none where no memory was counted
+    std::optional<Verdict> verdict;       // none where none was asked for
 };
 
 class JobSummary {

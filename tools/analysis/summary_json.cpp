@@ -131,6 +131,50 @@ void write_open_spans(JsonWriter& json, const SummaryResult& result) {
     json.end_array();
 }
 
+void write_across(JsonWriter& json, const std::optional<AcrossRanks>& figure) {
+    if (!figure) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("ranks").count(figure->ranks);
+    json.key("median").number(figure->median);
+    json.key("max").number(figure->max);
+    json.key("max_rank").integer(figure->max_rank);
+    json.end_object();
+}
+
+void write_memory(JsonWriter& json, const SummaryResult& result) {
+    json.key("memory");
+    if (!result.memory) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("peak_allocated_bytes");
+    write_across(json, result.memory->peak_allocated_bytes);
+    json.key("peak_reserved_bytes");
+    write_across(json, result.memory->peak_reserved_bytes);
+    json.key("fragmentation");
+    write_across(json, result.memory->fragmentation);
+    json.key("alloc_retries").number(result.memory->alloc_retries);
+    json.end_object();
+}
+
+void write_counters(JsonWriter& json, const SummaryResult& result) {
+    json.key("counters").begin_array();
+    for (const CounterSummary& counter : result.counters) {
+        json.begin_object();
+        json.key("name").string(counter.name);
+        json.key("max");
+        write_across(json, counter.max);
+        json.key("last");
+        write_across(json, counter.last);
+        json.end_object();
+    }
+    json.end_array();
+}
+
 void write_marks(JsonWriter& json, const SummaryResult& result) {
     json.key("marks").begin_array();
     for (const auto& [name, mark] : result.marks) {
@@ -165,6 +209,8 @@ std::string summary_json(const SummaryResult& result) {
     write_runs(json, result);
     write_open_spans(json, result);
     write_marks(json, result);
+    write_memory(json, result);
+    write_counters(json, result);
     write_groups(json, result);
     json.key("approximate").boolean(result.approximate);
     json.end_object();

@@ -85,6 +85,34 @@ void add_open_spans(std::string& text, const SummaryResult& result) {
         add_line(text, "", fmt::format("… and {} more", format_count(result.open_spans.size() - max_open_spans_shown)));
 }
 
+std::string describe_bytes(std::string_view what, const AcrossRanks& figure) {
+    constexpr double apart = 1.05;
+    std::string text = fmt::format("{} {}", format_bytes(figure.median), what);
+    if (figure.max > apart * figure.median)
+        text += fmt::format(" (rank {}: {})", figure.max_rank, format_bytes(figure.max));
+    return text;
+}
+
+// Of the median rank; where another has much more, that too.
+void add_memory(std::string& text, const SummaryResult& result) {
+    if (!result.memory) return;
+    const MemorySummary& memory = *result.memory;
+    std::string value = "at most ";
+    if (memory.peak_allocated_bytes) value += describe_bytes("allocated", *memory.peak_allocated_bytes);
+    if (memory.peak_allocated_bytes && memory.peak_reserved_bytes) value += ", ";
+    if (memory.peak_reserved_bytes) value += describe_bytes("reserved", *memory.peak_reserved_bytes);
+    value += " on the median rank";
+    if (const auto& share = memory.fragmentation) {
+        value += fmt::format("; {:.1f} % of what is reserved is unused", 100 * share->median);
+        if (share->max > share->median + 0.05)
+            value += fmt::format(" (rank {}: {:.1f} %)", share->max_rank, 100 * share->max);
+    }
+    if (memory.alloc_retries > 0)
+        value += fmt::format("; {} freed the cache and tried again",
+                             format_plural(static_cast<std::uint64_t>(memory.alloc_retries), "allocation"));
+    add_line(text, "memory", value);
+}
+
 void add_marks(std::string& text, const SummaryResult& result) {
     constexpr std::size_t max_ranges = 6;
     for (const auto& [name, mark] : result.marks) {
@@ -104,6 +132,7 @@ std::string header_text(const SummaryResult& result) {
     if (result.loss.any()) add_line(text, "lost", result.loss.describe());
     add_open_spans(text, result);
     add_marks(text, result);
+    add_memory(text, result);
     if (result.approximate)
         add_line(text, "note",
                  fmt::format("more durations than are kept: percentiles and skew are within {:.1f} %",
@@ -263,7 +292,8 @@ std::vector<std::string> csv_group_cells(By by, const GroupSummary& group) {
 
 std::string summary_text(const SummaryResult& result, std::size_t limit, bool colors) {
     if (result.phases.empty()) return header_text(result);
-    const std::string text = (result.verdict ? verdict_lines(*result.verdict, colors) + "\n" : "") + header_text(result);
+    const std::string text =
+        (result.verdict ? verdict_lines(*result.verdict, colors) + "\n" : "") + header_text(result);
     return text + "\n" + human_table(result, limit).text(colors ? "\033[1m" : "", colors ? "\033[0m" : "") +
            describe_hidden(result, limit);
 }
