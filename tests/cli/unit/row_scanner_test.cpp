@@ -207,7 +207,7 @@ TEST(RowScanner, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
     std::mt19937_64 random(7);
     for (int i = 0; i < 5000; ++i) {
         // Each end mostly twice or more, so that it is learnt and then expected.
-        const std::string row = begin + ends[(i / 2 + random() % 3) % ends.size()];
+        const std::string row = begin + ends[(static_cast<std::size_t>(i) / 2 + random() % 3) % ends.size()];
         ASSERT_NE(both.read(row), Outcome::differs) << row;
     }
 }
