@@ -41,7 +41,8 @@ run_suites "$build"
 # Leaks of the interpreter are not ours to find, so the Python suites run in the plain build only. The other compiler, so
 # that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of the time to build.
 (
-    export CC=clang CXX=clang++
+    # Lines for the reports, and nothing for a debugger.
+    export CC=clang CXX=clang++ CFLAGS=-gline-tables-only CXXFLAGS=-gline-tables-only
     run_suites "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
     run_suites "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1
 )
