@@ -77,6 +77,8 @@ std::string read_slowly(const InputFile& file) {
     }
     Notes notes;
     LineJudge judge(file.path, notes);
+    RowParser parser;
+    judge.begin_block({}, parser);
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t newline = text.find('\n', at);
         const bool complete = newline != std::string::npos;

@@ -83,13 +83,13 @@ bool FileReader::begin_turn(std::uint64_t index) {
 }
 
 // Passes the turn on, after giving what has been waiting for it.
-void FileReader::end_turn() {
+void FileReader::end_turn(RowParser& parser) {
     std::unique_lock lock(turn_mutex_);
     ++next_turn_;
     while (!waiting_.empty() && waiting_.begin()->first == next_turn_) {
         const OwnBlock block = std::move(waiting_.extract(waiting_.begin()).mapped());
         lock.unlock();
-        give(*block);
+        give(*block, parser);
         lock.lock();
         ++next_turn_;
     }
@@ -98,25 +98,25 @@ void FileReader::end_turn() {
 }
 
 // It may be this block's turn by now; then it is given here.
-void FileReader::wait_for_turn(std::uint64_t index, OwnBlock& block) {
+void FileReader::wait_for_turn(std::uint64_t index, ReadingThread& thread) {
     std::unique_lock lock(turn_mutex_);
     if (!in_turn_ && index == next_turn_) {
         in_turn_ = true;
         lock.unlock();
-        give(*block);
-        return end_turn();
+        give(*thread.block, thread.parser);
+        return end_turn(thread.parser);
     }
-    waiting_.emplace(index, std::move(block));
+    waiting_.emplace(index, std::move(thread.block));
     // The thread whose block is next does not wait.
     turn_passed_.wait(lock, [this] { return waiting_.size() < max_waiting || abandoned_; });
 }
 
-void FileReader::begin_block(const Block& block) {
-    judge_.begin_block({block.bytes.data(), block.position, source_->plain_file()});
+void FileReader::begin_block(const Block& block, RowParser& parser) {
+    judge_.begin_block({block.bytes.data(), block.position, source_->plain_file()}, parser);
 }
 
-void FileReader::give(const ScannedBlock& block) {
-    begin_block(block.block);
+void FileReader::give(const ScannedBlock& block, RowParser& parser) {
+    begin_block(block.block, parser);
     if (block.block.too_long) return judge_.take_too_long_line(block.block.complete);
     const std::string_view text = block.block.text();
     for (std::size_t i = 0; i < block.line_count; ++i) {
@@ -131,7 +131,7 @@ void FileReader::give(const ScannedBlock& block) {
 
 void FileReader::give_directly(ReadingThread& thread) {
     const Block& block = thread.block->block;
-    begin_block(block);
+    begin_block(block, thread.parser);
     if (block.too_long) return judge_.take_too_long_line(block.complete);
     scan_lines(
         block.text(), thread.scanner, thread.row, [this](const Row& row) { judge_.take_row(row); },
@@ -151,10 +151,10 @@ void FileReader::work(ReadingThread& thread) {
             if (!read_block(thread.block->block, index)) return;
             if (begin_turn(index)) {
                 give_directly(thread);
-                end_turn();
+                end_turn(thread.parser);
             } else {
                 scan_aside(*thread.block, thread.scanner, thread.row);
-                wait_for_turn(index, thread.block);
+                wait_for_turn(index, thread);
             }
         }
     } catch (...) {

@@ -45,6 +45,7 @@ struct ScannedBlock {
 /// What one thread needs for reading, whichever files it reads.
 struct ReadingThread {
     RowScanner scanner;
+    RowParser parser;
     Row row;
     std::unique_ptr<ScannedBlock> block;
 };
@@ -69,11 +70,11 @@ class FileReader {
 
     bool read_block(Block& block, std::uint64_t& index);
     bool begin_turn(std::uint64_t index);
-    void end_turn();
-    void begin_block(const Block& block);
-    void give(const ScannedBlock& block);
+    void end_turn(RowParser& parser);
+    void begin_block(const Block& block, RowParser& parser);
+    void give(const ScannedBlock& block, RowParser& parser);
     void give_directly(ReadingThread& thread);
-    void wait_for_turn(std::uint64_t index, OwnBlock& block);
+    void wait_for_turn(std::uint64_t index, ReadingThread& thread);
 
     const InputFile& file_;
     Progress& progress_;

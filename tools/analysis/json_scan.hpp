@@ -46,15 +46,18 @@ constexpr unsigned leading_digits(std::uint64_t word) {
     return others == 0 ? 8 : first_byte(others);
 }
 
-/// The number that `count` digits (1 to 8) at the low end of a word write.
-CEP_INLINE constexpr std::uint64_t number_of(std::uint64_t word, unsigned count) {
+/// The number that eight digits make, a byte each.
+CEP_INLINE constexpr std::uint64_t number_of_digits(std::uint64_t digits) {
     // Neighbours are joined: digits to pairs, pairs to fours, fours to eight.
-    std::uint64_t digits = (word - ('0' * every_byte)) << (64 - 8 * count);
     constexpr std::uint64_t pairs = 0x000000ff000000ffU;
     constexpr std::uint64_t first = 100 + (std::uint64_t{1'000'000} << 32);
     constexpr std::uint64_t second = 1 + (std::uint64_t{10'000} << 32);
     digits = digits * 10 + (digits >> 8);
     return ((digits & pairs) * first + ((digits >> 16) & pairs) * second) >> 32;
+}
+/// The number that `count` digits (1 to 8) at the low end of a word write.
+CEP_INLINE constexpr std::uint64_t number_of(std::uint64_t word, unsigned count) {
+    return number_of_digits((word - ('0' * every_byte)) << (64 - 8 * count));
 }
 
 inline constexpr std::array<std::uint64_t, 20> powers_of_ten = [] {

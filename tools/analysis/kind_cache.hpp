@@ -16,9 +16,10 @@ class KindCache {
     [[nodiscard]] schema::Kind of(std::string_view name);
 
   private:
+    static constexpr schema::Kind kind_of_nothing = schema::infer_kind("");
     struct Entry {
         std::string name;
-        schema::Kind kind = schema::infer_kind("");
+        schema::Kind kind = kind_of_nothing;
     };
     static constexpr std::size_t entries = 256;  // a name has one place, and the last one there stays
     std::array<Entry, entries> entries_;

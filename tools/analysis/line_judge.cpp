@@ -44,20 +44,20 @@ void LineJudge::read_line_with_nuls(std::string_view text, bool complete) {
 }
 
 bool LineJudge::parse(std::string_view text) {
-    const Row* row = parser_.parse(text);
+    const Row* row = parser_->parse(text);
     if (row != nullptr) give(*row);
     return row != nullptr;
 }
 
 bool LineJudge::parse_known(std::string_view text) {
-    const Row* row = parser_.parse(text);
+    const Row* row = parser_->parse(text);
     if (row == nullptr || row->type == RowType::unknown) return false;
     give(*row);
     return true;
 }
 
 void LineJudge::skip_or_salvage(std::string_view text, bool complete) {
-    const std::string why = parser_.why();
+    const std::string why = parser_->why();
     if (!salvage(text)) skip(why, complete);
 }
 

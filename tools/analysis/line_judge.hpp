@@ -17,8 +17,11 @@ class LineJudge {
   public:
     LineJudge(const std::string& path, RowSink& sink) : sink_(sink) { report_.path = path; }
 
-    /// Lines come from here now.
-    void begin_block(const BlockPlace& place) { sink_.begin_block(place); }
+    /// Lines come from here now, and what no scanner could read of them is read by this parser. Comes before any line.
+    void begin_block(const BlockPlace& place, RowParser& parser) {
+        parser_ = &parser;
+        sink_.begin_block(place);
+    }
     /// A line that a scanner read.
     void take_row(const Row& row) {
         ++report_.lines;
@@ -44,7 +47,7 @@ class LineJudge {
     bool salvage(std::string_view text);
 
     RowSink& sink_;
-    RowParser parser_;
+    RowParser* parser_ = nullptr;  // of the thread whose turn it is
     FileReport report_;
 };
 

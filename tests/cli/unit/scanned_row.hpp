@@ -6,8 +6,8 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
+#include <vector>
 
 #include "row.hpp"
 #include "row_scanner.hpp"
@@ -37,10 +37,13 @@ class ScannerAndParser {
 
     /// A line has no newline in it.
     Outcome read(std::string_view line) {
-        text_.assign(line).append(1, '\n').append(RowParser::padding_bytes, '\0');
-        const char* const end = scanner_.scan(text_.data(), row_);
-        if (end == nullptr || end != text_.data() + line.size()) return Outcome::left_to_parser;
-        const Row* parsed = parser_.parse(std::string_view(text_).substr(0, line.size()));
+        // Memory of its own, so that a look beyond its end is seen.
+        std::vector<char> text(line.begin(), line.end());
+        text.push_back('\n');
+        text.resize(text.size() + RowParser::padding_bytes);
+        const char* const end = scanner_.scan(text.data(), row_);
+        if (end == nullptr || end != text.data() + line.size()) return Outcome::left_to_parser;
+        const Row* parsed = parser_.parse({text.data(), line.size()});
         return parsed != nullptr && same_row(*parsed, row_) ? Outcome::same : Outcome::differs;
     }
 
@@ -48,7 +51,6 @@ class ScannerAndParser {
     RowScanner scanner_;
     RowParser parser_;
     Row row_;
-    std::string text_;
 };
 
 }  // namespace cep::analysis
