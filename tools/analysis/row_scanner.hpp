@@ -21,6 +21,9 @@ namespace cep::analysis {
 /// (`,"step":`) and which text follows which, and then compares instead of parsing. One scanner a thread.
 class RowScanner {
   public:
+    /// `with_sse`: RowShape::has_sse(), or false.
+    explicit RowScanner(bool with_sse = RowShape::has_sse()) : shapes_(with_sse) {}
+
     /// Reads the row that begins at `at`, up to and with its last brace, and returns the byte behind it. Returns
     /// nullptr where RowParser must look. A NUL must end the bytes, and RowParser::padding_bytes must be readable
     /// behind it.

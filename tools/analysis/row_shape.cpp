@@ -8,17 +8,15 @@
 #include <utility>
 
 #include "json_scan.hpp"
+#include "row_numbers.hpp"
 
 namespace cep::analysis {
 namespace {
 
 constexpr std::size_t chunk_bytes = 16;
-// Numbers of this many digits on either side of the decimal point are read in place.
-constexpr unsigned max_plain_digits = 7;
-constexpr unsigned digits_of_time = 19;
 
-static_assert(RowShape::max_bytes + RowShape::max_numbers * (max_plain_digits + 2) + chunk_bytes <=
-              RowParser::padding_bytes);
+// The NULs behind the last row are no number, and so end the reading of a shape.
+static_assert(RowShape::max_bytes + 64 <= RowParser::padding_bytes);
 static_assert(std::is_trivially_copyable_v<Row>);
 
 std::string_view text_of(std::string_view row, const RowNumber& number) {
@@ -39,10 +37,10 @@ bool always_varies(RowKey key) {
 std::uint8_t decimals_of(std::string_view number) {
     if (number.starts_with('-')) number.remove_prefix(1);
     const std::size_t point = number.find('.');
-    if (point == std::string_view::npos || point > max_plain_digits) return 0;
+    if (point == std::string_view::npos || point > max_fixed_digits) return 0;
     const std::string_view decimals = number.substr(point + 1);
     const bool plain = decimals.find_first_not_of("0123456789") == std::string_view::npos;
-    return plain && decimals.size() <= max_plain_digits ? static_cast<std::uint8_t>(decimals.size()) : 0;
+    return plain && decimals.size() <= max_fixed_digits ? static_cast<std::uint8_t>(decimals.size()) : 0;
 }
 
 // As nanoseconds since 1970 are from 2001 to 2262.
@@ -158,8 +156,8 @@ void RowShape::add_piece(Piece piece, std::size_t begin, std::size_t end) {
     }
     piece.size = static_cast<std::uint16_t>(end - begin);
     piece.first = chunk_of(begin, end);
+    for (begin += chunk_bytes; begin < end; begin += chunk_bytes, ++piece.more) more_.push_back(chunk_of(begin, end));
     pieces_.push_back(piece);
-    for (begin += chunk_bytes; begin < end; begin += chunk_bytes) more_.push_back(chunk_of(begin, end));
 }
 
 RowShape::Chunk RowShape::chunk_of(std::size_t begin, std::size_t end) const {
@@ -209,114 +207,38 @@ CEP_INLINE RowShape::Words RowShape::difference(const Chunk& chunk, const char* 
     return (words ^ chunk.text) & chunk.mask;
 }
 
-namespace {
+#define CEP_TARGET
+#define CEP_NUMBERS portable_numbers
+#define CEP_READ read_anywhere
+#include "row_shape_read.inc"
+#undef CEP_READ
+#undef CEP_NUMBERS
+#undef CEP_TARGET
 
-// What is not as it should be sets bits of `wrong` in the following; then the rest means nothing.
+#if CEP_HAS_SSE
 
-/// The digits at the low end of a word, as numbers at its high end.
-CEP_INLINE std::uint64_t digits_of(std::uint64_t word, unsigned count, std::uint64_t& wrong) {
-    const std::uint64_t digits = (word ^ ('0' * json::every_byte)) << (64 - 8 * count);
-    wrong |= ((digits + (0x80 - 10) * json::every_byte) | digits) & json::high_bits;
-    return digits;
+#define CEP_TARGET CEP_SSE
+#define CEP_NUMBERS sse_numbers
+#define CEP_READ read_with_sse
+#include "row_shape_read.inc"
+#undef CEP_READ
+#undef CEP_NUMBERS
+#undef CEP_TARGET
+
+bool RowShape::has_sse() {
+    return __builtin_cpu_supports("sse4.1") != 0;
 }
 
-CEP_INLINE const char* read_time(const char* at, std::optional<std::int64_t>& out, std::uint64_t& wrong) {
-    const std::uint64_t high = json::number_of_digits(digits_of(json::load(at), 8, wrong));
-    const std::uint64_t middle = json::number_of_digits(digits_of(json::load(at + 8), 8, wrong));
-    const std::uint64_t low = json::number_of_digits(digits_of(json::load(at + 16), digits_of_time - 16, wrong));
-    const std::uint64_t time =
-        (high * json::powers_of_ten[8] + middle) * json::powers_of_ten[digits_of_time - 16] + low;
-    wrong |= static_cast<std::uint64_t>(*at == '0') | time >> 63;
-    out = static_cast<std::int64_t>(time);
-    return at + digits_of_time;
+#else
+
+const char* RowShape::read_with_sse(const char* at, Row& row) {
+    return read_anywhere(at, row);
 }
 
-/// A number with a fixed count of decimals.
-struct FixedDigits {
-    std::uint64_t whole;
-    std::uint64_t decimals;
-    const char* end;
-    unsigned whole_count;
-    bool negative;
-};
-
-CEP_INLINE FixedDigits find_fixed(const char* at, unsigned decimals, std::uint64_t& wrong) {
-    const bool negative = *at == '-';
-    at += negative;
-    const std::uint64_t whole = json::load(at);
-    const unsigned count = json::leading_digits(whole);
-    const bool plain = json::is_short_whole(whole, count) && at[count] == '.';
-    wrong |= static_cast<std::uint64_t>(!plain);
-    const std::uint64_t fraction = digits_of(json::load(at + count + 1), decimals, wrong);
-    return {whole, fraction, at + count + 1 + decimals, plain ? count : 1, negative};
+bool RowShape::has_sse() {
+    return false;
 }
 
-// A quotient of two integers that doubles hold exactly is rounded once, and so right (Clinger, PLDI 1990).
-CEP_INLINE double value_of(const FixedDigits& digits, unsigned decimals) {
-    const std::uint64_t whole = json::number_of(digits.whole, digits.whole_count);
-    const std::uint64_t number = whole * json::powers_of_ten[decimals] + json::number_of_digits(digits.decimals);
-    const double value = static_cast<double>(static_cast<std::int64_t>(number)) / json::exact_powers[decimals];
-    const auto sign = static_cast<std::uint64_t>(digits.negative) << 63;
-    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ sign);
-}
-
-}  // namespace
-
-CEP_INLINE const char* RowShape::read_number(const Piece& piece, const char* at, Row& row, std::uint64_t& wrong) {
-    switch (piece.reading) {
-        case Reading::nothing:
-            return at;
-        case Reading::time:
-            return read_time(at, row.*piece.integer, wrong);
-        case Reading::integer:
-            return json::read_integer(at, (row.*piece.integer).emplace());
-        case Reading::fixed:
-        case Reading::lag_fixed: {
-            const FixedDigits digits = find_fixed(at, piece.decimals, wrong);
-            const double value = value_of(digits, piece.decimals);
-            if (piece.reading == Reading::fixed) {
-                row.*piece.decimal = value;
-            } else {
-                row.lag_ms = value;
-            }
-            return digits.end;
-        }
-        case Reading::decimal:
-            return json::read_double(at, row.*piece.decimal);
-        case Reading::lag_decimal:
-            return json::read_double(at, row.lag_ms.emplace());
-        case Reading::skip_fixed:
-            return find_fixed(at, piece.decimals, wrong).end;
-        default:
-            return json::skip_number(at);
-    }
-}
-
-const char* RowShape::read(const char* at, Row& row) const {
-    std::array<const char*, max_numbers + 1> begins;
-    const char* const begin = at;
-    const char** piece_begin = begins.data();
-    const Chunk* more = more_.data();
-    std::uint64_t wrong = 0;
-    Words differs{};
-    for (const Piece& piece : pieces_) {
-        *piece_begin++ = at;
-        differs |= difference(piece.first, at);
-        const char* const text_end = at + piece.size;
-        for (at += chunk_bytes; at < text_end; at += chunk_bytes) differs |= difference(*more++, at);
-        if (piece_begin == begins.data() + 1) {
-            if (any(differs)) return nullptr;
-            copy_row(first_, row);
-        }
-        at = read_number(piece, text_end, row, wrong);
-        if (at == nullptr) return nullptr;
-    }
-    if (any(differs) || wrong != 0) return nullptr;
-    if (row.type == RowType::span && row.duration_ms < 0) return nullptr;
-    row.text = {begin, static_cast<std::size_t>(at - begin)};
-    row.name = {begins[name_.piece] + name_.offset, name_.size};
-    row.group = {begins[group_.piece] + group_.offset, group_.size};
-    return at;
-}
+#endif
 
 }  // namespace cep::analysis

@@ -60,7 +60,11 @@ class RowShape {
 
     /// Reads the row at `at`, as RowScanner::scan() does. Returns nullptr where it has another shape, or a number that
     /// is not plain; `row` is then of no use.
-    const char* read(const char* at, Row& row) const;
+    const char* read(const char* at, Row& row, bool with_sse) {
+        return with_sse ? read_with_sse(at, row) : read_anywhere(at, row);
+    }
+    /// Whether this machine can read with SSE 4.1.
+    [[nodiscard]] static bool has_sse();
 
   private:
     enum class Reading : std::uint8_t {
@@ -83,8 +87,10 @@ class RowShape {
     };
     /// Text between numbers that are read, and how the number behind it is.
     struct Piece {
-        Chunk first;  // what is longer has others
+        Chunk first;
         std::uint16_t size = 0;
+        std::uint8_t more = 0;      // chunks
+        std::uint8_t digits = 0;    // that it had in front of the point the last time
         std::uint8_t decimals = 0;  // _fixed
         Reading reading = Reading::nothing;
         std::optional<std::int64_t> Row::*integer = nullptr;
@@ -112,7 +118,8 @@ class RowShape {
     [[nodiscard]] static Piece piece_before(const RowNumber& number, const Habit& habit);
     [[nodiscard]] static bool any(const Words& words) { return (words[0] | words[1]) != 0; }
     [[nodiscard]] static Words difference(const Chunk& chunk, const char* at);
-    static const char* read_number(const Piece& piece, const char* at, Row& row, std::uint64_t& wrong);
+    const char* read_anywhere(const char* at, Row& row);
+    const char* read_with_sse(const char* at, Row& row);
 
     std::vector<Piece> pieces_;
     std::vector<Chunk> more_;  // of all pieces

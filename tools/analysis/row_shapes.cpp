@@ -9,7 +9,7 @@ const char* RowShapes::read(const char* at, Row& row) {
     if (last_ != none) {
         for (const std::uint32_t expected : shapes_[last_].next) {
             if (expected == none) continue;
-            const char* const end = shapes_[expected].shape.read(at, row);
+            const char* const end = shapes_[expected].shape.read(at, row, with_sse_);
             if (end == nullptr) continue;
             last_ = expected;
             ++hits_;
@@ -25,7 +25,7 @@ const char* RowShapes::search(const char* at, Row& row) {
         return nullptr;
     }
     for (std::uint32_t i = 0; i < shapes_.size(); ++i) {
-        const char* const end = shapes_[i].shape.read(at, row);
+        const char* const end = shapes_[i].shape.read(at, row, with_sse_);
         if (end == nullptr) continue;
         follow(i);
         ++hits_;

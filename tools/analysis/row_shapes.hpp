@@ -16,6 +16,8 @@ namespace cep::analysis {
 /// One a thread.
 class RowShapes {
   public:
+    explicit RowShapes(bool with_sse) : with_sse_(with_sse) {}
+
     /// Reads a row of a known shape, as RowScanner::scan() does. Returns nullptr for any other row.
     const char* read(const char* at, Row& row);
     /// A row that read() did not read. Rows that are too large for a shape are passed over.
@@ -37,6 +39,7 @@ class RowShapes {
     void follow(std::uint32_t shape);
     void forget();
 
+    bool with_sse_;
     std::vector<Known> shapes_;
     std::uint32_t last_ = none;
     std::uint64_t hits_ = 0;       // since shapes were last forgotten

@@ -15,6 +15,12 @@ namespace {
 
 using Outcome = ScannerAndParser::Outcome;
 
+/// With SSE where this machine has it, and without.
+class ScannedRows : public testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, ScannedRows, testing::Values(false));
+INSTANTIATE_TEST_SUITE_P(Here, ScannedRows, testing::Values(RowShape::has_sse()));
+
 const std::vector<std::string> plain_rows = {
     R"({"name":"forward","step":100,"rank":3,"duration_ms":12.345678,"start_ns":1763700000123456789,"host_ms":0.412000,)"
     R"("lag_ms":0.105000,"kind":"compute","clock":"gpu","seq":0,"depth":1,"device":3,"stream":1})",
@@ -30,13 +36,13 @@ const std::vector<std::string> plain_rows = {
     R"({"name":"","step":9223372036854775807,"rank":0,"duration_ms":1e2,"kind":"new","clock":"external","elapsed_ms":1})",
 };
 
-TEST(RowScanner, ReadsPlainRowsAsTheParserDoes) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, ReadsPlainRowsAsTheParserDoes) {
+    ScannerAndParser both(GetParam());
     for (int round = 0; round < 3; ++round)
         for (const std::string& row : plain_rows) EXPECT_EQ(both.read(row), Outcome::same) << row;
 }
 
-TEST(RowScanner, LeavesWhatIsUnusualToTheParser) {
+TEST_P(ScannedRows, LeavesWhatIsUnusualToTheParser) {
     for (const char* row : {
              R"({"type":"run","rank":0})",
              R"({"type":"stats","rank":0})",
@@ -55,14 +61,14 @@ TEST(RowScanner, LeavesWhatIsUnusualToTheParser) {
              "{",
              "null",
          }) {
-        ScannerAndParser both;
+        ScannerAndParser both(GetParam());
         EXPECT_EQ(both.read(row), Outcome::left_to_parser) << row;
     }
 }
 
-TEST(RowScanner, NumbersAreThoseOfTheParserToTheLastBit) {
+TEST_P(ScannedRows, NumbersAreThoseOfTheParserToTheLastBit) {
     std::mt19937_64 random(5);
-    ScannerAndParser both;
+    ScannerAndParser both(GetParam());
     int scanned = 0;
     for (int i = 0; i < 50'000; ++i) {
         std::string number = random() % 8 == 0 ? "-" : "";
@@ -121,9 +127,9 @@ std::string mutated(std::string row, std::mt19937_64& random) {
     return row;
 }
 
-TEST(RowScanner, NeverDisagreesWithTheParserOnMutatedRows) {
+TEST_P(ScannedRows, NeverDisagreesWithTheParserOnMutatedRows) {
     std::mt19937_64 random(6);
-    ScannerAndParser both;
+    ScannerAndParser both(GetParam());
     int scanned = 0;
     for (int i = 0; i < 100'000; ++i) {
         const std::string row = mutated(plain_rows[random() % plain_rows.size()], random);
@@ -135,8 +141,8 @@ TEST(RowScanner, NeverDisagreesWithTheParserOnMutatedRows) {
     EXPECT_GT(scanned, 5'000);
 }
 
-TEST(RowScanner, ReadsWhatFollowsTheNameAsTheParserDoesThoughItIsKnown) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, ReadsWhatFollowsTheNameAsTheParserDoesThoughItIsKnown) {
+    ScannerAndParser both(GetParam());
     const std::vector<std::string> rows = {
         R"({"name":"a","step":3,"rank":1,"duration_ms":1.5,"start_ns":1763700000000000007,"seq":0})",
         R"({"name":"bcd","step":3,"rank":1,"duration_ms":2.5,"start_ns":1763700000000000008,"seq":0})",
@@ -168,8 +174,8 @@ std::string collective_row(int step, int bucket, int coll, const std::string& gr
            group + R"(","coll":)" + std::to_string(coll) + "}";
 }
 
-TEST(RowScanner, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
+    ScannerAndParser both(GetParam());
     for (int step = 0; step < 20; ++step) {
         for (int bucket = 0; bucket < 4; ++bucket) {
             const std::string row = collective_row(step, bucket, 4 * step + bucket, step % 7 == 3 ? "tp" : "dp");
@@ -181,8 +187,8 @@ TEST(RowScanner, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
     }
 }
 
-TEST(RowScanner, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
+    ScannerAndParser both(GetParam());
     const std::string begin = R"({"name":"a","step":1,"rank":0,"duration_ms":1.5)";
     const std::vector<std::string> ends = {
         R"(,"kind":"comm","group":"dp","coll":1})",
@@ -212,8 +218,8 @@ TEST(RowScanner, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
     }
 }
 
-TEST(RowScanner, NumbersAtTheEdgesAreThoseOfTheParser) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, NumbersAtTheEdgesAreThoseOfTheParser) {
+    ScannerAndParser both(GetParam());
     int scanned = 0;
     for (const char* number : {"0",
                                "-0",
@@ -276,7 +282,7 @@ std::string row_with(const std::string& name, const std::vector<std::string>& nu
 }
 
 // One of them is odd now and then, when the shape of the rows is known.
-TEST(RowScanner, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
+TEST_P(ScannedRows, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
     const std::vector<std::string> odd_numbers = {"0",
                                                   "-1",
                                                   "-0",
@@ -315,7 +321,7 @@ TEST(RowScanner, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
                std::to_string(1'000'000 + random() % 1'000'000).substr(1);
     };
     for (int round = 0; round < 300; ++round) {
-        ScannerAndParser both;
+        ScannerAndParser both(GetParam());
         int scanned = 0;
         for (int i = 0; i < 100; ++i) {
             std::vector<std::string> numbers = {
@@ -339,8 +345,8 @@ TEST(RowScanner, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
     }
 }
 
-TEST(RowScanner, ReadsStringsWhereverTheyAreInARow) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, ReadsStringsWhereverTheyAreInARow) {
+    ScannerAndParser both(GetParam());
     for (int i = 0; i < 50; ++i) {
         const std::string n = std::to_string(i * i);
         for (const std::string& row : {
@@ -353,8 +359,8 @@ TEST(RowScanner, ReadsStringsWhereverTheyAreInARow) {
     }
 }
 
-TEST(RowScanner, ReadsPartsOfRowsOfAKnownShapeAsTheParserDoes) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, ReadsPartsOfRowsOfAKnownShapeAsTheParserDoes) {
+    ScannerAndParser both(GetParam());
     const std::string row =
         row_with("all_reduce", {"12", "0", "1.5", "1763700000123456789", "2.5", "-0.5", "3", "4096", "17"});
     const std::string other =
@@ -370,8 +376,8 @@ TEST(RowScanner, ReadsPartsOfRowsOfAKnownShapeAsTheParserDoes) {
     }
 }
 
-TEST(RowScanner, ReadsRowsThatAreTooLargeForAShape) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, ReadsRowsThatAreTooLargeForAShape) {
+    ScannerAndParser both(GetParam());
     for (int i = 0; i < 8; ++i) {
         std::string many = R"({"name":"a","step":1,"rank":0,"duration_ms":1.5)";
         for (int k = 0; k < 40; ++k) many += ",\"k" + std::to_string(k) + "\":" + std::to_string(k * i);
@@ -386,8 +392,8 @@ TEST(RowScanner, ReadsRowsThatAreTooLargeForAShape) {
 }
 
 // Shapes are given up for a while where nearly every row has a new one, and are learnt again later.
-TEST(RowScanner, ReadsRowsThatAllHaveATextOfTheirOwn) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, ReadsRowsThatAllHaveATextOfTheirOwn) {
+    ScannerAndParser both(GetParam());
     for (int i = 0; i < 70'000; ++i) {
         const std::string row = R"({"name":"a","step":1,"rank":0,"duration_ms":)" + std::to_string(i % 7) +
                                 R"(,"text":")" + std::to_string(i * 7919) + "\"}";
@@ -395,8 +401,8 @@ TEST(RowScanner, ReadsRowsThatAllHaveATextOfTheirOwn) {
     }
 }
 
-TEST(RowScanner, ReadsRowsOfMoreShapesThanItLearns) {
-    ScannerAndParser both;
+TEST_P(ScannedRows, ReadsRowsOfMoreShapesThanItLearns) {
+    ScannerAndParser both(GetParam());
     for (int round = 0; round < 2; ++round)
         for (int i = 0; i < 1000; ++i) {
             const std::string row =

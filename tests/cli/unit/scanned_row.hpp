@@ -33,6 +33,8 @@ inline bool same_row(const Row& a, const Row& b) {
 
 class ScannerAndParser {
   public:
+    explicit ScannerAndParser(bool with_sse = RowShape::has_sse()) : scanner_(with_sse) {}
+
     enum class Outcome : std::uint8_t { left_to_parser, same, differs };
 
     /// A line has no newline in it.
