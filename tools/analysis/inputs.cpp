@@ -10,10 +10,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <set>
+#include <string_view>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "failure.hpp"
 #include "schema.hpp"
@@ -26,6 +30,17 @@ namespace fs = std::filesystem;
 std::string_view without_suffix(std::string_view text, std::string_view suffix) {
     return text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : text;
 }
+
+struct FileId {
+    dev_t device;
+    ino_t inode;
+
+    friend bool operator==(const FileId&, const FileId&) = default;
+};
+
+struct FileIdHash {
+    std::size_t operator()(const FileId& id) const { return std::hash<ino_t>{}(id.inode) * 31 + id.device; }
+};
 
 class InputFinder {
   public:
@@ -57,17 +72,35 @@ class InputFinder {
     }
 
   private:
-    // Paths are taken apart once a file, not once a comparison.
+    struct Place {
+        const fs::path* folder;
+        std::int64_t name_rank;
+        std::string_view name;
+        std::size_t file;
+    };
+
+    // Paths are taken apart once a folder: few folders have all files of a job.
     void sort_files() {
-        std::vector<std::tuple<fs::path, std::int64_t, fs::path, std::size_t>> places;
+        std::set<fs::path> folders;
+        std::string_view last_folder;
+        std::vector<Place> places;
+        places.reserve(set_.files.size());
         for (const InputFile& file : set_.files) {
-            const fs::path path(file.path);
-            places.emplace_back(path.parent_path(), file.name_rank.value_or(-1), path.filename(), places.size());
+            const std::string_view path = file.path;
+            const std::string_view folder = path.substr(0, path.rfind('/') + 1);
+            const bool is_known = !places.empty() && folder == last_folder;
+            const fs::path* const known =
+                is_known ? places.back().folder : &*folders.insert(fs::path(path).parent_path()).first;
+            places.push_back({known, file.name_rank.value_or(-1), path.substr(folder.size()), places.size()});
+            last_folder = folder;
         }
-        std::sort(places.begin(), places.end());
+        std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+            if (a.folder != b.folder) return *a.folder < *b.folder;
+            return std::tie(a.name_rank, a.name, a.file) < std::tie(b.name_rank, b.name, b.file);
+        });
         std::vector<InputFile> sorted;
         sorted.reserve(places.size());
-        for (const auto& place : places) sorted.push_back(std::move(set_.files[std::get<std::size_t>(place)]));
+        for (const Place& place : places) sorted.push_back(std::move(set_.files[place.file]));
         set_.files = std::move(sorted);
     }
 
@@ -96,7 +129,7 @@ class InputFinder {
 
     void add_file(const std::string& path, const struct stat& info) {
         const bool regular = S_ISREG(info.st_mode);
-        if (regular && !seen_.emplace(info.st_dev, info.st_ino).second) {
+        if (regular && !seen_.insert({info.st_dev, info.st_ino}).second) {
             ++set_.repeated_files;
             return;
         }
@@ -137,7 +170,7 @@ class InputFinder {
     }
 
     InputSet set_;
-    std::set<std::pair<dev_t, ino_t>> seen_;
+    std::unordered_set<FileId, FileIdHash> seen_;
     bool reads_standard_input_ = false;
 };
 

@@ -33,6 +33,33 @@ TEST(FindInputs, OrdersFilesOfADirectoryByRank) {
     EXPECT_EQ(set.size_bytes, 8U);
 }
 
+TEST(FindInputs, OrdersFilesByFolderThenByRankThenByName) {
+    const std::filesystem::path top = testing::TempDir() + "cep-inputs-folders";
+    std::vector<std::string> arguments;
+    const std::vector<std::string> in_order = {"a/cuda_events_rank_2.jsonl",
+                                               "a/cuda_events_rank_2.jsonl.gz",
+                                               "a/cuda_events_rank_10.jsonl",
+                                               "a/b/cuda_events_rank_1.jsonl",
+                                               "a-b/cuda_events_rank_0.jsonl",
+                                               "b/merged.jsonl",
+                                               "b/other.jsonl",
+                                               "b/cuda_events_rank_0.jsonl"};
+    for (auto name = in_order.rbegin(); name != in_order.rend(); ++name) {
+        std::filesystem::create_directories((top / *name).parent_path());
+        std::ofstream(top / *name) << "{}";
+        // Written in several ways, a folder is the same one.
+        std::string path = top / *name;
+        if (arguments.size() % 2 == 1) path.insert(path.rfind('/'), "/");
+        arguments.push_back(path);
+    }
+    const InputSet set = find_inputs(arguments, "");
+    std::filesystem::remove_all(top);
+    std::vector<std::string> found;
+    for (const InputFile& file : set.files)
+        found.push_back(std::filesystem::path(file.path).lexically_normal().lexically_relative(top.lexically_normal()));
+    EXPECT_EQ(found, in_order);
+}
+
 TEST(FindInputs, TakesStandardInputOnce) {
     EXPECT_TRUE(find_inputs({"-"}, "").files.front().is_standard_input());
     EXPECT_THROW(static_cast<void>(find_inputs({"-", "-"}, "")), UsageError);
