@@ -64,18 +64,28 @@ const duckdb = require(process.argv[2]);
 })();
 """
 
-SUMMARIZE_1, SUMMARIZE_2 = "cep summarize, 1 thread", "cep summarize, 2 threads"
+SUMMARIZE, DUCKDB_NAME = "cep summarize", "DuckDB"
 MERGE, SORT = "cep merge, 2 threads", "sort -m, of sorted files"
 JQ_NAME, PYTHON_NAME = "jq, of a sample", "Python's json, of a sample"
-DUCKDB_1, DUCKDB_2 = "DuckDB, 1 thread", "DuckDB, 2 threads"
-RATIOS = (
-    (SUMMARIZE_1, "wc -l"),
-    (MERGE, SORT),
-    (DUCKDB_1, SUMMARIZE_1),
-    (DUCKDB_2, SUMMARIZE_2),
-    (JQ_NAME, SUMMARIZE_1),
-    (PYTHON_NAME, SUMMARIZE_1),
-)
+
+
+def on_threads(name, threads):
+    return f"{name}, {threads} thread{'s' if threads > 1 else ''}"
+
+
+def ratios(threads):
+    """Lines to compare with each other."""
+    one = on_threads(SUMMARIZE, 1)
+    yield one, "wc -l"
+    yield MERGE, SORT
+    for count in threads:
+        yield on_threads(DUCKDB_NAME, count), on_threads(SUMMARIZE, count)
+    yield JQ_NAME, one
+    yield PYTHON_NAME, one
+    for count in threads:
+        if count > 1:
+            yield one, on_threads(SUMMARIZE, count)
+
 
 
 def arguments():
@@ -83,6 +93,7 @@ def arguments():
     parser.add_argument("--cep", default="build/tools/cep")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of summarize and DuckDB, one after the other")
     parser.add_argument("--sample-mb", type=float, default=16.0)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "cep_bench_reading")
     parser.add_argument("--duckdb", help="folder of DuckDB's npm package (@duckdb/node-api)", default=find_duckdb())
@@ -199,10 +210,11 @@ def programs(options, few, many, work):
     measured = [
         Measured("cat >/dev/null", shell(f"cat {files} >/dev/null"), few.bytes),
         Measured("wc -l", ["wc", "-l", *map(str, few.files)], few.bytes),
-        Measured(SUMMARIZE_1, summarize(options, few.folder, 1), few.bytes),
-        Measured(SUMMARIZE_2, summarize(options, few.folder, 2), few.bytes),
-        Measured("cep summarize with the verdict, 1 thread", summarize(options, few.folder, 1, "--by=phase"), few.bytes),
-        Measured("cep summarize with the verdict, 2 threads", summarize(options, few.folder, 2, "--by=phase"), few.bytes),
+        *(Measured(on_threads(SUMMARIZE, n), summarize(options, few.folder, n), few.bytes) for n in options.threads),
+        *(
+            Measured(on_threads(f"{SUMMARIZE} with the verdict", n), summarize(options, few.folder, n, "--by=phase"), few.bytes)
+            for n in options.threads
+        ),
         Measured("cep summarize, one file, 2 threads", summarize(options, one_file, 2), one_file.stat().st_size),
         Measured("cep check, 2 threads", [options.cep, "check", "--threads", "2", str(few.folder)], few.bytes),
         Measured(MERGE, merge(options, few.folder), few.bytes),
@@ -221,9 +233,9 @@ def programs(options, few, many, work):
     if options.duckdb and shutil.which("node"):
         script = work / "duckdb.js"
         script.write_text(DUCKDB)
-        for name, threads in ((DUCKDB_1, "1"), (DUCKDB_2, "2")):
-            command = ["node", str(script), options.duckdb, threads, SQL.format(files=few.pattern)]
-            measured.append(Measured(name, command, few.bytes))
+        for threads in options.threads:
+            command = ["node", str(script), options.duckdb, str(threads), SQL.format(files=few.pattern)]
+            measured.append(Measured(on_threads(DUCKDB_NAME, threads), command, few.bytes))
     if many is not None:
         files = f"{len(many.files):,} files, 2 threads"
         measured.append(Measured(f"cep summarize, {files}", summarize(options, many.folder, 2), many.bytes))
@@ -252,16 +264,16 @@ def print_table(measured):
               f"| {statistics.median(m.cpu_seconds) / gb:.2f} | {max(m.peak_mib):.0f} |")  # fmt: skip
 
 
-def print_ratios(measured):
+def print_ratios(measured, threads):
     """Times a byte, of the same rounds."""
     by_name = {m.name: m for m in measured}
     print("\n| time a byte | ratio, median | least–most |\n|---|---|---|")
-    for name, other in RATIOS:
+    for name, other in ratios(threads):
         if name in by_name and other in by_name:
             pair = by_name[name], by_name[other]
             bytes_ratio = pair[1].size / pair[0].size
-            ratios = [bytes_ratio * a / b for a, b in zip(pair[0].seconds, pair[1].seconds, strict=True)]
-            print(f"| {name} / {other} | {spread(ratios, 2)} |")
+            values = [bytes_ratio * a / b for a, b in zip(pair[0].seconds, pair[1].seconds, strict=True)]
+            print(f"| {name} / {other} | {spread(values, 2)} |")
 
 
 def warm(path):
@@ -285,7 +297,7 @@ def main():
             for m in measured:
                 m.run(nowhere)
     print_table(measured)
-    print_ratios(measured)
+    print_ratios(measured, options.threads)
 
 
 if __name__ == "__main__":
