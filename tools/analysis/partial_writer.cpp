@@ -200,7 +200,7 @@ void append_phase(std::string& out, const PhaseSeries& phase) {
         line.string("clock", clock_names[static_cast<std::size_t>(phase.clock)]);
         line.boolean("may_repeat", phase.may_repeat);
     }
-    const std::vector<Sample>& samples = phase.samples;
+    const SampleList& samples = phase.samples;
     for (std::size_t first = 0; first < samples.size(); first += values_per_line) {
         const std::size_t last = std::min(first + values_per_line, samples.size());
         LineObject line(out, "samples");

@@ -5,46 +5,6 @@
 #include <utility>
 
 namespace cep::analysis {
-namespace {
-
-// The finaliser of SplitMix64.
-std::uint64_t mix(std::uint64_t bits) {
-    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
-    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
-    return bits ^ (bits >> 31);
-}
-
-std::uint32_t clamped(const std::optional<std::int64_t>& value, std::uint32_t max) {
-    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value.value_or(0), 0, max));
-}
-
-// Copying what is large to where there is twice the room touches as much memory again. Four times the room takes no
-// more of it, as memory that was never written to is none.
-void make_room(std::vector<Sample>& samples) {
-    constexpr std::size_t large = (std::size_t{1} << 20) / sizeof(Sample);
-    if (samples.size() == samples.capacity() && samples.size() >= large) samples.reserve(4 * samples.size());
-}
-
-}  // namespace
-
-std::uint32_t Sample::place_of(const Row& row) {
-    return clamped(row.depth, max_depth) << 28 | clamped(row.stream, max_stream) << 18 | clamped(row.seq, max_seq);
-}
-
-std::uint32_t Sample::collective_of(const Row& row) {
-    if (!row.coll) return 0;
-    std::uint64_t hash = mix(static_cast<std::uint64_t>(*row.coll) + 0x9e3779b97f4a7c15U);
-    for (const char letter : row.group) hash = mix(hash ^ static_cast<unsigned char>(letter));
-    return std::max(1U, static_cast<std::uint32_t>(hash));
-}
-
-void Totals::add(double duration_ms, bool is_top_level) {
-    ++count;
-    sum_ms += duration_ms;
-    if (is_top_level) top_level_ms += duration_ms;
-    min_ms = std::min(min_ms, duration_ms);
-    max_ms = std::max(max_ms, duration_ms);
-}
 
 void Totals::merge(const Totals& other) {
     count += other.count;
@@ -62,35 +22,39 @@ void PhaseSeries::fold() {
     samples = {};
 }
 
-std::uint32_t RunSeries::find_phase(const Row& row) {
-    const auto index = static_cast<std::uint32_t>(phases.size());
-    const auto [found, is_new] = phase_indices_.try_emplace(std::string(row.name), index);
-    if (is_new) {
-        phases.emplace_back();
-        phases.back().name = row.name;
-        phases.back().kind = row.kind;
-        phases.back().clock = row.clock;
-        next_phases_.push_back({index, index});
-    }
-    return found->second;
+void PhaseSeries::fold_with(double duration_ms, bool is_top_level) {
+    fold();
+    histogram.add(duration_ms);
+    in_histogram.add(duration_ms, is_top_level);
 }
 
-// The phases of a step come in the same order in every step. Behind one that comes several times, such as a reduction
-// in buckets, there are two.
-PhaseSeries& RunSeries::phase_of(const Row& row) {
-    if (phases.empty()) {
-        last_phase_ = find_phase(row);
+std::uint32_t RunSeries::find_phase(const Row& row) {
+    constexpr std::size_t few = 16;  // so few are looked through as fast
+    const auto count = static_cast<std::uint32_t>(phases.size());
+    if (count < few) {
+        for (std::uint32_t i = 0; i < count; ++i)
+            if (same_text(phases[i].name, row.name)) return i;
     } else {
-        const NextPhases expected = next_phases_[last_phase_];
-        const bool is_first = phases[expected.first].name == row.name;
-        const bool is_other = !is_first && phases[expected.other].name == row.name;
-        const std::uint32_t found = is_first ? expected.first : is_other ? expected.other : find_phase(row);
-        if (!is_first) next_phases_[last_phase_] = {found, expected.first};
-        last_phase_ = found;
+        for (auto i = static_cast<std::uint32_t>(phase_indices_.size()); i < count; ++i)
+            phase_indices_.try_emplace(phases[i].name, i);
+        const auto known = phase_indices_.find(std::string(row.name));
+        if (known != phase_indices_.end()) return known->second;
     }
-    PhaseSeries& phase = phases[last_phase_];
-    phase.clock = combine(phase.clock, row.clock);
-    return phase;
+    PhaseSeries& phase = phases.emplace_back();
+    phase.name = row.name;
+    phase.kind = row.kind;
+    phase.clock = row.clock;
+    next_phases_.push_back({count, count});
+    return count;
+}
+
+// Behind a phase that comes several times in a step, such as a reduction in buckets, there are two.
+std::uint32_t RunSeries::find_next_phase(const Row& row) {
+    if (phases.empty()) return find_phase(row);
+    const NextPhases expected = next_phases_[last_phase_];
+    const std::uint32_t found = same_text(phases[expected.other].name, row.name) ? expected.other : find_phase(row);
+    next_phases_[last_phase_] = {found, expected.first};
+    return found;
 }
 
 std::uint32_t RunSeries::find_step(std::int64_t step) {
@@ -109,11 +73,6 @@ std::uint32_t RunSeries::find_step(std::int64_t step) {
     return found->second;
 }
 
-std::uint32_t RunSeries::index_of_step(std::int64_t step) {
-    if (steps.empty() || steps[last_step_] != step) last_step_ = find_step(step);
-    return last_step_;
-}
-
 // The few counters of a step come in the same order in every step.
 void RunSeries::add_counter(const Row& row) {
     for (std::size_t tried = 0; tried < counters.size(); ++tried) {
@@ -125,32 +84,6 @@ void RunSeries::add_counter(const Row& row) {
     next_counter_ = 0;
 }
 
-void RunSeries::add(const Row& row, SampleBudget& budget) {
-    constexpr std::uint32_t portion = 1024;
-    PhaseSeries& phase = phase_of(row);
-    const Sample sample{row.duration_ms,
-                        row.start_ns.value_or(Sample::no_start),
-                        row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
-                        row.kind == schema::Kind::comm ? Sample::collective_of(row) : 0,
-                        index_of_step(*row.step),
-                        Sample::place_of(row)};
-    if (budget.exhausted()) {
-        phase.fold();
-        phase.histogram.add(row.duration_ms);
-        phase.in_histogram.add(row.duration_ms, sample.is_top_level());
-        return;
-    }
-    if (++unspent_samples_ == portion) budget.spend(std::exchange(unspent_samples_, 0));
-    if (!phase.samples.empty()) {
-        const Sample& last = phase.samples.back();
-        const bool alike = has_run && sample.has_start() && last.step_index == sample.step_index &&
-                           last.start_ns == sample.start_ns && last.place == sample.place;
-        phase.may_repeat |= alike || steps[sample.step_index] < steps[last.step_index];
-    }
-    make_room(phase.samples);
-    phase.samples.push_back(sample);
-}
-
 void RunSeries::seal() {
     phase_indices_ = {};
     next_phases_ = {};
@@ -158,8 +91,8 @@ void RunSeries::seal() {
     // The end of a large vector that was never written to takes no memory; the ends of many small ones do.
     constexpr std::size_t large = 8192;
     if (steps.size() < large) steps.shrink_to_fit();
-    for (PhaseSeries& phase : phases)
-        if (phase.samples.size() < large) phase.samples.shrink_to_fit();
+    if (phases.size() < large) phases.shrink_to_fit();
+    for (PhaseSeries& phase : phases) phase.samples.seal();
     std::sort(counters.begin(), counters.end(),
               [](const CounterSeries& a, const CounterSeries& b) { return a.name < b.name; });
 }
@@ -168,11 +101,6 @@ PhaseSeries* RunSeries::find(std::string_view name) {
     const auto found =
         std::find_if(phases.begin(), phases.end(), [name](const PhaseSeries& phase) { return phase.name == name; });
     return found == phases.end() ? nullptr : &*found;
-}
-
-Clock combine(Clock a, Clock b) {
-    if (a == b) return a;
-    return Clock::mixed;
 }
 
 }  // namespace cep::analysis

@@ -3,6 +3,7 @@
 // Phase series: the durations of one phase of one rank in one run, while a file is read.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -10,11 +11,14 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "counter_series.hpp"
 #include "quantiles.hpp"
 #include "row.hpp"
+#include "same_text.hpp"
+#include "sample_list.hpp"
 
 namespace cep::analysis {
 
@@ -31,33 +35,6 @@ class SampleBudget {
     std::atomic<std::uint64_t> spent_{0};
 };
 
-/// One span. 32 bytes: there may be tens of millions.
-struct Sample {
-    static constexpr std::int64_t no_start = std::numeric_limits<std::int64_t>::min();
-    static constexpr std::uint32_t max_depth = 15;
-    static constexpr std::uint32_t max_stream = 1023;
-    static constexpr std::uint32_t max_seq = (1U << 18) - 1;
-
-    /// A span's place in its step, as far as it is known. What is larger than there is room for becomes the maximum.
-    [[nodiscard]] static std::uint32_t place_of(const Row& row);
-    /// Tells a collective of a group from all others of its step; 0 where the row does not say.
-    [[nodiscard]] static std::uint32_t collective_of(const Row& row);
-
-    [[nodiscard]] bool has_start() const { return start_ns != no_start; }
-    [[nodiscard]] std::uint32_t seq() const { return place & max_seq; }
-    [[nodiscard]] std::uint32_t stream() const { return place >> 18 & max_stream; }
-    [[nodiscard]] std::uint32_t depth() const { return place >> 28; }
-    [[nodiscard]] bool is_top_level() const { return depth() == 0; }
-
-    double duration_ms;
-    std::int64_t start_ns;
-    float lag_ms;  // NaN where the row does not say
-    std::uint32_t collective;
-    std::uint32_t step_index;  // into RunSeries::steps
-    std::uint32_t place;
-};
-static_assert(sizeof(Sample) == 32);
-
 struct Totals {
     std::uint64_t count = 0;
     double sum_ms = 0;
@@ -65,7 +42,13 @@ struct Totals {
     double min_ms = std::numeric_limits<double>::infinity();
     double max_ms = 0;
 
-    void add(double duration_ms, bool is_top_level);
+    void add(double duration_ms, bool is_top_level) {
+        ++count;
+        sum_ms += duration_ms;
+        if (is_top_level) top_level_ms += duration_ms;
+        min_ms = std::min(min_ms, duration_ms);
+        max_ms = std::max(max_ms, duration_ms);
+    }
     void merge(const Totals& other);
 };
 
@@ -73,14 +56,19 @@ struct PhaseSeries {
     std::string name;
     schema::Kind kind = schema::Kind::other;
     Clock clock = Clock::none;
-    std::vector<Sample> samples;
+    SampleList samples;
     LogHistogram histogram;  // what went beyond the budget
     Totals in_histogram;
     bool may_repeat = false;  // its steps went back, or a row looked like the one before it
 
     /// Moves the samples into the histogram.
     void fold();
+    void fold_with(double duration_ms, bool is_top_level);
 };
+
+[[nodiscard]] constexpr Clock combine(Clock a, Clock b) {
+    return a == b ? a : Clock::mixed;
+}
 
 /// The phases of one rank in one run, from one file.
 struct RunSeries {
@@ -105,13 +93,17 @@ struct RunSeries {
         std::uint32_t other;  // the last one before it that was another
     };
 
+    static constexpr std::uint32_t budget_portion = 1024;
+
     PhaseSeries& phase_of(const Row& row);
+    std::uint32_t find_next_phase(const Row& row);
     std::uint32_t find_phase(const Row& row);
     std::uint32_t index_of_step(std::int64_t step);
     std::uint32_t find_step(std::int64_t step);
+    [[nodiscard]] bool may_repeat(const Sample& last, const Sample& next) const;
 
-    std::unordered_map<std::string, std::uint32_t> phase_indices_;
-    std::vector<NextPhases> next_phases_;  // by phase: what came behind it
+    std::unordered_map<std::string, std::uint32_t> phase_indices_;  // of phases, if they are many, the first ones
+    std::vector<NextPhases> next_phases_;                           // by phase: what came behind it
     std::uint32_t last_phase_ = 0;
     std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
     std::uint32_t last_step_ = 0;
@@ -120,6 +112,38 @@ struct RunSeries {
     std::size_t next_counter_ = 0;
 };
 
-[[nodiscard]] Clock combine(Clock a, Clock b);
+// Here and not in the source, as it is called for every row.
+inline void RunSeries::add(const Row& row, SampleBudget& budget) {
+    PhaseSeries& phase = phase_of(row);
+    const Sample sample{row.duration_ms,
+                        row.start_ns.value_or(Sample::no_start),
+                        row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
+                        row.kind == schema::Kind::comm ? Sample::collective_of(row) : 0,
+                        index_of_step(*row.step),
+                        Sample::place_of(row)};
+    if (unspent_samples_ == 0 && budget.exhausted()) return phase.fold_with(sample.duration_ms, sample.is_top_level());
+    if (++unspent_samples_ == budget_portion) budget.spend(std::exchange(unspent_samples_, 0));
+    phase.may_repeat |= !phase.samples.empty() && may_repeat(phase.samples.back(), sample);
+    phase.samples.push_back(sample);
+}
+
+// The phases of a step come in the same order in every step.
+inline PhaseSeries& RunSeries::phase_of(const Row& row) {
+    const bool as_expected = !phases.empty() && same_text(phases[next_phases_[last_phase_].first].name, row.name);
+    last_phase_ = as_expected ? next_phases_[last_phase_].first : find_next_phase(row);
+    PhaseSeries& phase = phases[last_phase_];
+    phase.clock = combine(phase.clock, row.clock);
+    return phase;
+}
+
+inline std::uint32_t RunSeries::index_of_step(std::int64_t step) {
+    if (steps.empty() || steps[last_step_] != step) last_step_ = find_step(step);
+    return last_step_;
+}
+
+inline bool RunSeries::may_repeat(const Sample& last, const Sample& next) const {
+    if (last.step_index != next.step_index) return steps[next.step_index] < steps[last.step_index];
+    return has_run && next.has_start() && last.start_ns == next.start_ns && last.place == next.place;
+}
 
 }  // namespace cep::analysis

@@ -3,15 +3,33 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <span>
-#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+
+#include "large_memory.hpp"
+#include "parallel.hpp"
 
 namespace cep::analysis {
 namespace {
 
 using Ranks = std::map<std::int64_t, std::vector<RunSeries>>;
+
+/// One phase of one rank in one run of it.
+struct SeriesOfPhase {
+    std::int64_t rank;
+    const RunSeries* series;
+    const PhaseSeries* phase;
+};
+
+struct PhaseOfJob {
+    std::string_view name;
+    std::size_t samples = 0;
+    std::vector<SeriesOfPhase> series;  // rank by rank
+};
 
 Totals totals_of(const PhaseSeries& phase) {
     Totals totals = phase.in_histogram;
@@ -25,22 +43,20 @@ class StepTime {
     explicit StepTime(const Ranks& ranks) {
         for (const auto& [rank, all_series] : ranks) add_rank(rank, all_series);
         if (total_ms_ > 0) return;
+        ranks_with_steps_.clear();
         for (const auto& [rank, all_series] : ranks) add_top_level(all_series);
     }
     [[nodiscard]] double total_ms() const { return total_ms_; }
 
     /// The part of a phase's time that counts towards its share.
-    [[nodiscard]] double part_ms(std::int64_t rank, const RunSeries& series, const PhaseSeries& phase,
-                                 const Totals& totals) const {
-        if (steps_.empty()) return totals.sum_ms;
-        const auto found = steps_.find(rank);
-        if (found == steps_.end()) return 0;
-        if (phase.in_histogram.count > 0) return totals.sum_ms;
-        const std::vector<bool> counts = which_are_in(found->second, series.steps);
-        if (std::find(counts.begin(), counts.end(), false) == counts.end()) return totals.sum_ms;
+    [[nodiscard]] double part_ms(const SeriesOfPhase& of, const Totals& totals) const {
+        if (ranks_with_steps_.empty()) return totals.sum_ms;
+        if (!ranks_with_steps_.contains(of.rank)) return 0;
+        const auto partial = partial_.find(of.series);
+        if (of.phase->in_histogram.count > 0 || partial == partial_.end()) return totals.sum_ms;
         double part_ms = 0;
-        for (const Sample& sample : phase.samples)
-            if (counts[sample.step_index]) part_ms += sample.duration_ms;
+        for (const Sample& sample : of.phase->samples)
+            if (partial->second[sample.step_index]) part_ms += sample.duration_ms;
         return part_ms;
     }
 
@@ -62,7 +78,7 @@ class StepTime {
 
     // With step spans inside step spans, the outermost ones are the longest in all.
     void add_rank(std::int64_t rank, const std::vector<RunSeries>& all_series) {
-        std::map<std::string, double> totals_ms;
+        std::map<std::string_view, double> totals_ms;
         for (const RunSeries& series : all_series)
             for (const PhaseSeries& phase : series.phases)
                 if (phase.kind == schema::Kind::step) totals_ms[phase.name] += totals_of(phase).sum_ms;
@@ -70,91 +86,105 @@ class StepTime {
         const auto longest = std::max_element(totals_ms.begin(), totals_ms.end(),
                                               [](const auto& a, const auto& b) { return a.second < b.second; });
         total_ms_ += longest->second;
-        Steps& steps = steps_[rank];
+        ranks_with_steps_.insert(rank);
+        const Steps steps = steps_of(longest->first, all_series);
+        for (const RunSeries& series : all_series) {
+            if (series.steps == steps) continue;
+            std::vector<bool> are_in = which_are_in(steps, series.steps);
+            if (std::find(are_in.begin(), are_in.end(), false) != are_in.end()) partial_[&series] = std::move(are_in);
+        }
+    }
+
+    static Steps steps_of(std::string_view step_phase, const std::vector<RunSeries>& all_series) {
+        Steps steps;
         for (const RunSeries& series : all_series)
             for (const PhaseSeries& phase : series.phases)
-                if (phase.name == longest->first)
+                if (phase.name == step_phase)
                     for (const Sample& sample : phase.samples) steps.push_back(series.steps[sample.step_index]);
         if (!std::is_sorted(steps.begin(), steps.end())) std::sort(steps.begin(), steps.end());
+        return steps;
     }
 
     void add_top_level(const std::vector<RunSeries>& all_series) {
-        steps_.clear();
         for (const RunSeries& series : all_series)
             for (const PhaseSeries& phase : series.phases)
                 if (phase.kind != schema::Kind::step) total_ms_ += totals_of(phase).top_level_ms;
     }
 
-    std::map<std::int64_t, Steps> steps_;
+    std::unordered_set<std::int64_t> ranks_with_steps_;
+    // Of series that have other steps too: by index of the step, whether it has a step span.
+    std::unordered_map<const RunSeries*, std::vector<bool>> partial_;
     double total_ms_ = 0;
 };
 
-/// Exact values or a histogram, whichever is in use.
-class Distribution {
+/// Durations in memory that is known to be enough.
+class Durations {
   public:
-    void reserve(std::size_t values) { values_.reserve(values); }
-    void add(const PhaseSeries& phase) {
-        for (const Sample& sample : phase.samples) values_.push_back(sample.duration_ms);
-        histogram_.merge(phase.histogram);
+    explicit Durations(std::size_t capacity) : memory_(capacity * sizeof(double)) {}
+
+    /// Returns their totals.
+    Totals add(const PhaseSeries& phase) {
+        Totals totals = phase.in_histogram;
+        double* next = data() + size_;
+        for (const Sample& sample : phase.samples) {
+            totals.add(sample.duration_ms, sample.is_top_level());
+            *next++ = sample.duration_ms;
+        }
+        size_ += phase.samples.size();
+        return totals;
     }
-    [[nodiscard]] std::size_t values() const { return values_.size(); }
-    [[nodiscard]] double quantile(double q) const {
-        return histogram_.count() > 0 ? histogram_.quantile(q) : exact_quantile(values_, q);
-    }
-    /// Of the exact values without the first ones.
-    [[nodiscard]] double median_behind(std::size_t first) const {
-        return exact_quantile(std::span(values_).subspan(first), 0.5);
-    }
+    [[nodiscard]] std::size_t size() const { return size_; }
+    [[nodiscard]] std::span<const double> all() const { return {data(), size_}; }
 
   private:
-    std::vector<double> values_;
-    LogHistogram histogram_;
+    [[nodiscard]] double* data() const { return reinterpret_cast<double*>(memory_.data()); }
+
+    LargeMemory memory_;
+    std::size_t size_ = 0;
 };
 
-/// One phase of one rank: in each run of it that has the phase.
-using SeriesOfPhase = std::vector<std::pair<const RunSeries*, const PhaseSeries*>>;
-
-/// One phase over all ranks.
+/// One phase over all ranks, either from exact durations or from histograms.
 class PhaseCollector {
   public:
-    PhaseCollector(std::string_view name, std::size_t samples, const StepTime& step_time) : step_time_(step_time) {
-        summary_.name = name;
-        all_.reserve(samples);
+    PhaseCollector(const PhaseOfJob& phase, const StepTime& step_time)
+        : step_time_(step_time), durations_(phase.samples) {
+        summary_.name = phase.name;
     }
 
-    void add_rank(std::int64_t rank, const SeriesOfPhase& all_series) {
-        const std::size_t others = all_.values();
+    /// The series of one rank.
+    void add_rank(std::span<const SeriesOfPhase> all_series) {
+        const std::size_t others = durations_.size();
         LogHistogram of_rank;
         std::uint64_t count = 0;
-        for (const auto& [series, phase] : all_series) {
-            const Totals totals = totals_of(*phase);
+        for (const SeriesOfPhase& of : all_series) {
+            const Totals totals = durations_.add(*of.phase);
             if (totals.count == 0) continue;
             count += totals.count;
-            of_rank.merge(phase->histogram);
-            all_.add(*phase);
-            add_labels(*phase, totals.count);
+            of_rank.merge(of.phase->histogram);
+            add_labels(*of.phase, totals.count);
             totals_.merge(totals);
-            part_ms_ += step_time_.part_ms(rank, *series, *phase, totals);
+            part_ms_ += step_time_.part_ms(of, totals);
         }
         if (count == 0) return;
-        medians_.emplace_back(rank, of_rank.count() > 0 ? of_rank.quantile(0.5) : all_.median_behind(others));
+        histogram_.merge(of_rank);
+        ranks_.push_back(all_series.front().rank);
+        medians_ms_.push_back(of_rank.count() > 0 ? of_rank.quantile(0.5)
+                                                  : exact_quantile(durations_.all().subspan(others), 0.5));
     }
 
-    [[nodiscard]] bool empty() const { return totals_.count == 0; }
-
+    /// Its count is zero for a phase that has nothing in it.
     PhaseSummary finish() {
         PhaseSummary& s = summary_;
+        s.count = totals_.count;
+        if (s.count == 0) return std::move(s);
         s.kind = static_cast<schema::Kind>(std::max_element(kinds_.begin(), kinds_.end()) - kinds_.begin());
         s.clock = clock_;
-        s.count = totals_.count;
-        s.ranks = medians_.size();
+        s.ranks = ranks_.size();
         s.total_ms = totals_.sum_ms;
         s.mean_ms = totals_.sum_ms / static_cast<double>(totals_.count);
-        s.p50_ms = all_.quantile(0.5);
-        s.p90_ms = all_.quantile(0.9);
-        s.p99_ms = all_.quantile(0.99);
         s.min_ms = totals_.min_ms;
         s.max_ms = totals_.max_ms;
+        find_quantiles();
         if (step_time_.total_ms() > 0) s.share = part_ms_ / step_time_.total_ms();
         find_slowest();
         return std::move(s);
@@ -166,33 +196,66 @@ class PhaseCollector {
         clock_ = totals_.count == 0 ? phase.clock : combine(clock_, phase.clock);
     }
 
+    void find_quantiles() {
+        const auto wanted = {0.5, 0.9, 0.99};
+        std::vector<double> found;
+        if (histogram_.count() > 0) {
+            for (const double q : wanted) found.push_back(histogram_.quantile(q));
+        } else {
+            found = exact_quantiles(durations_.all(), wanted);
+        }
+        summary_.p50_ms = found[0];
+        summary_.p90_ms = found[1];
+        summary_.p99_ms = found[2];
+    }
+
     void find_slowest() {
-        const auto slowest = std::max_element(medians_.begin(), medians_.end(),
-                                              [](const auto& a, const auto& b) { return a.second < b.second; });
-        summary_.slowest_rank = slowest->first;
-        const double slowest_ms = slowest->second;
-        std::vector<double> values;
-        for (const auto& [rank, median_ms] : medians_) values.push_back(median_ms);
-        const double typical_ms = exact_quantile(values, 0.5);
-        if (typical_ms > 0) summary_.skew = slowest_ms / typical_ms;
+        const auto slowest = std::max_element(medians_ms_.begin(), medians_ms_.end());
+        summary_.slowest_rank = ranks_[static_cast<std::size_t>(slowest - medians_ms_.begin())];
+        const double typical_ms = exact_quantile(medians_ms_, 0.5);
+        if (typical_ms > 0) summary_.skew = *slowest / typical_ms;
     }
 
     const StepTime& step_time_;
     PhaseSummary summary_;
-    Distribution all_;
+    Durations durations_;
+    LogHistogram histogram_;
     Totals totals_;
     double part_ms_ = 0;
     Clock clock_ = Clock::none;
     std::array<std::uint64_t, schema::kind_names.size()> kinds_{};
-    std::vector<std::pair<std::int64_t, double>> medians_;
+    std::vector<std::int64_t> ranks_;
+    std::vector<double> medians_ms_;  // by index into ranks_
 };
 
-std::map<std::string_view, std::size_t> count_samples(const Ranks& ranks) {
-    std::map<std::string_view, std::size_t> samples;
+/// By name.
+std::vector<PhaseOfJob> find_phases(const Ranks& ranks) {
+    std::map<std::string_view, PhaseOfJob> found;
     for (const auto& [rank, all_series] : ranks)
         for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases) samples[phase.name] += phase.samples.size();
-    return samples;
+            for (const PhaseSeries& phase : series.phases) {
+                PhaseOfJob& of_job = found[phase.name];
+                of_job.samples += phase.samples.size();
+                of_job.series.push_back({rank, &series, &phase});
+            }
+    std::vector<PhaseOfJob> phases;
+    for (auto& [name, phase] : found) {
+        phase.name = name;
+        phases.push_back(std::move(phase));
+    }
+    return phases;
+}
+
+PhaseSummary summarize_phase(const PhaseOfJob& phase, const StepTime& step_time) {
+    PhaseCollector collector(phase, step_time);
+    const std::span<const SeriesOfPhase> all(phase.series);
+    for (std::size_t first = 0; first < all.size();) {
+        std::size_t next = first;
+        while (next < all.size() && all[next].rank == all[first].rank) ++next;
+        collector.add_rank(all.subspan(first, next - first));
+        first = next;
+    }
+    return collector.finish();
 }
 
 bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
@@ -204,21 +267,17 @@ bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
 
 }  // namespace
 
-std::vector<PhaseSummary> summarize_phases(const Ranks& ranks) {
+// One phase after the other, as each takes memory for its durations; on several threads, the largest first.
+std::vector<PhaseSummary> summarize_phases(const Ranks& ranks, std::size_t threads) {
     const StepTime step_time(ranks);
-    std::map<std::string_view, PhaseCollector> collectors;
-    for (const auto& [name, samples] : count_samples(ranks)) collectors.try_emplace(name, name, samples, step_time);
-    for (const auto& [rank, all_series] : ranks) {
-        std::map<std::string_view, SeriesOfPhase> of_rank;
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases) of_rank[phase.name].emplace_back(&series, &phase);
-        for (const auto& [name, series_of_phase] : of_rank) collectors.at(name).add_rank(rank, series_of_phase);
-    }
-    std::vector<PhaseSummary> phases;
-    for (auto& [name, collector] : collectors)
-        if (!collector.empty()) phases.push_back(collector.finish());
-    std::sort(phases.begin(), phases.end(), shown_before);
-    return phases;
+    std::vector<PhaseOfJob> phases = find_phases(ranks);
+    std::stable_sort(phases.begin(), phases.end(),
+                     [](const PhaseOfJob& a, const PhaseOfJob& b) { return a.samples > b.samples; });
+    std::vector<PhaseSummary> summaries(phases.size());
+    for_all(phases.size(), threads, [&](std::size_t i) { summaries[i] = summarize_phase(phases[i], step_time); });
+    std::erase_if(summaries, [](const PhaseSummary& summary) { return summary.count == 0; });
+    std::sort(summaries.begin(), summaries.end(), shown_before);
+    return summaries;
 }
 
 }  // namespace cep::analysis

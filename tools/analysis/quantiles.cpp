@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -37,44 +38,102 @@ Neighbours neighbours_among(std::span<double> values, std::size_t nth) {
     return {*at, at + 1 == values.end() ? *at : *std::min_element(at + 1, values.end())};
 }
 
-Neighbours neighbours_of(std::span<const double> values, std::size_t nth);
+/// Where a value lies among others. The bins are equally wide in the bits of a double, taken as a number: wider for
+/// larger values, as the differences between larger values are.
+class Bins {
+  public:
+    /// Nothing for equal values, which are all in one bin.
+    static std::optional<Bins> over(std::span<const double> values, std::size_t bins) {
+        std::int64_t lowest = INT64_MAX;
+        std::int64_t highest = INT64_MIN;
+        for (const double value : values) {
+            lowest = std::min(lowest, ordinal_of(value));
+            highest = std::max(highest, ordinal_of(value));
+        }
+        if (lowest == highest) return std::nullopt;
+        const auto width = static_cast<std::uint64_t>(highest) - static_cast<std::uint64_t>(lowest);
+        return Bins(static_cast<std::uint64_t>(lowest), std::max(0, bits_of(width) - bits_of(bins - 1)));
+    }
+    [[nodiscard]] std::size_t of(double value) const {
+        return static_cast<std::size_t>((static_cast<std::uint64_t>(ordinal_of(value)) - lowest_) >> shift_);
+    }
 
-/// Two values with those of ranks `nth` and `nth` + 1 most probably between them, told from a sample.
-std::pair<double, double> find_bracket(std::span<const double> values, std::size_t nth) {
-    constexpr std::size_t sample_size = 1024;
-    constexpr std::size_t margin = 72;  // more than four standard deviations of a sample's median's rank
-    std::array<double, sample_size> sample;
-    const std::size_t stride = values.size() / sample_size;
-    for (std::size_t i = 0; i < sample_size; ++i) sample[i] = values[i * stride];
-    const std::size_t middle = std::min(nth / stride, sample_size - 1);
-    const auto place = [&sample](std::size_t i) { return sample.begin() + static_cast<std::ptrdiff_t>(i); };
-    const std::size_t low = middle < margin ? 0 : middle - margin;
-    const std::size_t high = std::min(middle + margin, sample_size - 1);
-    std::nth_element(sample.begin(), place(low), sample.end());
-    std::nth_element(place(low), place(high), sample.end());
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    return {low == 0 ? -infinity : sample[low], high == sample_size - 1 ? infinity : sample[high]};
+  private:
+    Bins(std::uint64_t lowest, int shift) : lowest_(lowest), shift_(shift) {}
+    static int bits_of(std::uint64_t number) { return static_cast<int>(std::bit_width(number)); }
+
+    // In the order of the values: of negative doubles, the one with more in its bits is the lesser.
+    static std::int64_t ordinal_of(double value) {
+        const auto bits = std::bit_cast<std::int64_t>(value);
+        return bits ^ ((bits >> 63) & INT64_MAX);
+    }
+
+    std::uint64_t lowest_;
+    int shift_;
+};
+
+/// How many values are in each bin. In two tables by turns, as a count that was just written is slow to be read again.
+template <std::size_t size>
+std::array<std::uint32_t, size> count_in_bins(std::span<const double> values, const Bins& bins) {
+    std::array<std::uint32_t, size> counts{};
+    std::array<std::uint32_t, size> others{};
+    const std::size_t odd = values.size() % 2;
+    if (odd != 0) ++counts[bins.of(values[0])];
+    for (std::size_t i = odd; i < values.size(); i += 2) {
+        ++counts[bins.of(values[i])];
+        ++others[bins.of(values[i + 1])];
+    }
+    for (std::size_t bin = 0; bin < size; ++bin) counts[bin] += others[bin];
+    return counts;
 }
 
-// One pass without branches, and the same for the seventh of the values that is left. Nothing where the sample was
-// misleading.
-std::optional<Neighbours> neighbours_in_bracket(std::span<const double> values, std::size_t nth) {
-    constexpr std::size_t portion = 1024;
-    const auto [low, high] = find_bracket(values, nth);
-    std::vector<double> inside(values.size() / 4 + portion);
-    std::size_t size = 0;
-    std::size_t below = 0;
-    for (std::size_t first = 0; first < values.size(); first += portion) {
-        if (size + portion > inside.size()) return std::nullopt;
-        for (const double value : values.subspan(first, std::min(portion, values.size() - first))) {
-            below += value < low;
-            inside[size] = value;
-            size += static_cast<std::size_t>(!(value < low)) & static_cast<std::size_t>(value <= high);
-        }
+using SortedRanks = std::vector<std::size_t>;  // places that values have once they are sorted; themselves sorted
+
+std::vector<double> select(std::vector<double> values, const SortedRanks& ranks) {
+    std::vector<double> selected;
+    std::size_t ordered = 0;  // values whose place is the right one, at the front
+    for (const std::size_t rank : ranks) {
+        const auto at = [&values](std::size_t i) { return values.begin() + static_cast<std::ptrdiff_t>(i); };
+        if (rank >= ordered) std::nth_element(at(ordered), at(rank), values.end());
+        ordered = rank + 1;
+        selected.push_back(values[rank]);
     }
-    const bool holds_next = nth + 1 < below + size || nth + 1 == values.size();
-    if (nth < below || nth >= below + size || !holds_next) return std::nullopt;
-    return neighbours_of({inside.data(), size}, nth - below);
+    return selected;
+}
+
+std::vector<double> values_at(std::span<const double> values, const SortedRanks& ranks);
+
+// Of the values in the bins that hold the ranks, few as they are, it is the same question. No pass over all values has
+// a branch that could be mistaken, which is what std::nth_element spends its time on.
+template <std::size_t size>
+std::vector<double> values_at_by_bins(std::span<const double> values, const SortedRanks& ranks) {
+    const std::optional<Bins> bins = Bins::over(values, size);
+    if (!bins) return select({values.begin(), values.end()}, ranks);
+    const std::array<std::uint32_t, size> counts = count_in_bins<size>(values, *bins);
+    std::array<bool, size> is_wanted{};
+    std::size_t wanted = 0;
+    std::size_t unwanted = 0;
+    SortedRanks among_wanted;
+    for (std::size_t bin = 0; among_wanted.size() < ranks.size(); ++bin) {
+        const std::size_t end = wanted + unwanted + counts[bin];
+        is_wanted[bin] = ranks[among_wanted.size()] < end;
+        (is_wanted[bin] ? wanted : unwanted) += counts[bin];
+        while (among_wanted.size() < ranks.size() && ranks[among_wanted.size()] < end)
+            among_wanted.push_back(ranks[among_wanted.size()] - unwanted);
+    }
+    if (wanted == values.size()) return select({values.begin(), values.end()}, ranks);
+    std::vector<double> in_wanted(wanted + 1);
+    std::size_t next = 0;
+    for (const double value : values) {
+        in_wanted[next] = value;
+        next += is_wanted[bins->of(value)];
+    }
+    return values_at({in_wanted.data(), wanted}, among_wanted);
+}
+
+std::vector<double> values_at(std::span<const double> values, const SortedRanks& ranks) {
+    if (values.size() < 64 || values.size() > UINT32_MAX) return select({values.begin(), values.end()}, ranks);
+    return values.size() < 4096 ? values_at_by_bins<256>(values, ranks) : values_at_by_bins<2048>(values, ranks);
 }
 
 /// Batcher's odd-even merge sort: which two places to put in order, one pair after the other.
@@ -109,7 +168,6 @@ Neighbours neighbours_of_few(std::span<const double> values, std::size_t nth) {
 
 Neighbours neighbours_of(std::span<const double> values, std::size_t nth) {
     constexpr std::size_t few = 64;
-    constexpr std::size_t many = 8192;
     if (values.size() <= 8) return neighbours_of_few<8, 19>(values, nth);
     if (values.size() <= 16) return neighbours_of_few<16, 63>(values, nth);
     if (values.size() <= few) {
@@ -117,21 +175,54 @@ Neighbours neighbours_of(std::span<const double> values, std::size_t nth) {
         std::copy(values.begin(), values.end(), copy.begin());
         return neighbours_among({copy.data(), values.size()}, nth);
     }
-    if (values.size() >= many)
-        if (const auto found = neighbours_in_bracket(values, nth)) return *found;
-    std::vector<double> copy(values.begin(), values.end());
-    return neighbours_among(copy, nth);
+    const std::vector<double> found = values_at(values, {nth, std::min(nth + 1, values.size() - 1)});
+    return {found[0], found[1]};
+}
+
+/// A place between two ranks.
+struct Position {
+    std::size_t below;
+    double fraction;
+
+    [[nodiscard]] double between(double value, double next) const {
+        return fraction == 0 ? value : value + (next - value) * fraction;
+    }
+};
+
+Position position_of(double q, std::size_t values) {
+    const double position = q * static_cast<double>(values - 1);
+    const auto below = static_cast<std::size_t>(position);
+    return {below, position - static_cast<double>(below)};
 }
 
 }  // namespace
 
 double exact_quantile(std::span<const double> values, double q) {
     if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-    const double position = q * static_cast<double>(values.size() - 1);
-    const auto below = static_cast<std::size_t>(position);
-    const double fraction = position - static_cast<double>(below);
-    const auto [value, next] = neighbours_of(values, below);
-    return fraction == 0 ? value : value + (next - value) * fraction;
+    const Position position = position_of(q, values.size());
+    const auto [value, next] = neighbours_of(values, position.below);
+    return position.between(value, next);
+}
+
+std::vector<double> exact_quantiles(std::span<const double> values, std::initializer_list<double> qs) {
+    if (values.empty()) return std::vector<double>(qs.size(), std::numeric_limits<double>::quiet_NaN());
+    const std::size_t last = values.size() - 1;
+    SortedRanks ranks;
+    for (const double q : qs)
+        for (const std::size_t further : {0U, 1U})
+            ranks.push_back(std::min(position_of(q, values.size()).below + further, last));
+    std::sort(ranks.begin(), ranks.end());
+    const std::vector<double> found = values_at(values, ranks);
+    const auto value_at = [&](std::size_t rank) {
+        const auto place = std::lower_bound(ranks.begin(), ranks.end(), std::min(rank, last));
+        return found[static_cast<std::size_t>(place - ranks.begin())];
+    };
+    std::vector<double> quantiles;
+    for (const double q : qs) {
+        const Position position = position_of(q, values.size());
+        quantiles.push_back(position.between(value_at(position.below), value_at(position.below + 1)));
+    }
+    return quantiles;
 }
 
 void LogHistogram::include(int bucket) {

@@ -13,17 +13,17 @@
 namespace cep::analysis {
 namespace {
 
-struct RowKey {
+struct SampleKey {
     std::int64_t step;
     std::int64_t start_ns;
     std::uint32_t place;
     double duration_ms;
 
-    friend bool operator==(const RowKey&, const RowKey&) = default;
+    friend bool operator==(const SampleKey&, const SampleKey&) = default;
 };
 
-struct RowKeyHash {
-    std::size_t operator()(const RowKey& key) const {
+struct SampleKeyHash {
+    std::size_t operator()(const SampleKey& key) const {
         constexpr std::size_t odd = 0x9e3779b97f4a7c15U;
         const std::size_t place = std::hash<std::int64_t>{}(key.step) * odd ^ key.place;
         return (place * odd ^ std::hash<std::int64_t>{}(key.start_ns)) * odd ^ std::hash<double>{}(key.duration_ms);
@@ -46,20 +46,20 @@ void remove_superseded(RunSeries& series, std::size_t run, const LastRuns& last,
     if (!any) return;
     for (PhaseSeries& phase : series.phases) {
         counts.superseded_rows +=
-            std::erase_if(phase.samples, [&](const Sample& sample) { return superseded[sample.step_index]; });
+            phase.samples.erase_if([&](const Sample& sample) { return superseded[sample.step_index]; });
         counts.unresolved |= phase.in_histogram.count > 0;
     }
 }
 
 void remove_duplicates(const std::vector<RunSeries*>& same_run, const std::string& phase_name, RepeatCounts& counts) {
-    std::unordered_set<RowKey, RowKeyHash> seen;
+    std::unordered_set<SampleKey, SampleKeyHash> seen;
     for (RunSeries* series : same_run) {
         PhaseSeries* phase = series->find(phase_name);
         if (phase == nullptr) continue;
-        counts.duplicate_rows += std::erase_if(phase->samples, [&](const Sample& sample) {
+        counts.duplicate_rows += phase->samples.erase_if([&](const Sample& sample) {
             // Without a start time, rows of one phase and step cannot be told from each other.
             if (!sample.has_start()) return false;
-            const RowKey key{series->steps[sample.step_index], sample.start_ns, sample.place, sample.duration_ms};
+            const SampleKey key{series->steps[sample.step_index], sample.start_ns, sample.place, sample.duration_ms};
             return !seen.insert(key).second;
         });
         counts.unresolved |= same_run.size() > 1 && phase->in_histogram.count > 0;

@@ -33,14 +33,11 @@ bool FileSummary::chosen(std::int64_t attempt) const {
 }
 
 // A rank that has only rows that were not asked for is there all the same.
-FileSummary::RankPlace& FileSummary::place_of(std::int64_t rank) {
-    if (last_place_ == nullptr || last_rank_ != rank) {
-        const auto [found, is_new] = places_.try_emplace(rank);
-        if (is_new && options_.filter.accepts_rank(rank)) ranks_[rank];
-        last_place_ = &found->second;
-        last_rank_ = rank;
-    }
-    return *last_place_;
+void FileSummary::enter_rank(std::int64_t rank) {
+    const auto [found, is_new] = places_.try_emplace(rank);
+    if (is_new && options_.filter.accepts_rank(rank)) ranks_[rank];
+    last_place_ = &found->second;
+    last_rank_ = rank;
 }
 
 void FileSummary::enter_run(RankPlace& place, std::int64_t rank, int run) {
@@ -61,17 +58,29 @@ void FileSummary::take_mark(const Row& row) {
 void FileSummary::take(const Row& row, std::uint64_t line) {
     if (!row.rank) return;
     const int run = tracker_.observe(row).run;
-    RankPlace& place = place_of(*row.rank);
+    if (last_place_ == nullptr || last_rank_ != *row.rank) enter_rank(*row.rank);
+    RankPlace& place = *last_place_;
     if (!options_.filter.accepts(row)) return;
     if (place.run != run) enter_run(place, *row.rank, run);
     if (place.series == nullptr) return;
-    if (row.type == RowType::span) place.series->add(row, *budget_);
-    if (row.type == RowType::span || row.type == RowType::open) open_spans_.take(row, place.attempt, line);
-    if (row.type == RowType::mark) take_mark(row);
-    if (row.type == RowType::counter) place.series->add_counter(row);
-    if (row.type != RowType::stats) return;
-    place.series->stats = *row.stats;
-    place.series->has_stats = true;
+    switch (row.type) {
+        case RowType::span:
+            place.series->add(row, *budget_);
+            [[fallthrough]];
+        case RowType::open:
+            return open_spans_.take(row, place.attempt, line);
+        case RowType::counter:
+            return place.series->add_counter(row);
+        case RowType::mark:
+            return take_mark(row);
+        case RowType::stats:
+            place.series->stats = *row.stats;
+            place.series->has_stats = true;
+            return;
+        case RowType::run:
+        case RowType::unknown:
+            return;
+    }
 }
 
 void JobSummary::add(FileSummary&& file) {
@@ -197,14 +206,14 @@ SummaryResult JobSummary::finish(const std::function<void(const JobParts&)>& vis
     resolve_repeats(result);
     if (visit) visit(parts_);
     result.approximate = over_budget_;
-    result.phases = summarize_phases(parts_.ranks);
+    result.phases = summarize_phases(parts_.ranks, options_.threads);
     result.counters = summarize_counters(parts_.ranks);
     result.memory = summarize_memory(parts_.ranks);
     if (options_.wants_verdict) result.verdict = judge_job(result);
     result.open_spans = std::move(parts_.open_spans);
     result.marks = std::move(parts_.marks);
     result.grouping = options_.grouping;
-    result.groups = summarize_groups(options_.grouping, std::move(parts_.ranks), over_budget_);
+    result.groups = summarize_groups(options_.grouping, std::move(parts_.ranks), over_budget_, options_.threads);
     if (options_.filter.has_phases()) drop_baseless_shares(result);
     return result;
 }

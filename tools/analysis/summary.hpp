@@ -47,14 +47,14 @@ struct SummaryOptions {
     std::uint64_t max_samples = default_max_samples;
     Grouping grouping;
     bool wants_verdict = true;
-    std::size_t threads = 1;           // for the verdict
+    std::size_t threads = 1;           // for the phases and the verdict
     std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
 
     [[nodiscard]] PartialScope scope() const;
 };
 
 /// The rows of one file.
-class FileSummary : public RowSink {
+class FileSummary final : public RowSink {
   public:
     FileSummary(const SummaryOptions& options, std::shared_ptr<SampleBudget> budget)
         : options_(options), budget_(std::move(budget)) {}
@@ -73,7 +73,7 @@ class FileSummary : public RowSink {
     static constexpr int unknown_run = std::numeric_limits<int>::min();
 
     [[nodiscard]] bool chosen(std::int64_t attempt) const;
-    RankPlace& place_of(std::int64_t rank);
+    void enter_rank(std::int64_t rank);
     void enter_run(RankPlace& place, std::int64_t rank, int run);
     void take_mark(const Row& row);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "failure.hpp"
+#include "parallel.hpp"
 #include "phase_table.hpp"
 
 namespace cep::analysis {
@@ -73,6 +74,7 @@ class WindowDealer {
             part.name = phase.name;
             part.kind = phase.kind;
             part.clock = phase.clock;
+            part.samples.seal();
             part_of(window).phases.push_back(std::move(part));
         }
     }
@@ -167,17 +169,24 @@ std::string Grouping::name() const {
     return std::string(step_prefix) + std::to_string(window_steps);
 }
 
-std::vector<GroupSummary> summarize_groups(const Grouping& grouping, Ranks&& ranks, bool in_histograms) {
+std::vector<GroupSummary> summarize_groups(const Grouping& grouping, Ranks&& ranks, bool in_histograms,
+                                           std::size_t threads) {
     if (grouping.by == By::phase) return {};
     if (grouping.by == By::step && in_histograms)
         throw UsageError("--by " + grouping.name() + " needs every duration, and there are more than --max-samples");
+    const Groups groups = group(grouping, std::move(ranks));
+    std::vector<const Groups::value_type*> in_order;
+    for (const auto& one : groups) in_order.push_back(&one);
+    std::vector<std::vector<PhaseSummary>> phases(in_order.size());
+    for_all(phases.size(), threads, [&](std::size_t i) { phases[i] = summarize_phases(in_order[i]->second, 1); });
     std::vector<GroupSummary> result;
-    for (const auto& [key, group_ranks] : group(grouping, std::move(ranks)))
-        for (PhaseSummary& phase : summarize_phases(group_ranks)) {
+    for (std::size_t i = 0; i < phases.size(); ++i)
+        for (PhaseSummary& phase : phases[i]) {
+            const auto& [first, host] = in_order[i]->first;
             GroupSummary summary;
-            summary.first = key.first;
-            summary.last = end_of_window(key.first, grouping.window_steps);
-            summary.host = key.second;
+            summary.first = first;
+            summary.last = end_of_window(first, grouping.window_steps);
+            summary.host = host;
             summary.phase = std::move(phase);
             result.push_back(std::move(summary));
         }

@@ -3,6 +3,7 @@
 // Summary groups: the phase table of each rank, host or window of steps by itself.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -15,7 +16,7 @@ namespace cep::analysis {
 /// know no steps.
 [[nodiscard]] std::vector<GroupSummary> summarize_groups(const Grouping& grouping,
                                                          std::map<std::int64_t, std::vector<RunSeries>>&& ranks,
-                                                         bool in_histograms);
+                                                         bool in_histograms, std::size_t threads);
 
 /// The groups that tell most, at most `limit` of them (0: all): those with the highest excess, in that order; windows
 /// of steps stay in the order of time.

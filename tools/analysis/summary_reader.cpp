@@ -23,17 +23,15 @@ std::string why_unreadable(const FileReport& report, const std::string& why) {
 }  // namespace
 
 void SummaryInput::take(const Row& row, std::uint64_t line) {
-    if (row.type == RowType::unknown && begins_partial(row.text)) {
+    const bool may_be_partial = row.type == RowType::unknown;
+    if (may_be_partial && begins_partial(row.text)) {
         if (has_rows_) misplaced_ = fmt::format("line {}: it begins behind rows", line);
         partials_.push_back(std::make_unique<PartialReader>());
     }
     if (!partials_.empty()) return partials_.back()->take(row.text, line);
     has_rows_ = true;
-    if (row.type == RowType::unknown && belongs_to_partial(row.text)) {
-        misplaced_ = fmt::format("line {}: its first line is missing", line);
-    } else {
-        rows_->take(row, line);
-    }
+    if (!may_be_partial || !belongs_to_partial(row.text)) return rows_->take(row, line);
+    misplaced_ = fmt::format("line {}: its first line is missing", line);
 }
 
 void SummaryReader::take(SummaryInput&& input, FileReport&& report) {

@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "table_quantiles.hpp"
+
 namespace cep::analysis {
 namespace {
 
@@ -15,9 +17,9 @@ constexpr double most = 0.3;            // of a step
 }  // namespace
 
 std::optional<StepShares> find_shares(const JobTable& table) {
-    const double step_ms = typical_ms(table, table.step_ms);
+    const double step_ms = typical_ms(table.median_step_ms);
     if (step_ms <= 0 || (table.local.empty() && !table.has_comm)) return std::nullopt;
-    const auto share = [&](const StepMatrix& ms) { return typical_ms(table, ms) / step_ms; };
+    const auto share = [&](const StepMatrix& ms) { return typical_ms(ms) / step_ms; };
     StepShares shares;
     shares.compute = share(table.compute_ms);
     shares.comm = share(table.exposed_ms);

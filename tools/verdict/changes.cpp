@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "robust.hpp"
+#include "table_quantiles.hpp"
 
 namespace cep::analysis {
 namespace {
@@ -22,9 +23,7 @@ class Segmentation {
         std::sort(cuts_.begin(), cuts_.end());
         drop_small_changes();
         std::vector<ChangePoint> points;
-        for (std::size_t i = 0; i < cuts_.size(); ++i)
-            points.push_back({cuts_[i], median_between(i == 0 ? 0 : cuts_[i - 1], cuts_[i]),
-                              median_between(cuts_[i], i + 1 < cuts_.size() ? cuts_[i + 1] : values_.size())});
+        for (std::size_t i = 0; i < cuts_.size(); ++i) points.push_back({cuts_[i], medians_[i], medians_[i + 1]});
         return points;
     }
 
@@ -32,15 +31,9 @@ class Segmentation {
     // Against the median of its neighbours, so that a change is no outlier.
     void cut_off_outliers() {
         constexpr std::size_t reach = 4;
+        const std::vector<double> local = moving_medians(logs_, reach);
         std::vector<double> residuals;
-        std::vector<double> local;
-        for (std::size_t i = 0; i < logs_.size(); ++i) {
-            const std::size_t first = i < reach ? 0 : i - reach;
-            const std::size_t last = std::min(logs_.size(), i + reach + 1);
-            local.push_back(median_of({logs_.begin() + static_cast<std::ptrdiff_t>(first),
-                                       logs_.begin() + static_cast<std::ptrdiff_t>(last)}));
-            residuals.push_back(logs_[i] - local[i]);
-        }
+        for (std::size_t i = 0; i < logs_.size(); ++i) residuals.push_back(logs_[i] - local[i]);
         const double limit = 3 * std::max(1e-6, robust_deviation(residuals));
         for (std::size_t i = 0; i < logs_.size(); ++i)
             logs_[i] = std::clamp(logs_[i], local[i] - limit, local[i] + limit);
@@ -88,25 +81,27 @@ class Segmentation {
     }
 
     void drop_small_changes() {
+        for (std::size_t i = 0; i <= cuts_.size(); ++i) medians_.push_back(median_of_segment(i));
         for (;;) {
             std::size_t smallest = cuts_.size();
             double least = rules_.least_change;
-            for (std::size_t i = 0; i < cuts_.size(); ++i) {
-                const double before = median_between(i == 0 ? 0 : cuts_[i - 1], cuts_[i]);
-                const double after = median_between(cuts_[i], i + 1 < cuts_.size() ? cuts_[i + 1] : values_.size());
-                if (const double change = std::abs(after / before - 1); change < least) {
+            for (std::size_t i = 0; i < cuts_.size(); ++i)
+                if (const double change = std::abs(medians_[i + 1] / medians_[i] - 1); change < least) {
                     least = change;
                     smallest = i;
                 }
-            }
             if (smallest == cuts_.size()) return;
             cuts_.erase(cuts_.begin() + static_cast<std::ptrdiff_t>(smallest));
+            medians_.erase(medians_.begin() + static_cast<std::ptrdiff_t>(smallest));
+            medians_[smallest] = median_of_segment(smallest);
         }
     }
 
-    [[nodiscard]] double median_between(std::size_t first, std::size_t last) const {
-        return median_of({values_.begin() + static_cast<std::ptrdiff_t>(first),
-                          values_.begin() + static_cast<std::ptrdiff_t>(last)});
+    /// Segment 0 ends with the first cut.
+    [[nodiscard]] double median_of_segment(std::size_t i) const {
+        const std::size_t first = i == 0 ? 0 : cuts_[i - 1];
+        const std::size_t last = i < cuts_.size() ? cuts_[i] : values_.size();
+        return median_of(values_.subspan(first, last - first));
     }
 
     const std::span<const double> values_;
@@ -114,26 +109,20 @@ class Segmentation {
     std::vector<double> logs_;
     double noise_ = 0;
     std::vector<std::size_t> cuts_;
+    std::vector<double> medians_;  // of the segments between the cuts
 };
 
-/// Of one phase: medians over ranks, by step.
-std::vector<double> medians_of(const StepMatrix& ms, std::size_t steps) {
-    std::vector<double> medians;
-    for (std::size_t step = 0; step < steps; ++step) medians.push_back(median_of(ms.of_step(step)));
-    return medians;
-}
-
-double median_over(const std::vector<double>& values, const std::vector<std::size_t>& places) {
+std::vector<double> values_at(const std::vector<double>& values, std::span<const std::size_t> places) {
     std::vector<double> chosen;
+    chosen.reserve(places.size());
     for (const std::size_t place : places) chosen.push_back(values[place]);
-    return median_of(std::move(chosen));
+    return chosen;
 }
 
 class History {
   public:
-    History(const JobTable& table, const std::vector<double>& step_ms, const std::vector<double>& straggler_ms,
-            const std::set<std::int64_t>& marks)
-        : table_(table), whole_ms_(step_ms), step_ms_(step_ms), marks_(marks) {
+    History(const JobTable& table, const std::vector<double>& straggler_ms, const std::set<std::int64_t>& marks)
+        : table_(table), step_ms_(table.median_step_ms), marks_(marks) {
         for (std::size_t step = 0; step < step_ms_.size(); ++step) step_ms_[step] -= straggler_ms[step];
     }
 
@@ -149,11 +138,9 @@ class History {
     void find_events() {
         constexpr std::size_t reach = 8;
         constexpr double much_longer = 1.5;
+        const std::vector<double> usuals_ms = moving_medians(values_at(step_ms_, present_), reach);
         for (std::size_t i = 0; i < present_.size(); ++i) {
-            std::vector<std::size_t> near;
-            for (std::size_t j = i < reach ? 0 : i - reach; j < std::min(present_.size(), i + reach + 1); ++j)
-                near.push_back(present_[j]);
-            const double usual_ms = median_over(step_ms_, near);
+            const double usual_ms = usuals_ms[i];
             const std::size_t step = present_[i];
             if (step_ms_[step] < much_longer * usual_ms) continue;
             const bool marked = marks_.contains(table_.steps[step]);
@@ -163,44 +150,57 @@ class History {
         }
     }
 
+    /// A change point, and the steps before and after it, up to the next ones.
+    struct Sides {
+        ChangePoint point;
+        std::span<const std::size_t> before;
+        std::span<const std::size_t> after;
+        double sign = 1;  // of the change
+
+        /// By how much the median after exceeds that before.
+        [[nodiscard]] double difference(const std::vector<double>& values) const {
+            return median_of(values_at(values, after)) - median_of(values_at(values, before));
+        }
+    };
+
     void find_changes() {
         std::vector<std::size_t> places;
-        std::vector<double> values;
-        for (const std::size_t step : present_) {
-            if (marks_.contains(table_.steps[step])) continue;
-            places.push_back(step);
-            values.push_back(step_ms_[step]);
-        }
-        const std::vector<ChangePoint> points = find_change_points(values);
+        for (const std::size_t step : present_)
+            if (!marks_.contains(table_.steps[step])) places.push_back(step);
+        std::vector<Sides> all_sides;
+        const std::vector<ChangePoint> points = find_change_points(values_at(step_ms_, places));
         for (std::size_t i = 0; i < points.size(); ++i) {
-            const auto first = places.begin() + static_cast<std::ptrdiff_t>(i == 0 ? 0 : points[i - 1].at);
-            const auto cut = places.begin() + static_cast<std::ptrdiff_t>(points[i].at);
-            const auto last =
-                i + 1 < points.size() ? places.begin() + static_cast<std::ptrdiff_t>(points[i + 1].at) : places.end();
-            add_change(points[i], {first, cut}, {cut, last});
+            const std::size_t first = i == 0 ? 0 : points[i - 1].at;
+            const std::size_t cut = points[i].at;
+            const std::size_t last = i + 1 < points.size() ? points[i + 1].at : places.size();
+            const std::span steps(places);
+            const Sides sides{points[i], steps.subspan(first, cut - first), steps.subspan(cut, last - cut),
+                              points[i].after > points[i].before ? 1.0 : -1.0};
+            // What a straggler costs is an estimate: a step that did not change so as a whole changed by its error.
+            if (sides.sign * sides.difference(table_.median_step_ms) <= 0) continue;
+            all_sides.push_back(sides);
+            history_.changes.push_back({sides.after.front(), points[i].before, points[i].after, {}, 0});
         }
+        if (!all_sides.empty()) find_phases(all_sides);
     }
 
-    void add_change(const ChangePoint& point, const std::vector<std::size_t>& before,
-                    const std::vector<std::size_t>& after) {
-        StepChange change{after.front(), point.before, point.after, {}, 0};
-        const double sign = point.after > point.before ? 1 : -1;
-        // What a straggler costs is an estimate: a step that did not change so as a whole changed by its error.
-        if (sign * (median_over(whole_ms_, after) - median_over(whole_ms_, before)) <= 0) return;
+    void find_phases(const std::vector<Sides>& all_sides) {
         const auto consider = [&](const std::string& name, const StepMatrix& ms) {
-            const std::vector<double> medians = medians_of(ms, table_.steps.size());
-            const double difference = median_over(medians, after) - median_over(medians, before);
-            if (is_missing(difference) || sign * difference <= sign * change.phase_change_ms) return;
-            change.phase = name;
-            change.phase_change_ms = difference;
+            const std::vector<double> medians = quantiles_over_ranks(ms, 0.5);
+            for (std::size_t i = 0; i < all_sides.size(); ++i) {
+                StepChange& change = history_.changes[i];
+                const double sign = all_sides[i].sign;
+                const double difference = all_sides[i].difference(medians);
+                if (is_missing(difference) || sign * difference <= sign * change.phase_change_ms) continue;
+                change.phase = name;
+                change.phase_change_ms = difference;
+            }
         };
         for (const LocalPhase& phase : table_.local) consider(phase.name, phase.own_ms);
         if (table_.has_comm) consider("communication", table_.exposed_ms);
-        history_.changes.push_back(std::move(change));
     }
 
     const JobTable& table_;
-    const std::vector<double>& whole_ms_;
     std::vector<double> step_ms_;  // without what stragglers cost
     const std::set<std::int64_t>& marks_;
     std::vector<std::size_t> present_;
@@ -213,9 +213,9 @@ std::vector<ChangePoint> find_change_points(std::span<const double> values, cons
     return Segmentation(values, rules).find();
 }
 
-JobHistory find_history(const JobTable& table, const std::vector<double>& step_ms,
-                        const std::vector<double>& straggler_ms, const std::set<std::int64_t>& marks) {
-    return History(table, step_ms, straggler_ms, marks).find();
+JobHistory find_history(const JobTable& table, const std::vector<double>& straggler_ms,
+                        const std::set<std::int64_t>& marks) {
+    return History(table, straggler_ms, marks).find();
 }
 
 }  // namespace cep::analysis

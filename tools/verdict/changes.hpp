@@ -54,9 +54,9 @@ struct JobHistory {
     StepEvents events;
 };
 
-/// `step_ms`: how long each step of the table took, NaN where it is not known. `straggler_ms`: what stragglers cost it,
-/// which is no change of the job. `marks`: the steps that have a mark row.
-[[nodiscard]] JobHistory find_history(const JobTable& table, const std::vector<double>& step_ms,
-                                      const std::vector<double>& straggler_ms, const std::set<std::int64_t>& marks);
+/// `straggler_ms`: what stragglers cost each step, which is no change of the job. `marks`: the steps that have a mark
+/// row.
+[[nodiscard]] JobHistory find_history(const JobTable& table, const std::vector<double>& straggler_ms,
+                                      const std::set<std::int64_t>& marks);
 
 }  // namespace cep::analysis

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "job_table.hpp"
@@ -13,11 +14,13 @@ namespace cep::analysis {
 
 class Deviation {
   public:
-    Deviation(const LocalPhase& phase, const PeerGroup& group, std::size_t steps);
+    Deviation(const LocalPhase& phase, const PeerGroup& group);
 
     [[nodiscard]] const std::vector<std::size_t>& ranks() const { return group_.ranks; }
     /// By step; NaN where there is no row. About 0 for a rank as usual. `peer` is an index into ranks().
-    [[nodiscard]] const std::vector<double>& excess_ms(std::size_t peer) const { return excess_[peer]; }
+    [[nodiscard]] std::span<const double> excess_ms(std::size_t peer) const {
+        return std::span(excess_).subspan(peer * usual_.size(), usual_.size());
+    }
     /// Whether the phase contains waiting.
     [[nodiscard]] bool contains_waiting() const { return contains_waiting_; }
     /// What a rank as usual takes in this step.
@@ -30,15 +33,14 @@ class Deviation {
     [[nodiscard]] double inflation() const { return inflation_; }
 
   private:
-    void find_excess(const StepMatrix& ms, std::size_t steps);
+    void find_excess(const LocalPhase& phase);
     void centre();
     void find_noise();
 
-    const LocalPhase& phase_;
     const PeerGroup& group_;
     bool contains_waiting_ = false;
     std::vector<double> usual_;
-    std::vector<std::vector<double>> excess_;  // by peer, then step
+    std::vector<double> excess_;  // by peer, then step
     double noise_ms_ = 0;
     double spread_ms_ = 0;
     double inflation_ = 1;

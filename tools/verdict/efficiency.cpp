@@ -6,9 +6,11 @@
 #include <cctype>
 #include <cmath>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "robust.hpp"
-#include "straggler.hpp"
+#include "table_quantiles.hpp"
 
 namespace cep::analysis {
 namespace {
@@ -41,13 +43,10 @@ constexpr std::array<KnownDevice, 15> known_devices = {{
 /// The value of a step on the median rank, the rank's value being of its median step.
 template <typename Value>
 std::optional<double> median_rank(const JobTable& table, Value value) {
-    std::vector<double> of_ranks;
-    for (std::size_t rank = 0; rank < table.ranks.size(); ++rank) {
-        std::vector<double> of_steps;
-        for (std::size_t step = 0; step < table.steps.size(); ++step) of_steps.push_back(value(rank, step));
-        of_ranks.push_back(median_of(std::move(of_steps)));
-    }
-    const double median = median_of(std::move(of_ranks));
+    const auto fill = [&value](std::size_t rank, std::span<double> row) {
+        for (std::size_t step = 0; step < row.size(); ++step) row[step] = value(rank, step);
+    };
+    const double median = median_of(quantiles_over_steps(table.ranks.size(), table.steps.size(), {0.5}, fill).front());
     return is_missing(median) ? std::nullopt : std::optional(median);
 }
 
@@ -59,11 +58,14 @@ std::optional<double> peak_of(const RankFacts& rank, std::optional<double> given
 
 std::optional<double> utilisation(const JobTable& table, std::optional<double> RankFacts::*flops,
                                   std::optional<double> peak_flops) {
+    const auto is_known = [flops](const RankFacts& rank) { return (rank.*flops).has_value(); };
+    if (std::none_of(table.ranks.begin(), table.ranks.end(), is_known)) return std::nullopt;
+    std::vector<std::optional<double>> peaks;
+    for (const RankFacts& rank : table.ranks) peaks.push_back(peak_of(rank, peak_flops));
     return median_rank(table, [&](std::size_t rank, std::size_t step) {
-        const RankFacts& facts = table.ranks[rank];
-        const std::optional<double> peak = peak_of(facts, peak_flops);
-        if (!(facts.*flops) || !peak) return std::nan("");
-        return *(facts.*flops) / (table.step_ms.at(rank, step) * 1e-3) / *peak;
+        const std::optional<double>& done = table.ranks[rank].*flops;
+        if (!done || !peaks[rank]) return std::nan("");
+        return *done / (table.step_ms.at(rank, step) * 1e-3) / *peaks[rank];
     });
 }
 
@@ -121,7 +123,7 @@ Efficiency find_efficiency(const JobTable& table, std::optional<double> peak_flo
     if (table.ranks.empty() || table.steps.empty()) return efficiency;
     efficiency.mfu = utilisation(table, &RankFacts::flops_per_step, peak_flops);
     efficiency.hfu = utilisation(table, &RankFacts::hardware_flops_per_step, peak_flops);
-    efficiency.tokens_per_s = tokens_per_second(table, typical_ms(table, table.step_ms));
+    efficiency.tokens_per_s = tokens_per_second(table, typical_ms(table.median_step_ms));
     if (table.has_comm) {
         efficiency.comm_ms = median_rank(table, [&](auto rank, auto step) { return table.comm_ms.at(rank, step); });
         efficiency.exposed_comm_ms =

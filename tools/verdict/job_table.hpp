@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,25 +22,22 @@ using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
 class StepMatrix {
   public:
     StepMatrix() = default;
-    StepMatrix(std::size_t ranks, std::size_t steps) : steps_(steps), values_(ranks * steps, missing) {}
+    StepMatrix(std::size_t ranks, std::size_t steps) : ranks_(ranks), steps_(steps), values_(ranks * steps, missing) {}
 
+    [[nodiscard]] std::size_t ranks() const { return ranks_; }
+    [[nodiscard]] std::size_t steps() const { return steps_; }
     [[nodiscard]] double at(std::size_t rank, std::size_t step) const { return values_[rank * steps_ + step]; }
-    void set(std::size_t rank, std::size_t step, double value) {
-        values_[rank * steps_ + step] = static_cast<float>(value);
-    }
-    void add(std::size_t rank, std::size_t step, double value) {
-        float& cell = values_[rank * steps_ + step];
-        cell = static_cast<float>((cell != cell ? 0.0 : static_cast<double>(cell)) + value);
-    }
-    /// The values of one step, of all ranks or of some.
-    [[nodiscard]] std::vector<double> of_step(std::size_t step) const;
-    [[nodiscard]] std::vector<double> of_step(std::size_t step, const std::vector<std::size_t>& ranks) const;
-    /// The same in memory that is used again.
-    void of_step(std::size_t step, const std::vector<std::size_t>& ranks, std::vector<double>& values) const;
+    void set(std::size_t rank, std::size_t step, double value) { set_cell(rank * steps_ + step, value); }
+    /// The cell of a rank and step has the same number in all matrices of a table.
+    void set_cell(std::size_t cell, double value) { values_[cell] = static_cast<float>(value); }
+    /// The values of one rank, by step.
+    [[nodiscard]] std::span<float> of_rank(std::size_t rank) { return {&values_[rank * steps_], steps_}; }
+    [[nodiscard]] std::span<const float> of_rank(std::size_t rank) const { return {&values_[rank * steps_], steps_}; }
 
   private:
     static constexpr float missing = std::numeric_limits<float>::quiet_NaN();
 
+    std::size_t ranks_ = 0;
     std::size_t steps_ = 0;
     std::vector<float> values_;
 };
@@ -71,10 +69,11 @@ struct JobTable {
     std::vector<LocalPhase> local;
     bool has_step_spans = false;
     bool has_comm = false;
-    bool has_starts = false;   // every span but a few says when it began
-    double matched_comm = 0;   // share of the time in communication that was matched with that of other ranks
-    StepMatrix step_ms;        // the step span; without any, from the first begin of the step to the last end
-    StepMatrix comm_ms;        // in all communication, overlapping parts once
+    bool has_starts = false;             // every span but a few says when it began
+    double matched_comm = 0;             // share of the time in communication that was matched with that of other ranks
+    std::vector<double> median_step_ms;  // of step_ms, over ranks, by step
+    StepMatrix step_ms;                  // the step span; without any, from the first begin of the step to the last end
+    StepMatrix comm_ms;                  // in all communication, overlapping parts once
     StepMatrix wait_ms;        // of that: waiting for other ranks, not beside work; NaN where it cannot be told
     StepMatrix group_wait_ms;  // of wait_ms: in collectives of three ranks and more
     StepMatrix exposed_ms;     // of comm_ms: not beside a local phase

@@ -3,67 +3,94 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "robust.hpp"
+#include "table_quantiles.hpp"
 
 namespace cep::analysis {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+bool has_missing(std::span<const float> values) {
+    return std::any_of(values.begin(), values.end(), [](float value) { return is_missing(value); });
+}
+
+/// `usual_ms`: what counts where a rank has no time, by step; empty if all ranks have theirs.
+void add_to(std::span<float> own_ms, std::span<const float> phase_ms, const std::vector<double>& usual_ms) {
+    for (std::size_t step = 0; step < own_ms.size(); ++step) {
+        double ms = phase_ms[step];
+        if (!usual_ms.empty() && is_missing(ms)) ms = usual_ms[step];
+        if (is_missing(ms)) continue;
+        const double before_ms = own_ms[step];
+        own_ms[step] = static_cast<float>((is_missing(before_ms) ? 0.0 : before_ms) + ms);
+    }
+}
+
+}  // namespace
 
 StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups) {
     StepMatrix own_ms(table.ranks.size(), table.steps.size());
     for (const PeerGroup& group : groups)
-        for (const LocalPhase& phase : table.local)
-            for (std::size_t step = 0; step < table.steps.size(); ++step) {
-                const bool any_missing = std::any_of(group.ranks.begin(), group.ranks.end(), [&](std::size_t rank) {
-                    return is_missing(phase.own_ms.at(rank, step));
-                });
-                const double usual_ms = any_missing ? median_of(phase.own_ms.of_step(step, group.ranks)) : 0;
-                if (is_missing(usual_ms)) continue;
-                for (const std::size_t rank : group.ranks) {
-                    const double ms = phase.own_ms.at(rank, step);
-                    own_ms.add(rank, step, is_missing(ms) ? usual_ms : ms);
-                }
-            }
+        for (const LocalPhase& phase : table.local) {
+            const bool any_missing = std::any_of(group.ranks.begin(), group.ranks.end(), [&](std::size_t rank) {
+                return has_missing(phase.own_ms.of_rank(rank));
+            });
+            std::vector<double> usual_ms;
+            if (any_missing) usual_ms = quantiles_over_ranks(phase.own_ms, group.ranks, 0.5);
+            for (const std::size_t rank : group.ranks)
+                add_to(own_ms.of_rank(rank), phase.own_ms.of_rank(rank), usual_ms);
+        }
     return own_ms;
 }
 
-WhatIf::WhatIf(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups, SlowSteps slow,
-               bool waits_inside)
-    : table_(table), own_ms_(own_ms), slow_(std::move(slow)), peers_(table.ranks.size()), is_bounded_(waits_inside) {
-    for (const PeerGroup& group : groups) {
-        for (const std::size_t rank : group.ranks) peers_[rank] = &group;
-        is_bounded_ |= group.pp != groups.front().pp;
-    }
-    for (std::size_t step = 0; step < table.steps.size(); ++step) {
-        double slowest_ms = std::numeric_limits<double>::quiet_NaN();
-        for (std::size_t rank = 0; rank < slow_.size(); ++rank)
-            if (const double ms = own_ms.at(rank, step); !is_slow(rank, step) && !(ms <= slowest_ms) && !is_missing(ms))
-                slowest_ms = ms;
-        slowest_other_ms_.push_back(slowest_ms);
-    }
+WhatIf::WhatIf(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups,
+               const SlowSteps& slow, bool waits_inside)
+    : own_ms_(own_ms), slow_(slow), slowest_other_ms_(table.steps.size()) {
+    for (std::size_t rank = 0; rank < slow.size(); ++rank)
+        if (!slow[rank].empty()) slow_ranks_.push_back(rank);
+    find_slowest_others();
+    bool is_bounded = waits_inside;
+    for (const PeerGroup& group : groups) is_bounded |= group.pp != groups.front().pp;
+    if (!is_bounded) return;
+    least_wait_ms_.resize(slow.size());
+    for (const PeerGroup& group : groups) find_least_waits(table.group_wait_ms, group);
 }
 
-bool WhatIf::is_slow(std::size_t rank, std::size_t step) const {
-    return !slow_[rank].empty() && slow_[rank][step];
+void WhatIf::find_slowest_others() {
+    std::fill(slowest_other_ms_.begin(), slowest_other_ms_.end(), -infinity);
+    for (std::size_t rank = 0; rank < slow_.size(); ++rank) {
+        const std::span<const float> own_ms = own_ms_.of_rank(rank);
+        for (std::size_t step = 0; step < own_ms.size(); ++step)
+            if (slow_[rank].empty() || !slow_[rank][step])
+                slowest_other_ms_[step] = std::max<double>(slowest_other_ms_[step], own_ms[step]);
+    }
+    std::replace(slowest_other_ms_.begin(), slowest_other_ms_.end(), -infinity,
+                 std::numeric_limits<double>::quiet_NaN());
 }
 
-double WhatIf::least_wait_ms(std::size_t rank, std::size_t step) const {
-    double least_ms = std::numeric_limits<double>::infinity();
-    for (const std::size_t peer : peers_[rank]->ranks)
-        if (const double ms = table_.group_wait_ms.at(peer, step); !is_slow(peer, step) && ms < least_ms) least_ms = ms;
-    return least_ms;
+void WhatIf::find_least_waits(const StepMatrix& wait_ms, const PeerGroup& group) {
+    const bool any_slow =
+        std::any_of(group.ranks.begin(), group.ranks.end(), [this](std::size_t rank) { return !slow_[rank].empty(); });
+    if (!any_slow) return;
+    auto least_ms = std::make_shared<std::vector<double>>(wait_ms.steps(), infinity);
+    for (const std::size_t rank : group.ranks)
+        for (std::size_t step = 0; step < wait_ms.steps(); ++step)
+            if (slow_[rank].empty() || !slow_[rank][step])
+                (*least_ms)[step] = std::min((*least_ms)[step], wait_ms.at(rank, step));
+    for (const std::size_t rank : group.ranks) least_wait_ms_[rank] = least_ms;
 }
 
 double WhatIf::saved_by_ms(std::size_t rank, std::size_t step) const {
     const double excess_ms = own_ms_.at(rank, step) - slowest_other_ms_[step];
     if (!(excess_ms > 0)) return 0;
-    return is_bounded_ ? std::min(excess_ms, least_wait_ms(rank, step)) : excess_ms;
+    return least_wait_ms_.empty() ? excess_ms : std::min(excess_ms, (*least_wait_ms_[rank])[step]);
 }
 
 double WhatIf::saved_ms(std::size_t step) const {
     double most_ms = 0;
-    for (std::size_t rank = 0; rank < slow_.size(); ++rank)
-        if (is_slow(rank, step)) most_ms = std::max(most_ms, saved_by_ms(rank, step));
+    for (const std::size_t rank : slow_ranks_)
+        if (slow_[rank][step]) most_ms = std::max(most_ms, saved_by_ms(rank, step));
     return most_ms;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "job_table.hpp"
@@ -23,7 +24,7 @@ using SlowSteps = std::vector<std::vector<bool>>;
 /// left of it is at most what every rank of the same role waits for in collectives.
 class WhatIf {
   public:
-    WhatIf(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups, SlowSteps slow,
+    WhatIf(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups, const SlowSteps& slow,
            bool waits_inside);
 
     /// By how much one step would have been shorter; 0 where it is not known.
@@ -32,15 +33,15 @@ class WhatIf {
     [[nodiscard]] double saved_by_ms(std::size_t rank, std::size_t step) const;
 
   private:
-    [[nodiscard]] bool is_slow(std::size_t rank, std::size_t step) const;
-    [[nodiscard]] double least_wait_ms(std::size_t rank, std::size_t step) const;
+    void find_slowest_others();
+    void find_least_waits(const StepMatrix& wait_ms, const PeerGroup& group);
 
-    const JobTable& table_;
     const StepMatrix& own_ms_;
-    const SlowSteps slow_;
-    std::vector<const PeerGroup*> peers_;   // by rank
+    const SlowSteps& slow_;
+    std::vector<std::size_t> slow_ranks_;
     std::vector<double> slowest_other_ms_;  // by step
-    bool is_bounded_ = false;               // by what others wait
+    /// Where what others wait is a bound, by rank: the least wait of a rank of its role that is not slow, by step.
+    std::vector<std::shared_ptr<const std::vector<double>>> least_wait_ms_;
 };
 
 }  // namespace cep::analysis

@@ -2,7 +2,7 @@
 #include "rank_steps.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <functional>
 #include <limits>
 
@@ -19,113 +19,121 @@ std::int64_t nanoseconds(double ms) {
     return static_cast<std::int64_t>(ms * 1e6 + 0.5);
 }
 
-std::uint32_t hash_of(std::string_view name, std::uint32_t seq) {
-    const std::size_t hash = std::hash<std::string_view>{}(name)*0x9e3779b97f4a7c15U + seq * 0x2545f4914f6cdd1dU;
-    return static_cast<std::uint32_t>(hash >> 32 | 1U);
-}
-
 bool is_data(schema::Kind kind) {
     return kind == schema::Kind::data || kind == schema::Kind::memory;
 }
 
 }  // namespace
 
-Transfers::Key collective_key(std::uint32_t step, std::string_view phase, const Sample& sample) {
-    return {step, sample.collective != 0 ? sample.collective : hash_of(phase, sample.seq())};
+RankPhase::RankPhase(const PhaseSeries& series)
+    : name(series.name), name_hash(std::hash<std::string_view>{}(name)), kind(series.kind), clock(series.clock) {}
+
+Transfers::Key collective_key(std::uint32_t step, const RankPhase& phase, const Sample& sample) {
+    if (sample.collective != 0) return {step, sample.collective};
+    const std::size_t hash = phase.name_hash * 0x9e3779b97f4a7c15U + sample.seq() * 0x2545f4914f6cdd1dU;
+    return {step, static_cast<std::uint32_t>(hash >> 32 | 1U)};
 }
 
-const RankStep& StepAnalyser::analyse(const StepSpan* first, const StepSpan* last,
-                                      const std::vector<RankPhase>& phases) {
-    take(first, last, phases);
-    keep_outermost();
+const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases) {
+    start(phases);
+    for (const StepSpan& span : spans) take(span, phases[span.phase]);
     if (has_starts_) {
+        sort(local_);
+        sort(comm_);
+        keep_outermost();
         by_intervals();
     } else {
+        keep_least_deep();
         by_durations();
     }
     return result_;
 }
 
-void StepAnalyser::take(const StepSpan* first, const StepSpan* last, const std::vector<RankPhase>& phases) {
+void StepAnalyser::start(const std::vector<RankPhase>& phases) {
     std::vector<LocalTime> local = std::move(result_.local);
     local.clear();
     result_ = {};
     result_.local = std::move(local);
     local_.clear();
     comm_.clear();
-    waits_.clear();
-    group_waits_.clear();
-    has_starts_ = true;
+    only_groups_ = has_starts_ = true;
     has_step_ = false;
     step_ms_ = wait_ms_ = group_wait_ms_ = 0;
-    for (const StepSpan* span = first; span != last; ++span) {
-        const RankPhase& phase = phases[span->phase];
-        const Sample& sample = *span->sample;
-        Item item{&sample, span->phase, phase.kind, phase.clock, {}, {}, false, 0};
-        has_starts_ &= sample.has_start();
-        if (sample.has_start()) item.interval = {sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
-        if (phase.kind == schema::Kind::comm) {
-            add_collective(*span, item, phase.name);
-        } else if (phase.kind != schema::Kind::step) {
-            local_.push_back(item);
-        } else if (phase.name == step_phase_) {
-            step_ms_ += sample.duration_ms;
-            has_step_ = true;
-        }
+    if (guesses_.size() < phases.size()) {
+        guesses_.resize(phases.size());
+        places_.resize(phases.size());
     }
+}
+
+void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
+    const Sample& sample = *span.sample;
+    has_starts_ &= sample.has_start();
+    if (phase.kind == schema::Kind::step) {
+        if (phase.name != step_phase_) return;
+        step_ms_ += sample.duration_ms;
+        has_step_ = true;
+        return;
+    }
+    Item& item = (phase.kind == schema::Kind::comm ? comm_ : local_).emplace_back();
+    item.sample = &sample;
+    item.phase = span.phase;
+    item.kind = phase.kind;
+    item.clock = phase.clock;
+    if (sample.has_start()) item.interval = {sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
+    if (phase.kind == schema::Kind::comm) find_transfer(item, collective_key(span.step, phase, sample));
 }
 
 // A collective begins with waiting, and ends with the transfer once all ranks are there.
-void StepAnalyser::add_collective(const StepSpan& span, Item& item, std::string_view name) {
+void StepAnalyser::find_transfer(Item& item, Transfers::Key key) {
     const double duration_ms = item.sample->duration_ms;
-    const Transfer transfer = transfers_.of(collective_key(span.step, name, *item.sample));
+    const Transfer transfer = transfers_.of(key, guesses_[item.phase]);
     result_.all_comm_ms += duration_ms;
-    item.waiting = {item.interval.begin_ns, item.interval.begin_ns};
-    if (transfer.ranks > 0) {
-        const double waited_ms = std::max(0.0, duration_ms - transfer.ms);
-        result_.matched_ms += duration_ms;
-        wait_ms_ += waited_ms;
-        item.waiting.end_ns += nanoseconds(waited_ms);
-        waits_.push_back(item.waiting);
-        item.is_group = transfer.ranks >= least_group;
-        if (item.is_group) {
-            group_wait_ms_ += waited_ms;
-            group_waits_.push_back(item.waiting);
-        }
-    }
-    comm_.push_back(item);
+    item.waiting_end_ns = item.interval.begin_ns;
+    if (transfer.ranks == 0) return;
+    const double waited_ms = std::max(0.0, duration_ms - transfer.ms);
+    result_.matched_ms += duration_ms;
+    wait_ms_ += waited_ms;
+    item.waiting_end_ns += nanoseconds(waited_ms);
+    item.is_group = transfer.ranks >= least_group;
+    only_groups_ &= item.is_group;
+    if (item.is_group) group_wait_ms_ += waited_ms;
 }
 
-bool StepAnalyser::begins_before(const Item& a, const Item& b) {
-    if (a.interval.begin_ns != b.interval.begin_ns) return a.interval.begin_ns < b.interval.begin_ns;
-    return a.sample->depth() < b.sample->depth();
+void StepAnalyser::sort(std::vector<Item>& items) {
+    const auto before = [](const Item& a, const Item& b) { return begins_before(a, b); };
+    if (!std::is_sorted(items.begin(), items.end(), before)) std::sort(items.begin(), items.end(), before);
+}
+
+void StepAnalyser::keep_least_deep() {
+    std::uint32_t least = Sample::max_depth;
+    for (const Item& item : local_) least = std::min(least, item.sample->depth());
+    std::erase_if(local_, [least](const Item& item) { return item.sample->depth() != least; });
 }
 
 // Spans of other threads have depths of their own, so that of two spans one is inside of the other only if it began
-// later and ended earlier too.
+// later and ended earlier too. All before it began earlier.
 void StepAnalyser::keep_outermost() {
-    if (!has_starts_) {
-        std::uint32_t least = Sample::max_depth;
-        for (const Item& item : local_) least = std::min(least, item.sample->depth());
-        std::erase_if(local_, [least](const Item& item) { return item.sample->depth() != least; });
-        return;
-    }
-    for (std::vector<Item>* items : {&local_, &comm_})
-        if (!std::is_sorted(items->begin(), items->end(), begins_before))
-            std::sort(items->begin(), items->end(), begins_before);
+    const auto is_as_deep = [this](const Item& item) { return item.sample->depth() == local_.front().sample->depth(); };
+    if (std::all_of(local_.begin(), local_.end(), is_as_deep)) return;
+    std::array<std::int64_t, Sample::max_depth + 1> ends_ns;  // the last one of those kept, by depth
+    ends_ns.fill(std::numeric_limits<std::int64_t>::min());
     std::size_t kept = 0;
     for (const Item& item : local_) {
-        const bool inside = std::any_of(local_.data(), local_.data() + kept, [&item](const Item& other) {
-            return other.sample->depth() < item.sample->depth() && other.interval.contains(item.interval, tolerance_ns);
-        });
-        if (!inside) local_[kept++] = item;
+        const std::uint32_t depth = item.sample->depth();
+        const std::int64_t end_ns = item.interval.end_ns;
+        const bool inside = std::any_of(ends_ns.begin(), ends_ns.begin() + depth,
+                                        [end_ns](std::int64_t other_ns) { return end_ns <= other_ns + tolerance_ns; });
+        if (inside) continue;
+        ends_ns[depth] = std::max(ends_ns[depth], end_ns);
+        local_[kept++] = item;
     }
     local_.resize(kept);
 }
 
 LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
-    for (LocalTime& time : result_.local)
-        if (time.phase == phase) return time;
+    const std::uint32_t place = places_[phase];  // of an earlier step, if not of this one
+    if (place < result_.local.size() && result_.local[place].phase == phase) return result_.local[place];
+    places_[phase] = static_cast<std::uint32_t>(result_.local.size());
     result_.local.push_back({phase, 0, 0, 0});
     return result_.local.back();
 }
@@ -159,33 +167,47 @@ void StepAnalyser::by_durations() {
 }
 
 void StepAnalyser::by_intervals() {
-    comm_set_.clear();
+    find_comm();
     local_set_.clear();
-    for (const Item& item : comm_) comm_set_.push_back(item.interval);
     Blocked all;
+    std::size_t first_comm = 0;
     for (Item& item : local_) {
-        const Blocked blocked = find_blocked(item);
+        while (first_comm < comm_.size() && comm_[first_comm].interval.begin_ns + tolerance_ns < item.interval.begin_ns)
+            ++first_comm;
+        const Blocked blocked = find_blocked(item, first_comm);
         all.ms += blocked.ms;
         all.wait_ms += blocked.wait_ms;
         all.group_wait_ms += blocked.group_wait_ms;
-        item.own_ms = std::max(0.0, item.sample->duration_ms - blocked.ms);
-        LocalTime& time = local_time_of(item.phase);
-        time.own_ms += item.own_ms;
-        time.duration_ms += item.sample->duration_ms;
-        ++time.spans;
-        add_kind(item.kind, item.own_ms);
-        local_set_.push_back(item.interval);
+        take_local(item, blocked);
+        append(local_set_, item.interval);
     }
-    unite(comm_set_);
-    unite(local_set_);
-    result_.comm_ms = length_ms(comm_set_);
     // What is blocked is communication inside of a phase.
     result_.overlap_ms = std::max(0.0, shared_ms(comm_set_, local_set_) - all.ms);
     result_.exposed_ms = std::max(0.0, result_.comm_ms - result_.overlap_ms);
     if (!comm_.empty()) find_waiting(all);
     find_step_ms();
+    find_on_device();
     find_idle();
     find_host_paced();
+}
+
+void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
+    item.own_ms = std::max(0.0, item.sample->duration_ms - blocked.ms);
+    LocalTime& time = local_time_of(item.phase);
+    time.own_ms += item.own_ms;
+    time.duration_ms += item.sample->duration_ms;
+    ++time.spans;
+    add_kind(item.kind, item.own_ms);
+}
+
+void StepAnalyser::find_comm() {
+    for (Intervals* set : {&comm_set_, &waits_, &group_waits_}) set->clear();
+    for (const Item& item : comm_) {
+        append(comm_set_, item.interval);
+        append(waits_, item.waiting());
+        if (item.is_group && !only_groups_) append(group_waits_, item.waiting());
+    }
+    result_.comm_ms = length_ms(comm_set_);
 }
 
 // What it waits for inside of phases, as far as that blocks them, and all between them.
@@ -194,20 +216,23 @@ void StepAnalyser::find_waiting(const Blocked& in_phases) {
         result_.wait_ms = result_.group_wait_ms = not_known;
         return;
     }
-    unite(waits_);
-    unite(group_waits_);
-    result_.wait_ms = length_ms(waits_) - shared_ms(waits_, local_set_) + in_phases.wait_ms;
-    result_.group_wait_ms = length_ms(group_waits_) - shared_ms(group_waits_, local_set_) + in_phases.group_wait_ms;
+    const double beside_ms = length_ms(waits_) - shared_ms(waits_, local_set_);
+    const double group_beside_ms =
+        only_groups_ ? beside_ms : length_ms(group_waits_) - shared_ms(group_waits_, local_set_);
+    result_.wait_ms = beside_ms + in_phases.wait_ms;
+    result_.group_wait_ms = group_beside_ms + in_phases.group_wait_ms;
 }
 
 // What the phase began on its own stream blocks it until it is done, as does all that it ends with; what it began on
 // others, as CommQueue says. It is the same waiting that it does on each such stream.
-void StepAnalyser::sort_by_what_they_block(const Item& local) {
+void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_comm) {
     blocked_.clear();
     blocked_waits_.clear();
     blocked_group_waits_.clear();
     queues_.clear();
-    for (const Item& item : comm_) {
+    for (std::size_t i = first_comm; i < comm_.size(); ++i) {
+        const Item& item = comm_[i];
+        if (item.interval.begin_ns > local.interval.end_ns + tolerance_ns) break;
         if (!local.interval.contains(item.interval, tolerance_ns)) continue;
         // By its depth, the thread was in both.
         const bool nested = item.sample->depth() > local.sample->depth();
@@ -218,22 +243,25 @@ void StepAnalyser::sort_by_what_they_block(const Item& local) {
             const bool is_late = item.interval.begin_ns - queues.end_ns <= tolerance_ns;
             queues.end_ns = item.interval.end_ns;
             queues.ends_phase |= at_end;
-            queues.all.add(item.waiting, is_late);
-            if (item.is_group) queues.group.add(item.waiting, is_late);
+            queues.all.add(item.waiting(), is_late);
+            if (item.is_group) queues.group.add(item.waiting(), is_late);
         }
         if (!at_end && (!nested || beside)) continue;
-        const std::int64_t begin_ns = beside ? item.waiting.end_ns : item.interval.begin_ns;
+        const std::int64_t begin_ns = beside ? item.waiting_end_ns : item.interval.begin_ns;
         blocked_.push_back(
             {std::max(begin_ns, local.interval.begin_ns), std::min(item.interval.end_ns, local.interval.end_ns)});
         if (beside) continue;
-        blocked_waits_.push_back(item.waiting);
-        if (item.is_group) blocked_group_waits_.push_back(item.waiting);
+        blocked_waits_.push_back(item.waiting());
+        if (item.is_group) blocked_group_waits_.push_back(item.waiting());
     }
 }
 
-StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local) {
-    if (comm_.empty()) return {};
-    sort_by_what_they_block(local);
+StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local, std::size_t first_comm) {
+    const bool none_inside =
+        first_comm == comm_.size() || comm_[first_comm].interval.begin_ns > local.interval.end_ns + tolerance_ns;
+    if (none_inside) return {};
+    sort_by_what_they_block(local, first_comm);
+    if (blocked_.empty() && queues_.empty()) return {};
     std::int64_t beside_ns = 0;
     std::int64_t group_beside_ns = 0;
     for (const StreamQueues& queues : queues_) {
@@ -258,38 +286,43 @@ void StepAnalyser::find_step_ms() {
     if (has_step_) return;
     std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max();
     std::int64_t end_ns = std::numeric_limits<std::int64_t>::min();
-    for (const auto* items : {&local_, &comm_})
-        for (const Item& item : *items) {
-            begin_ns = std::min(begin_ns, item.interval.begin_ns);
-            end_ns = std::max(end_ns, item.interval.end_ns);
-        }
+    for (const auto* items : {&local_, &comm_}) {
+        if (!items->empty()) begin_ns = std::min(begin_ns, items->front().interval.begin_ns);
+        for (const Item& item : *items) end_ns = std::max(end_ns, item.interval.end_ns);
+    }
     if (begin_ns < end_ns) result_.step_ms = static_cast<double>(end_ns - begin_ns) * 1e-6;
+}
+
+// Of those that begin together, local ones come first.
+void StepAnalyser::find_on_device() {
+    on_device_.clear();
+    std::size_t next_comm = 0;
+    const auto add_comm_before = [&](const Item* local) {
+        for (; next_comm < comm_.size() && (local == nullptr || begins_before(comm_[next_comm], *local)); ++next_comm)
+            if (comm_[next_comm].clock == Clock::gpu) on_device_.push_back(&comm_[next_comm]);
+    };
+    for (const Item& item : local_) {
+        if (item.clock != Clock::gpu) continue;
+        add_comm_before(&item);
+        on_device_.push_back(&item);
+    }
+    add_comm_before(nullptr);
 }
 
 // Gaps between what the device did, before spans that it began as soon as they were launched; but not where the host
 // was loading data, which is counted as that.
 void StepAnalyser::find_idle() {
-    on_device_.clear();
-    on_host_.clear();
     gaps_.clear();
-    for (const auto* items : {&local_, &comm_})
-        for (const Item& item : *items) {
-            if (item.clock == Clock::gpu) {
-                on_device_.push_back(&item);
-            } else if (item.kind == schema::Kind::data) {
-                on_host_.push_back(item.interval);
-            }
-        }
-    std::stable_sort(on_device_.begin(), on_device_.end(),
-                     [](const Item* a, const Item* b) { return begins_before(*a, *b); });
     std::int64_t end_ns = on_device_.empty() ? 0 : on_device_.front()->interval.begin_ns;
     for (const Item* item : on_device_) {
         if (item->interval.begin_ns > end_ns && item->sample->lag_ms < idle_lag_ms)
-            gaps_.push_back({end_ns, item->interval.begin_ns});
+            append(gaps_, {end_ns, item->interval.begin_ns});
         end_ns = std::max(end_ns, item->interval.end_ns);
     }
-    unite(gaps_);
-    unite(on_host_);
+    if (gaps_.empty()) return;
+    on_host_.clear();
+    for (const Item& item : local_)
+        if (item.clock != Clock::gpu && item.kind == schema::Kind::data) append(on_host_, item.interval);
     result_.idle_ms = length_ms(gaps_) - shared_ms(gaps_, on_host_);
 }
 

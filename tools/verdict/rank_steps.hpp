@@ -3,7 +3,9 @@
 // Rank steps: what one rank did in one step, from the intervals of its spans.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -22,9 +24,12 @@ struct StepSpan {
 
 /// A phase of one rank, from all of its series.
 struct RankPhase {
+    explicit RankPhase(const PhaseSeries& series);
+
     std::string_view name;
-    schema::Kind kind = schema::Kind::other;
-    Clock clock = Clock::none;
+    std::size_t name_hash;
+    schema::Kind kind;
+    Clock clock;
 };
 
 /// One local phase in one step: all of its spans that lie side by side. Its own time is without what it waits for:
@@ -53,7 +58,7 @@ struct RankStep {
 };
 
 /// The key by which ranks' collectives match.
-[[nodiscard]] Transfers::Key collective_key(std::uint32_t step, std::string_view phase, const Sample& sample);
+[[nodiscard]] Transfers::Key collective_key(std::uint32_t step, const RankPhase& phase, const Sample& sample);
 
 /// Takes the spans of one rank apart, step by step. One a thread.
 class StepAnalyser {
@@ -63,19 +68,21 @@ class StepAnalyser {
         : step_phase_(step_phase), transfers_(transfers) {}
 
     /// The spans of one step. The result is valid until the next call.
-    const RankStep& analyse(const StepSpan* first, const StepSpan* last, const std::vector<RankPhase>& phases);
+    const RankStep& analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases);
 
   private:
     /// A span, and what is made of it.
     struct Item {
+        Interval interval;
+        std::int64_t waiting_end_ns = 0;  // of a collective: where its transfer begins; its begin if that is not known
+        double own_ms = 0;                // of a local phase
         const Sample* sample = nullptr;
         std::uint32_t phase = 0;
         schema::Kind kind = schema::Kind::other;
         Clock clock = Clock::none;
-        Interval interval;
-        Interval waiting;  // of a collective: what comes before its transfer; empty where that is not known
         bool is_group = false;
-        double own_ms = 0;  // of a local phase
+
+        [[nodiscard]] Interval waiting() const { return {interval.begin_ns, waiting_end_ns}; }
     };
 
     struct StreamQueues {
@@ -92,17 +99,26 @@ class StepAnalyser {
         double group_wait_ms = 0;  // of that: in collectives of three ranks and more
     };
 
-    [[nodiscard]] static bool begins_before(const Item& a, const Item& b);
-    void take(const StepSpan* first, const StepSpan* last, const std::vector<RankPhase>& phases);
-    void add_collective(const StepSpan& span, Item& item, std::string_view name);
+    static bool begins_before(const Item& a, const Item& b) {
+        if (a.interval.begin_ns != b.interval.begin_ns) return a.interval.begin_ns < b.interval.begin_ns;
+        return a.sample->depth() < b.sample->depth();
+    }
+    static void sort(std::vector<Item>& items);
+    void start(const std::vector<RankPhase>& phases);
+    void take(const StepSpan& span, const RankPhase& phase);
+    void find_transfer(Item& item, Transfers::Key key);
+    void keep_least_deep();
     void keep_outermost();
     void by_durations();
     void by_intervals();
-    void sort_by_what_they_block(const Item& local);
-    [[nodiscard]] Blocked find_blocked(const Item& local);
+    void take_local(Item& item, const Blocked& blocked);
+    void find_comm();
+    [[nodiscard]] Blocked find_blocked(const Item& local, std::size_t first_comm);
+    void sort_by_what_they_block(const Item& local, std::size_t first_comm);
     StreamQueues& queues_on(std::uint32_t stream);
     void find_waiting(const Blocked& in_phases);
     void find_step_ms();
+    void find_on_device();
     void find_idle();
     void find_host_paced();
     LocalTime& local_time_of(std::uint32_t phase);
@@ -113,23 +129,27 @@ class StepAnalyser {
     RankStep result_;
     bool has_starts_ = true;
     bool has_step_ = false;
+    bool only_groups_ = true;  // every collective that was matched is one of three ranks and more
     double step_ms_ = 0;
     double wait_ms_ = 0;  // sums, overlapping or not
     double group_wait_ms_ = 0;
+    // With starts, both by their begin:
     std::vector<Item> local_;
     std::vector<Item> comm_;
-    std::vector<const Item*> on_device_;
+    std::vector<const Item*> on_device_;     // both, by their begin
+    std::vector<Transfers::Guess> guesses_;  // by phase
+    std::vector<std::uint32_t> places_;      // by phase: index of its LocalTime
+    Intervals comm_set_;
     Intervals waits_;
     Intervals group_waits_;
+    Intervals local_set_;
+    Intervals gaps_;
+    Intervals on_host_;
     // Of one phase:
     Intervals blocked_;
     Intervals blocked_waits_;
     Intervals blocked_group_waits_;
     std::vector<StreamQueues> queues_;
-    Intervals comm_set_;
-    Intervals local_set_;
-    Intervals gaps_;
-    Intervals on_host_;
 };
 
 }  // namespace cep::analysis

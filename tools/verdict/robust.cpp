@@ -10,32 +10,41 @@
 
 namespace cep::analysis {
 
-double quantile_of(std::span<const double> values, double q) {
-    if (std::none_of(values.begin(), values.end(), is_missing)) return exact_quantile(values, q);
+namespace {
+
+/// Calls `use` with the values that are not missing.
+template <typename Use>
+auto with_present(std::span<const double> values, Use use) {
+    if (std::none_of(values.begin(), values.end(), is_missing)) return use(values);
     std::vector<double> present;
     present.reserve(values.size());
     std::remove_copy_if(values.begin(), values.end(), std::back_inserter(present), is_missing);
-    return exact_quantile(present, q);
+    return use(std::span<const double>(present));
+}
+
+}  // namespace
+
+double quantile_of(std::span<const double> values, double q) {
+    return with_present(values, [q](std::span<const double> present) { return exact_quantile(present, q); });
+}
+
+std::vector<double> quantiles_of(std::span<const double> values, std::initializer_list<double> qs) {
+    return with_present(values, [qs](std::span<const double> present) { return exact_quantiles(present, qs); });
 }
 
 double median_of(std::span<const double> values) {
     return quantile_of(values, 0.5);
 }
 
-std::vector<double> distances_from_median(std::span<const double> values) {
+double robust_deviation(std::span<const double> values) {
     const double median = median_of(values);
     std::vector<double> distances(values.begin(), values.end());
     for (double& value : distances) value = std::abs(value - median);
-    return distances;
+    return normal_consistency * median_of(distances);
 }
 
-double robust_deviation(std::span<const double> values) {
-    return normal_consistency * median_of(distances_from_median(values));
-}
-
-double lag_correlation(std::span<const double> values, double limit) {
+double lag_correlation(std::span<const double> values, double median, double limit) {
     constexpr std::size_t least_pairs = 8;
-    const double median = median_of(values);
     double products = 0;
     double squares = 0;
     std::size_t pairs = 0;
@@ -49,6 +58,22 @@ double lag_correlation(std::span<const double> values, double limit) {
     }
     if (pairs < least_pairs || squares <= 0) return std::numeric_limits<double>::quiet_NaN();
     return products / squares;
+}
+
+std::vector<double> moving_medians(std::span<const double> values, std::size_t reach) {
+    std::vector<double> medians;
+    medians.reserve(values.size());
+    std::vector<double> window;  // ascending
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        for (; last < std::min(values.size(), i + reach + 1); ++last)
+            window.insert(std::upper_bound(window.begin(), window.end(), values[last]), values[last]);
+        if (i > reach) window.erase(std::lower_bound(window.begin(), window.end(), values[i - reach - 1]));
+        const std::size_t below = (window.size() - 1) / 2;
+        medians.push_back(window.size() % 2 != 0 ? window[below]
+                                                 : window[below] + (window[below + 1] - window[below]) * 0.5);
+    }
+    return medians;
 }
 
 double normal_tail(double x) {

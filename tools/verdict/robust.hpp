@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -20,14 +21,17 @@ inline constexpr double normal_consistency = 1.4826022185056018;
 
 /// The quantile of 0 ≤ q ≤ 1 (type 7); NaN for none.
 [[nodiscard]] double quantile_of(std::span<const double> values, double q);
+[[nodiscard]] std::vector<double> quantiles_of(std::span<const double> values, std::initializer_list<double> qs);
 [[nodiscard]] double median_of(std::span<const double> values);
-[[nodiscard]] std::vector<double> distances_from_median(std::span<const double> values);
 
 /// Standard deviation of normal values, from their median absolute deviation.
 [[nodiscard]] double robust_deviation(std::span<const double> values);
 
-/// Correlation of neighbouring values, which are cut off at `limit` from their median; NaN of too few.
-[[nodiscard]] double lag_correlation(std::span<const double> values, double limit);
+/// Correlation of neighbouring values, which are cut off at `limit` from their `median`; NaN of too few.
+[[nodiscard]] double lag_correlation(std::span<const double> values, double median, double limit);
+
+/// The median of each value and of up to `reach` neighbours on either side. None of the values is missing.
+[[nodiscard]] std::vector<double> moving_medians(std::span<const double> values, std::size_t reach);
 
 /// P(X > x) of a standard normal X.
 [[nodiscard]] double normal_tail(double x);

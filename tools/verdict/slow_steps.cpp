@@ -41,7 +41,7 @@ class SlowStepSearch {
     }
 
     [[nodiscard]] std::span<const double> values(Segment steps) const {
-        return std::span(excess_ms_).subspan(steps.first, steps.length());
+        return excess_ms_.subspan(steps.first, steps.length());
     }
 
     /// The steps that are best told from the usual ones, if what is beyond `halfway_ms` is slow.
@@ -174,7 +174,7 @@ class SlowStepSearch {
     }
 
     const Deviation& deviation_;
-    const std::vector<double>& excess_ms_;
+    const std::span<const double> excess_ms_;
     const SearchScale& scale_;
     const StragglerRules& rules_;
     const double noise_ms_;

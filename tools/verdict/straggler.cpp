@@ -3,44 +3,73 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "deviation.hpp"
 #include "own_work.hpp"
 #include "parallel.hpp"
 #include "slow_steps.hpp"
+#include "table_quantiles.hpp"
 
 namespace cep::analysis {
 namespace {
 
-std::size_t count_above(const std::vector<double>& values, double threshold) {
+std::size_t count_above(std::span<const double> values, double threshold) {
     return static_cast<std::size_t>(
         std::count_if(values.begin(), values.end(), [threshold](double value) { return value > threshold; }));
 }
 
-std::size_t count_present(const std::vector<double>& values) {
+std::size_t count_present(std::span<const double> values) {
     return static_cast<std::size_t>(
         std::count_if(values.begin(), values.end(), [](double value) { return !is_missing(value); }));
 }
+
+/// What ranks wait that are not slow themselves then: medians over ranks, by step.
+class OtherWaits {
+  public:
+    OtherWaits(StepMatrix wait_ms, const SlowSteps& slow) : wait_ms_(std::move(wait_ms)) {
+        for (std::size_t rank = 0; rank < slow.size(); ++rank)
+            for (std::size_t step = 0; step < slow[rank].size(); ++step)
+                if (slow[rank][step]) wait_ms_.set(rank, step, std::numeric_limits<double>::quiet_NaN());
+        of_all_ms_ = quantiles_over_ranks(wait_ms_, 0.5);
+    }
+
+    [[nodiscard]] const std::vector<double>& of_all_ms() const { return of_all_ms_; }
+    [[nodiscard]] const std::vector<double>& of_peers_ms(const PeerGroup& peers) {
+        if (peers.ranks.size() == wait_ms_.ranks()) return of_all_ms_;
+        const auto [found, is_new] = of_peers_ms_.try_emplace(&peers);
+        if (is_new) found->second = quantiles_over_ranks(wait_ms_, peers.ranks, 0.5);
+        return found->second;
+    }
+
+  private:
+    StepMatrix wait_ms_;  // missing where a rank is slow
+    std::vector<double> of_all_ms_;
+    std::map<const PeerGroup*, std::vector<double>> of_peers_ms_;
+};
 
 class Finder {
   public:
     Finder(const JobTable& table, const StepMatrix& own_ms, const StragglerRules& rules)
         : table_(table), own_ms_(own_ms), rules_(rules) {
-        scale_.floor_ms = std::max(rules.absolute_floor_ms, rules.relative_floor * typical_ms(table, table.step_ms));
+        scale_.floor_ms = std::max(rules.absolute_floor_ms, rules.relative_floor * typical_ms(table.median_step_ms));
         scale_.tests = static_cast<double>(table.ranks.size() * std::max<std::size_t>(1, table.local.size()));
     }
 
     Stragglers find(const std::vector<PeerGroup>& groups, std::size_t threads) {
         search(groups, threads);
         one_for_each_rank();
-        for (const Straggler& straggler : found_) slow_[straggler.rank] = straggler.slow;
-        const WhatIf what_if(table_, own_ms_, groups, slow_, waits_inside_);
         Stragglers result;
         result.waits_inside = waits_inside_;
+        if (found_.empty()) return result;
+        for (const Straggler& straggler : found_) slow_[straggler.rank] = straggler.slow;
+        const WhatIf what_if(table_, own_ms_, groups, slow_, waits_inside_);
+        OtherWaits waits(table_.wait_ms, slow_);
         for (Straggler& straggler : found_) {
-            const bool harms = add_consequences(straggler, what_if);
+            const bool harms = add_consequences(straggler, what_if, waits);
             (harms ? result.costly : result.harmless).push_back(std::move(straggler));
         }
         std::stable_sort(result.costly.begin(), result.costly.end(),
@@ -73,7 +102,7 @@ class Finder {
 
     void run(Search& search) const {
         const std::vector<std::size_t>& ranks = search.group->ranks;
-        const Deviation deviation(*search.phase, *search.group, table_.steps.size());
+        const Deviation deviation(*search.phase, *search.group);
         search.contains_waiting = deviation.contains_waiting();
         SearchScale scale = scale_;
         scale.threshold_ms = std::max({scale.floor_ms, rules_.noise_multiple * deviation.noise_ms(),
@@ -117,7 +146,9 @@ class Finder {
     }
 
     /// Whether the others wait for it, and the job loses by it.
-    bool add_consequences(Straggler& straggler, const WhatIf& what_if) const {
+    bool add_consequences(Straggler& straggler, const WhatIf& what_if, OtherWaits& waits) const {
+        const std::vector<double>& all_ms = waits.of_all_ms();
+        const std::vector<double>& peers_ms = waits.of_peers_ms(*peers_[straggler.rank]);
         std::vector<double> waits_ms;
         double margin_ms = 0;
         std::size_t margins = 0;
@@ -125,11 +156,9 @@ class Finder {
         for (std::size_t step = 0; step < table_.steps.size(); ++step) {
             if (!straggler.slow[step]) continue;
             straggler.cost_ms += what_if.saved_by_ms(straggler.rank, step);
-            const double step_ms = median_of(table_.step_ms.of_step(step));
-            if (!is_missing(step_ms)) slow_ms += step_ms;
-            if (const double ms = wait_of_others_ms(step, nullptr); !is_missing(ms)) waits_ms.push_back(ms);
-            const double margin =
-                wait_of_others_ms(step, peers_[straggler.rank]) - table_.wait_ms.at(straggler.rank, step);
+            if (const double ms = table_.median_step_ms[step]; !is_missing(ms)) slow_ms += ms;
+            if (!is_missing(all_ms[step])) waits_ms.push_back(all_ms[step]);
+            const double margin = peers_ms[step] - table_.wait_ms.at(straggler.rank, step);
             if (is_missing(margin)) continue;
             margin_ms += margin;
             ++margins;
@@ -138,19 +167,6 @@ class Finder {
         if (!waits_ms.empty()) straggler.waiters_median_wait_ms = median_of(std::move(waits_ms));
         const double least_ms = rules_.least_margin * straggler.excess_ms;
         return costs && (margins == 0 || margin_ms > least_ms * static_cast<double>(margins));
-    }
-
-    [[nodiscard]] bool is_slow(std::size_t rank, std::size_t step) const {
-        return !slow_[rank].empty() && slow_[rank][step];
-    }
-
-    /// Of ranks that are not slow themselves then: those of one role, or of all.
-    [[nodiscard]] double wait_of_others_ms(std::size_t step, const PeerGroup* peers) const {
-        std::vector<double> waits_ms;
-        for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
-            if (!is_slow(rank, step) && (peers == nullptr || peers_[rank] == peers))
-                waits_ms.push_back(table_.wait_ms.at(rank, step));
-        return median_of(std::move(waits_ms));
     }
 
     const JobTable& table_;
@@ -174,13 +190,6 @@ std::string_view pattern_name(Pattern pattern) {
         default:
             return "intermittent";
     }
-}
-
-double typical_ms(const JobTable& table, const StepMatrix& ms) {
-    std::vector<double> steps_ms;
-    for (std::size_t step = 0; step < table.steps.size(); ++step) steps_ms.push_back(median_of(ms.of_step(step)));
-    const double typical = median_of(std::move(steps_ms));
-    return is_missing(typical) ? 0 : typical;
 }
 
 Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups, const StepMatrix& own_ms,

@@ -61,7 +61,4 @@ struct Stragglers {
                                          const StepMatrix& own_ms, std::size_t threads,
                                          const StragglerRules& rules = {});
 
-/// The median over steps of the median step over ranks; 0 if there is none.
-[[nodiscard]] double typical_ms(const JobTable& table, const StepMatrix& ms);
-
 }  // namespace cep::analysis

@@ -9,6 +9,7 @@
 
 #include "bound.hpp"
 #include "own_work.hpp"
+#include "table_quantiles.hpp"
 #include "units.hpp"
 
 namespace cep::analysis {
@@ -37,10 +38,11 @@ class Judge {
         groups_ = find_peers(table_, rules_.least_peers);
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
+        saved_ms_.resize(table_.steps.size());
         if (!evidence_.only_some_phases && !evidence_.in_histograms) {
             verdict_.shares = find_shares(table_);
             if (verdict_.shares) find_bound();
-            verdict_.step_ms = typical_ms(table_, table_.step_ms);
+            verdict_.step_ms = typical_ms(table_.median_step_ms);
             verdict_.efficiency = find_efficiency(table_, evidence_.peak_flops);
         }
         if (can_compare()) name_stragglers();
@@ -113,6 +115,7 @@ class Judge {
         }
         for (const Straggler& straggler : found.harmless) verdict_.harmless.push_back(fact_of(straggler, all_ms));
         find_slow_hosts(found.costly);
+        find_savings();
         find_slowdown(all_ms);
         if (verdict_.stragglers.empty()) doubt();
     }
@@ -138,24 +141,28 @@ class Judge {
 
     /// What the rank with the least communication spends in it.
     [[nodiscard]] double least_comm_share() const {
-        std::vector<double> shares;
-        for (std::size_t step = 0; step < table_.steps.size(); ++step)
-            shares.push_back(quantile_of(table_.comm_ms.of_step(step), 0) / median_of(table_.step_ms.of_step(step)));
-        return median_of(std::move(shares));
+        std::vector<double> shares = quantiles_over_ranks(table_.comm_ms, 0);
+        for (std::size_t step = 0; step < shares.size(); ++step) shares[step] /= table_.median_step_ms[step];
+        return median_of(shares);
     }
 
     [[nodiscard]] double total_ms() const {
         double sum_ms = 0;
-        for (std::size_t step = 0; step < table_.steps.size(); ++step)
-            if (const double ms = median_of(table_.step_ms.of_step(step)); !is_missing(ms)) sum_ms += ms;
+        for (const double ms : table_.median_step_ms)
+            if (!is_missing(ms)) sum_ms += ms;
         return sum_ms;
+    }
+
+    void find_savings() {
+        if (verdict_.stragglers.empty()) return;
+        const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
+        for (std::size_t step = 0; step < table_.steps.size(); ++step) saved_ms_[step] = what_if.saved_ms(step);
     }
 
     void find_slowdown(double all_ms) {
         if (all_ms <= 0) return;
-        const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
         double saved = 0;
-        for (std::size_t step = 0; step < table_.steps.size(); ++step) saved += what_if.saved_ms(step);
+        for (const double ms : saved_ms_) saved += ms;
         verdict_.job_slowdown = all_ms / std::max(all_ms - saved, 1e-6 * all_ms);
         constexpr double ms_per_hour = 3.6e6;
         verdict_.gpu_hours_lost = saved * static_cast<double>(evidence_.stride) *
@@ -209,10 +216,7 @@ class Judge {
         std::vector<double> all_ms;
         bool one_rank = true;
         for (const auto& [stage, ranks] : stages) {
-            std::vector<double> steps_ms;
-            for (std::size_t step = 0; step < table_.steps.size(); ++step)
-                steps_ms.push_back(median_of(own_ms_.of_step(step, ranks)));
-            works.emplace_back(median_of(std::move(steps_ms)), stage);
+            works.emplace_back(median_of(quantiles_over_ranks(own_ms_, ranks, 0.5)), stage);
             all_ms.push_back(works.back().first);
             one_rank &= ranks.size() == 1;
         }
@@ -225,14 +229,7 @@ class Judge {
     }
 
     void tell_history() {
-        const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
-        std::vector<double> step_ms;
-        std::vector<double> saved_ms;
-        for (std::size_t step = 0; step < table_.steps.size(); ++step) {
-            step_ms.push_back(median_of(table_.step_ms.of_step(step)));
-            saved_ms.push_back(verdict_.stragglers.empty() ? 0 : what_if.saved_ms(step));
-        }
-        const JobHistory history = find_history(table_, step_ms, saved_ms, evidence_.marked_steps);
+        const JobHistory history = find_history(table_, saved_ms_, evidence_.marked_steps);
         for (const StepChange& change : history.changes)
             verdict_.changes.push_back(
                 {table_.steps[change.step], change.before_ms, change.after_ms, change.phase, change.phase_change_ms});
@@ -250,7 +247,8 @@ class Judge {
     const JobTable table_;
     std::vector<PeerGroup> groups_;
     StepMatrix own_ms_;
-    SlowSteps slow_;  // of stragglers
+    SlowSteps slow_;                // of stragglers
+    std::vector<double> saved_ms_;  // by step: what they cost it
     Verdict verdict_;
 };
 

@@ -53,7 +53,7 @@ std::string why_refused(const std::string& text) {
     return "";
 }
 
-PhaseSeries phase_of(const std::string& name, std::vector<Sample> samples) {
+PhaseSeries phase_of(const std::string& name, SampleList samples) {
     PhaseSeries phase;
     phase.name = name;
     phase.kind = schema::Kind::comm;

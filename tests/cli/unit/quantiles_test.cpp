@@ -25,6 +25,14 @@ TEST(ExactQuantile, OfOneValueIsThatValueAndOfNoneIsNotANumber) {
     EXPECT_DOUBLE_EQ(exact_quantile(one, 0.99), 7);
     std::vector<double> none;
     EXPECT_TRUE(std::isnan(exact_quantile(none, 0.5)));
+    ASSERT_EQ(exact_quantiles(none, {0.1, 0.5}).size(), 2U);
+    EXPECT_TRUE(std::isnan(exact_quantiles(none, {0.1, 0.5})[1]));
+}
+
+TEST(ExactQuantile, SeveralComeInTheOrderThatTheyWereAskedForIn) {
+    const std::vector<double> values{4, 1, 3, 2};
+    EXPECT_EQ(exact_quantiles(values, {1, 0, 0.5, 0.5}), (std::vector<double>{4, 1, 2.5, 2.5}));
+    EXPECT_TRUE(exact_quantiles(values, {}).empty());
 }
 
 double quantile_of_sorted(std::vector<double> values, double q) {
@@ -36,26 +44,36 @@ double quantile_of_sorted(std::vector<double> values, double q) {
 }
 
 void expect_quantiles_of_sorted(const std::vector<double>& values) {
-    for (const double q : {0.0, 0.001, 0.25, 0.5, 0.899, 0.9, 0.99, 0.9999, 1.0})
-        EXPECT_EQ(exact_quantile(values, q), quantile_of_sorted(values, q)) << values.size() << ' ' << q;
+    const std::vector<double> all = exact_quantiles(values, {0.0, 0.001, 0.25, 0.5, 0.899, 0.9, 0.99, 0.9999, 1.0});
+    std::size_t i = 0;
+    for (const double q : {0.0, 0.001, 0.25, 0.5, 0.899, 0.9, 0.99, 0.9999, 1.0}) {
+        const double expected = quantile_of_sorted(values, q);
+        EXPECT_EQ(exact_quantile(values, q), expected) << values.size() << ' ' << q;
+        EXPECT_EQ(all.at(i++), expected) << values.size() << ' ' << q;
+    }
 }
 
 TEST(ExactQuantile, OfAnyNumberOfValuesIsThatOfThemSorted) {
     std::mt19937_64 random(4);
     std::lognormal_distribution<double> durations_ms(1, 0.3);
     for (const std::size_t count :
-         {1U, 2U, 3U, 7U, 8U, 9U, 15U, 16U, 17U, 63U, 64U, 65U, 1000U, 8191U, 8192U, 8193U, 50'001U}) {
+         {1U, 2U, 3U, 7U, 8U, 9U, 15U, 16U, 17U, 63U, 64U, 65U, 1000U, 4095U, 4096U, 4097U, 50'001U}) {
         std::vector<double> values(count);
         for (double& value : values) value = durations_ms(random);
         expect_quantiles_of_sorted(values);
         for (double& value : values) value = static_cast<double>(random() % 5) - 2;
         expect_quantiles_of_sorted(values);
+        for (double& value : values) value = (random() % 2 == 0 ? -1e-3 : 1e3) * durations_ms(random);
+        expect_quantiles_of_sorted(values);
+        for (double& value : values) value = random() % 20 == 0 ? 0 : durations_ms(random);
+        expect_quantiles_of_sorted(values);
+        for (double& value : values) value = random() % 2 == 0 ? 4 : std::nextafter(4, 5);
+        expect_quantiles_of_sorted(values);
     }
 }
 
-TEST(ExactQuantile, OfValuesThatMisleadASampleIsThatOfThemSorted) {
+TEST(ExactQuantile, OfValuesThatAreOddlySpreadIsThatOfThemSorted) {
     std::vector<double> values(20'480);
-    // Every twentieth value, which a sample of 1024 takes, is small.
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 20 == 0 ? 1 : 100 + static_cast<double>(i % 977);
     expect_quantiles_of_sorted(values);
     std::fill(values.begin(), values.end(), 3.5);

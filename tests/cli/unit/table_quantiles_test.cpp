@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "table_quantiles.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "robust.hpp"
+
+namespace cep::analysis {
+namespace {
+
+constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+
+/// Some values are missing, and all of step 3.
+StepMatrix random_matrix(std::size_t ranks, std::size_t steps) {
+    std::mt19937 random(7);
+    std::uniform_int_distribution<int> value(0, 50);
+    StepMatrix ms(ranks, steps);
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+        for (std::size_t step = 0; step < steps; ++step)
+            if (const int number = value(random); number > 5 && step != 3) ms.set(rank, step, number / 8.0);
+    return ms;
+}
+
+bool same(double a, double b) {
+    return a == b || (std::isnan(a) && std::isnan(b));
+}
+
+TEST(TableQuantiles, OverRanksAreThoseOfEachStep) {
+    constexpr std::size_t steps = 150;
+    for (const std::size_t ranks : {1, 2, 7, 8, 32, 33, 100})
+        for (const double q : {0.0, 0.25, 0.5, 1.0}) {
+            const StepMatrix ms = random_matrix(ranks, steps);
+            const std::vector<double> found = quantiles_over_ranks(ms, q);
+            ASSERT_EQ(found.size(), steps);
+            for (std::size_t step = 0; step < steps; ++step) {
+                std::vector<double> of_step;
+                for (std::size_t rank = 0; rank < ranks; ++rank) of_step.push_back(ms.at(rank, step));
+                EXPECT_PRED2(same, found[step], quantile_of(of_step, q)) << ranks << " ranks, step " << step;
+            }
+        }
+}
+
+TEST(TableQuantiles, OverSomeRanksLeaveTheOthersOut) {
+    StepMatrix ms(4, 1);
+    for (std::size_t rank = 0; rank < 4; ++rank) ms.set(rank, 0, static_cast<double>(rank));
+    EXPECT_EQ(quantiles_over_ranks(ms, std::vector<std::size_t>{1, 3}, 0.5), std::vector{2.0});
+    EXPECT_TRUE(std::isnan(quantiles_over_ranks(ms, std::vector<std::size_t>{}, 0.5).front()));
+}
+
+TEST(TableQuantiles, OverStepsAreThoseOfEachRank) {
+    std::mt19937 random(7);
+    std::uniform_real_distribution<double> value(-1, 1);
+    for (const std::size_t steps : {1, 5, 16, 17, 3000})
+        for (const std::size_t ranks : {1, 3, 64, 70}) {
+            std::vector<double> rows(ranks * steps);
+            for (double& one : rows) one = value(random);
+            rows[0] = missing;
+            const auto fill = [&](std::size_t rank, std::span<double> row) {
+                std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(rank * steps), steps, row.begin());
+            };
+            const RankQuantiles found = quantiles_over_steps(rows, steps, {0.5, 0.9});
+            const RankQuantiles filled = quantiles_over_steps(ranks, steps, {0.9}, fill);
+            for (std::size_t rank = 0; rank < ranks; ++rank) {
+                const std::span<const double> row = std::span(rows).subspan(rank * steps, steps);
+                EXPECT_PRED2(same, found[0][rank], quantile_of(row, 0.5));
+                EXPECT_PRED2(same, found[1][rank], quantile_of(row, 0.9));
+                EXPECT_PRED2(same, filled[0][rank], found[1][rank]);
+            }
+        }
+}
+
+TEST(TableQuantiles, WhatIsTypicalOfNothingIsZero) {
+    EXPECT_EQ(typical_ms(StepMatrix(3, 2)), 0);
+    EXPECT_EQ(typical_ms(std::vector{3.0, missing, 1.0}), 2);
+}
+
+TEST(MovingMedians, AreThoseOfEachWindow) {
+    const std::vector<double> values{5, 1, 4, 4, 9, 2, 7};
+    EXPECT_EQ(moving_medians(values, 1), (std::vector{3.0, 4.0, 4.0, 4.0, 4.0, 7.0, 4.5}));
+    EXPECT_EQ(moving_medians(values, 10), std::vector<double>(7, 4));
+    EXPECT_EQ(moving_medians(values, 0), values);
+    EXPECT_TRUE(moving_medians({}, 2).empty());
+}
+
+}  // namespace
+}  // namespace cep::analysis

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rank_spans.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace cep::analysis {
+
+namespace {
+
+/// Where spans of a step begin, if there are as many in each step.
+std::ptrdiff_t expected_place(const PhaseSeries& series, const StepPlaces& places, std::uint32_t first_step) {
+    const std::size_t steps = std::max<std::size_t>(1, places.of_step.size());
+    return static_cast<std::ptrdiff_t>(series.samples.size() * std::min<std::size_t>(first_step, steps) / steps);
+}
+
+/// The same as std::partition_point, which looks at more memory on its way to a place that can be told before.
+template <typename Iterator, typename IsBefore>
+Iterator find_near(Iterator first, Iterator last, std::ptrdiff_t expected, IsBefore is_before) {
+    const auto expected_at = first + expected;
+    for (std::ptrdiff_t reach = 1;; reach *= 4) {
+        const auto low = expected < reach ? first : expected_at - reach;
+        const auto high = last - expected_at < reach ? last : expected_at + reach;
+        const bool is_behind_low = low == first || is_before(*low);
+        const bool is_up_to_high = high == last || !is_before(*high);
+        if (is_behind_low && is_up_to_high) return std::partition_point(low, high, is_before);
+    }
+}
+
+}  // namespace
+
+// In both, steps usually ascend.
+StepPlaces::StepPlaces(const std::vector<std::int64_t>& series_steps, const std::vector<std::int64_t>& table_steps)
+    : steps(&series_steps), ascend(std::is_sorted(series_steps.begin(), series_steps.end())) {
+    of_step.reserve(series_steps.size());
+    auto at = table_steps.begin();
+    for (const std::int64_t step : series_steps) {
+        if (at == table_steps.end() || *at != step) at = std::lower_bound(table_steps.begin(), table_steps.end(), step);
+        const bool found = at != table_steps.end() && *at == step;
+        of_step.push_back(2 * static_cast<std::uint32_t>(at - table_steps.begin()) + found);
+        if (found) ++at;
+    }
+}
+
+PartWalk::PartWalk(const PhaseSeries& series, const std::vector<const Sample*>& in_order, const StepPlaces& places,
+                   std::uint32_t first_step)
+    : places_(places.of_step.data()),
+      at_(series.samples.begin()),
+      end_(series.samples.end()),
+      in_order_(in_order.data()),
+      in_order_end_(in_order.data() + in_order.size()) {
+    const auto is_before = [&](const Sample& sample) { return places_[sample.step_index] < 2 * first_step; };
+    if (!in_order.empty()) {
+        in_order_ = std::partition_point(in_order_, in_order_end_, [&](const Sample* one) { return is_before(*one); });
+        at_ = end_;
+    } else if (first_step > 0) {
+        at_ = find_near(at_, end_, expected_place(series, places, first_step), is_before);
+    }
+    look();
+}
+
+bool RankPhases::are_those_of(const std::vector<RunSeries>& all_series) const {
+    if (of_series.size() != all_series.size()) return false;
+    std::size_t known = 0;
+    for (std::size_t i = 0; i < all_series.size(); ++i) {
+        if (of_series[i].size() != all_series[i].phases.size()) return false;
+        for (std::size_t j = 0; j < of_series[i].size(); ++j) {
+            const PhaseSeries& phase = all_series[i].phases[j];
+            const RankPhase& expected = all[of_series[i][j]];
+            if (phase.name != expected.name) return false;
+            const bool is_new = of_series[i][j] == known;
+            if (is_new && (phase.kind != expected.kind || phase.clock != expected.clock)) return false;
+            known += is_new;
+        }
+    }
+    return true;
+}
+
+RankPhases::RankPhases(const std::vector<RunSeries>& all_series) {
+    std::unordered_map<std::string_view, std::uint32_t> indices;
+    for (const RunSeries& series : all_series) {
+        of_series.emplace_back();
+        for (const PhaseSeries& phase : series.phases) {
+            const auto [found, is_new] = indices.try_emplace(phase.name, static_cast<std::uint32_t>(all.size()));
+            if (is_new) all.emplace_back(phase);
+            of_series.back().push_back(found->second);
+        }
+    }
+}
+
+RankSpans::RankSpans(const std::vector<RunSeries>& all_series, const std::vector<std::int64_t>& table_steps,
+                     const RankSpans* before)
+    : all_series_(&all_series) {
+    const bool same_phases = before != nullptr && before->phases_->are_those_of(all_series);
+    phases_ = same_phases ? before->phases_ : std::make_shared<const RankPhases>(all_series);
+    for (const RunSeries& series : all_series) {
+        const bool has_before = before != nullptr && places_.size() < before->places_.size();
+        std::shared_ptr<const StepPlaces> same = has_before ? before->places_[places_.size()] : nullptr;
+        if (same == nullptr || *same->steps != series.steps)
+            same = std::make_shared<const StepPlaces>(series.steps, table_steps);
+        places_.push_back(std::move(same));
+    }
+    sort_disordered();
+}
+
+void RankSpans::sort_disordered() {
+    for (std::size_t i = 0; i < all_series_->size(); ++i) {
+        const RunSeries& series = (*all_series_)[i];
+        for (std::size_t j = 0; j < series.phases.size(); ++j) {
+            if (!series.phases[j].may_repeat && places_[i]->ascend) continue;
+            in_order_.resize(all_series_->size());
+            in_order_[i].resize(series.phases.size());
+            std::vector<const Sample*>& samples = in_order_[i][j];
+            for (const Sample& sample : series.phases[j].samples) samples.push_back(&sample);
+            const std::vector<std::uint32_t>& places = places_[i]->of_step;
+            std::stable_sort(samples.begin(), samples.end(), [&](const Sample* a, const Sample* b) {
+                return places[a->step_index] < places[b->step_index];
+            });
+        }
+    }
+    for (std::size_t i = 0; i < in_order_.size(); ++i) in_order_[i].resize((*all_series_)[i].phases.size());
+}
+
+std::size_t RankSpans::count() const {
+    std::size_t spans = 0;
+    for (const RunSeries& series : *all_series_)
+        for (const PhaseSeries& phase : series.phases) spans += phase.samples.size();
+    return spans;
+}
+
+std::size_t RankSpans::parts() const {
+    std::size_t parts = 0;
+    for (const RunSeries& series : *all_series_) parts += series.phases.size();
+    return parts;
+}
+
+void StepWalk::start(const RankSpans& spans) {
+    step_ = range_.first;
+    parts_.clear();
+    spans.for_each_part(range_.first, [this](std::uint32_t phase, const PartWalk& walk) {
+        parts_.push_back({phase, walk});
+    });
+}
+
+std::span<const StepSpan> StepWalk::next() {
+    spans_.clear();
+    for (; step_ < range_.last && spans_.empty(); ++step_) {
+        const std::uint32_t place = 2 * step_ + 1;
+        for (Part& part : parts_) {
+            while (part.walk.place() < place) part.walk.advance();
+            for (; part.walk.place() == place; part.walk.advance())
+                spans_.push_back({step_, part.phase, &part.walk.sample()});
+        }
+    }
+    return spans_;
+}
+
+}  // namespace cep::analysis

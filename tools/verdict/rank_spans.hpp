@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rank spans: the spans of one rank, which its series hold phase by phase, step by step.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "phase_series.hpp"
+#include "rank_steps.hpp"
+
+namespace cep::analysis {
+
+/// Steps of the table, without the last.
+struct StepRange {
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+
+    [[nodiscard]] std::size_t length() const { return last - first; }
+};
+
+/// The phases of a rank. Ranks usually have the same.
+struct RankPhases {
+    explicit RankPhases(const std::vector<RunSeries>& all_series);
+    [[nodiscard]] bool are_those_of(const std::vector<RunSeries>& all_series) const;
+
+    std::vector<RankPhase> all;
+    std::vector<std::vector<std::uint32_t>> of_series;  // by series, then by its phase: index into all
+};
+
+/// Where the steps of a series are in the table. Ranks usually have the same.
+struct StepPlaces {
+    StepPlaces(const std::vector<std::int64_t>& series_steps, const std::vector<std::int64_t>& table_steps);
+
+    const std::vector<std::int64_t>* steps;
+    bool ascend;
+    /// By index of the step in its series: twice the place of the first step of the table that is not before it, plus 1
+    /// if it is the step.
+    std::vector<std::uint32_t> of_step;
+};
+
+/// Goes through the samples of one phase of one series in the order of their steps.
+class PartWalk {
+  public:
+    using Iterator = decltype(PhaseSeries::samples)::const_iterator;
+
+    /// From the first one in `first_step` of the table on. `in_order`: the samples, if they are not in that order.
+    PartWalk(const PhaseSeries& series, const std::vector<const Sample*>& in_order, const StepPlaces& places,
+             std::uint32_t first_step);
+
+    /// See StepPlaces; of the end more than that of any step.
+    [[nodiscard]] std::uint32_t place() const { return place_; }
+    [[nodiscard]] const Sample& sample() const { return *sample_; }
+    void advance() {
+        if (in_order_ != in_order_end_) {
+            ++in_order_;
+        } else {
+            ++at_;
+        }
+        look();
+    }
+
+  private:
+    void look() {
+        if (in_order_ != in_order_end_) {
+            sample_ = *in_order_;
+        } else if (at_ != end_) {
+            sample_ = &*at_;
+        } else {
+            place_ = std::numeric_limits<std::uint32_t>::max();
+            return;
+        }
+        place_ = places_[sample_->step_index];
+    }
+
+    const std::uint32_t* places_;
+    std::uint32_t place_ = 0;
+    const Sample* sample_ = nullptr;
+    Iterator at_;
+    Iterator end_;
+    const Sample* const* in_order_;  // both the same where samples are in order as they are
+    const Sample* const* in_order_end_;
+};
+
+/// The spans of one rank of the table.
+class RankSpans {
+  public:
+    /// What is the same as in `before`, if that is not null, is shared with it.
+    RankSpans(const std::vector<RunSeries>& all_series, const std::vector<std::int64_t>& table_steps,
+              const RankSpans* before);
+
+    [[nodiscard]] const std::vector<RankPhase>& phases() const { return phases_->all; }
+    [[nodiscard]] bool shares_phases_with(const RankSpans& other) const { return phases_ == other.phases_; }
+    [[nodiscard]] std::size_t count() const;
+    /// Phases of series.
+    [[nodiscard]] std::size_t parts() const;
+    /// Calls `use(phase, walk)` for each part, or those of a kind.
+    template <typename Use>
+    void for_each_part(std::uint32_t first_step, Use use) const {
+        for (std::size_t i = 0; i < all_series_->size(); ++i)
+            for (std::size_t j = 0; j < (*all_series_)[i].phases.size(); ++j)
+                use(phases_->of_series[i][j], walk(i, j, first_step));
+    }
+    template <typename Use>
+    void for_each_part(schema::Kind kind, std::uint32_t first_step, Use use) const {
+        for (std::size_t i = 0; i < all_series_->size(); ++i)
+            for (std::size_t j = 0; j < (*all_series_)[i].phases.size(); ++j)
+                if (const std::uint32_t phase = phases_->of_series[i][j]; phases_->all[phase].kind == kind)
+                    use(phase, walk(i, j, first_step));
+    }
+
+  private:
+    [[nodiscard]] PartWalk walk(std::size_t series, std::size_t phase, std::uint32_t first_step) const {
+        static const std::vector<const Sample*> as_they_are;
+        return {(*all_series_)[series].phases[phase], in_order_.empty() ? as_they_are : in_order_[series][phase],
+                *places_[series], first_step};
+    }
+    void sort_disordered();
+
+    const std::vector<RunSeries>* all_series_;
+    std::shared_ptr<const RankPhases> phases_;
+    std::vector<std::shared_ptr<const StepPlaces>> places_;          // by series
+    std::vector<std::vector<std::vector<const Sample*>>> in_order_;  // by series and phase; empty if none needs it
+};
+
+/// Goes through some steps of one rank after the other. One a thread.
+class StepWalk {
+  public:
+    explicit StepWalk(StepRange range) : range_(range) {}
+
+    void start(const RankSpans& spans);
+    /// The spans of the next step that has any, valid until the next call; none behind the last step.
+    [[nodiscard]] std::span<const StepSpan> next();
+
+  private:
+    struct Part {
+        std::uint32_t phase;
+        PartWalk walk;
+    };
+
+    const StepRange range_;
+    std::uint32_t step_ = 0;
+    std::vector<Part> parts_;
+    std::vector<StepSpan> spans_;
+};
+
+}  // namespace cep::analysis

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "table_quantiles.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+
+#include "robust.hpp"
+
+namespace cep::analysis {
+namespace {
+
+/// A place among sorted values.
+struct Position {
+    Position(double q, std::size_t count)
+        : below(static_cast<std::size_t>(q * static_cast<double>(count - 1))),
+          above(std::min(below + 1, count - 1)),
+          fraction(q * static_cast<double>(count - 1) - static_cast<double>(below)) {}
+
+    [[nodiscard]] double between(double value, double next) const {
+        return fraction == 0 ? value : value + (next - value) * fraction;
+    }
+
+    std::size_t below;
+    std::size_t above;
+    double fraction;
+};
+
+/// Quantiles of several lists of a few values each, side by side, so that the compiler takes several at a time.
+template <typename Value>
+class QuantileLanes {
+  public:
+    static constexpr std::size_t most_values = 128 / sizeof(Value);  // of a list: of more, a selection is as fast
+    static constexpr std::size_t lanes = 64;
+    using Row = std::array<Value, lanes>;  // one value of each list
+
+    explicit QuantileLanes(std::size_t count) : count_(count) {}
+
+    [[nodiscard]] Row& row(std::size_t i) { return rows_[i]; }
+
+    /// Writes the quantiles of the first lists.
+    void find(double q, std::span<double> quantiles) {
+        const bool any_missing = count_missing() > 0;
+        std::array<std::uint32_t, lanes> present;
+        if (any_missing) present = put_missing_last();
+        const Position position(q, count_);
+        sort_first(position.above + 1);
+        for (std::size_t lane = 0; lane < quantiles.size(); ++lane)
+            quantiles[lane] = any_missing ? quantile(lane, present[lane], q) : at(position, lane);
+    }
+
+  private:
+    [[nodiscard]] std::uint32_t count_missing() const {
+        std::uint32_t missing = 0;
+        for (std::size_t i = 0; i < count_; ++i)
+            for (const Value value : rows_[i]) missing += value != value;
+        return missing;
+    }
+
+    /// Returns how many are not missing, of each list.
+    std::array<std::uint32_t, lanes> put_missing_last() {
+        std::array<std::uint32_t, lanes> present{};
+        for (std::size_t i = 0; i < count_; ++i)
+            for (std::size_t lane = 0; lane < lanes; ++lane) {
+                Value& value = rows_[i][lane];
+                present[lane] += value == value;
+                if (value != value) value = std::numeric_limits<Value>::infinity();
+            }
+        return present;
+    }
+
+    void sort_first(std::size_t sorted) {
+        for (std::size_t i = 0; i < sorted; ++i) {
+            Row least = rows_[i];
+            for (std::size_t j = i + 1; j < count_; ++j)
+                for (std::size_t lane = 0; lane < lanes; ++lane) {
+                    const Value a = least[lane];
+                    const Value b = rows_[j][lane];
+                    least[lane] = std::min(a, b);
+                    rows_[j][lane] = std::max(a, b);
+                }
+            rows_[i] = least;
+        }
+    }
+
+    [[nodiscard]] double at(const Position& position, std::size_t lane) const {
+        return position.between(rows_[position.below][lane], rows_[position.above][lane]);
+    }
+
+    [[nodiscard]] double quantile(std::size_t lane, std::size_t present, double q) const {
+        return present == 0 ? std::numeric_limits<double>::quiet_NaN() : at(Position(q, present), lane);
+    }
+
+    std::size_t count_;  // of values in each list
+    std::array<Row, most_values> rows_;
+};
+
+/// `row_of(i)`: the values of the i-th of `ranks` ranks.
+template <typename Rows>
+std::vector<double> over_few_ranks(std::size_t ranks, std::size_t steps, Rows row_of, double q) {
+    std::vector<double> quantiles(steps);
+    QuantileLanes<float> lanes(ranks);
+    for (std::size_t first = 0; first < steps; first += lanes.lanes) {
+        const std::size_t used = std::min(lanes.lanes, steps - first);
+        for (std::size_t i = 0; i < ranks; ++i) {
+            const std::span<const float> values = row_of(i).subspan(first, used);
+            if (used < lanes.lanes) lanes.row(i).fill(0);
+            std::copy(values.begin(), values.end(), lanes.row(i).begin());
+        }
+        lanes.find(q, std::span(quantiles).subspan(first, used));
+    }
+    return quantiles;
+}
+
+template <typename Rows>
+std::vector<double> over_ranks(std::size_t ranks, std::size_t steps, Rows row_of, double q) {
+    if (ranks == 0) return std::vector<double>(steps, std::numeric_limits<double>::quiet_NaN());
+    if (ranks <= QuantileLanes<float>::most_values) return over_few_ranks(ranks, steps, row_of, q);
+    std::vector<double> quantiles;
+    quantiles.reserve(steps);
+    std::vector<double> of_step(ranks);
+    for (std::size_t step = 0; step < steps; ++step) {
+        for (std::size_t i = 0; i < ranks; ++i) of_step[i] = row_of(i)[step];
+        quantiles.push_back(quantile_of(of_step, q));
+    }
+    return quantiles;
+}
+
+void over_few_steps(std::span<const double> rows, std::size_t steps, double q, std::vector<double>& quantiles) {
+    quantiles.resize(rows.size() / steps);
+    QuantileLanes<double> lanes(steps);
+    for (std::size_t first = 0; first < quantiles.size(); first += lanes.lanes) {
+        const std::size_t used = std::min(lanes.lanes, quantiles.size() - first);
+        for (std::size_t i = 0; i < steps; ++i)
+            for (std::size_t lane = 0; lane < lanes.lanes; ++lane)
+                lanes.row(i)[lane] = rows[(first + std::min(lane, used - 1)) * steps + i];
+        lanes.find(q, std::span(quantiles).subspan(first, used));
+    }
+}
+
+}  // namespace
+
+std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q) {
+    return over_ranks(
+        ms.ranks(), ms.steps(), [&ms](std::size_t i) { return ms.of_rank(i); }, q);
+}
+
+std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks, double q) {
+    return over_ranks(
+        ranks.size(), ms.steps(), [&](std::size_t i) { return ms.of_rank(ranks[i]); }, q);
+}
+
+double typical_ms(std::span<const double> of_steps_ms) {
+    const double typical = median_of(of_steps_ms);
+    return is_missing(typical) ? 0 : typical;
+}
+
+double typical_ms(const StepMatrix& ms) {
+    return typical_ms(quantiles_over_ranks(ms, 0.5));
+}
+
+RankQuantiles quantiles_over_steps(std::span<const double> rows, std::size_t steps, std::initializer_list<double> qs) {
+    RankQuantiles quantiles(qs.size());
+    if (steps == 0) return quantiles;
+    if (steps <= QuantileLanes<double>::most_values) {
+        for (std::size_t i = 0; i < qs.size(); ++i) over_few_steps(rows, steps, qs.begin()[i], quantiles[i]);
+        return quantiles;
+    }
+    for (std::size_t first = 0; first < rows.size(); first += steps) {
+        const std::vector<double> of_rank = quantiles_of(rows.subspan(first, steps), qs);
+        for (std::size_t i = 0; i < qs.size(); ++i) quantiles[i].push_back(of_rank[i]);
+    }
+    return quantiles;
+}
+
+}  // namespace cep::analysis
