@@ -28,7 +28,7 @@ struct Block {
 class BlockReader {
   public:
     // Small enough to stay in a core's cache from the read to the last look at it.
-    static constexpr std::size_t default_block_bytes = std::size_t{256} << 10;
+    static constexpr std::size_t default_block_bytes = std::size_t{128} << 10;
     static constexpr std::size_t default_line_limit_bytes = std::size_t{64} << 20;
 
     explicit BlockReader(ByteSource& source, std::size_t block_bytes = default_block_bytes,

@@ -69,6 +69,8 @@ class FileCheck : public RowSink {
     struct LastSpan {
         std::int64_t step;
         int run;
+
+        friend bool operator==(const LastSpan&, const LastSpan&) = default;
     };
     struct FirstStart {
         std::int64_t step;
@@ -80,6 +82,7 @@ class FileCheck : public RowSink {
         std::map<int, StatsRow> stats;
         std::map<int, std::optional<std::int64_t>> pids;
         std::unordered_map<std::string, LastSpan> last_spans;  // by phase
+        std::optional<LastSpan> last_noted;                    // in `steps`
         int current_run = RunTracker::no_run;
         std::uint64_t rows = 0;
         std::uint64_t times_back = 0;  // how often the step of a phase went back within a run

@@ -75,9 +75,13 @@ void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64
         state.back_from = last.step;
         state.back_to = now.step;
     }
-    // The set is asked only when a phase has moved on, not for each of its spans in a step.
-    if (is_new || last.step != now.step || last.run != now.run) {
-        state.steps[run].insert(now.step);
+    if (is_new || last != now) {
+        // The set is asked when the rank has moved on, not for each of its phases.
+        if (state.last_noted != now) {
+            std::set<std::int64_t>& steps = state.steps[run];
+            steps.insert(steps.end(), now.step);
+        }
+        state.last_noted = now;
         if (row.start_ns) state.first_starts.try_emplace(run, FirstStart{now.step, *row.start_ns});
     }
     last = now;

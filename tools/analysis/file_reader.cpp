@@ -9,12 +9,13 @@
 namespace cep::analysis {
 namespace {
 
-/// Calls `take_row(row)` for each line that the scanner can read, `take_line(text, complete)` for the others.
-template <typename TakeRow, typename TakeLine>
-void scan_lines(std::string_view text, RowScanner& scanner, Row& row, TakeRow take_row, TakeLine take_line) {
+/// Scans each line into `next_row()`, and calls `take_row(row)` where that went well, else `take_line(text, complete)`.
+template <typename NextRow, typename TakeRow, typename TakeLine>
+void scan_lines(std::string_view text, RowScanner& scanner, NextRow next_row, TakeRow take_row, TakeLine take_line) {
     const char* at = text.data();
     const char* const end = at + text.size();
     while (at < end) {
+        Row& row = next_row();
         const char* behind = scanner.scan(at, row);
         if (behind != nullptr && *behind == '\r') ++behind;
         if (behind != nullptr && *behind == '\n') {
@@ -31,17 +32,13 @@ void scan_lines(std::string_view text, RowScanner& scanner, Row& row, TakeRow ta
     }
 }
 
-void scan_aside(ScannedBlock& block, RowScanner& scanner, Row& row) {
+void scan_aside(ScannedBlock& block, RowScanner& scanner) {
     block.line_count = 0;
     scan_lines(
-        block.block.text(), scanner, row,
-        [&](const Row& scanned) {
-            ScannedBlock::Line& line = block.add_line();
-            line.row = scanned;
-            line.scanned = true;
-        },
+        block.block.text(), scanner, [&]() -> Row& { return block.next_line().row; },
+        [&](const Row&) { block.lines[block.line_count++].scanned = true; },
         [&](std::string_view text, bool) {
-            ScannedBlock::Line& line = block.add_line();
+            ScannedBlock::Line& line = block.lines[block.line_count++];
             line.row.text = text;
             line.scanned = false;
         });
@@ -49,9 +46,9 @@ void scan_aside(ScannedBlock& block, RowScanner& scanner, Row& row) {
 
 }  // namespace
 
-ScannedBlock::Line& ScannedBlock::add_line() {
+ScannedBlock::Line& ScannedBlock::next_line() {
     if (line_count == lines.size()) lines.emplace_back();
-    return lines[line_count++];
+    return lines[line_count];
 }
 
 FileReader::FileReader(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes)
@@ -87,10 +84,11 @@ void FileReader::end_turn(RowParser& parser) {
     std::unique_lock lock(turn_mutex_);
     ++next_turn_;
     while (!waiting_.empty() && waiting_.begin()->first == next_turn_) {
-        const OwnBlock block = std::move(waiting_.extract(waiting_.begin()).mapped());
+        OwnBlock block = std::move(waiting_.extract(waiting_.begin()).mapped());
         lock.unlock();
         give(*block, parser);
         lock.lock();
+        spare_.push_back(std::move(block));
         ++next_turn_;
     }
     in_turn_ = false;
@@ -109,6 +107,15 @@ void FileReader::wait_for_turn(std::uint64_t index, ReadingThread& thread) {
     waiting_.emplace(index, std::move(thread.block));
     // The thread whose block is next does not wait.
     turn_passed_.wait(lock, [this] { return waiting_.size() < max_waiting || abandoned_; });
+}
+
+// Memory that has been written to: new memory takes the system as long as reading a file into it.
+FileReader::OwnBlock FileReader::spare_block() {
+    const std::lock_guard lock(turn_mutex_);
+    if (spare_.empty()) return std::make_unique<ScannedBlock>();
+    OwnBlock block = std::move(spare_.back());
+    spare_.pop_back();
+    return block;
 }
 
 void FileReader::begin_block(const Block& block, RowParser& parser) {
@@ -134,7 +141,8 @@ void FileReader::give_directly(ReadingThread& thread) {
     begin_block(block, thread.parser);
     if (block.too_long) return judge_.take_too_long_line(block.complete);
     scan_lines(
-        block.text(), thread.scanner, thread.row, [this](const Row& row) { judge_.take_row(row); },
+        block.text(), thread.scanner, [&]() -> Row& { return thread.row; },
+        [this](const Row& row) { judge_.take_row(row); },
         [this](std::string_view text, bool complete) { judge_.take_line(text, complete); });
 }
 
@@ -147,13 +155,13 @@ void FileReader::abandon() {
 void FileReader::work(ReadingThread& thread) {
     try {
         for (std::uint64_t index = 0;;) {
-            if (thread.block == nullptr) thread.block = std::make_unique<ScannedBlock>();
+            if (thread.block == nullptr) thread.block = spare_block();
             if (!read_block(thread.block->block, index)) return;
             if (begin_turn(index)) {
                 give_directly(thread);
                 end_turn(thread.parser);
             } else {
-                scan_aside(*thread.block, thread.scanner, thread.row);
+                scan_aside(*thread.block, thread.scanner);
                 wait_for_turn(index, thread);
             }
         }

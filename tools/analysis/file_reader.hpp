@@ -39,7 +39,8 @@ struct ScannedBlock {
     std::vector<Line> lines;  // the first line_count; more are kept for the next block
     std::size_t line_count = 0;
 
-    Line& add_line();
+    /// The one behind the last, of which nothing is known.
+    Line& next_line();
 };
 
 /// What one thread needs for reading, whichever files it reads.
@@ -69,6 +70,7 @@ class FileReader {
     static constexpr std::size_t max_waiting = 32;
 
     bool read_block(Block& block, std::uint64_t& index);
+    OwnBlock spare_block();
     bool begin_turn(std::uint64_t index);
     void end_turn(RowParser& parser);
     void begin_block(const Block& block, RowParser& parser);
@@ -95,6 +97,7 @@ class FileReader {
     std::uint64_t next_turn_ = 0;
     bool in_turn_ = false;
     std::map<std::uint64_t, OwnBlock> waiting_;
+    std::vector<OwnBlock> spare_;  // that have waited
 };
 
 /// Reads one file with this thread alone.
