@@ -32,7 +32,7 @@ bool same(double a, double b) {
 
 TEST(TableQuantiles, OverRanksAreThoseOfEachStep) {
     constexpr std::size_t steps = 150;
-    for (const std::size_t ranks : {1, 2, 7, 8, 32, 33, 100})
+    for (const std::size_t ranks : {1U, 2U, 7U, 8U, 32U, 33U, 100U})
         for (const double q : {0.0, 0.25, 0.5, 1.0}) {
             const StepMatrix ms = random_matrix(ranks, steps);
             const std::vector<double> found = quantiles_over_ranks(ms, q);
@@ -55,8 +55,8 @@ TEST(TableQuantiles, OverSomeRanksLeaveTheOthersOut) {
 TEST(TableQuantiles, OverStepsAreThoseOfEachRank) {
     std::mt19937 random(7);
     std::uniform_real_distribution<double> value(-1, 1);
-    for (const std::size_t steps : {1, 5, 16, 17, 3000})
-        for (const std::size_t ranks : {1, 3, 64, 70}) {
+    for (const std::size_t steps : {1U, 5U, 16U, 17U, 3000U})
+        for (const std::size_t ranks : {1U, 3U, 64U, 70U}) {
             std::vector<double> rows(ranks * steps);
             for (double& one : rows) one = value(random);
             rows[0] = missing;
