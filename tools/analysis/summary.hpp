@@ -40,7 +40,7 @@ struct Grouping {
 };
 
 struct SummaryOptions {
-    static constexpr std::uint64_t default_max_samples = 16'000'000;  // 256 MB
+    static constexpr std::uint64_t default_max_samples = 16'000'000;  // 512 MB
 
     Filter filter;
     AttemptChoice attempt;

@@ -13,13 +13,13 @@
 namespace cep::analysis {
 namespace {
 
-class ByteSource : public testing::TestWithParam<const char*> {
+class ByteSources : public testing::TestWithParam<const char*> {
   protected:
     std::string path() const { return testing::TempDir() + "cep-byte-source" + GetParam(); }
     void TearDown() override { std::remove(path().c_str()); }
 };
 
-std::string read_in_blocks(analysis::ByteSource& source, std::size_t block_bytes) {
+std::string read_in_blocks(ByteSource& source, std::size_t block_bytes) {
     std::string text;
     std::string block(block_bytes, '\0');
     while (const std::size_t count = source.read(block.data(), block.size())) text.append(block, 0, count);
@@ -32,7 +32,7 @@ std::string compressible_text() {
     return text;
 }
 
-TEST_P(ByteSource, ReadsBackWhatAnOutputWrote) {
+TEST_P(ByteSources, ReadsBackWhatAnOutputWrote) {
     const std::string text = compressible_text();
     Output output(path());
     output.write(text);
@@ -44,7 +44,7 @@ TEST_P(ByteSource, ReadsBackWhatAnOutputWrote) {
     }
 }
 
-TEST_P(ByteSource, CountsTheBytesOfTheFileNotOfItsContents) {
+TEST_P(ByteSources, CountsTheBytesOfTheFileNotOfItsContents) {
     Output output(path());
     output.write(compressible_text());
     output.close();
@@ -60,7 +60,7 @@ std::string bytes_of(const std::string& path) {
 }
 
 // Bytes that a decoder has ready and had no room for, and those in front of damage, must not get lost.
-TEST_P(ByteSource, GivesTheSameBytesOfABrokenStreamForEveryCapacity) {
+TEST_P(ByteSources, GivesTheSameBytesOfABrokenStreamForEveryCapacity) {
     Output output(path());
     output.write(std::string(3000, 'x') + compressible_text().substr(0, 100'000) + std::string(3000, 'y'));
     output.close();
@@ -78,7 +78,7 @@ TEST_P(ByteSource, GivesTheSameBytesOfABrokenStreamForEveryCapacity) {
     }
 }
 
-TEST_P(ByteSource, EmptyOutputIsAnEmptyInput) {
+TEST_P(ByteSources, EmptyOutputIsAnEmptyInput) {
     Output output(path());
     output.close();
     const auto source = open_source({path(), 0, std::nullopt});
@@ -91,7 +91,7 @@ std::string format_name(const testing::TestParamInfo<const char*>& parameter) {
     return ending == ".jsonl" ? "plain" : ending.substr(ending.rfind('.') + 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, ByteSource, testing::Values(".jsonl", ".jsonl.gz", ".jsonl.zst"), format_name);
+INSTANTIATE_TEST_SUITE_P(Formats, ByteSources, testing::Values(".jsonl", ".jsonl.gz", ".jsonl.zst"), format_name);
 
 TEST(OpenSource, NamesAFileThatIsNotThere) {
     try {
