@@ -14,7 +14,7 @@ namespace {
 TEST(Parallel, CallsEachIndexOnce) {
     std::vector<std::atomic<int>> calls(1000);
     for_all(calls.size(), 4, [&](std::size_t i) { ++calls[i]; });
-    EXPECT_TRUE(std::all_of(calls.begin(), calls.end(), [](const auto& count) { return count == 1; }));
+    EXPECT_TRUE(std::all_of(calls.begin(), calls.end(), [](const auto& called) { return called == 1; }));
 }
 
 TEST(Parallel, PassesOnWhatIsThrown) {
