@@ -179,48 +179,32 @@ Neighbours neighbours_of(std::span<const double> values, std::size_t nth) {
     return {found[0], found[1]};
 }
 
-/// A place between two ranks.
-struct Position {
-    std::size_t below;
-    double fraction;
-
-    [[nodiscard]] double between(double value, double next) const {
-        return fraction == 0 ? value : value + (next - value) * fraction;
-    }
-};
-
-Position position_of(double q, std::size_t values) {
-    const double position = q * static_cast<double>(values - 1);
-    const auto below = static_cast<std::size_t>(position);
-    return {below, position - static_cast<double>(below)};
-}
-
 }  // namespace
 
 double exact_quantile(std::span<const double> values, double q) {
     if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-    const Position position = position_of(q, values.size());
+    const QuantilePosition position(q, values.size());
     const auto [value, next] = neighbours_of(values, position.below);
     return position.between(value, next);
 }
 
 std::vector<double> exact_quantiles(std::span<const double> values, std::initializer_list<double> qs) {
     if (values.empty()) return std::vector<double>(qs.size(), std::numeric_limits<double>::quiet_NaN());
-    const std::size_t last = values.size() - 1;
     SortedRanks ranks;
-    for (const double q : qs)
-        for (const std::size_t further : {0U, 1U})
-            ranks.push_back(std::min(position_of(q, values.size()).below + further, last));
+    for (const double q : qs) {
+        const QuantilePosition position(q, values.size());
+        ranks.insert(ranks.end(), {position.below, position.above});
+    }
     std::sort(ranks.begin(), ranks.end());
     const std::vector<double> found = values_at(values, ranks);
     const auto value_at = [&](std::size_t rank) {
-        const auto place = std::lower_bound(ranks.begin(), ranks.end(), std::min(rank, last));
+        const auto place = std::lower_bound(ranks.begin(), ranks.end(), rank);
         return found[static_cast<std::size_t>(place - ranks.begin())];
     };
     std::vector<double> quantiles;
     for (const double q : qs) {
-        const Position position = position_of(q, values.size());
-        quantiles.push_back(position.between(value_at(position.below), value_at(position.below + 1)));
+        const QuantilePosition position(q, values.size());
+        quantiles.push_back(position.between(value_at(position.below), value_at(position.above)));
     }
     return quantiles;
 }

@@ -3,6 +3,7 @@
 // Quantiles of values: exact, or from a histogram with a bounded relative error.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -10,6 +11,22 @@
 #include <vector>
 
 namespace cep::analysis {
+
+/// The place of a quantile (type 7) among `count` sorted values, which are not none.
+struct QuantilePosition {
+    QuantilePosition(double q, std::size_t count)
+        : below(static_cast<std::size_t>(q * static_cast<double>(count - 1))),
+          above(std::min(below + 1, count - 1)),
+          fraction(q * static_cast<double>(count - 1) - static_cast<double>(below)) {}
+
+    [[nodiscard]] double between(double value, double next) const {
+        return fraction == 0 ? value : value + (next - value) * fraction;
+    }
+
+    std::size_t below;
+    std::size_t above;
+    double fraction;
+};
 
 /// The quantile of 0 ≤ q ≤ 1 by linear interpolation between order statistics (Hyndman and Fan's type 7, the default
 /// of NumPy and R). None of the values is NaN; the result is, of no values.

@@ -6,26 +6,11 @@
 #include <cstdint>
 #include <limits>
 
+#include "quantiles.hpp"
 #include "robust.hpp"
 
 namespace cep::analysis {
 namespace {
-
-/// A place among sorted values.
-struct Position {
-    Position(double q, std::size_t count)
-        : below(static_cast<std::size_t>(q * static_cast<double>(count - 1))),
-          above(std::min(below + 1, count - 1)),
-          fraction(q * static_cast<double>(count - 1) - static_cast<double>(below)) {}
-
-    [[nodiscard]] double between(double value, double next) const {
-        return fraction == 0 ? value : value + (next - value) * fraction;
-    }
-
-    std::size_t below;
-    std::size_t above;
-    double fraction;
-};
 
 /// Quantiles of several lists of a few values each, side by side, so that the compiler takes several at a time.
 template <typename Value>
@@ -44,7 +29,7 @@ class QuantileLanes {
         const bool any_missing = count_missing() > 0;
         std::array<std::uint32_t, lanes> present;
         if (any_missing) present = put_missing_last();
-        const Position position(q, count_);
+        const QuantilePosition position(q, count_);
         sort_first(position.above + 1);
         for (std::size_t lane = 0; lane < quantiles.size(); ++lane)
             quantiles[lane] = any_missing ? quantile(lane, present[lane], q) : at(position, lane);
@@ -84,12 +69,12 @@ class QuantileLanes {
         }
     }
 
-    [[nodiscard]] double at(const Position& position, std::size_t lane) const {
+    [[nodiscard]] double at(const QuantilePosition& position, std::size_t lane) const {
         return position.between(rows_[position.below][lane], rows_[position.above][lane]);
     }
 
     [[nodiscard]] double quantile(std::size_t lane, std::size_t present, double q) const {
-        return present == 0 ? std::numeric_limits<double>::quiet_NaN() : at(Position(q, present), lane);
+        return present == 0 ? std::numeric_limits<double>::quiet_NaN() : at(QuantilePosition(q, present), lane);
     }
 
     std::size_t count_;  // of values in each list
