@@ -39,7 +39,7 @@ struct ScannedBlock {
     std::vector<Line> lines;  // the first line_count; more are kept for the next block
     std::size_t line_count = 0;
 
-    /// The one behind the last, of which nothing is known.
+    /// One more, of which nothing is known.
     Line& next_line();
 };
 
@@ -47,7 +47,6 @@ struct ScannedBlock {
 struct ReadingThread {
     RowScanner scanner;
     RowParser parser;
-    Row row;
     std::unique_ptr<ScannedBlock> block;
 };
 

@@ -198,15 +198,10 @@ CEP_INLINE bool RowScanner::complete(Row& row, Keys seen) {
     return (seen & needed) == needed;
 }
 
-const char* RowScanner::scan(const char* at, Row& row) {
-    if constexpr (!json::scannable) return nullptr;
-    const char* const end = shapes_.read(at, row);
-    return end != nullptr ? end : scan_and_learn(at, row);
-}
-
-const char* RowScanner::scan_and_learn(const char* at, Row& row) {
+const Row* RowScanner::scan_and_learn(const char* at) {
     constexpr Keys span_keys = ~(bit(Key::value) | bit(Key::other));
     const char* const begin = at;
+    Row& row = row_;
     clear(row);
     kind_name_ = {};
     if (*at != '{') return nullptr;
@@ -236,7 +231,7 @@ const char* RowScanner::scan_and_learn(const char* at, Row& row) {
     if (row.type == RowType::span)
         row.kind = kind_name_.empty() ? kinds_.of(row.name) : schema::kind_from_name(kind_name_);
     if (!numbers.too_many) shapes_.learn(row, {numbers.all.data(), numbers.count});
-    return at + 1;
+    return &row;
 }
 
 }  // namespace cep::analysis

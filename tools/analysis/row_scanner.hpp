@@ -21,13 +21,14 @@ namespace cep::analysis {
 /// (`,"step":`) and which text follows which, and then compares instead of parsing. One scanner a thread.
 class RowScanner {
   public:
-    /// `with_sse`: RowShape::has_sse(), or false.
-    explicit RowScanner(bool with_sse = RowShape::has_sse()) : shapes_(with_sse) {}
-
-    /// Reads the row that begins at `at`, up to and with its last brace, and returns the byte behind it. Returns
-    /// nullptr where RowParser must look. A NUL must end the bytes, and RowParser::padding_bytes must be readable
-    /// behind it.
-    const char* scan(const char* at, Row& row);
+    /// Reads the row that begins at `at`, up to and with its last brace. Returns nullptr where RowParser must look. The
+    /// row is valid until the next call. A NUL must end the bytes, and RowParser::padding_bytes must be readable behind
+    /// it.
+    const Row* scan(const char* at) {
+        if constexpr (!json::scannable) return nullptr;
+        const Row* const row = shapes_.read(at);
+        return row != nullptr ? row : scan_and_learn(at);
+    }
 
   private:
     using Key = RowKey;
@@ -58,7 +59,7 @@ class RowScanner {
     static Key key_of(std::string_view name);
     static bool matches(const Lead& lead, const char* at);
 
-    const char* scan_and_learn(const char* at, Row& row);
+    const Row* scan_and_learn(const char* at);
     const char* pass_lead(const char* at, bool first, std::uint8_t& lead);
     const char* parse_lead(const char* at, bool first, std::uint8_t& lead);
     std::uint8_t learn(std::string_view text, Key key, std::uint8_t previous);
@@ -67,6 +68,7 @@ class RowScanner {
     bool complete(Row& row, Keys seen);
     std::array<Lead, max_leads> leads_;  // the first stands for the begin of a row, the second for any not learnt
     std::size_t lead_count_ = 2;
+    Row row_;  // that has no known shape
     RowShapes shapes_;
     KindCache kinds_;
     std::string_view kind_name_;

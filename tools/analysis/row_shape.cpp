@@ -2,22 +2,15 @@
 #include "row_shape.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <type_traits>
-#include <utility>
 
 #include "json_scan.hpp"
-#include "row_numbers.hpp"
 
 namespace cep::analysis {
 namespace {
 
-constexpr std::size_t chunk_bytes = 16;
-
-// The NULs behind the last row are no number, and so end the reading of a shape.
-static_assert(RowShape::max_bytes + 64 <= RowParser::padding_bytes);
-static_assert(std::is_trivially_copyable_v<Row>);
+// The NULs behind the last row are no row, and so end the reading of a shape.
+static_assert(RowLayout::readable_bytes(RowShape::max_bytes) <= RowParser::padding_bytes);
 
 std::string_view text_of(std::string_view row, const RowNumber& number) {
     return row.substr(number.begin, number.end - number.begin);
@@ -29,57 +22,44 @@ std::string_view text_before(std::string_view row, std::span<const RowNumber> nu
     return row.substr(begin, (i < numbers.size() ? numbers[i].begin : row.size()) - begin);
 }
 
-bool always_varies(RowKey key) {
+bool always_differs(RowKey key) {
     return key == RowKey::step || key == RowKey::start_ns || key == RowKey::duration_ms;
 }
 
-// How many there are in "-12.345"; 0 for a number of any other form.
-std::uint8_t decimals_of(std::string_view number) {
-    if (number.starts_with('-')) number.remove_prefix(1);
-    const std::size_t point = number.find('.');
-    if (point == std::string_view::npos || point > max_fixed_digits) return 0;
-    const std::string_view decimals = number.substr(point + 1);
-    const bool plain = decimals.find_first_not_of("0123456789") == std::string_view::npos;
-    return plain && decimals.size() <= max_fixed_digits ? static_cast<std::uint8_t>(decimals.size()) : 0;
-}
-
-// As nanoseconds since 1970 are from 2001 to 2262.
-bool has_digits_of_time(std::string_view number) {
-    return number.size() == digits_of_time && number.find_first_not_of("0123456789") == number.npos &&
-           number <= "9223372036854775807";
-}
-
-std::optional<std::int64_t> Row::*integer_of(RowKey key) {
+std::int64_t* integer_of(Row& row, RowKey key) {
+    const auto given = [](std::optional<std::int64_t>& integer) { return integer ? &*integer : nullptr; };
     switch (key) {
         case RowKey::step:
-            return &Row::step;
+            return given(row.step);
         case RowKey::rank:
-            return &Row::rank;
+            return given(row.rank);
         case RowKey::start_ns:
-            return &Row::start_ns;
+            return given(row.start_ns);
         case RowKey::seq:
-            return &Row::seq;
+            return given(row.seq);
         case RowKey::depth:
-            return &Row::depth;
+            return given(row.depth);
         case RowKey::stream:
-            return &Row::stream;
+            return given(row.stream);
         case RowKey::bytes:
-            return &Row::bytes;
+            return given(row.bytes);
         case RowKey::coll:
-            return &Row::coll;
+            return given(row.coll);
         default:
             return nullptr;
     }
 }
 
-double Row::*decimal_of(RowKey key) {
+double* decimal_of(Row& row, RowKey key) {
     switch (key) {
         case RowKey::duration_ms:
-            return &Row::duration_ms;
+            return &row.duration_ms;
         case RowKey::elapsed_ms:
-            return &Row::elapsed_ms;
+            return &row.elapsed_ms;
+        case RowKey::lag_ms:
+            return row.lag_ms ? &*row.lag_ms : nullptr;
         case RowKey::value:
-            return &Row::value;
+            return &row.value;
         default:
             return nullptr;
     }
@@ -96,22 +76,16 @@ std::uint64_t RowShape::hash_of(std::string_view text, std::span<const RowNumber
     return hash;
 }
 
-RowShape::String::String(std::string_view row, std::string_view string)
-    : begin(string.empty() ? 0 : static_cast<std::uint32_t>(string.data() - row.data())),
-      size(static_cast<std::uint32_t>(string.size())) {}
-
 RowShape::RowShape(const Row& row, std::span<const RowNumber> numbers)
-    : name_(row.text, row.name),
-      group_(row.text, row.group),
-      first_(row),
-      text_(row.text),
-      numbers_(numbers.begin(), numbers.end()) {
-    first_.text = first_.name = first_.group = {};
-    for (const RowNumber& number : numbers_) {
-        const std::string_view text = text_of(text_, number);
-        const std::uint8_t decimals = decimals_of(text);
-        habits_.push_back({decimals > 0 || always_varies(number.key), has_digits_of_time(text), decimals});
-    }
+    : row_(row), text_(row.text), numbers_(numbers.begin(), numbers.end()) {
+    const auto place_of = [&row](std::string_view string) -> String {
+        if (string.empty()) return {};
+        return {static_cast<std::uint32_t>(string.data() - row.text.data()), static_cast<std::uint32_t>(string.size())};
+    };
+    name_ = place_of(row.name);
+    group_ = place_of(row.group);
+    for (const RowNumber& number : numbers_)
+        differ_.push_back(always_differs(number.key) || text_of(text_, number).find('.') != std::string::npos);
     make_pieces();
 }
 
@@ -119,126 +93,77 @@ bool RowShape::include(std::string_view text, std::span<const RowNumber> numbers
     if (numbers.size() != numbers_.size()) return false;
     for (std::size_t i = 0; i <= numbers.size(); ++i)
         if (text_before(text_, numbers_, i) != text_before(text, numbers, i)) return false;
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-        const std::string_view number = text_of(text, numbers[i]);
-        Habit& habit = habits_[i];
-        habit.varies |= number != text_of(text_, numbers_[i]);
-        habit.is_time &= has_digits_of_time(number);
-        if (decimals_of(number) != habit.decimals) habit.decimals = 0;
-    }
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        if (text_of(text, numbers[i]) != text_of(text_, numbers_[i])) differ_[i] = true;
     make_pieces();
     return true;
 }
 
-RowShape::Piece RowShape::piece_before(const RowNumber& number, const Habit& habit) {
-    Piece piece;
-    piece.decimals = habit.decimals;
-    piece.integer = integer_of(number.key);
-    piece.decimal = decimal_of(number.key);
-    const bool fixed = habit.decimals > 0;
-    if (piece.integer != nullptr) {
-        piece.reading = habit.is_time ? Reading::time : Reading::integer;
-    } else if (piece.decimal != nullptr) {
-        piece.reading = fixed ? Reading::fixed : Reading::decimal;
-    } else if (number.key == RowKey::lag_ms) {
-        piece.reading = fixed ? Reading::lag_fixed : Reading::lag_decimal;
-    } else {
-        piece.reading = fixed ? Reading::skip_fixed : Reading::skip;
-    }
-    return piece;
-}
-
-void RowShape::add_piece(Piece piece, std::size_t begin, std::size_t end) {
-    for (String* string : {&name_, &group_}) {
-        if (string->size == 0 || string->begin < begin || string->begin >= end) continue;
-        string->piece = static_cast<std::uint32_t>(pieces_.size());
-        string->offset = static_cast<std::uint32_t>(string->begin - begin);
-    }
-    piece.size = static_cast<std::uint16_t>(end - begin);
-    piece.first = chunk_of(begin, end);
-    for (begin += chunk_bytes; begin < end; begin += chunk_bytes, ++piece.more) more_.push_back(chunk_of(begin, end));
-    pieces_.push_back(piece);
-}
-
-RowShape::Chunk RowShape::chunk_of(std::size_t begin, std::size_t end) const {
-    Chunk chunk;
-    const std::size_t size = std::min(chunk_bytes, end - begin);
-    std::memcpy(&chunk.text, text_.data() + begin, size);
-    std::memset(&chunk.mask, 0xff, size);
-    return chunk;
-}
-
 void RowShape::make_pieces() {
     pieces_.clear();
-    more_.clear();
-    std::size_t begin = 0;
+    fields_.clear();
+    layouts_.clear();
+    std::uint32_t begin = 0;
     for (std::size_t i = 0; i < numbers_.size(); ++i) {
-        if (!habits_[i].varies) continue;
-        add_piece(piece_before(numbers_[i], habits_[i]), begin, numbers_[i].begin);
-        begin = numbers_[i].end;
+        if (!differ_[i]) continue;
+        const RowNumber& number = numbers_[i];
+        pieces_.push_back({begin, number.begin});
+        const bool may_be_negative = number.key != RowKey::duration_ms;
+        fields_.push_back({0, 0, integer_of(row_, number.key), decimal_of(row_, number.key), may_be_negative});
+        begin = number.end;
     }
-    add_piece({}, begin, text_.size());
+    pieces_.push_back({begin, static_cast<std::uint32_t>(text_.size())});
 }
 
-namespace {
-
-// Word by word: gcc copies a whole object of this size by an instruction that takes as long as reading two numbers.
-template <std::size_t... i>
-CEP_INLINE void copy_words(const char* from, char* to, std::index_sequence<i...>) {
-    using Word [[gnu::vector_size(16), gnu::may_alias]] = std::uint64_t;
-    const auto copy = [&](std::size_t at) {
-        Word word{};
-        std::memcpy(&word, from + at, sizeof word);
-        std::memcpy(to + at, &word, sizeof word);
-    };
-    (copy(std::min(i * sizeof(Word), sizeof(Row) - sizeof(Word))), ...);
+const Row* RowShape::read_pieces(const char* at) {
+    const char* const row_begin = at;
+    String name;
+    String group;
+    auto field = fields_.begin();
+    for (const Piece& piece : pieces_) {
+        const std::size_t size = piece.end - piece.begin;
+        if (std::memcmp(at, text_.data() + piece.begin, size) != 0) return nullptr;
+        const auto place = static_cast<std::uint32_t>(at - row_begin);
+        if (name_.begin >= piece.begin && name_.begin < piece.end) name.begin = place + name_.begin - piece.begin;
+        if (group_.begin >= piece.begin && group_.begin < piece.end) group.begin = place + group_.begin - piece.begin;
+        at += size;
+        if (field == fields_.end()) break;
+        field->begin = static_cast<std::uint32_t>(at - row_begin);
+        if (field->integer != nullptr) {
+            at = json::read_integer(at, *field->integer);
+        } else {
+            at = field->decimal != nullptr ? json::read_double(at, *field->decimal) : json::skip_number(at);
+        }
+        if (at == nullptr) return nullptr;
+        field->end = static_cast<std::uint32_t>(at - row_begin);
+        ++field;
+    }
+    if (row_.type == RowType::span && row_.duration_ms < 0) return nullptr;
+    const auto size = static_cast<std::size_t>(at - row_begin);
+    learn_layout({row_begin, size}, name.begin, group.begin);
+    return set_text(row_begin, size, name.begin, group.begin);
 }
 
-CEP_INLINE void copy_row(const Row& from, Row& to) {
-    copy_words(reinterpret_cast<const char*>(&from), reinterpret_cast<char*>(&to),
-               std::make_index_sequence<(sizeof(Row) + 15) / 16>());
+// Numbers of many forms make more layouts than are worth trying, and some have none.
+void RowShape::learn_layout(std::string_view text, std::uint32_t name, std::uint32_t group) {
+    constexpr std::uint32_t max_patience = 1024;
+    constexpr std::uint32_t patience_when_full = 32;
+    if (++unlaid_rows_ < patience_) return;
+    unlaid_rows_ = 0;
+    std::optional<RowLayout> layout = RowLayout::of(text, fields_);
+    if (!layout) {
+        patience_ = std::min(2 * patience_, max_patience);
+        return;
+    }
+    KnownLayout known{std::move(*layout), name, group};
+    if (layouts_.size() < max_layouts) {
+        layouts_.push_back(std::move(known));
+        patience_ = 1;
+        return;
+    }
+    layouts_[next_layout_] = std::move(known);
+    next_layout_ = (next_layout_ + 1) % max_layouts;
+    patience_ = patience_when_full;
 }
-
-}  // namespace
-
-CEP_INLINE RowShape::Words RowShape::difference(const Chunk& chunk, const char* at) {
-    Words words{};
-    std::memcpy(&words, at, sizeof words);
-    return (words ^ chunk.text) & chunk.mask;
-}
-
-#define CEP_TARGET
-#define CEP_NUMBERS portable_numbers
-#define CEP_READ read_anywhere
-#include "row_shape_read.inc"
-#undef CEP_READ
-#undef CEP_NUMBERS
-#undef CEP_TARGET
-
-#if CEP_HAS_SSE
-
-#define CEP_TARGET CEP_SSE
-#define CEP_NUMBERS sse_numbers
-#define CEP_READ read_with_sse
-#include "row_shape_read.inc"
-#undef CEP_READ
-#undef CEP_NUMBERS
-#undef CEP_TARGET
-
-bool RowShape::has_sse() {
-    return __builtin_cpu_supports("sse4.1") != 0;
-}
-
-#else
-
-const char* RowShape::read_with_sse(const char* at, Row& row) {
-    return read_anywhere(at, row);
-}
-
-bool RowShape::has_sse() {
-    return false;
-}
-
-#endif
 
 }  // namespace cep::analysis

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Row shape: rows that differ in nothing but numbers, such as those of one phase of a job. What a row of a known shape
-// says is in its numbers; all of its other text is compared, and that is a fifth of the work of reading it.
+// says is in its numbers; all of its other text is compared.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "row.hpp"
+#include "row_layout.hpp"
 
 namespace cep::analysis {
 
@@ -55,80 +55,59 @@ class RowShape {
     /// Of one row, which RowParser would read as it is here. Numbers are taken to be the same in all rows, but for
     /// those that never are.
     RowShape(const Row& row, std::span<const RowNumber> numbers);
+    RowShape(const RowShape&) = delete;
+    RowShape& operator=(const RowShape&) = delete;
     /// Takes in a row that differs in numbers only: these are then known to differ. False for any other row.
     bool include(std::string_view text, std::span<const RowNumber> numbers);
 
-    /// Reads the row at `at`, as RowScanner::scan() does. Returns nullptr where it has another shape, or a number that
-    /// is not plain; `row` is then of no use.
-    const char* read(const char* at, Row& row, bool with_sse) {
-        return with_sse ? read_with_sse(at, row) : read_anywhere(at, row);
+    /// Reads the row at `at`, as RowScanner::scan() does. Returns nullptr where it has another shape. The row is valid
+    /// until the next call.
+    CEP_INLINE const Row* read(const char* at) {
+        for (const KnownLayout& known : layouts_)
+            if (known.layout.read(at)) return set_text(at, known.layout.size(), known.name, known.group);
+        return read_pieces(at);
     }
-    /// Whether this machine can read with SSE 4.1.
-    [[nodiscard]] static bool has_sse();
 
   private:
-    enum class Reading : std::uint8_t {
-        nothing,
-        time,
-        integer,
-        fixed,
-        lag_fixed,
-        decimal,
-        lag_decimal,
-        skip_fixed,
-        skip
-    };
-    using Words [[gnu::vector_size(16)]] = std::uint64_t;
+    static constexpr std::size_t max_layouts = 8;
 
-    /// Text that is compared.
-    struct Chunk {
-        Words text{};
-        Words mask{};
+    struct KnownLayout {
+        RowLayout layout;
+        std::uint32_t name = 0;  // where it begins in a row
+        std::uint32_t group = 0;
     };
-    /// Text between numbers that are read, and how the number behind it is.
+    /// Text in front of a number that differs, or behind the last one. Places are in text_.
     struct Piece {
-        Chunk first;
-        std::uint16_t size = 0;
-        std::uint8_t more = 0;      // chunks
-        std::uint8_t digits = 0;    // that it had in front of the point the last time
-        std::uint8_t decimals = 0;  // _fixed
-        Reading reading = Reading::nothing;
-        std::optional<std::int64_t> Row::*integer = nullptr;
-        double Row::*decimal = nullptr;
+        std::uint32_t begin = 0;
+        std::uint32_t end = 0;
     };
-    /// A string of the row.
     struct String {
-        std::uint32_t begin = 0;  // in text_
+        std::uint32_t begin = 0;
         std::uint32_t size = 0;
-        std::uint32_t piece = 0;
-        std::uint32_t offset = 0;  // in the piece
-
-        String(std::string_view row, std::string_view string);
-    };
-    /// What is known of one number of all rows.
-    struct Habit {
-        bool varies = false;
-        bool is_time = false;       // it always has as many digits as nanoseconds since 1970 have
-        std::uint8_t decimals = 0;  // it always has so many; 0: it has any
     };
 
     void make_pieces();
-    void add_piece(Piece piece, std::size_t begin, std::size_t end);
-    [[nodiscard]] Chunk chunk_of(std::size_t begin, std::size_t end) const;
-    [[nodiscard]] static Piece piece_before(const RowNumber& number, const Habit& habit);
-    [[nodiscard]] static bool any(const Words& words) { return (words[0] | words[1]) != 0; }
-    [[nodiscard]] static Words difference(const Chunk& chunk, const char* at);
-    const char* read_anywhere(const char* at, Row& row);
-    const char* read_with_sse(const char* at, Row& row);
+    const Row* read_pieces(const char* at);
+    void learn_layout(std::string_view text, std::uint32_t name, std::uint32_t group);
+    const Row* set_text(const char* begin, std::size_t size, std::size_t name, std::size_t group) {
+        row_.text = {begin, size};
+        row_.name = {begin + name, name_.size};
+        row_.group = {begin + group, group_.size};
+        return &row_;
+    }
 
-    std::vector<Piece> pieces_;
-    std::vector<Chunk> more_;  // of all pieces
+    Row row_;           // what all rows have in common, and the numbers of the last one
+    std::string text_;  // of the row that it was made of
     String name_;
     String group_;
-    Row first_;                       // the row that it was made of, without its text
-    std::string text_;                // of that row
     std::vector<RowNumber> numbers_;  // of that row
-    std::vector<Habit> habits_;       // of its numbers
+    std::vector<bool> differ_;        // by number
+    std::vector<Piece> pieces_;
+    std::vector<RowField> fields_;  // behind the pieces; their places are in the last row read piece by piece
+    std::vector<KnownLayout> layouts_;
+    std::size_t next_layout_ = 0;    // to be replaced
+    std::uint32_t unlaid_rows_ = 0;  // read piece by piece since a layout was last made of one
+    std::uint32_t patience_ = 1;     // after so many it is tried again
 };
 
 }  // namespace cep::analysis

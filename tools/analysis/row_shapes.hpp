@@ -6,9 +6,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "json_scan.hpp"
 #include "row_shape.hpp"
 
 namespace cep::analysis {
@@ -16,34 +18,48 @@ namespace cep::analysis {
 /// One a thread.
 class RowShapes {
   public:
-    explicit RowShapes(bool with_sse) : with_sse_(with_sse) {}
-
     /// Reads a row of a known shape, as RowScanner::scan() does. Returns nullptr for any other row.
-    const char* read(const char* at, Row& row);
+    CEP_INLINE const Row* read(const char* at);
     /// A row that read() did not read. Rows that are too large for a shape are passed over.
     void learn(const Row& row, std::span<const RowNumber> numbers);
 
   private:
     static constexpr std::size_t max_shapes = 512;
-    static constexpr std::size_t max_expected = 2;
-    static constexpr std::uint32_t none = UINT32_MAX;
 
     struct Known {
+        Known(const Row& row, std::span<const RowNumber> numbers, std::uint64_t hash_of_row)
+            : shape(row, numbers), hash(hash_of_row) {}
+
         RowShape shape;
-        std::uint64_t hash = 0;
-        std::array<std::uint32_t, max_expected> next = {none, none};  // shapes of rows that came behind one of this
+        std::uint64_t hash;
+        std::array<Known*, 2> next{};  // of rows that came behind one of this
     };
 
-    const char* search(const char* at, Row& row);
-    [[nodiscard]] std::uint32_t find(const Row& row, std::uint64_t hash, std::span<const RowNumber> numbers);
-    void follow(std::uint32_t shape);
+    const Row* search(const char* at);
+    [[nodiscard]] Known* find(const Row& row, std::uint64_t hash, std::span<const RowNumber> numbers);
+    void follow(Known& shape);
     void forget();
 
-    bool with_sse_;
-    std::vector<Known> shapes_;
-    std::uint32_t last_ = none;
+    std::vector<std::unique_ptr<Known>> shapes_;
+    Known* last_ = nullptr;
     std::uint64_t hits_ = 0;       // since shapes were last forgotten
     std::uint32_t rows_idle_ = 0;  // rows that nothing is tried with
 };
+
+// Rows of a job come in the same order in every step. Behind one that comes several times, such as a reduction in
+// buckets, there are two.
+CEP_INLINE const Row* RowShapes::read(const char* at) {
+    if (last_ != nullptr) {
+        for (Known* const expected : last_->next) {
+            if (expected == nullptr) break;
+            const Row* const row = expected->shape.read(at);
+            if (row == nullptr) continue;
+            last_ = expected;
+            ++hits_;
+            return row;
+        }
+    }
+    return search(at);
+}
 
 }  // namespace cep::analysis

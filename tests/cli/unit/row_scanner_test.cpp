@@ -15,12 +15,6 @@ namespace {
 
 using Outcome = ScannerAndParser::Outcome;
 
-/// With SSE where this machine has it, and without.
-class ScannedRows : public testing::TestWithParam<bool> {};
-
-INSTANTIATE_TEST_SUITE_P(Everywhere, ScannedRows, testing::Values(false));
-INSTANTIATE_TEST_SUITE_P(Here, ScannedRows, testing::Values(RowShape::has_sse()));
-
 const std::vector<std::string> plain_rows = {
     R"({"name":"forward","step":100,"rank":3,"duration_ms":12.345678,"start_ns":1763700000123456789,"host_ms":0.412000,)"
     R"("lag_ms":0.105000,"kind":"compute","clock":"gpu","seq":0,"depth":1,"device":3,"stream":1})",
@@ -36,13 +30,13 @@ const std::vector<std::string> plain_rows = {
     R"({"name":"","step":9223372036854775807,"rank":0,"duration_ms":1e2,"kind":"new","clock":"external","elapsed_ms":1})",
 };
 
-TEST_P(ScannedRows, ReadsPlainRowsAsTheParserDoes) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, ReadsPlainRowsAsTheParserDoes) {
+    ScannerAndParser both;
     for (int round = 0; round < 3; ++round)
         for (const std::string& row : plain_rows) EXPECT_EQ(both.read(row), Outcome::same) << row;
 }
 
-TEST_P(ScannedRows, LeavesWhatIsUnusualToTheParser) {
+TEST(ScannedRows, LeavesWhatIsUnusualToTheParser) {
     for (const char* row : {
              R"({"type":"run","rank":0})",
              R"({"type":"stats","rank":0})",
@@ -61,14 +55,14 @@ TEST_P(ScannedRows, LeavesWhatIsUnusualToTheParser) {
              "{",
              "null",
          }) {
-        ScannerAndParser both(GetParam());
+        ScannerAndParser both;
         EXPECT_EQ(both.read(row), Outcome::left_to_parser) << row;
     }
 }
 
-TEST_P(ScannedRows, NumbersAreThoseOfTheParserToTheLastBit) {
+TEST(ScannedRows, NumbersAreThoseOfTheParserToTheLastBit) {
     std::mt19937_64 random(5);
-    ScannerAndParser both(GetParam());
+    ScannerAndParser both;
     int scanned = 0;
     for (int i = 0; i < 50'000; ++i) {
         std::string number = random() % 8 == 0 ? "-" : "";
@@ -127,9 +121,9 @@ std::string mutated(std::string row, std::mt19937_64& random) {
     return row;
 }
 
-TEST_P(ScannedRows, NeverDisagreesWithTheParserOnMutatedRows) {
+TEST(ScannedRows, NeverDisagreesWithTheParserOnMutatedRows) {
     std::mt19937_64 random(6);
-    ScannerAndParser both(GetParam());
+    ScannerAndParser both;
     int scanned = 0;
     for (int i = 0; i < 100'000; ++i) {
         const std::string row = mutated(plain_rows[random() % plain_rows.size()], random);
@@ -141,8 +135,8 @@ TEST_P(ScannedRows, NeverDisagreesWithTheParserOnMutatedRows) {
     EXPECT_GT(scanned, 5'000);
 }
 
-TEST_P(ScannedRows, ReadsWhatFollowsTheNameAsTheParserDoesThoughItIsKnown) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, ReadsWhatFollowsTheNameAsTheParserDoesThoughItIsKnown) {
+    ScannerAndParser both;
     const std::vector<std::string> rows = {
         R"({"name":"a","step":3,"rank":1,"duration_ms":1.5,"start_ns":1763700000000000007,"seq":0})",
         R"({"name":"bcd","step":3,"rank":1,"duration_ms":2.5,"start_ns":1763700000000000008,"seq":0})",
@@ -174,8 +168,8 @@ std::string collective_row(int step, int bucket, int coll, const std::string& gr
            group + R"(","coll":)" + std::to_string(coll) + "}";
 }
 
-TEST_P(ScannedRows, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
+    ScannerAndParser both;
     for (int step = 0; step < 20; ++step) {
         for (int bucket = 0; bucket < 4; ++bucket) {
             const std::string row = collective_row(step, bucket, 4 * step + bucket, step % 7 == 3 ? "tp" : "dp");
@@ -187,8 +181,8 @@ TEST_P(ScannedRows, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
     }
 }
 
-TEST_P(ScannedRows, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
+    ScannerAndParser both;
     const std::string begin = R"({"name":"a","step":1,"rank":0,"duration_ms":1.5)";
     const std::vector<std::string> ends = {
         R"(,"kind":"comm","group":"dp","coll":1})",
@@ -218,8 +212,8 @@ TEST_P(ScannedRows, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
     }
 }
 
-TEST_P(ScannedRows, NumbersAtTheEdgesAreThoseOfTheParser) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, NumbersAtTheEdgesAreThoseOfTheParser) {
+    ScannerAndParser both;
     int scanned = 0;
     for (const char* number : {"0",
                                "-0",
@@ -282,7 +276,7 @@ std::string row_with(const std::string& name, const std::vector<std::string>& nu
 }
 
 // One of them is odd now and then, when the shape of the rows is known.
-TEST_P(ScannedRows, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
+TEST(ScannedRows, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
     const std::vector<std::string> odd_numbers = {"0",
                                                   "-1",
                                                   "-0",
@@ -321,7 +315,7 @@ TEST_P(ScannedRows, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
                std::to_string(1'000'000 + random() % 1'000'000).substr(1);
     };
     for (int round = 0; round < 300; ++round) {
-        ScannerAndParser both(GetParam());
+        ScannerAndParser both;
         int scanned = 0;
         for (int i = 0; i < 100; ++i) {
             std::vector<std::string> numbers = {
@@ -345,8 +339,8 @@ TEST_P(ScannedRows, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
     }
 }
 
-TEST_P(ScannedRows, ReadsStringsWhereverTheyAreInARow) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, ReadsStringsWhereverTheyAreInARow) {
+    ScannerAndParser both;
     for (int i = 0; i < 50; ++i) {
         const std::string n = std::to_string(i * i);
         for (const std::string& row : {
@@ -359,8 +353,8 @@ TEST_P(ScannedRows, ReadsStringsWhereverTheyAreInARow) {
     }
 }
 
-TEST_P(ScannedRows, ReadsPartsOfRowsOfAKnownShapeAsTheParserDoes) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, ReadsPartsOfRowsOfAKnownShapeAsTheParserDoes) {
+    ScannerAndParser both;
     const std::string row =
         row_with("all_reduce", {"12", "0", "1.5", "1763700000123456789", "2.5", "-0.5", "3", "4096", "17"});
     const std::string other =
@@ -376,8 +370,8 @@ TEST_P(ScannedRows, ReadsPartsOfRowsOfAKnownShapeAsTheParserDoes) {
     }
 }
 
-TEST_P(ScannedRows, ReadsRowsThatAreTooLargeForAShape) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, ReadsRowsThatAreTooLargeForAShape) {
+    ScannerAndParser both;
     for (int i = 0; i < 8; ++i) {
         std::string many = R"({"name":"a","step":1,"rank":0,"duration_ms":1.5)";
         for (int k = 0; k < 40; ++k) many += ",\"k" + std::to_string(k) + "\":" + std::to_string(k * i);
@@ -392,8 +386,8 @@ TEST_P(ScannedRows, ReadsRowsThatAreTooLargeForAShape) {
 }
 
 // Shapes are given up for a while where nearly every row has a new one, and are learnt again later.
-TEST_P(ScannedRows, ReadsRowsThatAllHaveATextOfTheirOwn) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, ReadsRowsThatAllHaveATextOfTheirOwn) {
+    ScannerAndParser both;
     for (int i = 0; i < 70'000; ++i) {
         const std::string row = R"({"name":"a","step":1,"rank":0,"duration_ms":)" + std::to_string(i % 7) +
                                 R"(,"text":")" + std::to_string(i * 7919) + "\"}";
@@ -401,8 +395,8 @@ TEST_P(ScannedRows, ReadsRowsThatAllHaveATextOfTheirOwn) {
     }
 }
 
-TEST_P(ScannedRows, ReadsRowsOfMoreShapesThanItLearns) {
-    ScannerAndParser both(GetParam());
+TEST(ScannedRows, ReadsRowsOfMoreShapesThanItLearns) {
+    ScannerAndParser both;
     for (int round = 0; round < 2; ++round)
         for (int i = 0; i < 1000; ++i) {
             const std::string row =

@@ -33,8 +33,6 @@ inline bool same_row(const Row& a, const Row& b) {
 
 class ScannerAndParser {
   public:
-    explicit ScannerAndParser(bool with_sse = RowShape::has_sse()) : scanner_(with_sse) {}
-
     enum class Outcome : std::uint8_t { left_to_parser, same, differs };
 
     /// A line has no newline in it.
@@ -43,16 +41,15 @@ class ScannerAndParser {
         std::vector<char> text(line.begin(), line.end());
         text.push_back('\n');
         text.resize(text.size() + RowParser::padding_bytes);
-        const char* const end = scanner_.scan(text.data(), row_);
-        if (end == nullptr || end != text.data() + line.size()) return Outcome::left_to_parser;
-        const Row* parsed = parser_.parse({text.data(), line.size()});
-        return parsed != nullptr && same_row(*parsed, row_) ? Outcome::same : Outcome::differs;
+        const Row* const scanned = scanner_.scan(text.data());
+        if (scanned == nullptr || scanned->text.size() != line.size()) return Outcome::left_to_parser;
+        const Row* const parsed = parser_.parse({text.data(), line.size()});
+        return parsed != nullptr && same_row(*parsed, *scanned) ? Outcome::same : Outcome::differs;
     }
 
   private:
     RowScanner scanner_;
     RowParser parser_;
-    Row row_;
 };
 
 }  // namespace cep::analysis
