@@ -36,11 +36,12 @@ class Filter {
     /// and marks are left out, as they belong to none.
     [[nodiscard]] bool accepts(const Row& row) const { return accepts_all() || accepts_among_others(row); }
 
-  private:
     [[nodiscard]] bool accepts_all() const {
         return ranks_.empty() && phases_.empty() && first_step_ == std::numeric_limits<std::int64_t>::min() &&
                last_step_ == std::numeric_limits<std::int64_t>::max();
     }
+
+  private:
     [[nodiscard]] bool accepts_among_others(const Row& row) const;
 
     std::int64_t first_step_ = std::numeric_limits<std::int64_t>::min();

@@ -51,6 +51,8 @@ class RunTracker {
         const bool one_run = last_->block_end - last_->block_begin == 1;
         return {one_run ? static_cast<int>(last_->block_begin) : choose(*last_, row), false, false};
     }
+    /// After a row that was no run row: whether all rows of its rank belong where it does, until the next run row.
+    [[nodiscard]] bool is_settled() const { return last_->block_end - last_->block_begin <= 1; }
     [[nodiscard]] const std::vector<RunInfo>& runs(std::int64_t rank) const;
 
   private:

@@ -55,7 +55,8 @@ void FileSummary::take_mark(const Row& row) {
     ++mark.count;
 }
 
-void FileSummary::take(const Row& row, std::uint64_t line) {
+void FileSummary::take_slowly(const Row& row, std::uint64_t line) {
+    settled_ = nullptr;
     if (!row.rank) return;
     const int run = tracker_.observe(row).run;
     if (last_place_ == nullptr || last_rank_ != *row.rank) enter_rank(*row.rank);
@@ -63,6 +64,7 @@ void FileSummary::take(const Row& row, std::uint64_t line) {
     if (!options_.filter.accepts(row)) return;
     if (place.run != run) enter_run(place, *row.rank, run);
     if (place.series == nullptr) return;
+    if (row.type != RowType::run && tracker_.is_settled() && options_.filter.accepts_all()) settled_ = &place;
     switch (row.type) {
         case RowType::span:
             place.series->add(row, *budget_);

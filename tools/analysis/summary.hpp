@@ -58,7 +58,12 @@ class FileSummary final : public RowSink {
   public:
     FileSummary(const SummaryOptions& options, std::shared_ptr<SampleBudget> budget)
         : options_(options), budget_(std::move(budget)) {}
-    void take(const Row& row, std::uint64_t line) override;
+    // Nearly all rows are spans of the rank and the run that the row before was of.
+    void take(const Row& row, std::uint64_t line) override {
+        if (settled_ == nullptr || row.type != RowType::span || *row.rank != last_rank_) return take_slowly(row, line);
+        settled_->series->add(row, *budget_);
+        open_spans_.take(row, settled_->attempt, line);
+    }
 
   private:
     friend class JobSummary;
@@ -75,6 +80,7 @@ class FileSummary final : public RowSink {
     [[nodiscard]] bool chosen(std::int64_t attempt) const;
     void enter_rank(std::int64_t rank);
     void enter_run(RankPlace& place, std::int64_t rank, int run);
+    void take_slowly(const Row& row, std::uint64_t line);
     void take_mark(const Row& row);
 
     const SummaryOptions& options_;
@@ -84,6 +90,7 @@ class FileSummary final : public RowSink {
     std::unordered_map<std::int64_t, RankPlace> places_;
     RankPlace* last_place_ = nullptr;  // rows of a rank come together
     std::int64_t last_rank_ = 0;
+    RankPlace* settled_ = nullptr;  // where all spans of the last rank go until a run row comes; nullptr: it depends
     OpenSpans open_spans_;
     std::map<std::string, MarkCount> marks_;
 };

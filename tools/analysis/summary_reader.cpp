@@ -22,7 +22,7 @@ std::string why_unreadable(const FileReport& report, const std::string& why) {
 
 }  // namespace
 
-void SummaryInput::take(const Row& row, std::uint64_t line) {
+void SummaryInput::take_slowly(const Row& row, std::uint64_t line) {
     const bool may_be_partial = row.type == RowType::unknown;
     if (may_be_partial && begins_partial(row.text)) {
         if (has_rows_) misplaced_ = fmt::format("line {}: it begins behind rows", line);

@@ -18,13 +18,18 @@
 namespace cep::analysis {
 
 /// One input. A partial summary may have others behind it, as cat(1) joins them.
-class SummaryInput : public RowSink {
+class SummaryInput final : public RowSink {
   public:
     explicit SummaryInput(std::unique_ptr<FileSummary> rows) : rows_(std::move(rows)) {}
-    void take(const Row& row, std::uint64_t line) override;
+    void take(const Row& row, std::uint64_t line) override {
+        if (!has_rows_ || !partials_.empty() || row.type == RowType::unknown) return take_slowly(row, line);
+        rows_->take(row, line);
+    }
 
   private:
     friend class SummaryReader;
+
+    void take_slowly(const Row& row, std::uint64_t line);
 
     std::unique_ptr<FileSummary> rows_;
     std::vector<std::unique_ptr<PartialReader>> partials_;  // empty: it holds rows
