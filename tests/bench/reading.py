@@ -122,13 +122,20 @@ class Data:
         self.rows = rows
 
     def make(self, cep, ranks, rows):
-        probe = self.folder.with_name(self.folder.name + "_probe")
-        shutil.rmtree(probe, ignore_errors=True)
         simulate = [cep, "simulate", "--ranks", str(ranks), "--record-every", "1", "--seed", "1"]
-        subprocess.run([*simulate, "--steps", "2", "-o", str(probe)], check=True, stdout=subprocess.DEVNULL)
-        first = sum(1 for path in probe.glob("*.jsonl") for _ in open(path, "rb"))
-        shutil.rmtree(probe)
-        steps = max(1, round(rows / (first / 2)))
+
+        def rows_of(steps):
+            probe = self.folder.with_name(self.folder.name + "_probe")
+            shutil.rmtree(probe, ignore_errors=True)
+            subprocess.run([*simulate, "--steps", str(steps), "-o", str(probe)], check=True, stdout=subprocess.DEVNULL)
+            count = sum(1 for path in probe.glob("*.jsonl") for _ in open(path, "rb"))
+            shutil.rmtree(probe)
+            return count
+
+        # Files begin and end with rows that are no step's.
+        few, more = rows_of(2), rows_of(4)
+        of_step = (more - few) / 2
+        steps = max(1, round((rows - few) / of_step + 2))
         subprocess.run([*simulate, "--steps", str(steps), "-o", str(self.folder)], check=True, stdout=subprocess.DEVNULL)
 
     @property
@@ -277,20 +284,22 @@ def print_ratios(measured, threads):
 
 
 def warm(path):
+    """Reads a file into the page cache. Returns how many lines it has."""
+    lines = 0
     with open(path, "rb", buffering=0) as file:
-        while file.read(1 << 20):
-            pass
+        while block := file.read(1 << 20):
+            lines += block.count(b"\n")
+    return lines
 
 
 def main():
     options = arguments()
     few = Data(options, "8_files", 8, options.rows)
     many = None if options.only and not any("files" in word for word in options.only) else Data(options, "16384_files", 16384, options.rows)
-    print(f"{len(few.files)} files, {few.bytes / 1e9:.3f} GB, about {options.rows:,} rows", end="")
-    print("" if many is None else f"; {len(many.files):,} files, {many.bytes / 1e9:.3f} GB", flush=True)
     for data in (few, many):
-        for path in data.files if data is not None else ():
-            warm(path)
+        if data is not None:
+            rows = sum(warm(path) for path in data.files)
+            print(f"{len(data.files):,} files, {data.bytes / 1e9:.3f} GB, {rows:,} rows", flush=True)
     measured = programs(options, few, many, options.data)
     with open(os.devnull, "wb") as nowhere:
         for _ in range(options.repeats):
