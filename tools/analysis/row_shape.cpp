@@ -115,7 +115,7 @@ void RowShape::make_pieces() {
     pieces_.push_back({begin, static_cast<std::uint32_t>(text_.size())});
 }
 
-const Row* RowShape::read_pieces(const char* at) {
+const Row* RowShape::read_by_number(const char* at) {
     const char* const row_begin = at;
     String name;
     String group;

@@ -60,13 +60,15 @@ class RowShape {
     /// Takes in a row that differs in numbers only: these are then known to differ. False for any other row.
     bool include(std::string_view text, std::span<const RowNumber> numbers);
 
-    /// Reads the row at `at`, as RowScanner::scan() does. Returns nullptr where it has another shape. The row is valid
-    /// until the next call.
-    CEP_INLINE const Row* read(const char* at) {
+    /// Reads the row at `at`, as RowScanner::scan() does, if it has a layout that is known. Returns nullptr where it
+    /// has none. The row is valid until the next call.
+    CEP_INLINE const Row* read_by_layout(const char* at) {
         for (const KnownLayout& known : layouts_)
             if (known.layout.read(at)) return set_text(at, known.layout.size(), known.name, known.group);
-        return read_pieces(at);
+        return nullptr;
     }
+    /// The same for any row of this shape, number by number.
+    const Row* read_by_number(const char* at);
 
   private:
     static constexpr std::size_t max_layouts = 8;
@@ -87,7 +89,6 @@ class RowShape {
     };
 
     void make_pieces();
-    const Row* read_pieces(const char* at);
     void learn_layout(std::string_view text, std::uint32_t name, std::uint32_t group);
     const Row* set_text(const char* begin, std::size_t size, std::size_t name, std::size_t group) {
         row_.text = {begin, size};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "row_shapes.hpp"
 
+#include <algorithm>
+
 namespace cep::analysis {
 
 const Row* RowShapes::search(const char* at) {
@@ -8,14 +10,22 @@ const Row* RowShapes::search(const char* at) {
         --rows_idle_;
         return nullptr;
     }
-    for (const auto& known : shapes_) {
-        const Row* const row = known->shape.read(at);
-        if (row == nullptr) continue;
-        follow(*known);
-        ++hits_;
-        return row;
-    }
+    if (last_ != nullptr)
+        for (Known* const expected : last_->next)
+            if (expected != nullptr)
+                if (const Row* const row = expected->shape.read_by_number(at); row != nullptr)
+                    return found(*expected, row);
+    for (const auto& known : shapes_)
+        if (const Row* const row = known->shape.read_by_layout(at); row != nullptr) return found(*known, row);
+    for (const auto& known : shapes_)
+        if (const Row* const row = known->shape.read_by_number(at); row != nullptr) return found(*known, row);
     return nullptr;
+}
+
+const Row* RowShapes::found(Known& shape, const Row* row) {
+    follow(shape);
+    ++hits_;
+    return row;
 }
 
 void RowShapes::learn(const Row& row, std::span<const RowNumber> numbers) {
@@ -36,7 +46,10 @@ RowShapes::Known* RowShapes::find(const Row& row, std::uint64_t hash, std::span<
 void RowShapes::follow(Known& shape) {
     if (last_ != nullptr) {
         auto& next = last_->next;
-        if (next[0] != &shape && next[1] != &shape) next[next[0] != nullptr] = &shape;
+        if (std::find(next.begin(), next.end(), &shape) == next.end()) {
+            const auto free = std::find(next.begin(), next.end(), nullptr);
+            *(free != next.end() ? free : free - 1) = &shape;
+        }
     }
     last_ = &shape;
 }

@@ -32,10 +32,11 @@ class RowShapes {
 
         RowShape shape;
         std::uint64_t hash;
-        std::array<Known*, 2> next{};  // of rows that came behind one of this
+        std::array<Known*, 4> next{};  // of rows that came behind one of this
     };
 
     const Row* search(const char* at);
+    const Row* found(Known& shape, const Row* row);
     [[nodiscard]] Known* find(const Row& row, std::uint64_t hash, std::span<const RowNumber> numbers);
     void follow(Known& shape);
     void forget();
@@ -47,12 +48,12 @@ class RowShapes {
 };
 
 // Rows of a job come in the same order in every step. Behind one that comes several times, such as a reduction in
-// buckets, there are two.
+// buckets, there are a few.
 CEP_INLINE const Row* RowShapes::read(const char* at) {
     if (last_ != nullptr) {
         for (Known* const expected : last_->next) {
             if (expected == nullptr) break;
-            const Row* const row = expected->shape.read(at);
+            const Row* const row = expected->shape.read_by_layout(at);
             if (row == nullptr) continue;
             last_ = expected;
             ++hits_;
