@@ -49,6 +49,7 @@ struct Totals {
         min_ms = std::min(min_ms, duration_ms);
         max_ms = std::max(max_ms, duration_ms);
     }
+    void add(const SampleChunk& samples);
     void merge(const Totals& other);
 };
 
@@ -100,7 +101,7 @@ struct RunSeries {
     std::uint32_t find_phase(const Row& row);
     std::uint32_t index_of_step(std::int64_t step);
     std::uint32_t find_step(std::int64_t step);
-    [[nodiscard]] bool may_repeat(const Sample& last, const Sample& next) const;
+    [[nodiscard]] bool may_repeat(const SampleList& before, const Sample& next) const;
 
     std::unordered_map<std::string, std::uint32_t> phase_indices_;  // of phases, if they are many, the first ones
     std::vector<NextPhases> next_phases_;                           // by phase: what came behind it
@@ -123,7 +124,7 @@ inline void RunSeries::add(const Row& row, SampleBudget& budget) {
                         Sample::place_of(row)};
     if (unspent_samples_ == 0 && budget.exhausted()) return phase.fold_with(sample.duration_ms, sample.is_top_level());
     if (++unspent_samples_ == budget_portion) budget.spend(std::exchange(unspent_samples_, 0));
-    phase.may_repeat |= !phase.samples.empty() && may_repeat(phase.samples.back(), sample);
+    phase.may_repeat |= !phase.samples.empty() && may_repeat(phase.samples, sample);
     phase.samples.push_back(sample);
 }
 
@@ -141,9 +142,13 @@ inline std::uint32_t RunSeries::index_of_step(std::int64_t step) {
     return last_step_;
 }
 
-inline bool RunSeries::may_repeat(const Sample& last, const Sample& next) const {
-    if (last.step_index != next.step_index) return steps[next.step_index] < steps[last.step_index];
-    return has_run && next.has_start() && last.start_ns == next.start_ns && last.place == next.place;
+inline bool RunSeries::may_repeat(const SampleList& before, const Sample& next) const {
+    const std::uint32_t last_step = before.last_step_index();
+    if (last_step != next.step_index)
+        return steps_ascend_ ? next.step_index < last_step : steps[next.step_index] < steps[last_step];
+    if (!has_run || !next.has_start()) return false;
+    const Sample last = before.back();
+    return last.start_ns == next.start_ns && last.place == next.place;
 }
 
 }  // namespace cep::analysis

@@ -10,7 +10,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "large_memory.hpp"
 #include "parallel.hpp"
 
 namespace cep::analysis {
@@ -33,7 +32,7 @@ struct PhaseOfJob {
 
 Totals totals_of(const PhaseSeries& phase) {
     Totals totals = phase.in_histogram;
-    for (const Sample& sample : phase.samples) totals.add(sample.duration_ms, sample.is_top_level());
+    for (std::size_t i = 0; i < phase.samples.chunks(); ++i) totals.add(phase.samples.chunk(i));
     return totals;
 }
 
@@ -55,7 +54,7 @@ class StepTime {
         const auto partial = partial_.find(of.series);
         if (of.phase->in_histogram.count > 0 || partial == partial_.end()) return totals.sum_ms;
         double part_ms = 0;
-        for (const Sample& sample : of.phase->samples)
+        for (const Sample sample : of.phase->samples)
             if (partial->second[sample.step_index]) part_ms += sample.duration_ms;
         return part_ms;
     }
@@ -100,7 +99,7 @@ class StepTime {
         for (const RunSeries& series : all_series)
             for (const PhaseSeries& phase : series.phases)
                 if (phase.name == step_phase)
-                    for (const Sample& sample : phase.samples) steps.push_back(series.steps[sample.step_index]);
+                    for (const Sample sample : phase.samples) steps.push_back(series.steps[sample.step_index]);
         if (!std::is_sorted(steps.begin(), steps.end())) std::sort(steps.begin(), steps.end());
         return steps;
     }
@@ -117,48 +116,57 @@ class StepTime {
     double total_ms_ = 0;
 };
 
-/// Durations in memory that is known to be enough.
+/// The durations of a phase: many of them where they are, few of them side by side with others.
 class Durations {
   public:
-    explicit Durations(std::size_t capacity) : memory_(capacity * sizeof(double)) {}
-
-    /// Returns their totals.
-    Totals add(const PhaseSeries& phase) {
-        Totals totals = phase.in_histogram;
-        double* next = data() + size_;
-        for (const Sample& sample : phase.samples) {
-            totals.add(sample.duration_ms, sample.is_top_level());
-            *next++ = sample.duration_ms;
-        }
-        size_ += phase.samples.size();
-        return totals;
+    explicit Durations(const PhaseOfJob& phase) {
+        std::size_t in_few = 0;
+        for (const SeriesOfPhase& of : phase.series)
+            if (are_few(of.phase->samples)) in_few += of.phase->samples.size();
+        few_.reserve(in_few);
     }
-    [[nodiscard]] std::size_t size() const { return size_; }
-    [[nodiscard]] std::span<const double> all() const { return {data(), size_}; }
+
+    void add(const SampleList& samples) {
+        for (std::size_t i = 0; i < samples.chunks(); ++i) {
+            std::span<const double> durations_ms = samples.chunk(i).durations_ms();
+            if (are_few(samples)) {
+                const std::size_t others = few_.size();
+                few_.insert(few_.end(), durations_ms.begin(), durations_ms.end());
+                durations_ms = std::span<const double>(few_).subspan(others);
+            }
+            by_rank_.parts.push_back(durations_ms);
+        }
+    }
+    void end_rank() { by_rank_.ends.push_back(by_rank_.parts.size()); }
+    /// `totals`: of all that were added.
+    [[nodiscard]] GroupedQuantiles find_quantiles(const Totals& totals, std::initializer_list<double> qs) {
+        by_rank_.lower_bound = totals.min_ms;
+        by_rank_.upper_bound = totals.max_ms;
+        return exact_quantiles(by_rank_, qs);
+    }
 
   private:
-    [[nodiscard]] double* data() const { return reinterpret_cast<double*>(memory_.data()); }
+    static bool are_few(const SampleList& samples) { return samples.size() < 64; }
 
-    LargeMemory memory_;
-    std::size_t size_ = 0;
+    std::vector<double> few_;  // never moves, as there is room for all
+    GroupedValues by_rank_;
 };
 
 /// One phase over all ranks, either from exact durations or from histograms.
 class PhaseCollector {
   public:
-    PhaseCollector(const PhaseOfJob& phase, const StepTime& step_time)
-        : step_time_(step_time), durations_(phase.samples) {
+    PhaseCollector(const PhaseOfJob& phase, const StepTime& step_time) : step_time_(step_time), durations_(phase) {
         summary_.name = phase.name;
     }
 
     /// The series of one rank.
     void add_rank(std::span<const SeriesOfPhase> all_series) {
-        const std::size_t others = durations_.size();
         LogHistogram of_rank;
         std::uint64_t count = 0;
         for (const SeriesOfPhase& of : all_series) {
-            const Totals totals = durations_.add(*of.phase);
+            const Totals totals = totals_of(*of.phase);
             if (totals.count == 0) continue;
+            durations_.add(of.phase->samples);
             count += totals.count;
             of_rank.merge(of.phase->histogram);
             add_labels(*of.phase, totals.count);
@@ -168,8 +176,8 @@ class PhaseCollector {
         if (count == 0) return;
         histogram_.merge(of_rank);
         ranks_.push_back(all_series.front().rank);
-        medians_ms_.push_back(of_rank.count() > 0 ? of_rank.quantile(0.5)
-                                                  : exact_quantile(durations_.all().subspan(others), 0.5));
+        durations_.end_rank();
+        if (of_rank.count() > 0) medians_ms_.push_back(of_rank.quantile(0.5));
     }
 
     /// Its count is zero for a phase that has nothing in it.
@@ -202,7 +210,9 @@ class PhaseCollector {
         if (histogram_.count() > 0) {
             for (const double q : wanted) found.push_back(histogram_.quantile(q));
         } else {
-            found = exact_quantiles(durations_.all(), wanted);
+            GroupedQuantiles quantiles = durations_.find_quantiles(totals_, wanted);
+            medians_ms_ = std::move(quantiles.medians);
+            found = std::move(quantiles.of_all);
         }
         summary_.p50_ms = found[0];
         summary_.p90_ms = found[1];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sample: what is kept of one span.
+// Sample: what is kept of one span. A SampleList keeps it in columns.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace cep::analysis {
 
-/// One span. 32 bytes: there may be tens of millions.
+/// One span.
 struct Sample {
     static constexpr std::int64_t no_start = std::numeric_limits<std::int64_t>::min();
     static constexpr std::uint32_t max_depth = 15;
@@ -35,11 +35,12 @@ struct Sample {
     [[nodiscard]] std::uint32_t seq() const { return place & max_seq; }
     [[nodiscard]] std::uint32_t stream() const { return place >> 18 & max_stream; }
     [[nodiscard]] std::uint32_t depth() const { return place >> 28; }
-    [[nodiscard]] bool is_top_level() const { return depth() == 0; }
+    [[nodiscard]] bool is_top_level() const { return is_top_level(place); }
+    [[nodiscard]] static bool is_top_level(std::uint32_t place) { return place >> 28 == 0; }
 
     double duration_ms;
-    std::int64_t start_ns;
-    float lag_ms;  // NaN where the row does not say
+    std::int64_t start_ns;  // no_start where the row does not say
+    float lag_ms;           // NaN where the row does not say
     std::uint32_t collective;
     std::uint32_t step_index;  // into RunSeries::steps
     std::uint32_t place;
@@ -59,6 +60,5 @@ struct Sample {
         return bits ^ (bits >> 31);
     }
 };
-static_assert(sizeof(Sample) == 32);
 
 }  // namespace cep::analysis

@@ -40,7 +40,7 @@ struct Grouping {
 };
 
 struct SummaryOptions {
-    static constexpr std::uint64_t default_max_samples = 16'000'000;  // 512 MB
+    static constexpr std::uint64_t default_max_samples = 16'000'000;  // 512 MB at most
 
     Filter filter;
     AttemptChoice attempt;

@@ -64,11 +64,10 @@ class WindowDealer {
     }
     void deal(const PhaseSeries& phase) {
         std::map<std::int64_t, PhaseSeries> dealt;
-        for (const Sample& sample : phase.samples) {
+        for (Sample sample : phase.samples) {
             PhaseSeries& part = dealt[windows_[sample.step_index]];
-            Sample copy = sample;
-            copy.step_index = index_in_window(sample.step_index);
-            part.samples.push_back(copy);
+            sample.step_index = index_in_window(sample.step_index);
+            part.samples.push_back(sample);
         }
         for (auto& [window, part] : dealt) {
             part.name = phase.name;

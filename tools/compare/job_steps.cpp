@@ -82,7 +82,7 @@ PhaseSteps collect_phase(const analysis::JobParts& parts, const std::string& nam
         for (const RunSeries& series : all_series)
             for (const PhaseSeries& phase : series.phases)
                 if (phase.name == name)
-                    for (const Sample& sample : phase.samples)
+                    for (const Sample sample : phase.samples)
                         times.add(series.steps[sample.step_index], sample.duration_ms);
         times.end_rank();
     }
@@ -95,12 +95,12 @@ PhaseSteps sum_outermost(const analysis::JobParts& parts) {
     for (const auto& [rank, all_series] : parts.ranks)
         for (const RunSeries& series : all_series)
             for (const PhaseSeries& phase : series.phases)
-                for (const Sample& sample : phase.samples) outermost = std::min(outermost, sample.depth());
+                for (const Sample sample : phase.samples) outermost = std::min(outermost, sample.depth());
     StepTimes times;
     for (const auto& [rank, all_series] : parts.ranks) {
         for (const RunSeries& series : all_series)
             for (const PhaseSeries& phase : series.phases)
-                for (const Sample& sample : phase.samples)
+                for (const Sample sample : phase.samples)
                     if (sample.depth() == outermost) times.add(series.steps[sample.step_index], sample.duration_ms);
         times.end_rank();
     }
@@ -124,7 +124,7 @@ std::map<std::string, PhaseFacts> collect_facts(const analysis::JobParts& parts)
                 if (phase.samples.empty()) continue;
                 PhaseFacts& of_phase = facts[phase.name];
                 of_phase.kinds[static_cast<std::size_t>(phase.kind)] += phase.samples.size();
-                for (const Sample& sample : phase.samples) of_phase.total_ms += sample.duration_ms;
+                for (const Sample sample : phase.samples) of_phase.total_ms += sample.duration_ms;
             }
     return facts;
 }

@@ -110,7 +110,7 @@ class Builder {
                 for (const PhaseSeries& phase : series.phases)
                     if (phase.kind == schema::Kind::step) {
                         double& total_ms = totals_ms[phase.name];
-                        for (const Sample& sample : phase.samples) total_ms += sample.duration_ms;
+                        for (const Sample sample : phase.samples) total_ms += sample.duration_ms;
                     }
         double longest_ms = 0;
         for (const auto& [name, total_ms] : totals_ms)
@@ -240,7 +240,7 @@ class Builder {
                 const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases());
                 add_step(rank * table_.steps.size() + spans.front().step, of_rank, *local_places_[rank]);
                 totals.spans += spans.size();
-                for (const StepSpan& span : spans) totals.with_start += span.sample->has_start();
+                for (const StepSpan& span : spans) totals.with_start += span.sample.has_start();
                 totals.comm_ms += of_rank.all_comm_ms;
                 totals.matched_ms += of_rank.matched_ms;
             }

@@ -2,6 +2,7 @@
 #include "rank_spans.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -11,21 +12,34 @@ namespace cep::analysis {
 namespace {
 
 /// Where spans of a step begin, if there are as many in each step.
-std::ptrdiff_t expected_place(const PhaseSeries& series, const StepPlaces& places, std::uint32_t first_step) {
+std::size_t expected_place(const PhaseSeries& series, const StepPlaces& places, std::uint32_t first_step) {
     const std::size_t steps = std::max<std::size_t>(1, places.of_step.size());
-    return static_cast<std::ptrdiff_t>(series.samples.size() * std::min<std::size_t>(first_step, steps) / steps);
+    return series.samples.size() * std::min<std::size_t>(first_step, steps) / steps;
 }
 
-/// The same as std::partition_point, which looks at more memory on its way to a place that can be told before.
-template <typename Iterator, typename IsBefore>
-Iterator find_near(Iterator first, Iterator last, std::ptrdiff_t expected, IsBefore is_before) {
-    const auto expected_at = first + expected;
-    for (std::ptrdiff_t reach = 1;; reach *= 4) {
-        const auto low = expected < reach ? first : expected_at - reach;
-        const auto high = last - expected_at < reach ? last : expected_at + reach;
-        const bool is_behind_low = low == first || is_before(*low);
-        const bool is_up_to_high = high == last || !is_before(*high);
-        if (is_behind_low && is_up_to_high) return std::partition_point(low, high, is_before);
+/// The first of the numbers from `low` to `high` that is not before; `high` if all are.
+template <typename IsBefore>
+std::size_t find_between(std::size_t low, std::size_t high, IsBefore is_before) {
+    while (low < high) {
+        const std::size_t middle = low + (high - low) / 2;
+        if (is_before(middle)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/// The same from 0 to `count`, but looks at less memory on its way to a place that can be told before.
+template <typename IsBefore>
+std::size_t find_near(std::size_t expected, std::size_t count, IsBefore is_before) {
+    for (std::size_t reach = 1;; reach *= 4) {
+        const std::size_t low = expected < reach ? 0 : expected - reach;
+        const std::size_t high = count - expected < reach ? count : expected + reach;
+        const bool is_behind_low = low == 0 || is_before(low);
+        const bool is_up_to_high = high == count || !is_before(high);
+        if (is_behind_low && is_up_to_high) return find_between(low, high, is_before);
     }
 }
 
@@ -44,21 +58,25 @@ StepPlaces::StepPlaces(const std::vector<std::int64_t>& series_steps, const std:
     }
 }
 
-PartWalk::PartWalk(const PhaseSeries& series, const std::vector<const Sample*>& in_order, const StepPlaces& places,
+PartWalk::PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in_order, const StepPlaces& places,
                    std::uint32_t first_step)
-    : places_(places.of_step.data()),
-      at_(series.samples.begin()),
-      end_(series.samples.end()),
-      in_order_(in_order.data()),
-      in_order_end_(in_order.data() + in_order.size()) {
-    const auto is_before = [&](const Sample& sample) { return places_[sample.step_index] < 2 * first_step; };
-    if (!in_order.empty()) {
-        in_order_ = std::partition_point(in_order_, in_order_end_, [&](const Sample* one) { return is_before(*one); });
-        at_ = end_;
-    } else if (first_step > 0) {
-        at_ = find_near(at_, end_, expected_place(series, places, first_step), is_before);
-    }
-    look();
+    : samples_(&series.samples),
+      in_order_(in_order.empty() ? nullptr : in_order.data()),
+      places_(places.of_step.data()) {
+    const auto is_before = [&](std::size_t i) {
+        return places_[samples_->step_index(in_order_ == nullptr ? i : in_order_[i])] < 2 * first_step;
+    };
+    if (first_step > 0) next_ = find_near(expected_place(series, places, first_step), samples_->size(), is_before);
+    enter();
+}
+
+void PartWalk::enter() {
+    place_ = std::numeric_limits<std::uint32_t>::max();
+    if (next_ == samples_->size()) return;
+    const std::size_t sample = in_order_ == nullptr ? next_ : in_order_[next_];
+    chunk_ = samples_->chunk(sample / SampleList::chunk_samples);
+    at_ = sample % SampleList::chunk_samples;
+    place_ = places_[chunk_.step_index(at_)];
 }
 
 bool RankPhases::are_those_of(const std::vector<RunSeries>& all_series) const {
@@ -112,11 +130,13 @@ void RankSpans::sort_disordered() {
             if (!series.phases[j].may_repeat && places_[i]->ascend) continue;
             in_order_.resize(all_series_->size());
             in_order_[i].resize(series.phases.size());
-            std::vector<const Sample*>& samples = in_order_[i][j];
-            for (const Sample& sample : series.phases[j].samples) samples.push_back(&sample);
+            const SampleList& samples = series.phases[j].samples;
+            std::vector<std::size_t>& order = in_order_[i][j];
+            order.resize(samples.size());
+            std::iota(order.begin(), order.end(), 0);
             const std::vector<std::uint32_t>& places = places_[i]->of_step;
-            std::stable_sort(samples.begin(), samples.end(), [&](const Sample* a, const Sample* b) {
-                return places[a->step_index] < places[b->step_index];
+            std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+                return places[samples.step_index(a)] < places[samples.step_index(b)];
             });
         }
     }
@@ -151,7 +171,7 @@ std::span<const StepSpan> StepWalk::next() {
         for (Part& part : parts_) {
             while (part.walk.place() < place) part.walk.advance();
             for (; part.walk.place() == place; part.walk.advance())
-                spans_.push_back({step_, part.phase, &part.walk.sample()});
+                spans_.push_back({step_, part.phase, part.walk.sample()});
         }
     }
     return spans_;

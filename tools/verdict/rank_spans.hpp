@@ -46,44 +46,33 @@ struct StepPlaces {
 /// Goes through the samples of one phase of one series in the order of their steps.
 class PartWalk {
   public:
-    using Iterator = decltype(PhaseSeries::samples)::const_iterator;
-
-    /// From the first one in `first_step` of the table on. `in_order`: the samples, if they are not in that order.
-    PartWalk(const PhaseSeries& series, const std::vector<const Sample*>& in_order, const StepPlaces& places,
+    /// From the first one in `first_step` of the table on. `in_order`: the samples' indices, if they are not in that
+    /// order.
+    PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in_order, const StepPlaces& places,
              std::uint32_t first_step);
 
     /// See StepPlaces; of the end more than that of any step.
     [[nodiscard]] std::uint32_t place() const { return place_; }
-    [[nodiscard]] const Sample& sample() const { return *sample_; }
+    [[nodiscard]] Sample sample() const { return chunk_[at_]; }
     void advance() {
-        if (in_order_ != in_order_end_) {
-            ++in_order_;
+        ++next_;
+        if (in_order_ == nullptr && ++at_ < chunk_.size()) [[likely]] {
+            place_ = places_[chunk_.step_index(at_)];
         } else {
-            ++at_;
+            enter();
         }
-        look();
     }
 
   private:
-    void look() {
-        if (in_order_ != in_order_end_) {
-            sample_ = *in_order_;
-        } else if (at_ != end_) {
-            sample_ = &*at_;
-        } else {
-            place_ = std::numeric_limits<std::uint32_t>::max();
-            return;
-        }
-        place_ = places_[sample_->step_index];
-    }
+    void enter();
 
+    const SampleList* samples_;
+    const std::size_t* in_order_;  // nullptr where samples are in order as they are
     const std::uint32_t* places_;
+    std::size_t next_ = 0;  // how many come before, in order
     std::uint32_t place_ = 0;
-    const Sample* sample_ = nullptr;
-    Iterator at_;
-    Iterator end_;
-    const Sample* const* in_order_;  // both the same where samples are in order as they are
-    const Sample* const* in_order_end_;
+    SampleChunk chunk_;
+    std::size_t at_ = 0;  // in the chunk
 };
 
 /// The spans of one rank of the table.
@@ -115,7 +104,7 @@ class RankSpans {
 
   private:
     [[nodiscard]] PartWalk walk(std::size_t series, std::size_t phase, std::uint32_t first_step) const {
-        static const std::vector<const Sample*> as_they_are;
+        static const std::vector<std::size_t> as_they_are;
         return {(*all_series_)[series].phases[phase], in_order_.empty() ? as_they_are : in_order_[series][phase],
                 *places_[series], first_step};
     }
@@ -123,8 +112,8 @@ class RankSpans {
 
     const std::vector<RunSeries>* all_series_;
     std::shared_ptr<const RankPhases> phases_;
-    std::vector<std::shared_ptr<const StepPlaces>> places_;          // by series
-    std::vector<std::vector<std::vector<const Sample*>>> in_order_;  // by series and phase; empty if none needs it
+    std::vector<std::shared_ptr<const StepPlaces>> places_;        // by series
+    std::vector<std::vector<std::vector<std::size_t>>> in_order_;  // by series and phase; empty if none needs it
 };
 
 /// Goes through some steps of one rank after the other. One a thread.

@@ -28,12 +28,6 @@ bool is_data(schema::Kind kind) {
 RankPhase::RankPhase(const PhaseSeries& series)
     : name(series.name), name_hash(std::hash<std::string_view>{}(name)), kind(series.kind), clock(series.clock) {}
 
-Transfers::Key collective_key(std::uint32_t step, const RankPhase& phase, const Sample& sample) {
-    if (sample.collective != 0) return {step, sample.collective};
-    const std::size_t hash = phase.name_hash * 0x9e3779b97f4a7c15U + sample.seq() * 0x2545f4914f6cdd1dU;
-    return {step, static_cast<std::uint32_t>(hash >> 32 | 1U)};
-}
-
 const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases) {
     start(phases);
     for (const StepSpan& span : spans) take(span, phases[span.phase]);
@@ -66,7 +60,7 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
 }
 
 void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
-    const Sample& sample = *span.sample;
+    const Sample& sample = span.sample;
     has_starts_ &= sample.has_start();
     if (phase.kind == schema::Kind::step) {
         if (phase.name != step_phase_) return;

@@ -19,7 +19,7 @@ namespace cep::analysis {
 struct StepSpan {
     std::uint32_t step = 0;   // of the job table
     std::uint32_t phase = 0;  // of the rank's phases, see RankPhase
-    const Sample* sample = nullptr;
+    Sample sample{};
 };
 
 /// A phase of one rank, from all of its series.
@@ -58,7 +58,11 @@ struct RankStep {
 };
 
 /// The key by which ranks' collectives match.
-[[nodiscard]] Transfers::Key collective_key(std::uint32_t step, const RankPhase& phase, const Sample& sample);
+[[nodiscard]] inline Transfers::Key collective_key(std::uint32_t step, const RankPhase& phase, const Sample& sample) {
+    if (sample.collective != 0) return {step, sample.collective};
+    const std::size_t hash = phase.name_hash * 0x9e3779b97f4a7c15U + sample.seq() * 0x2545f4914f6cdd1dU;
+    return {step, static_cast<std::uint32_t>(hash >> 32 | 1U)};
+}
 
 /// Takes the spans of one rank apart, step by step. One a thread.
 class StepAnalyser {

@@ -28,7 +28,7 @@ TEST(RunSeries, TellsFewAndManyPhasesApartInWhateverOrderTheyCome) {
         for (int phase = 0; phase < phases; ++phase) {
             const PhaseSeries* found = series.find(name_of(phase));
             ASSERT_NE(found, nullptr);
-            for (const Sample& sample : found->samples) EXPECT_EQ(sample.start_ns % 1000, phase);
+            for (const Sample sample : found->samples) EXPECT_EQ(sample.start_ns % 1000, phase);
         }
     }
 }
@@ -39,7 +39,7 @@ TEST(RunSeries, KnowsAStepThatItHadBefore) {
     const std::vector<int> steps{5, 6, 8, 6, 7, 5, 9};
     for (const int step : steps) series.add(*ParsedRow(span_json(0, step, 100 + step)), budget);
     std::vector<std::int64_t> found;
-    for (const Sample& sample : series.find("f")->samples) found.push_back(series.steps[sample.step_index]);
+    for (const Sample sample : series.find("f")->samples) found.push_back(series.steps[sample.step_index]);
     EXPECT_EQ(found, (std::vector<std::int64_t>{5, 6, 8, 6, 7, 5, 9}));
     EXPECT_EQ(series.steps, (std::vector<std::int64_t>{5, 6, 8, 7, 9}));
 }
@@ -71,6 +71,25 @@ TEST(RunSeries, WhatGoesBeyondTheBudgetIsCountedInHistograms) {
     EXPECT_EQ(phase.in_histogram.count, static_cast<std::uint64_t>(rows));
     EXPECT_EQ(phase.histogram.count(), static_cast<std::uint64_t>(rows));
     EXPECT_DOUBLE_EQ(phase.in_histogram.sum_ms, 1.5 * rows);
+}
+
+TEST(Totals, OfAChunkAreThoseOfItsSamplesOneByOne) {
+    for (const bool one_place : {true, false}) {
+        SampleList samples;
+        Totals expected;
+        for (std::uint32_t i = 0; i < 5000; ++i) {
+            const std::uint32_t depth = one_place ? 0 : i % 3;
+            samples.push_back({1.0 / (1 + i % 977), i, 0, 0, i, depth << 28});
+            expected.add(samples.back().duration_ms, depth == 0);
+        }
+        Totals totals;
+        for (std::size_t i = 0; i < samples.chunks(); ++i) totals.add(samples.chunk(i));
+        EXPECT_EQ(totals.count, expected.count);
+        EXPECT_EQ(totals.sum_ms, expected.sum_ms);
+        EXPECT_EQ(totals.top_level_ms, expected.top_level_ms);
+        EXPECT_EQ(totals.min_ms, expected.min_ms);
+        EXPECT_EQ(totals.max_ms, expected.max_ms);
+    }
 }
 
 TEST(Sample, HasTheLargestPlaceForWhatHasNoRoom) {
