@@ -161,6 +161,25 @@ def test_close_gives_up_on_a_logger_that_hangs(profiler):
     logger.release.set()
 
 
+@pytest.mark.parametrize("waiting", [0, 3, 8])
+def test_close_can_be_called_until_all_is_logged(profiler, waiting):
+    logger = SlowLogger()
+    metrics = MetricsLogger(profiler, logger)
+    record_step(profiler, 0, forward=1.0)
+    metrics.log(0)
+    assert logger.entered.wait(60)
+    assert all([metrics.log(step) for step in range(1, 1 + waiting)])
+    record_step(profiler, 1, forward=2.0)
+    assert not metrics.close(timeout=0.01)
+    assert not metrics.close(timeout=0.01)
+    assert not metrics.log(9)
+    assert metrics.dropped == 0
+    logger.release.set()
+    assert metrics.close(timeout=60)
+    assert metrics.close()
+    assert [step for step, _ in logger.calls] == ([0, 1] if waiting > 0 else [0])
+
+
 @pytest.mark.filterwarnings("ignore:cep. metrics are not logged")
 def test_a_logger_that_raises_is_counted_and_asked_again(profiler):
     calls = []

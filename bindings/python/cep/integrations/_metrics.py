@@ -69,6 +69,8 @@ class MetricsLogger:
         self._sink = sink_of(logger, prefix)
         self._requests: queue.Queue[Any] = queue.Queue(_QUEUE_LENGTH)
         self._dropped = self._failed = 0
+        self._closed = self._is_told_to_stop = False
+        self._telling = threading.Lock()
         self._thread: Optional[threading.Thread] = None
         if profiler.enabled and profiler.path is not None:
             lines = AddedLines(profiler.path)
@@ -94,7 +96,7 @@ class MetricsLogger:
         Returns:
             Whether it will be: False when off, closed, or dropped.
         """
-        if self._thread is None:
+        if self._thread is None or self._closed:
             return False
         try:
             self._requests.put_nowait(step)
@@ -104,7 +106,7 @@ class MetricsLogger:
         return True
 
     def close(self, timeout: float = _CLOSE_TIMEOUT_S) -> bool:
-        """Logs what was asked for, and ends the thread. Calling it again does nothing.
+        """Logs what was asked for, and ends the thread. After a False it may be called again, to wait longer.
 
         Args:
             timeout: Longest wait in seconds.
@@ -112,16 +114,27 @@ class MetricsLogger:
         Returns:
             Whether all was logged in time.
         """
-        thread, self._thread = self._thread, None
-        if thread is None:
+        self._closed = True
+        if self._thread is None:
             return True
         deadline_s = time.monotonic() + timeout
+        if not self._tell_to_stop(deadline_s):
+            return False
+        self._thread.join(max(0.0, deadline_s - time.monotonic()))
+        return not self._thread.is_alive()
+
+    def _tell_to_stop(self, deadline_s: float) -> bool:
+        if not self._telling.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
+            return False
         try:
-            self._requests.put(_STOP, timeout=timeout)
+            if not self._is_told_to_stop:
+                self._requests.put(_STOP, timeout=max(0.0, deadline_s - time.monotonic()))
+                self._is_told_to_stop = True
         except queue.Full:
             return False
-        thread.join(max(0.0, deadline_s - time.monotonic()))
-        return not thread.is_alive()
+        finally:
+            self._telling.release()
+        return True
 
     def _run(self, lines: AddedLines) -> None:
         for step in iter(self._requests.get, _STOP):
