@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of collectives, in jobs of several processes over gloo."""
 
+import subprocess
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="no torch")
@@ -254,21 +257,68 @@ def test_the_reduction_of_a_bucket_begins_within_the_backward(job, files):
             assert any(one["start_ns"] <= begin_ns <= one["start_ns"] + one["duration_ms"] * 1e6 for one in backwards)
 
 
+# gloo's threads must have freed the user's callback before the interpreter ends, or torch ends the process.
 def test_a_hook_of_the_users_is_timed_around_and_counted_once(job, files):
     job.run(
         2,
         """
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+import threading, weakref
+freed = threading.Event()
+
+class Widened:
+    def __call__(self, future):
+        return future.value()[0].float() / ranks
+
+def half_precision_hook(group, bucket):
+    future = dist.all_reduce(bucket.buffer().half(), async_op=True).get_future()
+    widened = Widened()
+    weakref.finalize(widened, freed.set)
+    return future.then(widened)
+
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
-    model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof, fp16_compress_hook, name="fp16_all_reduce"))
+    model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof, half_precision_hook, name="fp16_all_reduce"))
     prof.step(0)
     model(torch.ones(1, 4)).sum().backward()
+    assert torch.equal(model.module.bias.grad, torch.ones(4))
+assert freed.wait(60)
 dist.destroy_process_group()
 """,
     )
     (row,) = comm_rows(files, 0)
     assert (row["name"], row["bytes"], row["group"], row["coll"]) == ("fp16_all_reduce", 80, "world", 0)
+
+
+# Callbacks of ours, lent to a thread that frees them late: as gloo's may, but certainly.
+def test_the_interpreter_waits_for_callbacks_that_are_still_lent(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import atexit, threading, weakref
+lent = []
+atexit.register(lambda: print("freed" if lent[0]() is None else "still lent"))  # the last one to be called
+import torch, cep.torch
+from cep.torch._lent import Lent
+
+future = torch.futures.Future()
+callback = Lent(lambda future: None)
+lent.append(weakref.ref(callback))
+future.add_done_callback(callback)
+ending = threading.Event()
+del callback
+
+def finish_late():
+    ending.wait()
+    for _ in range(50_000):
+        pass
+    future.set_result(None)
+
+threading.Thread(target=finish_late, daemon=True).start()
+atexit.register(ending.set)  # the first one
+"""
+    )
+    done = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "freed\n")
 
 
 def test_a_hook_in_the_way_is_a_warning(job):

@@ -10,6 +10,7 @@ from .._profiler import Profiler
 from .._region import Region
 from .._streams import HOST
 from ._groups import Group
+from ._lent import Lent
 from ._pytorch import Future, torch
 
 
@@ -86,7 +87,7 @@ class AsyncSpan:
         elif self._side is not None and future.done():
             self._end_on_side_stream(future)
         else:
-            future.add_done_callback(self._end_in_callback)
+            future.add_done_callback(Lent(self._end_in_callback))
 
     def _end_in_callback(self, _: Future) -> None:
         """Another thread brings the result. The callback's current stream there is one that waits for it."""

@@ -9,6 +9,7 @@ from .._profiler import Profiler
 from ._collectives import CommRecorder, nested, recorder_of
 from ._comm_span import AsyncSpan, Description
 from ._groups import resolved
+from ._lent import Lent
 from ._pytorch import Future, Module, ProcessGroup, Tensor, dist, tensor_bytes
 
 Hook = Callable[[Any, Any], Future]
@@ -24,7 +25,8 @@ def _average(group: Any, bucket: Any) -> Future:
     # The inverse as a factor, and no division, as DDP has it: the same to the last bit.
     tensor = bucket.buffer().mul_(1.0 / group.size())
     # Not dist.all_reduce: what that checks takes longer than the call.
-    return group.allreduce([tensor]).get_future().then(_first)
+    # On a GPU, the result is there at once for whoever goes on with it.
+    return group.allreduce([tensor]).get_future().then(_first if tensor.is_cuda else Lent(_first))
 
 
 class _TimedHook:
