@@ -56,6 +56,20 @@ def test_resumption_without_run_rows_is_suspected(cep, job):
     assert finding["message"].startswith("steps go back from 9 to 5")
 
 
+def test_a_span_that_is_written_late_takes_no_step_back(cep, job):
+    rows = [span_row(0, step, "f", 1.0, START_NS + 10 * step) for step in (0, 1, 3, 4, 2, 5)]
+    job.write(0, [run_row(0), *rows])
+    assert "steps_back" not in codes(cep.check("job"), 0)
+
+
+def test_steps_that_go_back_within_an_attempt_are_told(cep, job):
+    rows = [span_row(0, step, "f", 1.0, START_NS + 10 * n) for n, step in enumerate((0, 1, 3, 4, 2, 5))]
+    job.write(0, [run_row(0), *rows])
+    finding = codes(cep.check("job"), 0)["steps_back"]
+    assert finding["line"] == 6
+    assert finding["message"] == "steps go back from 4 to 2 within an attempt"
+
+
 def test_missing_steps_are_named_against_the_configured_stride(cep, job):
     config = {"record_every_n_steps": 10, "start_step": 0}
     steps = [0, 10, 20, 50, 60]

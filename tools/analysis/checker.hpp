@@ -66,11 +66,15 @@ class FileCheck : public RowSink {
   private:
     friend class JobCheck;
 
-    struct LastSpan {
+    struct StepOfRun {
         std::int64_t step;
         int run;
 
-        friend bool operator==(const LastSpan&, const LastSpan&) = default;
+        friend bool operator==(const StepOfRun&, const StepOfRun&) = default;
+    };
+    struct LastSpan {
+        StepOfRun of;
+        std::optional<std::int64_t> start_ns;
     };
     struct FirstStart {
         std::int64_t step;
@@ -82,7 +86,7 @@ class FileCheck : public RowSink {
         std::map<int, StatsRow> stats;
         std::map<int, std::optional<std::int64_t>> pids;
         std::unordered_map<std::string, LastSpan> last_spans;  // by phase
-        std::optional<LastSpan> last_noted;                    // in `steps`
+        std::optional<StepOfRun> last_noted;                   // in `steps`
         int current_run = RunTracker::no_run;
         std::uint64_t rows = 0;
         std::uint64_t times_back = 0;  // how often the step of a phase went back within a run

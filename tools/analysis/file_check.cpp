@@ -66,16 +66,19 @@ void FileCheck::take_stats(const Row& row, int run, RankState& state, std::uint6
     if (!of_other_attempt && !shrinks) last->second = *row.stats;
 }
 
+// A span that ends on another thread may be written after those of the same name that began later. Its step is lower
+// too, but within an attempt the clock is one, and tells that steps do not go back.
 void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64_t line) {
-    const LastSpan now{*row.step, run};
-    const auto [found, is_new] = state.last_spans.try_emplace(std::string(row.name), now);
+    const StepOfRun now{*row.step, run};
+    const auto [found, is_new] = state.last_spans.try_emplace(std::string(row.name), LastSpan{now, row.start_ns});
     LastSpan& last = found->second;
-    if (now.step < last.step && state.times_back++ == 0) {
+    const bool is_late = run != RunTracker::no_run && row.start_ns && last.start_ns && *row.start_ns < *last.start_ns;
+    if (now.step < last.of.step && !is_late && state.times_back++ == 0) {
         state.back_line = line;
-        state.back_from = last.step;
+        state.back_from = last.of.step;
         state.back_to = now.step;
     }
-    if (is_new || last != now) {
+    if (is_new || last.of != now) {
         // The set is asked when the rank has moved on, not for each of its phases.
         if (state.last_noted != now) {
             std::set<std::int64_t>& steps = state.steps[run];
@@ -84,7 +87,7 @@ void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64
         state.last_noted = now;
         if (row.start_ns) state.first_starts.try_emplace(run, FirstStart{now.step, *row.start_ns});
     }
-    last = now;
+    if (!is_late) last = {now, row.start_ns};
 }
 
 void FileCheck::find_damage(FileVerdict& verdict) const {

@@ -93,9 +93,10 @@ bool RowShape::include(std::string_view text, std::span<const RowNumber> numbers
     if (numbers.size() != numbers_.size()) return false;
     for (std::size_t i = 0; i <= numbers.size(); ++i)
         if (text_before(text_, numbers_, i) != text_before(text, numbers, i)) return false;
+    const std::vector<bool> differed = differ_;
     for (std::size_t i = 0; i < numbers.size(); ++i)
         if (text_of(text, numbers[i]) != text_of(text_, numbers_[i])) differ_[i] = true;
-    make_pieces();
+    if (differ_ != differed) make_pieces();
     return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -86,6 +87,15 @@ TEST(RowLayout, ReadsDecimalsToTheLastBit) {
                         << text;
                 }
             }
+}
+
+TEST(RowLayout, ReadsNegativeZero) {
+    OneNumber one;
+    const auto layout = one.layout("-1.125", false);
+    ASSERT_TRUE(layout);
+    ASSERT_TRUE(reads(*layout, OneNumber::row("-0.000")));
+    EXPECT_EQ(one.decimal, 0);
+    EXPECT_TRUE(std::signbit(one.decimal));
 }
 
 TEST(RowLayout, HasNoPlaceForNumbersThatAreNotPlain) {
