@@ -13,8 +13,12 @@
 #include <string_view>
 #include <vector>
 
-#if defined(__SSE2__)
+// CEP_PORTABLE is for the test of what other machines run.
+#if defined(__SSE2__) && !defined(CEP_PORTABLE)
+#define CEP_HAS_SSE2 true
 #include <emmintrin.h>
+#else
+#define CEP_HAS_SSE2 false
 #endif
 
 #include "json_scan.hpp"
@@ -105,7 +109,7 @@ CEP_INLINE RowLayout::Bytes RowLayout::excess(const Range& range, const char* at
     Bytes bytes;
     std::memcpy(&bytes, at, sizeof bytes);
     const Bytes more = bytes - range.first;
-#if defined(__SSE2__)
+#if CEP_HAS_SSE2
     return reinterpret_cast<Bytes>(
         _mm_subs_epu8(reinterpret_cast<__m128i>(more), reinterpret_cast<__m128i>(range.more)));
 #else
@@ -133,7 +137,7 @@ CEP_INLINE bool RowLayout::is_row(const char* at) const {
 CEP_INLINE std::uint64_t RowLayout::number_of(const Digits& digits, const char* at) {
     const char* const first = at + digits.first_end - 8;
     const char* const second = at + digits.second_end - 8;
-#if defined(__SSE2__)
+#if CEP_HAS_SSE2
     const __m128i text = _mm_castpd_si128(
         _mm_loadh_pd(_mm_load_sd(reinterpret_cast<const double*>(first)), reinterpret_cast<const double*>(second)));
     const __m128i values = _mm_and_si128(text, reinterpret_cast<__m128i>(digits.mask));
