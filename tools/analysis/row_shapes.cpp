@@ -14,15 +14,15 @@ const Row* RowShapes::search(const char* at) {
         for (Known* const expected : last_->next)
             if (expected != nullptr)
                 if (const Row* const row = expected->shape.read_by_number(at); row != nullptr)
-                    return found(*expected, row);
+                    return hit(*expected, row);
     for (const auto& known : shapes_)
-        if (const Row* const row = known->shape.read_by_layout(at); row != nullptr) return found(*known, row);
+        if (const Row* const row = known->shape.read_by_layout(at); row != nullptr) return hit(*known, row);
     for (const auto& known : shapes_)
-        if (const Row* const row = known->shape.read_by_number(at); row != nullptr) return found(*known, row);
+        if (const Row* const row = known->shape.read_by_number(at); row != nullptr) return hit(*known, row);
     return nullptr;
 }
 
-const Row* RowShapes::found(Known& shape, const Row* row) {
+const Row* RowShapes::hit(Known& shape, const Row* row) {
     follow(shape);
     ++hits_;
     return row;

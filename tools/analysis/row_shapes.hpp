@@ -36,7 +36,7 @@ class RowShapes {
     };
 
     const Row* search(const char* at);
-    const Row* found(Known& shape, const Row* row);
+    const Row* hit(Known& shape, const Row* row);
     [[nodiscard]] Known* find(const Row& row, std::uint64_t hash, std::span<const RowNumber> numbers);
     void follow(Known& shape);
     void forget();
