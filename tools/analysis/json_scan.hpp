@@ -106,13 +106,7 @@ CEP_INLINE const char* read_integer(const char* at, std::int64_t& out) {
 
 inline constexpr std::array<double, 8> exact_powers = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
 
-/// The number that `digits` write, the last `decimals` of them behind a point. A quotient of two integers that doubles
-/// hold exactly is rounded once, and so right (Clinger, PLDI 1990): there must be at most 15 digits.
-CEP_INLINE double value_of_fixed(std::uint64_t digits, unsigned decimals, bool negative) {
-    const double value = static_cast<double>(static_cast<std::int64_t>(digits)) / exact_powers[decimals];
-    return std::bit_cast<double>(std::bit_cast<std::uint64_t>(value) ^ static_cast<std::uint64_t>(negative) << 63);
-}
-
+// A quotient of two integers that doubles hold exactly is rounded once, and so right (Clinger, PLDI 1990).
 CEP_INLINE const char* read_double(const char* at, double& out) {
     const std::uint64_t whole_word = load(at);
     const unsigned whole = leading_digits(whole_word);
@@ -122,7 +116,7 @@ CEP_INLINE const char* read_double(const char* at, double& out) {
     const char* const end = at + whole + 1 + digits;
     if (digits - 1 >= 7 || !ends_number(*end)) return read_double_slowly(at, out);
     const std::uint64_t number = number_of(whole_word, whole) * powers_of_ten[digits] + number_of(word, digits);
-    out = value_of_fixed(number, digits, false);
+    out = static_cast<double>(static_cast<std::int64_t>(number)) / exact_powers[digits];
     return end;
 }
 

@@ -5,9 +5,9 @@
 // looked for. That is a third of the work of reading a row number by number.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>

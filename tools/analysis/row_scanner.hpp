@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "json_scan.hpp"
 #include "kind_cache.hpp"
 #include "row.hpp"
 #include "row_shape.hpp"

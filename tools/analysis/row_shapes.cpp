@@ -11,10 +11,10 @@ const Row* RowShapes::search(const char* at) {
         return nullptr;
     }
     if (last_ != nullptr)
-        for (Known* const expected : last_->next)
-            if (expected != nullptr)
-                if (const Row* const row = expected->shape.read_by_number(at); row != nullptr)
-                    return hit(*expected, row);
+        for (Known* const expected : last_->next) {
+            const Row* const row = expected != nullptr ? expected->shape.read_by_number(at) : nullptr;
+            if (row != nullptr) return hit(*expected, row);
+        }
     for (const auto& known : shapes_)
         if (const Row* const row = known->shape.read_by_layout(at); row != nullptr) return hit(*known, row);
     for (const auto& known : shapes_)
