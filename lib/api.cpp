@@ -9,10 +9,11 @@
 #include <exception>
 #include <new>
 
+#include "attributes.hpp"
 #include "cep/cep.h"
 #include "error.hpp"
+#include "guarded.hpp"
 #include "host_clock.hpp"
-#include "json_text.hpp"
 #include "profiler.hpp"
 
 #define CEP_STRINGIFY_(x) #x
@@ -22,129 +23,65 @@ namespace cep {
 namespace {
 
 constexpr std::size_t max_name_bytes = 255;
-constexpr std::size_t max_attribute_bytes = 63;
-constexpr std::size_t max_meta_bytes = 16384;
-
-/// Runs `body` and turns what it throws into a code.
-template <class Body>
-std::int32_t guarded(const char* function, Body body) noexcept {
-    try {
-        return body();
-    } catch (const std::bad_alloc&) {
-        return fail(CEP_ENOMEM, "%s: out of memory", function);
-    } catch (const std::exception& error) {
-        return fail(CEP_EINTERNAL, "%s: %s", function, error.what());
-    } catch (...) {
-        return fail(CEP_EINTERNAL, "%s: unknown exception", function);
-    }
-}
-
-std::int32_t check_text(const char* what, const char* text, std::size_t max_bytes) noexcept {
-    if (text == nullptr) return fail(CEP_EINVAL, "%s: NULL", what);
-    const std::size_t bytes = strnlen(text, max_bytes + 1);
-    if (bytes == 0) return fail(CEP_EINVAL, "%s: an empty string", what);
-    if (bytes > max_bytes) return fail(CEP_EINVAL, "%s: \"%.40s…\" is longer than %zu bytes", what, text, max_bytes);
-    if (!json::is_plain_text({text, bytes})) return fail(CEP_EINVAL, "%s: not UTF-8 without control characters", what);
-    return CEP_OK;
-}
-
-std::int32_t check_meta(const char* meta, std::string_view& text) noexcept {
-    const std::size_t bytes = strnlen(meta, max_meta_bytes + 1);
-    if (bytes > max_meta_bytes) return fail(CEP_EINVAL, "meta: longer than %zu bytes", max_meta_bytes);
-    const json::Check check = json::check_object({meta, bytes});
-    if (!check.valid) return fail(CEP_EJSON, "meta: not a JSON object: %s at byte %zu", check.reason, check.offset);
-    text = {meta, bytes};
-    return CEP_OK;
-}
-
-Name* make_name(std::string_view text) {
-    return new Name(text);
-}
-
-std::int32_t intern(cep_profiler& profiler, const char* what, const char* text, std::size_t max_bytes,
-                    const Name*& name) noexcept {
-    if (const std::int32_t code = check_text(what, text, max_bytes); code != CEP_OK) return code;
-    return guarded(what, [&] {
-        name = profiler.names.find_or_add(text, make_name);
-        return name != nullptr ? CEP_OK
-                               : fail(CEP_ELIMIT, "%s: \"%s\" is one more than %zu distinct names", what, text,
-                                      cep_profiler::max_names);
-    });
-}
-
-std::int32_t copy_attributes(const cep_attrs& from, cep_attrs& to) noexcept {
-    if (from.struct_size < offsetof(cep_attrs, bytes))
-        return fail(CEP_EINVAL, "attrs: struct_size %" PRIu32 " is too small", from.struct_size);
-    const auto* bytes = reinterpret_cast<const char*>(&from);
-    for (std::size_t i = sizeof to; i < from.struct_size; ++i)
-        if (bytes[i] != 0) return fail(CEP_EINVAL, "attrs: the field at byte %zu is newer than this library", i);
-    to = {};
-    std::memcpy(&to, &from, std::min<std::size_t>(from.struct_size, sizeof to));
-    return to.reserved == 0 ? CEP_OK : fail(CEP_EINVAL, "attrs: reserved: %" PRIu32 " is not 0", to.reserved);
-}
-
-std::int32_t read_attributes(cep_profiler& profiler, const cep_attrs& from, GivenAttributes& given) noexcept {
-    cep_attrs attrs{};
-    if (const std::int32_t copied = copy_attributes(from, attrs); copied != CEP_OK) return copied;
-    if (attrs.bytes < 0) return fail(CEP_EINVAL, "attrs: bytes: %" PRId64 " is negative", attrs.bytes);
-    if (!std::isfinite(attrs.flops) || attrs.flops < 0)
-        return fail(CEP_EINVAL, "attrs: flops: %g is not a number of at least 0", attrs.flops);
-    if (attrs.coll < -1) return fail(CEP_EINVAL, "attrs: coll: %" PRId64 " is less than -1", attrs.coll);
-    if (attrs.coll > 0 && attrs.group == nullptr)
-        return fail(CEP_EINVAL, "attrs: coll: %" PRId64 " without a group", attrs.coll);
-    given.values.bytes = attrs.bytes;
-    given.values.flops = attrs.flops;
-    given.values.coll = attrs.group != nullptr ? attrs.coll : -1;
-    std::int32_t code = CEP_OK;
-    if (attrs.group != nullptr) code = intern(profiler, "group", attrs.group, max_attribute_bytes, given.values.group);
-    if (code == CEP_OK && attrs.error != nullptr)
-        code = intern(profiler, "error", attrs.error, max_attribute_bytes, given.values.error);
-    if (code == CEP_OK && attrs.meta != nullptr) code = check_meta(attrs.meta, given.meta);
-    return code;
-}
 
 cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* given) noexcept {
-    cep_profiler& profiler = *region.profiler;
-    Visit visit(profiler);
-    if (visit.session() == nullptr) return CEP_SPAN_NONE;
+    const StepContext context = region.profiler->inputs.board.read();
+    if (!context.recording) return CEP_SPAN_NONE;
+    Visit visit(*region.profiler);
+    if (visit.session() == nullptr) {
+        visit.count_if_refused();
+        return CEP_SPAN_NONE;
+    }
     ThreadRecorder* recorder = visit.recorder();
-    return recorder == nullptr ? CEP_SPAN_NONE : recorder->begin(region, profiler.step_context(), stream, given);
+    return recorder == nullptr ? CEP_SPAN_NONE : recorder->begin(region, context, stream, given);
 }
 
-/// Which recorder has a handle's span; CEP_SPAN_INNERMOST is looked up on this thread. Null if none has.
-ThreadRecorder* locate(Session& session, ThreadRecorder& recorder, const cep_region* region, cep_span span,
-                       SpanId& id) noexcept {
-    if (span == CEP_SPAN_INNERMOST) return recorder.innermost(region, id) ? &recorder : nullptr;
+/// Which recorder has an open span of that handle; CEP_SPAN_INNERMOST is looked up on this thread. Null if none has.
+ThreadRecorder* locate(const Visit& visit, const cep_region* region, cep_span span, SpanId& id) noexcept {
+    if (span == CEP_SPAN_NONE) return nullptr;
+    if (span == CEP_SPAN_INNERMOST) {
+        ThreadRecorder* recorder = visit.known_recorder();
+        return recorder != nullptr && recorder->innermost(region, id) ? recorder : nullptr;
+    }
     id = SpanId::from(span);
-    return span == CEP_SPAN_NONE ? nullptr : session.recorder.find(id);
+    ThreadRecorder* recorder = visit.session()->recorder.find(id);
+    return recorder != nullptr && recorder->has_open(id) ? recorder : nullptr;
 }
 
 void end_span(cep_region& region, cep_span span, void* stream, const GivenAttributes* given) noexcept {
     Visit visit(*region.profiler);
     if (visit.session() == nullptr) return;
-    ThreadRecorder* recorder = visit.recorder();
-    if (recorder == nullptr) return;
     SpanId id{};
-    if (ThreadRecorder* began_by = locate(*visit.session(), *recorder, &region, span, id))
-        recorder->end(*began_by, id, stream, given);
+    ThreadRecorder* began_by = locate(visit, &region, span, id);
+    if (began_by == nullptr) return;
+    if (ThreadRecorder* recorder = visit.recorder()) recorder->end(*began_by, id, stream, given);
 }
 
-cep_span switch_span(cep_region& region, cep_span span, bool records, void* stream) noexcept {
-    cep_profiler& profiler = *region.profiler;
-    Visit visit(profiler);
-    if (visit.session() == nullptr) return CEP_SPAN_NONE;
+cep_span switch_span(cep_region& region, cep_span span, const StepContext& context, void* stream) noexcept {
+    Visit visit(*region.profiler);
+    if (visit.session() == nullptr) {
+        if (context.recording) visit.count_if_refused();
+        return CEP_SPAN_NONE;
+    }
+    SpanId id{};
+    ThreadRecorder* began_by = locate(visit, nullptr, span, id);
+    if (began_by == nullptr && !context.recording) return CEP_SPAN_NONE;
     ThreadRecorder* recorder = visit.recorder();
     if (recorder == nullptr) return CEP_SPAN_NONE;
-    SpanId id{};
-    ThreadRecorder* began_by = locate(*visit.session(), *recorder, nullptr, span, id);
-    return recorder->switch_span(began_by, id, records ? &region : nullptr, profiler.step_context(), stream);
+    return recorder->switch_span(began_by, id, context.recording ? &region : nullptr, context, stream);
 }
 
-/// Hands a counter, mark or external span to the resolver.
-void add_record(cep_profiler& profiler, const Record& record, std::string_view meta) noexcept {
+/// Hands a counter, mark or external span to the writer.
+void add_record(cep_profiler& profiler, const Record& record, const GivenAttributes& attributes) noexcept {
     Visit visit(profiler);
-    if (visit.session() == nullptr) return;
-    if (ThreadRecorder* recorder = visit.recorder()) recorder->add(record, meta);
+    if (visit.session() == nullptr) return visit.count_if_refused();
+    if (ThreadRecorder* recorder = visit.recorder()) recorder->add(record, attributes);
+}
+
+/// The system refused the library a thread: another try, at a flush step.
+void start_again(cep_profiler& profiler) noexcept {
+    const Visit visit(profiler);
+    if (visit.session() != nullptr) visit.session()->writer.start();
 }
 
 void copy_totals(const Totals& totals, cep_stats& stats) noexcept {
@@ -163,6 +100,7 @@ void copy_totals(const Totals& totals, cep_stats& stats) noexcept {
     stats.open_spans = totals.open_spans;
     stats.bytes_written = totals.bytes_written;
     stats.self_ns = totals.self_ns;
+    stats.pending = totals.pending;
 }
 
 /// Runs a load call on a copy, so that an error changes nothing.
@@ -251,7 +189,8 @@ int32_t cep_open(const cep_options* options, cep_profiler** out) {
 int32_t cep_close(cep_profiler* profiler, int64_t timeout_ms) {
     if (profiler == nullptr) return fail(CEP_EINVAL, "cep_close: profiler is NULL");
     if (timeout_ms < 0) return fail(CEP_EINVAL, "cep_close: timeout_ms %" PRId64 " is negative", timeout_ms);
-    return cep::close_profiler(*profiler, timeout_ms, false);
+    const cep::KeepErrno keep;
+    return cep::close_profiler(*profiler, cep::deadline_after(timeout_ms), false);
 }
 
 int32_t cep_flush(cep_profiler* profiler, int64_t timeout_ms) {
@@ -263,9 +202,9 @@ int32_t cep_flush(cep_profiler* profiler, int64_t timeout_ms) {
 int32_t cep_set_meta(cep_profiler* profiler, const char* json) {
     if (profiler == nullptr || json == nullptr)
         return fail(CEP_EINVAL, "cep_set_meta: %s is NULL", profiler == nullptr ? "profiler" : "json");
-    if (profiler->session.load(std::memory_order_relaxed) == nullptr) return CEP_OK;
+    if (!profiler->is_on()) return CEP_OK;
     return cep::guarded("cep_set_meta", [&] {
-        cep::ResolverInputs& inputs = profiler->inputs;
+        cep::WriterInputs& inputs = profiler->inputs;
         const std::lock_guard guard(inputs.meta_mutex);
         const int32_t code = inputs.meta.merge(json);
         if (code == CEP_OK) inputs.meta_version.fetch_add(1, std::memory_order_release);
@@ -276,40 +215,31 @@ int32_t cep_set_meta(cep_profiler* profiler, const char* json) {
 int32_t cep_get_stats(cep_profiler* profiler, cep_stats* stats) {
     if (profiler == nullptr || stats == nullptr)
         return fail(CEP_EINVAL, "cep_get_stats: %s is NULL", profiler == nullptr ? "profiler" : "stats");
-    if (stats->struct_size < sizeof(uint32_t))
-        return fail(CEP_EINVAL, "cep_get_stats: struct_size %" PRIu32 " is too small", stats->struct_size);
-    cep::Totals totals;
-    {
-        cep::Visit visit(*profiler);
-        if (visit.session() != nullptr)
-            totals = visit.session()->resolver.totals();
-        else if (const cep::Totals* last = profiler->final_totals.load(std::memory_order_acquire))
-            totals = *last;
-    }
-    cep_stats all{};
-    all.struct_size = stats->struct_size;
-    cep::copy_totals(totals, all);
-    std::memset(static_cast<void*>(stats), 0, all.struct_size);
-    std::memcpy(static_cast<void*>(stats), &all, std::min<std::size_t>(all.struct_size, sizeof all));
+    const uint32_t size = stats->struct_size;
+    if (size < offsetof(cep_stats, recorded))
+        return fail(CEP_EINVAL, "cep_get_stats: struct_size %" PRIu32 " is too small", size);
+    cep_stats values{};
+    cep::copy_totals(cep::totals_of(*profiler), values);
+    values.struct_size = size;
+    std::memcpy(static_cast<void*>(stats), &values, std::min<std::size_t>(size, sizeof values));
     return CEP_OK;
 }
 
 int32_t cep_step(cep_profiler* profiler, int64_t step) {
     if (profiler == nullptr) return CEP_OK;
-    if (step < 0) return fail(CEP_EINVAL, "cep_step: step %" PRId64 " is negative", step);
-    if (profiler->session.load(std::memory_order_relaxed) == nullptr) return CEP_OK;
+    if (step < 0) return fail(CEP_EINVAL, "cep_step: step: %" PRId64 " is negative", step);
+    if (!profiler->is_on()) return CEP_OK;
     const cep::Sampling& sampling = profiler->sampling;
-    const bool open = !profiler->closing.load(std::memory_order_relaxed);
-    profiler->inputs.step.store(step, std::memory_order_relaxed);
-    profiler->epoch.fetch_add(1, std::memory_order_relaxed);
-    profiler->in_window.store(open && sampling.in_window(step), std::memory_order_relaxed);
-    profiler->recording.store(open && sampling.records(step), std::memory_order_relaxed);
-    if (sampling.flushes(step)) profiler->inputs.flush_due.store(true, std::memory_order_release);
+    cep::WriterInputs& inputs = profiler->inputs;
+    inputs.board.publish(step, sampling.records(step), sampling.in_window(step));
+    if (!sampling.flushes(step)) return CEP_OK;
+    inputs.flush_due.store(true, std::memory_order_release);
+    if (inputs.unattended.load(std::memory_order_relaxed)) cep::start_again(*profiler);
     return CEP_OK;
 }
 
 int32_t cep_recording(const cep_profiler* profiler) {
-    return profiler != nullptr && profiler->recording.load(std::memory_order_relaxed) ? 1 : 0;
+    return profiler != nullptr && profiler->recording() ? 1 : 0;
 }
 
 cep_region* cep_region_get(cep_profiler* profiler, const char* name, int32_t kind) {
@@ -337,38 +267,35 @@ cep_region* cep_region_get(cep_profiler* profiler, const char* name, int32_t kin
 }
 
 cep_span cep_begin(cep_region* region, void* stream) {
-    if (region == nullptr || !region->profiler->recording.load(std::memory_order_relaxed)) return CEP_SPAN_NONE;
+    if (region == nullptr || !region->profiler->recording()) return CEP_SPAN_NONE;
     return cep::begin_span(*region, stream, nullptr);
 }
 
 cep_span cep_begin_with(cep_region* region, void* stream, const cep_attrs* attrs) {
-    if (region == nullptr || !region->profiler->recording.load(std::memory_order_relaxed)) return CEP_SPAN_NONE;
-    if (attrs == nullptr) return cep::begin_span(*region, stream, nullptr);
+    if (region == nullptr || !region->profiler->recording()) return CEP_SPAN_NONE;
     cep::GivenAttributes given;
-    if (cep::read_attributes(*region->profiler, *attrs, given) != CEP_OK) return CEP_SPAN_NONE;
-    return cep::begin_span(*region, stream, &given);
+    (void)cep::read_attributes(region->profiler->names, attrs, given);
+    return cep::begin_span(*region, stream, attrs != nullptr ? &given : nullptr);
 }
 
 void cep_end(cep_region* region, cep_span span, void* stream) {
-    if (region == nullptr || span == CEP_SPAN_NONE) return;
-    if (region->profiler->session.load(std::memory_order_relaxed) == nullptr) return;
+    if (region == nullptr || span == CEP_SPAN_NONE || !region->profiler->is_on()) return;
     cep::end_span(*region, span, stream, nullptr);
 }
 
 int32_t cep_end_with(cep_region* region, cep_span span, void* stream, const cep_attrs* attrs) {
-    if (region == nullptr || span == CEP_SPAN_NONE) return CEP_OK;
-    if (region->profiler->session.load(std::memory_order_relaxed) == nullptr) return CEP_OK;
+    if (region == nullptr || span == CEP_SPAN_NONE || !region->profiler->is_on()) return CEP_OK;
     cep::GivenAttributes given;
-    const int32_t code = attrs != nullptr ? cep::read_attributes(*region->profiler, *attrs, given) : CEP_OK;
-    cep::end_span(*region, span, stream, code == CEP_OK && attrs != nullptr ? &given : nullptr);
+    const int32_t code = cep::read_attributes(region->profiler->names, attrs, given);
+    cep::end_span(*region, span, stream, attrs != nullptr ? &given : nullptr);
     return code;
 }
 
 cep_span cep_switch(cep_span span, cep_region* region, void* stream) {
-    if (region == nullptr) return CEP_SPAN_NONE;
-    const bool records = region->profiler->recording.load(std::memory_order_relaxed);
-    if (!records && span == CEP_SPAN_NONE) return CEP_SPAN_NONE;
-    return cep::switch_span(*region, span, records, stream);
+    if (region == nullptr || !region->profiler->is_on()) return CEP_SPAN_NONE;
+    const cep::StepContext context = region->profiler->inputs.board.read();
+    if (!context.recording && span == CEP_SPAN_NONE) return CEP_SPAN_NONE;
+    return cep::switch_span(*region, span, context, stream);
 }
 
 int32_t cep_record(cep_region* region, int64_t start_ns, int64_t duration_ns, const cep_attrs* attrs) {
@@ -376,33 +303,31 @@ int32_t cep_record(cep_region* region, int64_t start_ns, int64_t duration_ns, co
     if (start_ns < 0) return fail(CEP_EINVAL, "cep_record: start_ns: %" PRId64 " is negative", start_ns);
     if (duration_ns < 0) return fail(CEP_EINVAL, "cep_record: duration_ns: %" PRId64 " is negative", duration_ns);
     cep_profiler& profiler = *region->profiler;
-    if (!profiler.recording.load(std::memory_order_relaxed)) return CEP_OK;
+    const cep::StepContext context = profiler.inputs.board.read();
+    if (!context.recording) return CEP_OK;
     cep::GivenAttributes given;
-    if (attrs != nullptr)
-        if (const int32_t code = cep::read_attributes(profiler, *attrs, given); code != CEP_OK) return code;
-    const cep::StepContext context = profiler.step_context();
+    const int32_t code = cep::read_attributes(profiler.names, attrs, given);
     cep::Record record;
-    record.type = cep::RecordType::external;
+    record.type = start_ns != 0 ? cep::RecordType::external : cep::RecordType::external_ending_now;
     record.region = region;
     record.step = context.step;
     record.seq = region->next_seq(context.epoch);
-    record.begin.host_ns = start_ns != 0 ? start_ns : cep::clock_ns(CLOCK_REALTIME) - duration_ns;
+    record.begin.host_ns = start_ns != 0 ? start_ns : cep::monotonic_ns();
     record.end.host_ns = duration_ns;
-    record.attributes = given.values;
-    cep::add_record(profiler, record, given.meta);
-    return CEP_OK;
+    cep::add_record(profiler, record, given);
+    return code;
 }
 
 int32_t cep_counter(cep_profiler* profiler, const char* name, double value) {
     if (profiler == nullptr) return CEP_OK;
     if (!std::isfinite(value)) return fail(CEP_EINVAL, "cep_counter: value: %g is not a finite number", value);
-    if (!profiler->recording.load(std::memory_order_relaxed) || profiler->flat) return CEP_OK;
+    const cep::StepContext context = profiler->inputs.board.read();
+    if (!context.recording || profiler->flat) return CEP_OK;
     cep::Record record;
-    if (const int32_t code = cep::intern(*profiler, "cep_counter: name", name, cep::max_name_bytes, record.name);
-        code != CEP_OK)
-        return code;
+    const int32_t code = cep::intern(profiler->names, "cep_counter: name", name, cep::max_name_bytes, record.name);
+    if (code != CEP_OK) return code;
     record.type = cep::RecordType::counter;
-    record.step = profiler->step_context().step;
+    record.step = context.step;
     record.begin.host_ns = cep::monotonic_ns();
     record.value = value;
     cep::add_record(*profiler, record, {});
@@ -411,16 +336,17 @@ int32_t cep_counter(cep_profiler* profiler, const char* name, double value) {
 
 int32_t cep_mark(cep_profiler* profiler, const char* name, const char* meta) {
     if (profiler == nullptr) return CEP_OK;
-    if (!profiler->in_window.load(std::memory_order_relaxed) || profiler->flat) return CEP_OK;
+    const cep::StepContext context = profiler->inputs.board.read();
+    if (!context.in_window || profiler->flat) return CEP_OK;
     cep::Record record;
-    std::string_view text;
-    int32_t code = cep::intern(*profiler, "cep_mark: name", name, cep::max_name_bytes, record.name);
-    if (code == CEP_OK && meta != nullptr) code = cep::check_meta(meta, text);
+    cep::GivenAttributes given;
+    int32_t code = cep::intern(profiler->names, "cep_mark: name", name, cep::max_name_bytes, record.name);
+    if (code == CEP_OK && meta != nullptr) code = cep::read_meta(meta, given.meta);
     if (code != CEP_OK) return code;
     record.type = cep::RecordType::mark;
-    record.step = profiler->step_context().step;
+    record.step = context.step;
     record.begin.host_ns = cep::monotonic_ns();
-    cep::add_record(*profiler, record, text);
+    cep::add_record(*profiler, record, given);
     return CEP_OK;
 }
 

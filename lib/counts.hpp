@@ -33,10 +33,17 @@ struct Totals {
     std::uint64_t cuda_errors = 0;
     std::uint64_t abandoned = 0;
     std::uint64_t open_spans = 0;
+    std::uint64_t pending = 0;
     std::uint64_t bytes_written = 0;
     std::uint64_t self_ns = 0;
     std::uint32_t threads = 0;
     std::int64_t clock_error_ns = 0;  ///< of the device's clock now; 0: no device
+
+    /// Calls that were refused before anything could be begun.
+    void add_refused(std::uint64_t calls) noexcept {
+        recorded += calls;
+        dropped_slots += calls;
+    }
 
     /// Grows whenever something is lost.
     [[nodiscard]] std::uint64_t losses() const noexcept {

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the recorder and the resolver ask of a clock other than the host's. Every stamp carries the host clock; a
-// device adds an event of its own, which the resolver later turns into the device's time.
+// What the library asks of a clock other than the host's. Every stamp carries the host clock; a device adds an event of
+// its own, which the poller later turns into the device's time.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <string_view>
+
+#include "ring.hpp"
 
 namespace cep {
 
-struct Record;
-struct ResolvedSpan;
-struct RunFacts;
 struct Totals;
-struct UnfinishedSpan;
 struct Event;  // a device's own
 
 /// One end of a span.
@@ -45,42 +42,71 @@ class DeviceThread {
 
     /// Adds an event in `stream` to the stamp. No lock, no synchronisation, no allocation in steady state.
     [[nodiscard]] virtual StampResult stamp(void* stream, Stamp& stamp) noexcept = 0;
-    /// The span that held this stamp is not handed to the resolver.
-    virtual void discard(const Stamp& stamp) noexcept = 0;
 };
 
-/// The resolver's side of a device. Called with the resolver's lock held; gives it up round each driver call, since a
-/// driver call can hang with the GPU and close() must still be able to write down what is known.
-class DeviceResolver {
+/// A finished span on its way to the poller. It holds both stamps' events.
+struct DeviceSpan {
+    std::uint64_t id;
+    Stamp begin;
+    Stamp end;
+};
+
+/// What the poller found out about a span.
+struct DeviceTimes {
+    enum class Outcome : std::uint8_t {
+        resolved,    ///< the device's times
+        host_clock,  ///< the device has no time for it: the stamps' host times are all there is
+        lost,        ///< the device will never finish it, or cannot say when it did
+    };
+    std::uint64_t id;
+    Outcome outcome;
+    std::int32_t device;
+    std::int64_t start_ns;  ///< on the host's monotonic clock
+    std::int64_t duration_ns;
+};
+
+/// What the run row says of a device.
+struct DeviceFacts {
+    std::string name;  ///< empty: no device has been used yet
+    std::string uuid;
+    std::int32_t driver_version = 0;
+    std::int64_t clock_error_ns = 0;  ///< of the device's clock against the host's
+};
+
+/// One pass of the poller over the spans it has accepted.
+struct PollResult {
+    std::size_t resolved = 0;  ///< spans, lost ones among them
+    bool pending = false;      ///< some are left
+    bool caught_up = false;    ///< those left are, without exception, not finished by the device
+};
+
+/// One kind of device. The poller's thread makes all driver calls behind the trainer's back, since a driver call can
+/// hang with the GPU; what other threads may call says so.
+class Device {
   public:
-    /// Receives a span whose start is still on the monotonic clock; its record and metadata are borrowed.
-    using Emit = std::function<void(ResolvedSpan)>;
+    Device() = default;
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+    virtual ~Device() = default;
 
-    DeviceResolver() = default;
-    DeviceResolver(const DeviceResolver&) = delete;
-    DeviceResolver& operator=(const DeviceResolver&) = delete;
-    virtual ~DeviceResolver() = default;
-
-    /// Takes over a span whose stamps hold events.
-    virtual void accept(const Record& record, std::string_view meta) = 0;
-    /// Emits what the device has finished since. Returns how many spans that were.
-    virtual std::size_t poll(std::unique_lock<std::mutex>& lock, const Emit& emit) = 0;
-    /// Spans accepted so far, and how many of the first ones are done: all up to the n-th once settled() ≥ n.
-    [[nodiscard]] virtual std::uint64_t accepted() const noexcept = 0;
-    [[nodiscard]] virtual std::uint64_t settled() const noexcept = 0;
-    /// The spans whose device work is not finished.
-    virtual void visit_pending(const std::function<void(const UnfinishedSpan&)>& visit) const = 0;
-    /// Gives up on all pending spans, and counts them.
-    virtual void abandon_pending() noexcept = 0;
-    /// What the run row says of the device; `version` grows when it has changed.
-    virtual void describe(RunFacts& facts) const = 0;
+    /// Any thread: the calling thread's side.
+    [[nodiscard]] virtual std::unique_ptr<DeviceThread> make_thread(bool full_ring) = 0;
+    /// Any thread: lets go of a stamp's event. No driver call.
+    virtual void release(const Stamp& stamp) noexcept = 0;
+    /// Any thread. `version` grows when the facts have changed.
+    [[nodiscard]] virtual DeviceFacts facts() const = 0;
     [[nodiscard]] virtual std::uint32_t facts_version() const noexcept = 0;
-    /// Last call of the resolver's thread, when no thread records any more: destroys what is idle.
-    virtual void release_idle() noexcept = 0;
-    /// A line that the user should read, once; else empty. What is the same on all ranks is told by the first of a
-    /// host.
-    [[nodiscard]] virtual std::string take_notice(bool first_of_host) = 0;
     virtual void add_counts(Totals& totals) const noexcept = 0;
+
+    /// Poller: takes a span over. Throws when memory runs out; then the span is still the caller's.
+    virtual void accept(const DeviceSpan& span) = 0;
+    /// Poller: hands over what the device has finished since, as far as there is room.
+    [[nodiscard]] virtual PollResult poll(Ring<DeviceTimes>& results) = 0;
+    /// Poller: a line that the user should read, once; else empty. What is the same on all ranks is told by the first
+    /// of a host.
+    [[nodiscard]] virtual std::string take_notice(bool first_of_host) = 0;
+    /// Poller's last call: lets go of the spans left and destroys the driver's objects. Nobody records any more.
+    virtual void shut_down() noexcept = 0;
 };
 
 }  // namespace cep

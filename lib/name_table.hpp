@@ -39,6 +39,8 @@ class NameTable {
             }
     }
 
+    [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
+
     [[nodiscard]] Node* find(std::string_view name) const noexcept {
         return search(buckets_[bucket_of(name)].load(std::memory_order_acquire), nullptr, name);
     }

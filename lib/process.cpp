@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "error.hpp"
 #include "host_clock.hpp"
 #include "profiler.hpp"
 
@@ -20,7 +21,8 @@ struct ThreadNode {
     struct Attachment {
         cep_profiler* profiler;
         Session* session;
-        ThreadRecorder* recorder;
+        ThreadRecorder* recorder;  ///< null: there was none to be had
+        std::uint32_t vacancies;   ///< Recorder::vacancies() then
     };
 
     /// Serial of the profiler whose session the thread is in; 0: none.
@@ -48,6 +50,8 @@ struct Registry {
 
 constinit Registry registry;
 thread_local ThreadNode* this_thread_node = nullptr;
+/// Set while the thread is inside the library. A call that finds it set comes from a signal handler.
+thread_local volatile bool this_thread_is_inside = false;
 
 void close_all_at_exit() {
     std::vector<cep_profiler*> open;
@@ -55,7 +59,8 @@ void close_all_at_exit() {
         const std::lock_guard guard(registry.mutex);
         if (registry.profilers != nullptr) open = *registry.profilers;
     }
-    for (cep_profiler* profiler : open) (void)close_profiler(*profiler, exit_timeout_ms, true);
+    const std::int64_t deadline_ns = deadline_after(exit_timeout_ms);
+    for (cep_profiler* profiler : open) (void)close_profiler(*profiler, deadline_ns, true);
 }
 
 void lock_for_fork() {
@@ -65,31 +70,40 @@ void unlock_in_parent() {
     registry.mutex.unlock();
 }
 
+/// The child's copy of a profiler is off; and it gives up the file, or its lock would outlive the parent.
+void disarm(cep_profiler& profiler) noexcept {
+    profiler.forked.store(true, std::memory_order_relaxed);
+    profiler.inputs.board.stop();
+    profiler.session.store(nullptr, std::memory_order_relaxed);
+    const int fd = profiler.inputs.fd.exchange(-1, std::memory_order_relaxed);
+    if (fd >= 0) ::close(fd);
+}
+
 /// The child has none of the parent's threads: its copies of the profilers are turned off and left alone.
 void disarm_in_child() {
+    const KeepErrno keep;
     registry.threads = this_thread_node;
     if (this_thread_node != nullptr) {
         this_thread_node->previous = this_thread_node->next = nullptr;
         this_thread_node->inside.store(0, std::memory_order_relaxed);
     }
     if (registry.profilers != nullptr)
-        for (cep_profiler* profiler : *registry.profilers) {
-            profiler->recording.store(false, std::memory_order_relaxed);
-            profiler->in_window.store(false, std::memory_order_relaxed);
-            profiler->session.store(nullptr, std::memory_order_relaxed);
-        }
+        for (cep_profiler* profiler : *registry.profilers) disarm(*profiler);
     registry.mutex.unlock();
 }
 
-/// A thread that exits leaves its recorders, with what is still in them, to the resolver and to later threads.
+/// A thread that exits leaves its recorders, with what is still in them, to the writer and to later threads.
 void leave_recorders(void* pointer) {
     auto* node = static_cast<ThreadNode*>(pointer);
+    this_thread_is_inside = true;
     for (const ThreadNode::Attachment& attachment : node->attachments) {
+        if (attachment.recorder == nullptr) continue;
         node->inside.store(attachment.profiler->serial, std::memory_order_seq_cst);
         if (attachment.profiler->session.load(std::memory_order_seq_cst) == attachment.session)
-            attachment.recorder->orphan();
+            attachment.session->recorder.leave(*attachment.recorder);
         node->inside.store(0, std::memory_order_release);
     }
+    this_thread_is_inside = false;
     const std::lock_guard guard(registry.mutex);
     (node->previous != nullptr ? node->previous->next : registry.threads) = node->next;
     if (node->next != nullptr) node->next->previous = node->previous;
@@ -108,16 +122,8 @@ void remote_barrier() noexcept {
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-void register_handlers() {
-    if (registry.handlers_registered) return;
-    registry.handlers_registered = true;
-    registry.remote_barriers.store(register_remote_barriers(), std::memory_order_relaxed);
-    pthread_key_create(&registry.thread_exit_key, &leave_recorders);
-    pthread_atfork(&lock_for_fork, &unlock_in_parent, &disarm_in_child);
-    std::atexit(&close_all_at_exit);
-}
-
 [[nodiscard]] ThreadNode* make_node() noexcept {
+    const KeepErrno keep;
     auto* node = new (std::nothrow) ThreadNode;
     if (node == nullptr) return nullptr;
     const std::lock_guard guard(registry.mutex);
@@ -134,18 +140,31 @@ std::uint64_t next_serial() noexcept {
     return registry.last_serial.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-void remember_profiler(cep_profiler& profiler, bool on) {
+std::int32_t register_handlers() {
     const std::lock_guard guard(registry.mutex);
-    if (on) register_handlers();
+    if (registry.handlers_registered) return CEP_OK;
+    if (pthread_key_create(&registry.thread_exit_key, &leave_recorders) != 0)
+        return fail(CEP_ELIMIT, "cep_open: this process has no thread-specific key left (PTHREAD_KEYS_MAX)");
+    registry.handlers_registered = true;
+    registry.remote_barriers.store(register_remote_barriers(), std::memory_order_relaxed);
+    pthread_atfork(&lock_for_fork, &unlock_in_parent, &disarm_in_child);
+    std::atexit(&close_all_at_exit);
+    return CEP_OK;
+}
+
+void remember_profiler(cep_profiler& profiler) {
+    const std::lock_guard guard(registry.mutex);
     if (registry.profilers == nullptr) registry.profilers = new std::vector<cep_profiler*>;
     registry.profilers->push_back(&profiler);
 }
 
-bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns) noexcept {
+bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept {
     const auto is_inside = [&] {
         const std::lock_guard guard(registry.mutex);
-        for (const ThreadNode* node = registry.threads; node != nullptr; node = node->next)
+        for (const ThreadNode* node = registry.threads; node != nullptr; node = node->next) {
+            if (exiting && node == this_thread_node) continue;  // exit() in a signal handler: the visit never goes on
             if (node->inside.load(std::memory_order_seq_cst) == profiler.serial) return true;
+        }
         return false;
     };
     remote_barrier();
@@ -157,12 +176,20 @@ bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns) n
     return true;
 }
 
-Visit::Visit(cep_profiler& profiler) noexcept
-    : profiler_(profiler), node_(this_thread_node != nullptr ? this_thread_node : make_node()) {
-    if (node_ == nullptr) return;
+Visit::Visit(cep_profiler& profiler) noexcept : profiler_(profiler) {
+    if (!profiler.is_on()) return;
+    refused_ = this_thread_is_inside;
+    if (refused_) return;
+    this_thread_is_inside = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    node_ = this_thread_node != nullptr ? this_thread_node : make_node();
+    refused_ = node_ == nullptr;
+    if (refused_) {
+        this_thread_is_inside = false;
+        return;
+    }
     // Either this thread sees that the session is gone, or close sees that this thread is inside: by a barrier here, or
     // by the one that close makes this thread pass between the store of the session and the look at `inside`.
-    outer_ = node_->inside.load(std::memory_order_relaxed);
     if (registry.remote_barriers.load(std::memory_order_relaxed)) {
         node_->inside.store(profiler.serial, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -173,28 +200,46 @@ Visit::Visit(cep_profiler& profiler) noexcept
 }
 
 Visit::~Visit() {
-    if (node_ != nullptr) node_->inside.store(outer_, std::memory_order_release);
+    if (node_ == nullptr) return;
+    node_->inside.store(0, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    this_thread_is_inside = false;
+}
+
+ThreadRecorder* Visit::known_recorder() const noexcept {
+    for (const ThreadNode::Attachment& attachment : node_->attachments)
+        if (attachment.session == session_ && attachment.profiler == &profiler_) return attachment.recorder;
+    return nullptr;
 }
 
 ThreadRecorder* Visit::recorder() noexcept {
-    for (const ThreadNode::Attachment& attachment : node_->attachments)
-        if (attachment.session == session_ && attachment.profiler == &profiler_) return attachment.recorder;
+    for (const ThreadNode::Attachment& attachment : node_->attachments) {
+        if (attachment.session != session_ || attachment.profiler != &profiler_) continue;
+        if (attachment.recorder != nullptr) return attachment.recorder;
+        if (attachment.vacancies != session_->recorder.vacancies()) break;
+        session_->recorder.count_refused();
+        return nullptr;
+    }
+    ThreadRecorder* recorder = attach();
+    if (recorder == nullptr) session_->recorder.count_refused();
+    return recorder;
+}
+
+ThreadRecorder* Visit::attach() noexcept {
+    const KeepErrno keep;
+    const std::uint32_t vacancies = session_->recorder.vacancies();
     try {
-        std::erase_if(node_->attachments, [](const ThreadNode::Attachment& attachment) {
-            return attachment.profiler->session.load(std::memory_order_acquire) != attachment.session;
+        std::erase_if(node_->attachments, [this](const ThreadNode::Attachment& attachment) {
+            return attachment.session == session_ ||
+                   attachment.profiler->session.load(std::memory_order_acquire) != attachment.session;
         });
         node_->attachments.reserve(node_->attachments.size() + 1);
     } catch (const std::bad_alloc&) {
-        session_->recorder.count_refused();
         return nullptr;
     }
     ThreadRecorder* recorder = session_->recorder.attach();
-    if (recorder == nullptr) {
-        session_->recorder.count_refused();
-        return nullptr;
-    }
-    node_->attachments.push_back({&profiler_, session_, recorder});
-    session_->resolver.start();
+    node_->attachments.push_back({&profiler_, session_, recorder, vacancies});
+    session_->writer.start();
     return recorder;
 }
 

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <exception>
-#include <new>
 #include <utility>
 
-#include "cuda/cuda_resolver.hpp"
+#include "cuda/cuda_device.hpp"
 #include "error.hpp"
+#include "guarded.hpp"
 #include "host_clock.hpp"
+#include "say.hpp"
 
 namespace cep {
 namespace {
@@ -16,20 +17,34 @@ namespace {
 /// Longest extra wait, past a close's own timeout, for threads that are inside a hot call right now.
 constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
 
-[[nodiscard]] std::int64_t deadline_after(std::int64_t timeout_ms) noexcept {
-    constexpr std::int64_t forever_ms = INT64_MAX / 2 / ns_per_ms;
-    return monotonic_ns() + std::min(timeout_ms, forever_ms) * ns_per_ms;
+[[nodiscard]] std::unique_ptr<Device> make_device(const Config& config) {
+    if (config.backend == CEP_BACKEND_HOST) return nullptr;
+    return std::make_unique<cuda::CudaDevice>(config.pool_limit);
+}
+
+/// What is still on its way when the closer gives up is lost as far as anybody can tell.
+[[nodiscard]] Totals final_totals(const cep_profiler& profiler, const Session& session) noexcept {
+    Totals totals = session.writer.totals();
+    totals.dropped_io += totals.pending;
+    totals.pending = 0;
+    totals.add_refused(profiler.refused.load(std::memory_order_relaxed));
+    return totals;
 }
 
 [[nodiscard]] std::int32_t end_session(cep_profiler& profiler, Session& session, std::int64_t deadline_ns,
                                        bool exiting) {
-    std::int32_t code = session.resolver.flush(deadline_ns, true);
+    (void)session.writer.flush(deadline_ns, true);  // spans that other threads end meanwhile are still recorded
     profiler.session.store(nullptr, std::memory_order_seq_cst);
-    const bool alone = wait_for_visitors(profiler, std::max(deadline_ns, monotonic_ns() + visitor_grace_ns));
-    const bool finished =
-        session.resolver.finish(std::max(deadline_ns, monotonic_ns() + visitor_grace_ns), alone && !exiting, code);
-    profiler.final_totals.store(new Totals(session.resolver.totals()), std::memory_order_release);
-    if (alone && finished)
+    const auto grace_end_ns = [&] { return std::max(deadline_ns, monotonic_ns() + visitor_grace_ns); };
+    const bool alone = wait_for_visitors(profiler, grace_end_ns(), exiting);
+    const std::int32_t code = session.writer.finish(deadline_ns);
+    const bool written = session.writer.join(grace_end_ns());
+    profiler.final_totals = final_totals(profiler, session);
+    profiler.has_final_totals.store(true, std::memory_order_release);
+    const bool shut_down = alone && !exiting;
+    if (shut_down) session.recorder.for_each([](ThreadRecorder& thread) { thread.release_left_open(); });
+    const bool polled = session.poller == nullptr || session.poller->stop(grace_end_ns(), shut_down);
+    if (shut_down && written && polled)
         delete &session;
     else
         profiler.left_behind = &session;  // somebody still holds on to it
@@ -38,13 +53,17 @@ constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
 
 }  // namespace
 
-Session::Session(Config checked, ResolverInputs& inputs)
+std::int64_t deadline_after(std::int64_t timeout_ms) noexcept {
+    constexpr std::int64_t forever_ms = INT64_MAX / 4 / ns_per_ms;
+    return monotonic_ns() + std::min(timeout_ms, forever_ms) * ns_per_ms;
+}
+
+Session::Session(Config checked, WriterInputs& inputs)
     : config(std::move(checked)),
-      cuda(config.pool_limit),
-      device(config.backend == CEP_BACKEND_HOST ? nullptr : std::make_unique<cuda::CudaDevice>(cuda)),
-      device_resolver(device == nullptr ? nullptr : std::make_unique<cuda::CudaResolver>(cuda, cancelled)),
+      device(make_device(config)),
       recorder(config, wakeup, device.get()),
-      resolver(config, inputs, recorder, file, device_resolver.get(), wakeup, cancelled) {}
+      poller(device == nullptr ? nullptr : std::make_unique<Poller>(*device, config, wakeup)),
+      writer(config, inputs, recorder, device.get(), poller.get(), wakeup) {}
 
 std::int32_t open_profiler(Config config, cep_profiler*& out) {
     auto profiler = std::make_unique<cep_profiler>(next_serial());
@@ -54,10 +73,17 @@ std::int32_t open_profiler(Config config, cep_profiler*& out) {
         if (const std::int32_t code = profiler->inputs.meta.merge(config.meta.c_str()); code != CEP_OK) return code;
     std::unique_ptr<Session> session;
     if (config.active()) {
+        if (const std::int32_t code = register_handlers(); code != CEP_OK) return code;
         session = std::make_unique<Session>(std::move(config), profiler->inputs);
-        if (const std::int32_t code = session->file.open(session->config); code != CEP_OK) return code;
+        bool busy = false;
+        if (const std::int32_t code = session->writer.open(busy); code != CEP_OK) return code;
+        if (busy) {
+            say(session->config.rank,
+                session->writer.path() + ": another profiler is writing this file; this one is off");
+            session.reset();
+        }
     }
-    remember_profiler(*profiler, session != nullptr);
+    remember_profiler(*profiler);
     profiler->session.store(session.release(), std::memory_order_release);
     out = profiler.release();
     return CEP_OK;
@@ -72,25 +98,28 @@ std::int32_t flush_profiler(cep_profiler& profiler, std::int64_t timeout_ms) noe
         session->wakeup.notify();
         return CEP_OK;
     }
-    try {
-        return session->resolver.flush(deadline_after(timeout_ms), false);
-    } catch (const std::exception& error) {
-        return fail(CEP_EINTERNAL, "cep_flush: %s", error.what());
-    }
+    return guarded("cep_flush", [&] { return session->writer.flush(deadline_after(timeout_ms), false); });
 }
 
-std::int32_t close_profiler(cep_profiler& profiler, std::int64_t timeout_ms, bool exiting) noexcept {
+std::int32_t close_profiler(cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept {
     Session* session = profiler.session.load(std::memory_order_acquire);
-    if (session == nullptr || profiler.closing.exchange(true)) return CEP_OK;
-    profiler.recording.store(false, std::memory_order_relaxed);
-    profiler.in_window.store(false, std::memory_order_relaxed);
-    try {
-        return end_session(profiler, *session, deadline_after(timeout_ms), exiting);
-    } catch (const std::bad_alloc&) {
-        return fail(CEP_ENOMEM, "cep_close: out of memory");
-    } catch (const std::exception& error) {
-        return fail(CEP_EINTERNAL, "cep_close: %s", error.what());
+    const bool first = session != nullptr && !profiler.closing.exchange(true);
+    if (!first) {
+        if (!profiler.closing.load() || profiler.forked.load() || profiler.inputs.closed.wait(1, deadline_ns))
+            return CEP_OK;
+        return fail(CEP_ETIMEDOUT, "cep_close: another thread is still closing this profiler");
     }
+    profiler.inputs.board.stop();
+    return guarded("cep_close", [&] { return end_session(profiler, *session, deadline_ns, exiting); });
+}
+
+Totals totals_of(cep_profiler& profiler) noexcept {
+    const Visit visit(profiler);
+    if (visit.session() == nullptr)
+        return profiler.has_final_totals.load(std::memory_order_acquire) ? profiler.final_totals : Totals{};
+    Totals totals = visit.session()->writer.totals();
+    totals.add_refused(profiler.refused.load(std::memory_order_relaxed));
+    return totals;
 }
 
 }  // namespace cep

@@ -5,31 +5,26 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 
-#include "cuda/cuda_device.hpp"
 #include "name_table.hpp"
 #include "options.hpp"
-#include "rank_file.hpp"
 #include "record.hpp"
 #include "recorder.hpp"
-#include "resolver.hpp"
+#include "step_board.hpp"
+#include "writer.hpp"
 
 namespace cep {
 
 /// What exists only while a profiler is on: freed by its close, once no thread is inside.
 struct Session {
-    Session(Config checked, ResolverInputs& inputs);
+    Session(Config checked, WriterInputs& inputs);
 
     const Config config;
-    Wakeup wakeup;
-    std::atomic<bool> cancelled{false};
-    RankFile file;
-    cuda::CudaState cuda;
-    std::unique_ptr<Device> device;
-    std::unique_ptr<DeviceResolver> device_resolver;
+    Wakeup wakeup;  ///< the writer's
+    const std::unique_ptr<Device> device;
     Recorder recorder;
-    Resolver resolver;
+    const std::unique_ptr<Poller> poller;
+    Writer writer;
 };
 
 }  // namespace cep
@@ -40,31 +35,32 @@ struct cep_profiler {
 
     explicit cep_profiler(std::uint64_t number) noexcept : serial(number) {}
 
-    // Read on every hot call.
-    std::atomic<bool> recording{false};
-    std::atomic<bool> in_window{false};
-    std::atomic<std::uint32_t> epoch{0};
     std::atomic<cep::Session*> session{nullptr};  ///< null: off, closed or forked
+    cep::WriterInputs inputs;
     cep::Sampling sampling;
     bool flat = false;
     const std::uint64_t serial;  ///< never 0, never reused
 
-    cep::ResolverInputs inputs;
     std::atomic<bool> closing{false};
-    cep::Session* left_behind = nullptr;  ///< after a close that could not free it
+    std::atomic<bool> forked{false};        ///< a child's copy of its parent's profiler
+    std::atomic<std::uint64_t> refused{0};  ///< calls of a signal handler that interrupted another call
+    cep::Session* left_behind = nullptr;    ///< after a close that could not free it
     cep::NameTable<cep_region> regions{max_names};
     cep::NameTable<cep::Name> names{max_names};
 
-    std::atomic<const cep::Totals*> final_totals{nullptr};  ///< once closed; never freed
+    cep::Totals final_totals;  ///< once `has_final_totals`
+    std::atomic<bool> has_final_totals{false};
 
-    [[nodiscard]] cep::StepContext step_context() const noexcept {
-        return {inputs.step.load(std::memory_order_relaxed), epoch.load(std::memory_order_relaxed)};
-    }
+    [[nodiscard]] bool recording() const noexcept { return inputs.board.recording(); }
+    /// Whether there is a session, at a glance: a Visit says so for sure.
+    [[nodiscard]] bool is_on() const noexcept { return session.load(std::memory_order_relaxed) != nullptr; }
 };
 
 namespace cep {
 
-/// A thread inside the session of one profiler: while this lives, close() does not free it.
+/// A thread inside the session of one profiler: while this lives, close() does not free it. There is no visit, and
+/// nothing is touched, where the profiler is off; nor in a signal handler that has interrupted another visit of this
+/// thread, since what that one was doing is half done.
 class Visit {
   public:
     explicit Visit(cep_profiler& profiler) noexcept;
@@ -72,28 +68,42 @@ class Visit {
     Visit& operator=(const Visit&) = delete;
     ~Visit();
 
-    /// Null: the profiler is off, closed or forked.
+    /// Null: the profiler is off, closed or forked, or the visit was refused.
     [[nodiscard]] Session* session() const noexcept { return session_; }
-    /// The calling thread's recorder; null when there can be none (counted).
+    /// For calls that would have recorded something: counts one that was refused.
+    void count_if_refused() const noexcept {
+        if (refused_) profiler_.refused.fetch_add(1, std::memory_order_relaxed);
+    }
+    /// The calling thread's recorder, made the first time; null when there can be none (counted).
     [[nodiscard]] ThreadRecorder* recorder() noexcept;
+    /// The calling thread's recorder if it has one.
+    [[nodiscard]] ThreadRecorder* known_recorder() const noexcept;
 
   private:
+    [[nodiscard]] ThreadRecorder* attach() noexcept;
+
     cep_profiler& profiler_;
-    struct ThreadNode* node_;
-    std::uint64_t outer_ = 0;  ///< what the thread was inside before
+    struct ThreadNode* node_ = nullptr;
     Session* session_ = nullptr;
+    bool refused_ = false;
 };
 
 /// Opens a profiler: an enabled, listed one with a session, any other without.
 [[nodiscard]] std::int32_t open_profiler(Config config, cep_profiler*& out);
 [[nodiscard]] std::int32_t flush_profiler(cep_profiler& profiler, std::int64_t timeout_ms) noexcept;
-[[nodiscard]] std::int32_t close_profiler(cep_profiler& profiler, std::int64_t timeout_ms, bool exiting) noexcept;
+[[nodiscard]] std::int32_t close_profiler(cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept;
+[[nodiscard]] Totals totals_of(cep_profiler& profiler) noexcept;
+[[nodiscard]] std::int64_t deadline_after(std::int64_t timeout_ms) noexcept;
 
-/// Waits until no thread is inside the session of that profiler, or the deadline has passed (false).
-[[nodiscard]] bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns) noexcept;
+/// Waits until no thread (but the calling one, when it is `exiting`) is inside the session of that profiler, or the
+/// deadline has passed (false).
+[[nodiscard]] bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept;
 
-/// Keeps the profiler findable for the life of the process. For one that is on, exit and fork are seen to.
-void remember_profiler(cep_profiler& profiler, bool on);
+/// Sees to exit, fork and the end of threads; needed before a profiler is on. CEP_ELIMIT where the process has no
+/// thread-specific key left.
+[[nodiscard]] std::int32_t register_handlers();
+/// Keeps the profiler findable for the life of the process. May throw.
+void remember_profiler(cep_profiler& profiler);
 /// A number for a new profiler.
 [[nodiscard]] std::uint64_t next_serial() noexcept;
 

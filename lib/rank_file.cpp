@@ -2,107 +2,219 @@
 #include "rank_file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 
+#include "earlier_rows.hpp"
 #include "error.hpp"
 #include "schema.hpp"
 
 namespace cep {
 namespace {
 
-constexpr std::string_view run_row_start = R"({"type":"run")";
-constexpr std::string_view attempt_key = R"("attempt":)";
+constexpr int first_own_descriptor = 3;  // 0 to 2 are the standard streams, also where the trainer has closed them
 
-/// The attempt that a line's beginning speaks of, if it is a run row; else 0.
-[[nodiscard]] std::int64_t attempt_of(std::string_view line) noexcept {
-    if (!line.starts_with(run_row_start)) return 0;
-    const std::size_t at = line.find(attempt_key);
-    std::int64_t attempt = 0;
-    if (at != std::string_view::npos)
-        std::from_chars(line.data() + at + attempt_key.size(), line.data() + line.size(), attempt);
-    return attempt;
+[[nodiscard]] std::string message_of(int error) {
+    return std::generic_category().message(error);
 }
 
-/// Follows the lines of a file block by block; only the first bytes of a line matter.
-class AttemptScan {
-  public:
-    void feed(std::string_view block) {
-        while (!block.empty()) {
-            const std::size_t newline = block.find('\n');
-            const std::string_view piece = block.substr(0, newline);
-            if (head_.size() < head_bytes) head_ += piece.substr(0, head_bytes - head_.size());
-            if (newline == std::string_view::npos) return;
-            latest_ = std::max(latest_, attempt_of(head_));
-            head_.clear();
-            block.remove_prefix(newline + 1);
-        }
-    }
-    [[nodiscard]] std::int64_t latest() const noexcept { return latest_; }
-    [[nodiscard]] bool in_line() const noexcept { return !head_.empty(); }
+/// Why open() refuses what is at the path, in words that say more than errno.
+[[nodiscard]] std::string open_error(int error) {
+    if (error == ELOOP) return "is a symbolic link, which is not followed";
+    if (error == ENXIO) return "is a FIFO or a device that nobody reads";
+    return message_of(error);
+}
 
-  private:
-    static constexpr std::size_t head_bytes = 1024;
-    std::string head_;
-    std::int64_t latest_ = 0;
-};
+/// File systems without locks are fine: then nothing keeps two writers apart.
+[[nodiscard]] bool lock(int fd) noexcept {
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
 
 }  // namespace
 
-void RowBlock::erase_front(std::size_t count) {
-    if (count == 0) return;
-    const std::size_t bytes = rows[count - 1].end;
-    text.erase(0, bytes);
-    rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(count));
-    for (Row& row : rows) row.end -= bytes;
-}
-
-std::int32_t RankFile::open(const Config& config) {
-    std::error_code error;
-    std::filesystem::create_directories(config.directory, error);
-    if (error && !std::filesystem::is_directory(config.directory))
-        return fail(CEP_EIO, "directory: %s: %s", config.directory.c_str(), error.message().c_str());
+std::int32_t RankFile::open(const Config& config, bool& busy) {
+    directory_ = config.directory;
     path_ = config.directory + "/" + std::string(schema::file_prefix) + std::to_string(config.rank) +
             std::string(schema::file_suffix);
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-    if (fd_ < 0) return fail(CEP_EIO, "directory: %s: %s", path_.c_str(), std::strerror(errno));
-    struct stat status {};
-    if (fstat(fd_, &status) == 0) size_bytes_ = status.st_size;
     limit_bytes_ = config.max_file_bytes;
+    std::string why;
+    if (!make_directory(why)) return fail(CEP_EIO, "directory: %s: %s", directory_.c_str(), why.c_str());
+    if (!open_path(why, busy)) return fail(CEP_EIO, "directory: %s: %s", path_.c_str(), why.c_str());
     return CEP_OK;
 }
 
+bool RankFile::make_directory(std::string& why) const {
+    std::error_code error;
+    std::error_code ignored;
+    std::filesystem::create_directories(directory_, error);
+    if (!error || std::filesystem::is_directory(directory_, ignored)) return true;
+    why = error.message();
+    return false;
+}
+
+bool RankFile::open_path(std::string& why, bool& busy) {
+    constexpr int flags = O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+    int fd = ::open(path_.c_str(), O_RDWR | flags, 0666);
+    if (fd < 0 && errno == EACCES) fd = ::open(path_.c_str(), O_WRONLY | flags, 0666);
+    if (fd >= 0 && fd < first_own_descriptor) {
+        const int higher = fcntl(fd, F_DUPFD_CLOEXEC, first_own_descriptor);
+        ::close(fd);
+        fd = higher;
+    }
+    why = fd < 0 ? open_error(errno) : refuse(fd);
+    busy = why.empty() && !lock(fd);
+    if (why.empty() && !busy) {
+        adopt(fd, monotonic_ns());
+        return true;
+    }
+    if (fd >= 0) ::close(fd);
+    return why.empty();
+}
+
+std::string RankFile::refuse(int fd) const {
+    struct stat status {};
+    if (fstat(fd, &status) != 0) return message_of(errno);
+    if (!S_ISREG(status.st_mode)) return "is not a regular file";
+    if (status.st_nlink > 1) return "has more than one link";
+    return {};
+}
+
+void RankFile::adopt(int fd, std::int64_t now_ns) {
+    struct stat status {};
+    (void)fstat(fd, &status);
+    file_system_ = status.st_dev;
+    file_number_ = status.st_ino;
+    size_bytes_ = status.st_size;
+    partial_bytes_ = 0;
+    checked_ns_ = now_ns;
+    full_ = false;
+    const EarlierRows earlier = size_bytes_ > 0 ? read_earlier_rows(fd, size_bytes_) : EarlierRows{};
+    broken_line_ = earlier.broken_line;
+    if (attempt_ == 0) attempt_ = earlier.attempt + 1;  // later files belong to the same start
+    fd_.store(fd, std::memory_order_release);
+}
+
 void RankFile::close() noexcept {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-}
-
-std::int64_t RankFile::find_attempt() {
-    if (size_bytes_ == 0) return 1;
-    const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 1;
-    AttemptScan scan;
-    std::string block(std::size_t{1} << 20, '\0');
-    for (ssize_t size; (size = ::read(fd, block.data(), block.size())) > 0 || (size < 0 && errno == EINTR);)
-        if (size > 0) scan.feed({block.data(), static_cast<std::size_t>(size)});
+    const int fd = fd_.exchange(-1, std::memory_order_acq_rel);
+    if (fd < 0) return;
+    (void)flock(fd, LOCK_UN);  // also for copies in children that were forked just now
     ::close(fd);
-    broken_line_ = scan.in_line();
-    return scan.latest() + 1;
 }
 
-bool RankFile::write_some(const std::string& text, std::size_t& done) {
+bool RankFile::is_at_path(std::int64_t& size_bytes) const noexcept {
+    struct stat status {};
+    if (lstat(path_.c_str(), &status) != 0) return false;
+    size_bytes = status.st_size;
+    return status.st_dev == file_system_ && status.st_ino == file_number_;
+}
+
+RankFile::Change RankFile::check(std::int64_t now_ns, bool at_once, bool closing) {
+    if (fd_.load(std::memory_order_relaxed) < 0) {
+        const bool due = at_once || now_ns >= next_try_ns_;
+        return due && reopen(now_ns) ? Change::replaced : Change::none;
+    }
+    if (!closing && now_ns - checked_ns_ < check_interval_ns) return Change::none;
+    checked_ns_ = now_ns;
+    std::int64_t size_bytes = 0;
+    if (!is_at_path(size_bytes)) {
+        notice_ = path_ + ": was removed or renamed; a new file goes on";
+        close();
+        return reopen(now_ns) ? Change::replaced : Change::none;
+    }
+    const bool shrunk = size_bytes < size_bytes_;
+    size_bytes_ = size_bytes;
+    if (!shrunk) return Change::none;
+    notice_ = path_ + ": was cut to " + std::to_string(size_bytes) + " bytes by somebody else; rows go on behind them";
+    adopt(fd_.load(std::memory_order_relaxed), now_ns);
+    return Change::shrunk;
+}
+
+bool RankFile::reopen(std::int64_t now_ns) {
+    bool busy = false;
+    if (make_directory(reopen_error_) && open_path(reopen_error_, busy) && !busy) return true;
+    if (busy) reopen_error_ = "another profiler is writing this file";
+    last_error_ = EIO;
+    failed(now_ns);
+    return false;
+}
+
+std::int64_t RankFile::limit_for(RowKind kind) const noexcept {
+    // Room is kept for what tells of the loss: some stats rows on the way, and the last one.
+    const std::int64_t reserve_bytes = std::min<std::int64_t>(limit_bytes_ / 4, 2048);
+    if (kind == RowKind::closing) return limit_bytes_;
+    return limit_bytes_ - (kind == RowKind::measurement ? reserve_bytes : reserve_bytes / 2);
+}
+
+void RankFile::drop_past_limit(RowBlock& block) {
+    if (limit_bytes_ == 0) return;
+    const std::int64_t size_bytes = size_bytes_ + (broken_line_ ? 1 : 0);
+    std::size_t begin = 0;
+    std::size_t kept_bytes = 0;
+    std::size_t kept = 0;
+    for (const RowBlock::Row row : block.rows) {
+        const std::size_t size = row.end - begin;
+        if (size_bytes + static_cast<std::int64_t>(kept_bytes + size) <= limit_for(row.kind)) {
+            std::memmove(block.text.data() + kept_bytes, block.text.data() + begin, size);
+            kept_bytes += size;
+            block.rows[kept++] = {kept_bytes, row.kind};
+        } else if (row.kind == RowKind::measurement) {
+            dropped_file_.add();
+            if (!std::exchange(full_, true))
+                notice_ = path_ + ": has reached max_file_bytes; further rows are dropped and counted";
+        }
+        begin = row.end;
+    }
+    block.text.resize(kept_bytes);
+    block.rows.resize(kept);
+}
+
+bool RankFile::append(RowBlock& block, std::int64_t now_ns, bool at_once) {
+    if (failing() && !at_once && now_ns < next_try_ns_) {
+        drop_past_backlog(block);
+        return false;
+    }
+    if (partial_bytes_ == 0) drop_past_limit(block);
+    if (block.empty()) return !failing();
+    if (fd_.load(std::memory_order_relaxed) < 0) {
+        drop_past_backlog(block);
+        return false;
+    }
+    if (write_rows(block)) {
+        if (failing()) recovered();
+        return true;
+    }
+    failed(now_ns);
+    drop_past_backlog(block);
+    return false;
+}
+
+bool RankFile::write_rows(RowBlock& block) {
+    if (broken_line_) {
+        std::size_t done = 0;
+        broken_line_ = !write_some("\n", done);
+    }
+    std::size_t done = partial_bytes_;
+    const bool all = !broken_line_ && write_some(block.text, done);
+    account(block, done);
+    return all;
+}
+
+bool RankFile::write_some(std::string_view text, std::size_t& done) {
+    const int fd = fd_.load(std::memory_order_relaxed);
     while (done < text.size()) {
-        const ssize_t size = ::write(fd_, text.data() + done, text.size() - done);
+        const ssize_t size = ::write(fd, text.data() + done, text.size() - done);
         if (size < 0 && errno == EINTR) continue;
-        if (size <= 0) return false;
+        if (size <= 0) {
+            last_error_ = size < 0 ? errno : EIO;
+            return false;
+        }
         done += static_cast<std::size_t>(size);
         size_bytes_ += size;
         bytes_written_.add(static_cast<std::uint64_t>(size));
@@ -114,53 +226,64 @@ void RankFile::account(RowBlock& block, std::size_t done) {
     std::size_t whole = 0;
     std::size_t bytes = 0;
     for (; whole < block.rows.size() && block.rows[whole].end <= done; ++whole) {
-        written_.add(block.rows[whole].measurement);
+        written_.add(block.rows[whole].kind == RowKind::measurement);
         bytes = block.rows[whole].end;
     }
     partial_bytes_ = done - bytes;
     block.erase_front(whole);
 }
 
-void RankFile::drop_past_limit(RowBlock& block) {
-    if (limit_bytes_ == 0) return;
-    std::size_t begin = 0;
-    std::size_t kept_bytes = 0;
-    std::size_t kept = 0;
-    for (const RowBlock::Row row : block.rows) {
-        const std::size_t size = row.end - begin;
-        const bool fits = size_bytes_ + static_cast<std::int64_t>(kept_bytes + size) <= limit_bytes_;
-        if (fits || !row.measurement) {
-            std::memmove(block.text.data() + kept_bytes, block.text.data() + begin, size);
-            kept_bytes += size;
-            block.rows[kept++] = {kept_bytes, row.measurement};
-        } else {
-            dropped_file_.add();
-        }
-        begin = row.end;
+void RankFile::failed(std::int64_t now_ns) {
+    if (!failing()) {
+        const bool reopening = fd_.load(std::memory_order_relaxed) < 0;
+        notice_ = path_ + ": cannot be written (" + (reopening ? reopen_error_ : message_of(last_error_)) +
+                  "): rows wait for the next try, and those past " + std::to_string(backlog_limit_bytes >> 20) +
+                  " MiB are lost";
+        dropped_before_failing_ = dropped_io_.get();
     }
-    block.text.resize(kept_bytes);
-    block.rows.resize(kept);
+    retry_ns_ = std::clamp(retry_ns_ * 2, first_retry_ns, longest_retry_ns);
+    next_try_ns_ = now_ns + retry_ns_;
+    if (last_error_ == ESTALE) close();  // of a file that is gone on the server
 }
 
-void RankFile::discard(RowBlock& block) {
+void RankFile::recovered() {
+    retry_ns_ = 0;
+    notice_ = path_ + ": is written again; " + std::to_string(dropped_io_.get() - dropped_before_failing_) +
+              " rows were lost";
+}
+
+bool RankFile::failure_is_transient() const noexcept {
+    switch (last_error_) {
+        case EAGAIN:
+        case EINTR:
+        case EIO:
+        case ESTALE:
+        case ENOMEM:
+        case ENOBUFS:
+        case ETIMEDOUT:
+            return true;
+        default:
+            return false;
+    }
+}
+
+void RankFile::lose_last(RowBlock& block) {
+    if (block.rows.back().kind == RowKind::measurement)
+        dropped_io_.add();
+    else
+        bookkeeping_lost_ = true;
+    block.erase_last();
+}
+
+void RankFile::drop_past_backlog(RowBlock& block) {
+    while (block.text.size() > backlog_limit_bytes && block.rows.size() > 1) lose_last(block);
+}
+
+void RankFile::give_up(RowBlock& block) noexcept {
     dropped_io_.add(block.measurements());
     broken_line_ = broken_line_ || partial_bytes_ > 0;
     partial_bytes_ = 0;
     block.clear();
-}
-
-bool RankFile::append(RowBlock& block, bool last_try) {
-    if (partial_bytes_ == 0) drop_past_limit(block);
-    if (block.empty()) return true;
-    if (broken_line_) {
-        std::size_t done = 0;
-        broken_line_ = !write_some("\n", done);
-    }
-    std::size_t done = partial_bytes_;
-    const bool all = !broken_line_ && write_some(block.text, done);
-    account(block, done);
-    if (!all && (last_try || block.text.size() > backlog_limit_bytes)) discard(block);
-    return all;
 }
 
 }  // namespace cep

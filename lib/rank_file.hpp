@@ -1,65 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include "counts.hpp"
+#include "host_clock.hpp"
 #include "options.hpp"
+#include "row_block.hpp"
 
 namespace cep {
 
-/// Rows on their way to the file, each a whole line.
-struct RowBlock {
-    struct Row {
-        std::size_t end;   ///< offset past its newline
-        bool measurement;  ///< a span, counter or mark, as opposed to the profiler's own rows
-    };
-    std::string text;
-    std::vector<Row> rows;
-
-    /// The text appended since the last row is one row.
-    void finish_row(bool measurement) { rows.push_back({text.size(), measurement}); }
-    [[nodiscard]] bool empty() const noexcept { return rows.empty(); }
-    [[nodiscard]] std::uint64_t measurements() const noexcept {
-        std::uint64_t count = 0;
-        for (const Row& row : rows) count += row.measurement;
-        return count;
-    }
-    void erase_front(std::size_t count);
-    void clear() noexcept {
-        text.clear();
-        rows.clear();
-    }
-};
-
-/// The rank file: opened for append, never truncated, whole lines only. One thread at a time uses it.
+/// The rank file: opened for append, never truncated, whole lines only, written by one profiler at a time. One thread
+/// at a time uses it; the counts may be read by any.
 class RankFile {
   public:
     /// Rows kept for another try while the file cannot be written.
     static constexpr std::size_t backlog_limit_bytes = std::size_t{4} << 20;
+    static constexpr std::int64_t check_interval_ns = 5 * ns_per_s;
+    static constexpr std::int64_t first_retry_ns = ns_per_s / 10;
+    static constexpr std::int64_t longest_retry_ns = 5 * ns_per_s;
 
-    RankFile() = default;
+    /// What became of the file at its path since the last look.
+    enum class Change : std::uint8_t {
+        none,
+        replaced,  ///< it was removed or renamed: a new one is open
+        shrunk,    ///< somebody cut it (logrotate's copytruncate)
+    };
+
+    /// `fd` is where the descriptor is kept: a forked child has to close its copy, or the lock would outlive the
+    /// parent.
+    explicit RankFile(std::atomic<int>& fd) noexcept : fd_(fd) {}
     RankFile(const RankFile&) = delete;
     RankFile& operator=(const RankFile&) = delete;
     ~RankFile() { close(); }
 
-    /// Makes the directory and opens the file.
-    [[nodiscard]] std::int32_t open(const Config& config);
+    /// Makes the directory, opens and locks the file. `busy` says, with CEP_OK, that another profiler is writing it.
+    [[nodiscard]] std::int32_t open(const Config& config, bool& busy);
     void close() noexcept;
+    /// The number of this start: one more than the last that the file tells of.
+    [[nodiscard]] std::int64_t attempt() const noexcept { return attempt_; }
 
-    /// Reads what earlier starts left: the next attempt's number, and whether the last line was cut off.
-    /// Reads the whole file once; not for the trainer's thread.
-    [[nodiscard]] std::int64_t find_attempt();
+    /// Compares the open file with the one at its path, every check_interval_ns or when the profiler is `closing`.
+    /// While none is open, it is opened when another try is due or wanted `at_once`. After a change, rows begin anew:
+    /// the file needs a run row before them.
+    [[nodiscard]] Change check(std::int64_t now_ns, bool at_once, bool closing);
 
-    /// Appends the block and empties it. What cannot be written now stays in it for the next call, up to
-    /// backlog_limit_bytes; `last_try` keeps nothing. What is lost is counted. False if the file refused.
-    bool append(RowBlock& block, bool last_try);
-
+    /// Appends the block and empties it. What cannot be written stays in it for a later call; past backlog_limit_bytes
+    /// its newest rows are lost, and counted. After a failure the next try waits from 0.1 to 5 s, unless `at_once`.
+    /// False while rows wait.
+    bool append(RowBlock& block, std::int64_t now_ns, bool at_once);
     /// Gives the block up; its measurements are counted as lost.
-    void discard(RowBlock& block);
+    void give_up(RowBlock& block) noexcept;
+    /// A measurement that never became a row.
+    void count_lost() noexcept { dropped_io_.add(); }
+
+    [[nodiscard]] bool failing() const noexcept { return retry_ns_ > 0; }
+    [[nodiscard]] std::int64_t next_try_ns() const noexcept { return next_try_ns_; }
+    /// Whether the last failure may pass within moments.
+    [[nodiscard]] bool failure_is_transient() const noexcept;
+    /// Whether own rows were among what was lost, since the last call.
+    [[nodiscard]] bool take_bookkeeping_lost() noexcept { return std::exchange(bookkeeping_lost_, false); }
+    /// A line that the user should read; else empty.
+    [[nodiscard]] std::string take_notice() { return std::exchange(notice_, {}); }
 
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
     [[nodiscard]] std::uint64_t written() const noexcept { return written_.get(); }
@@ -68,16 +77,41 @@ class RankFile {
     [[nodiscard]] std::uint64_t bytes_written() const noexcept { return bytes_written_.get(); }
 
   private:
+    [[nodiscard]] bool open_path(std::string& why, bool& busy);
+    [[nodiscard]] bool make_directory(std::string& why) const;
+    [[nodiscard]] std::string refuse(int fd) const;
+    void adopt(int fd, std::int64_t now_ns);
+    [[nodiscard]] bool reopen(std::int64_t now_ns);
+    [[nodiscard]] bool is_at_path(std::int64_t& size_bytes) const noexcept;
     void drop_past_limit(RowBlock& block);
-    [[nodiscard]] bool write_some(const std::string& text, std::size_t& done);
+    [[nodiscard]] std::int64_t limit_for(RowKind kind) const noexcept;
+    void drop_past_backlog(RowBlock& block);
+    void lose_last(RowBlock& block);
+    [[nodiscard]] bool write_rows(RowBlock& block);
+    [[nodiscard]] bool write_some(std::string_view text, std::size_t& done);
     void account(RowBlock& block, std::size_t done);
+    void failed(std::int64_t now_ns);
+    void recovered();
 
+    std::atomic<int>& fd_;
+    std::string directory_;
     std::string path_;
-    int fd_ = -1;
+    dev_t file_system_ = 0;
+    ino_t file_number_ = 0;
     std::int64_t size_bytes_ = 0;
     std::int64_t limit_bytes_ = 0;
+    std::int64_t attempt_ = 0;
     std::size_t partial_bytes_ = 0;  ///< of the block's first row, already in the file
     bool broken_line_ = false;       ///< the file ends in the middle of a line that nobody will finish
+    bool full_ = false;              ///< limit_bytes_ has been reached, and said so
+    bool bookkeeping_lost_ = false;
+    std::int64_t checked_ns_ = 0;
+    std::int64_t retry_ns_ = 0;  ///< pause before the next try; 0: the last one succeeded
+    std::int64_t next_try_ns_ = 0;
+    int last_error_ = 0;
+    std::uint64_t dropped_before_failing_ = 0;
+    std::string reopen_error_;
+    std::string notice_;
     Count written_;
     Count dropped_file_;
     Count dropped_io_;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the trainer's threads hand to the resolver.
+// What the trainer's threads hand to the writer.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
+#include "attributes.hpp"
 #include "device.hpp"
 #include "name_table.hpp"
 #include "schema.hpp"
@@ -37,26 +38,13 @@ struct cep_region : cep::Name {
 
 namespace cep {
 
-/// What is known about a span beyond its times. Zero or null: not given; coll −1: not given.
-struct Attributes {
-    std::int64_t bytes = 0;
-    double flops = 0;
-    std::int64_t coll = -1;
-    const Name* group = nullptr;
-    const Name* error = nullptr;
-
-    void override_with(const Attributes& later) noexcept {
-        if (later.bytes != 0) bytes = later.bytes;
-        if (later.flops != 0) flops = later.flops;
-        if (later.group != nullptr) {
-            group = later.group;
-            coll = later.coll;
-        }
-        if (later.error != nullptr) error = later.error;
-    }
+enum class RecordType : std::uint8_t {
+    span,
+    external,             ///< timed elsewhere; its start is known as UNIX time
+    external_ending_now,  ///< timed elsewhere; its start follows from when it was handed over
+    counter,
+    mark,
 };
-
-enum class RecordType : std::uint8_t { span, external, counter, mark };
 
 /// One finished measurement. Its metadata text, if any, follows in the thread's byte ring.
 struct Record {
@@ -69,8 +57,8 @@ struct Record {
         const Name* name;              ///< of a counter or mark
     };
     std::int64_t step = 0;
-    Stamp begin;  ///< of an external span: host_ns is its UNIX start
-    Stamp end;    ///< of an external span: host_ns is its duration
+    Stamp begin;  ///< of `external`: host_ns is its UNIX start
+    Stamp end;    ///< of `external` and `external_ending_now`: host_ns is its duration
     Attributes attributes;
     double value = 0;  ///< of a counter
 };

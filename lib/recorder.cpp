@@ -7,19 +7,23 @@
 
 namespace cep {
 
-ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, Wakeup& resolver,
-                               std::unique_ptr<DeviceThread> device)
-    : index_(index), resolver_(resolver), device_(std::move(device)), ring_(ring_capacity) {}
+ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, Wakeup& writer, Device* device,
+                               bool full_ring)
+    : index_(index),
+      writer_(writer),
+      device_(device),
+      device_thread_(device != nullptr ? device->make_thread(full_ring) : nullptr),
+      ring_(ring_capacity) {}
 
 StampResult ThreadRecorder::stamp(void* stream, Stamp& stamp) noexcept {
     stamp = {};
     stamp.host_ns = monotonic_ns();
-    if (stream == CEP_HOST || device_ == nullptr) return StampResult::ok;
-    return device_->stamp(stream, stamp);
+    if (stream == CEP_HOST || device_thread_ == nullptr) return StampResult::ok;
+    return device_thread_->stamp(stream, stamp);
 }
 
-void ThreadRecorder::discard(const Stamp& stamp) noexcept {
-    if (stamp.event != nullptr) device_->discard(stamp);
+void ThreadRecorder::release(const Stamp& stamp) noexcept {
+    if (stamp.event != nullptr) device_->release(stamp);
 }
 
 void ThreadRecorder::count_failure(StampResult result) noexcept {
@@ -63,7 +67,8 @@ cep_span ThreadRecorder::open(cep_region& region, StepContext context, const Sta
     slot.begin = begin;
     slot.attributes = given != nullptr ? given->values : Attributes{};
     slot.meta_bytes = 0;
-    if (given != nullptr && !given->meta.empty() && !slot.set_meta(given->meta)) dropped_meta_.add();
+    if (given != nullptr && (given->refused || (!given->meta.empty() && !slot.set_meta(given->meta))))
+        dropped_meta_.add();
     const std::uint32_t generation = slots_.publish(index);
     stack_.push(slots_, {index, generation});
     return SpanId{index_, index, generation}.handle();
@@ -78,10 +83,10 @@ void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream, co
     if (result == StampResult::ok) {
         finish(*slot, end, given);
     } else {
-        discard(slot->begin);
+        release(slot->begin);
         count_failure(result);
     }
-    give_back(began_by, span);
+    release_slot(began_by, span);
 }
 
 cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
@@ -101,14 +106,14 @@ cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_
     if (ending != nullptr) {
         const bool uses_event = ending->begin.event != nullptr && now.event != nullptr;
         if (result != StampResult::ok && ending->begin.event != nullptr) {
-            discard(ending->begin);
+            release(ending->begin);
             count_failure(result);
         } else {
             if (uses_event && slot_index >= 0) now.holds = 1;
             finish(*ending, uses_event ? now : Stamp{.host_ns = now.host_ns}, nullptr);
-            if (!uses_event && slot_index < 0) discard(now);
+            if (!uses_event && slot_index < 0) release(now);
         }
-        give_back(*began_by, span);
+        release_slot(*began_by, span);
     }
     if (slot_index < 0) return CEP_SPAN_NONE;
     if (result == StampResult::ok) return open(*region, context, now, slot_index, nullptr);
@@ -117,7 +122,7 @@ cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_
     return CEP_SPAN_NONE;
 }
 
-void ThreadRecorder::give_back(ThreadRecorder& began_by, SpanId span) noexcept {
+void ThreadRecorder::release_slot(ThreadRecorder& began_by, SpanId span) noexcept {
     if (&began_by != this) return began_by.slots_.release(span.slot);
     slots_.keep(span.slot);
     stack_.remove(span.slot, span.generation);
@@ -125,8 +130,8 @@ void ThreadRecorder::give_back(ThreadRecorder& began_by, SpanId span) noexcept {
 
 void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept {
     if (!has_room()) {
-        discard(slot.begin);
-        return discard(end);
+        release(slot.begin);
+        return release(end);
     }
     Record& record = ring_.next();
     record.type = RecordType::span;
@@ -138,23 +143,26 @@ void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttribu
     record.end = end;
     record.attributes = slot.attributes;
     if (end.event == nullptr) {  // one end on the host clock: both are
-        discard(slot.begin);
+        release(slot.begin);
         record.begin.event = nullptr;
     }
     std::string_view meta = slot.meta_text();
     if (given != nullptr) {
         record.attributes.override_with(given->values);
         if (!given->meta.empty()) meta = given->meta;
+        if (given->refused) dropped_meta_.add();
     }
     enqueue(record, meta);
 }
 
-void ThreadRecorder::add(const Record& given, std::string_view meta) noexcept {
+void ThreadRecorder::add(const Record& given, const GivenAttributes& attributes) noexcept {
     recorded_.add();
+    if (attributes.refused) dropped_meta_.add();
     if (!has_room()) return;
     Record& record = ring_.next();
     record = given;
-    enqueue(record, meta);
+    record.attributes = attributes.values;
+    enqueue(record, attributes.meta);
 }
 
 bool ThreadRecorder::has_room() noexcept {
@@ -172,7 +180,7 @@ void ThreadRecorder::enqueue(Record& record, std::string_view meta) noexcept {
     }
     ring_.commit();
     const std::size_t half = ring_.capacity() / 2;
-    if (ring_.backlog() >= half && ring_.refreshed_backlog() >= half) resolver_.notify();
+    if (ring_.backlog() >= half && ring_.refreshed_backlog() >= half) writer_.notify();
 }
 
 bool ThreadRecorder::innermost(const cep_region* region, SpanId& span) noexcept {
@@ -190,9 +198,9 @@ bool ThreadRecorder::adopt() noexcept {
     return true;
 }
 
-void ThreadRecorder::discard_left_open() noexcept {
+void ThreadRecorder::release_left_open() noexcept {
     slots_.visit_left_open([this](SpanSlot& slot) {
-        discard(slot.begin);
+        release(slot.begin);
         slot.begin.event = nullptr;
     });
 }
@@ -205,6 +213,7 @@ bool ThreadRecorder::take(Record& record, std::string& meta) {
 }
 
 void ThreadRecorder::add_counts(Totals& totals) const noexcept {
+    totals.pending += ring_.pushed();
     totals.recorded += recorded_.get();
     totals.dropped_ring += dropped_ring_.get();
     totals.dropped_slots += dropped_slots_.get();
@@ -238,8 +247,7 @@ ThreadRecorder* Recorder::create() noexcept {
     const bool full = index < full_rings;
     const std::size_t capacity = full ? ring_capacity_ : std::min(ring_capacity_, small_ring_capacity);
     try {
-        auto device = device_ != nullptr ? device_->make_thread(full) : nullptr;
-        auto* thread = new ThreadRecorder(static_cast<std::uint16_t>(index), capacity, resolver_, std::move(device));
+        auto* thread = new ThreadRecorder(static_cast<std::uint16_t>(index), capacity, writer_, device_, full);
         threads_[index].store(thread, std::memory_order_release);
         return thread;
     } catch (const std::exception&) {

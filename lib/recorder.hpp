@@ -10,6 +10,7 @@
 #include <memory>
 #include <string_view>
 
+#include "attributes.hpp"
 #include "cep/cep.h"
 #include "counts.hpp"
 #include "device.hpp"
@@ -17,21 +18,13 @@
 #include "record.hpp"
 #include "ring.hpp"
 #include "span_slots.hpp"
+#include "step_board.hpp"
 #include "wakeup.hpp"
 
 namespace cep {
 
 /// Where a span belongs: read once from the profiler at its begin.
-struct StepContext {
-    std::int64_t step;
-    std::uint32_t epoch;
-};
-
-/// Attributes together with the metadata text they came with (borrowed from the caller).
-struct GivenAttributes {
-    Attributes values;
-    std::string_view meta;
-};
+using StepContext = StepBoard::View;
 
 /// A span handle, taken apart: recorder + 1 in the top 16 bits, then 16 bits of slot, 32 of generation.
 struct SpanId {
@@ -51,42 +44,46 @@ struct SpanId {
 /// One thread's ring, open spans and counts. "Owner" is the thread that has attached it.
 class ThreadRecorder {
   public:
-    ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, Wakeup& resolver,
-                   std::unique_ptr<DeviceThread> device);
+    ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, Wakeup& writer, Device* device, bool full_ring);
     ThreadRecorder(const ThreadRecorder&) = delete;
     ThreadRecorder& operator=(const ThreadRecorder&) = delete;
-    ~ThreadRecorder() { discard_left_open(); }
 
-    // Owner.
+    // Owner. Attributes that were refused (see GivenAttributes) are counted.
     cep_span begin(cep_region& region, StepContext context, void* stream, const GivenAttributes* given) noexcept;
     void end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept;
     /// Ends `span` (of `began_by`, null: none) and begins one of `region` (null: none) with one stamp.
     cep_span switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
                          void* stream) noexcept;
     /// Hands over a record that no begin has counted.
-    void add(const Record& record, std::string_view meta) noexcept;
+    void add(const Record& record, const GivenAttributes& attributes) noexcept;
     /// The innermost open span, of that region if it is not null. False if there is none.
     [[nodiscard]] bool innermost(const cep_region* region, SpanId& span) noexcept;
+    /// Any thread: whether the span is open.
+    [[nodiscard]] bool has_open(SpanId span) noexcept {
+        const SpanSlot* slot = slots_.find(span.slot);
+        return slot != nullptr && SpanSlots::is_open(*slot, span.generation);
+    }
 
     /// A thread takes the recorder over, or leaves it to the next.
     [[nodiscard]] bool adopt() noexcept;
-    void orphan() noexcept { owned_.store(false, std::memory_order_release); }
+    void leave() noexcept { owned_.store(false, std::memory_order_release); }
 
     [[nodiscard]] SpanSlots& slots() noexcept { return slots_; }
     [[nodiscard]] const SpanSlots& slots() const noexcept { return slots_; }
 
-    // Resolver.
+    // Writer.
     [[nodiscard]] bool take(Record& record, std::string& meta);
-    /// Once nobody records any more: lets go of the events of spans that were never ended.
-    void discard_left_open() noexcept;
-    [[nodiscard]] bool has_records() const noexcept { return ring_.size() != 0; }
+    /// Records in the ring, about.
+    [[nodiscard]] std::size_t backlog() const noexcept { return ring_.size(); }
+    /// Closer, once nobody records any more: lets go of the events of spans that were never ended.
+    void release_left_open() noexcept;
     void add_counts(Totals& totals) const noexcept;
 
   private:
     [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept;
-    void discard(const Stamp& stamp) noexcept;
+    void release(const Stamp& stamp) noexcept;
     void count_failure(StampResult result) noexcept;
-    void give_back(ThreadRecorder& began_by, SpanId span) noexcept;
+    void release_slot(ThreadRecorder& began_by, SpanId span) noexcept;
     cep_span open(cep_region& region, StepContext context, const Stamp& begin, int slot_index,
                   const GivenAttributes* given) noexcept;
     void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;
@@ -96,8 +93,9 @@ class ThreadRecorder {
     void enqueue(Record& record, std::string_view meta) noexcept;
 
     const std::uint16_t index_;
-    Wakeup& resolver_;
-    const std::unique_ptr<DeviceThread> device_;
+    Wakeup& writer_;
+    Device* const device_;
+    const std::unique_ptr<DeviceThread> device_thread_;
     Ring<Record> ring_;
     ByteRing meta_;
     SpanSlots slots_;
@@ -112,16 +110,6 @@ class ThreadRecorder {
     Count abandoned_;
 };
 
-/// Makes a thread's side of a device.
-class Device {
-  public:
-    Device() = default;
-    Device(const Device&) = delete;
-    Device& operator=(const Device&) = delete;
-    virtual ~Device() = default;
-    [[nodiscard]] virtual std::unique_ptr<DeviceThread> make_thread(bool full_ring) = 0;
-};
-
 /// The recorders of all threads of one profiler. Recorders live as long as it does; a dead thread's is reused.
 class Recorder {
   public:
@@ -129,8 +117,8 @@ class Recorder {
     static constexpr std::size_t full_rings = 16;  ///< further threads get small ones: memory stays bounded
     static constexpr std::size_t small_ring_capacity = 64;
 
-    Recorder(const Config& config, Wakeup& resolver, Device* device) noexcept
-        : ring_capacity_(config.ring_capacity), resolver_(resolver), device_(device) {}
+    Recorder(const Config& config, Wakeup& writer, Device* device) noexcept
+        : ring_capacity_(config.ring_capacity), writer_(writer), device_(device) {}
     Recorder(const Recorder&) = delete;
     Recorder& operator=(const Recorder&) = delete;
     ~Recorder();
@@ -141,8 +129,16 @@ class Recorder {
     [[nodiscard]] ThreadRecorder* find(SpanId span) noexcept {
         return span.recorder < max_threads ? threads_[span.recorder].load(std::memory_order_acquire) : nullptr;
     }
+    /// A thread leaves its recorder to the next.
+    void leave(ThreadRecorder& recorder) noexcept {
+        recorder.leave();
+        vacancies_.fetch_add(1, std::memory_order_release);
+    }
+    /// Grows when a recorder becomes free: whoever got none need not ask again before.
+    [[nodiscard]] std::uint32_t vacancies() const noexcept { return vacancies_.load(std::memory_order_acquire); }
     /// Something could not even be begun, for want of a recorder.
     void count_refused() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
+    [[nodiscard]] bool has_recorded() const noexcept { return attached_.load(std::memory_order_relaxed) > 0; }
 
     void add_counts(Totals& totals) const noexcept;
 
@@ -157,11 +153,12 @@ class Recorder {
     [[nodiscard]] ThreadRecorder* create() noexcept;
 
     const std::size_t ring_capacity_;
-    Wakeup& resolver_;
+    Wakeup& writer_;
     Device* const device_;
     std::array<std::atomic<ThreadRecorder*>, max_threads> threads_{};
     std::atomic<std::size_t> count_{0};
     std::atomic<std::uint32_t> attached_{0};  ///< threads that have ever recorded
+    std::atomic<std::uint32_t> vacancies_{0};
     std::atomic<std::uint64_t> refused_{0};
 };
 

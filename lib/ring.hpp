@@ -70,6 +70,8 @@ class Ring {
         __builtin_prefetch(at(head_.load(std::memory_order_relaxed) + line_bytes / sizeof(T)));
     }
 
+    /// Any thread: items ever pushed.
+    [[nodiscard]] std::size_t pushed() const noexcept { return tail_.load(std::memory_order_acquire); }
     /// Either thread, or any other: items in the ring, about.
     [[nodiscard]] std::size_t size() const noexcept {
         const std::size_t head = head_.load(std::memory_order_acquire);

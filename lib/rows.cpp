@@ -138,7 +138,7 @@ void RowFormatter::flat_span(RowBlock& block, const ResolvedSpan& span) const {
     members.add_object(span.meta);
     members.add_object(flat_metadata_);
     out += "}\n";
-    block.finish_row(true);
+    block.finish_row(RowKind::measurement);
 }
 
 void RowFormatter::span(RowBlock& block, const ResolvedSpan& span) const {
@@ -166,7 +166,7 @@ void RowFormatter::span(RowBlock& block, const ResolvedSpan& span) const {
     }
     append_attributes(out, record.attributes, span.meta);
     out += "}\n";
-    block.finish_row(true);
+    block.finish_row(RowKind::measurement);
 }
 
 void RowFormatter::counter(RowBlock& block, const Record& record) const {
@@ -178,7 +178,7 @@ void RowFormatter::counter(RowBlock& block, const Record& record) const {
     append_member(out, ",\"value\":", record.value);
     append_member(out, ",\"start_ns\":", anchor_.unix_ns(record.begin.host_ns));
     out += "}\n";
-    block.finish_row(true);
+    block.finish_row(RowKind::measurement);
 }
 
 void RowFormatter::mark(RowBlock& block, const Record& record, std::string_view meta) const {
@@ -190,10 +190,10 @@ void RowFormatter::mark(RowBlock& block, const Record& record, std::string_view 
     append_member(out, ",\"start_ns\":", anchor_.unix_ns(record.begin.host_ns));
     append_attributes(out, {}, meta);
     out += "}\n";
-    block.finish_row(true);
+    block.finish_row(RowKind::measurement);
 }
 
-void RowFormatter::open(RowBlock& block, const UnfinishedSpan& span, std::int64_t now_ns) const {
+void RowFormatter::open(RowBlock& block, const OpenSpan& span, std::int64_t now_ns) const {
     if (flat()) return;
     std::string& out = block.text;
     out.append("{\"type\":\"open\",\"name\":").append(span.region->quoted);
@@ -207,10 +207,11 @@ void RowFormatter::open(RowBlock& block, const UnfinishedSpan& span, std::int64_
     append_member(out, ",\"seq\":", span.seq);
     append_member(out, ",\"depth\":", span.depth);
     out += "}\n";
-    block.finish_row(false);
+    block.finish_row(RowKind::bookkeeping);
 }
 
-void RowFormatter::stats(RowBlock& block, const Totals& totals, std::int64_t attempt, std::int64_t step) const {
+void RowFormatter::stats(RowBlock& block, const Totals& totals, std::int64_t attempt, std::int64_t step,
+                         RowKind kind) const {
     if (flat()) return;
     std::string& out = block.text;
     out.append("{\"type\":\"stats\"").append(rank_text_);
@@ -234,7 +235,7 @@ void RowFormatter::stats(RowBlock& block, const Totals& totals, std::int64_t att
     out += ",\"self_ms\":";
     append_ms(out, static_cast<std::int64_t>(totals.self_ns));
     out += "}\n";
-    block.finish_row(false);
+    block.finish_row(kind);
 }
 
 void RowFormatter::run(RowBlock& block, const RunFacts& facts, const Config& config) const {
@@ -250,22 +251,22 @@ void RowFormatter::run(RowBlock& block, const RunFacts& facts, const Config& con
     append_member(out, ",\"local_rank\":", config.local_rank);
     append_text_or_null(out, ",\"host\":", host);
     append_member(out, ",\"pid\":", getpid());
-    append_text_or_null(out, ",\"backend\":", facts.backend);
-    append_text_or_null(out, ",\"device_name\":", facts.device_name);
-    append_text_or_null(out, ",\"device_uuid\":", facts.device_uuid);
+    append_text_or_null(out, ",\"backend\":", facts.device.name.empty() ? "host" : "cuda");
+    append_text_or_null(out, ",\"device_name\":", facts.device.name);
+    append_text_or_null(out, ",\"device_uuid\":", facts.device.uuid);
     out += ",\"driver_version\":";
-    if (facts.driver_version > 0)
-        append_number(out, facts.driver_version);
+    if (facts.device.driver_version > 0)
+        append_number(out, facts.device.driver_version);
     else
         out += "null";
     append_text_or_null(out, ",\"library_version\":", cep_version());
     append_member(out, ",\"start_unix_ns\":", facts.start_unix_ns);
-    append_member(out, ",\"clock_error_ns\":", facts.clock_error_ns + facts.device_clock_error_ns);
+    append_member(out, ",\"clock_error_ns\":", facts.clock_error_ns + facts.device.clock_error_ns);
     out += ",\"config\":";
     append_config(out, config);
     facts.meta.append_members(out);
     out += "}\n";
-    block.finish_row(false);
+    block.finish_row(RowKind::bookkeeping);
 }
 
 }  // namespace cep

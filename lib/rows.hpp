@@ -13,6 +13,7 @@
 #include "rank_file.hpp"
 #include "record.hpp"
 #include "run_facts.hpp"
+#include "span_slots.hpp"
 
 namespace cep {
 
@@ -28,16 +29,6 @@ struct ResolvedSpan {
     std::string_view meta;
 };
 
-/// An unfinished span.
-struct UnfinishedSpan {
-    const cep_region* region;
-    std::int64_t step;
-    std::int64_t begin_host_ns;
-    std::uint32_t seq;
-    std::uint16_t depth;
-    bool on_device;
-};
-
 /// Appends rows to a block.
 class RowFormatter {
   public:
@@ -51,8 +42,8 @@ class RowFormatter {
     void span(RowBlock& block, const ResolvedSpan& span) const;
     void counter(RowBlock& block, const Record& record) const;
     void mark(RowBlock& block, const Record& record, std::string_view meta) const;
-    void open(RowBlock& block, const UnfinishedSpan& span, std::int64_t now_ns) const;
-    void stats(RowBlock& block, const Totals& totals, std::int64_t attempt, std::int64_t step) const;
+    void open(RowBlock& block, const OpenSpan& span, std::int64_t now_ns) const;
+    void stats(RowBlock& block, const Totals& totals, std::int64_t attempt, std::int64_t step, RowKind kind) const;
     void run(RowBlock& block, const RunFacts& facts, const Config& config) const;
 
   private:

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "device.hpp"
+
 namespace cep {
 
 /// What cep_set_meta() was told: JSON texts by key, the ones with a meaning apart from the free ones.
@@ -33,13 +35,9 @@ class RunMeta {
 /// The contents of a `run` row beyond the options.
 struct RunFacts {
     std::int64_t attempt = 1;
-    std::string backend = "host";
-    std::string device_name;  ///< empty: unknown
-    std::string device_uuid;
-    std::int32_t driver_version = 0;
     std::int64_t start_unix_ns = 0;
-    std::int64_t clock_error_ns = 0;         ///< of UNIX time against the monotonic clock
-    std::int64_t device_clock_error_ns = 0;  ///< of the monotonic clock against the device's
+    std::int64_t clock_error_ns = 0;  ///< of UNIX time against the monotonic clock
+    DeviceFacts device;
     RunMeta meta;
 };
 

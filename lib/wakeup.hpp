@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdint>
-#include <ctime>
+
+#include "futex.hpp"
 
 namespace cep {
 
@@ -15,20 +12,25 @@ namespace cep {
 class Wakeup {
   public:
     void notify() noexcept {
-        if (state_.exchange(notified, std::memory_order_acq_rel) == sleeping)
-            syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+        if (!served_.load(std::memory_order_relaxed) && start_ != nullptr) start_(argument_);
+        if (state_.exchange(notified, std::memory_order_acq_rel) == sleeping) futex_wake(state_, 1);
     }
 
     /// Sleeps until notified, or `pause_ns` have passed. One thread only.
     void wait(std::int64_t pause_ns) noexcept {
         std::uint32_t expected = idle;
-        if (state_.compare_exchange_strong(expected, sleeping, std::memory_order_acq_rel)) {
-            const timespec pause{static_cast<std::time_t>(pause_ns / 1'000'000'000),
-                                 static_cast<long>(pause_ns % 1'000'000'000)};
-            syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, sleeping, &pause, nullptr, 0);
-        }
+        if (state_.compare_exchange_strong(expected, sleeping, std::memory_order_acq_rel))
+            futex_wait(state_, sleeping, monotonic_ns() + pause_ns);
         state_.exchange(idle, std::memory_order_acq_rel);
     }
+
+    /// What notify() calls until set_served(): the thread may not have been there to be started yet. Before any
+    /// notify().
+    void set_start(void (*start)(void*) noexcept, void* argument) noexcept {
+        start_ = start;
+        argument_ = argument;
+    }
+    void set_served() noexcept { served_.store(true, std::memory_order_relaxed); }
 
   private:
     static constexpr std::uint32_t idle = 0;
@@ -36,6 +38,9 @@ class Wakeup {
     static constexpr std::uint32_t sleeping = 2;
 
     std::atomic<std::uint32_t> state_{idle};
+    std::atomic<bool> served_{false};
+    void (*start_)(void*) noexcept = nullptr;
+    void* argument_ = nullptr;
 };
 
 }  // namespace cep

@@ -19,13 +19,17 @@
  *   cep_close(profiler, 5000);
  * @endcode
  *
- * On sampled steps each begin and end is recorded into the calling thread's own ring; one resolver
- * thread turns the rings into rows of `<directory>/cuda_events_rank_<rank>.jsonl` (see cep-jsonl(5)).
- * The calling thread never synchronises, never does I/O, never waits for a lock that the resolver
- * holds, and does not allocate in steady state.
+ * On sampled steps each begin and end is recorded into the calling thread's own ring. Two threads of the
+ * library do the rest: the writer turns the rings into rows of `<directory>/cuda_events_rank_<rank>.jsonl`
+ * (see cep-jsonl(5)) and never calls the CUDA driver; the poller asks the driver when events happened, may
+ * hang with it, and never touches the file. The calling thread never synchronises, never does I/O, never
+ * waits for a lock that these threads hold, and does not allocate in steady state.
  *
  * Rules that hold for every function below, and are not repeated there:
- *  - No call aborts, exits, throws, raises a signal or changes errno's meaning for the caller.
+ *  - No call aborts, exits, throws or raises a signal, and errno is the same after every call.
+ *  - Signal handlers: cep_version(), cep_strerror() and cep_recording() are async-signal-safe; no other call is. A
+ *    hot-path call by a handler that has interrupted another cep call of its thread is refused, does nothing, and is
+ *    counted (cep_stats.dropped_slots). A handler may call exit(), as far as the C library allows it.
  *  - A NULL profiler or region is accepted. Hot-path calls (cep_step, cep_recording, cep_begin*,
  *    cep_end*, cep_switch, cep_record, cep_counter, cep_mark) ignore it and return CEP_OK, 0 or
  *    CEP_SPAN_NONE, so that a job whose cep_open failed runs on unprofiled; the others return
@@ -58,7 +62,7 @@ extern "C" {
 #endif
 
 /**
- * A profiler: the sampling options, the resolver thread and the rank file of one process.
+ * A profiler: the sampling options, the threads and the rank file of one process.
  *
  * Thread-safety: every function may be called on one profiler from any number of threads at once.
  * Lifetime: from cep_open() to cep_close(). The handle stays valid (and inert) after cep_close(),
@@ -178,7 +182,7 @@ typedef struct cep_options {
     const int32_t *ranks;
     uint64_t ranks_count;
     int64_t max_file_bytes; /**< Rows past this size of the rank file are dropped and counted. 0 (default): no limit. */
-    int64_t ring_capacity;  /**< Finished spans a thread can hold for the resolver. Default 4096; 16 to 1048576. */
+    int64_t ring_capacity;  /**< Finished spans a thread can hold for the writer. Default 4096; 16 to 1048576. */
     int64_t pool_limit;     /**< CUDA events in flight per context. Default 16384. */
     /** CEP_BACKEND_AUTO (default) or CEP_BACKEND_HOST. In JSON and the environment: "auto", "host". */
     int32_t backend;
@@ -235,25 +239,31 @@ CEP_API void cep_options_clear(cep_options *options);
 /* ---- Profilers --------------------------------------------------------------------------------- */
 
 /**
- * Opens a profiler. On an enabled, listed rank it makes the directory and opens the rank file for
- * append; the resolver thread starts with the first recorded span. Otherwise the profiler is off: no
- * file, no directory, no thread, no CUDA call.
+ * Opens a profiler. On an enabled, listed rank it makes the directory, opens the rank file for append and
+ * writes its `run` row; the library's threads start with the first recorded span. Otherwise the profiler is
+ * off: no file, no directory, no thread, no CUDA call.
+ *
+ * The rank file must be a regular file with one link, or absent; a symbolic link is not followed. It is locked
+ * (flock(2)) where the file system can do that: while another profiler, of this or another process, is writing
+ * it, this one is off and says so on standard error.
  * @param options Options, or NULL for what the environment says (cep_options_load_env): off by default.
  * @param out     Receives the profiler; NULL on an error.
  * @return CEP_OK; CEP_EINVAL; CEP_EOPTION for a bad value (named with its option); CEP_EJSON for bad meta;
- *         CEP_EIO if the directory or the file cannot be made or written; CEP_ENOMEM. On an error nothing
- *         is left open.
+ *         CEP_EIO if the directory or the file cannot be made or opened; CEP_ELIMIT if the process has no
+ *         thread-specific key left (PTHREAD_KEYS_MAX); CEP_ENOMEM. On an error nothing is left open.
  * Thread-safe. Does file I/O. Makes no CUDA call.
  */
 CEP_API int32_t cep_open(const cep_options *options, cep_profiler **out);
 
 /**
  * Ends recording, writes what is finished, writes an `open` row for each span that is not, and closes
- * the file. Idempotent. Not called at all, the same happens at exit() with a timeout of 5 s.
+ * the file. Idempotent: a call while another thread is closing waits for that one, up to its own timeout.
+ * Not called at all, the same happens at exit() with a timeout of 5 s.
  * @param profiler   The profiler.
- * @param timeout_ms Longest wait in milliseconds; 0 does not wait for unfinished device work; negative is an error.
+ * @param timeout_ms Longest wait in milliseconds; 0 does not wait for unfinished device work, but what the device
+ *                   has finished is written (which may take a few 100 ms); negative is an error.
  * @return CEP_OK; CEP_EINVAL; CEP_ETIMEDOUT if device work or the file was not done in time (what was left
- *         behind is counted as abandoned); CEP_EIO if rows could not be written.
+ *         behind is counted as abandoned or dropped_io); CEP_EIO if rows could not be written.
  * Thread-safe. Blocks up to timeout_ms. Never makes a synchronising CUDA call.
  */
 CEP_API int32_t cep_close(cep_profiler *profiler, int64_t timeout_ms);
@@ -263,7 +273,8 @@ CEP_API int32_t cep_close(cep_profiler *profiler, int64_t timeout_ms);
  * now; rows are written every flush_every_n_steps and at least every 5 s anyway.
  * @param profiler   The profiler.
  * @param timeout_ms Longest wait in milliseconds; 0 asks and does not wait (CEP_OK); negative is an error.
- * @return CEP_OK; CEP_EINVAL; CEP_ETIMEDOUT (each span still open gets an `open` row); CEP_EIO.
+ * @return CEP_OK; CEP_EINVAL; CEP_ETIMEDOUT (each span still open gets an `open` row); CEP_EIO if rows wait because the
+ *         file cannot be written: they are tried again.
  * Thread-safe. Blocks up to timeout_ms.
  */
 CEP_API int32_t cep_flush(cep_profiler *profiler, int64_t timeout_ms);
@@ -283,8 +294,10 @@ CEP_API int32_t cep_flush(cep_profiler *profiler, int64_t timeout_ms);
 CEP_API int32_t cep_set_meta(cep_profiler *profiler, const char *json);
 
 /**
- * Counts of a profiler since cep_open(). Every span that was begun on a recorded step is in the end
- * written, counted in one of the dropped_ causes, in capture_skipped, in abandoned, or still open.
+ * Counts of a profiler since cep_open(). While no thread is inside a call, at any time and also after cep_close(),
+ *
+ *     recorded = written + dropped_ring + dropped_slots + dropped_pool + dropped_file + dropped_io
+ *              + capture_skipped + abandoned + open_spans + pending.
  */
 typedef struct cep_stats {
     uint32_t struct_size;      /**< sizeof(cep_stats) of the caller. */
@@ -292,17 +305,19 @@ typedef struct cep_stats {
     uint64_t recorded;         /**< Spans begun, cep_record() times, counters and marks accepted. */
     uint64_t written;          /**< Rows of these that are in the file. */
     uint64_t dropped_ring;     /**< Lost: the thread's ring was full. */
-    uint64_t dropped_slots;    /**< Lost: too many spans open at once on a thread, or too many threads. */
+    /** Lost: too many spans open on a thread, too many threads, or a call of a signal handler within another call. */
+    uint64_t dropped_slots;
     uint64_t dropped_pool;     /**< Lost: no CUDA event to be had (pool_limit). */
     uint64_t dropped_file;     /**< Lost: max_file_bytes reached. */
-    uint64_t dropped_io;       /**< Lost: the file could not be written (disk full). */
-    uint64_t dropped_meta;     /**< Spans written without their metadata: no room for it. Not lost. */
+    uint64_t dropped_io;       /**< Lost: the file could not be written (disk full, a write that hangs), or no memory. */
+    uint64_t dropped_meta;     /**< Spans without their attributes or metadata: invalid, or no room for it. Not lost. */
     uint64_t capture_skipped;  /**< Spans not timed because their stream was capturing a graph. */
     uint64_t cuda_errors;      /**< CUDA calls that failed. */
     uint64_t abandoned;        /**< Spans whose device work never finished before close. */
     uint64_t open_spans;       /**< Spans begun and not ended now. */
     uint64_t bytes_written;    /**< Bytes appended to the file. */
-    uint64_t self_ns;          /**< CPU time of the resolver thread. */
+    uint64_t self_ns;          /**< CPU time of the library's threads. */
+    uint64_t pending;          /**< On the way to the file: in rings, at the device, waiting for the disk. Closed: 0. */
 } cep_stats;
 
 /**
@@ -320,7 +335,7 @@ CEP_API int32_t cep_get_stats(cep_profiler *profiler, cep_stats *stats);
  * Says which step the trainer is in and so whether what follows is recorded: when
  * start_step ≤ step ≤ end_step and (step − start_step) mod record_every_n_steps = 0. Nothing is recorded before the
  * first call. Steps may jump, repeat and go back. When step is divisible by flush_every_n_steps the
- * resolver is asked to write; the call does not wait for it.
+ * writer is asked to write; the call does not wait for it.
  * @param profiler The profiler.
  * @param step     The step, ≥ 0.
  * @return CEP_OK; CEP_EINVAL for a negative step (the current step then stays as it is).
@@ -348,7 +363,7 @@ CEP_API cep_region *cep_region_get(cep_profiler *profiler, const char *name, int
 
 /* ---- Spans ------------------------------------------------------------------------------------- */
 
-/** What may be known about a span beyond its times. Zero everything, set struct_size, then what is known. */
+/** What may be known about a span beyond its times. Start from CEP_ATTRS_INIT, then set what is known. */
 typedef struct cep_attrs {
     uint32_t struct_size; /**< sizeof(cep_attrs) of the caller. */
     uint32_t reserved;    /**< 0. */
@@ -359,6 +374,9 @@ typedef struct cep_attrs {
     const char *error;    /**< Why the phase failed (an exception's type), ≤ 63 bytes; NULL: it did not. */
     const char *meta;     /**< A JSON object, ≤ 16384 bytes; NULL: not given. */
 } cep_attrs;
+
+/** Nothing given: `cep_attrs attrs = CEP_ATTRS_INIT;`. */
+#define CEP_ATTRS_INIT {(uint32_t)sizeof(cep_attrs), 0, 0, 0.0, 0, -1, 0, 0}
 
 /**
  * Begins a span of a region: records a CUDA event into stream, or the host clock.
@@ -376,8 +394,8 @@ CEP_API cep_span cep_begin(cep_region *region, void *stream);
 
 /**
  * cep_begin() with attributes.
- * @param attrs Attributes, or NULL. Invalid ones (bad struct, JSON or string) begin no span: CEP_SPAN_NONE is
- *              returned and cep_last_error() says why. Not looked at off a recorded step.
+ * @param attrs Attributes, or NULL. With invalid ones (bad struct, JSON or string) the span begins without any; that is
+ *              counted (dropped_meta), and cep_last_error() says why. Not looked at off a recorded step.
  * Otherwise as cep_begin(); meta costs a validation and a copy.
  */
 CEP_API cep_span cep_begin_with(cep_region *region, void *stream, const cep_attrs *attrs);
@@ -395,7 +413,8 @@ CEP_API void cep_end(cep_region *region, cep_span span, void *stream);
 
 /**
  * cep_end() with attributes known only now. Each one given here replaces the one given at the begin.
- * @return CEP_OK; CEP_EINVAL or CEP_EJSON for invalid attributes: the span is ended all the same, without them.
+ * @return CEP_OK; CEP_EINVAL or CEP_EJSON for invalid attributes: the span is ended all the same, without them, and
+ *         that is counted (dropped_meta).
  * Otherwise as cep_end().
  */
 CEP_API int32_t cep_end_with(cep_region *region, cep_span span, void *stream, const cep_attrs *attrs);
@@ -419,7 +438,8 @@ CEP_API cep_span cep_switch(cep_span span, cep_region *region, void *stream);
  * @param start_ns    Its start, UNIX time in ns; 0: now minus duration_ns.
  * @param duration_ns Its length in ns, ≥ 0.
  * @param attrs       Attributes, or NULL.
- * @return CEP_OK, also off a recorded step; CEP_EINVAL or CEP_EJSON for invalid arguments.
+ * @return CEP_OK, also off a recorded step; CEP_EINVAL for an invalid time; CEP_EINVAL or CEP_EJSON for invalid
+ *         attributes: the span is added without them, and that is counted (dropped_meta).
  * Thread-safe. Hot path, as cep_begin(). Makes no CUDA call.
  */
 CEP_API int32_t cep_record(cep_region *region, int64_t start_ns, int64_t duration_ns, const cep_attrs *attrs);

@@ -224,7 +224,7 @@ class Region {
 
     /// Begins a span; it ends with its scope. Nothing is recorded off a recorded step.
     [[nodiscard]] inline Span begin(void* stream = nullptr) const noexcept;
-    /// With attributes; invalid ones begin no span, and cep_last_error() says why.
+    /// With attributes; with invalid ones the span goes without any, and cep_last_error() says why.
     [[nodiscard]] inline Span begin(void* stream, const Attributes& attributes) const noexcept;
 
     /// Adds a span that was timed elsewhere: its start as UNIX time (0: now less the duration), both in nanoseconds.

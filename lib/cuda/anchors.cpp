@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of CudaResolver that keeps each GPU's clock tied to the host's.
+// The part of CudaDevice that keeps each GPU's clock tied to the host's.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
-#include "cuda/cuda_resolver.hpp"
+#include "cuda/cuda_device.hpp"
 
 namespace cep::cuda {
 namespace {
@@ -27,29 +27,52 @@ void restart(ContextClock& clock) noexcept {
     for (ContextClock::Anchor& anchor : clock.recent) anchor.gpu_ns = std::nan("");
 }
 
-}  // namespace
+/// Makes a context current for a scope, if it can.
+class CurrentContext {
+  public:
+    CurrentContext(const DriverApi& driver, const Context& context) noexcept
+        : driver_(driver), code_(driver.ctx_push_current(context.handle())) {}
+    CurrentContext(const CurrentContext&) = delete;
+    CurrentContext& operator=(const CurrentContext&) = delete;
+    ~CurrentContext() {
+        CUcontext popped = nullptr;
+        if (code_ == result::success) (void)driver_.ctx_pop_current(&popped);
+    }
+    [[nodiscard]] CUresult code() const noexcept { return code_; }
 
-void CudaResolver::keep_anchored(std::unique_lock<std::mutex>& lock, Context& context, std::int64_t now_ns) {
-    ContextClock& clock = clocks_[&context];
-    if (clock.unusable) return;
-    if (clock.stream == nullptr && !open_clock(lock, context, clock)) return;
-    if (clock.pending == nullptr && (clock.model.empty() || now_ns - clock.recent[0].host_ns > clock.interval_ns))
-        record_anchor(lock, context, clock);
-    if (clock.pending != nullptr) await_anchor(lock, context, clock);
+  private:
+    const DriverApi& driver_;
+    const CUresult code_;
+};
+
+[[nodiscard]] std::string text_of(const CUuuid& uuid) {
+    static constexpr char hex[] = "0123456789abcdef";
+    std::string text = "GPU-";
+    for (int i = 0; i < 16; ++i) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+        text += hex[(uuid.bytes[i] >> 4) & 0xF];
+        text += hex[uuid.bytes[i] & 0xF];
+    }
+    return text;
 }
 
-bool CudaResolver::open_clock(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock) {
-    const CUresult code = driver_call(lock, [&](const DriverApi& driver) {
-        CUresult first = driver.ctx_push_current(context.handle());
-        if (first != result::success) return first;
-        first = driver.stream_create(&clock.stream, stream_flags::non_blocking, 0);
-        for (ContextClock::Anchor& anchor : clock.recent)
-            if (first == result::success) first = driver.event_create(&anchor.event, event_flags::normal);
-        CUcontext popped = nullptr;
-        (void)driver.ctx_pop_current(&popped);
-        return first;
-    });
-    if (cancelled_.load(std::memory_order_acquire)) return false;
+}  // namespace
+
+void CudaDevice::keep_anchored(Context& context, std::int64_t now_ns) {
+    ContextClock& clock = clocks_[&context];
+    if (clock.unusable) return;
+    if (clock.stream == nullptr && !open_clock(context, clock)) return;
+    if (clock.pending == nullptr && (clock.model.empty() || now_ns - clock.recent[0].host_ns > clock.interval_ns))
+        record_anchor(context, clock);
+    if (clock.pending != nullptr) await_anchor(context, clock);
+}
+
+bool CudaDevice::open_clock(Context& context, ContextClock& clock) {
+    const CurrentContext current(driver(), context);
+    CUresult code = current.code();
+    if (code == result::success) code = driver().stream_create(&clock.stream, stream_flags::non_blocking, 0);
+    for (ContextClock::Anchor& anchor : clock.recent)
+        if (code == result::success) code = driver().event_create(&anchor.event, event_flags::normal);
     if (code != result::success) {
         state_.count_error(&context, code);
         clock.unusable = true;
@@ -59,45 +82,39 @@ bool CudaResolver::open_clock(std::unique_lock<std::mutex>& lock, Context& conte
     return true;
 }
 
-void CudaResolver::record_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock) {
-    // The oldest anchor's event is used again.
+void CudaDevice::record_anchor(Context& context, ContextClock& clock) noexcept {
     if (!clock.model.empty() && monotonic_ns() - clock.recent[0].host_ns > chain_limit_ns) restart(clock);
-    const CUevent event = clock.recent.back().event;
-    std::int64_t before_ns = 0;
-    const CUresult code = driver_call(lock, [&](const DriverApi& driver) {
-        CUresult push = driver.ctx_push_current(context.handle());
-        if (push != result::success) return push;
-        // The first record and query of a thread that has slept are slow; the bracket is to be narrow.
-        push = driver.event_record(event, clock.stream);
-        if (push == result::success) (void)driver.event_query(event);
-        before_ns = monotonic_ns();
-        if (push == result::success) push = driver.event_record(event, clock.stream);
-        CUcontext popped = nullptr;
-        (void)driver.ctx_pop_current(&popped);
-        return push;
-    });
-    if (cancelled_.load(std::memory_order_acquire)) return;
+    // The oldest anchor's event is used again; what it was is forgotten first, whatever the calls below say.
+    ContextClock::Anchor& oldest = clock.recent.back();
+    oldest.gpu_ns = std::nan("");
+    const CurrentContext current(driver(), context);
+    CUresult code = current.code();
+    // The first record and query of a thread that has slept are slow; the bracket is to be narrow.
+    if (code == result::success) code = driver().event_record(oldest.event, clock.stream);
+    if (code == result::success) (void)driver().event_query(oldest.event);
+    const std::int64_t before_ns = monotonic_ns();
+    if (code == result::success) code = driver().event_record(oldest.event, clock.stream);
     if (code != result::success) return anchor_failed(context, clock, code);
-    clock.pending = event;
+    clock.pending = oldest.event;
     clock.pending_before_ns = before_ns;
     std::rotate(clock.recent.begin(), clock.recent.end() - 1, clock.recent.end());
-    clock.recent[0] = {event, std::nan(""), before_ns};
+    clock.recent[0] = {clock.pending, std::nan(""), before_ns};
 }
 
-void CudaResolver::await_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock) {
+void CudaDevice::await_anchor(Context& context, ContextClock& clock) {
     const std::int64_t give_up_ns = monotonic_ns() + watch_ns;
     std::int64_t after_ns = 0;
     CUresult code = result::not_ready;
     do {
-        code = driver_call(lock, [&](const DriverApi& driver) { return driver.event_query(clock.pending); });
+        code = driver().event_query(clock.pending);
         after_ns = monotonic_ns();
-    } while (code == result::not_ready && after_ns < give_up_ns && !cancelled_.load(std::memory_order_acquire));
+    } while (code == result::not_ready && after_ns < give_up_ns);
     if (code == result::not_ready) return;
     if (code != result::success) return anchor_failed(context, clock, code);
-    complete_anchor(lock, context, clock, after_ns);
+    complete_anchor(context, clock, after_ns);
 }
 
-void CudaResolver::anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept {
+void CudaDevice::anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept {
     state_.count_error(&context, code);
     clock.pending = nullptr;
     if (++clock.failures < most_failures) return;
@@ -105,22 +122,19 @@ void CudaResolver::anchor_failed(Context& context, ContextClock& clock, CUresult
     restart(clock);
 }
 
-void CudaResolver::complete_anchor(std::unique_lock<std::mutex>& lock, Context& context, ContextClock& clock,
-                                   std::int64_t after_ns) {
+void CudaDevice::complete_anchor(Context& context, ContextClock& clock, std::int64_t after_ns) {
     ContextClock::Anchor& newest = clock.recent[0];
     const ContextClock::Anchor& previous = clock.recent[1];
     clock.pending = nullptr;
     clock.failures = 0;
-    const bool chained = !clock.model.empty() && !std::isnan(previous.gpu_ns);
+    bool chained = !clock.model.empty() && !std::isnan(previous.gpu_ns);
     float elapsed_ms = 0;
-    CUresult code = result::success;
-    if (chained)
-        code = driver_call(lock, [&](const DriverApi& driver) {
-            return driver.event_elapsed_time(&elapsed_ms, previous.event, newest.event);
-        });
-    if (cancelled_.load(std::memory_order_acquire)) return;
-    if (code != result::success) state_.count_error(&context, code);
-    if (chained && code == result::success) {
+    if (chained) {
+        const CUresult code = driver().event_elapsed_time(&elapsed_ms, previous.event, newest.event);
+        chained = code == result::success;
+        if (!chained) state_.count_error(&context, code);
+    }
+    if (chained) {
         newest.gpu_ns = previous.gpu_ns + static_cast<double>(elapsed_ms) * 1e6;
     } else {
         restart(clock);
@@ -133,19 +147,24 @@ void CudaResolver::complete_anchor(std::unique_lock<std::mutex>& lock, Context& 
     state_clock_error();
 }
 
-void CudaResolver::state_clock_error() noexcept {
+void CudaDevice::state_clock_error() {
     std::int64_t worst_ns = 0;
     for (const auto& [context, clock] : clocks_)
         if (!clock.model.empty()) worst_ns = std::max(worst_ns, clock.model.error_ns(clock.interval_ns));
     const std::int64_t stated_ns = clock_error_ns_.load(std::memory_order_relaxed);
-    if (worst_ns <= stated_ns && worst_ns >= stated_ns / 4) return;
-    // A little more than now, and no word of small gains: each change is one more run row.
-    clock_error_ns_.store(worst_ns + worst_ns / 4, std::memory_order_relaxed);
-    ++facts_version_;
+    if (worst_ns > stated_ns || worst_ns < stated_ns / 4) state_clock_error(worst_ns);
 }
 
-CudaResolver::Outcome CudaResolver::host_time_of(std::unique_lock<std::mutex>& lock, ContextClock& clock,
-                                                 const Stamp& stamp, std::int64_t& host_ns) {
+void CudaDevice::state_clock_error(std::int64_t error_ns) {
+    // A little more than now, and small improvements are not published: each change is one more run row.
+    const std::int64_t stated_ns = error_ns + error_ns / 4;
+    clock_error_ns_.store(stated_ns, std::memory_order_relaxed);
+    const std::lock_guard guard(facts_mutex_);
+    facts_.clock_error_ns = stated_ns;
+    facts_version_.fetch_add(1, std::memory_order_release);
+}
+
+CudaDevice::Outcome CudaDevice::host_time_of(ContextClock& clock, const Stamp& stamp, std::int64_t& host_ns) {
     const ContextClock::Anchor* nearest = nullptr;
     for (const ContextClock::Anchor& anchor : clock.recent) {
         if (anchor.event == nullptr || std::isnan(anchor.gpu_ns)) continue;
@@ -158,9 +177,7 @@ CudaResolver::Outcome CudaResolver::host_time_of(std::unique_lock<std::mutex>& l
         return clock.unusable ? Outcome::resolved : Outcome::waiting;
     }
     float elapsed_ms = 0;
-    const CUevent event = stamp.event->handle;  // close() may take the span away during the call
-    const CUresult code = driver_call(
-        lock, [&](const DriverApi& driver) { return driver.event_elapsed_time(&elapsed_ms, nearest->event, event); });
+    const CUresult code = driver().event_elapsed_time(&elapsed_ms, nearest->event, stamp.event->handle);
     if (code == result::not_ready) return Outcome::waiting;
     if (code != result::success) {
         state_.count_error(stamp.event->context, code);
@@ -172,25 +189,18 @@ CudaResolver::Outcome CudaResolver::host_time_of(std::unique_lock<std::mutex>& l
     return Outcome::resolved;
 }
 
-void CudaResolver::read_identity(Context& context) {
-    const DriverApi& driver = *state_.driver.load(std::memory_order_acquire);
+void CudaDevice::read_identity(Context& context) {
     char name[256] = "";
     CUuuid uuid{};
-    (void)driver.device_get_name(name, sizeof name, context.device());
-    if (driver.device_get_uuid(&uuid, context.device()) == result::success) {
-        static constexpr char hex[] = "0123456789abcdef";
-        device_uuid_ = "GPU-";
-        for (int i = 0; i < 16; ++i) {
-            if (i == 4 || i == 6 || i == 8 || i == 10) device_uuid_ += '-';
-            device_uuid_ += hex[(uuid.bytes[i] >> 4) & 0xF];
-            device_uuid_ += hex[uuid.bytes[i] & 0xF];
-        }
-    }
     int version = 0;
-    (void)driver.driver_get_version(&version);
-    driver_version_ = version;
-    device_name_ = name;
-    ++facts_version_;
+    (void)driver().device_get_name(name, sizeof name, context.device());
+    const bool has_uuid = driver().device_get_uuid(&uuid, context.device()) == result::success;
+    (void)driver().driver_get_version(&version);
+    const std::lock_guard guard(facts_mutex_);
+    if (has_uuid) facts_.uuid = text_of(uuid);
+    facts_.driver_version = version;
+    facts_.name = name;
+    facts_version_.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace cep::cuda

@@ -7,9 +7,9 @@ namespace cep::cuda {
 
 Context::~Context() {
     // Handles still held by the driver are not destroyed here: that is a driver call (see destroy_idle_events).
-    for (Event* event = take_discarded(); event != nullptr;) {
+    for (Event* event = take_released(); event != nullptr;) {
         const std::unique_ptr<Event> owned(event);
-        event = event->next_discarded;
+        event = event->next_released;
     }
     for (Supply* supply = supplies_.load(std::memory_order_relaxed); supply != nullptr;) {
         const std::unique_ptr<Supply> owned(supply);
@@ -57,16 +57,20 @@ Supply* Context::add_supply(std::size_t capacity) {
     }
 }
 
-void Context::discard(Event& event, std::uint16_t halves) noexcept {
+void Context::release(Event& event, std::uint16_t halves) noexcept {
     if (event.held.fetch_sub(halves, std::memory_order_acq_rel) != halves) return;
-    Event* head = discarded_.load(std::memory_order_relaxed);
-    do event.next_discarded = head;
-    while (!discarded_.compare_exchange_weak(head, &event, std::memory_order_release, std::memory_order_relaxed));
+    Event* head = released_.load(std::memory_order_relaxed);
+    do event.next_released = head;
+    while (!released_.compare_exchange_weak(head, &event, std::memory_order_release, std::memory_order_relaxed));
 }
 
-void Context::send_home(Event& event) noexcept {
-    event.held.store(Event::halves, std::memory_order_relaxed);
-    (void)event.home->events.push({&event, event.handle});  // a supply holds all that its thread may create
+void Context::recycle_released() noexcept {
+    for (Event* event = take_released(); event != nullptr;) {
+        Event* const following = event->next_released;
+        event->held.store(Event::halves, std::memory_order_relaxed);
+        (void)event->home->events.push({event, event->handle});  // a supply holds all that its thread may create
+        event = following;
+    }
 }
 
 void Context::destroy_idle_events(const DriverApi& driver) noexcept {

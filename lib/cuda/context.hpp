@@ -19,9 +19,9 @@ class Context;
 struct Supply;
 }  // namespace cuda
 
-/// A pooled CUDA event. One span holds both of its halves, or two spans one each (cep_switch); whoever lets go of the
-/// last sends it home. Which it is says the stamp, so that the trainer's thread never writes here what the resolver, on
-/// another core, has written last.
+/// A pooled CUDA event. One span holds both of its halves, or two spans one each (cep_switch); the stamp records which,
+/// so that the trainer's thread never writes here what the poller, on another core, has written last. A thread acquires
+/// an event, any thread releases it, and the poller recycles it into the supply of the thread that made it.
 struct Event {
     static constexpr std::uint16_t halves = 2;
 
@@ -29,7 +29,7 @@ struct Event {
     cuda::Supply* home = nullptr;
     cuda::Context* context = nullptr;
     std::atomic<std::uint32_t> held{halves};
-    Event* next_discarded = nullptr;
+    Event* next_released = nullptr;
 };
 
 }  // namespace cep
@@ -38,10 +38,10 @@ namespace cep::cuda {
 
 struct FreeEvent {
     Event* event = nullptr;
-    CUevent handle = nullptr;  ///< beside the pointer: the thread need not touch memory that the resolver wrote last
+    CUevent handle = nullptr;  ///< beside the pointer: the thread need not touch memory that the poller wrote last
 };
 
-/// Events waiting for one thread: the resolver puts them in, the thread takes them out.
+/// Events waiting for one thread: the poller puts them in, the thread takes them out.
 struct Supply {
     Supply(std::size_t capacity, Supply* next_supply) : events(capacity), next(next_supply) {}
     Ring<FreeEvent> events;
@@ -50,7 +50,7 @@ struct Supply {
 };
 
 /// What cep knows of one CUDA context. Trainer threads find and extend it without locks; it lives as long as the
-/// profiler. The resolver's own part (clock, anchors) is in the resolver.
+/// profiler. The poller's own part (clock, anchors) is in CudaDevice.
 class Context {
   public:
     Context(CUcontext handle, std::uint64_t id, CUdevice device, std::size_t pool_limit)
@@ -74,18 +74,18 @@ class Context {
     [[nodiscard]] Event* create_event(const DriverApi& driver, Supply& home, CUresult& error) noexcept;
     [[nodiscard]] Supply* add_supply(std::size_t capacity);
 
-    /// Any thread: lets go of so many halves; the last leaves the event to the resolver.
-    void discard(Event& event, std::uint16_t halves) noexcept;
-    /// Resolver: the events left by discard(), as a list.
-    [[nodiscard]] Event* take_discarded() noexcept { return discarded_.exchange(nullptr, std::memory_order_acquire); }
-    /// Resolver: a free event goes back to the thread that it came from.
-    void send_home(Event& event) noexcept;
-    /// Resolver, when no thread records any more: destroys the events that are at home.
+    /// Any thread: lets go of so many halves; the last leaves the event to the poller.
+    void release(Event& event, std::uint16_t halves) noexcept;
+    /// Poller: released events go back to the threads that made them.
+    void recycle_released() noexcept;
+    /// Poller, when no thread records any more: destroys the events that are in supplies.
     void destroy_idle_events(const DriverApi& driver) noexcept;
 
     std::atomic<Context*> next{nullptr};  ///< in the list of contexts
 
   private:
+    [[nodiscard]] Event* take_released() noexcept { return released_.exchange(nullptr, std::memory_order_acquire); }
+
     static constexpr std::size_t max_streams = 255;
 
     const CUcontext handle_;
@@ -94,7 +94,7 @@ class Context {
     const std::size_t pool_limit_;
     std::atomic<bool> lost_{false};
     std::atomic<std::size_t> live_events_{0};
-    std::atomic<Event*> discarded_{nullptr};
+    std::atomic<Event*> released_{nullptr};
     std::atomic<Supply*> supplies_{nullptr};
     std::array<std::atomic<std::uint64_t>, max_streams> streams_{};
 };

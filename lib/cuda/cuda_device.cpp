@@ -2,140 +2,24 @@
 #include "cuda/cuda_device.hpp"
 
 #include <algorithm>
-#include <exception>
-#include <new>
+#include <cmath>
+
+#include "counts.hpp"
 
 namespace cep::cuda {
+namespace {
 
-CudaState::~CudaState() {
-    for (Context* context = contexts.load(std::memory_order_relaxed); context != nullptr;) {
-        const std::unique_ptr<Context> owned(context);
-        context = context->next.load(std::memory_order_relaxed);
-    }
-}
+constexpr std::size_t small_supply = 256;
+// Looking for the driver takes the loader's lock, which an import can hold for long: ever rarer where there is none.
+constexpr std::int64_t first_look_pause_ns = ns_per_s / 4;
+constexpr std::int64_t longest_look_pause_ns = 30 * ns_per_s;
 
-Context* CudaState::find_or_add_context(CUcontext handle) noexcept {
-    const DriverApi& api = *driver.load(std::memory_order_acquire);
-    const std::uint64_t id = context_id(handle);
-    Context* head = contexts.load(std::memory_order_acquire);
-    for (Context* known = head; known != nullptr; known = known->next.load(std::memory_order_relaxed))
-        if (known->handle() == handle && known->id() == id) return known;
-    CUdevice device = 0;
-    if (api.ctx_get_device(&device) != result::success) return nullptr;
-    auto* context = new (std::nothrow) Context(handle, id, device, pool_limit);
-    if (context == nullptr) return nullptr;
-    do {
-        for (Context* known = head; known != nullptr; known = known->next.load(std::memory_order_relaxed))
-            if (known->handle() == handle && known->id() == id) {  // another thread was first
-                delete context;
-                return known;
-            }
-        context->next.store(head, std::memory_order_relaxed);
-    } while (!contexts.compare_exchange_weak(head, context, std::memory_order_acq_rel));
-    return context;
-}
+}  // namespace
 
-std::uint64_t CudaState::context_id(CUcontext handle) const noexcept {
-    const DriverApi& api = *driver.load(std::memory_order_acquire);
-    unsigned long long id = 0;
-    if (api.ctx_get_id != nullptr) (void)api.ctx_get_id(handle, &id);
-    return id;
-}
-
-void CudaState::count_error(Context* context, CUresult code) noexcept {
-    errors.fetch_add(1, std::memory_order_relaxed);
-    last_error.store(code, std::memory_order_relaxed);
-    if (context != nullptr && is_sticky(code)) context->set_lost();
-}
-
-StampResult CudaThread::fall_back(HostFallback reason) noexcept {
-    if (state_.fallback.load(std::memory_order_relaxed) == HostFallback::none)
-        state_.fallback.store(reason, std::memory_order_relaxed);
-    return StampResult::ok;
-}
-
-StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
-    const DriverApi* driver = state_.driver.load(std::memory_order_acquire);
-    if (driver == nullptr) return fall_back(HostFallback::no_driver);
-    Binding* binding = nullptr;
-    if (!find_binding(*driver, stamp.host_ns, binding)) return fall_back(HostFallback::no_context);
-    if (binding == nullptr) return StampResult::no_event;
-    if (binding->context->lost()) return StampResult::failed;
-    const auto cuda_stream = static_cast<CUstream>(stream);
-    CUstreamCaptureStatus capturing = capture_status::none;
-    CUresult code = driver->stream_is_capturing(cuda_stream, &capturing);
-    if (capturing != capture_status::none || code == result::capture_implicit) return StampResult::capturing;
-    if (code != result::success) return fail(*binding, code, nullptr);
-    const FreeEvent free = take_event(*driver, *binding);
-    if (free.event == nullptr) return StampResult::no_event;
-    code = driver->event_record(free.handle, cuda_stream);
-    if (code != result::success) return fail(*binding, code, free.event);
-    stamp.event = free.event;
-    stamp.stream = stream_number(*binding, stream);
-    return StampResult::ok;
-}
-
-StampResult CudaThread::fail(Binding& binding, CUresult code, Event* event) noexcept {
-    state_.count_error(binding.context, code);
-    if (event != nullptr) binding.context->discard(*event, Event::halves);
-    return StampResult::failed;
-}
-
-bool CudaThread::find_binding(const DriverApi& driver, std::int64_t now_ns, Binding*& binding) noexcept {
-    CUcontext handle = nullptr;
-    if (driver.ctx_get_current(&handle) != result::success || handle == nullptr) return false;
-    binding = current_;
-    if (binding != nullptr && binding->handle == handle && now_ns - identified_ns_ < identity_lasts_ns) return true;
-    binding = bind(handle);
-    identified_ns_ = now_ns;
-    return true;
-}
-
-CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
-    Binding* free = nullptr;
-    for (Binding& binding : bindings_) {
-        if (binding.handle == handle) {
-            if (state_.exists(*binding.context)) return current_ = &binding;
-            binding.context->set_lost();
-            if (current_ == &binding) current_ = nullptr;
-            binding = {};
-        }
-        if (binding.handle == nullptr && free == nullptr) free = &binding;
-    }
-    if (free == nullptr) return nullptr;
-    Context* context = state_.find_or_add_context(handle);
-    if (context == nullptr) return nullptr;
-    try {
-        *free = {handle, context, context->add_supply(supply_capacity_)};
-    } catch (const std::exception&) {
-        return nullptr;
-    }
-    return current_ = free;
-}
-
-FreeEvent CudaThread::take_event(const DriverApi& driver, Binding& binding) noexcept {
-    FreeEvent free;
-    if (binding.supply->events.pop(free)) {
-        binding.supply->events.prepare_pop();
-        return free;
-    }
-    CUresult code = result::success;
-    free.event = binding.context->create_event(driver, *binding.supply, code);
-    if (code != result::success) state_.count_error(binding.context, code);
-    if (free.event != nullptr) free.handle = free.event->handle;
-    return free;
-}
-
-std::int32_t CudaThread::stream_number(Binding& binding, void* stream) noexcept {
-    if (stream == binding.last_stream) return binding.last_stream_number;
-    auto key = reinterpret_cast<std::uint64_t>(stream);
-    if (key == stream_handles::per_thread) key |= reinterpret_cast<std::uint64_t>(this) << 8;  // one for each thread
-    binding.last_stream = stream;
-    return binding.last_stream_number = binding.context->stream_number(key);
-}
-
-void CudaThread::discard(const Stamp& stamp) noexcept {
-    stamp.event->context->discard(*stamp.event, stamp.holds);
+CudaDevice::~CudaDevice() {
+    for (auto& [key, queue] : queues_)
+        for (const DeviceSpan& span : queue) release(span);
+    for (const DeviceSpan& span : mixed_) release(span);
 }
 
 std::unique_ptr<DeviceThread> CudaDevice::make_thread(bool full_ring) {
@@ -144,6 +28,174 @@ std::unique_ptr<DeviceThread> CudaDevice::make_thread(bool full_ring) {
         state_.driver.store(find_driver(), std::memory_order_release);
     const std::size_t capacity = full_ring ? state_.pool_limit : std::min(small_supply, state_.pool_limit);
     return std::make_unique<CudaThread>(state_, capacity);
+}
+
+void CudaDevice::release(const Stamp& stamp) noexcept {
+    if (stamp.event != nullptr) stamp.event->context->release(*stamp.event, stamp.holds);
+}
+
+void CudaDevice::release(const DeviceSpan& span) noexcept {
+    release(span.begin);
+    release(span.end);
+}
+
+void CudaDevice::accept(const DeviceSpan& span) {
+    Context* context = span.end.event->context;
+    if (span.begin.event->context != context)
+        mixed_.push_back(span);
+    else
+        queues_[{context, span.end.stream}].push_back(span);
+}
+
+PollResult CudaDevice::poll(Ring<DeviceTimes>& results) {
+    PollResult result{.resolved = 0, .pending = false, .caught_up = true};
+    if (state_.driver.load(std::memory_order_acquire) == nullptr) {
+        look_for_driver();
+        return result;
+    }
+    recycle_released();
+    pass_mixed(results, result);
+    const auto has_spans = [](const auto& entry) { return !entry.second.empty(); };
+    if (std::none_of(queues_.begin(), queues_.end(), has_spans)) return result;
+    const RelaxedCapture relaxed(driver());
+    const std::int64_t now_ns = monotonic_ns();
+    for (auto& [key, queue] : queues_) {
+        if (queue.empty()) continue;
+        Context& context = *key.first;
+        if (!context.lost()) check_existence(context);
+        if (!context.lost()) keep_anchored(context, now_ns);
+        poll_queue(context, queue, results, result);
+    }
+    recycle_released();
+    return result;
+}
+
+void CudaDevice::look_for_driver() {
+    if (state_.fallback.load(std::memory_order_relaxed) == HostFallback::none) return;  // nobody has asked for it
+    const std::int64_t now_ns = monotonic_ns();
+    if (now_ns < next_look_ns_) return;
+    state_.driver.store(find_driver(), std::memory_order_release);
+    look_pause_ns_ = std::clamp(2 * look_pause_ns_, first_look_pause_ns, longest_look_pause_ns);
+    next_look_ns_ = now_ns + look_pause_ns_;
+}
+
+void CudaDevice::check_existence(Context& context) noexcept {
+    if (!state_.exists(context)) state_.count_error(&context, result::context_is_destroyed);
+}
+
+void CudaDevice::poll_queue(Context& context, Queue& queue, Ring<DeviceTimes>& results, PollResult& result) {
+    for (; !queue.empty() && results.has_room(); ++result.resolved) {
+        const DeviceSpan& span = queue.front();
+        DeviceTimes times{.id = span.id,
+                          .outcome = DeviceTimes::Outcome::lost,
+                          .device = context.device(),
+                          .start_ns = 0,
+                          .duration_ns = 0};
+        const Outcome outcome = context.lost() ? Outcome::lost : resolve(context, span, times);
+        if (outcome == Outcome::unfinished || outcome == Outcome::waiting) {
+            result.pending = true;
+            if (outcome == Outcome::waiting) result.caught_up = false;
+            return;
+        }
+        if (outcome == Outcome::resolved) times.outcome = DeviceTimes::Outcome::resolved;
+        (void)results.push(times);
+        release(span);
+        queue.pop_front();
+    }
+    if (queue.empty()) return;
+    result.pending = true;
+    result.caught_up = false;
+}
+
+CudaDevice::Outcome CudaDevice::resolve(Context& context, const DeviceSpan& span, DeviceTimes& times) {
+    const CUevent begin = span.begin.event->handle;
+    const CUevent end = span.end.event->handle;
+    float elapsed_ms = 0;
+    CUresult code = driver().event_query(end);
+    if (code == result::success) code = driver().event_elapsed_time(&elapsed_ms, begin, end);
+    if (code == result::not_ready) return Outcome::unfinished;
+    if (code != result::success) {
+        state_.count_error(&context, code);
+        return Outcome::lost;
+    }
+    times.duration_ns = std::llround(static_cast<double>(elapsed_ms) * 1e6);
+    return host_time_of(clocks_[&context], span.begin, times.start_ns);
+}
+
+void CudaDevice::pass_mixed(Ring<DeviceTimes>& results, PollResult& result) {
+    while (!mixed_.empty() && results.has_room()) {
+        const DeviceSpan& span = mixed_.back();
+        (void)results.push({.id = span.id,
+                            .outcome = DeviceTimes::Outcome::host_clock,
+                            .device = -1,
+                            .start_ns = span.begin.host_ns,
+                            .duration_ns = span.end.host_ns - span.begin.host_ns});
+        release(span);
+        mixed_.pop_back();
+        ++result.resolved;
+    }
+    if (mixed_.empty()) return;
+    result.pending = true;
+    result.caught_up = false;
+}
+
+void CudaDevice::recycle_released() noexcept {
+    for_each_context([](Context& context) { context.recycle_released(); });
+}
+
+DeviceFacts CudaDevice::facts() const {
+    const std::lock_guard guard(facts_mutex_);
+    return facts_;
+}
+
+std::string CudaDevice::take_notice(bool first_of_host) {
+    const HostFallback fallback = state_.fallback.load(std::memory_order_relaxed);
+    if (first_of_host && fallback != fallback_told_) {
+        fallback_told_ = fallback;
+        const char* symbol = missing_driver_symbol();
+        if (symbol != nullptr)
+            return std::string("the CUDA driver has no ") + symbol + ": spans are timed on the host clock";
+        return std::string(fallback == HostFallback::no_driver ? "no CUDA driver is loaded"
+                                                               : "a recording thread has no CUDA context") +
+               ": its spans are timed on the host clock (backend \"host\" says that this is meant)";
+    }
+    const Context* lost = nullptr;
+    for_each_context([&](const Context& context) { lost = context.lost() ? &context : lost; });
+    if (loss_told_ || lost == nullptr) return {};
+    loss_told_ = true;
+    const char* name = nullptr;
+    const CUresult code = state_.last_error.load(std::memory_order_relaxed);
+    (void)driver().get_error_name(code, &name);
+    return "the CUDA context of device " + std::to_string(lost->device()) + " is lost (" +
+           (name != nullptr ? name : "error " + std::to_string(code)) + "): it is not profiled any more";
+}
+
+void CudaDevice::add_counts(Totals& totals) const noexcept {
+    totals.cuda_errors += state_.errors.load(std::memory_order_relaxed);
+    totals.clock_error_ns = clock_error_ns_.load(std::memory_order_relaxed);
+}
+
+void CudaDevice::shut_down() noexcept {
+    for (auto& [key, queue] : queues_) {
+        for (const DeviceSpan& span : queue) release(span);
+        queue.clear();
+    }
+    for (const DeviceSpan& span : mixed_) release(span);
+    mixed_.clear();
+    if (state_.driver.load(std::memory_order_acquire) == nullptr) return;
+    const RelaxedCapture relaxed(driver());
+    recycle_released();
+    for_each_context([this](Context& context) {
+        if (!context.lost() && !state_.exists(context)) context.set_lost();  // its objects went with it
+    });
+    for (auto& [context, clock] : clocks_) {
+        if (context->lost()) continue;
+        for (const ContextClock::Anchor& anchor : clock.recent)  // the pending one is among them
+            if (anchor.event != nullptr) (void)driver().event_destroy(anchor.event);
+        if (clock.stream != nullptr) (void)driver().stream_destroy(clock.stream);
+        clock = {};
+    }
+    for_each_context([this](Context& context) { context.destroy_idle_events(driver()); });
 }
 
 }  // namespace cep::cuda

@@ -1,92 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA events on the trainer's threads.
+// CUDA events on the poller's thread: which are done, when they were, and back into the pool.
 #pragma once
 
 #include <array>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <deque>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "cuda/context.hpp"
-#include "cuda/driver.hpp"
-#include "recorder.hpp"
+#include "cuda/clock_model.hpp"
+#include "cuda/cuda_thread.hpp"
+#include "device.hpp"
+#include "host_clock.hpp"
 
 namespace cep::cuda {
 
-/// Why spans on a stream were timed on the host clock.
-enum class HostFallback : std::uint8_t { none, no_driver, no_context };
-
-/// What trainer threads and the resolver share.
-struct CudaState {
-    explicit CudaState(std::size_t limit) noexcept : pool_limit(limit) {}
-    CudaState(const CudaState&) = delete;
-    CudaState& operator=(const CudaState&) = delete;
-    ~CudaState();
-
-    /// The context of that handle; made when it is new. Null without memory.
-    [[nodiscard]] Context* find_or_add_context(CUcontext handle) noexcept;
-    /// Tells a context from an earlier one at the same address; 0 where the driver cannot say.
-    [[nodiscard]] std::uint64_t context_id(CUcontext handle) const noexcept;
-    /// False once the trainer has destroyed the context, even if another one is now where it was.
-    [[nodiscard]] bool exists(const Context& context) const noexcept {
-        return context_id(context.handle()) == context.id();
-    }
-    void count_error(Context* context, CUresult code) noexcept;
-
-    const std::size_t pool_limit;
-    std::atomic<const DriverApi*> driver{nullptr};
-    std::atomic<Context*> contexts{nullptr};
-    std::atomic<std::uint64_t> errors{0};
-    std::atomic<CUresult> last_error{0};
-    std::atomic<HostFallback> fallback{HostFallback::none};
-};
-
-class CudaThread final : public DeviceThread {
+/// The anchors of one context: events on a stream of our own whose host time is known within a bracket.
+class ContextClock {
   public:
-    CudaThread(CudaState& state, std::size_t supply_capacity) noexcept
-        : state_(state), supply_capacity_(supply_capacity) {}
-
-    [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept override;
-    void discard(const Stamp& stamp) noexcept override;
-
-  private:
-    struct Binding {
-        CUcontext handle = nullptr;
-        Context* context = nullptr;
-        Supply* supply = nullptr;
-        void* last_stream = nullptr;
-        std::int32_t last_stream_number = 0;
+    struct Anchor {
+        CUevent event = nullptr;
+        double gpu_ns = std::numeric_limits<double>::quiet_NaN();  ///< not a number: not known to be complete
+        std::int64_t host_ns = 0;                                  ///< middle of the bracket
     };
 
-    /// The binding of the calling thread's current context, null if there can be none. False without such a context.
-    [[nodiscard]] bool find_binding(const DriverApi& driver, std::int64_t now_ns, Binding*& binding) noexcept;
-    [[nodiscard]] Binding* bind(CUcontext handle) noexcept;
-    [[nodiscard]] FreeEvent take_event(const DriverApi& driver, Binding& binding) noexcept;
-    [[nodiscard]] std::int32_t stream_number(Binding& binding, void* stream) noexcept;
-    StampResult fail(Binding& binding, CUresult code, Event* event) noexcept;
-    StampResult fall_back(HostFallback reason) noexcept;
-
-    /// A context's address can come to stand for another one, into which an event of the first must not be recorded;
-    /// its number cannot, but costs 25 ns. To destroy a context and make another takes some 100 ms.
-    static constexpr std::int64_t identity_lasts_ns = 1'000'000;
-
-    CudaState& state_;
-    const std::size_t supply_capacity_;
-    std::array<Binding, 16> bindings_{};
-    Binding* current_ = nullptr;
-    std::int64_t identified_ns_ = 0;  ///< when current_ was last known to be the context it was made for
+    ClockModel model;
+    CUstream stream = nullptr;
+    bool unusable = false;      ///< stream or events could not be made, or anchors keep failing
+    int failures = 0;           ///< of anchors, one after the other
+    CUevent pending = nullptr;  ///< recorded and not yet seen to be complete
+    std::int64_t pending_before_ns = 0;
+    std::int64_t interval_ns = 0;    ///< until the next anchor: short while the drift is unknown
+    std::array<Anchor, 4> recent{};  ///< the newest first
 };
 
 class CudaDevice final : public Device {
   public:
-    explicit CudaDevice(CudaState& state) noexcept : state_(state) {}
+    explicit CudaDevice(std::size_t pool_limit) noexcept : state_(pool_limit) {}
+    ~CudaDevice() override;
+
+    // Any thread.
     [[nodiscard]] std::unique_ptr<DeviceThread> make_thread(bool full_ring) override;
+    void release(const Stamp& stamp) noexcept override;
+    [[nodiscard]] DeviceFacts facts() const override;
+    [[nodiscard]] std::uint32_t facts_version() const noexcept override {
+        return facts_version_.load(std::memory_order_acquire);
+    }
+    void add_counts(Totals& totals) const noexcept override;
+
+    // Poller.
+    void accept(const DeviceSpan& span) override;
+    [[nodiscard]] PollResult poll(Ring<DeviceTimes>& results) override;
+    [[nodiscard]] std::string take_notice(bool first_of_host) override;
+    void shut_down() noexcept override;
 
   private:
-    static constexpr std::size_t small_supply = 256;
-    CudaState& state_;
+    /// Spans in the order in which one stream will finish them.
+    using Queue = std::deque<DeviceSpan>;
+    using QueueKey = std::pair<Context*, std::int32_t>;  ///< context and number of the stream that ends the span
+
+    enum class Outcome : std::uint8_t {
+        resolved,
+        unfinished,  ///< the device has not come to it
+        waiting,     ///< the device has finished it, but its host time cannot be said yet
+        lost,
+    };
+
+    void look_for_driver();
+    void recycle_released() noexcept;
+    /// A handle of a destroyed context must not be used, nor may those of its events.
+    void check_existence(Context& context) noexcept;
+    void poll_queue(Context& context, Queue& queue, Ring<DeviceTimes>& results, PollResult& result);
+    [[nodiscard]] Outcome resolve(Context& context, const DeviceSpan& span, DeviceTimes& times);
+    void pass_mixed(Ring<DeviceTimes>& results, PollResult& result);
+    void release(const DeviceSpan& span) noexcept;
+    template <class Visit>
+    void for_each_context(Visit visit) noexcept {
+        for (Context* context = state_.contexts.load(std::memory_order_acquire); context != nullptr;
+             context = context->next.load(std::memory_order_acquire))
+            visit(*context);
+    }
+    [[nodiscard]] const DriverApi& driver() const noexcept { return *state_.driver.load(std::memory_order_acquire); }
+
+    // Anchors.
+    void keep_anchored(Context& context, std::int64_t now_ns);
+    [[nodiscard]] bool open_clock(Context& context, ContextClock& clock);
+    void record_anchor(Context& context, ContextClock& clock) noexcept;
+    void await_anchor(Context& context, ContextClock& clock);
+    void complete_anchor(Context& context, ContextClock& clock, std::int64_t after_ns);
+    void anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept;
+    /// When the stamp's event happened, on the host's clock; or that this cannot be said yet, or ever.
+    [[nodiscard]] Outcome host_time_of(ContextClock& clock, const Stamp& stamp, std::int64_t& host_ns);
+    /// Tells the run row the error of the worst context when what it says is too little, or far too much.
+    void state_clock_error();
+    void state_clock_error(std::int64_t error_ns);
+    void read_identity(Context& context);
+
+    CudaState state_;
+    std::map<QueueKey, Queue> queues_;
+    std::map<Context*, ContextClock> clocks_;
+    std::vector<DeviceSpan> mixed_;  ///< ended in another context than they began in: no event time to be had
+    std::int64_t next_look_ns_ = 0;  ///< for the driver
+    std::int64_t look_pause_ns_ = 0;
+    HostFallback fallback_told_ = HostFallback::none;
+    bool loss_told_ = false;
+
+    mutable std::mutex facts_mutex_;  ///< never held over a driver call
+    DeviceFacts facts_;
+    std::atomic<std::uint32_t> facts_version_{0};
+    std::atomic<std::int64_t> clock_error_ns_{0};
 };
 
 }  // namespace cep::cuda

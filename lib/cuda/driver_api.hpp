@@ -101,7 +101,7 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
     X(device_get_name, cuDeviceGetName, cuDeviceGetName, cuDeviceGetName, required,                                    \
       (char* name, int capacity, CUdevice device))                                                                     \
     X(device_get_uuid, cuDeviceGetUuid, cuDeviceGetUuid_v2, cuDeviceGetUuid, required, (CUuuid* uuid, CUdevice device))\
-    X(device_get_pci_bus_id, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, required,                  \
+    X(device_get_pci_bus_id, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, optional,                  \
       (char* id, int capacity, CUdevice device))                                                                       \
     X(stream_create, cuStreamCreateWithPriority, cuStreamCreateWithPriority, cuStreamCreateWithPriority, required,     \
       (CUstream* stream, unsigned int flags, int priority))                                                            \
@@ -118,10 +118,10 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
     X(event_elapsed_time, cuEventElapsedTime, cuEventElapsedTime_v2, cuEventElapsedTime, required,                     \
       (float* milliseconds, CUevent start, CUevent end))                                                               \
     X(event_destroy, cuEventDestroy, cuEventDestroy_v2, cuEventDestroy_v2, required, (CUevent event))                  \
-    X(mem_get_info, cuMemGetInfo, cuMemGetInfo_v2, cuMemGetInfo_v2, required,                                          \
+    X(mem_get_info, cuMemGetInfo, cuMemGetInfo_v2, cuMemGetInfo_v2, optional,                                          \
       (std::size_t* free_bytes, std::size_t* total_bytes))                                                             \
     X(get_error_name, cuGetErrorName, cuGetErrorName, cuGetErrorName, required, (CUresult code, const char** name))    \
-    X(get_error_string, cuGetErrorString, cuGetErrorString, cuGetErrorString, required,                                \
+    X(get_error_string, cuGetErrorString, cuGetErrorString, cuGetErrorString, optional,                                \
       (CUresult code, const char** text))
 // clang-format on
 

@@ -30,22 +30,28 @@ static const row* written_with(const cep_attrs* attrs) {
     return rows_span(&all, "all_reduce", 0);
 }
 
-// Every call that takes attributes refuses these with that code, and the file stays whole.
+// Every call that takes attributes refuses these, keeps its span without them, and counts that.
 static void check_attrs_refused(const cep_attrs* attrs, int32_t code, const char* name) {
     cep_profiler* profiler = open_here();
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
-    CHECK(cep_begin_with(region, CEP_HOST, attrs) == CEP_SPAN_NONE);
+    const cep_span begun = cep_begin_with(region, CEP_HOST, attrs);
+    CHECK(begun != CEP_SPAN_NONE);
     CHECK_CONTAINS(cep_last_error(), name);
+    cep_end(region, begun, CEP_HOST);
     CHECK_EQ(cep_record(region, 0, 1, attrs), code);
     const cep_span span = cep_begin(region, CEP_HOST);
     CHECK_EQ(cep_end_with(region, span, CEP_HOST, attrs), code);
     CHECK_EQ(stats_of(profiler).open_spans, 0);
     close_now(profiler);
     const rows all = rows_read(RANK_FILE);
-    CHECK_EQ(rows_count(&all, SPAN), 1);
-    CHECK(!row_has(rows_span(&all, "all_reduce", 0), "meta"));
+    CHECK_EQ(rows_count(&all, SPAN), 3);
+    static const char* const keys[] = {"bytes", "flops", "group", "coll", "error", "meta"};
+    for (size_t n = 0; n < 3; ++n)
+        for (size_t key = 0; key < sizeof keys / sizeof *keys; ++key)
+            CHECK(!row_has(rows_span(&all, "all_reduce", n), keys[key]));
     const cep_stats stats = stats_of(profiler);
+    CHECK_EQ(stats.dropped_meta, 3);
     check_nothing_unaccounted(&stats);
 }
 
@@ -84,6 +90,14 @@ TEST(attributes_not_given_are_not_written) {
     const row* span = written_with(&attrs);
     CHECK(!row_has(span, "bytes") && !row_has(span, "flops") && !row_has(span, "group") && !row_has(span, "coll"));
     CHECK(!row_has(span, "error") && !row_has(span, "meta"));
+}
+
+TEST(initialised_attributes_with_a_group_alone_have_no_index) {
+    cep_attrs attrs = CEP_ATTRS_INIT;
+    attrs.group = "dp";
+    const row* span = written_with(&attrs);
+    CHECK_TEXT(row_text(span, "group"), "dp");
+    CHECK(!row_has(span, "coll"));
 }
 
 TEST(the_first_collective_of_a_group_is_number_0) {
@@ -244,13 +258,14 @@ TEST(a_meta_of_16385_bytes_is_refused) {
     cep_profiler* profiler = open_here();
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
-    CHECK(cep_begin_with(region, CEP_HOST, &attrs) == CEP_SPAN_NONE);
+    cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
     CHECK_CONTAINS(cep_last_error(), "meta");
     CHECK(cep_record(region, 0, 1, &attrs) < 0);
     close_now(profiler);
     free(meta);
     const rows all = rows_read(RANK_FILE);
-    CHECK_EQ(rows_count(&all, SPAN), 0);
+    CHECK_EQ(rows_count(&all, SPAN), 2);
+    CHECK(!row_has(rows_nth(&all, SPAN, 0), "meta") && !row_has(rows_nth(&all, SPAN, 1), "meta"));
 }
 
 TEST(attributes_without_a_size_are_refused) {

@@ -122,7 +122,7 @@ TEST(a_forked_child_does_nothing_on_the_parents_profiler) {
     CHECK_EQ(cep_step(inherited, 1), CEP_OK);
     record_spans(inherited, "forward", 10);
     inherited_span = cep_begin(inherited_region, CEP_HOST);
-    // A sanitizer's allocator does not survive a fork beside a thread that is inside it: the resolver shall be at rest.
+    // A sanitizer's allocator does not survive a fork beside a thread that is inside it: the writer shall be at rest.
     if (CHECK_SANITIZED) CHECK_EQ(cep_flush(inherited, close_timeout_ms), CEP_OK);
     CHECK_CHILD_PASSES(call_everything_on_the_inherited_profiler);
     cep_end(inherited_region, inherited_span, CEP_HOST);

@@ -144,7 +144,7 @@ TEST(a_flush_step_writes_without_being_waited_for) {
     cep_profiler* profiler = open_with(&options);
     record_step(profiler, 1, "forward");
     CHECK_EQ(cep_step(profiler, 3), CEP_OK);
-    // The resolver writes when it runs; the test waits for the row itself, however long that takes.
+    // The writer writes when it runs; the test waits for the row itself, however long that takes.
     size_t spans = 0;
     while (spans == 0) {
         const rows all = rows_read_leniently(RANK_FILE);

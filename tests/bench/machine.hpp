@@ -13,6 +13,7 @@
 #include <ctime>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cep/cep.h"
 #include "gpu_work.hpp"
@@ -160,24 +161,36 @@ class OpenProfiler {
     cep_profiler* profiler_ = nullptr;
 };
 
-/// The kernel's id of this process's thread of that name; 0 if there is none.
-[[nodiscard]] inline pid_t find_thread(const char* name) {
-    pid_t found = 0;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-        char comm[64] = "";
-        std::FILE* file = std::fopen((task.path() / "comm").c_str(), "r");
-        if (file == nullptr) continue;
-        if (std::fgets(comm, sizeof comm, file) != nullptr) comm[std::strcspn(comm, "\n")] = '\0';
-        std::fclose(file);
-        if (std::strcmp(comm, name) == 0) found = static_cast<pid_t>(std::stol(task.path().filename().string()));
-    }
-    return found;
-}
-
 /// The CPU clock of a thread of this process, as clock_gettime(2) numbers them (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED).
 [[nodiscard]] inline clockid_t thread_cpu_clock(pid_t thread_id) {
     return static_cast<clockid_t>(~static_cast<unsigned int>(thread_id) << 3 | 6);
 }
+
+/// The library's threads in this process, by their names.
+class LibraryThreads {
+  public:
+    void find() {
+        clocks_.clear();
+        for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+            char comm[64] = "";
+            std::FILE* file = std::fopen((task.path() / "comm").c_str(), "r");
+            if (file == nullptr) continue;
+            const bool ours = std::fgets(comm, sizeof comm, file) != nullptr && std::strncmp(comm, "cep-", 4) == 0;
+            std::fclose(file);
+            if (ours)
+                clocks_.push_back(thread_cpu_clock(static_cast<pid_t>(std::stol(task.path().filename().string()))));
+        }
+    }
+    [[nodiscard]] bool empty() const noexcept { return clocks_.empty(); }
+    [[nodiscard]] std::int64_t cpu_ns() const noexcept {
+        std::int64_t sum_ns = 0;
+        for (const clockid_t clock : clocks_) sum_ns += clock_ns(clock);
+        return sum_ns;
+    }
+
+  private:
+    std::vector<clockid_t> clocks_;
+};
 
 /// A line of /proc/self/status that is a size: "VmRSS:", "VmHWM:".
 [[nodiscard]] inline double status_mib(const char* key) {

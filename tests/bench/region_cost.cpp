@@ -5,7 +5,7 @@
 //     region_cost [--rounds=N] [--chains=N]
 //
 // Each round runs every arm once, in rotating order, as a burst of at most 256 records that the GPU's queue takes
-// without delay (longer ones measure the queue); the device and the resolver catch up between bursts, untimed. Ratios
+// without delay (longer ones measure the queue); the device and the library catch up between bursts, untimed. Ratios
 // are of bursts of the same round.
 #include <atomic>
 #include <barrier>
@@ -32,7 +32,7 @@ struct Arm {
     std::function<void()> after = {};  ///< untimed, when the device is done
     Samples ns = {};                   ///< an item, by round
     Samples inside_ns = {};            ///< of a burst that times a part of itself
-    Samples asleep_ns = {};            ///< of them, those during which the resolver did not run
+    Samples asleep_ns = {};            ///< of them, those during which the library's threads did not run
     Samples awake_ns = {};
 };
 
@@ -48,32 +48,28 @@ class Bursts {
                 const double ns = time(arm);
                 if (round < 0) continue;
                 arm.ns.push_back(ns);
-                (resolver_ran_ ? arm.awake_ns : arm.asleep_ns).push_back(ns);
+                (threads_ran_ ? arm.awake_ns : arm.asleep_ns).push_back(ns);
             }
     }
 
   private:
     double time(const Arm& arm) {
-        if (resolver_ == 0) resolver_ = find_thread("cep-resolver");
-        const std::int64_t resolver_before_ns = resolver_ns();
+        if (threads_.empty()) threads_.find();
+        const std::int64_t cpu_before_ns = threads_.cpu_ns();
         const std::int64_t start_ns = now_ns();
         arm.burst();
         const std::int64_t end_ns = now_ns();
-        resolver_ran_ = resolver_ns() != resolver_before_ns;
+        threads_ran_ = threads_.cpu_ns() != cpu_before_ns;
         gpu_.synchronize();
         profiler_.flush();
         if (arm.after) arm.after();
         return static_cast<double>(end_ns - start_ns) / arm.items;
     }
 
-    [[nodiscard]] std::int64_t resolver_ns() const {
-        return resolver_ == 0 ? 0 : clock_ns(thread_cpu_clock(resolver_));
-    }
-
     const Gpu& gpu_;
     OpenProfiler& profiler_;
-    pid_t resolver_ = 0;
-    bool resolver_ran_ = false;
+    LibraryThreads threads_;
+    bool threads_ran_ = false;
 };
 
 /// The calls that a burst makes, on the events and stream of one thread.
@@ -90,7 +86,7 @@ class Calls {
     void bare_records(int count) const {
         for (int i = 0; i < count; ++i) gpu_.record(events_[static_cast<std::size_t>(i)], stream_);
     }
-    /// Reads the events on another thread, as a resolver does: their memory is then in that thread's core.
+    /// Reads the events on another thread, as the poller does: their memory is then in that thread's core.
     void read_elsewhere() const {
         std::thread([this] {
             gpu_.enter();
@@ -148,10 +144,11 @@ void print_arms(const std::vector<Arm>& arms, const std::string& title, const st
         print_row(arms[i].name, arms[i].ns, peers[i] == i ? nullptr : &arms[peers[i]].ns, arms[peers[i]].name);
 }
 
-void print_by_resolver(const Arm& arm) {
-    print_row("  of these, resolver asleep throughout (" + std::to_string(arm.asleep_ns.size()) + " bursts)",
+void print_by_threads(const Arm& arm) {
+    print_row("  of these, library's threads asleep throughout (" + std::to_string(arm.asleep_ns.size()) + " bursts)",
               arm.asleep_ns);
-    print_row("  of these, resolver ran meanwhile (" + std::to_string(arm.awake_ns.size()) + " bursts)", arm.awake_ns);
+    print_row("  of these, library's threads ran meanwhile (" + std::to_string(arm.awake_ns.size()) + " bursts)",
+              arm.awake_ns);
 }
 
 void one_thread(const Gpu& gpu, long rounds) {
@@ -171,12 +168,12 @@ void one_thread(const Gpu& gpu, long rounds) {
     };
     Bursts(gpu, profiler).run(arms, rounds);
     print_arms(arms, "recorded, 1 thread", {0, 1, 1, 1, 1, 1, 0, 7});
-    print_by_resolver(arms[4]);
+    print_by_threads(arms[4]);
     std::printf("spans lost: %llu\n", static_cast<unsigned long long>(profiler.lost()));
 }
 
-/// The same while somebody asks for a flush without pause: the resolver polls as fast as it ever does.
-void beside_a_busy_resolver(const Gpu& gpu, long rounds) {
+/// The same while somebody asks for a flush without pause: the poller polls as fast as it ever does.
+void beside_busy_threads(const Gpu& gpu, long rounds) {
     OpenProfiler profiler;
     const Calls calls(gpu, profiler);
     std::vector<Arm> arms = {
@@ -192,8 +189,8 @@ void beside_a_busy_resolver(const Gpu& gpu, long rounds) {
     Bursts(gpu, profiler).run(arms, rounds);
     stop.store(true);
     flusher.join();
-    print_arms(arms, "recorded, 1 thread, resolver flushing without pause", {0, 1, 1, 0});
-    print_by_resolver(arms[2]);
+    print_arms(arms, "recorded, 1 thread, flushing without pause", {0, 1, 1, 0});
+    print_by_threads(arms[2]);
 }
 
 /// One call at a time, after work that has used the caches for something else, as a phase of a trainer does.
@@ -359,7 +356,7 @@ int main(int count, char** arguments) {
     const long rounds = cep::bench::option(count, arguments, "rounds", 300);
     cep::bench::one_thread(gpu, rounds);
     cep::bench::out_of_caches(gpu, rounds);
-    cep::bench::beside_a_busy_resolver(gpu, rounds);
+    cep::bench::beside_busy_threads(gpu, rounds);
     cep::bench::many_threads(gpu, rounds, 1);
     cep::bench::many_threads(gpu, rounds, 8);
     cep::bench::gpu_time(gpu, cep::bench::option(count, arguments, "chains", 100));

@@ -46,8 +46,8 @@ def structs(text):
 
 
 def constants(text):
-    """Macros with a value; those that take arguments or are only markers have none of interest."""
-    return [name for name in re.findall(r"^#define (CEP_\w+) +\S", text, flags=re.M) if name != "CEP_API"]
+    """Macros with a value; those that take arguments, initialise a struct or are only markers have none of interest."""
+    return [name for name in re.findall(r"^#define (CEP_\w+) +[^\s{]", text, flags=re.M) if name != "CEP_API"]
 
 
 def type_code(declaration):

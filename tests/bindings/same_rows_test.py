@@ -37,7 +37,7 @@ def clean_environment():
 
 
 def run_job(command, directory):
-    """The rows of a job; of the stats rows the last: how many there are depends on the resolver's pace."""
+    """The rows of a job; of the stats rows the last: how many there are depends on the writer's pace."""
     subprocess.run([*command, str(directory)], env=clean_environment(), check=True)
     rows = [json.loads(line) for line in (directory / RANK_FILE).read_text(encoding="utf-8").splitlines()]
     stats = [row for row in rows if row.get("type") == "stats"]

@@ -30,8 +30,8 @@ class CaptureTest : public ProfilerTest, public testing::WithParamInterface<CUst
         ASSERT_EQ(driver().graph_destroy(graph), result::success);
     }
 
-    /// Spans that the resolver waits for, all the while.
-    void keep_resolver_polling(CUstream stream) const {
+    /// Spans that the poller waits for, all the while.
+    void keep_poller_busy(CUstream stream) const {
         for (int i = 0; i < 4; ++i) span("pending", stream, [&] { EXPECT_EQ(work.spin(stream, 200 * us), 0); });
     }
 };
@@ -68,7 +68,7 @@ TEST_P(CaptureTest, SpansOnOtherStreamsAreTimedMeanwhile) {
     begin_capture(captured, GetParam());
     span("same_thread", other, [&] { EXPECT_EQ(work.spin(other, 100 * us), result::success); });
     on_another_thread([&] { span("other_thread", other); });
-    const Rows written = flushed_rows();  // the resolver opens its clock and resolves, all during the capture
+    const Rows written = flushed_rows();  // the poller opens its clock and resolves, all during the capture
     end_capture(captured);
     EXPECT_EQ(written.span("same_thread").clock(), "gpu");
     EXPECT_EQ(written.span("other_thread").clock(), "gpu");
@@ -120,16 +120,16 @@ TEST_P(CaptureTest, LegacyStreamBesideACapturedBlockingStreamIsSkipped) {
     EXPECT_EQ(stats().capture_skipped, 1U);
 }
 
-TEST_P(CaptureTest, ThousandCapturesBesideTheResolverStayWhole) {
+TEST_P(CaptureTest, ThousandCapturesBesideThePollerStayWhole) {
     CUstream busy = new_stream();
     CUstream captured = new_stream();
     std::atomic<bool> captures_done{false};
-    // A flush that waits makes the resolver poll as fast as it ever does.
+    // A flush that waits makes the poller poll as fast as it ever does.
     std::thread flusher([&] {
         while (!captures_done.load()) (void)cep_flush(profiler, 1);
     });
     for (int i = 0; i < 1000; ++i) {
-        if (i % 10 == 0) keep_resolver_polling(busy);
+        if (i % 10 == 0) keep_poller_busy(busy);
         begin_capture(captured, GetParam());
         EXPECT_EQ(work.spin(captured, 10 * us), result::success);
         span("inside", captured);

@@ -112,7 +112,7 @@ TEST_F(ClockErrorTest, StatedErrorIsThatOfTheWorstDevice) {
     CUcontext second = nullptr;
     ASSERT_EQ(driver().primary_ctx_retain(&second, 1), result::success);
     ASSERT_EQ(driver().ctx_set_current(second), result::success);
-    // The resolver sees its first anchor on that device late.
+    // The poller sees its first anchor on that device late.
     ASSERT_EQ(fake.inject("cuEventQuery:fail=600"), 0);
     const std::uint64_t queries = fake.call_count("cuEventQuery");
     span("one", new_stream());

@@ -180,7 +180,7 @@ TEST_F(DriverCallsTest, IdleProfilerMakesNoCall) {
     train(new_stream(), 10);
     (void)flushed_rows();
     const std::uint64_t calls = fake.call_count(nullptr);
-    (void)flushed_rows();  // the resolver goes round at least once more
+    (void)flushed_rows();  // the poller goes round at least once more
     EXPECT_EQ(fake.call_count(nullptr), calls);
 }
 
@@ -221,7 +221,7 @@ TEST_F(DriverCallsTest, CloseGivesTheEventsOfOpenSpansBack) {
     EXPECT_EQ(fake.live_count("events"), 0);
 }
 
-TEST_F(DriverCallsTest, ResolverDoesNotSpinOnAStreamThatIsBusy) {
+TEST_F(DriverCallsTest, PollerDoesNotSpinOnAStreamThatIsBusy) {
     open();
     CUstream stream = new_stream();
     plug(stream);
@@ -235,7 +235,7 @@ TEST_F(DriverCallsTest, ResolverDoesNotSpinOnAStreamThatIsBusy) {
     unplug();
 }
 
-TEST_F(DriverCallsTest, ResolverDoesNotHurryAfterAFlushThatTimedOut) {
+TEST_F(DriverCallsTest, PollerDoesNotHurryAfterAFlushThatTimedOut) {
     open();
     CUstream stream = new_stream();
     span("warm", stream);

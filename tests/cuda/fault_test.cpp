@@ -221,7 +221,7 @@ TEST_F(FaultTest, LostContextIsLeftAlone) {
     EXPECT_EQ(fake.call_count(nullptr), expected) << "other calls were made on a lost context";
 }
 
-TEST_F(FaultTest, LostContextWithPendingSpansIsFoundByTheResolver) {
+TEST_F(FaultTest, LostContextWithPendingSpansIsFoundByThePoller) {
     open();
     CUstream stream = new_stream();
     span("before", stream);

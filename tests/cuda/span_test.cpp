@@ -370,7 +370,7 @@ TEST_F(SpanTest, ClosedProfilerHasWrittenEverySpanItRecorded) {
 }
 
 TEST_F(SpanTest, EventsAndStreamsMayBeUsedWithoutACurrentContext) {
-    // What the resolver relies on, which has no context of its own.
+    // What the poller relies on, which has no context of its own.
     CUstream stream = nullptr;
     ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
     CUevent begin = nullptr;

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +18,7 @@ namespace {
 
 using cep::RankFile;
 using cep::RowBlock;
+using cep::RowKind;
 
 class RankFileTest : public testing::Test {
   protected:
@@ -35,23 +39,44 @@ class RankFileTest : public testing::Test {
         std::filesystem::create_directories(config_.directory);
         std::ofstream(path()) << text;
     }
-    static void add(RowBlock& block, const std::string& line, bool measurement = true) {
+    static void add(RowBlock& block, const std::string& line, RowKind kind = RowKind::measurement) {
         block.text += line + "\n";
-        block.finish_row(measurement);
+        block.finish_row(kind);
+    }
+    void open(RankFile& file) const {
+        bool busy = false;
+        ASSERT_EQ(file.open(config_, busy), CEP_OK) << cep_last_error();
+        ASSERT_FALSE(busy);
+    }
+    [[nodiscard]] std::int32_t code_of_open() const {
+        std::atomic<int> fd{-1};
+        RankFile file(fd);
+        bool busy = false;
+        return file.open(config_, busy);
+    }
+    [[nodiscard]] std::int64_t attempt() const {
+        std::atomic<int> fd{-1};
+        RankFile file(fd);
+        open(file);
+        return file.attempt();
     }
 
     cep::Config config_;
     std::string directory_;
+    std::atomic<int> fd_{-1};
+    RankFile file_{fd_};
+    RowBlock block_;
+    std::int64_t now_ns_ = 0;
 };
 
 TEST_F(RankFileTest, MakesItsDirectoriesAndAppends) {
     for (const char* line : {"one", "two"}) {
-        RankFile file;
-        ASSERT_EQ(file.open(config_), CEP_OK);
-        RowBlock block;
-        add(block, line);
-        EXPECT_TRUE(file.append(block, false));
-        EXPECT_TRUE(block.empty());
+        std::atomic<int> fd{-1};
+        RankFile file(fd);
+        open(file);
+        add(block_, line);
+        EXPECT_TRUE(file.append(block_, now_ns_, false));
+        EXPECT_TRUE(block_.empty());
         EXPECT_EQ(file.written(), 1U);
     }
     EXPECT_EQ(contents(), "one\ntwo\n");
@@ -59,40 +84,65 @@ TEST_F(RankFileTest, MakesItsDirectoriesAndAppends) {
 
 TEST_F(RankFileTest, CountsAttemptsByTheRunRowsBeforeIt) {
     given("{\"type\":\"run\",\"schema\":1,\"run_id\":\"x\",\"attempt\":3}\n{\"name\":\"attempt\",\"attempt\":9}\n");
-    RankFile file;
-    ASSERT_EQ(file.open(config_), CEP_OK);
-    EXPECT_EQ(file.find_attempt(), 4);
+    EXPECT_EQ(attempt(), 4);
+}
+
+TEST_F(RankFileTest, CountsAttemptsByStatsRowsToo) {
+    given(
+        "{\"name\":\"x\"}\n{\"type\":\"stats\",\"rank\":0,\"step\":7,\"attempt\":5,\"recorded\":1}\n{\"name\":\"y\"}"
+        "\n");
+    EXPECT_EQ(attempt(), 6);
+}
+
+TEST_F(RankFileTest, TakesTheLastRowThatNamesAnAttempt) {
+    given("{\"type\":\"run\",\"attempt\":9}\n{\"type\":\"run\",\"attempt\":2}\n{\"name\":\"y\"}\n");
+    EXPECT_EQ(attempt(), 3);
+}
+
+TEST_F(RankFileTest, FindsAnAttemptAtEveryPlaceAcrossTheBlocksItReads) {
+    const std::string run = "{\"type\":\"run\",\"schema\":1,\"attempt\":41}\n";
+    for (const std::size_t behind : {262'000UL, 262'100UL, 262'143UL, 262'144UL, 262'145UL, 524'288UL, 8'000'000UL}) {
+        std::string text = "{\"name\":\"first\"}\n" + run;
+        while (text.size() < behind + run.size()) text += std::string(99, 'x') + "\n";
+        given(text);
+        EXPECT_EQ(attempt(), 42) << behind;
+    }
+}
+
+TEST_F(RankFileTest, ReadsTheBeginningOfAFileThatTellsNothingAtItsEnd) {
+    std::string text = "{\"type\":\"run\",\"attempt\":6}\n";
+    text.append(20U << 20, 'x');
+    text += '\n';
+    given(text);
+    EXPECT_EQ(attempt(), 7);
 }
 
 TEST_F(RankFileTest, StartsAtAttemptOne) {
-    RankFile file;
-    ASSERT_EQ(file.open(config_), CEP_OK);
-    EXPECT_EQ(file.find_attempt(), 1);
+    EXPECT_EQ(attempt(), 1);
 }
 
 TEST_F(RankFileTest, StartsAFreshLineAfterOneThatWasCutOff) {
     given("{\"name\":\"forwa");
-    RankFile file;
-    ASSERT_EQ(file.open(config_), CEP_OK);
-    EXPECT_EQ(file.find_attempt(), 1);
-    RowBlock block;
-    add(block, "new");
-    EXPECT_TRUE(file.append(block, false));
+    open(file_);
+    EXPECT_EQ(file_.attempt(), 1);
+    add(block_, "new");
+    EXPECT_TRUE(file_.append(block_, now_ns_, false));
     EXPECT_EQ(contents(), "{\"name\":\"forwa\nnew\n");
 }
 
-TEST_F(RankFileTest, DropsMeasurementsPastTheLimitAndKeepsItsOwnRows) {
-    config_.max_file_bytes = 10;
-    RankFile file;
-    ASSERT_EQ(file.open(config_), CEP_OK);
-    RowBlock block;
-    add(block, "12345678");
-    add(block, "a span");
-    add(block, "stats", false);
-    EXPECT_TRUE(file.append(block, false));
-    EXPECT_EQ(contents(), "12345678\nstats\n");
-    EXPECT_EQ(file.written(), 1U);
-    EXPECT_EQ(file.dropped_file(), 1U);
+TEST_F(RankFileTest, KeepsRoomWithinTheLimitForItsOwnRows) {
+    config_.max_file_bytes = 40;
+    open(file_);
+    add(block_, "12345678");
+    add(block_, "a span of more than there is room for");
+    add(block_, "a stats row", RowKind::bookkeeping);
+    add(block_, "another stats row", RowKind::bookkeeping);
+    add(block_, "last stats row", RowKind::closing);
+    EXPECT_TRUE(file_.append(block_, now_ns_, false));
+    EXPECT_EQ(contents(), "12345678\na stats row\nlast stats row\n");
+    EXPECT_EQ(file_.written(), 1U);
+    EXPECT_EQ(file_.dropped_file(), 1U);
+    EXPECT_NE(file_.take_notice().find("max_file_bytes"), std::string::npos);
 }
 
 /// The file may grow by so many bytes, as on a disk that is nearly full.
@@ -114,57 +164,136 @@ class FileSizeLimit {
 };
 
 TEST_F(RankFileTest, FinishesALineThatAFullDiskInterrupted) {
-    RankFile file;
-    ASSERT_EQ(file.open(config_), CEP_OK);
-    RowBlock block;
-    add(block, "first");
-    add(block, "second");
+    open(file_);
+    add(block_, "first");
+    add(block_, "second");
     {
         const FileSizeLimit full(9);
-        EXPECT_FALSE(file.append(block, false));
+        EXPECT_FALSE(file_.append(block_, now_ns_, false));
         EXPECT_EQ(contents(), "first\nsec");
-        EXPECT_EQ(file.written(), 1U);
+        EXPECT_EQ(file_.written(), 1U);
     }
-    add(block, "third");
-    EXPECT_TRUE(file.append(block, false));
+    add(block_, "third");
+    EXPECT_TRUE(file_.append(block_, now_ns_, true));
     EXPECT_EQ(contents(), "first\nsecond\nthird\n");
-    EXPECT_EQ(file.written(), 3U);
-    EXPECT_EQ(file.dropped_io(), 0U);
+    EXPECT_EQ(file_.written(), 3U);
+    EXPECT_EQ(file_.dropped_io(), 0U);
 }
 
 TEST_F(RankFileTest, CountsWhatAFullDiskCostAndStartsAFreshLineLater) {
-    RankFile file;
-    ASSERT_EQ(file.open(config_), CEP_OK);
-    RowBlock block;
-    add(block, "first");
-    add(block, "second");
-    add(block, "stats", false);
+    open(file_);
+    add(block_, "first");
+    add(block_, "second");
+    add(block_, "stats", RowKind::bookkeeping);
     {
         const FileSizeLimit full(9);
-        EXPECT_FALSE(file.append(block, true));
+        EXPECT_FALSE(file_.append(block_, now_ns_, true));
+        file_.give_up(block_);
     }
-    EXPECT_TRUE(block.empty());
-    EXPECT_EQ(file.dropped_io(), 1U);
-    add(block, "third");
-    EXPECT_TRUE(file.append(block, true));
+    EXPECT_TRUE(block_.empty());
+    EXPECT_EQ(file_.dropped_io(), 1U);
+    add(block_, "third");
+    EXPECT_TRUE(file_.append(block_, now_ns_, true));
     EXPECT_EQ(contents(), "first\nsec\nthird\n");
 }
 
-TEST_F(RankFileTest, KeepsABoundedBacklogWhileItCannotWrite) {
-    RankFile file;
-    ASSERT_EQ(file.open(config_), CEP_OK);
+TEST_F(RankFileTest, KeepsABoundedBacklogOfItsOldestRowsWhileItCannotWrite) {
+    open(file_);
     const FileSizeLimit full(0);
-    RowBlock block;
     const std::string line(1000, 'x');
     for (int i = 0; i < 10000; ++i) {
-        add(block, line);
+        add(block_, std::to_string(i) + line);
         if (i % 100 == 0) {
-            EXPECT_FALSE(file.append(block, false));
+            EXPECT_FALSE(file_.append(block_, now_ns_, true));
         }
-        ASSERT_LT(block.text.size(), RankFile::backlog_limit_bytes + 200 * line.size());
+        ASSERT_LT(block_.text.size(), RankFile::backlog_limit_bytes + 200 * line.size());
     }
-    EXPECT_GT(file.dropped_io(), 0U);
-    EXPECT_EQ(file.dropped_io() + block.measurements(), 10000U);
+    EXPECT_TRUE(block_.text.starts_with("0xxx"));
+    EXPECT_GT(file_.dropped_io(), 0U);
+    EXPECT_EQ(file_.dropped_io() + block_.measurements(), 10000U);
+}
+
+TEST_F(RankFileTest, TriesEverMoreRarelyAndSaysSoOnceEachWay) {
+    open(file_);
+    add(block_, "row");
+    int tries = 0;
+    {
+        const FileSizeLimit full(0);
+        EXPECT_FALSE(file_.append(block_, now_ns_, false));
+        EXPECT_NE(file_.take_notice().find(path()), std::string::npos);
+        for (; now_ns_ < 60 * cep::ns_per_s; now_ns_ += cep::ns_per_ms) {
+            const bool waited = file_.next_try_ns() <= now_ns_;
+            EXPECT_FALSE(file_.append(block_, now_ns_, false));
+            tries += waited;
+        }
+        EXPECT_EQ(file_.take_notice(), "");
+    }
+    EXPECT_GE(tries, 12);
+    EXPECT_LE(tries, 18);
+    EXPECT_TRUE(file_.append(block_, now_ns_ + 5 * cep::ns_per_s, false));
+    EXPECT_NE(file_.take_notice().find("written again; 0 rows were lost"), std::string::npos);
+    EXPECT_EQ(contents(), "row\n");
+}
+
+TEST_F(RankFileTest, OpensAnewAtItsPathOnceTheFileIsGoneFromThere) {
+    open(file_);
+    add(block_, "one");
+    EXPECT_TRUE(file_.append(block_, now_ns_, false));
+    std::filesystem::rename(path(), path() + ".1");
+    const std::int64_t opened_ns = cep::monotonic_ns();
+    EXPECT_EQ(file_.check(opened_ns, false, false), RankFile::Change::none);
+    EXPECT_EQ(file_.check(opened_ns + RankFile::check_interval_ns + cep::ns_per_s, false, false),
+              RankFile::Change::replaced);
+    EXPECT_NE(file_.take_notice().find("removed or renamed"), std::string::npos);
+    add(block_, "two");
+    EXPECT_TRUE(file_.append(block_, now_ns_, false));
+    EXPECT_EQ(contents(), "two\n");
+}
+
+TEST_F(RankFileTest, NoticesThatItWasCut) {
+    config_.max_file_bytes = 100;
+    open(file_);
+    add(block_, std::string(60, 'x'));
+    EXPECT_TRUE(file_.append(block_, now_ns_, false));
+    std::filesystem::resize_file(path(), 0);
+    EXPECT_EQ(file_.check(cep::monotonic_ns() + 6 * cep::ns_per_s, false, false), RankFile::Change::shrunk);
+    add(block_, std::string(60, 'y'));
+    EXPECT_TRUE(file_.append(block_, now_ns_, false));
+    EXPECT_EQ(contents(), std::string(60, 'y') + "\n");
+    EXPECT_EQ(file_.dropped_file(), 0U);
+}
+
+TEST_F(RankFileTest, RefusesWhatIsNoFileOfItsOwn) {
+    std::filesystem::create_directories(config_.directory);
+    const std::string other = directory_ + "/other";
+    std::ofstream(other) << "precious";
+    std::filesystem::create_symlink(other, path());
+    EXPECT_EQ(code_of_open(), CEP_EIO);
+    EXPECT_NE(std::string(cep_last_error()).find("symbolic link"), std::string::npos);
+    std::filesystem::remove(path());
+    std::filesystem::create_hard_link(other, path());
+    EXPECT_EQ(code_of_open(), CEP_EIO);
+    std::filesystem::remove(path());
+    ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+    EXPECT_EQ(code_of_open(), CEP_EIO);
+    std::filesystem::remove(path());
+    std::filesystem::create_directory(path());
+    EXPECT_EQ(code_of_open(), CEP_EIO);
+    std::ostringstream text;
+    text << std::ifstream(other).rdbuf();
+    EXPECT_EQ(text.str(), "precious");
+}
+
+TEST_F(RankFileTest, LeavesAFileThatAnotherIsWritingAlone) {
+    open(file_);
+    std::atomic<int> fd{-1};
+    RankFile second(fd);
+    bool busy = false;
+    EXPECT_EQ(second.open(config_, busy), CEP_OK);
+    EXPECT_TRUE(busy);
+    file_.close();
+    EXPECT_EQ(second.open(config_, busy), CEP_OK);
+    EXPECT_FALSE(busy);
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ struct NativeStats
     open_spans::UInt64
     bytes_written::UInt64
     self_ns::UInt64
+    pending::UInt64
 end
 
 struct Prototype

@@ -50,7 +50,7 @@ Begins a span, on the profiler's current stream if none is said; `stream` is a C
 
 Attributes: `bytes` moved, `flops` done, process `group` of a collective and its index `coll` in it, `error`, and
 `meta`, JSON text, a named tuple or a dictionary. They are looked at on recorded steps only. Values that libcep
-refuses begin no span.
+refuses are left out, and that is counted.
 """
 @inline function start!(region::Region; stream = nothing, attributes...)
     recording(region.profiler) || return NO_SPAN

@@ -83,6 +83,7 @@ class StatsStruct(ctypes.Structure):
             "open_spans",
             "bytes_written",
             "self_ns",
+            "pending",
         )
     ]
 

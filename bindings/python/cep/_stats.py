@@ -23,7 +23,7 @@ class Stats(NamedTuple):
     dropped_ring: int
     """Lost: the thread's ring was full."""
     dropped_slots: int
-    """Lost: too many spans open at once on a thread, or too many threads."""
+    """Lost: too many spans open on a thread, too many threads, or a call by a signal handler within another call."""
     dropped_pool: int
     """Lost: no CUDA event to be had (pool_limit)."""
     dropped_file: int
@@ -31,7 +31,7 @@ class Stats(NamedTuple):
     dropped_io: int
     """Lost: the file could not be written (disk full)."""
     dropped_meta: int
-    """Spans written without their metadata: no room for it. Not lost."""
+    """Spans written without their metadata or attributes: invalid, or no room. Not lost."""
     capture_skipped: int
     """Spans not timed because their stream was capturing a graph."""
     cuda_errors: int
@@ -43,7 +43,9 @@ class Stats(NamedTuple):
     bytes_written: int
     """Bytes appended to the file."""
     self_ns: int
-    """CPU time of the resolver thread, in nanoseconds."""
+    """CPU time of the library's threads, in nanoseconds."""
+    pending: int
+    """On the way to the file: in rings, at the device, or waiting for the disk. 0 once closed."""
 
     @property
     def lost(self) -> int:

@@ -64,7 +64,7 @@ impl Region {
         Span::new(self, unsafe { cep_sys::cep_begin(self.native, stream.as_raw()) }, stream)
     }
 
-    /// [`Region::begin`] with attributes. Invalid ones begin no span: nothing is recorded.
+    /// [`Region::begin`] with attributes. With invalid ones the span goes without any, which is counted.
     #[inline]
     pub fn begin_with(self, stream: Stream, attributes: &Attributes<'_>) -> Span {
         // SAFETY: as for begin().

@@ -21,7 +21,7 @@ pub struct Stats {
     pub dropped_file: u64,
     /// Lost: the file could not be written.
     pub dropped_io: u64,
-    /// Spans written without their metadata: no room for it. Not lost.
+    /// Spans written without their metadata or attributes: invalid, or no room. Not lost.
     pub dropped_meta: u64,
     /// Spans not timed because their stream was capturing a graph.
     pub capture_skipped: u64,
@@ -33,8 +33,10 @@ pub struct Stats {
     pub open_spans: u64,
     /// Bytes appended to the file.
     pub bytes_written: u64,
-    /// CPU time of the resolver thread in nanoseconds.
+    /// CPU time of the library's threads in nanoseconds.
     pub self_ns: u64,
+    /// On the way to the file: in rings, at the device, or waiting for the disk. 0 once closed.
+    pub pending: u64,
 }
 
 impl From<cep_sys::cep_stats> for Stats {
@@ -55,6 +57,7 @@ impl From<cep_sys::cep_stats> for Stats {
             open_spans: native.open_spans,
             bytes_written: native.bytes_written,
             self_ns: native.self_ns,
+            pending: native.pending,
         }
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the resolver thread costs: its share of a core while a trainer records at a steady rate, the rows a second it
+// What the library's threads cost: their share of a core while a trainer records at a steady rate, the rows a second it
 // can do when that is all it does, and what the process's memory does over very many spans.
 //
-//     resolver_load [--seconds=N] [--spans=N] [--rows=N] [--host]
+//     thread_load [--seconds=N] [--spans=N] [--rows=N] [--host]
 //
 // --host: only what needs no GPU.
 #include <algorithm>
@@ -30,21 +30,22 @@ void record_regions(cep_region* region, void* stream, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) cep_end(region, cep_begin(region, stream), stream);
 }
 
-/// Records `per_ms` regions at each millisecond for so long; the resolver's share of a core in each second, in %.
+/// Records `per_ms` regions at each millisecond for so long; the library threads' share of a core in each second, in %.
 Samples steady_rate(const OpenProfiler& profiler, cep_region* region, void* stream, std::int64_t per_ms, long seconds) {
     Samples percent;
     std::int64_t next_ns = now_ns();
     std::int64_t step = 0;
-    const clockid_t resolver = thread_cpu_clock(find_thread("cep-resolver"));
+    LibraryThreads threads;
+    threads.find();
     for (long second = 0; second < seconds; ++second) {
         const std::int64_t wall_before_ns = now_ns();
-        const std::int64_t cpu_before_ns = clock_ns(resolver);
+        const std::int64_t cpu_before_ns = threads.cpu_ns();
         for (int ms = 0; ms < 1000; ++ms) {
             if (ms % 10 == 0) (void)cep_step(profiler.get(), ++step);  // a step of 10 ms
             record_regions(region, stream, per_ms);
             sleep_until(next_ns += ns_per_ms);
         }
-        percent.push_back(100.0 * static_cast<double>(clock_ns(resolver) - cpu_before_ns) /
+        percent.push_back(100.0 * static_cast<double>(threads.cpu_ns() - cpu_before_ns) /
                           static_cast<double>(now_ns() - wall_before_ns));
     }
     return percent;
@@ -57,7 +58,7 @@ void print_load(const char* clock, void* stream, long seconds) {
             options.flush_every_n_steps = 10;
         });
         cep_region* region = profiler.region("forward");
-        record_regions(region, stream, 1000);  // starts the resolver, fills the pools
+        record_regions(region, stream, 1000);  // starts the threads, fills the pools
         profiler.flush();
         const cep_stats before = profiler.stats();
         const Samples percent = steady_rate(profiler, region, stream, per_ms, seconds);
@@ -71,7 +72,7 @@ void print_load(const char* clock, void* stream, long seconds) {
     }
 }
 
-/// Rows formatted and written, for each second of the resolver's CPU time.
+/// Rows formatted and written, for each second of the threads' CPU time.
 void rows_a_second(long rows, long rounds) {
     Samples millions;
     std::uint64_t bytes = 0;
@@ -97,7 +98,7 @@ void rows_a_second(long rows, long rounds) {
         lost += profiler.lost();
     }
     const Spread spread = quartiles(millions);
-    std::printf("\nrows formatted and written, host clock, a second of resolver CPU\n");
+    std::printf("\nrows formatted and written, host clock, a second of the threads' CPU\n");
     std::printf("%12s %10s %10s %14s %10s\n", "million/s", "q1", "q3", "bytes a row", "lost");
     std::printf("%12.2f %10.2f %10.2f %14.1f %10" PRIu64 "\n", spread.median, spread.low, spread.high,
                 static_cast<double>(bytes) / static_cast<double>(written), lost);
@@ -138,7 +139,7 @@ int main(int count, char** arguments) {
                 "first tenth", "the rest", "peak growth", "lost");
     print_memory(clock, stream, spans);
     rows_a_second(option(count, arguments, "rows", 500'000), 7);
-    std::printf("\nresolver, %% of a core, by seconds\n%-10s %12s %11s %11s %11s %12s %10s\n", "clock", "regions/s",
+    std::printf("\nthreads, %% of a core, by seconds\n%-10s %12s %11s %11s %11s %12s %10s\n", "clock", "regions/s",
                 "median", "q1", "q3", "CPU ns a row", "lost");
     print_load(clock, stream, seconds);
     return 0;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "cep/cep.h"
+#include "name_table.hpp"
+
+namespace cep {
+
+/// What is known about a span beyond its times. Zero or null: not given; coll −1: not given.
+struct Attributes {
+    std::int64_t bytes = 0;
+    double flops = 0;
+    std::int64_t coll = -1;
+    const Name* group = nullptr;
+    const Name* error = nullptr;
+
+    void override_with(const Attributes& later) noexcept {
+        if (later.bytes != 0) bytes = later.bytes;
+        if (later.flops != 0) flops = later.flops;
+        if (later.group != nullptr) {
+            group = later.group;
+            coll = later.coll;
+        }
+        if (later.error != nullptr) error = later.error;
+    }
+};
+
+/// Attributes together with the metadata text they came with (borrowed from the caller).
+struct GivenAttributes {
+    Attributes values;
+    std::string_view meta;
+    bool refused = false;  ///< some were given and are invalid: the span goes without any
+};
+
+/// Checks what a caller gave (null: nothing). On an error `given` has none of it and is marked as refused.
+[[nodiscard]] std::int32_t read_attributes(NameTable<Name>& names, const cep_attrs* from,
+                                           GivenAttributes& given) noexcept;
+
+/// The name in the table, added the first time; `what` is how errors call it.
+[[nodiscard]] std::int32_t intern(NameTable<Name>& names, const char* what, const char* text, std::size_t max_bytes,
+                                  const Name*& name) noexcept;
+
+/// Whether `text` is 1 to max_bytes of UTF-8 without control characters.
+[[nodiscard]] std::int32_t check_text(const char* what, const char* text, std::size_t max_bytes) noexcept;
+
+/// Metadata of a span or mark: a JSON object of bounded length.
+[[nodiscard]] std::int32_t read_meta(const char* meta, std::string_view& text) noexcept;
+
+}  // namespace cep

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/cuda_thread.hpp"
+
+#include <exception>
+#include <new>
+
+#include "futex.hpp"
+
+namespace cep::cuda {
+
+CudaState::~CudaState() {
+    for (Context* context = contexts.load(std::memory_order_relaxed); context != nullptr;) {
+        const std::unique_ptr<Context> owned(context);
+        context = context->next.load(std::memory_order_relaxed);
+    }
+}
+
+Context* CudaState::find_or_add_context(CUcontext handle) noexcept {
+    const DriverApi& api = *driver.load(std::memory_order_acquire);
+    const std::uint64_t id = context_id(handle);
+    Context* head = contexts.load(std::memory_order_acquire);
+    for (Context* known = head; known != nullptr; known = known->next.load(std::memory_order_relaxed))
+        if (known->handle() == handle && known->id() == id) return known;
+    CUdevice device = 0;
+    if (api.ctx_get_device(&device) != result::success) return nullptr;
+    auto* context = new (std::nothrow) Context(handle, id, device, pool_limit);
+    if (context == nullptr) return nullptr;
+    do {
+        for (Context* known = head; known != nullptr; known = known->next.load(std::memory_order_relaxed))
+            if (known->handle() == handle && known->id() == id) {  // another thread was first
+                delete context;
+                return known;
+            }
+        context->next.store(head, std::memory_order_relaxed);
+    } while (!contexts.compare_exchange_weak(head, context, std::memory_order_acq_rel));
+    return context;
+}
+
+std::uint64_t CudaState::context_id(CUcontext handle) const noexcept {
+    const DriverApi& api = *driver.load(std::memory_order_acquire);
+    unsigned long long id = 0;
+    if (api.ctx_get_id != nullptr) (void)api.ctx_get_id(handle, &id);
+    return id;
+}
+
+void CudaState::count_error(Context* context, CUresult code) noexcept {
+    errors.fetch_add(1, std::memory_order_relaxed);
+    last_error.store(code, std::memory_order_relaxed);
+    if (context != nullptr && is_sticky(code)) context->set_lost();
+}
+
+StampResult CudaThread::fall_back(HostFallback reason) noexcept {
+    if (state_.fallback.load(std::memory_order_relaxed) == HostFallback::none)
+        state_.fallback.store(reason, std::memory_order_relaxed);
+    return StampResult::ok;
+}
+
+StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
+    const KeepErrno keep;
+    const DriverApi* driver = state_.driver.load(std::memory_order_acquire);
+    if (driver == nullptr) return fall_back(HostFallback::no_driver);
+    Binding* binding = nullptr;
+    if (!find_binding(*driver, stamp.host_ns, binding)) return fall_back(HostFallback::no_context);
+    if (binding == nullptr) return StampResult::no_event;
+    if (binding->context->lost()) return StampResult::failed;
+    const auto cuda_stream = static_cast<CUstream>(stream);
+    CUstreamCaptureStatus capturing = capture_status::none;
+    CUresult code = driver->stream_is_capturing(cuda_stream, &capturing);
+    if (capturing != capture_status::none || code == result::capture_implicit) return StampResult::capturing;
+    if (code != result::success) return fail(*binding, code, nullptr);
+    const FreeEvent free = acquire_event(*driver, *binding);
+    if (free.event == nullptr) return StampResult::no_event;
+    code = driver->event_record(free.handle, cuda_stream);
+    if (code != result::success) return fail(*binding, code, free.event);
+    stamp.event = free.event;
+    stamp.stream = stream_number(*binding, stream);
+    return StampResult::ok;
+}
+
+StampResult CudaThread::fail(Binding& binding, CUresult code, Event* event) noexcept {
+    state_.count_error(binding.context, code);
+    if (event != nullptr) binding.context->release(*event, Event::halves);
+    return StampResult::failed;
+}
+
+bool CudaThread::find_binding(const DriverApi& driver, std::int64_t now_ns, Binding*& binding) noexcept {
+    CUcontext handle = nullptr;
+    if (driver.ctx_get_current(&handle) != result::success || handle == nullptr) return false;
+    binding = current_;
+    if (binding != nullptr && binding->handle == handle && now_ns - identified_ns_ < identity_lasts_ns) return true;
+    binding = bind(handle);
+    identified_ns_ = now_ns;
+    return true;
+}
+
+CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
+    Binding* free = nullptr;
+    for (Binding& binding : bindings_) {
+        if (binding.handle == handle) {
+            if (state_.exists(*binding.context)) return current_ = &binding;
+            binding.context->set_lost();
+            if (current_ == &binding) current_ = nullptr;
+            binding = {};
+        }
+        if (binding.handle == nullptr && free == nullptr) free = &binding;
+    }
+    if (free == nullptr) return nullptr;
+    Context* context = state_.find_or_add_context(handle);
+    if (context == nullptr) return nullptr;
+    try {
+        *free = {handle, context, context->add_supply(supply_capacity_)};
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+    return current_ = free;
+}
+
+FreeEvent CudaThread::acquire_event(const DriverApi& driver, Binding& binding) noexcept {
+    FreeEvent free;
+    if (binding.supply->events.pop(free)) {
+        binding.supply->events.prepare_pop();
+        return free;
+    }
+    CUresult code = result::success;
+    free.event = binding.context->create_event(driver, *binding.supply, code);
+    if (code != result::success) state_.count_error(binding.context, code);
+    if (free.event != nullptr) free.handle = free.event->handle;
+    return free;
+}
+
+std::int32_t CudaThread::stream_number(Binding& binding, void* stream) noexcept {
+    if (stream == binding.last_stream) return binding.last_stream_number;
+    auto key = reinterpret_cast<std::uint64_t>(stream);
+    if (key == stream_handles::per_thread) key |= reinterpret_cast<std::uint64_t>(this) << 8;  // one for each thread
+    binding.last_stream = stream;
+    return binding.last_stream_number = binding.context->stream_number(key);
+}
+
+}  // namespace cep::cuda

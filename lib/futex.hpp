@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <ctime>
+
+#include "host_clock.hpp"
+
+namespace cep {
+
+/// Restores errno at the end of a scope: no call of cep.h changes it.
+class KeepErrno {
+  public:
+    KeepErrno() noexcept : value_(errno) {}
+    KeepErrno(const KeepErrno&) = delete;
+    KeepErrno& operator=(const KeepErrno&) = delete;
+    ~KeepErrno() { errno = value_; }
+
+  private:
+    const int value_;
+};
+
+/// Sleeps while `word` is `value`, until somebody wakes the word or the deadline (monotonic clock) has passed. May also
+/// return early: the caller looks again.
+inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns) noexcept {
+    const KeepErrno keep;
+    const timespec until{static_cast<std::time_t>(deadline_ns / ns_per_s), static_cast<long>(deadline_ns % ns_per_s)};
+    syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, &until, nullptr, FUTEX_BITSET_MATCH_ANY);
+}
+
+inline void futex_wake(std::atomic<std::uint32_t>& word, int threads) noexcept {
+    const KeepErrno keep;
+    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
+}
+
+}  // namespace cep

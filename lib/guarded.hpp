@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <new>
+
+#include "cep/cep.h"
+#include "error.hpp"
+#include "futex.hpp"
+
+namespace cep {
+
+/// Runs `body` and turns what it throws into a code: no exception passes a function of cep.h.
+template <class Body>
+std::int32_t guarded(const char* function, Body body) noexcept {
+    const KeepErrno keep;
+    try {
+        return body();
+    } catch (const std::bad_alloc&) {
+        return fail(CEP_ENOMEM, "%s: out of memory", function);
+    } catch (const std::exception& error) {
+        return fail(CEP_EINTERNAL, "%s: %s", function, error.what());
+    } catch (...) {
+        return fail(CEP_EINTERNAL, "%s: unknown exception", function);
+    }
+}
+
+}  // namespace cep

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "poller.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "host_clock.hpp"
+#include "options.hpp"
+#include "say.hpp"
+
+namespace cep {
+namespace {
+
+constexpr std::int64_t shortest_pause_ns = 1 * ns_per_ms;
+constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
+constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
+constexpr std::int64_t idle_pause_ns = ns_per_s;  // the writer wakes us when it has spans
+constexpr std::size_t plenty = 1024;
+
+}  // namespace
+
+Poller::Poller(Device& device, const Config& config, Wakeup& writer)
+    : device_(device), rank_(config.rank), first_of_host_(config.local_rank == 0), writer_(writer) {}
+
+std::uint32_t Poller::ask_to_catch_up() noexcept {
+    const std::uint32_t number = catch_up_.ask();
+    wakeup_.notify();
+    return number;
+}
+
+void Poller::run() noexcept {
+    while (!stop_.load(std::memory_order_acquire)) {
+        const PollResult last = work();
+        self_ns_.set(static_cast<std::uint64_t>(clock_ns(CLOCK_THREAD_CPUTIME_ID)));
+        wakeup_.wait(next_pause(last));
+    }
+    say_notice();
+    if (shut_down_.load(std::memory_order_acquire)) device_.shut_down();
+}
+
+PollResult Poller::work() noexcept {
+    const std::uint32_t asked = catch_up_.asked();
+    PollResult last{.pending = true};
+    try {
+        accept_spans();
+        last = device_.poll(times_);
+    } catch (const std::exception&) {  // no memory: what is in the ring stays there for the next round
+    }
+    say_notice();
+    const bool served = last.caught_up && !refused_ && !catch_up_.served(asked);
+    if (served) catch_up_.serve(asked);
+    if (served || (last.resolved > 0 && is_urgent())) writer_.notify();
+    return last;
+}
+
+void Poller::accept_spans() {
+    DeviceSpan span{};
+    while (refused_ || spans_.pop(span)) {
+        if (refused_) span = *refused_;
+        refused_ = span;
+        device_.accept(span);
+        refused_.reset();
+    }
+}
+
+void Poller::say_notice() noexcept {
+    try {
+        const std::string notice = device_.take_notice(first_of_host_);
+        if (!notice.empty()) say(rank_, notice);
+    } catch (const std::exception&) {  // no memory for the words
+    }
+}
+
+std::int64_t Poller::next_pause(const PollResult& last) noexcept {
+    if (!last.pending) {
+        pause_ns_ = 0;
+        return idle_pause_ns;
+    }
+    if (is_urgent()) return urgent_pause_ns;
+    // Waking costs more than a query: longer while passes find little, shorter while they find much.
+    pause_ns_ = last.resolved > plenty ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
+    return pause_ns_ = std::clamp(pause_ns_, shortest_pause_ns, longest_pause_ns);
+}
+
+bool Poller::stop(std::int64_t deadline_ns, bool shut_down) noexcept {
+    shut_down_.store(shut_down, std::memory_order_release);
+    stop_.store(true, std::memory_order_release);
+    wakeup_.notify();
+    const bool ended = thread_.join(deadline_ns);
+    if (!ended) shut_down_.store(false, std::memory_order_release);
+    return ended;
+}
+
+}  // namespace cep

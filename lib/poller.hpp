@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The thread that asks the device when spans happened. It may hang with the driver, and nothing but itself waits for it
+// then: it takes spans from one ring, puts times into another, and never touches the file.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "background_thread.hpp"
+#include "counts.hpp"
+#include "device.hpp"
+#include "requests.hpp"
+#include "ring.hpp"
+#include "wakeup.hpp"
+
+namespace cep {
+
+struct Config;
+
+class Poller {
+  public:
+    /// `writer` is notified when results that it waits for are there.
+    Poller(Device& device, const Config& config, Wakeup& writer);
+
+    /// Any thread: starts the thread unless it runs. False if the system refuses.
+    bool start() noexcept { return thread_.start("cep-poller", &thread_main, this); }
+
+    [[nodiscard]] bool started() const noexcept { return thread_.started(); }
+
+    // Writer.
+    /// Hands a span over. False while there is no room.
+    [[nodiscard]] bool send(const DeviceSpan& span) noexcept { return spans_.push(span); }
+    [[nodiscard]] bool receive(DeviceTimes& times) noexcept { return times_.pop(times); }
+    void wake() noexcept { wakeup_.notify(); }
+    /// While somebody waits for results (a count), the poller looks more often.
+    void add_waiters(int change) noexcept { waiters_.fetch_add(change, std::memory_order_relaxed); }
+    /// Asks for a pass that resolves all that the device has finished by now. Returns the request's number.
+    [[nodiscard]] std::uint32_t ask_to_catch_up() noexcept;
+    [[nodiscard]] bool caught_up(std::uint32_t number) const noexcept { return catch_up_.served(number); }
+
+    /// Closer, when nobody records any more: ends the thread. With `shut_down` the driver is still there to take its
+    /// objects back. False: the thread hangs in the driver, so that all it uses must live on.
+    [[nodiscard]] bool stop(std::int64_t deadline_ns, bool shut_down) noexcept;
+
+    [[nodiscard]] std::uint64_t self_ns() const noexcept { return self_ns_.get(); }
+
+  private:
+    static void thread_main(void* self) noexcept { static_cast<Poller*>(self)->run(); }
+    void run() noexcept;
+    PollResult work() noexcept;
+    void accept_spans();
+    void say_notice() noexcept;
+    [[nodiscard]] bool is_urgent() const noexcept { return waiters_.load(std::memory_order_relaxed) > 0; }
+    [[nodiscard]] std::int64_t next_pause(const PollResult& last) noexcept;
+
+    static constexpr std::size_t ring_capacity = 1024;
+
+    Device& device_;
+    const std::int32_t rank_;
+    const bool first_of_host_;
+    Wakeup& writer_;
+    Wakeup wakeup_;
+    BackgroundThread thread_;
+    Ring<DeviceSpan> spans_{ring_capacity};
+    Ring<DeviceTimes> times_{ring_capacity};
+    Requests catch_up_;
+    std::atomic<int> waiters_{0};
+    std::atomic<bool> stop_{false};
+    std::atomic<bool> shut_down_{false};
+    Count self_ns_;
+
+    // The thread's own.
+    std::optional<DeviceSpan> refused_;  ///< taken from the ring when memory had run out
+    std::int64_t pause_ns_ = 0;
+};
+
+}  // namespace cep

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cep {
+
+enum class RowKind : std::uint8_t {
+    measurement,  ///< a span, counter or mark: counted when written and when lost
+    bookkeeping,  ///< the profiler's own: run, stats, open
+    closing,      ///< the last stats row
+};
+
+/// Rows on their way to the file, each a whole line.
+struct RowBlock {
+    struct Row {
+        std::size_t end;  ///< offset past its newline
+        RowKind kind;
+    };
+    std::string text;
+    std::vector<Row> rows;
+
+    /// The text appended since the last row is one row.
+    void finish_row(RowKind kind) { rows.push_back({text.size(), kind}); }
+    [[nodiscard]] bool empty() const noexcept { return rows.empty(); }
+    [[nodiscard]] std::uint64_t measurements() const noexcept {
+        std::uint64_t count = 0;
+        for (const Row& row : rows) count += row.kind == RowKind::measurement;
+        return count;
+    }
+    /// Takes away the text behind the last whole row: of a row that could not be finished.
+    void drop_unfinished_row() noexcept { text.resize(rows.empty() ? 0 : rows.back().end); }
+    void erase_front(std::size_t count) {
+        if (count == 0) return;
+        const std::size_t bytes = rows[count - 1].end;
+        text.erase(0, bytes);
+        rows.erase(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(count));
+        for (Row& row : rows) row.end -= bytes;
+    }
+    void erase_last() noexcept {
+        rows.pop_back();
+        drop_unfinished_row();
+    }
+    /// Puts the rows of another block before these.
+    void prepend(RowBlock&& front) {
+        const std::size_t offset = front.text.size();
+        for (const Row& row : rows) front.rows.push_back({offset + row.end, row.kind});
+        front.text += text;
+        std::swap(*this, front);
+    }
+    void clear() noexcept {
+        text.clear();
+        rows.clear();
+    }
+};
+
+}  // namespace cep

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+
+#include "cep/cep.h"
+#include "earlier_rows.hpp"
+#include "error.hpp"
+#include "host_clock.hpp"
+#include "say.hpp"
+#include "schema.hpp"
+
+namespace cep {
+namespace {
+
+constexpr std::size_t write_block_bytes = 256 * 1024;
+constexpr std::size_t longest_meta_bytes = 16 * 1024;
+constexpr std::int64_t longest_wait_for_write_ns = 5 * ns_per_s;
+constexpr std::int64_t clock_interval_ns = 10 * ns_per_s;
+constexpr std::int64_t shortest_pause_ns = 1 * ns_per_ms;
+constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
+constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
+constexpr std::size_t plenty_of_records = 1024;
+constexpr std::int64_t start_retry_ns = 100 * ns_per_ms;
+/// Longest wait, past a deadline, for what should take moments: a pass of the poller, a block's write, `open` rows.
+constexpr std::int64_t grace_ns = 200 * ns_per_ms;
+/// The system's clock is slewed together with the monotonic one: they part only when somebody sets it.
+constexpr std::int64_t smallest_clock_step_ns = 1 * ns_per_ms;
+
+}  // namespace
+
+Writer::Writer(const Config& config, WriterInputs& inputs, Recorder& recorder, Device* device, Poller* poller,
+               Wakeup& wakeup)
+    : config_(config),
+      inputs_(inputs),
+      recorder_(recorder),
+      device_(device),
+      poller_(poller),
+      wakeup_(wakeup),
+      file_(inputs.fd),
+      formatter_(config) {
+    const UnixAnchor anchor = UnixAnchor::read();
+    formatter_.set_unix_anchor(anchor);
+    wakeup_.set_start([](void* self) noexcept { static_cast<Writer*>(self)->start(); }, this);
+    meta_.reserve(longest_meta_bytes);  // so that a record taken from a ring is not lost for want of memory
+    clock_read_ns_ = monotonic_ns();
+    facts_.start_unix_ns = anchor.unix_ns(clock_read_ns_);
+    facts_.clock_error_ns = anchor.error_ns;
+}
+
+std::int32_t Writer::open(bool& busy) {
+    if (const std::int32_t code = file_.open(config_, busy); code != CEP_OK || busy) return code;
+    facts_.attempt = file_.attempt();
+    const WriteSignalsBlocked blocked;
+    ensure_run_row();
+    write_block(true);  // where it fails, the row waits for the next try
+    return CEP_OK;
+}
+
+void Writer::start() noexcept {
+    const std::int64_t now = monotonic_ns();
+    std::int64_t due = next_start_ns_.load(std::memory_order_relaxed);
+    if (now < due || !next_start_ns_.compare_exchange_strong(due, now + start_retry_ns)) return;
+    const bool polls = poller_ == nullptr || poller_->start();
+    const bool writes = thread_.start("cep-writer", &thread_main, this);
+    inputs_.unattended.store(!polls || !writes, std::memory_order_relaxed);
+    if (writes) wakeup_.set_served();
+}
+
+template <class Body>
+bool Writer::act_as_writer(Body body) noexcept {
+    if (acting_.exchange(true, std::memory_order_acquire)) return false;
+    body();
+    acting_.store(false, std::memory_order_release);
+    return true;
+}
+
+void Writer::run() noexcept {
+    // A flush may be doing our work: it began when there was no thread yet.
+    while (!act_as_writer([this] {
+        while (finish_deadline_ns_.load(std::memory_order_acquire) < 0) {
+            const std::int64_t pause = next_pause(round());
+            self_ns_.set(static_cast<std::uint64_t>(clock_ns(CLOCK_THREAD_CPUTIME_ID)));
+            wakeup_.wait(pause);
+        }
+        finish_file(finish_deadline_ns_.load(std::memory_order_acquire));
+    }))
+        wakeup_.wait(shortest_pause_ns);
+}
+
+std::size_t Writer::round() noexcept {
+    const std::uint32_t flushes = flushes_.asked();
+    const bool flush_due = inputs_.flush_due.exchange(false, std::memory_order_acq_rel);
+    std::size_t moved = 0;
+    try {
+        moved = take_times() + drain();
+        send_to_poller();
+        if (flushes != flush_serving_) {
+            flush_serving_ = flushes;
+            flush_order_ = pending_.last_order();
+        }
+        watch_clock();
+        ensure_run_row();
+        if (flush_due) write_stats_if_due();
+    } catch (const std::exception&) {  // no memory: the next round goes on where this one ended
+        block_.drop_unfinished_row();
+    }
+    const bool stale = !block_.empty() && monotonic_ns() - block_since_ns_ > longest_wait_for_write_ns;
+    if (flush_due || stale || block_.text.size() >= write_block_bytes) write_block(false);
+    serve();
+    return moved;
+}
+
+std::size_t Writer::take_times() {
+    if (poller_ == nullptr) return 0;
+    std::size_t taken = 0;
+    for (DeviceTimes times{}; poller_->receive(times); ++taken) {
+        const PendingSpans::Entry& entry = pending_.at(times.id);
+        if (times.outcome == DeviceTimes::Outcome::lost)
+            abandoned_.add();
+        else
+            write_span(entry, times);
+        settle(times.id);
+        if (block_.text.size() >= write_block_bytes) write_block(false);
+    }
+    return taken;
+}
+
+void Writer::settle(std::uint64_t id) noexcept {
+    pending_.remove(id);
+}
+
+void Writer::write_span(const PendingSpans::Entry& entry, const DeviceTimes& times) {
+    const Record& record = entry.record;
+    const std::int64_t host_ns = record.end.host_ns - record.begin.host_ns;
+    ResolvedSpan span{.record = &record,
+                      .clock = schema::clock::host,
+                      .start_ns = formatter_.unix_anchor().unix_ns(times.start_ns),
+                      .duration_ns = times.duration_ns,
+                      .host_ns = host_ns,
+                      .lag_ns = std::nullopt,
+                      .device = -1,
+                      .meta = entry.meta};
+    if (times.outcome == DeviceTimes::Outcome::resolved) {
+        span.clock = schema::clock::gpu;
+        span.lag_ns = times.start_ns - record.begin.host_ns;
+        span.device = times.device;
+    }
+    try {
+        begin_rows();
+        formatter_.span(block_, span);
+    } catch (const std::exception&) {
+        block_.drop_unfinished_row();
+        file_.count_lost();
+    }
+}
+
+std::size_t Writer::drain() {
+    std::size_t moved = 0;
+    recorder_.for_each([&](ThreadRecorder& thread) {
+        // No more than there is now: a thread that records without a pause must not keep the others waiting.
+        for (std::size_t left = thread.backlog(); left > 0 && thread.take(record_, meta_); --left) {
+            ++moved;
+            try {
+                if (record_.end.event != nullptr)
+                    hold_for_poller();
+                else
+                    write_record();
+            } catch (const std::exception&) {
+                block_.drop_unfinished_row();
+                file_.count_lost();
+            }
+            if (block_.text.size() >= write_block_bytes) write_block(false);
+        }
+    });
+    return moved;
+}
+
+void Writer::hold_for_poller() {
+    bool kept_meta = true;
+    DeviceSpan span{.id = 0, .begin = record_.begin, .end = record_.end};
+    try {
+        unsent_.push_back(span);
+    } catch (const std::exception&) {
+        device_->release(span.begin);
+        device_->release(span.end);
+        throw;
+    }
+    try {
+        unsent_.back().id = pending_.add(record_, meta_, kept_meta);
+    } catch (const std::exception&) {
+        unsent_.pop_back();
+        device_->release(span.begin);
+        device_->release(span.end);
+        throw;
+    }
+    if (!kept_meta) dropped_meta_.add();
+}
+
+void Writer::send_to_poller() noexcept {
+    bool sent = false;
+    for (; !unsent_.empty() && poller_->send(unsent_.front()); sent = true) unsent_.pop_front();
+    if (sent) poller_->wake();
+}
+
+void Writer::write_record() {
+    begin_rows();
+    const UnixAnchor& anchor = formatter_.unix_anchor();
+    const std::int64_t length_ns = record_.end.host_ns;  // of an external span
+    ResolvedSpan span{.record = &record_,
+                      .clock = schema::clock::external,
+                      .start_ns = record_.begin.host_ns,
+                      .duration_ns = length_ns,
+                      .host_ns = length_ns,
+                      .lag_ns = std::nullopt,
+                      .device = -1,
+                      .meta = meta_};
+    switch (record_.type) {
+        case RecordType::counter:
+            return formatter_.counter(block_, record_);
+        case RecordType::mark:
+            return formatter_.mark(block_, record_, meta_);
+        case RecordType::external:
+            return formatter_.span(block_, span);
+        case RecordType::external_ending_now:
+            span.start_ns = anchor.unix_ns(record_.begin.host_ns - length_ns);
+            return formatter_.span(block_, span);
+        case RecordType::span:
+            break;
+    }
+    span.clock = schema::clock::host;
+    span.start_ns = anchor.unix_ns(record_.begin.host_ns);
+    span.duration_ns = span.host_ns = record_.end.host_ns - record_.begin.host_ns;
+    formatter_.span(block_, span);
+}
+
+void Writer::begin_rows() {
+    ensure_run_row();
+    if (block_.empty()) block_since_ns_ = monotonic_ns();
+    const std::uint64_t bytes = file_.bytes_written() + block_.text.size();
+    if (bytes - stats_at_bytes_ >= static_cast<std::uint64_t>(stats_interval_bytes)) write_stats(RowKind::bookkeeping);
+}
+
+void Writer::ensure_run_row() {
+    const std::uint32_t version = inputs_.meta_version.load(std::memory_order_acquire);
+    const std::uint32_t facts_version = device_ != nullptr ? device_->facts_version() : 0;
+    if (file_.take_bookkeeping_lost()) run_row_written_ = false;
+    if (run_row_written_ && version == meta_version_written_ && facts_version == facts_version_written_) return;
+    if (device_ != nullptr) facts_.device = device_->facts();
+    {
+        const std::lock_guard guard(inputs_.meta_mutex);
+        facts_.meta = inputs_.meta;
+    }
+    formatter_.set_flat_metadata(facts_.meta.as_object());
+    write_run_row(block_);
+    run_row_written_ = true;
+    meta_version_written_ = version;
+    facts_version_written_ = facts_version;
+}
+
+void Writer::write_run_row(RowBlock& block) {
+    if (block_.empty()) block_since_ns_ = monotonic_ns();
+    formatter_.run(block, facts_, config_);
+}
+
+void Writer::watch_clock() {
+    const std::int64_t now = monotonic_ns();
+    if (now - clock_read_ns_ < clock_interval_ns) return;
+    clock_read_ns_ = now;
+    // Rows keep the time line of the start: within a run, times stay comparable whatever happens to the system's clock.
+    const UnixAnchor anchor = UnixAnchor::read();
+    const std::int64_t step_ns = anchor.offset_ns - formatter_.unix_anchor().offset_ns;
+    if (std::llabs(step_ns - clock_step_ns_) < smallest_clock_step_ns) return;
+    clock_step_ns_ = step_ns;
+    facts_.clock_error_ns = formatter_.unix_anchor().error_ns + std::llabs(step_ns);
+    run_row_written_ = false;
+    say(config_.rank, "the system clock was set by " + std::to_string(step_ns / ns_per_ms) +
+                          " ms; rows keep the time of before, and the run row states the error");
+}
+
+void Writer::write_stats(RowKind kind) {
+    const Totals now = totals();
+    losses_written_ = now.losses();
+    stats_at_bytes_ = file_.bytes_written() + block_.text.size();
+    if (block_.empty()) block_since_ns_ = monotonic_ns();
+    formatter_.stats(block_, now, facts_.attempt, inputs_.board.read().step, kind);
+}
+
+void Writer::write_stats_if_due() {
+    if (totals().losses() != losses_written_) write_stats(RowKind::bookkeeping);
+}
+
+void Writer::write_open_rows() {
+    ensure_run_row();
+    const std::int64_t now = monotonic_ns();
+    const auto write = [&](const OpenSpan& span) { formatter_.open(block_, span, now); };
+    recorder_.for_each([&](ThreadRecorder& thread) { thread.slots().visit_open(write); });
+    pending_.for_each([&](const PendingSpans::Entry& entry) {
+        const Record& record = entry.record;
+        write({record.region, record.step, record.begin.host_ns, record.seq, record.depth, true});
+    });
+}
+
+void Writer::write_block(bool at_once) noexcept {
+    try {
+        const std::int64_t now = monotonic_ns();
+        const RankFile::Change change = file_.check(now, at_once, closing_);
+        say_notice();
+        if (change != RankFile::Change::none) {
+            RowBlock front;
+            write_run_row(front);
+            block_.prepend(std::move(front));
+        }
+        (void)file_.append(block_, now, at_once);
+        say_notice();
+    } catch (const std::exception&) {  // no memory: the rows wait
+    }
+    io_failing_.store(file_.failing(), std::memory_order_release);
+}
+
+void Writer::say_notice() {
+    const std::string notice = file_.take_notice();
+    if (!notice.empty()) say(config_.rank, notice);
+}
+
+void Writer::serve() {
+    const std::uint32_t open_rows = open_rows_.asked();
+    if (!open_rows_.served(open_rows)) {
+        try {
+            write_open_rows();
+        } catch (const std::exception&) {
+            block_.drop_unfinished_row();
+        }
+        write_block(true);
+        open_rows_.serve(open_rows);
+    }
+    if (flushes_.served(flush_serving_) || !pending_.settled(flush_order_)) return;
+    try {
+        write_stats_if_due();
+    } catch (const std::exception&) {
+        block_.drop_unfinished_row();
+    }
+    write_block(true);
+    flushes_.serve(flush_serving_);
+}
+
+std::int64_t Writer::next_pause(std::size_t moved) noexcept {
+    if (waiters_.load(std::memory_order_relaxed) > 0 && !flushes_.served(flush_serving_)) return urgent_pause_ns;
+    // Waking costs more than a row: longer while rounds find little, shorter while they find much. A ring that fills in
+    // the middle of a pause ends it.
+    pause_ns_ = moved > plenty_of_records ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
+    return pause_ns_ = std::clamp(pause_ns_, shortest_pause_ns, longest_pause_ns);
+}
+
+std::int32_t Writer::io_code() const noexcept {
+    if (!io_failing_.load(std::memory_order_acquire)) return CEP_OK;
+    return fail(CEP_EIO, "%s: rows could not be written", file_.path().c_str());
+}
+
+void Writer::add_waiters(int change) noexcept {
+    waiters_.fetch_add(change, std::memory_order_relaxed);
+    if (poller_ != nullptr) poller_->add_waiters(change);
+}
+
+bool Writer::wait_for_flush(std::uint32_t number, std::int64_t deadline_ns) noexcept {
+    wakeup_.notify();  // starts the threads where that has failed before
+    while (!started() && !flushes_.served(number) && monotonic_ns() < deadline_ns) {
+        const WriteSignalsBlocked blocked;
+        if (!act_as_writer([this] { (void)round(); })) break;
+        if (!flushes_.served(number)) wakeup_.wait(urgent_pause_ns);
+    }
+    return flushes_.wait(number, deadline_ns);
+}
+
+std::int32_t Writer::flush(std::int64_t deadline_ns, bool closing) {
+    const std::uint32_t number = flushes_.ask();
+    add_waiters(1);
+    const bool served = wait_for_flush(number, deadline_ns);
+    add_waiters(-1);
+    if (served) return io_code();
+    if (!closing) {
+        const std::uint32_t rows = open_rows_.ask();
+        wakeup_.notify();
+        (void)open_rows_.wait(rows, monotonic_ns() + grace_ns);
+    }
+    return fail(CEP_ETIMEDOUT, "%s: device work or the file was not finished in time", file_.path().c_str());
+}
+
+void Writer::finish_device_spans(std::int64_t deadline_ns) noexcept {
+    if (poller_ == nullptr || !poller_->started()) return;
+    poller_->add_waiters(1);  // to the end
+    bool asked = false;
+    std::uint32_t number = 0;
+    for (;;) {
+        (void)round();
+        const std::int64_t now = monotonic_ns();
+        if (pending_.empty() || now >= deadline_ns + grace_ns) return;
+        if (now >= deadline_ns) {
+            // Out of patience: what the device has finished is still asked for, once.
+            if (asked && poller_->caught_up(number)) break;
+            if (!asked && unsent_.empty()) {
+                number = poller_->ask_to_catch_up();
+                asked = true;
+            }
+        }
+        wakeup_.wait(urgent_pause_ns);
+    }
+    (void)round();
+}
+
+void Writer::abandon_pending() noexcept {
+    while (!pending_.empty()) {
+        abandoned_.add();
+        settle(pending_.first());
+    }
+    for (const DeviceSpan& span : unsent_) {  // the others' events are the poller's
+        device_->release(span.begin);
+        device_->release(span.end);
+    }
+    unsent_.clear();
+}
+
+void Writer::finish_file(std::int64_t deadline_ns) noexcept {
+    (void)round();
+    finish_device_spans(deadline_ns);
+    closing_ = true;
+    const bool abandons = !pending_.empty();
+    try {
+        write_open_rows();
+    } catch (const std::exception&) {
+        block_.drop_unfinished_row();
+    }
+    abandon_pending();
+    write_rest(deadline_ns);
+    std::int32_t code = abandons ? CEP_ETIMEDOUT : CEP_OK;
+    if (code == CEP_OK && io_failing_.load(std::memory_order_relaxed)) code = CEP_EIO;
+    finish_code_.store(code, std::memory_order_release);
+    file_.close();
+    inputs_.closed.serve(1);
+}
+
+void Writer::write_rest(std::int64_t deadline_ns) noexcept {
+    const auto retry_until_written = [&] {
+        for (write_block(true); !block_.empty() && file_.failure_is_transient() && monotonic_ns() < deadline_ns;
+             write_block(true))
+            wakeup_.wait(std::min(longest_pause_ns, std::max<std::int64_t>(deadline_ns - monotonic_ns(), 0)));
+    };
+    retry_until_written();
+    const bool lost = !block_.empty();
+    file_.give_up(block_);
+    try {
+        write_stats(RowKind::closing);
+    } catch (const std::exception&) {
+        block_.drop_unfinished_row();
+    }
+    if (lost)
+        write_block(true);  // one try
+    else
+        retry_until_written();
+    file_.give_up(block_);
+}
+
+std::int32_t Writer::finish(std::int64_t deadline_ns) noexcept {
+    finish_deadline_ns_.store(deadline_ns, std::memory_order_release);
+    if (!started() && recorder_.has_recorded()) start();
+    wakeup_.notify();
+    while (!started() && !inputs_.closed.served(1)) {
+        const WriteSignalsBlocked blocked;
+        if (act_as_writer([&] { finish_file(deadline_ns); })) break;
+        wakeup_.wait(urgent_pause_ns);
+        if (monotonic_ns() > deadline_ns + grace_ns) break;
+    }
+    if (!inputs_.closed.wait(1, deadline_ns + 2 * grace_ns)) {
+        inputs_.closed.serve(1);
+        return fail(CEP_ETIMEDOUT, "%s: the file could not be written in time", file_.path().c_str());
+    }
+    switch (finish_code_.load(std::memory_order_acquire)) {
+        case CEP_OK:
+            return CEP_OK;
+        case CEP_EIO:
+            return fail(CEP_EIO, "%s: rows could not be written", file_.path().c_str());
+        default:
+            return fail(CEP_ETIMEDOUT, "%s: device work was not finished in time", file_.path().c_str());
+    }
+}
+
+Totals Writer::totals() const noexcept {
+    Totals totals;
+    totals.written = file_.written();
+    totals.dropped_file = file_.dropped_file();
+    totals.dropped_io = file_.dropped_io();
+    const std::uint64_t settled = totals.written + totals.dropped_file + totals.dropped_io + abandoned_.get();
+    recorder_.add_counts(totals);  // after what has left the rings, so that `pending` is never negative
+    totals.pending -= settled;
+    totals.abandoned += abandoned_.get();
+    totals.dropped_meta += dropped_meta_.get();
+    totals.bytes_written = file_.bytes_written();
+    totals.self_ns = self_ns_.get();
+    if (device_ != nullptr) device_->add_counts(totals);
+    if (poller_ != nullptr) totals.self_ns += poller_->self_ns();
+    return totals;
+}
+
+}  // namespace cep

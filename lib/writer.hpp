@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The thread that owns the file: it takes records from the trainers' rings, has the poller find device times, formats
+// rows and writes them. It makes no driver call, so that a hung GPU holds up nothing but its own spans.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "background_thread.hpp"
+#include "counts.hpp"
+#include "device.hpp"
+#include "options.hpp"
+#include "pending_spans.hpp"
+#include "poller.hpp"
+#include "rank_file.hpp"
+#include "recorder.hpp"
+#include "requests.hpp"
+#include "rows.hpp"
+#include "run_facts.hpp"
+#include "step_board.hpp"
+#include "wakeup.hpp"
+
+namespace cep {
+
+/// What the writer and the profiler share; it outlives the session.
+struct WriterInputs {
+    StepBoard board;
+    std::atomic<bool> flush_due{false};          ///< cep_step() passed a flush step
+    std::atomic<std::uint32_t> meta_version{0};  ///< grows with each cep_set_meta()
+    mutable std::mutex meta_mutex;
+    RunMeta meta;
+    std::atomic<bool> unattended{false};  ///< the system has refused a thread: to be tried again
+    std::atomic<int> fd{-1};              ///< of the rank file
+    Requests closed;                      ///< request 1 is served when the writer has done all it will do
+};
+
+class Writer {
+  public:
+    /// `device` and `poller` are both null, or neither.
+    Writer(const Config& config, WriterInputs& inputs, Recorder& recorder, Device* device, Poller* poller,
+           Wakeup& wakeup);
+    Writer(const Writer&) = delete;
+    Writer& operator=(const Writer&) = delete;
+
+    /// Opener: opens the file and writes the run row. `busy`, with CEP_OK: another profiler is writing the file.
+    [[nodiscard]] std::int32_t open(bool& busy);
+
+    /// Any thread: starts the writer and the poller unless they run. Where the system refuses, other calls try again,
+    /// but not all the time.
+    void start() noexcept;
+    [[nodiscard]] bool started() const noexcept { return thread_.started(); }
+
+    /// Any thread: writes out everything recorded before the call. Past the deadline it writes `open` rows, unless it
+    /// is `closing`, and returns CEP_ETIMEDOUT.
+    [[nodiscard]] std::int32_t flush(std::int64_t deadline_ns, bool closing);
+
+    /// Closer, when nothing is recorded any more: writes what is left, an `open` row for each unfinished span and the
+    /// last stats row, and closes the file. Returns cep_close()'s code.
+    [[nodiscard]] std::int32_t finish(std::int64_t deadline_ns) noexcept;
+    /// Closer, after finish(): false if the thread hangs in the file, so that all it uses must live on.
+    [[nodiscard]] bool join(std::int64_t deadline_ns) noexcept { return thread_.join(deadline_ns); }
+
+    [[nodiscard]] Totals totals() const noexcept;
+    [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
+
+  private:
+    static void thread_main(void* self) noexcept { static_cast<Writer*>(self)->run(); }
+    void run() noexcept;
+    /// Runs `body` in the calling thread if no other is the writer now. False if one is.
+    template <class Body>
+    [[nodiscard]] bool act_as_writer(Body body) noexcept;
+
+    // What the acting writer does.
+    std::size_t round() noexcept;
+    std::size_t take_times();
+    std::size_t drain();
+    void write_record();
+    void hold_for_poller();
+    void send_to_poller() noexcept;
+    void write_span(const PendingSpans::Entry& entry, const DeviceTimes& times);
+    void settle(std::uint64_t id) noexcept;
+    void abandon_pending() noexcept;
+    void begin_rows();
+    void ensure_run_row();
+    void write_run_row(RowBlock& block);
+    void watch_clock();
+    void write_stats(RowKind kind);
+    void write_stats_if_due();
+    void write_open_rows();
+    void write_block(bool at_once) noexcept;
+    void say_notice();
+    void serve();
+    void finish_device_spans(std::int64_t deadline_ns) noexcept;
+    void finish_file(std::int64_t deadline_ns) noexcept;
+    void write_rest(std::int64_t deadline_ns) noexcept;
+    [[nodiscard]] std::int64_t next_pause(std::size_t moved) noexcept;
+    void add_waiters(int change) noexcept;
+    [[nodiscard]] bool wait_for_flush(std::uint32_t number, std::int64_t deadline_ns) noexcept;
+    [[nodiscard]] std::int32_t io_code() const noexcept;
+
+    const Config& config_;
+    WriterInputs& inputs_;
+    Recorder& recorder_;
+    Device* const device_;
+    Poller* const poller_;
+    Wakeup& wakeup_;
+    BackgroundThread thread_;
+    std::atomic<std::int64_t> next_start_ns_{0};
+    std::atomic<bool> acting_{false};
+    std::atomic<int> waiters_{0};  ///< callers of flush()
+    Requests flushes_;
+    Requests open_rows_;
+    std::atomic<std::int64_t> finish_deadline_ns_{-1};  ///< −1: not asked to finish yet
+    std::atomic<std::int32_t> finish_code_{0};
+    std::atomic<bool> io_failing_{false};
+
+    // The acting writer's own.
+    RankFile file_;
+    RowFormatter formatter_;
+    RowBlock block_;
+    RunFacts facts_;
+    PendingSpans pending_;
+    std::deque<DeviceSpan> unsent_;
+    Record record_;
+    std::string meta_;
+    bool run_row_written_ = false;
+    bool closing_ = false;
+    std::uint32_t meta_version_written_ = 0;
+    std::uint32_t facts_version_written_ = 0;
+    std::uint64_t losses_written_ = 0;
+    std::uint64_t stats_at_bytes_ = 0;  ///< bytes written and formatted when the last stats row came
+    std::uint32_t flush_serving_ = 0;   ///< the request that flush_order_ belongs to
+    std::uint64_t flush_order_ = 0;     ///< device spans that must be settled first
+    std::int64_t block_since_ns_ = 0;   ///< when the block's first row came
+    std::int64_t clock_read_ns_ = 0;
+    std::int64_t clock_step_ns_ = 0;
+    std::int64_t pause_ns_ = 0;
+    Count abandoned_;
+    Count dropped_meta_;
+    Count self_ns_;
+};
+
+}  // namespace cep
