@@ -17,7 +17,9 @@ struct Check {
     const char* reason;  ///< why, when not valid
 };
 
-/// Whether `text` is exactly one JSON object (RFC 8259, UTF-8, at most 64 levels deep), white space around it allowed.
+/// Whether `text` is exactly one JSON object (RFC 8259, UTF-8), white space around it allowed. It must be one that
+/// every reader takes: at most 64 levels deep, integers within 64 bits (from -2^63 to 2^64-1), other numbers within the
+/// range of doubles, and no lone surrogates.
 [[nodiscard]] Check check_object(std::string_view text) noexcept;
 
 /// Calls `visit(key, value)` for each member of a valid object, both as their JSON text (the key with its quotes).

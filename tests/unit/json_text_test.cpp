@@ -20,7 +20,8 @@ INSTANTIATE_TEST_SUITE_P(Texts, ValidObject,
                          testing::Values("{}", " \t\r\n{ } \n", R"({"a":1})", R"({"a":-0.5e+10,"b":0,"c":-0})",
                                          R"({"a":[],"b":[1,"x",null,true,false,{}]})", R"({"":{"":{"":0}}})",
                                          R"({"a":"\"\\\/\b\f\n\r\t\u00e9\uD83D\uDE00"})", "{\"é\":\"日本\U0001F600\"}",
-                                         R"({"a":1,"a":2})", R"({"a":12345678901234567890123456789})"));
+                                         R"({"a":1,"a":2})", R"({"a":[-9223372036854775808,18446744073709551615]})",
+                                         R"({"a":12345678901234567890123456789.0})", R"({"a":[1e308,0e999,1e-999]})"));
 
 class InvalidObject : public testing::TestWithParam<const char*> {};
 TEST_P(InvalidObject, IsRefusedWithAReason) {
@@ -36,7 +37,9 @@ INSTANTIATE_TEST_SUITE_P(Texts, InvalidObject,
                                          "{\"a\":\"\n\"}", "{\"a\":\"\xff\"}", "{\"a\":\"\xc0\xaf\"}",
                                          "{\"a\":\"\xed\xa0\x80\"}", "{\"a\":\"\xf5\x80\x80\x80\"}",
                                          "{\"a\":\"\xe2\x82\"}", R"({} {})", R"({}x)", R"({"a":[1,]})",
-                                         R"({"a":[1 2]})", R"({"a":"b)"));
+                                         R"({"a":[1 2]})", R"({"a":"b)", R"({"a":18446744073709551616})",
+                                         R"({"a":-9223372036854775809})", R"({"a":1e309})", R"({"a":-0.1e310})",
+                                         R"({"a":"\ud800"})", R"({"a":"\ude00\ud83d"})", R"({"\udfff":1})"));
 
 TEST(JsonText, StopsAtTheDepthLimitInsteadOfTheStack) {
     std::string text = "{\"a\":";
