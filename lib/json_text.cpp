@@ -84,9 +84,7 @@ class Validator {
     }
 
     void for_each_member(const std::function<void(std::string_view, std::string_view)>& visit) {
-        skip_space();
-        accept('{');
-        skip_space();
+        enter('{');
         while (peek() == '"') {
             const std::size_t key_at = at_;
             string();
@@ -97,9 +95,16 @@ class Validator {
             const std::size_t value_at = at_;
             if (!value(1)) return;
             visit(key, text_.substr(value_at, at_ - value_at));
-            skip_space();
-            accept(',');
-            skip_space();
+            skip_separator();
+        }
+    }
+
+    void for_each_element(const std::function<bool(std::string_view)>& visit) {
+        enter('[');
+        while (at_ < text_.size() && peek() != ']') {
+            const std::size_t value_at = at_;
+            if (!value(1) || !visit(text_.substr(value_at, at_ - value_at))) return;
+            skip_separator();
         }
     }
 
@@ -110,6 +115,10 @@ class Validator {
         reason_ = why;
         return false;
     }
+    bool fail_at(std::size_t offset, const char* why) noexcept {
+        at_ = offset;
+        return fail(why);
+    }
     bool accept(char c) noexcept {
         if (peek() != c || at_ >= text_.size()) return false;
         ++at_;
@@ -119,6 +128,17 @@ class Validator {
         while (at_ < text_.size() &&
                (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
             ++at_;
+    }
+
+    void enter(char bracket) noexcept {
+        skip_space();
+        accept(bracket);
+        skip_space();
+    }
+    void skip_separator() noexcept {
+        skip_space();
+        accept(',');
+        skip_space();
     }
 
     bool value(int depth) noexcept {
@@ -202,13 +222,14 @@ class Validator {
 
     /// From the 'u': \u and four digits, or two of these that make one character.
     bool unicode_escape() noexcept {
+        const std::size_t begin = at_ - 1;
         std::uint32_t unit = 0;
         if (!code_unit(unit)) return false;
-        if (is_low_surrogate(unit)) return fail("lone surrogate");
+        if (is_low_surrogate(unit)) return fail_at(begin, "lone surrogate");
         if (!is_high_surrogate(unit)) return true;
-        if (!accept('\\') || peek() != 'u') return fail("lone surrogate");
+        if (!accept('\\') || peek() != 'u') return fail_at(begin, "lone surrogate");
         if (!code_unit(unit)) return false;
-        return is_low_surrogate(unit) || fail("lone surrogate");
+        return is_low_surrogate(unit) || fail_at(begin, "lone surrogate");
     }
 
     bool code_unit(std::uint32_t& unit) noexcept {
@@ -242,8 +263,9 @@ class Validator {
         const bool has_exponent = accept('e') || accept('E');
         if (has_exponent && !exponent()) return false;
         const std::string_view text = text_.substr(begin, at_ - begin);
-        if (has_fraction || has_exponent) return is_finite_double(text) || fail("number beyond the range of doubles");
-        return is_64_bits(text) || fail("integer beyond 64 bits");
+        if (has_fraction || has_exponent)
+            return is_finite_double(text) || fail_at(begin, "number beyond the range of doubles");
+        return is_64_bits(text) || fail_at(begin, "integer beyond 64 bits");
     }
 
     bool exponent() noexcept {
@@ -265,6 +287,10 @@ Check check_object(std::string_view text) noexcept {
 void for_each_member(std::string_view object,
                      const std::function<void(std::string_view key, std::string_view value)>& visit) {
     Validator(object).for_each_member(visit);
+}
+
+void for_each_element(std::string_view array, const std::function<bool(std::string_view value)>& visit) {
+    Validator(array).for_each_element(visit);
 }
 
 std::size_t utf8_length(std::string_view text) noexcept {

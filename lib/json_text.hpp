@@ -26,6 +26,9 @@ struct Check {
 void for_each_member(std::string_view object,
                      const std::function<void(std::string_view key, std::string_view value)>& visit);
 
+/// Calls `visit(value)` for each element of a valid array, as its JSON text, until it returns false.
+void for_each_element(std::string_view array, const std::function<bool(std::string_view value)>& visit);
+
 /// Number of bytes of well-formed UTF-8 at the front of `text`'s first character; 0 if it is malformed.
 [[nodiscard]] std::size_t utf8_length(std::string_view text) noexcept;
 
