@@ -116,13 +116,18 @@ const OptionField* find_option(std::string_view name) noexcept {
 cep_options default_options() noexcept {
     cep_options options{};
     options.struct_size = sizeof options;
-    options.enable = 1;
+    const Config config;
+    options.enable = config.enable ? 1 : 0;
     options.rank = options.world_size = options.local_rank = CEP_FIND_IT;
-    options.end_step = CEP_NO_END_STEP;
-    options.record_every_n_steps = 10;
-    options.flush_every_n_steps = 10;
-    options.ring_capacity = 4096;
-    options.pool_limit = 16384;
+    options.layout = config.layout;
+    options.start_step = config.sampling.start_step;
+    options.end_step = config.sampling.end_step;
+    options.record_every_n_steps = config.sampling.record_every_n_steps;
+    options.flush_every_n_steps = config.sampling.flush_every_n_steps;
+    options.max_file_bytes = config.max_file_bytes;
+    options.ring_capacity = static_cast<std::int64_t>(config.ring_capacity);
+    options.pool_limit = static_cast<std::int64_t>(config.pool_limit);
+    options.backend = config.backend;
     return options;
 }
 

@@ -19,7 +19,8 @@ inline constexpr std::size_t max_config_bytes = 1 << 20;
 /// Every run row repeats the list.
 inline constexpr std::size_t max_listed_ranks = 65536;
 
-/// Checked options of one profiler, with every default filled in.
+/// Checked options of one profiler, with every default filled in. The defaults are stated here and in Sampling, and
+/// nowhere else in the library.
 struct Config {
     bool enable = true;
     std::string directory;
