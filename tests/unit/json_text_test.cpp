@@ -59,6 +59,26 @@ TEST(JsonText, ListsMembersAsTheirTexts) {
     EXPECT_EQ(members, expected);
 }
 
+TEST(JsonText, ListsElementsUntilItIsToldToStop) {
+    std::vector<std::string> elements;
+    cep::json::for_each_element(" [ 1.50 , [2] ,\"]\",{} ] ", [&](std::string_view value) {
+        elements.emplace_back(value);
+        return elements.size() < 3;
+    });
+    EXPECT_EQ(elements, (std::vector<std::string>{"1.50", "[2]", "\"]\""}));
+    cep::json::for_each_element("[ ]", [&](std::string_view) {
+        ADD_FAILURE() << "an element of an empty array";
+        return true;
+    });
+}
+
+TEST(JsonText, SaysWhereANumberOrASurrogateStartsThatItRefuses) {
+    EXPECT_EQ(check_object(R"({"a":1e999})").offset, 5U);
+    EXPECT_EQ(check_object(R"({"a":18446744073709551616})").offset, 5U);
+    EXPECT_EQ(check_object(R"({"a":"x\ud800"})").offset, 7U);
+    EXPECT_EQ(check_object(R"({"a":"x\ud800\u0041"})").offset, 7U);
+}
+
 TEST(JsonText, WritesAnyBytesAsAValidString) {
     std::string all;
     for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
