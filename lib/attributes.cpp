@@ -10,6 +10,7 @@
 #include "error.hpp"
 #include "guarded.hpp"
 #include "json_text.hpp"
+#include "meta_text.hpp"
 
 namespace cep {
 namespace {
@@ -76,12 +77,7 @@ std::int32_t intern(NameTable<Name>& names, const char* what, const char* text, 
 }
 
 std::int32_t read_meta(const char* meta, std::string_view& text) noexcept {
-    const std::size_t bytes = strnlen(meta, max_meta_bytes + 1);
-    if (bytes > max_meta_bytes) return fail(CEP_EINVAL, "meta: longer than %zu bytes", max_meta_bytes);
-    const json::Check check = json::check_object({meta, bytes});
-    if (!check.valid) return fail(CEP_EJSON, "meta: not a JSON object: %s at byte %zu", check.reason, check.offset);
-    text = {meta, bytes};
-    return CEP_OK;
+    return check_meta(meta, max_meta_bytes, CEP_EINVAL, text);
 }
 
 std::int32_t read_attributes(NameTable<Name>& names, const cep_attrs* from, GivenAttributes& given) noexcept {

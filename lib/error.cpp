@@ -53,7 +53,7 @@ const char* describe(std::int32_t code) noexcept {
         case CEP_ETIMEDOUT:
             return "timed out";
         case CEP_ELIMIT:
-            return "a fixed table is full";
+            return "a limit is reached";
         case CEP_EINTERNAL:
             return "internal error";
         default:

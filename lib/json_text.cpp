@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json_text.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <system_error>
 
 namespace cep::json {
 namespace {
@@ -13,6 +17,55 @@ constexpr int max_depth = 64;
 }
 [[nodiscard]] bool is_hex(char c) noexcept {
     return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+template <class T>
+[[nodiscard]] bool fits(std::string_view number) noexcept {
+    T value{};
+    return std::from_chars(number.data(), number.data() + number.size(), value).ec == std::errc();
+}
+
+[[nodiscard]] bool is_64_bits(std::string_view integer) noexcept {
+    return integer.front() == '-' ? fits<std::int64_t>(integer) : fits<std::uint64_t>(integer);
+}
+
+/// The power of ten that a decimal's exponent states; far out of any double's range where it has too many digits.
+[[nodiscard]] std::int64_t stated_exponent(std::string_view exponent) noexcept {
+    constexpr std::int64_t far_out = INT64_MAX / 2;
+    const bool negative = exponent.starts_with('-');
+    if (negative || exponent.starts_with('+')) exponent.remove_prefix(1);
+    std::int64_t power = 0;
+    const auto [end, error] = std::from_chars(exponent.data(), exponent.data() + exponent.size(), power);
+    if (error != std::errc() || power > far_out) power = far_out;
+    return negative ? -power : power;
+}
+
+/// Whether a decimal is nearer to 0 than 1 is.
+[[nodiscard]] bool is_below_one(std::string_view decimal) noexcept {
+    const std::size_t exponent_at = decimal.find_first_of("eE");
+    const std::string_view mantissa = decimal.substr(0, exponent_at);
+    const std::size_t point = std::min(mantissa.find('.'), mantissa.size());
+    const std::size_t first = mantissa.find_first_of("123456789");
+    if (first == std::string_view::npos) return true;
+    const std::int64_t power =
+        exponent_at == std::string_view::npos ? 0 : stated_exponent(decimal.substr(exponent_at + 1));
+    const auto digits_before_point =
+        static_cast<std::int64_t>(point) - static_cast<std::int64_t>(first) + (first > point ? 1 : 0);
+    return digits_before_point + power <= 0;
+}
+
+/// Whether a decimal rounds to a finite double; one too small for a double rounds to 0.
+[[nodiscard]] bool is_finite_double(std::string_view decimal) noexcept {
+    double value = 0;
+    const auto [end, error] = std::from_chars(decimal.data(), decimal.data() + decimal.size(), value);
+    return error == std::errc::result_out_of_range ? is_below_one(decimal) : std::isfinite(value);
+}
+
+[[nodiscard]] bool is_high_surrogate(std::uint32_t unit) noexcept {
+    return unit >= 0xD800 && unit <= 0xDBFF;
+}
+[[nodiscard]] bool is_low_surrogate(std::uint32_t unit) noexcept {
+    return unit >= 0xDC00 && unit <= 0xDFFF;
 }
 
 class Validator {
@@ -31,9 +84,7 @@ class Validator {
     }
 
     void for_each_member(const std::function<void(std::string_view, std::string_view)>& visit) {
-        skip_space();
-        accept('{');
-        skip_space();
+        enter('{');
         while (peek() == '"') {
             const std::size_t key_at = at_;
             string();
@@ -44,9 +95,16 @@ class Validator {
             const std::size_t value_at = at_;
             if (!value(1)) return;
             visit(key, text_.substr(value_at, at_ - value_at));
-            skip_space();
-            accept(',');
-            skip_space();
+            skip_separator();
+        }
+    }
+
+    void for_each_element(const std::function<bool(std::string_view)>& visit) {
+        enter('[');
+        while (at_ < text_.size() && peek() != ']') {
+            const std::size_t value_at = at_;
+            if (!value(1) || !visit(text_.substr(value_at, at_ - value_at))) return;
+            skip_separator();
         }
     }
 
@@ -57,6 +115,10 @@ class Validator {
         reason_ = why;
         return false;
     }
+    bool fail_at(std::size_t offset, const char* why) noexcept {
+        at_ = offset;
+        return fail(why);
+    }
     bool accept(char c) noexcept {
         if (peek() != c || at_ >= text_.size()) return false;
         ++at_;
@@ -66,6 +128,17 @@ class Validator {
         while (at_ < text_.size() &&
                (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\n' || text_[at_] == '\r'))
             ++at_;
+    }
+
+    void enter(char bracket) noexcept {
+        skip_space();
+        accept(bracket);
+        skip_space();
+    }
+    void skip_separator() noexcept {
+        skip_space();
+        accept(',');
+        skip_space();
     }
 
     bool value(int depth) noexcept {
@@ -140,15 +213,31 @@ class Validator {
     bool escape() noexcept {
         ++at_;
         const char c = peek();
-        if (c == 'u') {
-            ++at_;
-            for (int i = 0; i < 4; ++i, ++at_)
-                if (!is_hex(peek())) return fail("invalid \\u escape");
-            return true;
-        }
+        if (c == 'u') return unicode_escape();
         if (std::string_view("\"\\/bfnrt").find(c) == std::string_view::npos || c == '\0')
             return fail("invalid escape");
         ++at_;
+        return true;
+    }
+
+    /// From the 'u': \u and four digits, or two of these that make one character.
+    bool unicode_escape() noexcept {
+        const std::size_t begin = at_ - 1;
+        std::uint32_t unit = 0;
+        if (!code_unit(unit)) return false;
+        if (is_low_surrogate(unit)) return fail_at(begin, "lone surrogate");
+        if (!is_high_surrogate(unit)) return true;
+        if (!accept('\\') || peek() != 'u') return fail_at(begin, "lone surrogate");
+        if (!code_unit(unit)) return false;
+        return is_low_surrogate(unit) || fail_at(begin, "lone surrogate");
+    }
+
+    bool code_unit(std::uint32_t& unit) noexcept {
+        ++at_;
+        const char* digits = text_.data() + at_;
+        for (int i = 0; i < 4; ++i, ++at_)
+            if (!is_hex(peek())) return fail("invalid \\u escape");
+        std::from_chars(digits, digits + 4, unit, 16);
         return true;
     }
 
@@ -165,15 +254,23 @@ class Validator {
     }
 
     bool number() noexcept {
+        const std::size_t begin = at_;
         const bool negative = accept('-');
         if (!negative && !is_digit(peek())) return fail("unexpected character");
         if (!accept('0') && !digits()) return false;
-        if (accept('.') && !digits()) return false;
-        if (accept('e') || accept('E')) {
-            if (!accept('+')) accept('-');
-            return digits();
-        }
-        return true;
+        const bool has_fraction = accept('.');
+        if (has_fraction && !digits()) return false;
+        const bool has_exponent = accept('e') || accept('E');
+        if (has_exponent && !exponent()) return false;
+        const std::string_view text = text_.substr(begin, at_ - begin);
+        if (has_fraction || has_exponent)
+            return is_finite_double(text) || fail_at(begin, "number beyond the range of doubles");
+        return is_64_bits(text) || fail_at(begin, "integer beyond 64 bits");
+    }
+
+    bool exponent() noexcept {
+        if (!accept('+')) accept('-');
+        return digits();
     }
 
     std::string_view text_;
@@ -190,6 +287,10 @@ Check check_object(std::string_view text) noexcept {
 void for_each_member(std::string_view object,
                      const std::function<void(std::string_view key, std::string_view value)>& visit) {
     Validator(object).for_each_member(visit);
+}
+
+void for_each_element(std::string_view array, const std::function<bool(std::string_view value)>& visit) {
+    Validator(array).for_each_element(visit);
 }
 
 std::size_t utf8_length(std::string_view text) noexcept {

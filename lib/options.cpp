@@ -7,6 +7,7 @@
 
 #include "error.hpp"
 #include "json_text.hpp"
+#include "meta_text.hpp"
 
 namespace cep {
 namespace {
@@ -45,15 +46,11 @@ const T& field_at(const cep_options& options, const OptionField& field) noexcept
 }
 
 [[nodiscard]] std::int32_t check_ranks(const std::int32_t* ranks, std::uint64_t count) noexcept {
+    if (count > max_listed_ranks)
+        return fail(CEP_EOPTION, "ranks: %" PRIu64 " listed, more than %zu", count, max_listed_ranks);
     for (std::uint64_t i = 0; i < count; ++i)
         if (ranks[i] < 0) return fail(CEP_EOPTION, "ranks: %" PRId32 " is negative", ranks[i]);
     return CEP_OK;
-}
-
-[[nodiscard]] std::int32_t check_meta(const char* meta) noexcept {
-    const json::Check check = json::check_object(meta);
-    if (check.valid) return CEP_OK;
-    return fail(CEP_EJSON, "meta: not a JSON object: %s at byte %zu", check.reason, check.offset);
 }
 
 [[nodiscard]] std::int32_t check_options(const cep_options& options) noexcept {
@@ -72,8 +69,10 @@ const T& field_at(const cep_options& options, const OptionField& field) noexcept
         return fail(CEP_EOPTION, "run_id: not at most 255 bytes of UTF-8 without control characters");
     if (options.directory != nullptr && *options.directory == '\0')
         return fail(CEP_EOPTION, "directory: an empty path");
+    std::string_view meta;
     if (options.meta != nullptr)
-        if (const std::int32_t code = check_meta(options.meta); code != CEP_OK) return code;
+        if (const auto code = check_meta(options.meta, max_run_meta_bytes, CEP_EOPTION, meta); code != CEP_OK)
+            return code;
     return check_ranks(options.ranks, options.ranks_count);
 }
 
@@ -117,13 +116,18 @@ const OptionField* find_option(std::string_view name) noexcept {
 cep_options default_options() noexcept {
     cep_options options{};
     options.struct_size = sizeof options;
-    options.enable = 1;
+    const Config config;
+    options.enable = config.enable ? 1 : 0;
     options.rank = options.world_size = options.local_rank = CEP_FIND_IT;
-    options.end_step = CEP_NO_END_STEP;
-    options.record_every_n_steps = 10;
-    options.flush_every_n_steps = 10;
-    options.ring_capacity = 4096;
-    options.pool_limit = 16384;
+    options.layout = config.layout;
+    options.start_step = config.sampling.start_step;
+    options.end_step = config.sampling.end_step;
+    options.record_every_n_steps = config.sampling.record_every_n_steps;
+    options.flush_every_n_steps = config.sampling.flush_every_n_steps;
+    options.max_file_bytes = config.max_file_bytes;
+    options.ring_capacity = static_cast<std::int64_t>(config.ring_capacity);
+    options.pool_limit = static_cast<std::int64_t>(config.pool_limit);
+    options.backend = config.backend;
     return options;
 }
 
@@ -156,7 +160,8 @@ std::int32_t set_text(cep_options& options, const OptionField& field, std::strin
         for (std::size_t i = 0; i < field.choices.size(); ++i)
             if (value == field.choices[i]) return set_integer(options, field, static_cast<std::int64_t>(i));
         return fail(CEP_EOPTION, "%s: \"%.*s\" is not one of \"%s\" and \"%s\"", field.name,
-                    static_cast<int>(value.size()), value.data(), field.choices[0], field.choices[1]);
+                    static_cast<int>(std::min<std::size_t>(value.size(), 200)), value.data(), field.choices[0],
+                    field.choices[1]);
     }
     if (value.empty()) return fail(CEP_EOPTION, "%s: an empty string", field.name);
     field_at<const char*>(options, field) = storage.strings.emplace_back(value).c_str();

@@ -14,7 +14,13 @@
 
 namespace cep {
 
-/// Checked options of one profiler, with every default filled in.
+/// The longest JSON configuration, of a file or given as text.
+inline constexpr std::size_t max_config_bytes = 1 << 20;
+/// Every run row repeats the list.
+inline constexpr std::size_t max_listed_ranks = 65536;
+
+/// Checked options of one profiler, with every default filled in. The defaults are stated here and in Sampling, and
+/// nowhere else in the library.
 struct Config {
     bool enable = true;
     std::string directory;
@@ -76,6 +82,8 @@ struct OptionStorage {
                                      OptionStorage& storage);
 void set_default(cep_options& options, const OptionField& field) noexcept;
 
+/// Reads a regular file of at most max_config_bytes.
+[[nodiscard]] std::int32_t read_config_file(const char* path, std::string& text);
 [[nodiscard]] std::int32_t load_options_json(cep_options& options, const char* json, OptionStorage& storage);
 [[nodiscard]] std::int32_t load_options_env(cep_options& options, OptionStorage& storage);
 

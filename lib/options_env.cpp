@@ -27,9 +27,8 @@ namespace {
     return value >= 0;
 }
 
-/// "0,8,16-23"
+/// "0,8,16-23", at most max_listed_ranks in all.
 [[nodiscard]] bool parse_ranks(std::string_view text, std::vector<std::int32_t>& ranks) {
-    constexpr std::int64_t longest_range = 1 << 24;
     while (true) {
         const std::size_t comma = text.find(',');
         const std::string_view item = text.substr(0, comma);
@@ -39,18 +38,24 @@ namespace {
         if (!parse_integer(item.substr(0, dash), first)) return false;
         last = first;
         if (dash != std::string_view::npos && !parse_integer(item.substr(dash + 1), last)) return false;
-        if (first > last || last > INT32_MAX || first < INT32_MIN || last - first > longest_range) return false;
+        if (first > last || last > INT32_MAX || first < INT32_MIN) return false;
+        if (last - first >= static_cast<std::int64_t>(max_listed_ranks - ranks.size())) return false;
         for (std::int64_t rank = first; rank <= last; ++rank) ranks.push_back(static_cast<std::int32_t>(rank));
         if (comma == std::string_view::npos) return true;
         text.remove_prefix(comma + 1);
     }
 }
 
-[[nodiscard]] std::int32_t refuse(const char* name, const char* value, const char* expected) {
-    return fail(CEP_EOPTION, "%s: \"%.200s\" is not %s", name, value, expected);
+[[nodiscard]] std::int32_t refuse(const OptionField& field, const char* value, const char* expected) {
+    return fail(CEP_EOPTION, "%s: \"%.200s\" is not %s", field.name, value, expected);
 }
 
-[[nodiscard]] std::int32_t set_from(cep_options& options, const OptionField& field, const char* name, const char* value,
+[[nodiscard]] std::int32_t refuse_ranks(const OptionField& field, const char* value) {
+    return fail(CEP_EOPTION, "%s: \"%.200s\" is not a list of at most %zu ranks such as \"0,8,16-23\"", field.name,
+                value, max_listed_ranks);
+}
+
+[[nodiscard]] std::int32_t set_from(cep_options& options, const OptionField& field, const char* value,
                                     OptionStorage& storage) {
     if (field.nullable && std::string_view(value) == "none") {
         set_default(options, field);
@@ -60,14 +65,14 @@ namespace {
     std::vector<std::int32_t> ranks;
     switch (field.type) {
         case OptionType::boolean:
-            if (!parse_boolean(value, number)) return refuse(name, value, "1 or 0");
+            if (!parse_boolean(value, number)) return refuse(field, value, "1 or 0");
             return set_integer(options, field, number);
         case OptionType::integer32:
         case OptionType::integer64:
-            if (!parse_integer(value, number)) return refuse(name, value, "an integer");
+            if (!parse_integer(value, number)) return refuse(field, value, "an integer");
             return set_integer(options, field, number);
         case OptionType::ranks:
-            if (!parse_ranks(value, ranks)) return refuse(name, value, "a list of ranks such as \"0,8,16-23\"");
+            if (!parse_ranks(value, ranks)) return refuse_ranks(field, value);
             return set_ranks(options, field, std::move(ranks), storage);
         default:
             return set_text(options, field, value, storage);
@@ -135,7 +140,7 @@ std::int32_t load_options_env(cep_options& options, OptionStorage& storage) {
         for (const char* c = field.name; *c != '\0'; ++c) name += *c == '_' ? '_' : static_cast<char>(*c - 'a' + 'A');
         const char* value = variable(name.c_str());
         if (value == nullptr) continue;
-        const std::int32_t code = set_from(options, field, name.c_str(), value, storage);
+        const std::int32_t code = set_from(options, field, value, storage);
         if (code != CEP_OK) {
             prefix_error(name.c_str());
             return code;

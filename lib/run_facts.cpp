@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_facts.hpp"
 
-#include <cctype>
+#include <algorithm>
 #include <charconv>
 
 #include "cep/cep.h"
 #include "error.hpp"
 #include "json_text.hpp"
+#include "meta_text.hpp"
 
 namespace cep {
 namespace {
@@ -48,7 +49,7 @@ constexpr KnownKey known_keys[] = {
     }
     if (valid) return CEP_OK;
     return fail(CEP_EJSON, "meta: %.*s: %.*s is not %s", static_cast<int>(key.quoted.size()), key.quoted.data(),
-                static_cast<int>(value.size()), value.data(),
+                static_cast<int>(std::min<std::size_t>(value.size(), 200)), value.data(),
                 key.integer ? "an integer of at least 0" : "a number above 0");
 }
 
@@ -79,19 +80,33 @@ void RunMeta::set(Members& members, std::string_view key, std::string_view value
     members.emplace_back(key, one_line(value));
 }
 
-std::int32_t RunMeta::merge(const char* json) {
-    const json::Check check = json::check_object(json);
-    if (!check.valid) return fail(CEP_EJSON, "meta: not a JSON object: %s at byte %zu", check.reason, check.offset);
+std::size_t RunMeta::bytes() const noexcept {
+    std::size_t sum = 0;
+    for (const Members* members : {&known_, &free_})
+        for (const auto& [key, value] : *members) sum += key.size() + value.size() + 2;  // with ':' and ','
+    return sum;
+}
+
+std::int32_t RunMeta::add(std::string_view object) {
     std::int32_t code = CEP_OK;
-    json::for_each_member(json, [&](std::string_view key, std::string_view value) {
+    json::for_each_member(object, [&](std::string_view key, std::string_view value) {
         const KnownKey* known = find_known(key);
         if (known != nullptr && code == CEP_OK) code = check_known(*known, value);
+        if (code == CEP_OK) set(known != nullptr ? known_ : free_, key, value);
     });
+    if (code == CEP_OK && bytes() > max_run_meta_bytes)
+        return fail(CEP_ELIMIT, "meta: more than %zu bytes with what was given before", max_run_meta_bytes);
+    return code;
+}
+
+std::int32_t RunMeta::merge(const char* json) {
+    std::string_view object;
+    std::int32_t code = check_meta(json, max_run_meta_bytes, CEP_ELIMIT, object);
     if (code != CEP_OK) return code;
-    json::for_each_member(json, [&](std::string_view key, std::string_view value) {
-        set(find_known(key) != nullptr ? known_ : free_, key, value);
-    });
-    return CEP_OK;
+    RunMeta merged = *this;
+    code = merged.add(object);
+    if (code == CEP_OK) *this = std::move(merged);
+    return code;
 }
 
 void RunMeta::append_members(std::string& out) const {

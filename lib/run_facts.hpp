@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,7 +15,8 @@ namespace cep {
 /// What cep_set_meta() was told: JSON texts by key, the ones with a meaning apart from the free ones.
 class RunMeta {
   public:
-    /// Checks and merges an object. On an error nothing is merged. May throw bad_alloc.
+    /// Checks and merges an object. On an error nothing is merged: CEP_EJSON, or CEP_ELIMIT where all members would
+    /// take more than max_run_meta_bytes. May throw bad_alloc, and then merges nothing, either.
     [[nodiscard]] std::int32_t merge(const char* json);
 
     [[nodiscard]] bool empty() const noexcept { return known_.empty() && free_.empty(); }
@@ -26,6 +28,8 @@ class RunMeta {
   private:
     using Members = std::vector<std::pair<std::string, std::string>>;  ///< key (quoted) and value
 
+    [[nodiscard]] std::int32_t add(std::string_view object);
+    [[nodiscard]] std::size_t bytes() const noexcept;
     static void set(Members& members, std::string_view key, std::string_view value);
 
     Members known_;

@@ -96,7 +96,7 @@ typedef uint64_t cep_span;
 #define CEP_EIO (-4)        /**< A directory or file cannot be created, read or written. */
 #define CEP_ENOMEM (-5)     /**< Memory ran out. */
 #define CEP_ETIMEDOUT (-6)  /**< The timeout passed first; what was not written is counted. */
-#define CEP_ELIMIT (-7)     /**< A fixed table (regions, names) is full. */
+#define CEP_ELIMIT (-7)     /**< A limit is reached: of regions, names, metadata, or of the process. */
 #define CEP_EINTERNAL (-8)  /**< A defect in cep. */
 
 /* ---- Kinds of phase ---------------------------------------------------------------------------- */
@@ -178,7 +178,7 @@ typedef struct cep_options {
     int64_t end_step;             /**< Last step of the window, inclusive. Default CEP_NO_END_STEP (JSON: null). */
     int64_t record_every_n_steps; /**< Stride within the window, from start_step. Default 10. */
     int64_t flush_every_n_steps;  /**< Rows are written out at steps divisible by this. Default 10. */
-    /** Ranks to profile, ranks_count of them; NULL: all. In the environment: "0,8,16-23". */
+    /** Ranks to profile, ranks_count of them (at most 65536); NULL: all. In the environment: "0,8,16-23". */
     const int32_t *ranks;
     uint64_t ranks_count;
     int64_t max_file_bytes; /**< Rows past this size of the rank file are dropped and counted. 0 (default): no limit. */
@@ -190,7 +190,7 @@ typedef struct cep_options {
     int32_t reserved;
     /** Names the run across its ranks. NULL: from TORCHELASTIC_RUN_ID or SLURM_JOB_ID, else made up. */
     const char *run_id;
-    /** A JSON object as for cep_set_meta(), or NULL. */
+    /** A JSON object of at most 65536 bytes as for cep_set_meta(), or NULL. */
     const char *meta;
     /** Memory of the cep_options_load_ calls; freed by cep_options_clear(). Not for callers. */
     void *storage;
@@ -211,7 +211,7 @@ CEP_API int32_t cep_options_init(cep_options *options, uint32_t struct_size);
  * The first load call on a struct sets enable to 0 unless the configuration says `"enable": true`.
  * @param options Initialised options.
  * @param json    A JSON object's text (its first character that is not white space is '{'), else the
- *                path of a file that holds one.
+ *                path of a regular file that holds one. At most 1048576 bytes; no string in it may hold a NUL.
  * @return CEP_OK; CEP_EINVAL for a NULL argument; CEP_EIO if the file cannot be read; CEP_EJSON if it is
  *         not a JSON object; CEP_EOPTION for an unknown key or a value of the wrong type or range. On an
  *         error no option is changed.
@@ -285,10 +285,12 @@ CEP_API int32_t cep_flush(cep_profiler *profiler, int64_t timeout_ms);
  * Keys with a meaning: "dp", "tp", "pp", "ep", "cp" (this rank's parallel coordinates, integers ≥ 0);
  * "flops_per_step" (of this rank's model FLOPs in a step), "hardware_flops_per_step" (with recomputation),
  * "peak_flops" (FLOP/s of this rank's device), "tokens_per_step" (of the whole job), numbers > 0.
- * Any other key is kept as it is under "meta".
+ * Any other key is kept as it is under "meta". All of them may take at most 65536 bytes together, with those of
+ * the option "meta"; a key given again takes the place of its old value.
  * @param profiler The profiler.
  * @param json     A JSON object.
- * @return CEP_OK; CEP_EINVAL; CEP_EJSON if json is not an object or a key with a meaning has another type.
+ * @return CEP_OK; CEP_EINVAL; CEP_EJSON if json is not an object or a key with a meaning has another type;
+ *         CEP_ELIMIT if the facts would take more than 65536 bytes. On an error none of json is kept.
  * Thread-safe. Takes a lock and allocates: not for the hot path. Makes no CUDA call.
  */
 CEP_API int32_t cep_set_meta(cep_profiler *profiler, const char *json);

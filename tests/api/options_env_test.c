@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "trainer.h"
 
@@ -102,6 +104,25 @@ TEST(a_range_of_ranks_that_runs_backwards_is_refused) {
 TEST(a_range_of_ranks_beyond_reason_is_refused) {
     check_variable_refused("CEP_RANKS", "0-99999999999");
 }
+TEST(a_range_of_more_ranks_than_can_be_listed_is_refused_with_the_limit) {
+    check_variable_refused("CEP_RANKS", "0-65536");
+    CHECK_CONTAINS(cep_last_error(), "65536 ranks");
+    check_variable_refused("CEP_RANKS", "0-16777216");
+    CHECK_CONTAINS(cep_last_error(), "65536 ranks");
+}
+TEST(ranges_that_together_list_too_many_ranks_are_refused) {
+    check_variable_refused("CEP_RANKS", "0-40000,0-40000");
+}
+TEST(as_many_ranks_as_can_be_listed_are_accepted) {
+    setenv("CEP_RANKS", "0-65534,7", 1);
+    cep_options options = from_environment();
+    CHECK_EQ(options.ranks_count, 65536);
+    cep_options_clear(&options);
+}
+TEST(a_refused_variable_is_named_once_and_so_is_its_option) {
+    check_variable_refused("CEP_START_STEP", "soon");
+    CHECK_TEXT(cep_last_error(), "CEP_START_STEP: start_step: \"soon\" is not an integer");
+}
 TEST(a_word_where_a_number_belongs_is_refused) {
     check_variable_refused("CEP_START_STEP", "soon");
 }
@@ -136,6 +157,28 @@ TEST(a_configuration_file_that_is_not_there_is_named) {
     CHECK_EQ(cep_options_load_env(&options), CEP_EIO);
     CHECK_CONTAINS(cep_last_error(), "nowhere.json");
     cep_options_clear(&options);
+}
+
+static void check_open_refuses_configuration(const char* config, int32_t code, const char* reason) {
+    setenv("CEP_CONFIG", config, 1);
+    cep_profiler* profiler = (cep_profiler*)(intptr_t)1;
+    CHECK_EQ(cep_open(NULL, &profiler), code);
+    CHECK(profiler == NULL);
+    CHECK_CONTAINS(cep_last_error(), "CEP_CONFIG");
+    CHECK_CONTAINS(cep_last_error(), reason);
+}
+
+TEST(a_configuration_that_is_a_fifo_does_not_hang_open) {
+    CHECK_EQ(mkfifo("pipe.json", S_IRWXU), 0);
+    alarm(20);
+    check_open_refuses_configuration("pipe.json", CEP_EIO, "pipe.json");
+}
+
+TEST(a_configuration_path_of_any_length_leaves_room_for_the_reason) {
+    char path[3000];
+    memset(path, 'x', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    check_open_refuses_configuration(path, CEP_EIO, "too long");
 }
 
 TEST(variables_that_are_no_options_are_left_alone) {

@@ -2,9 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "trainer.h"
+
+enum { longest_text_bytes = 1 << 20, most_listed_ranks = 65536 };
 
 static cep_options fresh(void) {
     cep_options options;
@@ -194,6 +198,160 @@ TEST(a_file_that_is_not_there_is_refused_and_named) {
 TEST(a_path_that_is_a_directory_is_refused_and_named) {
     CHECK_EQ(mkdir("folder", S_IRWXU), 0);
     check_load_refused("folder", CEP_EIO, "folder", "");
+}
+
+// Reading without end ends the test instead of the machine.
+static void bound_time_and_memory(void) {
+    const struct rlimit limit = {.rlim_cur = 1UL << 30, .rlim_max = 1UL << 30};
+    if (!CHECK_SANITIZED) CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+    alarm(20);
+}
+
+TEST(a_path_that_is_a_device_is_refused_and_named) {
+    bound_time_and_memory();
+    check_load_refused("/dev/zero", CEP_EIO, "/dev/zero", "not a regular file");
+}
+
+TEST(a_path_that_is_a_fifo_is_refused_without_waiting_for_a_writer) {
+    CHECK_EQ(mkfifo("pipe.json", S_IRWXU), 0);
+    bound_time_and_memory();
+    check_load_refused("pipe.json", CEP_EIO, "pipe.json", "FIFO");
+}
+
+TEST(a_path_that_is_a_directory_says_so) {
+    CHECK_EQ(mkdir("folder", S_IRWXU), 0);
+    check_load_refused("folder", CEP_EIO, "folder", "directory");
+}
+
+TEST(a_symbolic_link_to_a_file_is_followed) {
+    write_text("config.json", "{\"start_step\":3}");
+    CHECK_EQ(symlink("config.json", "link.json"), 0);
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "link.json"), CEP_OK);
+    CHECK_EQ(options.start_step, 3);
+    cep_options_clear(&options);
+}
+
+// {"start_step":3} and white space, of that many bytes; to be freed.
+static char* padded_json(size_t bytes) {
+    static const char json[] = "{\"start_step\":3}";
+    char* text = malloc(bytes + 1);
+    CHECK(text != NULL);
+    memset(text, ' ', bytes);
+    memcpy(text, json, sizeof json - 1);
+    text[bytes] = '\0';
+    return text;
+}
+
+TEST(a_file_of_the_longest_size_is_read_and_a_longer_one_refused) {
+    char* text = padded_json(longest_text_bytes + 1);
+    write_text("longer.json", text);
+    check_load_refused("longer.json", CEP_EIO, "longer.json", "1048576 bytes");
+    text[longest_text_bytes] = '\0';
+    write_text("longest.json", text);
+    free(text);
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "longest.json"), CEP_OK);
+    CHECK_EQ(options.start_step, 3);
+    cep_options_clear(&options);
+}
+
+TEST(a_text_of_the_longest_size_is_read_and_a_longer_one_refused) {
+    char* text = padded_json(longest_text_bytes + 1);
+    check_load_refused(text, CEP_EJSON, "1048576 bytes", "");
+    text[longest_text_bytes] = '\0';
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, text), CEP_OK);
+    CHECK_EQ(options.start_step, 3);
+    cep_options_clear(&options);
+    free(text);
+}
+
+// {"ranks":[0,0,…]} with that many ranks; to be freed.
+static char* json_of_ranks(size_t count) {
+    char* text = malloc(2 * count + 16);
+    CHECK(text != NULL);
+    char* end = text + sprintf(text, "{\"ranks\":[");
+    for (size_t i = 0; i < count; ++i) end += sprintf(end, "0,");
+    strcpy(end - 1, "]}");
+    return text;
+}
+
+TEST(as_many_ranks_as_can_be_listed_are_accepted_and_one_more_is_refused) {
+    char* text = json_of_ranks(most_listed_ranks);
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, text), CEP_OK);
+    CHECK_EQ(options.ranks_count, most_listed_ranks);
+    cep_options_clear(&options);
+    free(text);
+    text = json_of_ranks(most_listed_ranks + 1);
+    check_load_refused(text, CEP_EOPTION, "ranks: 65537", "65536");
+    free(text);
+}
+
+TEST(a_nul_character_in_a_string_is_refused_with_its_place) {
+    check_load_refused("{\"enable\":true,\n\"directory\":\"a\\u0000b\"}", CEP_EJSON, "\\u0000", "line 2, column 15");
+}
+
+TEST(a_nul_character_in_a_key_is_refused) {
+    check_load_refused("{\"rank\\u0000\":3}", CEP_EJSON, "\\u0000", "line 1, column 7");
+}
+
+TEST(a_nul_character_in_meta_is_refused) {
+    check_load_refused("{\"meta\":{\"a\":[\"\\\\\\u0000\"]}}", CEP_EJSON, "\\u0000", "");
+}
+
+TEST(a_backslash_before_u0000_is_a_backslash) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "{\"directory\":\"a\\\\u0000b\"}"), CEP_OK);
+    CHECK_TEXT(options.directory, "a\\u0000b");
+    cep_options_clear(&options);
+}
+
+TEST(a_configuration_that_no_reader_takes_is_refused_with_its_place_and_reason) {
+    check_load_refused("{\"meta\":{\"a\":1e999}}", CEP_EJSON, "line 1, column 14", "range of doubles");
+    check_load_refused("{\"meta\":\n{\"a\":18446744073709551616}}", CEP_EJSON, "line 2", "64 bits");
+    check_load_refused("{\"meta\":{\"a\":\"\\ud800\"}}", CEP_EJSON, "line 1", "surrogate");
+    check_load_refused("{\"directory\":\"a\nb\"}", CEP_EJSON, "line 1", "control character");
+}
+
+TEST(meta_is_kept_as_it_is_written) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "{\"meta\": {\"id\": 18446744073709551615, \"lr\": 1.0e-4} }"), CEP_OK);
+    CHECK_TEXT(options.meta, "{\"id\": 18446744073709551615, \"lr\": 1.0e-4}");
+    cep_options_clear(&options);
+}
+
+TEST(integers_of_64_bits_are_read_exactly) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "{\"end_step\":9223372036854775807,\"start_step\":9007199254740993}"),
+             CEP_OK);
+    CHECK_EQ(options.end_step, INT64_MAX);
+    CHECK_EQ(options.start_step, 9007199254740993);
+    cep_options_clear(&options);
+}
+
+TEST(an_integer_may_be_written_with_an_exponent) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "{\"start_step\":1e3,\"end_step\":2000.0}"), CEP_OK);
+    CHECK_EQ(options.start_step, 1000);
+    CHECK_EQ(options.end_step, 2000);
+    cep_options_clear(&options);
+}
+
+TEST(a_key_may_be_written_with_escapes) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "{\"start\\u005fstep\":5}"), CEP_OK);
+    CHECK_EQ(options.start_step, 5);
+    cep_options_clear(&options);
+}
+
+TEST(a_byte_order_mark_before_a_files_text_is_skipped) {
+    write_text("mark.json", "\xef\xbb\xbf{\"start_step\":5}");
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "mark.json"), CEP_OK);
+    CHECK_EQ(options.start_step, 5);
+    cep_options_clear(&options);
 }
 
 TEST(json_nested_beyond_reason_is_refused) {

@@ -141,6 +141,58 @@ TEST(a_negative_rank_in_the_list_is_refused) {
     check_refused(&options, CEP_EOPTION, "ranks", "-9");
 }
 
+TEST(more_ranks_than_can_be_listed_are_refused_unread) {
+    static const int32_t ranks[] = {0};
+    cep_options options = host_options();
+    options.ranks = ranks;
+    options.ranks_count = 65537;
+    check_refused(&options, CEP_EOPTION, "ranks: 65537", "65536");
+    options.ranks_count = UINT64_MAX;
+    check_refused(&options, CEP_EOPTION, "ranks: 18446744073709551615", "65536");
+}
+
+TEST(as_many_ranks_as_can_be_listed_are_accepted) {
+    static int32_t ranks[65536];
+    for (int32_t i = 0; i < 65536; ++i) ranks[i] = i;
+    cep_options options = host_options();
+    options.ranks = ranks;
+    options.ranks_count = 65536;
+    close_now(open_with(&options));
+    CHECK(path_exists(RANK_FILE));
+}
+
+TEST(a_meta_that_the_reader_would_refuse_is_refused) {
+    static const char* const refused[] = {"{\"a\":1e999}", "{\"a\":\"\\ud800\"}", "{\"a\":18446744073709551616}",
+                                          "{\"a\":-9223372036854775809}"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; ++i) {
+        cep_options options = host_options();
+        options.meta = refused[i];
+        check_refused(&options, CEP_EJSON, "meta: not a JSON object", "at byte");
+    }
+}
+
+// {"a":"xxx…"} of that many bytes; to be freed.
+static char* meta_of(size_t bytes) {
+    char* text = malloc(bytes + 1);
+    CHECK(text != NULL);
+    memset(text, 'x', bytes);
+    memcpy(text, "{\"a\":\"", 6);
+    memcpy(text + bytes - 2, "\"}", 3);
+    return text;
+}
+
+TEST(a_meta_of_64_kib_is_accepted_and_a_longer_one_refused) {
+    cep_options options = host_options();
+    char* longer = meta_of(65537);
+    options.meta = longer;
+    check_refused(&options, CEP_EOPTION, "meta", "65536 bytes");
+    free(longer);
+    char* longest = meta_of(65536);
+    options.meta = longest;
+    close_now(open_with(&options));
+    free(longest);
+}
+
 TEST(an_invalid_meta_option_is_refused) {
     cep_options options = host_options();
     options.meta = "[1, 2]";

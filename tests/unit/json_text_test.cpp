@@ -20,7 +20,8 @@ INSTANTIATE_TEST_SUITE_P(Texts, ValidObject,
                          testing::Values("{}", " \t\r\n{ } \n", R"({"a":1})", R"({"a":-0.5e+10,"b":0,"c":-0})",
                                          R"({"a":[],"b":[1,"x",null,true,false,{}]})", R"({"":{"":{"":0}}})",
                                          R"({"a":"\"\\\/\b\f\n\r\t\u00e9\uD83D\uDE00"})", "{\"é\":\"日本\U0001F600\"}",
-                                         R"({"a":1,"a":2})", R"({"a":12345678901234567890123456789})"));
+                                         R"({"a":1,"a":2})", R"({"a":[-9223372036854775808,18446744073709551615]})",
+                                         R"({"a":12345678901234567890123456789.0})", R"({"a":[1e308,0e999,1e-999]})"));
 
 class InvalidObject : public testing::TestWithParam<const char*> {};
 TEST_P(InvalidObject, IsRefusedWithAReason) {
@@ -36,7 +37,9 @@ INSTANTIATE_TEST_SUITE_P(Texts, InvalidObject,
                                          "{\"a\":\"\n\"}", "{\"a\":\"\xff\"}", "{\"a\":\"\xc0\xaf\"}",
                                          "{\"a\":\"\xed\xa0\x80\"}", "{\"a\":\"\xf5\x80\x80\x80\"}",
                                          "{\"a\":\"\xe2\x82\"}", R"({} {})", R"({}x)", R"({"a":[1,]})",
-                                         R"({"a":[1 2]})", R"({"a":"b)"));
+                                         R"({"a":[1 2]})", R"({"a":"b)", R"({"a":18446744073709551616})",
+                                         R"({"a":-9223372036854775809})", R"({"a":1e309})", R"({"a":-0.1e310})",
+                                         R"({"a":"\ud800"})", R"({"a":"\ude00\ud83d"})", R"({"\udfff":1})"));
 
 TEST(JsonText, StopsAtTheDepthLimitInsteadOfTheStack) {
     std::string text = "{\"a\":";
@@ -54,6 +57,26 @@ TEST(JsonText, ListsMembersAsTheirTexts) {
     const std::vector<std::pair<std::string, std::string>> expected = {
         {"\"a\"", "1.50"}, {"\"b\\n\"", "{\"c\":[2]}"}, {"\"d\"", "\"}\""}};
     EXPECT_EQ(members, expected);
+}
+
+TEST(JsonText, ListsElementsUntilItIsToldToStop) {
+    std::vector<std::string> elements;
+    cep::json::for_each_element(" [ 1.50 , [2] ,\"]\",{} ] ", [&](std::string_view value) {
+        elements.emplace_back(value);
+        return elements.size() < 3;
+    });
+    EXPECT_EQ(elements, (std::vector<std::string>{"1.50", "[2]", "\"]\""}));
+    cep::json::for_each_element("[ ]", [&](std::string_view) {
+        ADD_FAILURE() << "an element of an empty array";
+        return true;
+    });
+}
+
+TEST(JsonText, SaysWhereANumberOrASurrogateStartsThatItRefuses) {
+    EXPECT_EQ(check_object(R"({"a":1e999})").offset, 5U);
+    EXPECT_EQ(check_object(R"({"a":18446744073709551616})").offset, 5U);
+    EXPECT_EQ(check_object(R"({"a":"x\ud800"})").offset, 7U);
+    EXPECT_EQ(check_object(R"({"a":"x\ud800\u0041"})").offset, 7U);
 }
 
 TEST(JsonText, WritesAnyBytesAsAValidString) {

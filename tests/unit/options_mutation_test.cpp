@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whatever the configuration says, the options are read or refused with a code that says whose mistake it is.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "error.hpp"
+#include "json_text.hpp"
+#include "options.hpp"
+
+namespace {
+
+class Mutator {
+  public:
+    std::size_t below(std::size_t limit) { return random_() % limit; }
+
+    std::string mutated(std::string text) {
+        for (std::size_t changes = below(4); changes > 0; --changes) change(text);
+        return text;
+    }
+
+    std::int64_t integer() {
+        static constexpr std::array<std::int64_t, 14> edges = {
+            0, 1, -1, -2, 2, 15, 16, 1 << 20, (1 << 20) + 1, 65536, 65537, INT32_MAX, INT64_MAX, INT64_MIN};
+        return below(4) == 0 ? static_cast<std::int64_t>(random_()) : edges[below(edges.size())];
+    }
+
+  private:
+    static constexpr std::array<std::string_view, 28> pieces = {
+        "\\u0000", "\\ud800",  "\\",    "\"",   "{",       "}",  "[",    "]",       ":",  ",",
+        "-",       "99999999", "1e999", "e5",   "-1",      "0",  "none", "null",    "on", " ",
+        "'",       "true",     "full",  "auto", "0-65535", "\n", "\xff", "\xc3\xa9"};
+
+    void change(std::string& text) {
+        const std::size_t at = below(text.size() + 1);
+        const std::size_t length = below(8);
+        switch (below(5)) {
+            case 0:
+                text.insert(at, pieces[below(pieces.size())]);
+                break;
+            case 1:
+                text.erase(at, length);
+                break;
+            case 2:
+                text.insert(below(text.size() + 1), text.substr(at, 4 * length));
+                break;
+            case 3:
+                if (at < text.size()) text[at] = static_cast<char>(below(256));
+                break;
+            default:
+                if (at < text.size()) text[at] = "0123456789eE+-.\"\\{}[]:, u"[below(25)];
+                break;
+        }
+    }
+
+    std::mt19937_64 random_{20240229};
+};
+
+bool is_callers_mistake(std::int32_t code) {
+    return code == CEP_EINVAL || code == CEP_EOPTION || code == CEP_EJSON || code == CEP_EIO;
+}
+
+void expect_sound(const cep::Config& config) {
+    EXPECT_TRUE(config.rank >= 0 && config.rank < config.world_size);
+    EXPECT_GE(config.local_rank, 0);
+    EXPECT_FALSE(config.directory.empty());
+    EXPECT_GE(config.sampling.start_step, 0);
+    EXPECT_LE(config.sampling.start_step, config.sampling.end_step);
+    EXPECT_GE(config.sampling.record_every_n_steps, 1);
+    EXPECT_GE(config.sampling.flush_every_n_steps, 1);
+    EXPECT_LE(config.ranks.size(), 65536U);
+    EXPECT_TRUE(config.ring_capacity >= 16 && config.ring_capacity <= 1 << 20);
+    EXPECT_TRUE(config.pool_limit >= 2 && config.pool_limit <= 1 << 20);
+    EXPECT_GE(config.max_file_bytes, 0);
+    EXPECT_TRUE(config.meta.empty() || cep::json::check_object(config.meta).valid);
+}
+
+/// Returns whether the options were good.
+bool expect_read_or_refused(const cep_options* options, const std::string& input) {
+    cep::Config config;
+    const std::int32_t code = cep::make_config(options, config);
+    if (code == CEP_OK) {
+        expect_sound(config);
+    } else {
+        EXPECT_TRUE(is_callers_mistake(code)) << code << ": " << cep::last_error() << "\n" << input;
+        EXPECT_STRNE(cep::last_error(), "");
+    }
+    return code == CEP_OK;
+}
+
+class OptionsMutation : public testing::Test {
+  protected:
+    OptionsMutation() {
+        for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
+                                 "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                 "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"})
+            unsetenv(name);
+    }
+
+    static constexpr int rounds = 100000;
+    Mutator mutator_;
+    int good_ = 0;
+};
+
+TEST_F(OptionsMutation, OfJsonIsReadOrRefused) {
+    static constexpr std::array<const char*, 4> seeds = {
+        R"({"enable":true,"directory":"d","rank":3,"world_size":8,"local_rank":1,"layout":"flat","run_id":"r"})",
+        R"({"start_step":5,"end_step":null,"record_every_n_steps":2,"flush_every_n_steps":4,"ranks":[0,3,7]})",
+        R"({"max_file_bytes":1000000,"ring_capacity":64,"pool_limit":128,"backend":"host","ranks":null})",
+        R"( {"meta":{"model":"m","layers":[1,2],"lr":1e-4},"run_id":"r\u00e9\"\\u0000"} )"};
+    for (int i = 0; i < rounds && !HasFailure(); ++i) {
+        const std::string json = mutator_.mutated(seeds[mutator_.below(seeds.size())]);
+        cep_options options = cep::default_options();
+        cep::OptionStorage storage;
+        const std::int32_t code = cep::load_options_json(options, json.c_str(), storage);
+        if (code != CEP_OK)
+            EXPECT_TRUE(is_callers_mistake(code)) << code << ": " << cep::last_error() << "\n" << json;
+        else
+            good_ += expect_read_or_refused(&options, json) ? 1 : 0;
+    }
+    EXPECT_GT(good_, rounds / 10);
+}
+
+TEST_F(OptionsMutation, OfTheEnvironmentIsReadOrRefused) {
+    static constexpr std::array<std::array<const char*, 2>, 22> variables = {{
+        {"CEP_ENABLE", "1"},
+        {"CEP_DIRECTORY", "d"},
+        {"CEP_RANK", "3"},
+        {"CEP_WORLD_SIZE", "8"},
+        {"CEP_LOCAL_RANK", "1"},
+        {"CEP_LAYOUT", "flat"},
+        {"CEP_START_STEP", "5"},
+        {"CEP_END_STEP", "500"},
+        {"CEP_RANKS", "0,3,8-16"},
+        {"CEP_RECORD_EVERY_N_STEPS", "2"},
+        {"CEP_BACKEND", "host"},
+        {"CEP_FLUSH_EVERY_N_STEPS", "4"},
+        {"CEP_RUN_ID", "run-7"},
+        {"CEP_MAX_FILE_BYTES", "999"},
+        {"CEP_POOL_LIMIT", "128"},
+        {"CEP_RING_CAPACITY", "64"},
+        {"RANK", "5"},
+        {"CEP_META", "{\"a\":[1,2.5],\"b\":\"x\"}"},
+        {"WORLD_SIZE", "16"},
+        {"CEP_CONFIG", "{\"enable\":true,\"ranks\":[1,2],\"start_step\":7}"},
+        {"LOCAL_RANK", "2"},
+        {"TORCHELASTIC_RUN_ID", "job"},
+    }};
+    for (int i = 0; i < rounds && !HasFailure(); ++i) {
+        std::string input;
+        for (int count = 0; count < 2; ++count) {
+            const auto& [name, value] = variables[mutator_.below(variables.size())];
+            const std::string changed = mutator_.mutated(value);
+            setenv(name, changed.c_str(), 1);
+            input.append(name).append("=").append(changed).append("\n");
+        }
+        good_ += expect_read_or_refused(nullptr, input) ? 1 : 0;
+        for (const auto& variable : variables) unsetenv(variable[0]);
+    }
+    EXPECT_GT(good_, rounds / 10);
+}
+
+TEST_F(OptionsMutation, OfTheStructIsReadOrRefused) {
+    const std::vector<std::int32_t> ranks(65536, 1);
+    for (int i = 0; i < rounds && !HasFailure(); ++i) {
+        cep_options options = cep::default_options();
+        for (std::size_t changes = 1 + mutator_.below(3); changes > 0; --changes) {
+            const cep::OptionField& field = cep::option_fields()[mutator_.below(cep::option_count)];
+            const std::int64_t value = mutator_.integer();
+            char* at = reinterpret_cast<char*>(&options) + field.offset;
+            if (field.type == cep::OptionType::integer64)
+                *reinterpret_cast<std::int64_t*>(at) = value;
+            else if (field.type != cep::OptionType::text && field.type != cep::OptionType::object &&
+                     field.type != cep::OptionType::ranks)
+                *reinterpret_cast<std::int32_t*>(at) = static_cast<std::int32_t>(value);
+            else if (field.type == cep::OptionType::ranks)
+                options.ranks_count = static_cast<std::uint64_t>(value);
+            if (mutator_.below(4) == 0) options.ranks = ranks.data();
+        }
+        good_ += expect_read_or_refused(&options, "a struct") ? 1 : 0;
+    }
+    EXPECT_GT(good_, rounds / 100);
+}
+
+}  // namespace
