@@ -7,9 +7,9 @@
 
 namespace cep {
 
-ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, Wakeup& resolver,
-                               std::unique_ptr<DeviceThread> device)
-    : index_(index), resolver_(resolver), device_(std::move(device)), ring_(ring_capacity) {}
+ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, MetaBudget& meta_budget,
+                               Wakeup& resolver, std::unique_ptr<DeviceThread> device)
+    : index_(index), resolver_(resolver), device_(std::move(device)), ring_(ring_capacity), slots_(meta_budget) {}
 
 StampResult ThreadRecorder::stamp(void* stream, Stamp& stamp) noexcept {
     stamp = {};
@@ -63,7 +63,7 @@ cep_span ThreadRecorder::open(cep_region& region, StepContext context, const Sta
     slot.begin = begin;
     slot.attributes = given != nullptr ? given->values : Attributes{};
     slot.meta_bytes = 0;
-    if (given != nullptr && !given->meta.empty() && !slot.set_meta(given->meta)) dropped_meta_.add();
+    if (given != nullptr && !given->meta.empty() && !slots_.set_meta(slot, given->meta)) dropped_meta_.add();
     const std::uint32_t generation = slots_.publish(index);
     stack_.push(slots_, {index, generation});
     return SpanId{index_, index, generation}.handle();
@@ -239,7 +239,8 @@ ThreadRecorder* Recorder::create() noexcept {
     const std::size_t capacity = full ? ring_capacity_ : std::min(ring_capacity_, small_ring_capacity);
     try {
         auto device = device_ != nullptr ? device_->make_thread(full) : nullptr;
-        auto* thread = new ThreadRecorder(static_cast<std::uint16_t>(index), capacity, resolver_, std::move(device));
+        auto* thread =
+            new ThreadRecorder(static_cast<std::uint16_t>(index), capacity, meta_budget_, resolver_, std::move(device));
         threads_[index].store(thread, std::memory_order_release);
         return thread;
     } catch (const std::exception&) {
