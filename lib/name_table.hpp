@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "atomic.hpp"
 #include "json_text.hpp"
 
 namespace cep {
@@ -20,11 +20,17 @@ struct Name {
 
     std::string text;
     std::string quoted;
-    Name* next = nullptr;
+    // The table's.
+    Name* older = nullptr;   ///< the one added before, of any name
+    Name* next = nullptr;    ///< in the same bucket
+    std::size_t number = 0;  ///< names in the table when it was added, itself among them
 };
 
-/// Names seen so far, found without a lock and never forgotten: append-only buckets of atomic lists. It stays usable
-/// in a forked child, whatever another thread was doing at the fork.
+/// Names seen so far, found without a lock and never forgotten. It stays usable in a forked child, whatever another
+/// thread was doing at the fork.
+///
+/// A name is added by putting it before `newest_`: that one step keeps it from being added twice, and counts it. Then
+/// it is linked into the bucket in which it is found fast. Whoever misses it there meanwhile looks through all.
 template <class Node>
 class NameTable {
   public:
@@ -32,28 +38,43 @@ class NameTable {
     NameTable(const NameTable&) = delete;
     NameTable& operator=(const NameTable&) = delete;
     ~NameTable() {
-        for (auto& bucket : buckets_)
-            for (Node* node = bucket.load(std::memory_order_relaxed); node != nullptr;) {
-                std::unique_ptr<Node> owned(node);
-                node = static_cast<Node*>(node->next);
-            }
+        for (Node* node = newest_.load(std::memory_order_relaxed); node != nullptr;) {
+            const std::unique_ptr<Node> owned(node);
+            node = older_than(*node);
+        }
     }
 
     [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
 
+    /// Null, too, for a name that another thread is just adding.
     [[nodiscard]] Node* find(std::string_view name) const noexcept {
-        return search(buckets_[bucket_of(name)].load(std::memory_order_acquire), nullptr, name);
+        for (Node* node = buckets_[bucket_of(name)].load(std::memory_order_acquire); node != nullptr;
+             node = static_cast<Node*>(node->next))
+            if (node->text == name) return node;
+        return nullptr;
     }
 
     /// The node of that name, made by `make(name)` the first time. Null when the table is full; make may throw.
     template <class Make>
     [[nodiscard]] Node* find_or_add(std::string_view name, Make make) {
         if (Node* found = find(name)) return found;
-        if (size_.fetch_add(1, std::memory_order_relaxed) >= limit_) {
-            size_.fetch_sub(1, std::memory_order_relaxed);
-            return nullptr;
+        const std::size_t linked = linked_.load(std::memory_order_acquire);
+        Node* newest = newest_.load(std::memory_order_acquire);
+        // As many as there are have been linked: then each has, and the bucket knows them.
+        Node* found = linked == number_of(newest) ? find(name) : search(newest, nullptr, name);
+        std::unique_ptr<Node> node;
+        while (found == nullptr) {
+            if (number_of(newest) >= limit_) return nullptr;
+            if (node == nullptr) node.reset(make(name));
+            node->older = newest;
+            node->number = number_of(newest) + 1;
+            const Node* const searched = newest;
+            if (newest_.compare_exchange_strong(newest, node.get(), std::memory_order_release,
+                                                std::memory_order_acquire))
+                return link(*node.release());
+            found = search(newest, searched, name);
         }
-        return insert(name, std::unique_ptr<Node>(make(name)));
+        return found;
     }
 
   private:
@@ -64,31 +85,29 @@ class NameTable {
         for (char c : name) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3;
         return (hash ^ (hash >> 32)) % bucket_count;
     }
+    [[nodiscard]] static std::size_t number_of(const Node* node) noexcept { return node == nullptr ? 0 : node->number; }
+    [[nodiscard]] static Node* older_than(const Node& node) noexcept { return static_cast<Node*>(node.older); }
 
-    [[nodiscard]] static Node* search(Node* from, const Node* until, std::string_view name) noexcept {
-        for (; from != until; from = static_cast<Node*>(from->next))
-            if (from->text == name) return from;
+    /// Among those from `newest` back to `until`, which is not looked at.
+    [[nodiscard]] static Node* search(Node* newest, const Node* until, std::string_view name) noexcept {
+        for (; newest != until; newest = older_than(*newest))
+            if (newest->text == name) return newest;
         return nullptr;
     }
 
-    Node* insert(std::string_view name, std::unique_ptr<Node> node) noexcept {
-        std::atomic<Node*>& bucket = buckets_[bucket_of(name)];
-        Node* head = bucket.load(std::memory_order_acquire);
-        const Node* searched = nullptr;
-        for (;;) {
-            if (Node* other = search(head, searched, name)) {
-                size_.fetch_sub(1, std::memory_order_relaxed);
-                return other;
-            }
-            searched = head;
-            node->next = head;
-            if (bucket.compare_exchange_weak(head, node.get(), std::memory_order_release, std::memory_order_acquire))
-                return node.release();
-        }
+    Node* link(Node& node) noexcept {
+        Atomic<Node*>& bucket = buckets_[bucket_of(node.text)];
+        Node* head = bucket.load(std::memory_order_relaxed);
+        do {
+            node.next = head;
+        } while (!bucket.compare_exchange_weak(head, &node, std::memory_order_release, std::memory_order_relaxed));
+        linked_.fetch_add(1, std::memory_order_release);
+        return &node;
     }
 
-    std::array<std::atomic<Node*>, bucket_count> buckets_{};
-    std::atomic<std::size_t> size_{0};
+    std::array<Atomic<Node*>, bucket_count> buckets_{};
+    Atomic<Node*> newest_{nullptr};
+    Atomic<std::size_t> linked_{0};
     const std::size_t limit_;
 };
 

@@ -7,13 +7,14 @@
 
 namespace cep {
 
-ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, Wakeup& writer, Device* device,
-                               bool full_ring)
+ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, MetaBudget& meta_budget, Wakeup& writer,
+                               Device* device, bool full_ring)
     : index_(index),
       writer_(writer),
       device_(device),
       device_thread_(device != nullptr ? device->make_thread(full_ring) : nullptr),
-      ring_(ring_capacity) {}
+      ring_(ring_capacity),
+      slots_(meta_budget) {}
 
 StampResult ThreadRecorder::stamp(void* stream, Stamp& stamp) noexcept {
     stamp = {};
@@ -67,7 +68,7 @@ cep_span ThreadRecorder::open(cep_region& region, StepContext context, const Sta
     slot.begin = begin;
     slot.attributes = given != nullptr ? given->values : Attributes{};
     slot.meta_bytes = 0;
-    if (given != nullptr && (given->refused || (!given->meta.empty() && !slot.set_meta(given->meta))))
+    if (given != nullptr && (given->refused || (!given->meta.empty() && !slots_.set_meta(slot, given->meta))))
         dropped_meta_.add();
     const std::uint32_t generation = slots_.publish(index);
     stack_.push(slots_, {index, generation});
@@ -247,7 +248,8 @@ ThreadRecorder* Recorder::create() noexcept {
     const bool full = index < full_rings;
     const std::size_t capacity = full ? ring_capacity_ : std::min(ring_capacity_, small_ring_capacity);
     try {
-        auto* thread = new ThreadRecorder(static_cast<std::uint16_t>(index), capacity, writer_, device_, full);
+        auto* thread =
+            new ThreadRecorder(static_cast<std::uint16_t>(index), capacity, meta_budget_, writer_, device_, full);
         threads_[index].store(thread, std::memory_order_release);
         return thread;
     } catch (const std::exception&) {

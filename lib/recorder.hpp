@@ -44,7 +44,8 @@ struct SpanId {
 /// One thread's ring, open spans and counts. "Owner" is the thread that has attached it.
 class ThreadRecorder {
   public:
-    ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, Wakeup& writer, Device* device, bool full_ring);
+    ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, MetaBudget& meta_budget, Wakeup& writer,
+                   Device* device, bool full_ring);
     ThreadRecorder(const ThreadRecorder&) = delete;
     ThreadRecorder& operator=(const ThreadRecorder&) = delete;
 
@@ -155,6 +156,7 @@ class Recorder {
     const std::size_t ring_capacity_;
     Wakeup& writer_;
     Device* const device_;
+    MetaBudget meta_budget_;
     std::array<std::atomic<ThreadRecorder*>, max_threads> threads_{};
     std::atomic<std::size_t> count_{0};
     std::atomic<std::uint32_t> attached_{0};  ///< threads that have ever recorded

@@ -2,15 +2,17 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
 #include <type_traits>
+
+#include "atomic.hpp"
 
 namespace cep {
 
@@ -44,7 +46,11 @@ class Ring {
     }
 
     /// Producer, when there is room: a new item in its place, to be filled and committed.
-    [[nodiscard]] T& next() noexcept { return *new (at(tail_.load(std::memory_order_relaxed))) T; }
+    [[nodiscard]] T& next() noexcept {
+        std::byte* const place = at(tail_.load(std::memory_order_relaxed));
+        note_write(place, sizeof(T));
+        return *new (place) T;
+    }
     /// Producer. The consumer may take what next() gave.
     void commit() noexcept { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
@@ -60,6 +66,7 @@ class Ring {
     [[nodiscard]] bool pop(T& item) noexcept {
         const std::size_t head = head_.load(std::memory_order_relaxed);
         if (head == tail_.load(std::memory_order_acquire)) return false;
+        note_read(at(head), sizeof(T));
         std::memcpy(&item, at(head), sizeof(T));
         head_.store(head + 1, std::memory_order_release);
         return true;
@@ -70,13 +77,14 @@ class Ring {
         __builtin_prefetch(at(head_.load(std::memory_order_relaxed) + line_bytes / sizeof(T)));
     }
 
-    /// Any thread: items ever pushed.
-    [[nodiscard]] std::size_t pushed() const noexcept { return tail_.load(std::memory_order_acquire); }
     /// Either thread, or any other: items in the ring, about.
     [[nodiscard]] std::size_t size() const noexcept {
         const std::size_t head = head_.load(std::memory_order_acquire);
         return tail_.load(std::memory_order_acquire) - head;
     }
+
+    /// Any thread: items ever pushed.
+    [[nodiscard]] std::size_t pushed() const noexcept { return tail_.load(std::memory_order_acquire); }
 
   private:
     static constexpr std::size_t line_bytes = 64;
@@ -94,43 +102,64 @@ class Ring {
 
     const std::size_t mask_;
     const Bytes bytes_;
-    alignas(64) std::atomic<std::size_t> tail_{0};
+    alignas(64) Atomic<std::size_t> tail_{0};
     std::size_t cached_head_ = 0;  // producer's
-    alignas(64) std::atomic<std::size_t> head_{0};
+    alignas(64) Atomic<std::size_t> head_{0};
 };
 
-/// Ring of bytes beside a Ring: the texts of its items, in the same order.
+/// Ring of bytes beside a Ring: the texts of its items, in the same order. The Ring's commit is what shows the consumer
+/// a text that was pushed before it.
 class ByteRing {
   public:
+    static constexpr std::size_t default_capacity = 64 * 1024;
+
+    /// Holds `capacity` bytes, rounded up to a power of two.
+    explicit ByteRing(std::size_t capacity = default_capacity) noexcept : mask_(std::bit_ceil(capacity) - 1) {}
+
     /// Producer. False when `text` does not fit now. The memory is allocated by the first call.
     [[nodiscard]] bool push(std::string_view text) noexcept {
-        if (bytes_ == nullptr) bytes_.reset(new (std::nothrow) char[capacity]);
-        const std::size_t tail = tail_.load(std::memory_order_relaxed);
-        if (bytes_ == nullptr || capacity - (tail - head_.load(std::memory_order_acquire)) < text.size()) return false;
-        const std::size_t at = tail % capacity;
-        const std::size_t first = std::min(text.size(), capacity - at);
-        std::memcpy(bytes_.get() + at, text.data(), first);
-        std::memcpy(bytes_.get(), text.data() + first, text.size() - first);
-        tail_.store(tail + text.size(), std::memory_order_release);
+        if (bytes_ == nullptr) bytes_.reset(new (std::nothrow) char[mask_ + 1]);
+        const std::size_t room = mask_ + 1 - (tail_ - head_.load(std::memory_order_acquire));
+        if (bytes_ == nullptr || room < text.size()) return false;
+        const std::size_t at = tail_ & mask_;
+        const std::size_t first = std::min(text.size(), mask_ + 1 - at);
+        write(at, text.substr(0, first));
+        write(0, text.substr(first));
+        tail_ += text.size();
         return true;
     }
 
-    /// Consumer. Takes the next `size` bytes, which an item taken before promised.
-    void pop(std::size_t size, std::string& out) {
+    /// Consumer. Takes the next `size` bytes, which an item taken before promised. False without memory: they are lost.
+    bool pop(std::size_t size, std::string& out) noexcept {
         const std::size_t head = head_.load(std::memory_order_relaxed);
-        const std::size_t at = head % capacity;
-        const std::size_t first = std::min(size, capacity - at);
-        out.assign(bytes_.get() + at, first);
-        out.append(bytes_.get(), size - first);
+        const std::size_t at = head & mask_;
+        const std::size_t first = std::min(size, mask_ + 1 - at);
+        bool copied = true;
+        try {
+            out.assign(read(at, first));
+            out.append(read(0, size - first));
+        } catch (const std::exception&) {
+            out.clear();
+            copied = false;
+        }
         head_.store(head + size, std::memory_order_release);
+        return copied;
     }
 
   private:
-    static constexpr std::size_t capacity = 64 * 1024;
+    void write(std::size_t at, std::string_view text) noexcept {
+        note_write(bytes_.get() + at, text.size());
+        text.copy(bytes_.get() + at, text.size());
+    }
+    [[nodiscard]] std::string_view read(std::size_t at, std::size_t size) const noexcept {
+        note_read(bytes_.get() + at, size);
+        return {bytes_.get() + at, size};
+    }
 
+    const std::size_t mask_;
     std::unique_ptr<char[]> bytes_;
-    alignas(64) std::atomic<std::size_t> tail_{0};
-    alignas(64) std::atomic<std::size_t> head_{0};
+    std::size_t tail_ = 0;  // producer's
+    alignas(64) Atomic<std::size_t> head_{0};
 };
 
 }  // namespace cep

@@ -1,31 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <new>
 #include <string_view>
+#include <utility>
 
+#include "atomic.hpp"
 #include "record.hpp"
 
 namespace cep {
 
-/// A span that has begun and not ended. The thread that began it fills it; whoever ends it claims it first.
-/// What the resolver may read while the span is open (for `open` rows) is atomic, the rest belongs to the claimant.
+/// Bytes that the open spans of all threads of a profiler may keep as metadata.
+class MetaBudget {
+  public:
+    static constexpr std::size_t default_bytes = 2 * 1024 * 1024;
+
+    explicit MetaBudget(std::size_t bytes = default_bytes) noexcept : total_(bytes), left_(bytes) {}
+
+    /// Any thread. False, and nothing is taken, when fewer are left.
+    [[nodiscard]] bool take(std::size_t bytes) noexcept {
+        std::size_t left = left_.load(std::memory_order_relaxed);
+        while (left >= bytes)
+            if (left_.compare_exchange_weak(left, left - bytes, std::memory_order_relaxed)) return true;
+        return false;
+    }
+    /// Any thread.
+    void give(std::size_t bytes) noexcept { left_.fetch_add(bytes, std::memory_order_relaxed); }
+
+    /// Any thread: whether more than half is taken, so that none should be kept for later.
+    [[nodiscard]] bool is_scarce() const noexcept { return left_.load(std::memory_order_relaxed) < total_ / 2; }
+    [[nodiscard]] std::size_t left() const noexcept { return left_.load(std::memory_order_relaxed); }
+
+  private:
+    const std::size_t total_;
+    Atomic<std::size_t> left_;
+};
+
+/// A span that has begun and not ended. The thread that began it fills it; whoever ends it takes it first.
+/// What may be read while the span is open (for `open` rows) is atomic, the rest belongs to the owner or the taker.
 struct SpanSlot {
     static constexpr std::uint64_t open_bit = 1;
 
-    std::atomic<std::uint64_t> state{0};  ///< generation << 1 | open
-    std::atomic<cep_region*> region{nullptr};
-    std::atomic<std::int64_t> step{0};
-    std::atomic<std::int64_t> begin_host_ns{0};
-    std::atomic<std::uint32_t> seq{0};
-    std::atomic<std::uint16_t> depth{0};
-    std::atomic<bool> on_device{false};
+    Atomic<std::uint64_t> state{0};  ///< generation << 1 | open
+    Atomic<cep_region*> region{nullptr};
+    Atomic<std::int64_t> step{0};
+    Atomic<std::int64_t> begin_host_ns{0};
+    Atomic<std::uint32_t> seq{0};
+    Atomic<std::uint16_t> depth{0};
+    Atomic<bool> on_device{false};
     Stamp begin;
     Attributes attributes;
     std::unique_ptr<char[]> meta;
@@ -33,21 +61,9 @@ struct SpanSlot {
     std::uint32_t meta_bytes = 0;
 
     [[nodiscard]] std::string_view meta_text() const noexcept { return {meta.get(), meta_bytes}; }
-
-    /// Keeps a copy of the metadata; the buffer is kept for the next span of this slot. False without memory.
-    [[nodiscard]] bool set_meta(std::string_view text) noexcept {
-        if (text.size() > meta_capacity) {
-            meta.reset(new (std::nothrow) char[text.size()]);
-            meta_capacity = meta == nullptr ? 0 : static_cast<std::uint32_t>(text.size());
-            if (meta == nullptr) return false;
-        }
-        text.copy(meta.get(), text.size());
-        meta_bytes = static_cast<std::uint32_t>(text.size());
-        return true;
-    }
 };
 
-/// The facts of an open span, as the resolver saw them.
+/// The facts of a span that has not ended, as another thread saw them.
 struct OpenSpan {
     const cep_region* region;
     std::int64_t step;
@@ -57,48 +73,60 @@ struct OpenSpan {
     bool on_device;
 };
 
-/// The open spans of one thread: only that thread claims slots; any thread ends them.
+/// The open spans of one thread, its owner. The life of a slot: the owner claims a free one, fills and publishes it;
+/// any thread takes it to end its span; then the owner keeps it, warm, or any thread releases it.
 class SpanSlots {
   public:
-    static constexpr std::size_t block_slots = 64;
-    static constexpr std::size_t max_blocks = 16;
-    static constexpr std::size_t max_slots = block_slots * max_blocks;
+    static constexpr std::size_t max_slots = 1024;
 
-    SpanSlots() noexcept = default;
+    explicit SpanSlots(MetaBudget& meta_budget) noexcept : meta_budget_(meta_budget) {
+        for (auto& word : free_) word.store(~std::uint64_t{0}, std::memory_order_relaxed);
+    }
     SpanSlots(const SpanSlots&) = delete;
     SpanSlots& operator=(const SpanSlots&) = delete;
     ~SpanSlots() {
-        for (auto& block : blocks_) std::unique_ptr<Block>(block.load(std::memory_order_relaxed)).reset();
+        for (std::size_t block = 0; block < block_count; ++block) {
+            const std::unique_ptr<SpanSlot[]> slots(blocks_[block].load(std::memory_order_relaxed));
+            for (std::size_t i = 0; slots != nullptr && i < size_of(block); ++i) drop_meta(slots[i]);
+        }
     }
 
-    /// Owner. Index of a slot that is now this thread's to fill, or −1. Allocates a block when the others are in use.
+    /// Owner. Index of a free slot, now the owner's to fill, or −1. Allocates a block when the others are in use.
     [[nodiscard]] int claim() noexcept {
         if (kept_count_ > 0) return kept_[--kept_count_];
-        for (std::size_t b = 0; b < max_blocks; ++b) {
-            Block* block = blocks_[b].load(std::memory_order_relaxed);
-            if (block == nullptr) {
-                block = new (std::nothrow) Block;
-                if (block == nullptr) return -1;
-                blocks_[b].store(block, std::memory_order_release);
-            }
-            const std::uint64_t free = block->free.load(std::memory_order_acquire);
+        for (std::size_t w = 0; w < free_.size(); ++w) {
+            const std::uint64_t free = free_[w].load(std::memory_order_acquire);
             if (free == 0) continue;
-            const int bit = std::countr_zero(free);
-            block->free.fetch_and(~(std::uint64_t{1} << bit), std::memory_order_acquire);
-            return static_cast<int>(b * block_slots) + bit;
+            const auto bit = static_cast<std::size_t>(std::countr_zero(free));
+            const std::size_t index = w * word_bits + bit;
+            if (!make_block(block_of(index))) return -1;
+            free_[w].fetch_and(~(std::uint64_t{1} << bit), std::memory_order_relaxed);
+            return static_cast<int>(index);
         }
         return -1;
     }
 
+    /// Any thread, for an index that has been claimed.
     [[nodiscard]] SpanSlot& at(std::size_t index) noexcept {
-        return blocks_[index / block_slots].load(std::memory_order_acquire)->slots[index % block_slots];
+        const std::size_t block = block_of(index);
+        return blocks_[block].load(std::memory_order_acquire)[index - first_of(block)];
     }
 
     /// Any thread. The slot of that index if it can exist, for a handle that came from outside.
     [[nodiscard]] SpanSlot* find(std::size_t index) noexcept {
         if (index >= max_slots) return nullptr;
-        Block* block = blocks_[index / block_slots].load(std::memory_order_acquire);
-        return block == nullptr ? nullptr : &block->slots[index % block_slots];
+        const std::size_t block = block_of(index);
+        SpanSlot* const slots = blocks_[block].load(std::memory_order_acquire);
+        return slots == nullptr ? nullptr : &slots[index - first_of(block)];
+    }
+
+    /// Owner of a claimed slot. Copies the metadata; false when budget or memory is used up, and there is none.
+    [[nodiscard]] bool set_meta(SpanSlot& slot, std::string_view text) noexcept {
+        slot.meta_bytes = 0;
+        if (text.size() > slot.meta_capacity && !make_meta(slot, text.size())) return false;
+        text.copy(slot.meta.get(), text.size());
+        slot.meta_bytes = static_cast<std::uint32_t>(text.size());
+        return true;
     }
 
     /// Owner. Publishes a filled slot; returns its generation.
@@ -111,9 +139,10 @@ class SpanSlots {
 
     /// Any thread. True for the one caller that may end the span of that generation.
     [[nodiscard]] static bool take(SpanSlot& slot, std::uint32_t generation) noexcept {
-        std::uint64_t now = slot.state.load(std::memory_order_acquire);
+        std::uint64_t now = slot.state.load(std::memory_order_relaxed);
         if (static_cast<std::uint32_t>(now >> 1) != generation || (now & SpanSlot::open_bit) == 0) return false;
-        return slot.state.compare_exchange_strong(now, ((now >> 1) + 1) << 1, std::memory_order_acq_rel);
+        return slot.state.compare_exchange_strong(now, ((now >> 1) + 1) << 1, std::memory_order_acq_rel,
+                                                  std::memory_order_relaxed);
     }
 
     [[nodiscard]] static bool is_open(const SpanSlot& slot, std::uint32_t generation) noexcept {
@@ -123,54 +152,106 @@ class SpanSlots {
 
     /// Owner, after a claim or having taken the span: the slot, still warm, is the next to be claimed.
     void keep(std::size_t index) noexcept {
-        if (kept_count_ < kept_.size())
-            kept_[kept_count_++] = static_cast<std::uint16_t>(index);
-        else
-            release(index);
+        if (kept_count_ == kept_.size()) return release(index);
+        drop_large_meta(at(index));
+        kept_[kept_count_++] = static_cast<std::uint16_t>(index);
     }
 
-    /// Any thread that took the span: the slot can be claimed again.
+    /// Any thread that took the span: the slot is free.
     void release(std::size_t index) noexcept {
-        Block* block = blocks_[index / block_slots].load(std::memory_order_relaxed);
-        block->free.fetch_or(std::uint64_t{1} << (index % block_slots), std::memory_order_release);
+        drop_large_meta(at(index));
+        free_[index / word_bits].fetch_or(std::uint64_t{1} << index % word_bits, std::memory_order_release);
     }
 
     /// Once nobody records any more: calls `visit(SpanSlot&)` for each span still open.
     template <class Visit>
     void visit_left_open(Visit visit) noexcept {
-        for (auto& pointer : blocks_)
-            if (Block* block = pointer.load(std::memory_order_acquire))
-                for (SpanSlot& slot : block->slots)
-                    if ((slot.state.load(std::memory_order_acquire) & SpanSlot::open_bit) != 0) visit(slot);
+        for (std::size_t block = 0; block < block_count; ++block)
+            if (SpanSlot* slots = blocks_[block].load(std::memory_order_acquire))
+                for (std::size_t i = 0; i < size_of(block); ++i)
+                    if ((slots[i].state.load(std::memory_order_acquire) & SpanSlot::open_bit) != 0) visit(slots[i]);
     }
 
     /// Any thread: calls `visit(OpenSpan)` for each span open now.
     template <class Visit>
     void visit_open(Visit visit) const {
-        for (const auto& pointer : blocks_) {
-            const Block* block = pointer.load(std::memory_order_acquire);
-            if (block == nullptr) continue;
-            for (const SpanSlot& slot : block->slots) {
-                const std::uint64_t before = slot.state.load(std::memory_order_acquire);
-                if ((before & SpanSlot::open_bit) == 0) continue;
-                // Loads with acquire: a value of the slot's next life is seen only with that life's state.
-                const OpenSpan span{
-                    slot.region.load(std::memory_order_acquire),        slot.step.load(std::memory_order_acquire),
-                    slot.begin_host_ns.load(std::memory_order_acquire), slot.seq.load(std::memory_order_acquire),
-                    slot.depth.load(std::memory_order_acquire),         slot.on_device.load(std::memory_order_acquire)};
-                if (slot.state.load(std::memory_order_relaxed) == before) visit(span);
-            }
-        }
+        OpenSpan span{};
+        for (std::size_t block = 0; block < block_count; ++block)
+            if (const SpanSlot* slots = blocks_[block].load(std::memory_order_acquire))
+                for (std::size_t i = 0; i < size_of(block); ++i)
+                    if (read_open(slots[i], span)) visit(span);
     }
 
   private:
-    struct Block {
-        std::atomic<std::uint64_t> free{~std::uint64_t{0}};
-        std::array<SpanSlot, block_slots> slots;
-    };
+    static constexpr std::size_t first_block_slots = 8;
+    static constexpr std::size_t block_count = 8;  ///< of 8, 8, 16, 32 … 512 slots
+    static constexpr std::size_t word_bits = 64;
+    static constexpr std::size_t kept_meta_bytes = 1024;
+    static constexpr std::size_t smallest_meta_bytes = 64;
 
-    std::array<std::atomic<Block*>, max_blocks> blocks_{};
-    std::array<std::uint16_t, block_slots> kept_{};  ///< free, but not marked so: the owner's alone
+    [[nodiscard]] static std::size_t block_of(std::size_t index) noexcept {
+        return static_cast<std::size_t>(std::bit_width(index | (first_block_slots - 1)) -
+                                        std::bit_width(first_block_slots - 1));
+    }
+    [[nodiscard]] static std::size_t first_of(std::size_t block) noexcept {
+        return block == 0 ? 0 : first_block_slots / 2 << block;
+    }
+    [[nodiscard]] static std::size_t size_of(std::size_t block) noexcept {
+        return block == 0 ? first_block_slots : first_of(block);
+    }
+    static_assert(first_block_slots << (block_count - 1) == max_slots);
+
+    [[nodiscard]] bool make_block(std::size_t block) noexcept {
+        if (blocks_[block].load(std::memory_order_relaxed) != nullptr) return true;
+        auto* slots = new (std::nothrow) SpanSlot[size_of(block)];
+        if (slots == nullptr) return false;
+        blocks_[block].store(slots, std::memory_order_release);
+        return true;
+    }
+
+    [[nodiscard]] bool make_meta(SpanSlot& slot, std::size_t bytes) noexcept {
+        drop_meta(slot);
+        // In steps, so that texts which differ a little in length soon need no new buffer.
+        if (bytes <= kept_meta_bytes) bytes = std::bit_ceil(std::max(bytes, smallest_meta_bytes));
+        if (!meta_budget_.take(bytes)) return false;
+        slot.meta.reset(new (std::nothrow) char[bytes]);
+        if (slot.meta == nullptr) {
+            meta_budget_.give(bytes);
+            return false;
+        }
+        slot.meta_capacity = static_cast<std::uint32_t>(bytes);
+        return true;
+    }
+
+    void drop_meta(SpanSlot& slot) noexcept {
+        if (slot.meta_capacity == 0) return;
+        slot.meta.reset();
+        meta_budget_.give(slot.meta_capacity);
+        slot.meta_capacity = 0;
+        slot.meta_bytes = 0;
+    }
+
+    /// A free slot keeps a small buffer for its next span, unless open spans may need its share.
+    void drop_large_meta(SpanSlot& slot) noexcept {
+        if (slot.meta_capacity == 0) return;
+        if (slot.meta_capacity > kept_meta_bytes || meta_budget_.is_scarce()) drop_meta(slot);
+    }
+
+    /// False if the span is not open, or ended meanwhile.
+    [[nodiscard]] static bool read_open(const SpanSlot& slot, OpenSpan& span) noexcept {
+        const std::uint64_t before = slot.state.load(std::memory_order_acquire);
+        if ((before & SpanSlot::open_bit) == 0) return false;
+        // Acquire: a value of the slot's next life is seen only with that life's state.
+        span = {slot.region.load(std::memory_order_acquire),        slot.step.load(std::memory_order_acquire),
+                slot.begin_host_ns.load(std::memory_order_acquire), slot.seq.load(std::memory_order_acquire),
+                slot.depth.load(std::memory_order_acquire),         slot.on_device.load(std::memory_order_acquire)};
+        return slot.state.load(std::memory_order_relaxed) == before;
+    }
+
+    MetaBudget& meta_budget_;
+    std::array<Atomic<SpanSlot*>, block_count> blocks_{};
+    std::array<Atomic<std::uint64_t>, max_slots / word_bits> free_{};  ///< a bit each
+    std::array<std::uint16_t, 16> kept_{};                             ///< free, but not marked so: the owner's alone
     std::size_t kept_count_ = 0;
 };
 
@@ -192,8 +273,9 @@ class SpanStack {
         return static_cast<std::uint16_t>(size_);
     }
 
+    /// Without memory for one more the span is not on the stack: innermost() and depth() do not know it.
     void push(SpanSlots& slots, Entry entry) noexcept {
-        if (size_ == entries_.size()) compact(slots);
+        if (size_ == capacity_ && !make_room(slots)) return;
         entries_[size_++] = entry;
     }
 
@@ -218,7 +300,22 @@ class SpanStack {
     }
 
   private:
-    /// Spans ended elsewhere can lie below open ones. No more than max_slots − 1 others are open at a push.
+    static constexpr std::size_t first_capacity = 16;
+
+    /// Grows when most of its spans are open; no more than max_slots − 1 others are when one is pushed.
+    [[nodiscard]] bool make_room(SpanSlots& slots) noexcept {
+        compact(slots);
+        if (size_ < (capacity_ + 1) / 2 || capacity_ == SpanSlots::max_slots) return size_ < capacity_;
+        const std::size_t capacity = std::max(first_capacity, 2 * capacity_);
+        std::unique_ptr<Entry[]> entries(new (std::nothrow) Entry[capacity]);
+        if (entries == nullptr) return size_ < capacity_;
+        std::copy_n(entries_.get(), size_, entries.get());
+        entries_ = std::move(entries);
+        capacity_ = capacity;
+        return true;
+    }
+
+    /// Spans ended elsewhere can lie below open ones.
     void compact(SpanSlots& slots) noexcept {
         std::size_t kept = 0;
         for (std::size_t i = 0; i < size_; ++i)
@@ -226,8 +323,9 @@ class SpanStack {
         size_ = kept;
     }
 
-    std::array<Entry, SpanSlots::max_slots> entries_;
+    std::unique_ptr<Entry[]> entries_;
     std::size_t size_ = 0;
+    std::size_t capacity_ = 0;
 };
 
 }  // namespace cep

@@ -2,14 +2,22 @@
 #pragma once
 
 #include <array>
-#include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "atomic.hpp"
+
 namespace cep {
 
-/// Where the trainer is, published as one word, so that nobody pairs the number of one step with the flags of another.
-class StepBoard {
+/// The present step, published by any thread to all others. A reader never pairs one step's number with the epoch or
+/// the flags of another. Publishers write the number into a slot of their own and then switch one word over to it.
+///
+/// `Slots` − 1 threads can be inside publish() before another has to wait; readers wait for nobody.
+template <unsigned Slots>
+class BasicStepBoard {
+    static_assert(Slots >= 2 && Slots <= 16);
+
   public:
     struct View {
         std::int64_t step;
@@ -18,31 +26,90 @@ class StepBoard {
         bool in_window;
     };
 
+    /// No step yet: −1, epoch 0, not recording.
+    BasicStepBoard() noexcept { steps_[0].store(-1, std::memory_order_relaxed); }
+    BasicStepBoard(const BasicStepBoard&) = delete;
+    BasicStepBoard& operator=(const BasicStepBoard&) = delete;
+
+    /// Any thread, many at once. The epoch grows by one.
     void publish(std::int64_t step, bool recording, bool in_window) noexcept {
-        const std::uint32_t epoch = last_epoch_.fetch_add(1, std::memory_order_relaxed) + 1;
-        steps_[epoch % slots].store(step, std::memory_order_relaxed);
-        word_.store(static_cast<std::uint64_t>(epoch) << 2 | (recording ? 1U : 0U) | (in_window ? 2U : 0U),
-                    std::memory_order_seq_cst);
-        if (stopped_.load(std::memory_order_seq_cst)) stop();
+        const unsigned slot = claim_slot();
+        steps_[slot].store(step, std::memory_order_release);
+        const std::uint64_t flags = (recording ? recording_bit : 0) | (in_window ? in_window_bit : 0);
+        std::uint64_t now = word_.load(std::memory_order_relaxed);
+        std::uint64_t next = 0;
+        do {
+            next = (now & (claimed_mask | stopped_bit) & ~claimed_bit(slot)) | slot << slot_shift |
+                   std::uint64_t{epoch_of(now) + 1} << epoch_shift | ((now & stopped_bit) == 0 ? flags : 0);
+        } while (!word_.compare_exchange_weak(now, next, std::memory_order_release, std::memory_order_relaxed));
     }
-    void stop() noexcept {
-        stopped_.store(true, std::memory_order_seq_cst);
-        word_.fetch_and(~std::uint64_t{3}, std::memory_order_seq_cst);
-    }
+
+    /// Any thread.
     [[nodiscard]] View read() const noexcept {
-        const std::uint64_t word = word_.load(std::memory_order_acquire);
-        const auto epoch = static_cast<std::uint32_t>(word >> 2);
-        return {steps_[epoch % slots].load(std::memory_order_acquire), epoch, (word & 1) != 0, (word & 2) != 0};
+        for (;;) {
+            const std::uint64_t before = word_.load(std::memory_order_acquire);
+            // Acquire: the number of a later step is seen only with a word that has left `before` behind.
+            const std::int64_t step = steps_[slot_of(before)].load(std::memory_order_acquire);
+            const std::uint64_t after = word_.load(std::memory_order_relaxed);
+            // What has been claimed meanwhile, or a stop, does not touch the number.
+            if (epoch_of(before) == epoch_of(after))
+                return {step, epoch_of(after), has(after, recording_bit), has(after, in_window_bit)};
+        }
     }
-    [[nodiscard]] bool recording() const noexcept { return (word_.load(std::memory_order_acquire) & 1) != 0; }
-    [[nodiscard]] bool in_window() const noexcept { return (word_.load(std::memory_order_acquire) & 2) != 0; }
+
+    [[nodiscard]] bool recording() const noexcept { return has(word_.load(std::memory_order_relaxed), recording_bit); }
+    [[nodiscard]] bool in_window() const noexcept { return has(word_.load(std::memory_order_relaxed), in_window_bit); }
+
+    /// Any thread. Neither recording nor in the window from now on, whatever is published.
+    void stop() noexcept {
+        std::uint64_t now = word_.load(std::memory_order_relaxed);
+        while (!word_.compare_exchange_weak(now, (now & ~(recording_bit | in_window_bit)) | stopped_bit,
+                                            std::memory_order_relaxed)) {
+        }
+    }
 
   private:
-    static constexpr std::size_t slots = 16;
-    std::atomic<std::uint64_t> word_{0};
-    std::array<std::atomic<std::int64_t>, slots> steps_ = {{-1}};
-    std::atomic<std::uint32_t> last_epoch_{0};
-    std::atomic<bool> stopped_{false};
+    // The word: flags, the slot of the present step, the slots that publishers have claimed, and the epoch.
+    static constexpr std::uint64_t recording_bit = 1;
+    static constexpr std::uint64_t in_window_bit = 2;
+    static constexpr std::uint64_t stopped_bit = 4;
+    static constexpr unsigned slot_shift = 8;
+    static constexpr unsigned claimed_shift = 16;
+    static constexpr unsigned epoch_shift = 32;
+    static constexpr std::uint64_t all_slots = (std::uint64_t{1} << Slots) - 1;
+    static constexpr std::uint64_t claimed_mask = all_slots << claimed_shift;
+
+    [[nodiscard]] static bool has(std::uint64_t word, std::uint64_t bit) noexcept { return (word & bit) != 0; }
+    [[nodiscard]] static unsigned slot_of(std::uint64_t word) noexcept { return word >> slot_shift & 0xFF; }
+    [[nodiscard]] static std::uint32_t epoch_of(std::uint64_t word) noexcept {
+        return static_cast<std::uint32_t>(word >> epoch_shift);
+    }
+    [[nodiscard]] static std::uint64_t claimed_bit(unsigned slot) noexcept {
+        return std::uint64_t{1} << (claimed_shift + slot);
+    }
+
+    /// A slot that neither the present step nor another publisher has.
+    [[nodiscard]] unsigned claim_slot() noexcept {
+        std::uint64_t now = word_.load(std::memory_order_relaxed);
+        for (;;) {
+            const std::uint64_t free = all_slots & ~(now >> claimed_shift) & ~(std::uint64_t{1} << slot_of(now));
+            if (free == 0) {
+                let_others_run();
+                now = word_.load(std::memory_order_relaxed);
+                continue;
+            }
+            const auto slot = static_cast<unsigned>(std::countr_zero(free));
+            if (word_.compare_exchange_weak(now, now | claimed_bit(slot), std::memory_order_acquire,
+                                            std::memory_order_relaxed))
+                return slot;
+        }
+    }
+
+    Atomic<std::uint64_t> word_{0};
+    std::array<Atomic<std::int64_t>, Slots> steps_{};
 };
+
+/// All in one cache line.
+class alignas(64) StepBoard : public BasicStepBoard<7> {};
 
 }  // namespace cep

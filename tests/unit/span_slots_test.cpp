@@ -3,24 +3,39 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
+#include <algorithm>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace {
 
+using cep::MetaBudget;
+using cep::SpanSlot;
 using cep::SpanSlots;
 using cep::SpanStack;
+
+/// Open spans of one thread, with a budget of their own.
+struct Thread {
+    MetaBudget budget;
+    SpanSlots slots{budget};
+    SpanStack stack;
+};
 
 struct Begun {
     std::uint16_t index;
     std::uint32_t generation;
 };
 
-Begun begin(SpanSlots& slots) {
+std::size_t claim(SpanSlots& slots) {
     const int index = slots.claim();
     EXPECT_GE(index, 0);
-    return {static_cast<std::uint16_t>(index), slots.publish(static_cast<std::size_t>(index))};
+    return static_cast<std::size_t>(std::max(index, 0));
+}
+
+Begun begin(SpanSlots& slots) {
+    const std::size_t index = claim(slots);
+    return {static_cast<std::uint16_t>(index), slots.publish(index)};
 }
 
 void end(SpanSlots& slots, Begun span) {
@@ -29,7 +44,8 @@ void end(SpanSlots& slots, Begun span) {
 }
 
 TEST(SpanSlots, GivesOutEachSlotOnceUntilItsLimit) {
-    SpanSlots slots;
+    MetaBudget budget;
+    SpanSlots slots(budget);
     std::set<int> claimed;
     for (std::size_t i = 0; i < SpanSlots::max_slots; ++i) claimed.insert(slots.claim());
     EXPECT_EQ(claimed.size(), SpanSlots::max_slots);
@@ -39,7 +55,8 @@ TEST(SpanSlots, GivesOutEachSlotOnceUntilItsLimit) {
 }
 
 TEST(SpanSlots, LetsASpanBeTakenOnce) {
-    SpanSlots slots;
+    MetaBudget budget;
+    SpanSlots slots(budget);
     const Begun span = begin(slots);
     EXPECT_TRUE(SpanSlots::is_open(slots.at(span.index), span.generation));
     EXPECT_TRUE(SpanSlots::take(slots.at(span.index), span.generation));
@@ -48,7 +65,8 @@ TEST(SpanSlots, LetsASpanBeTakenOnce) {
 }
 
 TEST(SpanSlots, TellsASpanFromAnEarlierOneInItsSlot) {
-    SpanSlots slots;
+    MetaBudget budget;
+    SpanSlots slots(budget);
     const Begun first = begin(slots);
     end(slots, first);
     const Begun second = begin(slots);
@@ -58,16 +76,19 @@ TEST(SpanSlots, TellsASpanFromAnEarlierOneInItsSlot) {
 }
 
 TEST(SpanSlots, FindsNoSlotThatWasNeverMade) {
-    SpanSlots slots;
+    MetaBudget budget;
+    SpanSlots slots(budget);
     EXPECT_EQ(slots.find(0), nullptr);
     begin(slots);
     EXPECT_NE(slots.find(0), nullptr);
     EXPECT_EQ(slots.find(SpanSlots::max_slots), nullptr);
-    EXPECT_EQ(slots.find(64), nullptr);
+    EXPECT_EQ(slots.find(8), nullptr);
+    EXPECT_EQ(slots.find(512), nullptr);
 }
 
 TEST(SpanSlots, ShowsTheOpenOnes) {
-    SpanSlots slots;
+    MetaBudget budget;
+    SpanSlots slots(budget);
     const Begun a = begin(slots);
     begin(slots);
     end(slots, a);
@@ -76,9 +97,152 @@ TEST(SpanSlots, ShowsTheOpenOnes) {
     EXPECT_EQ(open, 1);
 }
 
+TEST(SpanSlots, KeepsSlotsApartUpToItsLimit) {
+    MetaBudget budget;
+    SpanSlots slots(budget);
+    std::set<SpanSlot*> places;
+    for (std::size_t i = 0; i < SpanSlots::max_slots; ++i) {
+        SpanSlot& slot = slots.at(claim(slots));
+        EXPECT_EQ(&slot, slots.find(i));
+        places.insert(&slot);
+    }
+    EXPECT_EQ(places.size(), SpanSlots::max_slots);
+}
+
+TEST(SpanSlots, ShowsAllThatAreLeftOpen) {
+    MetaBudget budget;
+    SpanSlots slots(budget);
+    for (std::size_t i = 0; i < SpanSlots::max_slots; ++i) begin(slots);
+    std::size_t open = 0;
+    slots.visit_left_open([&](SpanSlot&) { ++open; });
+    EXPECT_EQ(open, SpanSlots::max_slots);
+}
+
+TEST(SpanSlots, GivesAKeptSlotOutFirst) {
+    MetaBudget budget;
+    SpanSlots slots(budget);
+    begin(slots);
+    const Begun inner = begin(slots);
+    ASSERT_TRUE(SpanSlots::take(slots.at(inner.index), inner.generation));
+    slots.keep(inner.index);
+    EXPECT_EQ(slots.claim(), inner.index);
+}
+
+TEST(SpanSlots, LosesNoSlotOfThoseKept) {
+    MetaBudget budget;
+    SpanSlots slots(budget);
+    for (int round = 0; round < 3; ++round) {
+        std::set<int> claimed;
+        for (std::size_t i = 0; i < SpanSlots::max_slots; ++i) claimed.insert(slots.claim());
+        EXPECT_EQ(claimed.size(), SpanSlots::max_slots);
+        EXPECT_EQ(claimed.count(-1), 0U);
+        for (const int index : claimed) slots.keep(static_cast<std::size_t>(index));
+    }
+}
+
+std::string object_of(std::size_t bytes) {
+    return "{\"text\":\"" + std::string(bytes - 11, 'x') + "\"}";
+}
+
+/// Claims a slot and gives it metadata of that size.
+std::size_t claim_with_meta(SpanSlots& slots, std::size_t bytes, bool& has_meta) {
+    const std::size_t index = claim(slots);
+    const std::string meta = object_of(bytes);
+    has_meta = slots.set_meta(slots.at(index), meta);
+    EXPECT_EQ(slots.at(index).meta_text(), has_meta ? meta : "");
+    return index;
+}
+
+TEST(SpanMeta, IsKeptWithinTheBudgetAndRefusedBeyondIt) {
+    MetaBudget budget(40'000);
+    SpanSlots slots(budget);
+    bool has_meta = false;
+    for (int i = 0; i < 2; ++i) {
+        claim_with_meta(slots, 16'384, has_meta);
+        EXPECT_TRUE(has_meta);
+    }
+    claim_with_meta(slots, 16'384, has_meta);
+    EXPECT_FALSE(has_meta);
+    claim_with_meta(slots, 500, has_meta);
+    EXPECT_TRUE(has_meta);
+}
+
+TEST(SpanMeta, SharesTheBudgetAmongThreads) {
+    MetaBudget budget(20'000);
+    SpanSlots first(budget);
+    SpanSlots second(budget);
+    bool has_meta = false;
+    const std::size_t index = claim_with_meta(first, 16'384, has_meta);
+    claim_with_meta(second, 16'384, has_meta);
+    EXPECT_FALSE(has_meta);
+    first.keep(index);
+    claim_with_meta(second, 16'384, has_meta);
+    EXPECT_TRUE(has_meta);
+}
+
+TEST(SpanMeta, ThatIsLargeIsFreedWhenTheSpanHasEnded) {
+    MetaBudget budget;
+    SpanSlots slots(budget);
+    bool has_meta = false;
+    slots.keep(claim_with_meta(slots, 1025, has_meta));
+    EXPECT_EQ(budget.left(), MetaBudget::default_bytes);
+    slots.release(claim_with_meta(slots, 16'384, has_meta));
+    EXPECT_EQ(budget.left(), MetaBudget::default_bytes);
+}
+
+TEST(SpanMeta, ThatIsSmallLeavesItsBufferForTheNextSpan) {
+    MetaBudget budget;
+    SpanSlots slots(budget);
+    bool has_meta = false;
+    const std::size_t first = claim_with_meta(slots, 100, has_meta);
+    const char* const buffer = slots.at(first).meta.get();
+    slots.keep(first);
+    const std::size_t second = claim_with_meta(slots, 128, has_meta);
+    EXPECT_EQ(second, first);
+    EXPECT_EQ(slots.at(second).meta.get(), buffer);
+}
+
+TEST(SpanMeta, OfFreeSlotsLeavesHalfTheBudgetToOpenSpans) {
+    MetaBudget budget(64 * 1024);
+    SpanSlots slots(budget);
+    std::vector<std::size_t> claimed;
+    bool has_meta = false;
+    for (int i = 0; i < 64; ++i) claimed.push_back(claim_with_meta(slots, 1024, has_meta));
+    EXPECT_EQ(budget.left(), 0U);
+    for (const std::size_t index : claimed) slots.release(index);
+    EXPECT_GE(budget.left(), 32U * 1024);
+}
+
+TEST(SpanMeta, GivesTheBudgetBackWithTheSlots) {
+    MetaBudget budget;
+    {
+        SpanSlots slots(budget);
+        bool has_meta = false;
+        for (int i = 0; i < 30; ++i) claim_with_meta(slots, 2000, has_meta);
+    }
+    EXPECT_EQ(budget.left(), MetaBudget::default_bytes);
+}
+
+TEST(SpanMeta, OfAnEarlierSpanIsNotTheNextOnes) {
+    MetaBudget budget(100);
+    SpanSlots slots(budget);
+    bool has_meta = false;
+    slots.keep(claim_with_meta(slots, 60, has_meta));
+    EXPECT_TRUE(has_meta);
+    claim_with_meta(slots, 2000, has_meta);
+    EXPECT_FALSE(has_meta);
+}
+
+TEST(SpanSlots, TakeLittleMemoryForAThreadWithFewOpenSpans) {
+    constexpr std::size_t first_block_bytes = 8 * sizeof(SpanSlot);
+    constexpr std::size_t first_stack_bytes = 16 * sizeof(SpanStack::Entry);
+    EXPECT_LE(sizeof(SpanSlots) + sizeof(SpanStack) + first_block_bytes + first_stack_bytes, 2048U);
+}
+
 TEST(SpanStack, CountsTheSpansOpenOnTheThread) {
-    SpanSlots slots;
-    auto stack = std::make_unique<SpanStack>();
+    Thread thread;
+    SpanSlots& slots = thread.slots;
+    SpanStack* const stack = &thread.stack;
     const Begun outer = begin(slots);
     stack->push(slots, {outer.index, outer.generation});
     const Begun inner = begin(slots);
@@ -91,8 +255,9 @@ TEST(SpanStack, CountsTheSpansOpenOnTheThread) {
 }
 
 TEST(SpanStack, RemovesFromTheMiddle) {
-    SpanSlots slots;
-    auto stack = std::make_unique<SpanStack>();
+    Thread thread;
+    SpanSlots& slots = thread.slots;
+    SpanStack* const stack = &thread.stack;
     std::vector<Begun> spans;
     for (int i = 0; i < 3; ++i) {
         spans.push_back(begin(slots));
@@ -105,8 +270,9 @@ TEST(SpanStack, RemovesFromTheMiddle) {
 }
 
 TEST(SpanStack, OutlivesChainsOfSpansThatEndElsewhereUnderAnOpenOne) {
-    SpanSlots slots;
-    auto stack = std::make_unique<SpanStack>();
+    Thread thread;
+    SpanSlots& slots = thread.slots;
+    SpanStack* const stack = &thread.stack;
     Begun previous = begin(slots);
     stack->push(slots, {previous.index, previous.generation});
     for (std::size_t i = 0; i < 10 * SpanSlots::max_slots; ++i) {
@@ -116,6 +282,22 @@ TEST(SpanStack, OutlivesChainsOfSpansThatEndElsewhereUnderAnOpenOne) {
         previous = next;
         ASSERT_EQ(stack->innermost(slots, nullptr)->slot, next.index);
     }
+}
+
+TEST(SpanStack, KnowsAsManySpansAsCanBeOpen) {
+    Thread thread;
+    std::vector<Begun> spans;
+    for (std::size_t i = 0; i < SpanSlots::max_slots; ++i) {
+        spans.push_back(begin(thread.slots));
+        thread.stack.push(thread.slots, {spans.back().index, spans.back().generation});
+    }
+    EXPECT_EQ(thread.stack.depth(thread.slots), SpanSlots::max_slots);
+    for (; !spans.empty(); spans.pop_back()) {
+        ASSERT_EQ(thread.stack.innermost(thread.slots, nullptr)->slot, spans.back().index);
+        end(thread.slots, spans.back());
+        thread.stack.remove(spans.back().index, spans.back().generation);
+    }
+    EXPECT_TRUE(thread.stack.empty());
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ impl Code {
     pub const ENOMEM: Code = Code(cep_sys::CEP_ENOMEM);
     /// The timeout passed first; what was not written is counted.
     pub const ETIMEDOUT: Code = Code(cep_sys::CEP_ETIMEDOUT);
-    /// A fixed table (regions, names) is full.
+    /// A limit is reached: of regions, names, metadata, or of the process.
     pub const ELIMIT: Code = Code(cep_sys::CEP_ELIMIT);
     /// A defect in cep.
     pub const EINTERNAL: Code = Code(cep_sys::CEP_EINTERNAL);

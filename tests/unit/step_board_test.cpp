@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step_board.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <limits>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using cep::StepBoard;
+
+TEST(StepBoard, HasNoStepBeforeTheFirst) {
+    const StepBoard board;
+    const StepBoard::View view = board.read();
+    EXPECT_EQ(view.step, -1);
+    EXPECT_EQ(view.epoch, 0U);
+    EXPECT_FALSE(view.recording || view.in_window || board.recording() || board.in_window());
+}
+
+TEST(StepBoard, ShowsWhatWasPublishedLast) {
+    StepBoard board;
+    board.publish(3, true, true);
+    board.publish(4, false, true);
+    const StepBoard::View view = board.read();
+    EXPECT_EQ(view.step, 4);
+    EXPECT_FALSE(view.recording || board.recording());
+    EXPECT_TRUE(view.in_window && board.in_window());
+}
+
+TEST(StepBoard, CountsAnEpochForEachPublishAlsoOfTheSameStep) {
+    StepBoard board;
+    for (std::uint32_t i = 1; i <= 20; ++i) {
+        board.publish(7, true, true);
+        EXPECT_EQ(board.read().epoch, i);
+    }
+}
+
+TEST(StepBoard, HoldsTheLargestStep) {
+    StepBoard board;
+    const std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+    board.publish(largest, true, false);
+    EXPECT_EQ(board.read().step, largest);
+    EXPECT_TRUE(board.recording());
+    EXPECT_FALSE(board.in_window());
+}
+
+TEST(StepBoard, StaysStoppedWhateverIsPublished) {
+    StepBoard board;
+    board.publish(1, true, true);
+    board.stop();
+    EXPECT_FALSE(board.recording() || board.in_window());
+    EXPECT_EQ(board.read().step, 1);
+    board.publish(2, true, true);
+    EXPECT_FALSE(board.recording() || board.in_window() || board.read().recording || board.read().in_window);
+    EXPECT_EQ(board.read().step, 2);
+    EXPECT_EQ(board.read().epoch, 2U);
+}
+
+TEST(StepBoard, FillsOneCacheLine) {
+    EXPECT_EQ(sizeof(StepBoard), 64U);
+    EXPECT_EQ(alignof(StepBoard), 64U);
+}
+
+// A step that is even is recorded, one that divides by three is in the window.
+TEST(StepBoard, PairsEachStepWithItsOwnFlagsWhileThreadsPublish) {
+    constexpr int publishers = 10;  // more than there are slots
+    constexpr std::int64_t steps = 20000;
+    StepBoard board;
+    std::atomic<int> running{publishers};
+    std::vector<std::thread> threads;
+    for (int p = 0; p < publishers; ++p)
+        threads.emplace_back([&, p] {
+            for (std::int64_t i = 0; i < steps; ++i) {
+                const std::int64_t step = i * publishers + p;
+                board.publish(step, step % 2 == 0, step % 3 == 0);
+            }
+            running.fetch_sub(1);
+        });
+    std::uint32_t epoch = 0;
+    int mixed = 0;
+    int backwards = 0;
+    while (running.load() > 0) {
+        const StepBoard::View view = board.read();
+        if (view.step >= 0) mixed += view.recording != (view.step % 2 == 0) || view.in_window != (view.step % 3 == 0);
+        backwards += view.epoch < epoch;
+        epoch = view.epoch;
+    }
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(mixed, 0);
+    EXPECT_EQ(backwards, 0);
+    EXPECT_EQ(board.read().epoch, publishers * steps);
+}
+
+}  // namespace
