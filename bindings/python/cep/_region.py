@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 Block = tuple[Span, c_void_p, Optional[Any]]
 
+# Names of this module are found faster than those of another.
+_host_calls, _device_calls = _ffi.host_calls, _ffi.device_calls
+
 # Raised by and into healthy generators: the end of an iteration, not a failure of the phase.
 _NOT_FAILURES = (GeneratorExit, StopIteration, StopAsyncIteration)
 
@@ -36,7 +39,8 @@ class Region:
 
     A body that raises is marked in its row with the exception's type, and the exception passes through.
 
-    Thread-safe. Entering and leaving do no I/O, never wait for the device, and do nothing at all off a recorded step.
+    Thread-safe. Entering and leaving do no I/O and do nothing at all off a recorded step. They never wait for the device,
+    but, as a kernel's launch does, for room in its queue. Meanwhile other threads of Python's run.
     """
 
     __slots__ = (
@@ -67,9 +71,8 @@ class Region:
         self._stream = stream
         self._given = given
         self._struct: Optional[Attrs] = None  # of _given, made when a span first needs it
-        on_host = stream is HOST_POINTER or profiler._on_host
-        self._calls = _ffi.host_calls if on_host else _ffi.device_calls
-        self._begin_span, self._end_span = self._calls.begin, self._calls.end  # found faster
+        self._calls = calls = _host_calls if stream is HOST_POINTER or profiler._on_host else _device_calls
+        self._begin_span, self._end_span = calls.begin, calls.end  # found faster
         # The profiler's own list, true while recording: one load decides an unrecorded `with`.
         self._recording = profiler._recording
         # The unfinished `with` blocks: by thread the innermost's span and stream, and the block around it. Each thread
