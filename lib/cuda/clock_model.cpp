@@ -63,9 +63,8 @@ void ClockModel::restart() noexcept {
 void ClockModel::observe_submission(double gpu_ns, std::int64_t host_ns) noexcept {
     if (size_ == 0) return;
     const double distance_ns = gpu_ns - latest().gpu_ns;
-    const Anchor submitted{gpu_ns, host_ns, std::numeric_limits<std::int64_t>::max()};
-    const std::int64_t late_ns = distance_ns > 0 ? distance_to_prediction_ns(submitted) : 0;
-    if (late_ns > event_resolution_ns + elapsed_rounding_ns(std::llround(distance_ns))) {
+    const std::int64_t late_ns = host_ns - this->host_ns(gpu_ns) - error_ns(std::llround(std::abs(distance_ns)));
+    if (distance_ns > 0 && late_ns > event_resolution_ns + elapsed_rounding_ns(std::llround(distance_ns))) {
         forget_steadiness(late_ns, slope_between(latest(), {gpu_ns, host_ns, host_ns}));
         return place_line();
     }

@@ -195,7 +195,7 @@ device_calls = _span_calls(_giving_lock)
 """For all others. cuEventRecord() blocks while the GPU's queue is full. What fills it may wait for a host function
 (cuLaunchHostFunc) that needs the interpreter's lock."""
 
-begin, begin_with, end, end_with, switch = device_calls
+begin, begin_with, end, end_with, switch = device_calls  # safe for every span
 
 record = _prototype(_keeping_lock, "cep_record", c_int32, c_void_p, c_int64, c_int64, POINTER(Attrs))
 counter = _prototype(_keeping_lock, "cep_counter", c_int32, c_void_p, c_char_p, c_double)
