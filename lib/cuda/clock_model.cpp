@@ -3,18 +3,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace cep::cuda {
 namespace {
 
-// What cannot be excluded before anything is measured: crystals are within 50 ppm of their nominal rate.
-constexpr double unknown_drift = 100e-6;
-// How much a drift changes with temperature, and with the host's clock being steered, while the window lasts.
-constexpr double drift_wander = 0.5e-6;
-constexpr double submission_reach_ns = 20e6;  // further away the drift's uncertainty makes the bound useless
+// A drift that has been steady for `settled_ns` is taken to be that of two crystals in a warm machine: 1 ppm a kelvin,
+// 6 K a minute, and in the long run no more than a machine's temperature changes under load.
+constexpr double settled_ns = 30e9;
+constexpr double settled_wander_per_ns = 0.1e-6 * 1e-9;
+constexpr double settled_wander_limit = 3e-6;
+// Before, the host's clock may be coming out of a slew: the kernel's PLL takes 1/256 off it each second at NTP's usual
+// poll of 64 s, 2 ppm of 500.
+constexpr double unsettled_wander_per_ns = 2e-6 * 1e-9;
+// At any age: the kernel steers in steps of a tick, and brackets move by the noise of the reading.
+constexpr double drift_noise = 0.5e-6;
+constexpr double submission_reach_ns = 20e6;       // further away the drift's uncertainty makes the bound useless
+constexpr std::int64_t event_resolution_ns = 500;  // of cuEventElapsedTime(), as its manual has it
 
 [[nodiscard]] double width_ns(const ClockModel::Anchor& anchor) noexcept {
     return static_cast<double>(anchor.after_ns - anchor.before_ns);
+}
+
+[[nodiscard]] std::int64_t rounded_up(double value) noexcept {
+    return static_cast<std::int64_t>(std::ceil(value));
 }
 
 }  // namespace
@@ -23,91 +35,163 @@ const ClockModel::Anchor& ClockModel::at(std::size_t age_order) const noexcept {
     return anchors_[(next_ + window - size_ + age_order) % window];
 }
 
-const ClockModel::Anchor& ClockModel::tightest(std::size_t from, std::size_t to) const noexcept {
-    std::size_t best = from;
-    for (std::size_t i = from + 1; i < to; ++i)
-        if (width_ns(at(i)) < width_ns(at(best))) best = i;
-    return at(best);
-}
-
 void ClockModel::add(const Anchor& anchor) noexcept {
+    surprise_ns_ = 0;
+    const bool first = size_ == 0;
+    const Anchor previous = latest();
+    const std::int64_t surprise_ns = first ? 0 : distance_to_prediction_ns(anchor);
     anchors_[next_] = anchor;
     next_ = (next_ + 1) % window;
     size_ = std::min(size_ + 1, window);
-    fit();
+    if (!first) steady_ns_ += anchor.gpu_ns - previous.gpu_ns;
+    if (surprise_ns > event_resolution_ns) forget_steadiness(surprise_ns, slope_between(previous, anchor));
+    settled_ = steady_ns_ >= settled_ns;
+    measure_drift();
+    if (settled_ && !is_straight()) {
+        settled_ = false;
+        measure_drift();
+    }
+    find_contradiction();
+    place_line();
 }
 
 void ClockModel::restart() noexcept {
     size_ = next_ = 0;
+    surprise_ns_ = 0;
 }
 
 void ClockModel::observe_submission(double gpu_ns, std::int64_t host_ns) noexcept {
     if (size_ == 0) return;
-    Anchor& latest = anchors_[(next_ + window - 1) % window];
-    const double distance_ns = gpu_ns - latest.gpu_ns;
+    const double distance_ns = gpu_ns - latest().gpu_ns;
+    const std::int64_t late_ns = host_ns - this->host_ns(gpu_ns) - error_ns(std::llround(std::abs(distance_ns)));
+    if (distance_ns > 0 && late_ns > event_resolution_ns + elapsed_rounding_ns(std::llround(distance_ns))) {
+        forget_steadiness(late_ns, slope_between(latest(), {gpu_ns, host_ns, host_ns}));
+        return place_line();
+    }
     if (std::abs(distance_ns) > submission_reach_ns) return;
-    const double moved_ns = distance_ns * (1 + drift_) + std::abs(distance_ns) * drift_error_;
+    const double moved_ns = distance_ns * (1 + drift_.value) + drift_error_ns(std::abs(distance_ns));
     const std::int64_t bound_ns = host_ns - std::llround(moved_ns);
-    if (bound_ns <= latest.before_ns || bound_ns >= latest.after_ns) return;
-    latest.before_ns = bound_ns;
-    fit();
+    if (bound_ns <= latest().before_ns || bound_ns >= latest().after_ns) return;
+    latest().before_ns = bound_ns;
+    measure_drift();
+    place_line();
 }
 
-void ClockModel::estimate_drift() noexcept {
-    if (size_ < 2) return;
-    const Anchor& early = tightest(0, size_ / 2);
-    const Anchor& late = tightest(size_ / 2, size_);
+std::int64_t ClockModel::distance_to_prediction_ns(const Anchor& anchor) const noexcept {
+    const std::int64_t predicted_ns = host_ns(anchor.gpu_ns);
+    const std::int64_t bound_ns = error_ns(std::llround(std::abs(anchor.gpu_ns - latest().gpu_ns)));
+    return std::max(
+        {std::int64_t{0}, anchor.before_ns - bound_ns - predicted_ns, predicted_ns - bound_ns - anchor.after_ns});
+}
+
+double ClockModel::wander(double age_ns) const noexcept {
+    if (!settled_) return std::min(drift_noise + age_ns * unsettled_wander_per_ns, drift_limit);
+    return std::min(drift_noise + age_ns * settled_wander_per_ns, settled_wander_limit);
+}
+
+double ClockModel::uncertainty(const Drift& drift, double distance_ns) const noexcept {
+    const std::int64_t age_ns = std::max(std::int64_t{0}, latest().before_ns - drift.at_host_ns);
+    // On average the distance is half as far away as its end.
+    const double wandered = drift.half_width + wander(static_cast<double>(age_ns) + distance_ns / 2);
+    return std::min(wandered, unknown_drift(drift));
+}
+
+double ClockModel::unknown_drift(const Drift& drift) noexcept {
+    return std::max(drift.half_width, drift_limit + std::abs(drift.value));
+}
+
+double ClockModel::drift_error_ns(double distance_ns) const noexcept {
+    const double known_ns = std::min(distance_ns, steady_ns_);
+    return known_ns * uncertainty(drift_, known_ns) + (distance_ns - known_ns) * unknown_drift(drift_);
+}
+
+std::int64_t ClockModel::error_ns(std::int64_t distance_ns) const noexcept {
+    return half_width_ns_ + rounded_up(drift_error_ns(static_cast<double>(distance_ns)));
+}
+
+std::int64_t ClockModel::elapsed_rounding_ns(std::int64_t distance_ns) noexcept {
+    const auto elapsed_ms = static_cast<float>(static_cast<double>(std::abs(distance_ns)) * 1e-6);
+    const float next_ms = std::nextafter(elapsed_ms, std::numeric_limits<float>::infinity());
+    return rounded_up(static_cast<double>(next_ms - elapsed_ms) * 1e6);
+}
+
+ClockModel::Drift ClockModel::slope_between(const Anchor& early, const Anchor& late) noexcept {
+    // Between the flattest and the steepest line through both brackets.
     const double baseline_ns = late.gpu_ns - early.gpu_ns;
-    if (baseline_ns <= 0) return;
-    // The flattest and the steepest line through both brackets, as far as there can be such a drift.
     const double flattest = static_cast<double>(late.before_ns - early.after_ns) / baseline_ns - 1;
     const double steepest = static_cast<double>(late.after_ns - early.before_ns) / baseline_ns - 1;
-    const double low = std::clamp(flattest, -unknown_drift, unknown_drift);
-    const double high = std::clamp(steepest, -unknown_drift, unknown_drift);
-    drift_ = (low + high) / 2;
-    drift_error_ = (high - low) / 2 + drift_wander;
+    return {(flattest + steepest) / 2, (steepest - flattest) / 2,
+            early.before_ns + (late.before_ns - early.before_ns) / 2};
 }
 
-ClockModel::ClockModel() noexcept : drift_error_(unknown_drift) {}
-
-std::int64_t ClockModel::error_ns(std::int64_t reach_ns) const noexcept {
-    return half_width_ns_ + static_cast<std::int64_t>(std::ceil(drift_error_ * static_cast<double>(reach_ns)));
+void ClockModel::measure_drift() noexcept {
+    double least = uncertainty(drift_, 0);
+    for (std::size_t early = 0; early + 1 < size_; ++early)
+        for (std::size_t late = early + 1; late < size_; ++late) {
+            if (at(late).gpu_ns <= at(early).gpu_ns) continue;
+            const Drift measured = slope_between(at(early), at(late));
+            const double open = uncertainty(measured, 0);
+            if (open > least) continue;
+            least = open;
+            drift_ = measured;
+        }
 }
 
-void ClockModel::fit() noexcept {
-    estimate_drift();
-    if (const std::size_t agreeing = intersect(); agreeing < size_) {
-        size_ = agreeing;  // the drift has changed since the older ones
-        estimate_drift();
-        (void)intersect();
+ClockModel::Interval ClockModel::moved(const Anchor& anchor, double open_ns) const noexcept {
+    const double distance_ns = latest().gpu_ns - anchor.gpu_ns;
+    const double low_ns =
+        static_cast<double>(anchor.before_ns - latest().before_ns) + distance_ns * (1 + drift_.value) - open_ns;
+    return {low_ns, low_ns + width_ns(anchor) + 2 * open_ns};
+}
+
+double ClockModel::distance_to_latest_ns(const Interval& moved) const noexcept {
+    return std::max({0.0, moved.low_ns - width_ns(latest()), -moved.high_ns});
+}
+
+bool ClockModel::is_straight() const noexcept {
+    for (std::size_t i = 0; i < size_; ++i) {
+        const double open_ns = (latest().gpu_ns - at(i).gpu_ns) * (drift_.half_width + drift_noise);
+        if (distance_to_latest_ns(moved(at(i), open_ns)) > 0) return false;
+    }
+    return true;
+}
+
+void ClockModel::find_contradiction() noexcept {
+    for (std::size_t i = size_; i-- > 0;) {
+        const double open_ns = drift_error_ns(latest().gpu_ns - at(i).gpu_ns);
+        const double apart_ns = distance_to_latest_ns(moved(at(i), open_ns));
+        if (apart_ns > event_resolution_ns)
+            return forget_steadiness(rounded_up(apart_ns), slope_between(at(i), latest()));
     }
 }
 
-std::size_t ClockModel::intersect() noexcept {
-    const Anchor& latest = at(size_ - 1);
-    origin_gpu_ns_ = latest.gpu_ns;
-    // Each bracket moved along the slope to the latest anchor's GPU time, relative to its `before`, and widened by what
-    // the slope leaves open.
-    double low = 0;
-    double high = width_ns(latest);
-    std::size_t agreeing = 1;
-    for (; agreeing < size_; ++agreeing) {
-        const Anchor& anchor = at(size_ - 1 - agreeing);
-        const double distance_ns = latest.gpu_ns - anchor.gpu_ns;
-        const double moved_ns = static_cast<double>(anchor.before_ns - latest.before_ns) + distance_ns * (1 + drift_);
-        const double new_low = std::max(low, moved_ns - distance_ns * drift_error_);
-        const double new_high = std::min(high, moved_ns + width_ns(anchor) + distance_ns * drift_error_);
-        if (new_low > new_high) break;
-        low = new_low;
-        high = new_high;
+void ClockModel::forget_steadiness(std::int64_t surprise_ns, const Drift& contradicting) noexcept {
+    surprise_ns_ = std::max(surprise_ns_, surprise_ns);
+    const double before = uncertainty(drift_, 0);
+    const double low = std::min({-drift_limit, drift_.value - before, contradicting.value - contradicting.half_width});
+    const double high = std::max({drift_limit, drift_.value + before, contradicting.value + contradicting.half_width});
+    drift_ = {(low + high) / 2, (high - low) / 2, latest().before_ns};
+    steady_ns_ = 0;
+    settled_ = false;
+    size_ = 1;
+}
+
+void ClockModel::place_line() noexcept {
+    Interval narrowest{0, width_ns(latest())};
+    for (std::size_t i = 0; i + 1 < size_; ++i) {
+        const Interval bracket = moved(at(i), drift_error_ns(latest().gpu_ns - at(i).gpu_ns));
+        if (bracket.high_ns - bracket.low_ns < narrowest.high_ns - narrowest.low_ns) narrowest = bracket;
     }
-    origin_host_ns_ = latest.before_ns + static_cast<std::int64_t>(std::llround((low + high) / 2));
-    half_width_ns_ = static_cast<std::int64_t>(std::ceil((high - low) / 2)) + 1;  // both ends are whole nanoseconds
-    return agreeing;
+    // Not their intersection: where the drift has wandered a little too far, it is narrow, and beside the truth.
+    const double middle_ns =
+        std::clamp((narrowest.low_ns + narrowest.high_ns) / 2, 0.0, std::max(0.0, width_ns(latest())));
+    origin_gpu_ns_ = latest().gpu_ns;
+    origin_host_ns_ = latest().before_ns + std::llround(middle_ns);
+    half_width_ns_ = rounded_up((narrowest.high_ns - narrowest.low_ns) / 2) + 1;  // both ends are whole nanoseconds
 }
 
 std::int64_t ClockModel::host_ns(double gpu_ns) const noexcept {
-    return origin_host_ns_ + static_cast<std::int64_t>(std::llround((gpu_ns - origin_gpu_ns_) * (1 + drift_)));
+    return origin_host_ns_ + static_cast<std::int64_t>(std::llround((gpu_ns - origin_gpu_ns_) * (1 + drift_.value)));
 }
 
 }  // namespace cep::cuda

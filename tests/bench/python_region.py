@@ -18,7 +18,6 @@ import tempfile
 import time
 
 import cep
-from cep import _ffi
 
 BURST = 128  # spans
 UNRECORDED, RECORDED = 1, 0  # steps, of which every second is recorded
@@ -43,8 +42,9 @@ class Shim:
     __slots__ = ("_begin", "_end", "_handle", "_stream", "_recording", "_span")
 
     def __init__(self, prof, stream):
-        self._begin, self._end = _ffi.begin, _ffi.end
-        self._handle, self._stream = prof.region("shim")._handle, stream
+        region = prof.region("shim")
+        self._begin, self._end = region._begin_span, region._end_span
+        self._handle, self._stream = region._handle, stream
         self._recording = prof._recording
 
     def __enter__(self):
@@ -76,9 +76,8 @@ class ReusedEvents:
 
 def cases_of_cep(prof, stream):
     """(name, step, body) for everything that needs no PyTorch."""
-    begin, end = _ffi.begin, _ffi.end
     region, shim = prof.region("forward"), Shim(prof, stream)
-    handle = region._handle
+    handle, begin, end = region._handle, region._begin_span, region._end_span
 
     def empty_loop():
         for _ in range(BURST):

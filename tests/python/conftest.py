@@ -92,9 +92,12 @@ class Scripts:
             text=True,
         )
 
-    def run(self, text, *arguments, env=None, status=0):
+    def run(self, text, *arguments, env=None, status=0, timeout=120):
         process = self.start(text, *arguments, env=env)
-        out, err = process.communicate(timeout=120)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        finally:
+            process.kill()  # one that hangs must not outlive its test
         assert process.returncode == status, err
         return out, err
 

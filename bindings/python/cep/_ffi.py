@@ -7,7 +7,7 @@ import ctypes
 import os
 from ctypes import CDLL, POINTER, PyDLL, c_char_p, c_double, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Iterator, NamedTuple
 
 from ._errors import OK, error_for
 
@@ -128,8 +128,9 @@ def _find_library() -> str:
 
 
 _path = _find_library()
-# PyDLL keeps the interpreter's lock: right for calls shorter than a lock hand-over. CDLL gives it up: right
-# for calls that block.
+# PyDLL keeps the interpreter's lock: right for calls that never block. CDLL gives it up: needed for those that can, or
+# that wait for a lock of libcep's. No call to CUDA may be made with the lock kept, not even a query of whether the next
+# would block: it waits for the driver's own locks, and who holds these may wait for a host function that needs ours.
 _keeping_lock = PyDLL(_path)
 _giving_lock = CDLL(_path)
 
@@ -150,27 +151,53 @@ strerror = _prototype(_keeping_lock, "cep_strerror", c_char_p, c_int32)
 last_error = _prototype(_keeping_lock, "cep_last_error", c_char_p)
 
 options_init = _prototype(_keeping_lock, "cep_options_init", c_int32, POINTER(Options), c_uint32)
-options_load_json = _prototype(_keeping_lock, "cep_options_load_json", c_int32, POINTER(Options), c_char_p)
-options_load_env = _prototype(_keeping_lock, "cep_options_load_env", c_int32, POINTER(Options))
+options_load_json = _prototype(_giving_lock, "cep_options_load_json", c_int32, POINTER(Options), c_char_p)
+options_load_env = _prototype(_giving_lock, "cep_options_load_env", c_int32, POINTER(Options))
 options_clear = _prototype(_keeping_lock, "cep_options_clear", None, POINTER(Options))
 
 open_profiler = _prototype(_giving_lock, "cep_open", c_int32, POINTER(Options), POINTER(c_void_p))
 close = _prototype(_giving_lock, "cep_close", c_int32, c_void_p, c_int64)
 flush = _prototype(_giving_lock, "cep_flush", c_int32, c_void_p, c_int64)
 set_meta = _prototype(_giving_lock, "cep_set_meta", c_int32, c_void_p, c_char_p)
-get_stats = _prototype(_keeping_lock, "cep_get_stats", c_int32, c_void_p, POINTER(StatsStruct))
+get_stats = _prototype(_giving_lock, "cep_get_stats", c_int32, c_void_p, POINTER(StatsStruct))
 
 recording = _prototype(_keeping_lock, "cep_recording", c_int32, c_void_p)
-region_get = _prototype(_keeping_lock, "cep_region_get", c_void_p, c_void_p, c_char_p, c_int32)
+region_get = _prototype(_giving_lock, "cep_region_get", c_void_p, c_void_p, c_char_p, c_int32)
 
 # Every recorded step makes some of these calls: without `argtypes` they cost a tenth less. They take ctypes objects and
 # None only. A step that is at least 0, as the caller has made sure, is never refused.
 step = _prototype(_keeping_lock, "cep_step", None)
-begin = _prototype(_keeping_lock, "cep_begin", Span)
-begin_with = _prototype(_keeping_lock, "cep_begin_with", Span, c_void_p, c_void_p, POINTER(Attrs))
-end = _prototype(_keeping_lock, "cep_end", None)
-switch = _prototype(_keeping_lock, "cep_switch", Span)
-end_with = _prototype(_keeping_lock, "cep_end_with", c_int32, c_void_p, Span, c_void_p, POINTER(Attrs))
+
+
+class SpanCalls(NamedTuple):
+    """The calls that read a span's clock."""
+
+    begin: Any
+    begin_with: Any
+    end: Any
+    end_with: Any
+    switch: Any
+
+
+def _span_calls(library: CDLL) -> SpanCalls:
+    return SpanCalls(
+        _prototype(library, "cep_begin", Span),
+        _prototype(library, "cep_begin_with", Span, c_void_p, c_void_p, POINTER(Attrs)),
+        _prototype(library, "cep_end", None),
+        _prototype(library, "cep_end_with", c_int32, c_void_p, Span, c_void_p, POINTER(Attrs)),
+        _prototype(library, "cep_switch", Span),
+    )
+
+
+host_calls = _span_calls(_keeping_lock)
+"""For spans that are sure to be on the host's clock: they make no CUDA call."""
+
+device_calls = _span_calls(_giving_lock)
+"""For all others. cuEventRecord() blocks while the GPU's queue is full. What fills it may wait for a host function
+(cuLaunchHostFunc) that needs the interpreter's lock."""
+
+begin, begin_with, end, end_with, switch = device_calls  # safe for every span
+
 record = _prototype(_keeping_lock, "cep_record", c_int32, c_void_p, c_int64, c_int64, POINTER(Attrs))
 counter = _prototype(_keeping_lock, "cep_counter", c_int32, c_void_p, c_char_p, c_double)
 mark = _prototype(_keeping_lock, "cep_mark", c_int32, c_void_p, c_char_p, c_char_p)

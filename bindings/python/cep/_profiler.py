@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Phase = tuple[_ffi.Span, Region, c_void_p]
 
-_switch = _ffi.switch  # a name of this module is found faster
-
 
 def _is_on(handle: c_void_p) -> bool:
     """A profiler that is on refuses facts that are no JSON object; one that is off accepts and ignores every call."""
@@ -148,6 +146,7 @@ class Profiler(Handle):
             _ffi.check(_ffi.open_profiler(byref(options), byref(self._handle)))
             self._sampling = Sampling(options)
             self._path, self._rank = rank_file(options)
+            self._on_host = options.backend == _ffi.BACKENDS["host"]
         self._recording: list[bool] = []  # true while recording; shared with every region
         self._current_stream: Callable[[], c_void_p] = _null_stream
         self._step = self._told_step = -1  # the trainer's; the last that libcep was told of
@@ -394,7 +393,7 @@ class Profiler(Handle):
             return
         region = self.region(name, kind, stream)
         pointer = region._stream if region._stream is not None else self._current_stream()
-        span = _switch(_ffi.SPAN_NONE if current is None else current[0], region._handle, pointer)
+        span = region._calls.switch(_ffi.SPAN_NONE if current is None else current[0], region._handle, pointer)
         self._phase.current = (span, region, pointer) if self._recording else None
 
     def end_phase(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, AsyncGenerator, Awaitable, Callable, Gene
 from . import _ffi
 from ._attributes import Attributes, attributes_struct, error_struct
 from ._ffi import Attrs, Span
+from ._streams import HOST_POINTER
 
 if TYPE_CHECKING:
     from ._profiler import Profiler
@@ -21,7 +22,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Block = tuple[Span, c_void_p, Optional[Any]]
 
 # Names of this module are found faster than those of another.
-_begin, _begin_with, _end, _end_with = _ffi.begin, _ffi.begin_with, _ffi.end, _ffi.end_with
+_host_calls, _device_calls = _ffi.host_calls, _ffi.device_calls
 
 # Raised by and into healthy generators: the end of an iteration, not a failure of the phase.
 _NOT_FAILURES = (GeneratorExit, StopIteration, StopAsyncIteration)
@@ -38,10 +39,23 @@ class Region:
 
     A body that raises is marked in its row with the exception's type, and the exception passes through.
 
-    Thread-safe. Entering and leaving do no I/O, never wait for the device, and do nothing at all off a recorded step.
+    Thread-safe. Entering and leaving do no I/O and do nothing at all off a recorded step. They never wait for the device,
+    but, as a kernel's launch does, for room in its queue. Meanwhile other threads of Python's run.
     """
 
-    __slots__ = ("name", "_profiler", "_handle", "_stream", "_given", "_struct", "_recording", "_open")
+    __slots__ = (
+        "name",
+        "_profiler",
+        "_handle",
+        "_stream",
+        "_given",
+        "_struct",
+        "_calls",
+        "_begin_span",
+        "_end_span",
+        "_recording",
+        "_open",
+    )
 
     def __init__(
         self,
@@ -57,6 +71,8 @@ class Region:
         self._stream = stream
         self._given = given
         self._struct: Optional[Attrs] = None  # of _given, made when a span first needs it
+        self._calls = calls = _host_calls if stream is HOST_POINTER or profiler._on_host else _device_calls
+        self._begin_span, self._end_span = calls.begin, calls.end  # found faster
         # The profiler's own list, true while recording: one load decides an unrecorded `with`.
         self._recording = profiler._recording
         # The unfinished `with` blocks: by thread the innermost's span and stream, and the block around it. Each thread
@@ -73,7 +89,7 @@ class Region:
             thread, stream, unfinished = get_ident(), self._stream, self._open
             if stream is None:
                 stream = self._profiler._current_stream()
-            span = _begin(self._handle, stream) if self._given is None else self._begin_given(stream)
+            span = self._begin_span(self._handle, stream) if self._given is None else self._begin_given(stream)
             unfinished[thread] = (span, stream, unfinished.get(thread))
         return self
 
@@ -92,7 +108,7 @@ class Region:
             if outer is not None:
                 self._open[thread] = outer
             if error is None:
-                _end(self._handle, span, stream)
+                self._end_span(self._handle, span, stream)
             else:
                 self._end(span, stream, error)
 
@@ -100,17 +116,18 @@ class Region:
         assert self._given is not None
         if self._struct is None:
             self._struct = attributes_struct(self._given)
-        return _begin_with(self._handle, stream, byref(self._struct))  # type: ignore[no-any-return]
+        return self._calls.begin_with(self._handle, stream, byref(self._struct))  # type: ignore[no-any-return]
 
     def _begin(self) -> tuple[Span, c_void_p]:
         stream = self._stream if self._stream is not None else self._profiler._current_stream()
-        return (_begin(self._handle, stream) if self._given is None else self._begin_given(stream)), stream
+        span = self._begin_span(self._handle, stream) if self._given is None else self._begin_given(stream)
+        return span, stream
 
     def _end(self, span: Span, stream: c_void_p, error: Optional[type[BaseException]]) -> None:
         if error is None or issubclass(error, _NOT_FAILURES):
-            _end(self._handle, span, stream)
+            self._end_span(self._handle, span, stream)
         else:
-            _end_with(self._handle, span, stream, byref(error_struct(error)))
+            self._calls.end_with(self._handle, span, stream, byref(error_struct(error)))
 
     def __call__(self, function: Function) -> Function:
         """Wraps a function so that each call is a span of this region.

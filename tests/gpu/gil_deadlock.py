@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a trainer hangs where a host function on the stream (cuLaunchHostFunc) needs the interpreter's lock while the
+GPU's queue is full; and what it costs to give the lock up for each record.
+
+    python3 tests/gpu/gil_deadlock.py [--cost]
+
+A stream sleeps, then runs a host function of Python's; behind it regions are recorded until the queue is full and the
+record blocks. Each way to record runs in a process of its own, with a time limit. With --cost, bursts of regions that
+the queue takes without delay are timed, with the lock kept and given up in turns, alone and beside a thread of Python's
+that computes.
+
+Takes two minutes where two ways hang, and --cost one minute more. Ends with status 1 if the way that is shipped hangs,
+77 where there is nothing to run on. --fake LIBRARY runs everything on the fake driver, for those who change this.
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import cep
+from cep import _ffi
+
+HELD = "GIL held"
+SHIPPED = "as shipped"
+TORCH = "torch.cuda.Event.record"
+SKIPPED_STATUS = 77
+REGIONS = 2000  # the queue takes a few hundred events
+BURST = 64  # regions that it takes without delay
+WARM_UP_ROUNDS = 3
+SLEEP_CYCLES = 4_000_000_000  # of the GPU's clock: about 2 s
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cost", action="store_true", help="also time both ways")
+    parser.add_argument("--rounds", type=int, default=40, help="of the measurement of cost")
+    parser.add_argument("--limit", type=float, default=60, help="seconds until a process counts as hanging")
+    parser.add_argument("--fake", metavar="LIBRARY", help="the fake driver's libcuda.so.1")
+    parser.add_argument("--child", choices=(HELD, SHIPPED, TORCH, "cost"), help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def succeeded(code):
+    if code != 0:
+        raise RuntimeError(f"CUDA error {code}")
+
+
+class Gpu:
+    """The real driver, with PyTorch's context."""
+
+    def __init__(self):
+        import torch
+
+        self.torch = torch
+        torch.zeros(1, device="cuda")
+        self.stream = torch.cuda.Stream()
+        self.name = f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+        self._driver = ctypes.CDLL("libcuda.so.1")
+
+    def hold_stream(self, host_function):
+        """Queues a long sleep and then the host function."""
+        with self.torch.cuda.stream(self.stream):
+            self.torch.cuda._sleep(SLEEP_CYCLES)
+        self.launch(host_function)
+
+    def launch(self, host_function):
+        succeeded(self._driver.cuLaunchHostFunc(ctypes.c_void_p(self.stream.cuda_stream), host_function, None))
+
+    def synchronize(self):
+        self.torch.cuda.synchronize()
+
+
+class FakeGpu:
+    """The fake driver. It has no queue that fills and no host functions: its fault blocks the next record, and a thread
+    of Python's that calls the host function ends that."""
+
+    torch = None
+    name = "fake driver"
+
+    def __init__(self, library):
+        self._driver = ctypes.CDLL(library)
+        context, stream = ctypes.c_void_p(), ctypes.c_void_p()
+        succeeded(self._driver.cuInit(0))
+        succeeded(self._driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+        succeeded(self._driver.cuCtxSetCurrent(context))
+        succeeded(self._driver.cuStreamCreate(ctypes.byref(stream), 1))
+        self._driver.fake_cuda_thread_call_count.restype = ctypes.c_uint64
+        self._thread = threading.get_native_id()
+        self.stream = stream.value
+
+    def _records(self):
+        return self._driver.fake_cuda_thread_call_count(self._thread, b"cuEventRecord")
+
+    def hold_stream(self, host_function):
+        before = self._records()
+        succeeded(self._driver.fake_cuda_inject(b"cuEventRecord:block"))
+        threading.Thread(target=self._release, args=(before, host_function), daemon=True).start()
+
+    def _release(self, before, host_function):
+        while self._records() == before:
+            pass
+        host_function(None)
+        self._driver.fake_cuda_release()
+
+    def launch(self, host_function):
+        host_function(None)
+
+    def synchronize(self):
+        pass
+
+
+def region_of(prof, gpu, way):
+    """A region whose calls keep the interpreter's lock, or do as is shipped."""
+    region = prof.region(way, stream=gpu.stream)
+    if way == HELD:
+        region._calls = _ffi._span_calls(ctypes.PyDLL(_ffi.library_path()))
+        region._begin_span, region._end_span = region._calls.begin, region._calls.end
+    return region
+
+
+def passages(prof, gpu, way):
+    """An endless iterator: each item is a call that times an empty phase."""
+    if way == TORCH:
+        while True:
+            start, end = (gpu.torch.cuda.Event(enable_timing=True) for _ in range(2))
+            yield lambda: (start.record(gpu.stream), end.record(gpu.stream))
+    region = region_of(prof, gpu, way)
+
+    def passage():
+        with region:
+            pass
+
+    while True:
+        yield passage
+
+
+def open_profiler(folder):
+    # Every step is 0: nothing is flushed while a burst is timed.
+    prof = cep.Profiler(folder, record_every_n_steps=1, flush_every_n_steps=2**40, pool_limit=65536)
+    prof.step(0)
+    return prof
+
+
+def hang_or_not(gpu, way):
+    """Records behind a host function that needs the interpreter's lock. Prints what happened, if it ends."""
+    ran_at = []
+    host_function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: ran_at.append(time.perf_counter()))
+    with tempfile.TemporaryDirectory() as folder, open_profiler(folder) as prof:
+        calls = passages(prof, gpu, way)
+        gpu.launch(host_function)
+        for _ in range(BURST):
+            next(calls)()
+        gpu.synchronize()
+        ran_at.clear()
+        gpu.hold_stream(host_function)
+        began = time.perf_counter()
+        longest_s = 0.0
+        for _ in range(REGIONS):
+            call = next(calls)
+            start = time.perf_counter()
+            call()
+            longest_s = max(longest_s, time.perf_counter() - start)
+        ended = time.perf_counter()
+        gpu.synchronize()
+        stats = prof.stats
+    facts = {
+        "s": ended - began,
+        "longest_s": longest_s,
+        "during": bool(ran_at) and ran_at[0] < ended,
+        "recorded": stats.recorded,
+        "lost": stats.lost,
+    }
+    print(json.dumps(facts))
+
+
+def run_child(options, child):
+    """What a process of its own printed; None if it had to be ended."""
+    command = [sys.executable, __file__, "--child", child, "--rounds", str(options.rounds)]
+    if options.fake:
+        command += ["--fake", options.fake]
+    limit_s = options.limit if child != "cost" else None
+    try:
+        process = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    if process.returncode != 0:
+        sys.stderr.write(process.stderr)
+        return {"failed": process.returncode}
+    return json.loads(process.stdout.splitlines()[-1]) if child != "cost" else process.stdout
+
+
+def outcome(options, result):
+    if result is None:
+        return f"deadlock: no end within {options.limit:g} s"
+    if "failed" in result:
+        return f"FAILED with status {result['failed']}"
+    if not result["during"]:
+        return f"no deadlock, but the queue did not fill: {result['s']:.3f} s"
+    return (
+        f"no deadlock: {REGIONS} regions in {result['s']:.3f} s, the longest wait for the queue "
+        f"{result['longest_s']:.3f} s ({result['recorded']} spans recorded, {result['lost']} lost)"
+    )
+
+
+class Computing:
+    """A thread of Python's that wants the interpreter's lock all the time."""
+
+    def __init__(self, on):
+        self._on = on
+        self._stop = False
+        self._thread = threading.Thread(target=self._compute, daemon=True)
+
+    def __enter__(self):
+        if self._on:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop = True
+        if self._on:
+            self._thread.join()
+
+    def _compute(self):
+        number = 0
+        while not self._stop:
+            number += 1
+
+
+def timed_burst(call_source):
+    calls = [next(call_source) for _ in range(BURST)]
+    start = time.perf_counter_ns()
+    for call in calls:
+        call()
+    return (time.perf_counter_ns() - start) / BURST / 1e3
+
+
+def measure(prof, gpu, ways, rounds):
+    """Microseconds a region of each way, a burst a round, the ways in alternating order."""
+    sources = {way: passages(prof, gpu, way) for way in ways}
+    samples = {way: [] for way in ways}
+    for turn in range(-WARM_UP_ROUNDS, rounds):
+        for way in ways if turn % 2 else ways[::-1]:
+            value = timed_burst(sources[way])
+            gpu.synchronize()
+            prof.flush()
+            if turn >= 0:
+                samples[way].append(value)
+    return samples
+
+
+def ratio_interval(values, peers):
+    """Median of the paired ratios, and its 95 % interval by order statistics."""
+    ratios = sorted(value / peer for value, peer in zip(values, peers))
+    half = 0.98 / math.sqrt(len(ratios))
+    low, high = (
+        ratios[min(len(ratios) - 1, max(0, round(place * (len(ratios) - 1))))] for place in (0.5 - half, 0.5 + half)
+    )
+    return statistics.median(ratios), low, high
+
+
+def print_cost(gpu, rounds):
+    ways = [HELD, SHIPPED] + ([TORCH] if gpu.torch else [])
+    print(f"{gpu.name}, Python {sys.version.split()[0]}: µs a region, {rounds} rounds of {BURST}")
+    with tempfile.TemporaryDirectory() as folder, open_profiler(folder) as prof:
+        for title, busy in (("alone", False), ("beside a thread that computes", True)):
+            with Computing(busy):
+                samples = measure(prof, gpu, ways, rounds)
+            print(f"{title:34} {'median':>9} {'q1':>9} {'q3':>9} {'least':>9} {'most':>9}   ratio to GIL held [95 %]")
+            for way, values in samples.items():
+                low, median, high = statistics.quantiles(values, n=4)
+                ratio, least, most = ratio_interval(values, samples[HELD])
+                print(
+                    f"  {way:32} {median:9.2f} {low:9.2f} {high:9.2f} {min(values):9.2f} {max(values):9.2f}   "
+                    f"{ratio:.2f} [{least:.2f}, {most:.2f}]"
+                )
+        print(f"spans lost: {prof.stats.lost}", flush=True)
+
+
+def has_gpu():
+    try:
+        import torch
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+def main():
+    options = arguments()
+    if options.child:
+        gpu = FakeGpu(options.fake) if options.fake else Gpu()
+        if options.child == "cost":
+            print_cost(gpu, options.rounds)
+        else:
+            hang_or_not(gpu, options.child)
+        return 0
+    if not options.fake and not has_gpu():
+        print("gil_deadlock.py: skipped: no PyTorch with a GPU", file=sys.stderr)
+        return SKIPPED_STATUS
+    passed = True
+    for way in (HELD, SHIPPED) if options.fake else (HELD, SHIPPED, TORCH):
+        result = run_child(options, way)
+        print(f"{way:24} {outcome(options, result)}", flush=True)
+        passed = passed and (way != SHIPPED or (result is not None and "failed" not in result))
+    if options.cost:
+        result = run_child(options, "cost")
+        passed = passed and isinstance(result, str)
+        print(result if isinstance(result, str) else "cost: FAILED")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
