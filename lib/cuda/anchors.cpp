@@ -18,6 +18,8 @@ constexpr std::int64_t shortest_interval_ns = 20 * ns_per_ms;
 constexpr std::int64_t chain_limit_ns = 8 * ns_per_s;
 // How long to watch for a new anchor before leaving it to the next round: an idle GPU answers within 20 µs.
 constexpr std::int64_t watch_ns = 200'000;
+// A larger error, as of one long span, is stated for at least so long.
+constexpr std::int64_t stated_for_ns = 60 * ns_per_s;
 // After as many anchors in a row that failed there will be none: starts are then the host's.
 constexpr int most_failures = 3;
 
@@ -141,23 +143,44 @@ void CudaDevice::complete_anchor(Context& context, ContextClock& clock, std::int
         newest.gpu_ns = 0;
     }
     newest.host_ns = (clock.pending_before_ns + after_ns) / 2;
+    clock.newest_gpu_ns = newest.gpu_ns;
     clock.model.add({newest.gpu_ns, clock.pending_before_ns, after_ns});
-    clock.interval_ns =
-        std::clamp(clock.interval_ns + clock.interval_ns / 2, shortest_interval_ns, longest_interval_ns);
-    state_clock_error();
+    if (!after_surprise(clock))
+        clock.interval_ns =
+            std::clamp(clock.interval_ns + clock.interval_ns / 2, shortest_interval_ns, longest_interval_ns);
+    lower_clock_error();
+    raise_clock_error(clock.model.error_ns(clock.interval_ns));
 }
 
-void CudaDevice::state_clock_error() {
+bool CudaDevice::after_surprise(ContextClock& clock) {
+    if (!clock.model.surprised()) return false;
+    // Times mapped since the anchor before may be wrong by so much; new anchors soon tell the drift that there is now.
+    raise_clock_error(clock_error_ns_.load(std::memory_order_relaxed) + clock.model.last_surprise_ns());
+    clock.interval_ns = shortest_interval_ns;
+    return true;
+}
+
+void CudaDevice::raise_clock_error(std::int64_t error_ns) {
+    if (error_ns <= clock_error_ns_.load(std::memory_order_relaxed)) return;
+    raised_ns_ = monotonic_ns();
+    state_clock_error(error_ns);
+}
+
+void CudaDevice::lower_clock_error() {
+    // Small improvements, and short ones, are not published: each change is one more run row.
     std::int64_t worst_ns = 0;
-    for (const auto& [context, clock] : clocks_)
-        if (!clock.model.empty()) worst_ns = std::max(worst_ns, clock.model.error_ns(clock.interval_ns));
-    const std::int64_t stated_ns = clock_error_ns_.load(std::memory_order_relaxed);
-    if (worst_ns > stated_ns || worst_ns < stated_ns / 4) state_clock_error(worst_ns);
+    bool learning = false;
+    for (const auto& [context, clock] : clocks_) {
+        if (clock.model.empty()) continue;
+        worst_ns = std::max(worst_ns, clock.model.error_ns(clock.interval_ns));
+        learning = learning || clock.interval_ns < longest_interval_ns;
+    }
+    const bool settled = learning || monotonic_ns() - raised_ns_ > stated_for_ns;
+    if (settled && worst_ns < clock_error_ns_.load(std::memory_order_relaxed) / 4) state_clock_error(worst_ns);
 }
 
 void CudaDevice::state_clock_error(std::int64_t error_ns) {
-    // A little more than now, and small improvements are not published: each change is one more run row.
-    const std::int64_t stated_ns = error_ns + error_ns / 4;
+    const std::int64_t stated_ns = error_ns + error_ns / 4;  // a little more than now
     clock_error_ns_.store(stated_ns, std::memory_order_relaxed);
     const std::lock_guard guard(facts_mutex_);
     facts_.clock_error_ns = stated_ns;
@@ -183,9 +206,14 @@ CudaDevice::Outcome CudaDevice::host_time_of(ContextClock& clock, const Stamp& s
         state_.count_error(stamp.event->context, code);
         return Outcome::lost;
     }
-    const double gpu_ns = nearest->gpu_ns + static_cast<double>(elapsed_ms) * 1e6;
+    const double elapsed_ns = static_cast<double>(elapsed_ms) * 1e6;
+    const double gpu_ns = nearest->gpu_ns + elapsed_ns;
     clock.model.observe_submission(gpu_ns, stamp.host_ns);
+    (void)after_surprise(clock);
     host_ns = std::max(clock.model.host_ns(gpu_ns), stamp.host_ns);  // no work starts before it is submitted
+    const auto distance_ns = static_cast<std::int64_t>(std::abs(gpu_ns - clock.newest_gpu_ns));
+    raise_clock_error(clock.model.error_ns(distance_ns) +
+                      ClockModel::elapsed_rounding_ns(static_cast<std::int64_t>(std::abs(elapsed_ns))));
     return Outcome::resolved;
 }
 

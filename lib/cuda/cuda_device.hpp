@@ -38,6 +38,7 @@ class ContextClock {
     std::int64_t pending_before_ns = 0;
     std::int64_t interval_ns = 0;    ///< until the next anchor: short while the drift is unknown
     std::array<Anchor, 4> recent{};  ///< the newest first
+    double newest_gpu_ns = 0;        ///< of the last anchor that the model was given
 };
 
 class CudaDevice final : public Device {
@@ -97,8 +98,11 @@ class CudaDevice final : public Device {
     void anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept;
     /// When the stamp's event happened, on the host's clock; or that this cannot be said yet, or ever.
     [[nodiscard]] Outcome host_time_of(ContextClock& clock, const Stamp& stamp, std::int64_t& host_ns);
-    /// Tells the run row the error of the worst context when what it says is too little, or far too much.
-    void state_clock_error();
+    /// Whether the model has found itself wrong: its error is then stated, and anchors come soon.
+    bool after_surprise(ContextClock& clock);
+    // What the run row says is the error of the worst context, or a little more.
+    void raise_clock_error(std::int64_t error_ns);
+    void lower_clock_error();
     void state_clock_error(std::int64_t error_ns);
     void read_identity(Context& context);
 
@@ -115,6 +119,7 @@ class CudaDevice final : public Device {
     DeviceFacts facts_;
     std::atomic<std::uint32_t> facts_version_{0};
     std::atomic<std::int64_t> clock_error_ns_{0};
+    std::int64_t raised_ns_ = 0;  ///< when it was last raised
 };
 
 }  // namespace cep::cuda

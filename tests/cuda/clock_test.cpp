@@ -101,7 +101,8 @@ TEST_P(FakeClockTest, DurationsAreExact) {
 
 INSTANTIATE_TEST_SUITE_P(OffsetAndDrift, FakeClockTest,
                          testing::Values(Clock{0, 0}, Clock{7'777'777'777, 50}, Clock{-3'333'333'333, -50},
-                                         Clock{std::int64_t{1} << 62, 50}));
+                                         Clock{std::int64_t{1} << 62, 50}, Clock{0, 300}, Clock{0, -500},
+                                         Clock{0, 600}));
 
 class ClockErrorTest : public FakeProfilerTest {};
 
