@@ -18,6 +18,7 @@ static struct {
     check_body body;
 } tests[max_tests];
 static int tests_count;
+static int report_descriptor = STDERR_FILENO;
 
 void check_register(const char* name, check_body body) {
     if (tests_count == max_tests) abort();
@@ -29,18 +30,20 @@ void check_register(const char* name, check_body body) {
 void check_fail(const char* file, int line, const char* format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "%s:%d: ", file, line);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    dprintf(report_descriptor, "%s:%d: ", file, line);
+    vdprintf(report_descriptor, format, arguments);
+    dprintf(report_descriptor, "\n");
     va_end(arguments);
-    fflush(stderr);
     _exit(failed_status);
 }
 
 void check_skip(const char* reason) {
-    fprintf(stderr, "skipped: %s\n", reason);
-    fflush(stderr);
+    dprintf(report_descriptor, "skipped: %s\n", reason);
     _exit(skipped_status);
+}
+
+void check_report_to(int descriptor) {
+    report_descriptor = descriptor;
 }
 
 void check_equal_int(const char* file, int line, const char* what, long long actual, long long expected) {

@@ -25,6 +25,8 @@ typedef void (*check_body)(void);
 void check_register(const char* name, check_body body);
 __attribute__((noreturn, format(printf, 3, 4))) void check_fail(const char* file, int line, const char* format, ...);
 __attribute__((noreturn)) void check_skip(const char* reason);
+// Where a failure is reported from now on, for tests that close standard error or keep what is written there.
+void check_report_to(int descriptor);
 
 // Runs body in a forked process that leaves through exit(0), and returns its wait status.
 int check_in_child(check_body body);

@@ -22,7 +22,7 @@ void close_now(cep_profiler* profiler);
 void record_spans(cep_profiler* profiler, const char* name, int count);
 void record_step(cep_profiler* profiler, int64_t step, const char* name);
 cep_stats stats_of(cep_profiler* profiler);
-// recorded = written + lost + not timed + still open; the identity that cep.h promises.
+// recorded = written + lost + not timed + still open + on the way to the file; the identity that cep.h promises.
 void check_nothing_unaccounted(const cep_stats* stats);
 // cep_open() refuses the options with that code, names each part in its message, and leaves nothing behind.
 void check_refused(const cep_options* options, int32_t code, const char* name, const char* value);
