@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Resuming onto a file that earlier starts have made large.
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "faulty_io.h"
+#include "scene.h"
+
+enum { mebibyte = 1 << 20, large_bytes = 64 * mebibyte, stats_interval_bytes = 4 * mebibyte };
+// What may be read of any file: the 8 MiB that are searched, and the ends of the lines there.
+enum { most_read_bytes = 9 * mebibyte };
+
+// The rows of three starts, and what of them is repeated to make the file large.
+static struct {
+    int64_t attempt;
+    char *span, *stats;
+} earlier;
+
+static void start_three_times(void) {
+    for (int i = 0; i < 3; ++i) {
+        cep_profiler* profiler = start();
+        record_numbers(profiler, 1000 + i, 1);
+        close_now(profiler);
+    }
+    const rows all = rows_read(RANK_FILE);
+    earlier.attempt = row_int(rows_last(&all, "run"), "attempt");
+    earlier.span = rows_last(&all, SPAN)->text;
+    earlier.stats = rows_last(&all, "stats")->text;
+}
+
+static void append_rows(bool with_stats) {
+    FILE* file = fopen(RANK_FILE, "a");
+    CHECK(file != NULL);
+    long next_stats = stats_interval_bytes;
+    for (long bytes = 0; bytes < large_bytes;) {
+        bytes += fprintf(file, "%s\n", earlier.span);
+        if (bytes < next_stats || !with_stats) continue;
+        bytes += fprintf(file, "%s\n", earlier.stats);
+        next_stats += stats_interval_bytes;
+    }
+    for (int i = 0; i < 100; ++i) fprintf(file, "%s\n", earlier.span);
+    CHECK_EQ(fclose(file), 0);
+}
+
+static void append(const char* text) {
+    const int descriptor = open(RANK_FILE, O_WRONLY | O_APPEND);
+    CHECK(descriptor >= 0);
+    CHECK_EQ(write(descriptor, text, strlen(text)), strlen(text));
+    CHECK_EQ(close(descriptor), 0);
+}
+
+// The file's rows from an offset on.
+static rows rows_from(long offset) {
+    FILE *file = fopen(RANK_FILE, "r"), *tail = fopen("tail", "w");
+    CHECK(file != NULL && tail != NULL);
+    CHECK_EQ(fseek(file, offset, SEEK_SET), 0);
+    for (int c; (c = fgetc(file)) != EOF;) fputc(c, tail);
+    fclose(file);
+    CHECK_EQ(fclose(tail), 0);
+    return rows_read("tail");
+}
+
+static rows resume(void) {
+    const long before = file_size(RANK_FILE);
+    cep_profiler* profiler = start();
+    record_numbers(profiler, 1, 1000);
+    close_now(profiler);
+    const cep_stats stats = stats_of(profiler);
+    check_nothing_unaccounted(&stats);
+    CHECK_EQ(stats.written, 1000);
+    check_has_numbers(RANK_FILE, 1, 999);
+    return rows_from(before);
+}
+
+TEST(the_attempt_is_found_in_a_large_file) {
+    start_three_times();
+    append_rows(true);
+    const rows added = resume();
+    CHECK(row_is(&added.items[0], "run"));
+    CHECK_EQ(row_int(&added.items[0], "attempt"), earlier.attempt + 1);
+    CHECK_EQ(rows_count(&added, SPAN), 1000);
+}
+
+TEST(a_large_file_is_read_from_its_end_and_no_further_than_needed) {
+    start_three_times();
+    append_rows(true);
+    const int64_t before = io_bytes_read();
+    (void)resume();
+    CHECK(io_bytes_read() > before);
+    CHECK(io_bytes_read() - before <= most_read_bytes);
+}
+
+TEST(a_large_file_without_stats_rows_is_appended_to_without_reading_all_of_it) {
+    start_three_times();
+    append_rows(false);
+    const int64_t before = io_bytes_read();
+    const rows added = resume();
+    CHECK(io_bytes_read() - before <= most_read_bytes);
+    CHECK(row_is(&added.items[0], "run"));
+    CHECK(row_int(&added.items[0], "attempt") > 0);
+    CHECK_EQ(rows_count(&added, SPAN), 1000);
+}
+
+TEST(all_that_is_read_of_a_file_is_read_by_open) {
+    start_three_times();
+    append_rows(true);
+    cep_profiler* profiler = start();
+    const int64_t after_open = io_bytes_read();
+    CHECK(after_open > 0);
+    record_numbers(profiler, 1, 1000);
+    close_now(profiler);
+    CHECK_EQ(io_bytes_read(), after_open);
+}
+
+TEST(the_attempt_is_found_behind_a_cut_off_line_of_a_large_file) {
+    start_three_times();
+    append_rows(true);
+    append("{\"name\":\"forward\",\"step\":1,\"ra");
+    const long before = file_size(RANK_FILE);
+    close_now(start());
+    const rows added = rows_from(before + 1);
+    CHECK_EQ(row_int(rows_nth(&added, "run", 0), "attempt"), earlier.attempt + 1);
+}
+
+// What a crash of the machine can leave: a file that has its length and not its bytes.
+TEST(rows_after_a_hole_of_a_gigabyte_start_on_a_line_of_their_own) {
+    start_three_times();
+    const long before = 1L << 30;
+    CHECK_EQ(truncate(RANK_FILE, before), 0);
+    const int64_t read_before = io_bytes_read();
+    close_now(start());
+    CHECK(io_bytes_read() - read_before <= most_read_bytes);
+    FILE* file = fopen(RANK_FILE, "r");
+    CHECK(file != NULL);
+    CHECK_EQ(fseek(file, before, SEEK_SET), 0);
+    CHECK_EQ(fgetc(file), '\n');
+    fclose(file);
+    const rows added = rows_from(before + 1);
+    CHECK_EQ(rows_count(&added, "run"), 1);
+}
+
+TEST(one_line_longer_than_what_is_read_does_not_stop_a_start) {
+    start_three_times();
+    FILE* file = fopen(RANK_FILE, "a");
+    CHECK(file != NULL);
+    for (int i = 0; i < 10 * mebibyte; ++i) fputc('x', file);
+    CHECK_EQ(fclose(file), 0);
+    const int64_t before = io_bytes_read();
+    const long size = file_size(RANK_FILE);
+    close_now(start());
+    CHECK(io_bytes_read() - before <= most_read_bytes);
+    const rows added = rows_from(size + 1);
+    CHECK_EQ(rows_count(&added, "run"), 1);
+}

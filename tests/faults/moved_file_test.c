@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The file, or its directory, goes away under the profiler: a new file takes the rows from there on. A close looks for
+// it, so that only one test has to wait for the look that is taken while rows are written.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "faulty_io.h"
+#include "scene.h"
+
+static const char file_name[] = "cuda_events_rank_0.jsonl";
+enum { second = 1000000000 };
+
+static struct {
+    cep_profiler* profiler;
+    int64_t attempt;
+    char* text;  // the file's, after the first 100 spans
+} job;
+
+// Not the first start, so that a wrong attempt shows.
+static void begin_job(void) {
+    keep_messages();
+    close_now(start());
+    job.profiler = start();
+    record_and_flush(job.profiler, 1, 100);
+    const rows all = rows_read(RANK_FILE);
+    job.attempt = row_int(rows_last(&all, "run"), "attempt");
+    CHECK_EQ(job.attempt, 2);
+    job.text = read_text(RANK_FILE);
+}
+
+static void end_job(void) {
+    record_numbers(job.profiler, 101, 100);
+    close_now(job.profiler);
+    check_accounted(job.profiler);
+    CHECK_EQ(stats_of(job.profiler).written, 200);
+}
+
+// It begins with a run row of the same attempt and has all that was recorded since.
+static void check_new_file(void) {
+    const rows all = rows_read(RANK_FILE);
+    CHECK(row_is(&all.items[0], "run"));
+    CHECK_EQ(row_int(&all.items[0], "attempt"), job.attempt);
+    CHECK_EQ(rows_count(&all, "run"), 1);
+    CHECK_EQ(rows_count(&all, SPAN), 100);
+    check_has_numbers(RANK_FILE, 101, 100);
+    CHECK_EQ(row_int(rows_last(&all, "stats"), "written"), 200);
+    CHECK_EQ(count_messages(RANK_FILE, ""), 1);
+    CHECK_EQ(count_all_messages(), 1);
+}
+
+static void check_old_file(const char* path) {
+    char* text = read_text(path);
+    CHECK_TEXT(text, job.text);
+    free(text);
+}
+
+TEST(a_removed_file_is_made_again) {
+    begin_job();
+    CHECK_EQ(unlink(RANK_FILE), 0);
+    end_job();
+    check_new_file();
+}
+
+TEST(a_renamed_file_is_left_as_it_is_and_a_new_one_made) {
+    begin_job();
+    CHECK_EQ(rename(RANK_FILE, "out/cuda_events_rank_0.jsonl.1"), 0);
+    end_job();
+    check_new_file();
+    check_old_file("out/cuda_events_rank_0.jsonl.1");
+}
+
+TEST(a_file_that_another_was_put_in_the_place_of_is_left_as_it_is) {
+    begin_job();
+    CHECK_EQ(rename(RANK_FILE, "out/cuda_events_rank_0.jsonl.1"), 0);
+    write_text(RANK_FILE, "");
+    end_job();
+    check_new_file();
+    check_old_file("out/cuda_events_rank_0.jsonl.1");
+}
+
+TEST(a_removed_directory_is_made_again) {
+    begin_job();
+    CHECK_EQ(unlink(RANK_FILE), 0);
+    CHECK_EQ(rmdir("out"), 0);
+    end_job();
+    check_new_file();
+}
+
+TEST(a_renamed_directory_is_made_again) {
+    begin_job();
+    CHECK_EQ(rename("out", "old"), 0);
+    end_job();
+    check_new_file();
+    check_old_file("old/cuda_events_rank_0.jsonl");
+}
+
+TEST(a_replaced_directory_gets_a_new_file) {
+    begin_job();
+    CHECK_EQ(rename("out", "old"), 0);
+    make_directory();
+    end_job();
+    check_new_file();
+    check_old_file("old/cuda_events_rank_0.jsonl");
+}
+
+TEST(a_relative_path_keeps_its_meaning_when_the_trainer_changes_its_directory) {
+    begin_job();
+    CHECK_EQ(mkdir("elsewhere", S_IRWXU), 0);
+    CHECK_EQ(chdir("elsewhere"), 0);
+    end_job();
+    CHECK(!path_exists("out"));
+    CHECK_EQ(chdir(".."), 0);
+    check_has_numbers(RANK_FILE, 1, 200);
+    CHECK_EQ(count_all_messages(), 0);
+}
+
+TEST(a_file_cut_to_nothing_gets_its_run_row_again) {
+    begin_job();
+    CHECK_EQ(truncate(RANK_FILE, 0), 0);
+    end_job();
+    const rows all = rows_read(RANK_FILE);
+    CHECK(row_is(&all.items[0], "run"));
+    CHECK_EQ(row_int(&all.items[0], "attempt"), job.attempt);
+    check_has_numbers(RANK_FILE, 101, 100);
+    CHECK_EQ(rows_count(&all, SPAN), 100);
+}
+
+TEST(a_file_cut_within_a_line_goes_on_with_a_line_of_its_own) {
+    begin_job();
+    CHECK_EQ(truncate(RANK_FILE, file_size(RANK_FILE) - 10), 0);
+    end_job();
+    const rows all = rows_read_leniently(RANK_FILE);
+    CHECK_EQ(rows_count(&all, "run"), 3);
+    CHECK_EQ(row_int(rows_last(&all, "run"), "attempt"), job.attempt);
+    check_has_numbers(RANK_FILE, 1, 99);
+    check_has_numbers(RANK_FILE, 101, 100);
+}
+
+TEST(the_size_of_a_file_that_was_cut_to_nothing_is_counted_anew) {
+    if (!IO_HAS_THREADS_AND_CLOCKS) check_skip("the clock is the sanitizer's");
+    cep_options options = quiet_options();
+    options.max_file_bytes = 100000;
+    job.profiler = start_with(&options);
+    int64_t recorded = 0;
+    for (int cut = 0; cut < 3; ++cut) {
+        while (recorded == 0 || file_size(RANK_FILE) < 60000) {
+            record_and_flush(job.profiler, recorded + 1, 50);
+            recorded += 50;
+        }
+        CHECK_EQ(stats_of(job.profiler).dropped_file, 0);
+        CHECK_EQ(truncate(RANK_FILE, 0), 0);
+        io_pass_time(6LL * second);
+    }
+    close_now(job.profiler);
+    CHECK_EQ(stats_of(job.profiler).dropped_file, 0);
+    CHECK_EQ(stats_of(job.profiler).written, recorded);
+    CHECK(file_size(RANK_FILE) <= options.max_file_bytes);
+}
+
+static bool record_and_find_the_file(int64_t number) {
+    record_and_flush(job.profiler, number, 1);
+    io_pass_time(second / 4);
+    return path_exists(RANK_FILE);
+}
+
+TEST(a_removed_file_is_missed_while_rows_are_written) {
+    begin_job();
+    CHECK_EQ(unlink(RANK_FILE), 0);
+    int64_t number = 101;
+    WAIT_FOR(record_and_find_the_file(number++));
+    record_and_flush(job.profiler, number, 100);
+    check_has_numbers(RANK_FILE, number, 100);
+    CHECK_EQ(count_messages(RANK_FILE, ""), 1);
+    close_now(job.profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK(row_is(&all.items[0], "run"));
+    CHECK_EQ(row_int(&all.items[0], "attempt"), job.attempt);
+    check_accounted(job.profiler);
+}
+
+TEST(a_file_removed_again_and_again_is_made_again_each_time) {
+    begin_job();
+    for (int time = 0; time < 3; ++time) {
+        CHECK_EQ(unlink(RANK_FILE), 0);
+        WAIT_FOR(record_and_find_the_file(1000 + time));
+    }
+    close_now(job.profiler);
+    CHECK_EQ(count_messages(RANK_FILE, file_name), 3);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(row_int(&all.items[0], "attempt"), job.attempt);
+}
+
+TEST(the_flat_layout_makes_a_removed_file_again_without_a_run_row) {
+    cep_options options = quiet_options();
+    options.layout = CEP_LAYOUT_FLAT;
+    cep_profiler* profiler = start_with(&options);
+    record_and_flush(profiler, 1, 100);
+    CHECK_EQ(unlink(RANK_FILE), 0);
+    record_numbers(profiler, 101, 50);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(all.count, 50);
+    CHECK_EQ(rows_count(&all, SPAN), 50);
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A file system that does not answer (NFS, Lustre): its writes neither succeed nor fail.
+#include "faulty_io.h"
+#include "scene.h"
+
+enum { second = 1000000000, timeout_ms = 500, longest_wait_ns = second + second / 2 };
+
+// Written and open before; a write is stalled after.
+static cep_profiler* start_and_stall(void) {
+    cep_profiler* profiler = start();
+    record_and_flush(profiler, 1, 100);
+    io_stall_writes();
+    record_numbers(profiler, 101, 100);
+    CHECK_EQ(cep_flush(profiler, 100), CEP_ETIMEDOUT);
+    io_wait_for_stalled_write();
+    return profiler;
+}
+
+TEST(the_trainer_goes_on_while_a_write_is_stalled) {
+    cep_profiler* profiler = start_and_stall();
+    for (int64_t step = 2; step < 1002; ++step) {
+        CHECK_EQ(cep_step(profiler, step), CEP_OK);
+        record_spans(profiler, "forward", 100);
+        CHECK_EQ(cep_counter(profiler, "loss", 0.5), CEP_OK);
+        CHECK_EQ(cep_mark(profiler, "checkpoint", NULL), CEP_OK);
+    }
+    CHECK_EQ(cep_set_meta(profiler, "{\"dp\":1}"), CEP_OK);
+    CHECK_EQ(cep_flush(profiler, 0), CEP_OK);
+    const cep_stats stats = stats_of(profiler);
+    CHECK_EQ(stats.recorded, 200 + 1000 * 102);
+    check_nothing_unaccounted(&stats);
+    io_release_writes();
+    close_now(profiler);
+    check_accounted(profiler);
+    (void)rows_read(RANK_FILE);
+}
+
+TEST(a_flush_returns_by_its_timeout_while_a_write_is_stalled) {
+    cep_profiler* profiler = start_and_stall();
+    const int64_t began_ns = io_true_monotonic_ns();
+    CHECK_EQ(cep_flush(profiler, timeout_ms), CEP_ETIMEDOUT);
+    CHECK(io_true_monotonic_ns() - began_ns < longest_wait_ns);
+    CHECK_CONTAINS(cep_last_error(), RANK_FILE);
+    io_release_writes();
+    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
+    CHECK_EQ(stats_of(profiler).written, 200);
+    close_now(profiler);
+    check_exactly_once(profiler, RANK_FILE);
+}
+
+static void check_closed_by_deadline(cep_profiler* profiler) {
+    const int64_t began_ns = io_true_monotonic_ns();
+    CHECK_EQ(cep_close(profiler, timeout_ms), CEP_ETIMEDOUT);
+    CHECK(io_true_monotonic_ns() - began_ns < longest_wait_ns);
+    const cep_stats stats = stats_of(profiler);
+    check_nothing_unaccounted(&stats);
+    CHECK_EQ(stats.pending, 0);
+    CHECK_EQ(stats.written, 100);
+    CHECK_EQ(stats.dropped_io, 100);
+}
+
+TEST(a_close_returns_by_its_timeout_while_a_write_is_stalled) {
+    check_closed_by_deadline(start_and_stall());
+    io_release_writes();
+}
+
+TEST(a_write_that_ends_after_the_close_leaves_whole_lines_and_no_thread) {
+    cep_profiler* profiler = start_and_stall();
+    check_closed_by_deadline(profiler);
+    const long before = file_size(RANK_FILE);
+    io_release_writes();
+    if (!CHECK_SANITIZED) WAIT_FOR(count_threads() == 1);
+    CHECK(file_size(RANK_FILE) >= before);
+    (void)rows_read(RANK_FILE);
+    check_no_number_twice(RANK_FILE);
+    check_accounted(profiler);
+    CHECK_EQ(rank_file_descriptor(), -1);
+}
+
+TEST(calls_after_a_close_that_gave_up_do_nothing) {
+    cep_profiler* profiler = start_and_stall();
+    check_closed_by_deadline(profiler);
+    CHECK_EQ(cep_step(profiler, 5), CEP_OK);
+    record_spans(profiler, "late", 10);
+    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
+    CHECK_EQ(stats_of(profiler).recorded, 200);
+    io_release_writes();
+}
+
+TEST(a_profiler_of_another_file_works_while_a_write_is_stalled_no_more) {
+    cep_profiler* profiler = start_and_stall();
+    check_closed_by_deadline(profiler);
+    io_release_writes();
+    cep_options options = quiet_options();
+    options.rank = 1;
+    options.world_size = 2;
+    cep_profiler* other = start_with(&options);
+    record_numbers(other, 1, 100);
+    close_now(other);
+    check_exactly_once(other, "out/cuda_events_rank_1.jsonl");
+}
+
+static void stall_and_exit(void) {
+    cep_profiler* profiler = start_and_stall();
+    CHECK_EQ(cep_close(profiler, 100), CEP_ETIMEDOUT);
+}
+
+TEST(a_process_exits_while_a_write_is_stalled) {
+    CHECK_CHILD_PASSES(stall_and_exit);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, SPAN), 100);
+}
