@@ -4,16 +4,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "faulty_io.h"
 
 static const char messages_path[] = "messages";
-enum { safe_descriptor = 100, portion = 1000, limit_s = 20 };
+enum { safe_descriptor = 100, portion = 1000, limit_s = 10 };
 
 int64_t patience_begin_ns(void) {
     return io_true_monotonic_ns();
@@ -23,8 +25,20 @@ bool patience_is_left(int64_t since_ns) {
     return io_true_monotonic_ns() - since_ns < (int64_t)patience_s * 1000000000;
 }
 
+// By a signal that nothing in the process can hold back.
+static void end_what_hangs(void) {
+    static pid_t limited;  // a forked child starts without its parent's timer
+    if (limited == getpid()) return;
+    limited = getpid();
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    const struct itimerspec limit = {.it_value = {CHECK_SANITIZED ? 3 * limit_s : limit_s, 0}};
+    timer_t timer;
+    CHECK_EQ(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+    CHECK_EQ(timer_settime(timer, 0, &limit, NULL), 0);
+}
+
 cep_options quiet_options(void) {
-    alarm(CHECK_SANITIZED ? 3 * limit_s : limit_s);
+    end_what_hangs();
     cep_options options = host_options();
     options.flush_every_n_steps = INT32_MAX;
     return options;

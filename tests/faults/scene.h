@@ -10,7 +10,7 @@
 #include "trainer.h"
 
 // Comes before any wait in these tests has to be called hanging.
-enum { patience_s = 15 };
+enum { patience_s = 8 };
 
 bool patience_is_left(int64_t since_ns);
 int64_t patience_begin_ns(void);
