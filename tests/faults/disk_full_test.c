@@ -200,7 +200,7 @@ TEST(a_profiler_opened_on_a_full_disk_writes_its_rows_when_there_is_space) {
     io_heal_writes();
     close_now(profiler);
     const rows all = rows_read(RANK_FILE);
-    CHECK(row_is(&all.items[0], "run"));
+    CHECK(row_is(first_row(&all), "run"));
     CHECK_EQ(rows_count(&all, "run"), 1);
     check_has_numbers(RANK_FILE, 1, 100);
     check_exactly_once(profiler, RANK_FILE);

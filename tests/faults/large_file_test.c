@@ -2,9 +2,11 @@
 //
 // Resuming onto a file that earlier starts have made large.
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "faulty_io.h"
@@ -80,8 +82,8 @@ TEST(the_attempt_is_found_in_a_large_file) {
     start_three_times();
     append_rows(true);
     const rows added = resume();
-    CHECK(row_is(&added.items[0], "run"));
-    CHECK_EQ(row_int(&added.items[0], "attempt"), earlier.attempt + 1);
+    CHECK(row_is(first_row(&added), "run"));
+    CHECK_EQ(row_int(first_row(&added), "attempt"), earlier.attempt + 1);
     CHECK_EQ(rows_count(&added, SPAN), 1000);
 }
 
@@ -100,8 +102,8 @@ TEST(a_large_file_without_stats_rows_is_appended_to_without_reading_all_of_it) {
     const int64_t before = io_bytes_read();
     const rows added = resume();
     CHECK(io_bytes_read() - before <= most_read_bytes);
-    CHECK(row_is(&added.items[0], "run"));
-    CHECK(row_int(&added.items[0], "attempt") > 0);
+    CHECK(row_is(first_row(&added), "run"));
+    CHECK(row_int(first_row(&added), "attempt") > 0);
     CHECK_EQ(rows_count(&added, SPAN), 1000);
 }
 
@@ -124,6 +126,36 @@ TEST(the_attempt_is_found_behind_a_cut_off_line_of_a_large_file) {
     close_now(start());
     const rows added = rows_from(before + 1);
     CHECK_EQ(row_int(rows_nth(&added, "run", 0), "attempt"), earlier.attempt + 1);
+}
+
+// The longest stretch of the file that has no row with the attempt in it.
+static long longest_gap_bytes(void) {
+    const rows all = rows_read(RANK_FILE);
+    long longest = 0, last = 0;
+    for (size_t i = 0; i < all.count; ++i) {
+        if (!row_is(&all.items[i], "run") && !row_is(&all.items[i], "stats")) continue;
+        if (all.items[i].end_offset - last > longest) longest = all.items[i].end_offset - last;
+        last = all.items[i].end_offset;
+    }
+    const long rest = file_size(RANK_FILE) - last;
+    return rest > longest ? rest : longest;
+}
+
+static void record_much_and_die(void) {
+    cep_profiler* profiler = start();
+    for (int64_t first = 1; file_size(RANK_FILE) < 3 * stats_interval_bytes; first += 10000)
+        record_and_flush(profiler, first, 10000);
+    raise(SIGKILL);
+}
+
+TEST(a_start_that_was_killed_after_many_rows_leaves_its_attempt_within_reach) {
+    close_now(start());
+    CHECK(WIFSIGNALED(check_in_child(record_much_and_die)));
+    CHECK(longest_gap_bytes() <= stats_interval_bytes + mebibyte);
+    const long before = file_size(RANK_FILE);
+    close_now(start());
+    const rows added = rows_from(before);
+    CHECK_EQ(row_int(rows_nth(&added, "run", 0), "attempt"), 3);
 }
 
 // What a crash of the machine can leave: a file that has its length and not its bytes.

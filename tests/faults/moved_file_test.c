@@ -42,8 +42,8 @@ static void end_job(void) {
 // It begins with a run row of the same attempt and has all that was recorded since.
 static void check_new_file(void) {
     const rows all = rows_read(RANK_FILE);
-    CHECK(row_is(&all.items[0], "run"));
-    CHECK_EQ(row_int(&all.items[0], "attempt"), job.attempt);
+    CHECK(row_is(first_row(&all), "run"));
+    CHECK_EQ(row_int(first_row(&all), "attempt"), job.attempt);
     CHECK_EQ(rows_count(&all, "run"), 1);
     CHECK_EQ(rows_count(&all, SPAN), 100);
     check_has_numbers(RANK_FILE, 101, 100);
@@ -123,8 +123,8 @@ TEST(a_file_cut_to_nothing_gets_its_run_row_again) {
     CHECK_EQ(truncate(RANK_FILE, 0), 0);
     end_job();
     const rows all = rows_read(RANK_FILE);
-    CHECK(row_is(&all.items[0], "run"));
-    CHECK_EQ(row_int(&all.items[0], "attempt"), job.attempt);
+    CHECK(row_is(first_row(&all), "run"));
+    CHECK_EQ(row_int(first_row(&all), "attempt"), job.attempt);
     check_has_numbers(RANK_FILE, 101, 100);
     CHECK_EQ(rows_count(&all, SPAN), 100);
 }
@@ -177,8 +177,8 @@ TEST(a_removed_file_is_missed_while_rows_are_written) {
     CHECK_EQ(count_messages(RANK_FILE, ""), 1);
     close_now(job.profiler);
     const rows all = rows_read(RANK_FILE);
-    CHECK(row_is(&all.items[0], "run"));
-    CHECK_EQ(row_int(&all.items[0], "attempt"), job.attempt);
+    CHECK(row_is(first_row(&all), "run"));
+    CHECK_EQ(row_int(first_row(&all), "attempt"), job.attempt);
     check_accounted(job.profiler);
 }
 
@@ -191,7 +191,7 @@ TEST(a_file_removed_again_and_again_is_made_again_each_time) {
     close_now(job.profiler);
     CHECK_EQ(count_messages(RANK_FILE, file_name), 3);
     const rows all = rows_read(RANK_FILE);
-    CHECK_EQ(row_int(&all.items[0], "attempt"), job.attempt);
+    CHECK_EQ(row_int(first_row(&all), "attempt"), job.attempt);
 }
 
 TEST(the_flat_layout_makes_a_removed_file_again_without_a_run_row) {

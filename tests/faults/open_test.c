@@ -78,7 +78,7 @@ TEST(missing_parents_of_the_directory_are_made) {
     check_has_numbers("a/b/c/cuda_events_rank_0.jsonl", 1, 10);
 }
 
-static void check_too_long(size_t part_bytes, size_t parts) {
+static void check_too_long(size_t part_bytes, size_t parts, const char* reason) {
     char* path = calloc(parts * (part_bytes + 1) + 1, 1);
     CHECK(path != NULL);
     for (size_t part = 0; part < parts; ++part) {
@@ -87,24 +87,29 @@ static void check_too_long(size_t part_bytes, size_t parts) {
     }
     cep_options options = quiet_options();
     options.directory = path;
-    check_fails(&options, "ddd", strerror(ENAMETOOLONG));
+    check_fails(&options, "ddd", reason);
     free(path);
 }
 
 TEST(a_directory_with_a_name_too_long_is_an_error_that_names_it) {
-    check_too_long(300, 1);
+    check_too_long(300, 1, strerror(ENAMETOOLONG));
 }
 TEST(a_path_too_long_is_an_error_that_names_it) {
-    check_too_long(200, 30);
+    check_too_long(200, 30, "");
 }
 TEST(a_path_of_a_megabyte_is_an_error) {
-    check_too_long(1 << 20, 1);
+    check_too_long(1 << 20, 1, "");
 }
 
 // The directory's path is short enough and the file's is not. What is left is too deep for nftw(3).
+static void open_with_a_path_too_long_for_the_file(void) {
+    check_too_long(203, 20, "");
+}
+
 TEST(a_path_too_long_for_the_file_is_an_error) {
-    check_too_long(203, 20);
+    const int status = check_in_child(open_with_a_path_too_long_for_the_file);
     CHECK_EQ(system("rm -rf d*"), 0);
+    CHECK_EQ(status, 0);
 }
 
 // ---- What a start leaves
@@ -142,8 +147,8 @@ TEST(a_process_that_vanishes_right_after_open_leaves_its_run_row) {
     CHECK_CHILD_PASSES(open_and_vanish);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(all.count, 1);
-    CHECK(row_is(&all.items[0], "run"));
-    CHECK_EQ(row_int(&all.items[0], "attempt"), 1);
+    CHECK(row_is(first_row(&all), "run"));
+    CHECK_EQ(row_int(first_row(&all), "attempt"), 1);
 }
 
 TEST(the_run_row_is_written_once_for_a_start_that_learns_nothing_more) {

@@ -25,8 +25,8 @@ bool patience_is_left(int64_t since_ns) {
     return io_true_monotonic_ns() - since_ns < (int64_t)patience_s * 1000000000;
 }
 
-// By a signal that nothing in the process can hold back.
-static void end_what_hangs(void) {
+// By a signal that nothing in the process can hold back, as the library's callers hold back others.
+void end_what_hangs(void) {
     static pid_t limited;  // a forked child starts without its parent's timer
     if (limited == getpid()) return;
     limited = getpid();
@@ -135,6 +135,7 @@ void check_exactly_once_leniently(cep_profiler* profiler, const char* path) {
 }
 
 void keep_messages(void) {
+    end_what_hangs();
     const int descriptor = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, safe_descriptor);
     CHECK(descriptor >= 0);
     check_report_to(descriptor);
@@ -155,6 +156,11 @@ int count_messages(const char* part, const char* other_part) {
 
 int count_all_messages(void) {
     return count_messages("", "");
+}
+
+const row* first_row(const rows* all) {
+    CHECK(all->count > 0);
+    return &all->items[0];
 }
 
 char* read_text(const char* path) {

@@ -26,9 +26,10 @@ int64_t patience_begin_ns(void);
         }                                                                                \
     } while (0)
 
-// Defaults as host_options(), except that no step asks for a flush, so that a test knows when rows are written. A call
-// that hangs from here on ends the test.
+// Defaults as host_options(), except that no step asks for a flush, so that a test knows when rows are written.
 cep_options quiet_options(void);
+// Ends this process if it is still there after longer than any test takes. quiet_options() and keep_messages() call it.
+void end_what_hangs(void);
 // Opens, and begins step 1.
 cep_profiler* start_with(const cep_options* options);
 cep_profiler* start(void);
@@ -59,6 +60,8 @@ int count_messages(const char* part, const char* other_part);
 // The library's lines so far, whatever they say.
 int count_all_messages(void);
 
+// The test fails if there is none.
+const row* first_row(const rows* all);
 char* read_text(const char* path);
 void write_text(const char* path, const char* text);
 // The directory of the rank file, before a profiler makes it.
