@@ -118,6 +118,8 @@ TEST(waits_end_by_their_timeout_when_the_clock_is_set_back) {
     record_and_flush(profiler, 1, 1);
     io_stall_writes();
     record_numbers(profiler, 2, 1);
+    CHECK_EQ(cep_flush(profiler, 0), CEP_OK);
+    io_wait_for_stalled_write();
     io_step_clock(-20 * hour);
     CHECK_EQ(cep_flush(profiler, 200), CEP_ETIMEDOUT);
     io_step_clock(40 * hour);

@@ -49,6 +49,21 @@ TEST(a_flush_returns_by_its_timeout_while_a_write_is_stalled) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
+// The write stalls under the flush, not before it.
+TEST(a_flush_whose_own_write_stalls_returns_by_its_timeout) {
+    cep_profiler* profiler = start();
+    record_and_flush(profiler, 1, 100);
+    io_stall_writes();
+    record_numbers(profiler, 101, 100);
+    const int64_t began_ns = io_true_monotonic_ns();
+    CHECK_EQ(cep_flush(profiler, timeout_ms), CEP_ETIMEDOUT);
+    CHECK(io_true_monotonic_ns() - began_ns < longest_wait_ns);
+    io_release_writes();
+    close_now(profiler);
+    check_exactly_once(profiler, RANK_FILE);
+    check_has_numbers(RANK_FILE, 1, 200);
+}
+
 static void check_closed_by_deadline(cep_profiler* profiler) {
     const int64_t began_ns = io_true_monotonic_ns();
     CHECK_EQ(cep_close(profiler, timeout_ms), CEP_ETIMEDOUT);
@@ -62,6 +77,15 @@ static void check_closed_by_deadline(cep_profiler* profiler) {
 
 TEST(a_close_returns_by_its_timeout_while_a_write_is_stalled) {
     check_closed_by_deadline(start_and_stall());
+    io_release_writes();
+}
+
+TEST(a_close_whose_own_write_stalls_returns_by_its_timeout) {
+    cep_profiler* profiler = start();
+    record_and_flush(profiler, 1, 100);
+    io_stall_writes();
+    record_numbers(profiler, 101, 100);
+    check_closed_by_deadline(profiler);
     io_release_writes();
 }
 
