@@ -24,7 +24,6 @@ static void fill_and_heal(int error) {
     record_numbers(profiler, 101, 1000);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_EIO);
     CHECK_CONTAINS(cep_last_error(), RANK_FILE);
-    CHECK_CONTAINS(cep_last_error(), strerror(error));
     record_and_flush(profiler, 1101, 2000);
     CHECK_EQ(count_messages(in_file, strerror(error)), 1);
     CHECK_EQ(count_all_messages(), 1);

@@ -52,12 +52,6 @@ static void check_new_file(void) {
     CHECK_EQ(count_all_messages(), 1);
 }
 
-static void check_old_file(const char* path) {
-    char* text = read_text(path);
-    CHECK_TEXT(text, job.text);
-    free(text);
-}
-
 TEST(a_removed_file_is_made_again) {
     begin_job();
     CHECK_EQ(unlink(RANK_FILE), 0);
@@ -70,7 +64,7 @@ TEST(a_renamed_file_is_left_as_it_is_and_a_new_one_made) {
     CHECK_EQ(rename(RANK_FILE, "out/cuda_events_rank_0.jsonl.1"), 0);
     end_job();
     check_new_file();
-    check_old_file("out/cuda_events_rank_0.jsonl.1");
+    check_text_is("out/cuda_events_rank_0.jsonl.1", job.text);
 }
 
 TEST(a_file_that_another_was_put_in_the_place_of_is_left_as_it_is) {
@@ -79,7 +73,7 @@ TEST(a_file_that_another_was_put_in_the_place_of_is_left_as_it_is) {
     write_text(RANK_FILE, "");
     end_job();
     check_new_file();
-    check_old_file("out/cuda_events_rank_0.jsonl.1");
+    check_text_is("out/cuda_events_rank_0.jsonl.1", job.text);
 }
 
 TEST(a_removed_directory_is_made_again) {
@@ -95,7 +89,7 @@ TEST(a_renamed_directory_is_made_again) {
     CHECK_EQ(rename("out", "old"), 0);
     end_job();
     check_new_file();
-    check_old_file("old/cuda_events_rank_0.jsonl");
+    check_text_is("old/cuda_events_rank_0.jsonl", job.text);
 }
 
 TEST(a_replaced_directory_gets_a_new_file) {
@@ -104,7 +98,7 @@ TEST(a_replaced_directory_gets_a_new_file) {
     make_directory();
     end_job();
     check_new_file();
-    check_old_file("old/cuda_events_rank_0.jsonl");
+    check_text_is("old/cuda_events_rank_0.jsonl", job.text);
 }
 
 TEST(a_relative_path_keeps_its_meaning_when_the_trainer_changes_its_directory) {

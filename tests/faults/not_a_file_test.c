@@ -29,7 +29,7 @@ TEST(a_symbolic_link_is_refused) {
     write_text("theirs", "kept\n");
     CHECK_EQ(symlink("../theirs", RANK_FILE), 0);
     check_open_is_refused("symbolic link");
-    CHECK_TEXT(read_text("theirs"), "kept\n");
+    check_text_is("theirs", "kept\n");
 }
 
 TEST(a_symbolic_link_to_nothing_is_refused_and_makes_nothing) {
@@ -53,7 +53,7 @@ TEST(a_file_with_a_second_name_is_refused) {
     write_text("theirs", "kept\n");
     CHECK_EQ(link("theirs", RANK_FILE), 0);
     check_open_is_refused("link");
-    CHECK_TEXT(read_text("theirs"), "kept\n");
+    check_text_is("theirs", "kept\n");
 }
 
 TEST(a_fifo_without_a_reader_is_refused_at_once) {
@@ -132,7 +132,7 @@ TEST(a_symbolic_link_put_in_the_place_of_a_removed_file_is_not_followed) {
     write_text("theirs", "kept\n");
     CHECK_EQ(symlink("../theirs", RANK_FILE), 0);
     record_and_close(profiler);
-    CHECK_TEXT(read_text("theirs"), "kept\n");
+    check_text_is("theirs", "kept\n");
 }
 
 TEST(a_symbolic_link_to_nothing_put_in_the_place_of_a_removed_file_makes_nothing) {
@@ -147,7 +147,7 @@ TEST(a_file_with_a_second_name_put_in_the_place_of_a_removed_file_is_left_alone)
     write_text("theirs", "kept\n");
     CHECK_EQ(link("theirs", RANK_FILE), 0);
     record_and_close(profiler);
-    CHECK_TEXT(read_text("theirs"), "kept\n");
+    check_text_is("theirs", "kept\n");
 }
 
 TEST(a_fifo_put_in_the_place_of_a_removed_file_gets_nothing_and_holds_nobody_up) {

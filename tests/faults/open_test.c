@@ -66,7 +66,7 @@ TEST(a_file_in_the_place_of_the_directory_is_an_error_that_names_it) {
     write_text("out", "kept\n");
     const cep_options options = quiet_options();
     check_fails(&options, "out", "");
-    CHECK_TEXT(read_text("out"), "kept\n");
+    check_text_is("out", "kept\n");
 }
 
 TEST(missing_parents_of_the_directory_are_made) {

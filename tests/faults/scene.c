@@ -174,6 +174,12 @@ char* read_text(const char* path) {
     return text;
 }
 
+void check_text_is(const char* path, const char* text) {
+    char* actual = read_text(path);
+    CHECK_TEXT(actual, text);
+    free(actual);
+}
+
 void write_text(const char* path, const char* text) {
     FILE* file = fopen(path, "w");
     if (file == NULL) check_fail(__FILE__, __LINE__, "%s: %s", path, strerror(errno));

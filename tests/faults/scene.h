@@ -63,6 +63,8 @@ int count_all_messages(void);
 // The test fails if there is none.
 const row* first_row(const rows* all);
 char* read_text(const char* path);
+// The file has that text and no more.
+void check_text_is(const char* path, const char* text);
 void write_text(const char* path, const char* text);
 // The directory of the rank file, before a profiler makes it.
 void make_directory(void);
