@@ -40,12 +40,16 @@ constexpr int first_own_descriptor = 3;  // 0 to 2 are the standard streams, als
 }  // namespace
 
 std::int32_t RankFile::open(const Config& config, bool& busy) {
-    directory_ = config.directory;
+    // The trainer may change its working directory before the file has to be opened again.
+    std::error_code ignored;
+    directory_ = std::filesystem::absolute(config.directory, ignored);
+    if (directory_.empty()) directory_ = config.directory;
     path_ = config.directory + "/" + std::string(schema::file_prefix) + std::to_string(config.rank) +
             std::string(schema::file_suffix);
+    absolute_path_ = directory_ + path_.substr(config.directory.size());
     limit_bytes_ = config.max_file_bytes;
     std::string why;
-    if (!make_directory(why)) return fail(CEP_EIO, "directory: %s: %s", directory_.c_str(), why.c_str());
+    if (!make_directory(why)) return fail(CEP_EIO, "directory: %s: %s", config.directory.c_str(), why.c_str());
     if (!open_path(why, busy)) return fail(CEP_EIO, "directory: %s: %s", path_.c_str(), why.c_str());
     return CEP_OK;
 }
@@ -61,8 +65,8 @@ bool RankFile::make_directory(std::string& why) const {
 
 bool RankFile::open_path(std::string& why, bool& busy) {
     constexpr int flags = O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    int fd = ::open(path_.c_str(), O_RDWR | flags, 0666);
-    if (fd < 0 && errno == EACCES) fd = ::open(path_.c_str(), O_WRONLY | flags, 0666);
+    int fd = ::open(absolute_path_.c_str(), O_RDWR | flags, 0666);
+    if (fd < 0 && errno == EACCES) fd = ::open(absolute_path_.c_str(), O_WRONLY | flags, 0666);
     if (fd >= 0 && fd < first_own_descriptor) {
         const int higher = fcntl(fd, F_DUPFD_CLOEXEC, first_own_descriptor);
         ::close(fd);
@@ -81,6 +85,7 @@ bool RankFile::open_path(std::string& why, bool& busy) {
 std::string RankFile::refuse(int fd) const {
     struct stat status {};
     if (fstat(fd, &status) != 0) return message_of(errno);
+    if (S_ISFIFO(status.st_mode)) return "is a FIFO, not a regular file";
     if (!S_ISREG(status.st_mode)) return "is not a regular file";
     if (status.st_nlink > 1) return "has more than one link";
     return {};
@@ -110,7 +115,7 @@ void RankFile::close() noexcept {
 
 bool RankFile::is_at_path(std::int64_t& size_bytes) const noexcept {
     struct stat status {};
-    if (lstat(path_.c_str(), &status) != 0) return false;
+    if (lstat(absolute_path_.c_str(), &status) != 0) return false;
     size_bytes = status.st_size;
     return status.st_dev == file_system_ && status.st_ino == file_number_;
 }

@@ -94,8 +94,9 @@ class RankFile {
     void recovered();
 
     std::atomic<int>& fd_;
-    std::string directory_;
-    std::string path_;
+    std::string directory_;  ///< absolute
+    std::string path_;       ///< as messages call it
+    std::string absolute_path_;
     dev_t file_system_ = 0;
     ino_t file_number_ = 0;
     std::int64_t size_bytes_ = 0;

@@ -306,7 +306,7 @@ void Writer::write_open_rows() {
 void Writer::write_block(bool at_once) noexcept {
     try {
         const std::int64_t now = monotonic_ns();
-        const RankFile::Change change = file_.check(now, at_once, closing_);
+        const RankFile::Change change = file_.check(now, at_once, closing_.load(std::memory_order_relaxed));
         say_notice();
         if (change != RankFile::Change::none) {
             RowBlock front;
@@ -375,6 +375,7 @@ bool Writer::wait_for_flush(std::uint32_t number, std::int64_t deadline_ns) noex
 }
 
 std::int32_t Writer::flush(std::int64_t deadline_ns, bool closing) {
+    if (closing) closing_.store(true, std::memory_order_relaxed);
     const std::uint32_t number = flushes_.ask();
     add_waiters(1);
     const bool served = wait_for_flush(number, deadline_ns);
@@ -425,7 +426,6 @@ void Writer::abandon_pending() noexcept {
 void Writer::finish_file(std::int64_t deadline_ns) noexcept {
     (void)round();
     finish_device_spans(deadline_ns);
-    closing_ = true;
     const bool abandons = !pending_.empty();
     try {
         write_open_rows();

@@ -117,6 +117,7 @@ class Writer {
     std::atomic<std::int64_t> finish_deadline_ns_{-1};  ///< −1: not asked to finish yet
     std::atomic<std::int32_t> finish_code_{0};
     std::atomic<bool> io_failing_{false};
+    std::atomic<bool> closing_{false};
 
     // The acting writer's own.
     RankFile file_;
@@ -128,7 +129,6 @@ class Writer {
     Record record_;
     std::string meta_;
     bool run_row_written_ = false;
-    bool closing_ = false;
     std::uint32_t meta_version_written_ = 0;
     std::uint32_t facts_version_written_ = 0;
     std::uint64_t losses_written_ = 0;
