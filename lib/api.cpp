@@ -49,6 +49,7 @@ ThreadRecorder* locate(const Visit& visit, const cep_region* region, cep_span sp
 }
 
 void end_span(cep_region& region, cep_span span, void* stream, const GivenAttributes* given) noexcept {
+    if (span == CEP_SPAN_INNERMOST && !this_thread_has_recorded()) return;
     Visit visit(*region.profiler);
     if (visit.session() == nullptr) return;
     SpanId id{};
@@ -58,6 +59,7 @@ void end_span(cep_region& region, cep_span span, void* stream, const GivenAttrib
 }
 
 cep_span switch_span(cep_region& region, cep_span span, const StepContext& context, void* stream) noexcept {
+    if (!context.recording && span == CEP_SPAN_INNERMOST && !this_thread_has_recorded()) return CEP_SPAN_NONE;
     Visit visit(*region.profiler);
     if (visit.session() == nullptr) {
         if (context.recording) visit.count_if_refused();

@@ -136,6 +136,10 @@ void remote_barrier() noexcept {
 
 }  // namespace
 
+bool this_thread_has_recorded() noexcept {
+    return this_thread_node != nullptr;
+}
+
 std::uint64_t next_serial() noexcept {
     return registry.last_serial.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -238,6 +242,7 @@ ThreadRecorder* Visit::attach() noexcept {
         return nullptr;
     }
     ThreadRecorder* recorder = session_->recorder.attach();
+    if (recorder == nullptr && !session_->recorder.is_full()) return nullptr;  // memory may be there the next time
     node_->attachments.push_back({&profiler_, session_, recorder, vacancies});
     session_->writer.start();
     return recorder;

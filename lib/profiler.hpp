@@ -88,6 +88,9 @@ class Visit {
     bool refused_ = false;
 };
 
+/// Whether the calling thread has ever been inside a session; where not, it has no open span.
+[[nodiscard]] bool this_thread_has_recorded() noexcept;
+
 /// Opens a profiler: an enabled, listed one with a session, any other without.
 [[nodiscard]] std::int32_t open_profiler(Config config, cep_profiler*& out);
 [[nodiscard]] std::int32_t flush_profiler(cep_profiler& profiler, std::int64_t timeout_ms) noexcept;

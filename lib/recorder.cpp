@@ -253,7 +253,9 @@ ThreadRecorder* Recorder::create() noexcept {
         threads_[index].store(thread, std::memory_order_release);
         return thread;
     } catch (const std::exception&) {
-        return nullptr;  // its index stays empty
+        std::size_t taken = index + 1;
+        (void)count_.compare_exchange_strong(taken, index);  // else its index stays empty
+        return nullptr;
     }
 }
 

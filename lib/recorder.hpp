@@ -137,6 +137,7 @@ class Recorder {
     }
     /// Grows when a recorder becomes free: whoever got none need not ask again before.
     [[nodiscard]] std::uint32_t vacancies() const noexcept { return vacancies_.load(std::memory_order_acquire); }
+    [[nodiscard]] bool is_full() const noexcept { return count_.load(std::memory_order_relaxed) >= max_threads; }
     /// Something could not even be begun, for want of a recorder.
     void count_refused() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
     [[nodiscard]] bool has_recorded() const noexcept { return attached_.load(std::memory_order_relaxed) > 0; }
