@@ -2,6 +2,7 @@
 //
 // The file, or its directory, goes away under the profiler: a new file takes the rows from there on. A close looks for
 // it, so that only one test has to wait for the look that is taken while rows are written.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,42 @@ TEST(a_file_removed_again_and_again_is_made_again_each_time) {
     CHECK_EQ(count_messages(RANK_FILE, file_name), 3);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(row_int(first_row(&all), "attempt"), job.attempt);
+}
+
+TEST(rows_wait_while_a_removed_file_may_not_be_made_again) {
+    if (!IO_HAS_THREADS_AND_CLOCKS) check_skip("the clock is the sanitizer's");
+    begin_job();
+    CHECK_EQ(unlink(RANK_FILE), 0);
+    io_fail_opens(EACCES, IO_FOR_EVER);
+    io_pass_time(6LL * second);
+    record_numbers(job.profiler, 101, 100);
+    CHECK_EQ(cep_flush(job.profiler, close_timeout_ms), CEP_EIO);
+    CHECK_EQ(stats_of(job.profiler).pending, 100);
+    check_accounted(job.profiler);
+    io_fail_opens(0, 0);
+    CHECK_EQ(cep_flush(job.profiler, close_timeout_ms), CEP_OK);
+    close_now(job.profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK(row_is(first_row(&all), "run"));
+    CHECK_EQ(rows_count(&all, SPAN), 100);
+    check_has_numbers(RANK_FILE, 101, 100);
+}
+
+TEST(a_file_that_another_profiler_made_in_the_place_of_a_removed_one_is_left_to_it) {
+    begin_job();
+    CHECK_EQ(unlink(RANK_FILE), 0);
+    cep_profiler* other = start();
+    CHECK_EQ(cep_recording(other), 1);
+    record_numbers(job.profiler, 101, 100);
+    const int32_t code = cep_close(job.profiler, 500);
+    CHECK(code == CEP_OK || code == CEP_EIO);
+    check_accounted(job.profiler);
+    record_numbers(other, 1001, 100);
+    close_now(other);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, "run"), 1);
+    CHECK_EQ(rows_count(&all, SPAN), 100);
+    check_exactly_once(other, RANK_FILE);
 }
 
 TEST(the_flat_layout_makes_a_removed_file_again_without_a_run_row) {
