@@ -120,7 +120,7 @@ static cep_profiler* start_and_remove_the_file(void) {
 
 static void record_and_close(cep_profiler* profiler) {
     record_numbers(profiler, 101, 100);
-    const int32_t code = cep_close(profiler, 2000);
+    const int32_t code = cep_close(profiler, 500);
     CHECK(code == CEP_OK || code == CEP_EIO);
     CHECK_EQ(stats_of(profiler).pending, 0);
     check_accounted(profiler);
