@@ -58,7 +58,8 @@ void end_span(cep_region& region, cep_span span, void* stream, const GivenAttrib
     if (ThreadRecorder* recorder = visit.recorder()) recorder->end(*began_by, id, stream, given);
 }
 
-cep_span switch_span(cep_region& region, cep_span span, const StepContext& context, void* stream) noexcept {
+cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
+    const StepContext context = region.profiler->inputs.board.read();
     if (!context.recording && span == CEP_SPAN_INNERMOST && !this_thread_has_recorded()) return CEP_SPAN_NONE;
     Visit visit(*region.profiler);
     if (visit.session() == nullptr) {
@@ -294,10 +295,9 @@ int32_t cep_end_with(cep_region* region, cep_span span, void* stream, const cep_
 }
 
 cep_span cep_switch(cep_span span, cep_region* region, void* stream) {
-    if (region == nullptr || !region->profiler->is_on()) return CEP_SPAN_NONE;
-    const cep::StepContext context = region->profiler->inputs.board.read();
-    if (!context.recording && span == CEP_SPAN_NONE) return CEP_SPAN_NONE;
-    return cep::switch_span(*region, span, context, stream);
+    if (region == nullptr || (span == CEP_SPAN_NONE && !region->profiler->recording())) return CEP_SPAN_NONE;
+    if (!region->profiler->is_on()) return CEP_SPAN_NONE;
+    return cep::switch_span(*region, span, stream);
 }
 
 int32_t cep_record(cep_region* region, int64_t start_ns, int64_t duration_ns, const cep_attrs* attrs) {

@@ -32,6 +32,13 @@ struct ThreadNode {
     ThreadNode* next = nullptr;
 };
 
+/// What a thread finds of itself.
+struct ThisThread {
+    ThreadNode* node = nullptr;
+    /// Set while the thread is inside the library. A call that finds it set comes from a signal handler.
+    volatile bool is_inside = false;
+};
+
 namespace {
 
 constexpr std::int64_t exit_timeout_ms = 5000;
@@ -49,9 +56,7 @@ struct Registry {
 };
 
 constinit Registry registry;
-thread_local ThreadNode* this_thread_node = nullptr;
-/// Set while the thread is inside the library. A call that finds it set comes from a signal handler.
-thread_local volatile bool this_thread_is_inside = false;
+thread_local ThisThread this_thread;
 
 void close_all_at_exit() {
     std::vector<cep_profiler*> open;
@@ -82,10 +87,10 @@ void disarm(cep_profiler& profiler) noexcept {
 /// The child has none of the parent's threads: its copies of the profilers are turned off and left alone.
 void disarm_in_child() {
     const KeepErrno keep;
-    registry.threads = this_thread_node;
-    if (this_thread_node != nullptr) {
-        this_thread_node->previous = this_thread_node->next = nullptr;
-        this_thread_node->inside.store(0, std::memory_order_relaxed);
+    registry.threads = this_thread.node;
+    if (this_thread.node != nullptr) {
+        this_thread.node->previous = this_thread.node->next = nullptr;
+        this_thread.node->inside.store(0, std::memory_order_relaxed);
     }
     if (registry.profilers != nullptr)
         for (cep_profiler* profiler : *registry.profilers) disarm(*profiler);
@@ -95,7 +100,7 @@ void disarm_in_child() {
 /// A thread that exits leaves its recorders, with what is still in them, to the writer and to later threads.
 void leave_recorders(void* pointer) {
     auto* node = static_cast<ThreadNode*>(pointer);
-    this_thread_is_inside = true;
+    this_thread.is_inside = true;
     for (const ThreadNode::Attachment& attachment : node->attachments) {
         if (attachment.recorder == nullptr) continue;
         node->inside.store(attachment.profiler->serial, std::memory_order_seq_cst);
@@ -103,11 +108,11 @@ void leave_recorders(void* pointer) {
             attachment.session->recorder.leave(*attachment.recorder);
         node->inside.store(0, std::memory_order_release);
     }
-    this_thread_is_inside = false;
+    this_thread.is_inside = false;
     const std::lock_guard guard(registry.mutex);
     (node->previous != nullptr ? node->previous->next : registry.threads) = node->next;
     if (node->next != nullptr) node->next->previous = node->previous;
-    this_thread_node = nullptr;
+    this_thread.node = nullptr;
     delete node;
 }
 
@@ -131,13 +136,13 @@ void remote_barrier() noexcept {
     if (node->next != nullptr) node->next->previous = node;
     registry.threads = node;
     pthread_setspecific(registry.thread_exit_key, node);
-    return this_thread_node = node;
+    return this_thread.node = node;
 }
 
 }  // namespace
 
 bool this_thread_has_recorded() noexcept {
-    return this_thread_node != nullptr;
+    return this_thread.node != nullptr;
 }
 
 std::uint64_t next_serial() noexcept {
@@ -166,7 +171,7 @@ bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns, b
     const auto is_inside = [&] {
         const std::lock_guard guard(registry.mutex);
         for (const ThreadNode* node = registry.threads; node != nullptr; node = node->next) {
-            if (exiting && node == this_thread_node) continue;  // exit() in a signal handler: the visit never goes on
+            if (exiting && node == this_thread.node) continue;  // exit() in a signal handler: the visit never goes on
             if (node->inside.load(std::memory_order_seq_cst) == profiler.serial) return true;
         }
         return false;
@@ -182,16 +187,18 @@ bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns, b
 
 Visit::Visit(cep_profiler& profiler) noexcept : profiler_(profiler) {
     if (!profiler.is_on()) return;
-    refused_ = this_thread_is_inside;
+    ThisThread& thread = this_thread;
+    refused_ = thread.is_inside;
     if (refused_) return;
-    this_thread_is_inside = true;
+    thread.is_inside = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    node_ = this_thread_node != nullptr ? this_thread_node : make_node();
+    node_ = thread.node != nullptr ? thread.node : make_node();
     refused_ = node_ == nullptr;
     if (refused_) {
-        this_thread_is_inside = false;
+        thread.is_inside = false;
         return;
     }
+    thread_ = &thread;
     // Either this thread sees that the session is gone, or close sees that this thread is inside: by a barrier here, or
     // by the one that close makes this thread pass between the store of the session and the look at `inside`.
     if (registry.remote_barriers.load(std::memory_order_relaxed)) {
@@ -204,10 +211,10 @@ Visit::Visit(cep_profiler& profiler) noexcept : profiler_(profiler) {
 }
 
 Visit::~Visit() {
-    if (node_ == nullptr) return;
+    if (thread_ == nullptr) return;
     node_->inside.store(0, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    this_thread_is_inside = false;
+    thread_->is_inside = false;
 }
 
 ThreadRecorder* Visit::known_recorder() const noexcept {

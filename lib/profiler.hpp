@@ -84,6 +84,7 @@ class Visit {
 
     cep_profiler& profiler_;
     struct ThreadNode* node_ = nullptr;
+    struct ThisThread* thread_ = nullptr;  ///< null: no visit
     Session* session_ = nullptr;
     bool refused_ = false;
 };
