@@ -4,9 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <new>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "ring.hpp"
+
+namespace {
+thread_local bool no_memory = false;
+}
+
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+    return no_memory ? nullptr : ::operator new[](bytes);
+}
 
 namespace {
 
@@ -233,6 +246,63 @@ TEST(SpanMeta, OfAnEarlierSpanIsNotTheNextOnes) {
     EXPECT_FALSE(has_meta);
 }
 
+// The owner ends every other span itself and hands the rest to another thread; a third looks on.
+TEST(SpanSlots, KeepEachSpansFactsTogetherWhileOtherThreadsEndThem) {
+    constexpr std::int64_t spans = 20000;
+    MetaBudget budget;
+    SpanSlots slots(budget);
+    cep::Ring<Begun> handed(64);
+    std::atomic<bool> done{false};
+    int mixed = 0;
+    std::int64_t ended = 0;
+    std::thread ender([&] {
+        while (ended < spans / 2) {
+            Begun span{};
+            if (!handed.pop(span)) {
+                std::this_thread::yield();
+                continue;
+            }
+            ended += SpanSlots::take(slots.at(span.index), span.generation);
+            slots.release(span.index);
+        }
+    });
+    std::thread onlooker([&] {
+        while (!done.load())
+            slots.visit_open([&](const cep::OpenSpan& span) { mixed += span.step != span.begin_host_ns; });
+    });
+    for (std::int64_t i = 0; i < spans; ++i) {
+        const std::size_t index = claim(slots);
+        SpanSlot& slot = slots.at(index);
+        slot.step.store(i, std::memory_order_release);
+        slot.begin_host_ns.store(i, std::memory_order_release);
+        EXPECT_TRUE(slots.set_meta(slot, std::string(static_cast<std::size_t>(i % 2000), 'x')));
+        const std::uint32_t generation = slots.publish(index);
+        if (i % 2 == 0) {
+            EXPECT_TRUE(SpanSlots::take(slot, generation));
+            slots.keep(index);
+        } else {
+            while (!handed.push({static_cast<std::uint16_t>(index), generation})) std::this_thread::yield();
+        }
+    }
+    ender.join();
+    done.store(true);
+    onlooker.join();
+    EXPECT_EQ(mixed, 0);
+    EXPECT_EQ(ended, spans / 2);
+}
+
+TEST(MetaBudget, IsWholeAgainAfterThreadsHaveSharedIt) {
+    MetaBudget budget(10);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 1; t <= 4; ++t)
+        threads.emplace_back([&budget, t] {
+            for (int i = 0; i < 20000; ++i)
+                if (budget.take(t)) budget.give(t);
+        });
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(budget.left(), 10U);
+}
+
 TEST(SpanSlots, TakeLittleMemoryForAThreadWithFewOpenSpans) {
     constexpr std::size_t first_block_bytes = 8 * sizeof(SpanSlot);
     constexpr std::size_t first_stack_bytes = 16 * sizeof(SpanStack::Entry);
@@ -298,6 +368,41 @@ TEST(SpanStack, KnowsAsManySpansAsCanBeOpen) {
         thread.stack.remove(spans.back().index, spans.back().generation);
     }
     EXPECT_TRUE(thread.stack.empty());
+}
+
+TEST(SpanStack, DoesWithoutMemory) {
+    Thread thread;
+    const Begun known = begin(thread.slots);
+    thread.stack.push(thread.slots, {known.index, known.generation});
+    std::vector<Begun> spans;
+    for (int i = 0; i < 100; ++i) spans.push_back(begin(thread.slots));
+    no_memory = true;
+    for (const Begun& span : spans) thread.stack.push(thread.slots, {span.index, span.generation});
+    no_memory = false;
+    EXPECT_GE(thread.stack.depth(thread.slots), 1);
+    for (const Begun& span : spans) thread.stack.remove(span.index, span.generation);
+    EXPECT_EQ(thread.stack.depth(thread.slots), 1);
+    EXPECT_EQ(thread.stack.innermost(thread.slots, nullptr)->slot, known.index);
+}
+
+TEST(SpanSlots, AreUsedUpWithoutMemoryAndThereAgainWithIt) {
+    MetaBudget budget;
+    SpanSlots slots(budget);
+    no_memory = true;
+    EXPECT_EQ(slots.claim(), -1);
+    no_memory = false;
+    EXPECT_EQ(slots.claim(), 0);
+}
+
+TEST(SpanMeta, TakesNothingFromTheBudgetWithoutMemory) {
+    MetaBudget budget;
+    SpanSlots slots(budget);
+    const std::size_t index = claim(slots);
+    no_memory = true;
+    EXPECT_FALSE(slots.set_meta(slots.at(index), "{}"));
+    no_memory = false;
+    EXPECT_EQ(budget.left(), MetaBudget::default_bytes);
+    EXPECT_EQ(slots.at(index).meta_text(), "");
 }
 
 }  // namespace
