@@ -109,6 +109,7 @@ class SpanSlots {
 
     /// The owner, or any thread once find() has given it the slot.
     [[nodiscard]] SpanSlot& at(std::size_t index) noexcept {
+        if (index < first_block_slots) return blocks_[0].load(std::memory_order_relaxed)[index];  // nearly always
         const std::size_t block = block_of(index);
         return blocks_[block].load(std::memory_order_relaxed)[index - first_of(block)];
     }
@@ -116,13 +117,14 @@ class SpanSlots {
     /// Any thread. The slot of that index if it can exist, for a handle that came from outside.
     [[nodiscard]] SpanSlot* find(std::size_t index) noexcept {
         if (index >= max_slots) return nullptr;
-        const std::size_t block = block_of(index);
+        const std::size_t block = index < first_block_slots ? 0 : block_of(index);
         SpanSlot* const slots = blocks_[block].load(std::memory_order_acquire);
         return slots == nullptr ? nullptr : &slots[index - first_of(block)];
     }
 
     /// Owner of a claimed slot. Copies the metadata; false when budget or memory is used up, and there is none.
     [[nodiscard]] bool set_meta(SpanSlot& slot, std::string_view text) noexcept {
+        has_meta_ = true;
         slot.meta_bytes = 0;
         if (text.size() > slot.meta_capacity && !make_meta(slot, text.size())) return false;
         text.copy(slot.meta.get(), text.size());
@@ -154,7 +156,7 @@ class SpanSlots {
     /// Owner, after a claim or having taken the span: the slot, still warm, is the next to be claimed.
     void keep(std::size_t index) noexcept {
         if (kept_count_ == kept_.size()) return release(index);
-        drop_large_meta(at(index));
+        if (has_meta_) drop_large_meta(at(index));
         kept_[kept_count_++] = static_cast<std::uint16_t>(index);
     }
 
@@ -257,6 +259,7 @@ class SpanSlots {
     std::array<Atomic<std::uint64_t>, max_slots / word_bits> free_{};  ///< a bit each
     std::array<std::uint16_t, 16> kept_{};                             ///< free, but not marked so: the owner's alone
     std::size_t kept_count_ = 0;
+    bool has_meta_ = false;  ///< the owner's: some slot may have a buffer
 };
 
 /// The spans open on one thread, innermost last. Spans that other threads have ended are passed over.
