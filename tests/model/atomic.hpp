@@ -14,7 +14,8 @@ namespace cep {
 
 template <class T>
 class Atomic {
-    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(std::uint64_t));
+    static constexpr std::size_t size_bytes = sizeof(T);  // NOLINT(bugprone-sizeof-expression): of pointers, too
+    static_assert(std::is_trivially_copyable_v<T> && size_bytes <= sizeof(std::uint64_t));
 
   public:
     Atomic() noexcept : Atomic(T{}) {}
@@ -66,12 +67,12 @@ class Atomic {
   private:
     [[nodiscard]] static std::uint64_t bits(T value) noexcept {
         std::uint64_t result = 0;
-        std::memcpy(&result, &value, sizeof value);
+        std::memcpy(&result, &value, size_bytes);
         return result;
     }
     [[nodiscard]] static T value(std::uint64_t bits) noexcept {
         T result{};
-        std::memcpy(&result, &bits, sizeof result);
+        std::memcpy(&result, &bits, size_bytes);
         return result;
     }
     T update(model::Location::Change change, T operand, std::memory_order order, model::Site site) noexcept {

@@ -39,6 +39,7 @@ TEST(NameTable, AgreesAmongThreadsThatFillItWithTheSameNames) {
     cep::NameTable<cep::Name> table(names);
     std::array<std::vector<cep::Name*>, threads> seen;
     std::vector<std::thread> running;
+    running.reserve(threads);
     for (auto& mine : seen)
         running.emplace_back([&table, &mine] {
             for (std::size_t i = 0; i < names; ++i) mine.push_back(table.find_or_add("name" + std::to_string(i), make));
@@ -58,6 +59,7 @@ TEST(NameTable, GivesItsPlacesToAsManyNamesAsItHasWhileThreadsCompete) {
     cep::NameTable<cep::Name> table(limit);
     std::array<std::size_t, threads> added{};
     std::vector<std::thread> running;
+    running.reserve(threads);
     for (std::size_t t = 0; t < threads; ++t)
         running.emplace_back([&, t] {
             for (std::size_t i = 0; i < limit; ++i)

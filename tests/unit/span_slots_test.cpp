@@ -219,6 +219,7 @@ TEST(SpanMeta, OfFreeSlotsLeavesHalfTheBudgetToOpenSpans) {
     MetaBudget budget(64 * 1024);
     SpanSlots slots(budget);
     std::vector<std::size_t> claimed;
+    claimed.reserve(64);
     bool has_meta = false;
     for (int i = 0; i < 64; ++i) claimed.push_back(claim_with_meta(slots, 1024, has_meta));
     EXPECT_EQ(budget.left(), 0U);
@@ -375,6 +376,7 @@ TEST(SpanStack, DoesWithoutMemory) {
     const Begun known = begin(thread.slots);
     thread.stack.push(thread.slots, {known.index, known.generation});
     std::vector<Begun> spans;
+    spans.reserve(100);
     for (int i = 0; i < 100; ++i) spans.push_back(begin(thread.slots));
     no_memory = true;
     for (const Begun& span : spans) thread.stack.push(thread.slots, {span.index, span.generation});
