@@ -5,21 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <new>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "ring.hpp"
-
-namespace {
-thread_local bool no_memory = false;
-}
-
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-    return no_memory ? nullptr : ::operator new[](bytes);
-}
 
 namespace {
 
@@ -369,42 +360,6 @@ TEST(SpanStack, KnowsAsManySpansAsCanBeOpen) {
         thread.stack.remove(spans.back().index, spans.back().generation);
     }
     EXPECT_TRUE(thread.stack.empty());
-}
-
-TEST(SpanStack, DoesWithoutMemory) {
-    Thread thread;
-    const Begun known = begin(thread.slots);
-    thread.stack.push(thread.slots, {known.index, known.generation});
-    std::vector<Begun> spans;
-    spans.reserve(100);
-    for (int i = 0; i < 100; ++i) spans.push_back(begin(thread.slots));
-    no_memory = true;
-    for (const Begun& span : spans) thread.stack.push(thread.slots, {span.index, span.generation});
-    no_memory = false;
-    EXPECT_GE(thread.stack.depth(thread.slots), 1);
-    for (const Begun& span : spans) thread.stack.remove(span.index, span.generation);
-    EXPECT_EQ(thread.stack.depth(thread.slots), 1);
-    EXPECT_EQ(thread.stack.innermost(thread.slots, nullptr)->slot, known.index);
-}
-
-TEST(SpanSlots, AreUsedUpWithoutMemoryAndThereAgainWithIt) {
-    MetaBudget budget;
-    SpanSlots slots(budget);
-    no_memory = true;
-    EXPECT_EQ(slots.claim(), -1);
-    no_memory = false;
-    EXPECT_EQ(slots.claim(), 0);
-}
-
-TEST(SpanMeta, TakesNothingFromTheBudgetWithoutMemory) {
-    MetaBudget budget;
-    SpanSlots slots(budget);
-    const std::size_t index = claim(slots);
-    no_memory = true;
-    EXPECT_FALSE(slots.set_meta(slots.at(index), "{}"));
-    no_memory = false;
-    EXPECT_EQ(budget.left(), MetaBudget::default_bytes);
-    EXPECT_EQ(slots.at(index).meta_text(), "");
 }
 
 }  // namespace
