@@ -36,26 +36,24 @@ cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* giv
     return recorder == nullptr ? CEP_SPAN_NONE : recorder->begin(region, context, stream, given);
 }
 
-/// Which recorder has an open span of that handle; CEP_SPAN_INNERMOST is looked up on this thread. Null if none has.
-ThreadRecorder* locate(const Visit& visit, const cep_region* region, cep_span span, SpanId& id) noexcept {
-    if (span == CEP_SPAN_NONE) return nullptr;
-    if (span == CEP_SPAN_INNERMOST) {
-        ThreadRecorder* recorder = visit.known_recorder();
-        return recorder != nullptr && recorder->innermost(region, id) ? recorder : nullptr;
-    }
+/// Which recorder has the span of that handle; CEP_SPAN_INNERMOST is looked up on this thread. Null if none has.
+ThreadRecorder* locate(Session& session, ThreadRecorder* recorder, const cep_region* region, cep_span span,
+                       SpanId& id) noexcept {
+    if (span == CEP_SPAN_INNERMOST) return recorder != nullptr && recorder->innermost(region, id) ? recorder : nullptr;
     id = SpanId::from(span);
-    ThreadRecorder* recorder = visit.session()->recorder.find(id);
-    return recorder != nullptr && recorder->has_open(id) ? recorder : nullptr;
+    return span == CEP_SPAN_NONE ? nullptr : session.recorder.find(id);
 }
 
 void end_span(cep_region& region, cep_span span, void* stream, const GivenAttributes* given) noexcept {
     if (span == CEP_SPAN_INNERMOST && !this_thread_has_recorded()) return;
     Visit visit(*region.profiler);
     if (visit.session() == nullptr) return;
+    ThreadRecorder* recorder = visit.known_recorder();
     SpanId id{};
-    ThreadRecorder* began_by = locate(visit, &region, span, id);
+    ThreadRecorder* began_by = locate(*visit.session(), recorder, &region, span, id);
     if (began_by == nullptr) return;
-    if (ThreadRecorder* recorder = visit.recorder()) recorder->end(*began_by, id, stream, given);
+    if (recorder == nullptr && began_by->has_open(id)) recorder = visit.recorder();
+    if (recorder != nullptr) recorder->end(*began_by, id, stream, given);
 }
 
 cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
@@ -66,10 +64,11 @@ cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
         if (context.recording) visit.count_if_refused();
         return CEP_SPAN_NONE;
     }
+    ThreadRecorder* recorder = visit.known_recorder();
     SpanId id{};
-    ThreadRecorder* began_by = locate(visit, nullptr, span, id);
-    if (began_by == nullptr && !context.recording) return CEP_SPAN_NONE;
-    ThreadRecorder* recorder = visit.recorder();
+    ThreadRecorder* began_by = locate(*visit.session(), recorder, nullptr, span, id);
+    if (recorder == nullptr && (context.recording || (began_by != nullptr && began_by->has_open(id))))
+        recorder = visit.recorder();
     if (recorder == nullptr) return CEP_SPAN_NONE;
     return recorder->switch_span(began_by, id, context.recording ? &region : nullptr, context, stream);
 }

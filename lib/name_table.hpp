@@ -85,7 +85,10 @@ class NameTable {
         for (char c : name) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3;
         return (hash ^ (hash >> 32)) % bucket_count;
     }
-    [[nodiscard]] static std::size_t number_of(const Node* node) noexcept { return node == nullptr ? 0 : node->number; }
+    [[nodiscard]] static std::size_t number_of(const Node* newest) noexcept {
+        if (newest == nullptr) return 0;
+        return newest->number;
+    }
     [[nodiscard]] static Node* older_than(const Node& node) noexcept { return static_cast<Node*>(node.older); }
 
     /// Among those from `newest` back to `until`, which is not looked at.

@@ -127,7 +127,8 @@ void remote_barrier() noexcept {
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-[[nodiscard]] ThreadNode* make_node() noexcept {
+// Out of line: a visit that has its node then saves no registers for this.
+[[nodiscard, gnu::noinline, gnu::cold]] ThreadNode* make_node() noexcept {
     const KeepErrno keep;
     auto* node = new (std::nothrow) ThreadNode;
     if (node == nullptr) return nullptr;
@@ -187,18 +188,19 @@ bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns, b
 
 Visit::Visit(cep_profiler& profiler) noexcept : profiler_(profiler) {
     if (!profiler.is_on()) return;
-    ThisThread& thread = this_thread;
-    refused_ = thread.is_inside;
+    ThisThread* const thread = &this_thread;
+    refused_ = thread->is_inside;
     if (refused_) return;
-    thread.is_inside = true;
+    thread->is_inside = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    node_ = thread.node != nullptr ? thread.node : make_node();
+    node_ = thread->node;
+    if (node_ == nullptr) node_ = make_node();
     refused_ = node_ == nullptr;
     if (refused_) {
-        thread.is_inside = false;
+        thread->is_inside = false;
         return;
     }
-    thread_ = &thread;
+    thread_ = thread;
     // Either this thread sees that the session is gone, or close sees that this thread is inside: by a barrier here, or
     // by the one that close makes this thread pass between the store of the session and the look at `inside`.
     if (registry.remote_barriers.load(std::memory_order_relaxed)) {
@@ -236,7 +238,7 @@ ThreadRecorder* Visit::recorder() noexcept {
     return recorder;
 }
 
-ThreadRecorder* Visit::attach() noexcept {
+[[gnu::noinline, gnu::cold]] ThreadRecorder* Visit::attach() noexcept {
     const KeepErrno keep;
     const std::uint32_t vacancies = session_->recorder.vacancies();
     try {

@@ -27,7 +27,8 @@ class MetaBudget {
     [[nodiscard]] bool take(std::size_t bytes) noexcept {
         std::size_t left = left_.load(std::memory_order_relaxed);
         while (left >= bytes)
-            if (left_.compare_exchange_weak(left, left - bytes, std::memory_order_relaxed)) return true;
+            if (left_.compare_exchange_weak(left, left - bytes, std::memory_order_relaxed, std::memory_order_relaxed))
+                return true;
         return false;
     }
     /// Any thread.
@@ -106,22 +107,24 @@ class SpanSlots {
         return -1;
     }
 
-    /// Any thread, for an index that has been claimed.
+    /// The owner, or any thread once find() has given it the slot.
     [[nodiscard]] SpanSlot& at(std::size_t index) noexcept {
+        if (index < first_block_slots) return blocks_[0].load(std::memory_order_relaxed)[index];  // nearly always
         const std::size_t block = block_of(index);
-        return blocks_[block].load(std::memory_order_acquire)[index - first_of(block)];
+        return blocks_[block].load(std::memory_order_relaxed)[index - first_of(block)];
     }
 
     /// Any thread. The slot of that index if it can exist, for a handle that came from outside.
     [[nodiscard]] SpanSlot* find(std::size_t index) noexcept {
         if (index >= max_slots) return nullptr;
-        const std::size_t block = block_of(index);
+        const std::size_t block = index < first_block_slots ? 0 : block_of(index);
         SpanSlot* const slots = blocks_[block].load(std::memory_order_acquire);
         return slots == nullptr ? nullptr : &slots[index - first_of(block)];
     }
 
     /// Owner of a claimed slot. Copies the metadata; false when budget or memory is used up, and there is none.
     [[nodiscard]] bool set_meta(SpanSlot& slot, std::string_view text) noexcept {
+        has_meta_ = true;
         slot.meta_bytes = 0;
         if (text.size() > slot.meta_capacity && !make_meta(slot, text.size())) return false;
         text.copy(slot.meta.get(), text.size());
@@ -141,19 +144,19 @@ class SpanSlots {
     [[nodiscard]] static bool take(SpanSlot& slot, std::uint32_t generation) noexcept {
         std::uint64_t now = slot.state.load(std::memory_order_relaxed);
         if (static_cast<std::uint32_t>(now >> 1) != generation || (now & SpanSlot::open_bit) == 0) return false;
-        return slot.state.compare_exchange_strong(now, ((now >> 1) + 1) << 1, std::memory_order_acq_rel,
+        return slot.state.compare_exchange_strong(now, ((now >> 1) + 1) << 1, std::memory_order_acquire,
                                                   std::memory_order_relaxed);
     }
 
     [[nodiscard]] static bool is_open(const SpanSlot& slot, std::uint32_t generation) noexcept {
-        const std::uint64_t now = slot.state.load(std::memory_order_acquire);
+        const std::uint64_t now = slot.state.load(std::memory_order_relaxed);
         return static_cast<std::uint32_t>(now >> 1) == generation && (now & SpanSlot::open_bit) != 0;
     }
 
     /// Owner, after a claim or having taken the span: the slot, still warm, is the next to be claimed.
     void keep(std::size_t index) noexcept {
         if (kept_count_ == kept_.size()) return release(index);
-        drop_large_meta(at(index));
+        if (has_meta_) drop_large_meta(at(index));
         kept_[kept_count_++] = static_cast<std::uint16_t>(index);
     }
 
@@ -242,9 +245,12 @@ class SpanSlots {
         const std::uint64_t before = slot.state.load(std::memory_order_acquire);
         if ((before & SpanSlot::open_bit) == 0) return false;
         // Acquire: a value of the slot's next life is seen only with that life's state.
-        span = {slot.region.load(std::memory_order_acquire),        slot.step.load(std::memory_order_acquire),
-                slot.begin_host_ns.load(std::memory_order_acquire), slot.seq.load(std::memory_order_acquire),
-                slot.depth.load(std::memory_order_acquire),         slot.on_device.load(std::memory_order_acquire)};
+        span.region = slot.region.load(std::memory_order_acquire);
+        span.step = slot.step.load(std::memory_order_acquire);
+        span.begin_host_ns = slot.begin_host_ns.load(std::memory_order_acquire);
+        span.seq = slot.seq.load(std::memory_order_acquire);
+        span.depth = slot.depth.load(std::memory_order_acquire);
+        span.on_device = slot.on_device.load(std::memory_order_acquire);
         return slot.state.load(std::memory_order_relaxed) == before;
     }
 
@@ -253,6 +259,7 @@ class SpanSlots {
     std::array<Atomic<std::uint64_t>, max_slots / word_bits> free_{};  ///< a bit each
     std::array<std::uint16_t, 16> kept_{};                             ///< free, but not marked so: the owner's alone
     std::size_t kept_count_ = 0;
+    bool has_meta_ = false;  ///< the owner's: some slot may have a buffer
 };
 
 /// The spans open on one thread, innermost last. Spans that other threads have ended are passed over.

@@ -64,7 +64,7 @@ class BasicStepBoard {
     void stop() noexcept {
         std::uint64_t now = word_.load(std::memory_order_relaxed);
         while (!word_.compare_exchange_weak(now, (now & ~(recording_bit | in_window_bit)) | stopped_bit,
-                                            std::memory_order_relaxed)) {
+                                            std::memory_order_relaxed, std::memory_order_relaxed)) {
         }
     }
 

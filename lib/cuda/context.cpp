@@ -58,19 +58,27 @@ Supply* Context::add_supply(std::size_t capacity) {
 }
 
 void Context::release(Event& event, std::uint16_t halves) noexcept {
-    if (event.held.fetch_sub(halves, std::memory_order_acq_rel) != halves) return;
+    if (!let_go(event, halves)) return;
     Event* head = released_.load(std::memory_order_relaxed);
     do event.next_released = head;
     while (!released_.compare_exchange_weak(head, &event, std::memory_order_release, std::memory_order_relaxed));
 }
 
+void Context::recycle(Event& event, std::uint16_t halves) noexcept {
+    if (let_go(event, halves)) supply(event);
+}
+
 void Context::recycle_released() noexcept {
     for (Event* event = take_released(); event != nullptr;) {
         Event* const following = event->next_released;
-        event->held.store(Event::halves, std::memory_order_relaxed);
-        (void)event->home->events.push({event, event->handle});  // a supply holds all that its thread may create
+        supply(*event);
         event = following;
     }
+}
+
+void Context::supply(Event& event) noexcept {
+    event.held.store(Event::halves, std::memory_order_relaxed);
+    (void)event.home->events.push({&event, event.handle});  // a supply holds all that its thread may create
 }
 
 void Context::destroy_idle_events(const DriverApi& driver) noexcept {

@@ -18,8 +18,8 @@ constexpr std::int64_t longest_look_pause_ns = 30 * ns_per_s;
 
 CudaDevice::~CudaDevice() {
     for (auto& [key, queue] : queues_)
-        for (const DeviceSpan& span : queue) release(span);
-    for (const DeviceSpan& span : mixed_) release(span);
+        for (const DeviceSpan& span : queue) recycle(span);
+    for (const DeviceSpan& span : mixed_) recycle(span);
 }
 
 std::unique_ptr<DeviceThread> CudaDevice::make_thread(bool full_ring) {
@@ -34,9 +34,8 @@ void CudaDevice::release(const Stamp& stamp) noexcept {
     if (stamp.event != nullptr) stamp.event->context->release(*stamp.event, stamp.holds);
 }
 
-void CudaDevice::release(const DeviceSpan& span) noexcept {
-    release(span.begin);
-    release(span.end);
+void CudaDevice::recycle(const DeviceSpan& span) noexcept {
+    for (const Stamp& stamp : {span.begin, span.end}) stamp.event->context->recycle(*stamp.event, stamp.holds);
 }
 
 void CudaDevice::accept(const DeviceSpan& span) {
@@ -66,7 +65,6 @@ PollResult CudaDevice::poll(Ring<DeviceTimes>& results) {
         if (!context.lost()) keep_anchored(context, now_ns);
         poll_queue(context, queue, results, result);
     }
-    recycle_released();
     return result;
 }
 
@@ -99,7 +97,7 @@ void CudaDevice::poll_queue(Context& context, Queue& queue, Ring<DeviceTimes>& r
         }
         if (outcome == Outcome::resolved) times.outcome = DeviceTimes::Outcome::resolved;
         (void)results.push(times);
-        release(span);
+        recycle(span);
         queue.pop_front();
     }
     if (queue.empty()) return;
@@ -130,7 +128,7 @@ void CudaDevice::pass_mixed(Ring<DeviceTimes>& results, PollResult& result) {
                             .device = -1,
                             .start_ns = span.begin.host_ns,
                             .duration_ns = span.end.host_ns - span.begin.host_ns});
-        release(span);
+        recycle(span);
         mixed_.pop_back();
         ++result.resolved;
     }
@@ -177,10 +175,10 @@ void CudaDevice::add_counts(Totals& totals) const noexcept {
 
 void CudaDevice::shut_down() noexcept {
     for (auto& [key, queue] : queues_) {
-        for (const DeviceSpan& span : queue) release(span);
+        for (const DeviceSpan& span : queue) recycle(span);
         queue.clear();
     }
-    for (const DeviceSpan& span : mixed_) release(span);
+    for (const DeviceSpan& span : mixed_) recycle(span);
     mixed_.clear();
     if (state_.driver.load(std::memory_order_acquire) == nullptr) return;
     const RelaxedCapture relaxed(driver());

@@ -80,7 +80,7 @@ class CudaDevice final : public Device {
     void poll_queue(Context& context, Queue& queue, Ring<DeviceTimes>& results, PollResult& result);
     [[nodiscard]] Outcome resolve(Context& context, const DeviceSpan& span, DeviceTimes& times);
     void pass_mixed(Ring<DeviceTimes>& results, PollResult& result);
-    void release(const DeviceSpan& span) noexcept;
+    static void recycle(const DeviceSpan& span) noexcept;
     template <class Visit>
     void for_each_context(Visit visit) noexcept {
         for (Context* context = state_.contexts.load(std::memory_order_acquire); context != nullptr;

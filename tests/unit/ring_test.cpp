@@ -34,6 +34,18 @@ TEST(Ring, IsEmptyAfterAsManyPopsAsPushes) {
     }
 }
 
+TEST(Ring, CountsWhatWasEverPushed) {
+    cep::Ring<int> ring(2);
+    int item = 0;
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_TRUE(ring.push(i));
+        ASSERT_TRUE(ring.pop(item));
+    }
+    ASSERT_TRUE(ring.push(5));
+    EXPECT_EQ(ring.pushed(), 6U);
+    EXPECT_EQ(ring.size(), 1U);
+}
+
 TEST(Ring, PassesEverythingInOrderBetweenTwoThreads) {
     constexpr int count = 200000;
     cep::Ring<int> ring(64);
@@ -74,6 +86,46 @@ TEST(ByteRing, RefusesWhatDoesNotFit) {
     std::string out;
     ring.pop(big.size(), out);
     EXPECT_TRUE(ring.push(big));
+}
+
+TEST(ByteRing, HoldsAsMuchAsItIsToldTo) {
+    cep::ByteRing ring(8);
+    EXPECT_FALSE(ring.push("123456789"));
+    EXPECT_TRUE(ring.push("12345678"));
+    EXPECT_FALSE(ring.push("9"));
+    std::string out;
+    EXPECT_TRUE(ring.pop(8, out));
+    EXPECT_EQ(out, "12345678");
+}
+
+TEST(ByteRing, PassesTextsBesideARingBetweenTwoThreads) {
+    constexpr int count = 20000;
+    cep::Ring<std::size_t> sizes(64);
+    cep::ByteRing texts(256);
+    std::thread producer([&] {
+        for (int i = 0; i < count;) {
+            const std::string text = std::to_string(i);
+            if (!sizes.has_room() || !texts.push(text)) {
+                std::this_thread::yield();
+                continue;
+            }
+            ++i;
+            (void)sizes.push(text.size());
+        }
+    });
+    int wrong = 0;
+    for (int expected = 0; expected < count;) {
+        std::size_t size = 0;
+        if (!sizes.pop(size)) {
+            std::this_thread::yield();
+            continue;
+        }
+        std::string text;
+        texts.pop(size, text);
+        wrong += text != std::to_string(expected++);
+    }
+    producer.join();
+    EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

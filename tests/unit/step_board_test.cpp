@@ -71,6 +71,7 @@ TEST(StepBoard, PairsEachStepWithItsOwnFlagsWhileThreadsPublish) {
     StepBoard board;
     std::atomic<int> running{publishers};
     std::vector<std::thread> threads;
+    threads.reserve(publishers);
     for (int p = 0; p < publishers; ++p)
         threads.emplace_back([&, p] {
             for (std::int64_t i = 0; i < steps; ++i) {

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "span_slots.hpp"
+
+#include "checks.hpp"
+
+namespace {
+
+using model::maker_of;
+using model::require;
+using model::Scenario;
+
+/// The spans of thread 1, the owner. Each fact of span n is n.
+struct Spans : Scenario {
+    static constexpr std::uint32_t none = ~0U;
+
+    /// Owner.
+    void begin(std::int64_t number) {
+        const int claimed = slots.claim();
+        require(claimed >= 0, "no slot");
+        const auto index = static_cast<std::size_t>(std::max(claimed, 0));
+        cep::SpanSlot& slot = slots.at(index);
+        slot.region.store(reinterpret_cast<cep_region*>(number), std::memory_order_release);
+        slot.step.store(number, std::memory_order_release);
+        slot.begin_host_ns.store(number, std::memory_order_release);
+        slot.seq.store(static_cast<std::uint32_t>(number), std::memory_order_release);
+        slot.depth.store(static_cast<std::uint16_t>(number), std::memory_order_release);
+        slot.on_device.store(number > 1, std::memory_order_release);
+        cep::note_write(&slot.begin, 1);
+        slot.begin.host_ns = number;
+        const std::uint32_t generation = slots.publish(index);
+        last = static_cast<std::uint32_t>(index) << 16 | generation;
+        handle.store(last, std::memory_order_release);
+    }
+    /// Any thread; true if it ended the span.
+    bool end(std::uint32_t span, std::int64_t number, bool owner) {
+        cep::SpanSlot* const slot = slots.find(span >> 16);
+        if (slot == nullptr || !cep::SpanSlots::take(*slot, span & 0xFFFF)) return false;
+        cep::note_read(&slot->begin, 1);
+        require(slot->begin.host_ns == number, "another span's begin");
+        require(slot->step.load(std::memory_order_relaxed) == number, "another span's step");
+        cep::note_write(&slot->begin, 1);
+        slot->begin.host_ns = -1;
+        ++ended.at(owner ? 1 : 2);
+        owner ? slots.keep(span >> 16) : slots.release(span >> 16);
+        return true;
+    }
+    int visit() {
+        int open = 0;
+        slots.visit_open([&](const cep::OpenSpan& span) {
+            ++open;
+            const std::int64_t number = span.step;
+            require(number > 0 && reinterpret_cast<std::int64_t>(span.region) == number, "facts of two spans");
+            require(span.begin_host_ns == number && span.seq == number, "facts of two spans");
+            require(span.depth == number && span.on_device == (number > 1), "facts of two spans");
+        });
+        return open;
+    }
+    /// At the end: the first slots are each free or in use, not both and not neither.
+    void check_free(std::size_t count) {
+        std::array<bool, 8> free{};
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto index = static_cast<std::size_t>(slots.claim());
+            require(index < free.size() && !free.at(index), "free twice");
+            free.at(index) = true;
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            const bool open = (slots.at(i).state.load(std::memory_order_relaxed) & cep::SpanSlot::open_bit) != 0;
+            require(open != free.at(i), open ? "free while open" : "lost");
+        }
+    }
+
+    cep::MetaBudget budget;
+    cep::SpanSlots slots{budget};
+    cep::Atomic<std::uint32_t> handle{none};  ///< of the span begun last
+    std::uint32_t last = none;
+    std::array<int, 3> ended{};
+};
+
+/// Two threads end the same span: one does.
+struct EndedTwice : Spans {
+    void run(std::size_t thread) override {
+        if (thread == 1) {
+            begin(1);
+            (void)end(last, 1, true);
+        } else if (const std::uint32_t span = handle.load(std::memory_order_acquire); span != none) {
+            (void)end(span, 1, false);
+        }
+    }
+    void finish() override {
+        require(ended[1] + ended[2] == 1, "not ended once");
+        require(visit() == 0, "still open");
+    }
+};
+
+TEST(SpanSlotsModel, EndsASpanOnce) {
+    model::expect_holds(maker_of<EndedTwice>());
+}
+
+/// A span that another thread ends, while the owner begins others, perhaps in its slot.
+struct EndedElsewhere : Spans {
+    void run(std::size_t thread) override {
+        if (thread == 1) {
+            for (std::int64_t number = 1; number <= 3; ++number) begin(number);
+        } else if (handle.load(std::memory_order_acquire) == 0) {
+            (void)end(0, 1, false);
+        }
+    }
+    void finish() override {
+        require(visit() == 3 - ended[2], "lost or still open");
+        check_free(4);
+    }
+};
+
+TEST(SpanSlotsModel, UsesASlotAgainThatAnotherThreadReleased) {
+    model::expect_holds(maker_of<EndedElsewhere>());
+}
+
+/// The last free slot comes back from another thread: what that did to it has happened before.
+struct ComesBack : Spans {
+    ComesBack() {
+        for (std::size_t i = 1; i < cep::SpanSlots::max_slots; ++i) (void)slots.claim();
+    }
+    void run(std::size_t thread) override {
+        if (thread == 1) {
+            begin(1);
+            if (const int claimed = slots.claim(); claimed >= 0)
+                cep::note_write(&slots.at(static_cast<std::size_t>(claimed)).begin, 1);
+        } else if (const std::uint32_t span = handle.load(std::memory_order_acquire); span != none) {
+            (void)end(span, 1, false);
+        }
+    }
+};
+
+TEST(SpanSlotsModel, HandsASlotBackToItsOwner) {
+    model::expect_holds(maker_of<ComesBack>());
+}
+
+/// A visitor sees facts of one span at a time, in blocks that are made meanwhile.
+struct Visited : Spans {
+    void run(std::size_t thread) override {
+        if (thread == 1) {
+            begin(1);
+            (void)end(last, 1, true);
+            begin(2);  // in the same slot
+        } else {
+            (void)visit();
+        }
+    }
+};
+
+/// The same, the span being ended by a third thread.
+struct VisitedElsewhere : Spans {
+    [[nodiscard]] std::size_t threads() const override { return 3; }
+    void run(std::size_t thread) override {
+        if (thread == 1) {
+            begin(1);
+            begin(2);
+        } else if (thread == 2) {
+            if (handle.load(std::memory_order_acquire) == 0) (void)end(0, 1, false);
+        } else {
+            (void)visit();
+        }
+    }
+};
+
+TEST(SpanSlotsModel, ShowsTheFactsOfOneSpanAtATime) {
+    model::expect_holds(maker_of<Visited>());
+    model::expect_holds(maker_of<VisitedElsewhere>());
+}
+
+/// A handle from nowhere, for a block that may just be made.
+struct Guessed : Spans {
+    void run(std::size_t thread) override {
+        if (thread == 1)
+            begin(1);
+        else
+            (void)end(0, 1, false);
+    }
+};
+
+TEST(SpanSlotsModel, FindsASlotOnlyOnceItIsMade) {
+    model::expect_holds(maker_of<Guessed>());
+}
+
+/// Threads that look whether a span is open.
+struct Asked : Spans {
+    void run(std::size_t thread) override {
+        if (thread == 1) {
+            begin(1);
+            (void)end(last, 1, true);
+            done.store(true, std::memory_order_release);
+        } else if (done.load(std::memory_order_acquire)) {
+            require(!cep::SpanSlots::is_open(slots.at(0), 0), "open after its end");
+        }
+    }
+    cep::Atomic<bool> done{false};
+};
+
+TEST(SpanSlotsModel, IsNotOpenAfterItsEnd) {
+    model::expect_holds(maker_of<Asked>());
+}
+
+/// One kilobyte left; who asks for two is refused without taking the one of another.
+struct Exhausted : Scenario {
+    void run(std::size_t thread) override {
+        if (thread == 1)
+            require(!budget.take(2), "more than there is");
+        else
+            require(budget.take(1), "refused although there is enough");
+    }
+    void finish() override {
+        require(budget.left() == 0, "miscounted");
+        budget.give(1);
+        require(budget.left() == 1, "miscounted");
+    }
+    cep::MetaBudget budget{1};
+};
+
+struct TakenAndGiven : Scenario {
+    [[nodiscard]] std::size_t threads() const override { return 3; }
+    void run(std::size_t) override {
+        if (!budget.take(1)) return;
+        require(inside.fetch_add(1, std::memory_order_relaxed) < 2, "more taken than there is");
+        inside.fetch_add(-1, std::memory_order_relaxed);
+        budget.give(1);
+    }
+    void finish() override { require(budget.left() == 2, "miscounted"); }
+    cep::MetaBudget budget{2};
+    cep::Atomic<int> inside{0};
+};
+
+TEST(MetaBudgetModel, IsNeverOverdrawnAndRefusesNobodyItCouldServe) {
+    model::expect_holds(maker_of<Exhausted>());
+    model::expect_holds(maker_of<TakenAndGiven>());
+}
+
+TEST(SpanSlotsModel, NeedsEachOfItsOrders) {
+    model::expect_no_survivor(
+        {maker_of<EndedTwice>(), maker_of<Guessed>(), maker_of<Exhausted>(), maker_of<TakenAndGiven>(),
+         maker_of<Asked>(), maker_of<ComesBack>(), maker_of<EndedElsewhere>(), maker_of<Visited>()},
+        "span_slots.hpp");
+}
+
+}  // namespace
