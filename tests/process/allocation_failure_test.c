@@ -34,11 +34,11 @@ static void train_in_any_way(cep_profiler* profiler) {
         call_hot_functions(profiler, cep_region_get(profiler, name, CEP_KIND_AUTO), step);
         (void)cep_counter(profiler, name, step);
         (void)cep_set_meta(profiler, "{\"tp\":2,\"note\":\"some text that is longer than a short string holds\"}");
-        (void)cep_flush(profiler, close_timeout_ms);
+        (void)cep_flush(profiler, lasting ? 20 : close_timeout_ms);
     }
     pthread_t thread;
     if (pthread_create(&thread, NULL, record_on_a_thread, profiler) == 0) pthread_join(thread, NULL);
-    (void)cep_flush(profiler, close_timeout_ms);
+    (void)cep_flush(profiler, lasting ? 20 : close_timeout_ms);
 }
 
 static void check_file(const cep_stats* stats) {
@@ -48,6 +48,7 @@ static void check_file(const cep_stats* stats) {
 }
 
 static void train_while_memory_runs_out(void) {
+    alarm(20);
     const cep_options options = host_options();
     cep_profiler* profiler = (cep_profiler*)(intptr_t)1;
     run_out_of_memory();
@@ -78,7 +79,7 @@ static void close_while_memory_runs_out(void) {
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     call_hot_functions(profiler, cep_region_get(profiler, "phase 0", CEP_KIND_AUTO), 20);
     run_out_of_memory();
-    (void)cep_close(profiler, close_timeout_ms);
+    (void)cep_close(profiler, lasting ? 1000 : close_timeout_ms);
     allocations_work();
     const cep_stats last = stats_of(profiler);
     CHECK_EQ(last.pending, 0);

@@ -27,6 +27,17 @@ static bool is_rank_file(int descriptor) {
     return strstr(target, "cuda_events_rank_") != NULL;
 }
 
+// A stall has an end, so that what waits for it for ever is a failure; an alarm may be blocked by who waits.
+static void wait_for_release(void) {
+    enum { longest_stall_s = 30 };
+    const time_t start = time(NULL);
+    while (stalled) {
+        const struct timespec pause = {0, 100000};
+        (void)syscall(SYS_nanosleep, &pause, NULL);
+        if (time(NULL) - start > longest_stall_s) check_fail(__FILE__, __LINE__, "something waits for a stalled disk");
+    }
+}
+
 // False: the write fails, with errno set.
 static bool let_through(int descriptor) {
     if (!stalled && refusal == 0) return true;
@@ -35,10 +46,7 @@ static bool let_through(int descriptor) {
     errno = error;
     if (!concerned) return true;
     ++waiting;
-    while (stalled) {
-        const struct timespec pause = {0, 100000};
-        (void)syscall(SYS_nanosleep, &pause, NULL);
-    }
+    wait_for_release();
     --waiting;
     if (refusal != 0) errno = refusal;
     return refusal == 0;

@@ -174,15 +174,19 @@ TEST(a_child_that_opens_its_parents_file_is_off) {
 static volatile pid_t* orphan;
 
 static void become_an_orphan_by_fork(void) {
-    *orphan = fork();
-    if (*orphan != 0) return;
-    alarm(120);
-    for (;;) pause();
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(120);
+        for (;;) pause();
+    }
+    *orphan = child;
 }
 
 static void become_an_orphan_by_spawning(void) {
     static char* arguments[] = {(char*)(intptr_t) "sleep", (char*)(intptr_t) "120", NULL};
-    CHECK_EQ(posix_spawn((pid_t*)(uintptr_t)orphan, "/bin/sleep", NULL, NULL, arguments, environ), 0);
+    pid_t child = -1;
+    CHECK_EQ(posix_spawn(&child, "/bin/sleep", NULL, NULL, arguments, environ), 0);
+    *orphan = child;
 }
 
 static void (*make_orphan)(void);
@@ -201,6 +205,7 @@ static void check_restart_beside_orphan(void (*make)(void)) {
     CHECK(orphan != MAP_FAILED);
     const int status = check_in_child(train_and_be_killed);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    CHECK(*orphan > 0);
     CHECK_EQ(kill(*orphan, 0), 0);
     cep_profiler* restarted = open_here();
     CHECK_EQ(cep_step(restarted, 2), CEP_OK);

@@ -134,6 +134,7 @@ TEST(a_kill_at_any_moment_loses_only_what_was_not_flushed) {
         "# at most %llu lost in one life; %d lines cut off; %d run rows\n",
         kills, (unsigned long long)opened, (unsigned long long)begun, (unsigned long long)written,
         (unsigned long long)most_lost, found.broken_lines, found.runs);
+    fflush(stdout);
     // What was begun after the last flush and before the kill.
     CHECK(most_lost <= 2 * most_spans_between_flushes);
     // Each open that returned has written its run row, and the next start counts on from it.
