@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// More spans, and more metadata, than there is room for while the GPU stands still.
+#include <fstream>
+#include <string>
+
+#include "profiler_fixture.hpp"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CEP_TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CEP_TEST_SANITIZED 1
+#endif
+#endif
+#ifndef CEP_TEST_SANITIZED
+#define CEP_TEST_SANITIZED 0
+#endif
+
+namespace cep::test {
+namespace {
+
+constexpr long budget_kib = 16 * 1024;
+
+class ExhaustionTest : public FakeProfilerTest {
+  protected:
+    void TearDown() override {
+        if (driver().is_fake() && context != nullptr) {
+            fake.clear_faults();
+            fake.open_gates();
+        }
+        FakeProfilerTest::TearDown();
+    }
+
+    void expect_all_accounted_for() const {
+        const cep_stats now = stats();
+        EXPECT_EQ(now.recorded, now.written + now.dropped_ring + now.dropped_slots + now.dropped_pool +
+                                    now.dropped_file + now.dropped_io + now.capture_skipped + now.abandoned +
+                                    now.open_spans + now.pending);
+    }
+
+    /// Resident memory now, or the most there was.
+    [[nodiscard]] static long status_kib(const std::string& key) {
+        std::ifstream status("/proc/self/status");
+        for (std::string line; std::getline(status, line);)
+            if (line.starts_with(key)) return std::stol(line.substr(key.size()));
+        return 0;
+    }
+
+    /// Spans on a stream that stands still, with metadata or without; lets the library take them over now and then.
+    void record_held_spans(CUstream stream, int count, const char* meta) const {
+        cep_region* const phase = region("held");
+        cep_attrs attrs = CEP_ATTRS_INIT;
+        attrs.meta = meta;
+        for (int i = 0; i < count; ++i) {
+            cep_end(phase, cep_begin_with(phase, stream, &attrs), stream);
+            if (i % 500 == 499) (void)cep_flush(profiler, 20);
+        }
+    }
+};
+
+TEST_F(ExhaustionTest, MetadataBehindAStalledGpuStaysWithinTheBudget) {
+    if (CEP_TEST_SANITIZED != 0) GTEST_SKIP() << "the sanitizer has memory of its own";
+    constexpr int count = 8000;
+    const std::string meta = "{\"a\":\"" + std::string(16 * 1024 - 8, 'x') + "\"}";
+    open();
+    CUstream stream = new_stream();
+    plug(stream);
+    // What the driver, the events and the spans themselves take is not the metadata's.
+    record_held_spans(stream, count, nullptr);
+    unplug();
+    (void)flushed_rows();
+    plug(stream);
+    const long before_kib = status_kib("VmRSS:");
+    record_held_spans(stream, count, meta.c_str());
+    const long growth_kib = status_kib("VmHWM:") - before_kib;
+    EXPECT_LE(growth_kib, budget_kib);
+    const cep_stats held = stats();
+    EXPECT_GT(held.dropped_meta, 0U);
+    expect_all_accounted_for();
+    unplug();
+    const Rows written = closed_rows();
+    EXPECT_EQ(stats().abandoned, 0U);
+    EXPECT_EQ(written.spans("held").size(), 2U * count - stats().dropped_ring - stats().dropped_pool);
+    expect_all_accounted_for();
+}
+
+TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
+    cep_options options = default_options();
+    options.pool_limit = 64;
+    open(options);
+    CUstream stream = new_stream();
+    plug(stream);
+    on_another_thread([&] { record_held_spans(stream, 100, nullptr); });
+    record_held_spans(stream, 100, nullptr);
+    const cep_stats held = stats();
+    EXPECT_EQ(held.recorded, 200U);
+    EXPECT_GE(held.dropped_pool, 200U - 32U);
+    EXPECT_LE(fake.live_count("events"), 64 + 8);  // and the anchors
+    expect_all_accounted_for();
+    unplug();
+    (void)flushed_rows();
+    for (int i = 0; i < 20; ++i) span("late", stream);
+    EXPECT_EQ(flushed_rows().spans("late").size(), 20U);
+    expect_all_accounted_for();
+}
+
+TEST_F(ExhaustionTest, FullPoolAndFullRingsTogetherLoseNothingUncounted) {
+    cep_options options = default_options();
+    options.pool_limit = 256;
+    options.ring_capacity = 16;
+    open(options);
+    CUstream stream = new_stream();
+    ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
+    span("first", stream);
+    ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));
+    for (int i = 0; i < 1000; ++i) {
+        span("device", stream);
+        span("host", CEP_HOST);
+    }
+    const cep_stats held = stats();
+    EXPECT_EQ(held.recorded, 2001U);
+    EXPECT_GT(held.dropped_ring, 0U);
+    expect_all_accounted_for();
+    fake.release();
+    const Rows written = closed_rows();
+    EXPECT_EQ(written.spans().size(), stats().written);
+    EXPECT_EQ(stats().pending, 0U);
+    expect_all_accounted_for();
+    EXPECT_EQ(fake.live_count("events"), 0);
+}
+
+TEST_F(ExhaustionTest, SpansOnTheHostClockPassAStalledGpu) {
+    open();
+    CUstream stream = new_stream();
+    plug(stream);
+    record_held_spans(stream, 100, nullptr);
+    for (int i = 0; i < 100; ++i) span("host", CEP_HOST);
+    EXPECT_EQ(cep_flush(profiler, 100), CEP_ETIMEDOUT);
+    EXPECT_EQ(rows().spans("host").size(), 100U);
+    expect_all_accounted_for();
+    unplug();
+    EXPECT_EQ(closed_rows().spans("held").size(), 100U);
+}
+
+}  // namespace
+}  // namespace cep::test

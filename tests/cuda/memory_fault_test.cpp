@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that runs out in the library's own threads while spans are on a GPU.
+#include <string>
+
+#include "allocations.h"
+#include "profiler_fixture.hpp"
+
+namespace cep::test {
+namespace {
+
+class MemoryFaultTest : public FakeProfilerTest {
+  protected:
+    void SetUp() override {
+        if (!allocations_can_be_counted()) GTEST_SKIP() << "the allocator is the sanitizer's";
+        FakeProfilerTest::SetUp();
+        allocations_spare_this_thread();
+    }
+    void TearDown() override {
+        allocations_work();
+        FakeProfilerTest::TearDown();
+    }
+
+    void expect_all_accounted_for() const {
+        const cep_stats now = stats();
+        EXPECT_EQ(now.recorded, now.written + now.dropped_ring + now.dropped_slots + now.dropped_pool +
+                                    now.dropped_file + now.dropped_io + now.capture_skipped + now.abandoned +
+                                    now.open_spans + now.pending);
+    }
+
+    /// Spans while memory runs out; those after it must all be written.
+    void train_through_a_shortage() {
+        CUstream stream = new_stream();
+        cep_attrs attrs = CEP_ATTRS_INIT;
+        attrs.meta = "{\"note\":\"text that is longer than a short string holds\"}";
+        for (int i = 0; i < 50; ++i) {
+            const cep_span begun = cep_begin_with(region("during"), stream, &attrs);
+            cep_end(region("during"), begun, stream);
+            if (i % 10 == 9) (void)cep_flush(profiler, 20);
+        }
+        allocations_work();
+        for (int i = 0; i < 10; ++i) span("after", stream);
+        const Rows written = flushed_rows();
+        EXPECT_EQ(written.spans("after").size(), 10U);
+        expect_all_accounted_for();
+        EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK) << cep_last_error();
+        EXPECT_EQ(stats().pending, 0U);
+        expect_all_accounted_for();
+        EXPECT_EQ(rows().spans().size(), stats().written);
+        std::filesystem::remove(path());
+    }
+};
+
+TEST_F(MemoryFaultTest, OneFailedAllocationOfTheLibrarysThreadsIsSurvived) {
+    for (long place = 1; place <= 200; ++place) {
+        SCOPED_TRACE("place " + std::to_string(place));
+        open();
+        allocations_fail_nth(place);
+        train_through_a_shortage();
+        if (HasFailure()) return;
+    }
+}
+
+TEST_F(MemoryFaultTest, ShortageInTheLibrarysThreadsStopsNothingForGood) {
+    for (long place = 1; place <= 60; ++place) {
+        SCOPED_TRACE("place " + std::to_string(place));
+        open();
+        allocations_fail_from(place);
+        train_through_a_shortage();
+        if (HasFailure()) return;
+    }
+}
+
+// The poller itself is in the midst of its queues when memory runs out.
+TEST_F(MemoryFaultTest, ShortageWhileSpansArePendingLeavesThemToBeResolved) {
+    for (long place = 1; place <= 60; ++place) {
+        SCOPED_TRACE("place " + std::to_string(place));
+        open();
+        CUstream stream = new_stream();
+        for (int i = 0; i < 10; ++i) span("warm", stream);
+        (void)flushed_rows();
+        plug(stream);
+        allocations_fail_nth(place);
+        for (int i = 0; i < 20; ++i) span("pending", stream);
+        (void)cep_flush(profiler, 5);
+        unplug();
+        (void)cep_flush(profiler, patience_ms);
+        allocations_work();
+        for (int i = 0; i < 10; ++i) span("after", stream);
+        EXPECT_EQ(flushed_rows().spans("after").size(), 10U);
+        expect_all_accounted_for();
+        EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK) << cep_last_error();
+        expect_all_accounted_for();
+        std::filesystem::remove(path());
+        if (HasFailure()) return;
+    }
+}
+
+}  // namespace
+}  // namespace cep::test
