@@ -38,27 +38,26 @@ TEST_F(AnchorFaultTest, AnchorWhoseSecondRecordFailsKeepsNoTime) {
     CUstream held = new_stream();
     span("warm", idle);
     (void)flushed_rows();
-    // Its begin is near the first anchors; its end waits.
-    const std::int64_t offset_ns = unix_minus_host_ns();
-    const std::int64_t begun_ns = host_ns();
-    const cep_span begun = cep_begin(region("long"), idle);
-    const std::int64_t begun_by_ns = host_ns();
+    // Submitted near the first anchors, which are the nearest to it; starts when the gate opens.
     plug(held);
-    cep_end(region("long"), begun, held);
+    span("long", held);
     // More anchors than are remembered, and the next one's second record fails once the span can end.
     const std::uint64_t before = fake.call_count("cuEventRecord");
     ASSERT_TRUE(eventually([&] { return fake.call_count("cuEventRecord") >= before + std::uint64_t{2} * 8; }));
     ASSERT_EQ(fake.inject("cuEventRecord:block@2;cuEventRecord:fail=1@2"), 0);
     ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));
+    const std::int64_t offset_ns = unix_minus_host_ns();
+    const std::int64_t opened_from_ns = host_ns();
     unplug();
+    const std::int64_t opened_by_ns = host_ns();
     fake.release();
     const Rows written = flushed_rows();
     fake.clear_faults();
     EXPECT_EQ(stats().cuda_errors, 1U);
     const std::int64_t error_ns = written.last("run").integer("/clock_error_ns") + static_cast<std::int64_t>(ms);
     const Row row = written.span("long");
-    EXPECT_GE(row.start_ns(), begun_ns + offset_ns - error_ns) << row.text;
-    EXPECT_LE(row.start_ns(), begun_by_ns + offset_ns + error_ns) << row.text;
+    EXPECT_GE(row.start_ns(), opened_from_ns + offset_ns - error_ns) << row.text;
+    EXPECT_LE(row.start_ns(), opened_by_ns + offset_ns + error_ns) << row.text;
     expect_right_start(idle, "later");
 }
 

@@ -52,17 +52,23 @@ using namespace cep::cuda;
 class DriverSymbolsTest : public testing::Test {
   protected:
     void SetUp() override {
+        if (dlopen(library_name, RTLD_NOW | RTLD_LOCAL) == nullptr) {
+            ASSERT_EQ(std::getenv("FAKE_CUDA_EXPECTED"), nullptr) << "no libcuda.so.1";
+            GTEST_SKIP() << "no driver";
+        }
         std::string pattern = (std::filesystem::temp_directory_path() / "cep-symbols-XXXXXX").string();
         ASSERT_NE(mkdtemp(pattern.data()), nullptr);
         directory = pattern;
     }
-    void TearDown() override { std::filesystem::remove_all(directory); }
+    void TearDown() override {
+        if (!directory.empty()) std::filesystem::remove_all(directory);
+    }
 
     [[noreturn]] void train(const std::vector<std::string>& lacking) const {
         const CudaProgram program = load_cuda_program();
         CUcontext context = nullptr;
         CUstream stream = nullptr;
-        if (program.library == nullptr || program.init(0) != result::success) std::_Exit(77);
+        if (program.library == nullptr || program.init(0) != result::success) std::_Exit(2);
         if (program.primary_ctx_retain(&context, 0) != result::success) std::_Exit(2);
         if (program.ctx_set_current(context) != result::success) std::_Exit(2);
         if (program.stream_create(&stream, stream_flags::non_blocking, 0) != result::success) std::_Exit(2);

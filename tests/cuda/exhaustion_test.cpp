@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // More spans, and more metadata, than there is room for while the GPU stands still.
+#include <chrono>
 #include <fstream>
 #include <string>
 
@@ -47,14 +48,16 @@ class ExhaustionTest : public FakeProfilerTest {
         return 0;
     }
 
-    /// Spans on a stream that stands still, with metadata or without; lets the library take them over now and then.
+    /// Spans on a stream that stands still, with metadata or without, slowly enough for the library to take them over.
     void record_held_spans(CUstream stream, int count, const char* meta) const {
         cep_region* const phase = region("held");
         cep_attrs attrs = CEP_ATTRS_INIT;
         attrs.meta = meta;
         for (int i = 0; i < count; ++i) {
             cep_end(phase, cep_begin_with(phase, stream, &attrs), stream);
-            if (i % 500 == 499) (void)cep_flush(profiler, 20);
+            if (i % 25 != 24) continue;
+            (void)cep_flush(profiler, 0);
+            std::this_thread::sleep_for(std::chrono::microseconds(300));
         }
     }
 };
@@ -77,6 +80,7 @@ TEST_F(ExhaustionTest, MetadataBehindAStalledGpuStaysWithinTheBudget) {
     EXPECT_LE(growth_kib, budget_kib);
     const cep_stats held = stats();
     EXPECT_GT(held.dropped_meta, 0U);
+    RecordProperty("growth_kib", std::to_string(growth_kib));
     expect_all_accounted_for();
     unplug();
     const Rows written = closed_rows();
@@ -136,7 +140,7 @@ TEST_F(ExhaustionTest, SpansOnTheHostClockPassAStalledGpu) {
     plug(stream);
     record_held_spans(stream, 100, nullptr);
     for (int i = 0; i < 100; ++i) span("host", CEP_HOST);
-    EXPECT_EQ(cep_flush(profiler, 100), CEP_ETIMEDOUT);
+    EXPECT_EQ(cep_flush(profiler, 1000), CEP_ETIMEDOUT);
     EXPECT_EQ(rows().spans("host").size(), 100U);
     expect_all_accounted_for();
     unplug();
