@@ -56,10 +56,6 @@ static void open_shared(void) {
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
 }
 
-static bool names_something(const char* error) {
-    return strlen(error) > 0 && strcmp(error, "none yet") != 0;
-}
-
 static void check_rows_without_attributes(uint64_t count) {
     close_now(profiler);
     const cep_stats stats = stats_of(profiler);
@@ -82,7 +78,7 @@ TEST(a_span_begun_with_invalid_attributes_is_kept_without_them) {
         const cep_attrs attrs = invalid(i);
         const cep_span span = cep_begin_with(region, CEP_HOST, &attrs);
         if (span == CEP_SPAN_NONE) check_fail(__FILE__, __LINE__, "variant %d begins no span", i);
-        CHECK(names_something(cep_last_error()));
+        CHECK(cep_last_error()[0] != '\0');
         cep_end(region, span, CEP_HOST);
     }
     check_rows_without_attributes(variants);
@@ -94,7 +90,7 @@ TEST(a_span_ended_with_invalid_attributes_is_kept_without_them) {
         const cep_attrs attrs = invalid(i);
         const int32_t code = cep_end_with(region, cep_begin(region, CEP_HOST), CEP_HOST, &attrs);
         CHECK_EQ(code, i < 2 ? CEP_EJSON : CEP_EINVAL);
-        CHECK(names_something(cep_last_error()));
+        CHECK(cep_last_error()[0] != '\0');
     }
     check_rows_without_attributes(variants);
 }
