@@ -100,8 +100,9 @@ class Device {
 
     /// Poller: takes a span over. Throws when memory runs out; then the span is still the caller's.
     virtual void accept(const DeviceSpan& span) = 0;
-    /// Poller: hands over what the device has finished since, as far as there is room.
-    [[nodiscard]] virtual PollResult poll(Ring<DeviceTimes>& results) = 0;
+    /// Poller: hands over what the device has finished since, as far as there is room. Where the device's clock is not tied
+    /// to the host's yet, spans wait for that; if it is the `last_chance`, they start when they were submitted.
+    [[nodiscard]] virtual PollResult poll(Ring<DeviceTimes>& results, bool last_chance) = 0;
     /// Poller: a line that the user should read, once; else empty. What is the same on all ranks is told by the first
     /// of a host.
     [[nodiscard]] virtual std::string take_notice(bool first_of_host) = 0;

@@ -43,7 +43,7 @@ PollResult Poller::work() noexcept {
     PollResult last{.pending = true};
     try {
         accept_spans();
-        last = device_.poll(times_);
+        last = device_.poll(times_, last_chance_.load(std::memory_order_relaxed));
     } catch (const std::exception&) {  // no memory: what is in the ring stays there for the next round
     }
     say_notice();

@@ -38,6 +38,8 @@ class Poller {
     void add_waiters(int change) noexcept { waiters_.fetch_add(change, std::memory_order_relaxed); }
     /// Asks for a pass that resolves all that the device has finished by now. Returns the request's number.
     [[nodiscard]] std::uint32_t ask_to_catch_up() noexcept;
+    /// No more time: spans wait for nothing but the device from now on.
+    void set_last_chance() noexcept { last_chance_.store(true, std::memory_order_relaxed); }
     [[nodiscard]] bool caught_up(std::uint32_t number) const noexcept { return catch_up_.served(number); }
 
     /// Closer, when nobody records any more: ends the thread. With `shut_down` the driver is still there to take its
@@ -67,6 +69,7 @@ class Poller {
     Ring<DeviceTimes> times_{ring_capacity};
     Requests catch_up_;
     std::atomic<int> waiters_{0};
+    std::atomic<bool> last_chance_{false};
     std::atomic<bool> stop_{false};
     std::atomic<bool> shut_down_{false};
     Count self_ns_;

@@ -400,6 +400,7 @@ void Writer::finish_device_spans(std::int64_t deadline_ns) noexcept {
         if (pending_.empty() || now >= deadline_ns + grace_ns) return;
         if (now >= deadline_ns) {
             // Out of patience: what the device has finished is still asked for, once.
+            if (now >= deadline_ns + grace_ns / 2) poller_->set_last_chance();
             if (asked && poller_->caught_up(number)) break;
             if (!asked && unsent_.empty()) {
                 number = poller_->ask_to_catch_up();

@@ -46,7 +46,8 @@ void CudaDevice::accept(const DeviceSpan& span) {
         queues_[{context, span.end.stream}].push_back(span);
 }
 
-PollResult CudaDevice::poll(Ring<DeviceTimes>& results) {
+PollResult CudaDevice::poll(Ring<DeviceTimes>& results, bool last_chance) {
+    last_chance_ = last_chance;
     PollResult result{.resolved = 0, .pending = false, .caught_up = true};
     if (state_.driver.load(std::memory_order_acquire) == nullptr) {
         look_for_driver();

@@ -57,7 +57,7 @@ class CudaDevice final : public Device {
 
     // Poller.
     void accept(const DeviceSpan& span) override;
-    [[nodiscard]] PollResult poll(Ring<DeviceTimes>& results) override;
+    [[nodiscard]] PollResult poll(Ring<DeviceTimes>& results, bool last_chance) override;
     [[nodiscard]] std::string take_notice(bool first_of_host) override;
     void shut_down() noexcept override;
 
@@ -114,6 +114,7 @@ class CudaDevice final : public Device {
     std::int64_t look_pause_ns_ = 0;
     HostFallback fallback_told_ = HostFallback::none;
     bool loss_told_ = false;
+    bool last_chance_ = false;  ///< of this pass
 
     mutable std::mutex facts_mutex_;  ///< never held over a driver call
     DeviceFacts facts_;

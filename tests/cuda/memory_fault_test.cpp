@@ -21,6 +21,13 @@ class MemoryFaultTest : public FakeProfilerTest {
         FakeProfilerTest::TearDown();
     }
 
+    /// The threads run, and have made what the fake driver keeps for each of them.
+    void open_warm() {
+        open();
+        span("warm", new_stream());
+        (void)flushed_rows();
+    }
+
     void expect_all_accounted_for() const {
         const cep_stats now = stats();
         EXPECT_EQ(now.recorded, now.written + now.dropped_ring + now.dropped_slots + now.dropped_pool +
@@ -54,7 +61,7 @@ class MemoryFaultTest : public FakeProfilerTest {
 TEST_F(MemoryFaultTest, OneFailedAllocationOfTheLibrarysThreadsIsSurvived) {
     for (long place = 1; place <= 200; ++place) {
         SCOPED_TRACE("place " + std::to_string(place));
-        open();
+        open_warm();
         allocations_fail_nth(place);
         train_through_a_shortage();
         if (HasFailure()) return;
@@ -64,7 +71,7 @@ TEST_F(MemoryFaultTest, OneFailedAllocationOfTheLibrarysThreadsIsSurvived) {
 TEST_F(MemoryFaultTest, ShortageInTheLibrarysThreadsStopsNothingForGood) {
     for (long place = 1; place <= 60; ++place) {
         SCOPED_TRACE("place " + std::to_string(place));
-        open();
+        open_warm();
         allocations_fail_from(place);
         train_through_a_shortage();
         if (HasFailure()) return;

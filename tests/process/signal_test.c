@@ -280,8 +280,10 @@ TEST(rows_are_written_though_no_thread_could_be_made_at_first) {
     check_everything_is_written();
     no_threads = false;
     int step = 0;  // a refused thread is asked for again after a while
-    do record_step(profiler, step++, "backward");
-    while (step < 20 || count_threads() < 2);
+    do {
+        record_step(profiler, step++, "backward");
+        CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
+    } while (step < 20 || count_threads() < 2);
     close_now(profiler);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_spans_named(&all, "backward"), step);

@@ -171,6 +171,7 @@ static void* keep_spans_with_metadata_open(void* unused) {
     pthread_barrier_wait(&started);
     for (int i = 0; i < spans_each; ++i) spans[i] = cep_begin_with(region, CEP_HOST, &attrs);
     pthread_barrier_wait(&recorded);
+    pthread_barrier_wait(&recorded);  // the counts have been read
     for (int i = spans_each - 1; i >= 0; --i) cep_end(region, spans[i], CEP_HOST);
     pthread_barrier_wait(&finished);
     return unused;
@@ -185,6 +186,7 @@ TEST(metadata_of_open_spans_stays_within_the_budget_and_what_is_lost_is_counted)
     pthread_barrier_wait(&started);
     pthread_barrier_wait(&recorded);
     const cep_stats open_now = stats_of(profiler);
+    pthread_barrier_wait(&recorded);
     pthread_barrier_wait(&finished);
     join(keepers);
     const long after_kib = status_kib("VmHWM:");
