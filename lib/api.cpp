@@ -174,6 +174,7 @@ int32_t cep_options_load_env(cep_options* options) {
 
 void cep_options_clear(cep_options* options) {
     if (options == nullptr || options->struct_size < sizeof(cep_options)) return;
+    const cep::KeepErrno keep;
     delete static_cast<cep::OptionStorage*>(options->storage);
     (void)cep_options_init(options, options->struct_size);
 }

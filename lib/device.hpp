@@ -55,6 +55,7 @@ struct DeviceSpan {
 struct DeviceTimes {
     enum class Outcome : std::uint8_t {
         resolved,    ///< the device's times
+        length,      ///< the device's duration; its clock could not be tied to the host's: it starts when submitted
         host_clock,  ///< the device has no time for it: the stamps' host times are all there is
         lost,        ///< the device will never finish it, or cannot say when it did
     };
@@ -100,8 +101,8 @@ class Device {
 
     /// Poller: takes a span over. Throws when memory runs out; then the span is still the caller's.
     virtual void accept(const DeviceSpan& span) = 0;
-    /// Poller: hands over what the device has finished since, as far as there is room. Where the device's clock is not tied
-    /// to the host's yet, spans wait for that; if it is the `last_chance`, they start when they were submitted.
+    /// Poller: hands over what the device has finished since, as far as there is room. Where the device's clock is not
+    /// tied to the host's yet, spans wait for that; if it is the `last_chance`, they start when they were submitted.
     [[nodiscard]] virtual PollResult poll(Ring<DeviceTimes>& results, bool last_chance) = 0;
     /// Poller: a line that the user should read, once; else empty. What is the same on all ranks is told by the first
     /// of a host.

@@ -6,26 +6,14 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <climits>
 #include <cstdint>
 #include <ctime>
 
 #include "host_clock.hpp"
+#include "keep_errno.hpp"
 
 namespace cep {
-
-/// Restores errno at the end of a scope: no call of cep.h changes it.
-class KeepErrno {
-  public:
-    KeepErrno() noexcept : value_(errno) {}
-    KeepErrno(const KeepErrno&) = delete;
-    KeepErrno& operator=(const KeepErrno&) = delete;
-    ~KeepErrno() { errno = value_; }
-
-  private:
-    const int value_;
-};
 
 /// Sleeps while `word` is `value`, until somebody wakes the word or the deadline (monotonic clock) has passed. May also
 /// return early: the caller looks again.

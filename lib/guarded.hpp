@@ -7,7 +7,7 @@
 
 #include "cep/cep.h"
 #include "error.hpp"
-#include "futex.hpp"
+#include "keep_errno.hpp"
 
 namespace cep {
 

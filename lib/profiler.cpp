@@ -23,11 +23,10 @@ constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
 }
 
 /// What is still on its way when the closer gives up is lost as far as anybody can tell.
-[[nodiscard]] Totals final_totals(const cep_profiler& profiler, const Session& session) noexcept {
+[[nodiscard]] Totals final_totals(const Session& session) noexcept {
     Totals totals = session.writer.totals();
     totals.dropped_io += totals.pending;
     totals.pending = 0;
-    totals.add_refused(profiler.refused.load(std::memory_order_relaxed));
     return totals;
 }
 
@@ -39,7 +38,7 @@ constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
     const bool alone = wait_for_visitors(profiler, grace_end_ns(), exiting);
     const std::int32_t code = session.writer.finish(deadline_ns);
     const bool written = session.writer.join(grace_end_ns());
-    profiler.final_totals = final_totals(profiler, session);
+    profiler.final_totals = final_totals(session);
     profiler.has_final_totals.store(true, std::memory_order_release);
     const bool shut_down = alone && !exiting;
     if (shut_down) session.recorder.for_each([](ThreadRecorder& thread) { thread.release_left_open(); });
@@ -117,9 +116,7 @@ Totals totals_of(cep_profiler& profiler) noexcept {
     const Visit visit(profiler);
     if (visit.session() == nullptr)
         return profiler.has_final_totals.load(std::memory_order_acquire) ? profiler.final_totals : Totals{};
-    Totals totals = visit.session()->writer.totals();
-    totals.add_refused(profiler.refused.load(std::memory_order_relaxed));
-    return totals;
+    return visit.session()->writer.totals();
 }
 
 }  // namespace cep

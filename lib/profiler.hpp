@@ -42,9 +42,8 @@ struct cep_profiler {
     const std::uint64_t serial;  ///< never 0, never reused
 
     std::atomic<bool> closing{false};
-    std::atomic<bool> forked{false};        ///< a child's copy of its parent's profiler
-    std::atomic<std::uint64_t> refused{0};  ///< calls of a signal handler that interrupted another call
-    cep::Session* left_behind = nullptr;    ///< after a close that could not free it
+    std::atomic<bool> forked{false};      ///< a child's copy of its parent's profiler
+    cep::Session* left_behind = nullptr;  ///< after a close that could not free it
     cep::NameTable<cep_region> regions{max_names};
     cep::NameTable<cep::Name> names{max_names};
 
@@ -72,7 +71,7 @@ class Visit {
     [[nodiscard]] Session* session() const noexcept { return session_; }
     /// For calls that would have recorded something: counts one that was refused.
     void count_if_refused() const noexcept {
-        if (refused_) profiler_.refused.fetch_add(1, std::memory_order_relaxed);
+        if (refused_) profiler_.inputs.refused.fetch_add(1, std::memory_order_relaxed);
     }
     /// The calling thread's recorder, made the first time; null when there can be none (counted).
     [[nodiscard]] ThreadRecorder* recorder() noexcept;

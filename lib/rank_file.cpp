@@ -14,11 +14,13 @@
 
 #include "earlier_rows.hpp"
 #include "error.hpp"
+#include "host_clock.hpp"
 #include "schema.hpp"
 
 namespace cep {
 namespace {
 
+constexpr int lock_attempts = 10;
 constexpr int first_own_descriptor = 3;  // 0 to 2 are the standard streams, also where the trainer has closed them
 
 [[nodiscard]] std::string message_of(int error) {
@@ -32,9 +34,15 @@ constexpr int first_own_descriptor = 3;  // 0 to 2 are the standard streams, als
     return message_of(error);
 }
 
-/// File systems without locks are fine: then nothing keeps two writers apart.
+/// File systems without locks are fine: then nothing keeps two writers apart. A process that has just been killed, or a
+/// child of it that is just being forked, may hold the lock for some moments more.
 [[nodiscard]] bool lock(int fd) noexcept {
-    return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    const timespec pause{0, 10 * ns_per_ms};
+    for (int attempt = 0;; ++attempt) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;
+        if (attempt == lock_attempts) return false;
+        nanosleep(&pause, nullptr);
+    }
 }
 
 }  // namespace

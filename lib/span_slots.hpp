@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "atomic.hpp"
+#include "keep_errno.hpp"
 #include "record.hpp"
 
 namespace cep {
@@ -206,6 +207,7 @@ class SpanSlots {
 
     [[nodiscard]] bool make_block(std::size_t block) noexcept {
         if (blocks_[block].load(std::memory_order_relaxed) != nullptr) return true;
+        const KeepErrno keep;
         auto* slots = new (std::nothrow) SpanSlot[size_of(block)];
         if (slots == nullptr) return false;
         blocks_[block].store(slots, std::memory_order_release);
@@ -217,6 +219,7 @@ class SpanSlots {
         // In steps, so that texts which differ a little in length soon need no new buffer.
         if (bytes <= kept_meta_bytes) bytes = std::bit_ceil(std::max(bytes, smallest_meta_bytes));
         if (!meta_budget_.take(bytes)) return false;
+        const KeepErrno keep;
         slot.meta.reset(new (std::nothrow) char[bytes]);
         if (slot.meta == nullptr) {
             meta_budget_.give(bytes);
@@ -311,6 +314,7 @@ class SpanStack {
 
     /// Grows when most of its spans are open; no more than max_slots − 1 others are when one is pushed.
     [[nodiscard]] bool make_room(SpanSlots& slots) noexcept {
+        const KeepErrno keep;
         compact(slots);
         if (size_ < (capacity_ + 1) / 2 || capacity_ == SpanSlots::max_slots) return size_ < capacity_;
         const std::size_t capacity = std::max(first_capacity, 2 * capacity_);

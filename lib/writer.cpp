@@ -20,12 +20,8 @@ constexpr std::size_t longest_meta_bytes = 16 * 1024;
 constexpr std::int64_t longest_wait_for_write_ns = 5 * ns_per_s;
 constexpr std::int64_t clock_interval_ns = 10 * ns_per_s;
 constexpr std::int64_t shortest_pause_ns = 1 * ns_per_ms;
-constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
-constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
 constexpr std::size_t plenty_of_records = 1024;
 constexpr std::int64_t start_retry_ns = 100 * ns_per_ms;
-/// Longest wait, past a deadline, for what should take moments: a pass of the poller, a block's write, `open` rows.
-constexpr std::int64_t grace_ns = 200 * ns_per_ms;
 /// The system's clock is slewed together with the monotonic one: they part only when somebody sets it.
 constexpr std::int64_t smallest_clock_step_ns = 1 * ns_per_ms;
 
@@ -67,14 +63,6 @@ void Writer::start() noexcept {
     const bool writes = thread_.start("cep-writer", &thread_main, this);
     inputs_.unattended.store(!polls || !writes, std::memory_order_relaxed);
     if (writes) wakeup_.set_served();
-}
-
-template <class Body>
-bool Writer::act_as_writer(Body body) noexcept {
-    if (acting_.exchange(true, std::memory_order_acquire)) return false;
-    body();
-    acting_.store(false, std::memory_order_release);
-    return true;
 }
 
 void Writer::run() noexcept {
@@ -143,11 +131,11 @@ void Writer::write_span(const PendingSpans::Entry& entry, const DeviceTimes& tim
                       .lag_ns = std::nullopt,
                       .device = -1,
                       .meta = entry.meta};
-    if (times.outcome == DeviceTimes::Outcome::resolved) {
+    if (times.outcome != DeviceTimes::Outcome::host_clock) {
         span.clock = schema::clock::gpu;
-        span.lag_ns = times.start_ns - record.begin.host_ns;
         span.device = times.device;
     }
+    if (times.outcome == DeviceTimes::Outcome::resolved) span.lag_ns = times.start_ns - record.begin.host_ns;
     try {
         begin_rows();
         formatter_.span(block_, span);
@@ -274,7 +262,10 @@ void Writer::watch_clock() {
     const std::int64_t step_ns = anchor.offset_ns - formatter_.unix_anchor().offset_ns;
     if (std::llabs(step_ns - clock_step_ns_) < smallest_clock_step_ns) return;
     clock_step_ns_ = step_ns;
-    facts_.clock_error_ns = formatter_.unix_anchor().error_ns + std::llabs(step_ns);
+    UnixAnchor kept = formatter_.unix_anchor();
+    kept.error_ns = anchor.error_ns + std::llabs(step_ns);
+    formatter_.set_unix_anchor(kept);
+    facts_.clock_error_ns = kept.error_ns;
     run_row_written_ = false;
     say(config_.rank, "the system clock was set by " + std::to_string(step_ns / ns_per_ms) +
                           " ms; rows keep the time of before, and the run row states the error");
@@ -389,104 +380,6 @@ std::int32_t Writer::flush(std::int64_t deadline_ns, bool closing) {
     return fail(CEP_ETIMEDOUT, "%s: device work or the file was not finished in time", file_.path().c_str());
 }
 
-void Writer::finish_device_spans(std::int64_t deadline_ns) noexcept {
-    if (poller_ == nullptr || !poller_->started()) return;
-    poller_->add_waiters(1);  // to the end
-    bool asked = false;
-    std::uint32_t number = 0;
-    for (;;) {
-        (void)round();
-        const std::int64_t now = monotonic_ns();
-        if (pending_.empty() || now >= deadline_ns + grace_ns) return;
-        if (now >= deadline_ns) {
-            // Out of patience: what the device has finished is still asked for, once.
-            if (now >= deadline_ns + grace_ns / 2) poller_->set_last_chance();
-            if (asked && poller_->caught_up(number)) break;
-            if (!asked && unsent_.empty()) {
-                number = poller_->ask_to_catch_up();
-                asked = true;
-            }
-        }
-        wakeup_.wait(urgent_pause_ns);
-    }
-    (void)round();
-}
-
-void Writer::abandon_pending() noexcept {
-    while (!pending_.empty()) {
-        abandoned_.add();
-        settle(pending_.first());
-    }
-    for (const DeviceSpan& span : unsent_) {  // the others' events are the poller's
-        device_->release(span.begin);
-        device_->release(span.end);
-    }
-    unsent_.clear();
-}
-
-void Writer::finish_file(std::int64_t deadline_ns) noexcept {
-    (void)round();
-    finish_device_spans(deadline_ns);
-    const bool abandons = !pending_.empty();
-    try {
-        write_open_rows();
-    } catch (const std::exception&) {
-        block_.drop_unfinished_row();
-    }
-    abandon_pending();
-    write_rest(deadline_ns);
-    std::int32_t code = abandons ? CEP_ETIMEDOUT : CEP_OK;
-    if (code == CEP_OK && io_failing_.load(std::memory_order_relaxed)) code = CEP_EIO;
-    finish_code_.store(code, std::memory_order_release);
-    file_.close();
-    inputs_.closed.serve(1);
-}
-
-void Writer::write_rest(std::int64_t deadline_ns) noexcept {
-    const auto retry_until_written = [&] {
-        for (write_block(true); !block_.empty() && file_.failure_is_transient() && monotonic_ns() < deadline_ns;
-             write_block(true))
-            wakeup_.wait(std::min(longest_pause_ns, std::max<std::int64_t>(deadline_ns - monotonic_ns(), 0)));
-    };
-    retry_until_written();
-    const bool lost = !block_.empty();
-    file_.give_up(block_);
-    try {
-        write_stats(RowKind::closing);
-    } catch (const std::exception&) {
-        block_.drop_unfinished_row();
-    }
-    if (lost)
-        write_block(true);  // one try
-    else
-        retry_until_written();
-    file_.give_up(block_);
-}
-
-std::int32_t Writer::finish(std::int64_t deadline_ns) noexcept {
-    finish_deadline_ns_.store(deadline_ns, std::memory_order_release);
-    if (!started() && recorder_.has_recorded()) start();
-    wakeup_.notify();
-    while (!started() && !inputs_.closed.served(1)) {
-        const WriteSignalsBlocked blocked;
-        if (act_as_writer([&] { finish_file(deadline_ns); })) break;
-        wakeup_.wait(urgent_pause_ns);
-        if (monotonic_ns() > deadline_ns + grace_ns) break;
-    }
-    if (!inputs_.closed.wait(1, deadline_ns + 2 * grace_ns)) {
-        inputs_.closed.serve(1);
-        return fail(CEP_ETIMEDOUT, "%s: the file could not be written in time", file_.path().c_str());
-    }
-    switch (finish_code_.load(std::memory_order_acquire)) {
-        case CEP_OK:
-            return CEP_OK;
-        case CEP_EIO:
-            return fail(CEP_EIO, "%s: rows could not be written", file_.path().c_str());
-        default:
-            return fail(CEP_ETIMEDOUT, "%s: device work was not finished in time", file_.path().c_str());
-    }
-}
-
 Totals Writer::totals() const noexcept {
     Totals totals;
     totals.written = file_.written();
@@ -495,6 +388,7 @@ Totals Writer::totals() const noexcept {
     const std::uint64_t settled = totals.written + totals.dropped_file + totals.dropped_io + abandoned_.get();
     recorder_.add_counts(totals);  // after what has left the rings, so that `pending` is never negative
     totals.pending -= settled;
+    totals.add_refused(inputs_.refused.load(std::memory_order_relaxed));
     totals.abandoned += abandoned_.get();
     totals.dropped_meta += dropped_meta_.get();
     totals.bytes_written = file_.bytes_written();

@@ -13,6 +13,7 @@
 #include "background_thread.hpp"
 #include "counts.hpp"
 #include "device.hpp"
+#include "host_clock.hpp"
 #include "options.hpp"
 #include "pending_spans.hpp"
 #include "poller.hpp"
@@ -33,9 +34,10 @@ struct WriterInputs {
     std::atomic<std::uint32_t> meta_version{0};  ///< grows with each cep_set_meta()
     mutable std::mutex meta_mutex;
     RunMeta meta;
-    std::atomic<bool> unattended{false};  ///< the system has refused a thread: to be tried again
-    std::atomic<int> fd{-1};              ///< of the rank file
-    Requests closed;                      ///< request 1 is served when the writer has done all it will do
+    std::atomic<std::uint64_t> refused{0};  ///< calls of a signal handler that interrupted another call
+    std::atomic<bool> unattended{false};    ///< the system has refused a thread: to be tried again
+    std::atomic<int> fd{-1};                ///< of the rank file
+    Requests closed;                        ///< request 1 is served when the writer has done all it will do
 };
 
 class Writer {
@@ -72,7 +74,12 @@ class Writer {
     void run() noexcept;
     /// Runs `body` in the calling thread if no other is the writer now. False if one is.
     template <class Body>
-    [[nodiscard]] bool act_as_writer(Body body) noexcept;
+    [[nodiscard]] bool act_as_writer(Body body) noexcept {
+        if (acting_.exchange(true, std::memory_order_acquire)) return false;
+        body();
+        acting_.store(false, std::memory_order_release);
+        return true;
+    }
 
     // What the acting writer does.
     std::size_t round() noexcept;
@@ -101,6 +108,11 @@ class Writer {
     void add_waiters(int change) noexcept;
     [[nodiscard]] bool wait_for_flush(std::uint32_t number, std::int64_t deadline_ns) noexcept;
     [[nodiscard]] std::int32_t io_code() const noexcept;
+
+    static constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
+    static constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
+    /// Longest wait, past a deadline, for what should take moments: a pass of the poller, a block's write, `open` rows.
+    static constexpr std::int64_t grace_ns = 200 * ns_per_ms;
 
     const Config& config_;
     WriterInputs& inputs_;

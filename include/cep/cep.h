@@ -27,15 +27,16 @@
  *
  * Rules that hold for every function below, and are not repeated there:
  *  - No call aborts, exits, throws or raises a signal, and errno is the same after every call.
- *  - Signal handlers: cep_version(), cep_strerror() and cep_recording() are async-signal-safe; no other call is. A
- *    hot-path call by a handler that has interrupted another cep call of its thread is refused, does nothing, and is
- *    counted (cep_stats.dropped_slots). A handler may call exit(), as far as the C library allows it.
+ *  - Signal handlers: cep_version(), cep_strerror() and cep_recording() are async-signal-safe; no other call
+ *    is. Where a handler has interrupted a call of its thread that records, ends, flushes or counts, such calls
+ *    of its own do nothing; those that would have recorded something are counted (cep_stats.dropped_slots). A
+ *    handler may call exit(), as far as the C library allows it.
  *  - A NULL profiler or region is accepted. Hot-path calls (cep_step, cep_recording, cep_begin*,
  *    cep_end*, cep_switch, cep_record, cep_counter, cep_mark) ignore it and return CEP_OK, 0 or
  *    CEP_SPAN_NONE, so that a job whose cep_open failed runs on unprofiled; the others return
  *    CEP_EINVAL.
- *  - A profiler that is off (disabled, or its rank not listed), closed, or inherited through fork()
- *    accepts every call with valid arguments, does nothing, and returns CEP_OK.
+ *  - A profiler that is off (disabled, its rank not listed, its file in use), closed, or inherited through
+ *    fork() accepts every call with valid arguments, does nothing, and returns CEP_OK.
  *  - Strings are NUL-terminated UTF-8. The library copies every string and array it is given before
  *    the call returns; strings it returns belong to the library.
  *  - Times are nanoseconds in int64_t; UNIX times count from 1970-01-01T00:00:00Z.
@@ -250,7 +251,8 @@ CEP_API void cep_options_clear(cep_options *options);
  * @param out     Receives the profiler; NULL on an error.
  * @return CEP_OK; CEP_EINVAL; CEP_EOPTION for a bad value (named with its option); CEP_EJSON for bad meta;
  *         CEP_EIO if the directory or the file cannot be made or opened; CEP_ELIMIT if the process has no
- *         thread-specific key left (PTHREAD_KEYS_MAX); CEP_ENOMEM. On an error nothing is left open.
+ *         thread-specific key left (PTHREAD_KEYS_MAX); CEP_ENOMEM; for NULL options what cep_options_load_env()
+ *         returns. On an error nothing is left open.
  * Thread-safe. Does file I/O. Makes no CUDA call.
  */
 CEP_API int32_t cep_open(const cep_options *options, cep_profiler **out);
@@ -264,7 +266,7 @@ CEP_API int32_t cep_open(const cep_options *options, cep_profiler **out);
  *                   has finished is written (which may take a few 100 ms); negative is an error.
  * @return CEP_OK; CEP_EINVAL; CEP_ETIMEDOUT if device work or the file was not done in time (what was left
  *         behind is counted as abandoned or dropped_io); CEP_EIO if rows could not be written.
- * Thread-safe. Blocks up to timeout_ms. Never makes a synchronising CUDA call.
+ * Thread-safe. Blocks up to timeout_ms and a few 100 ms. Never makes a synchronising CUDA call.
  */
 CEP_API int32_t cep_close(cep_profiler *profiler, int64_t timeout_ms);
 
@@ -275,7 +277,7 @@ CEP_API int32_t cep_close(cep_profiler *profiler, int64_t timeout_ms);
  * @param timeout_ms Longest wait in milliseconds; 0 asks and does not wait (CEP_OK); negative is an error.
  * @return CEP_OK; CEP_EINVAL; CEP_ETIMEDOUT (each span still open gets an `open` row); CEP_EIO if rows wait because the
  *         file cannot be written: they are tried again.
- * Thread-safe. Blocks up to timeout_ms.
+ * Thread-safe. Blocks up to timeout_ms and a few 100 ms.
  */
 CEP_API int32_t cep_flush(cep_profiler *profiler, int64_t timeout_ms);
 
@@ -307,15 +309,16 @@ typedef struct cep_stats {
     uint64_t recorded;         /**< Spans begun, cep_record() times, counters and marks accepted. */
     uint64_t written;          /**< Rows of these that are in the file. */
     uint64_t dropped_ring;     /**< Lost: the thread's ring was full. */
-    /** Lost: too many spans open on a thread, too many threads, or a call of a signal handler within another call. */
+    /** Lost: too many spans open on a thread, too many threads, no memory for them, or a call of a signal handler
+     * within another call. */
     uint64_t dropped_slots;
     uint64_t dropped_pool;     /**< Lost: no CUDA event to be had (pool_limit). */
     uint64_t dropped_file;     /**< Lost: max_file_bytes reached. */
-    uint64_t dropped_io;       /**< Lost: the file could not be written (disk full, a write that hangs), or no memory. */
+    uint64_t dropped_io;       /**< Lost: the file could not be written (disk full, write that hangs), or no memory. */
     uint64_t dropped_meta;     /**< Spans without their attributes or metadata: invalid, or no room for it. Not lost. */
     uint64_t capture_skipped;  /**< Spans not timed because their stream was capturing a graph. */
     uint64_t cuda_errors;      /**< CUDA calls that failed. */
-    uint64_t abandoned;        /**< Spans whose device work never finished before close. */
+    uint64_t abandoned;        /**< Spans whose device work never finished before close, or whose CUDA calls failed. */
     uint64_t open_spans;       /**< Spans begun and not ended now. */
     uint64_t bytes_written;    /**< Bytes appended to the file. */
     uint64_t self_ns;          /**< CPU time of the library's threads. */
@@ -390,7 +393,8 @@ typedef struct cep_attrs {
  *               stream; CEP_HOST: time on the host clock only. Without a CUDA context, the host clock too.
  * @return The span; CEP_SPAN_NONE where nothing is recorded. Never 0.
  * Thread-safe. Hot path: no synchronisation, no I/O, no lock, no allocation in steady state (the first call of a
- * thread allocates its ring). CUDA: at most one cuEventRecord and two queries of state; none off a recorded step.
+ * thread allocates its ring). CUDA: at most one cuEventRecord and three queries of state, and cuEventCreate while
+ * the pool grows; none off a recorded step.
  */
 CEP_API cep_span cep_begin(cep_region *region, void *stream);
 
@@ -415,8 +419,8 @@ CEP_API void cep_end(cep_region *region, cep_span span, void *stream);
 
 /**
  * cep_end() with attributes known only now. Each one given here replaces the one given at the begin.
- * @return CEP_OK; CEP_EINVAL or CEP_EJSON for invalid attributes: the span is ended all the same, without them, and
- *         that is counted (dropped_meta).
+ * @return CEP_OK; CEP_EINVAL or CEP_EJSON for invalid attributes, CEP_ELIMIT after 4096 distinct groups and errors: the
+ *         span is ended all the same, without them, and that is counted (dropped_meta).
  * Otherwise as cep_end().
  */
 CEP_API int32_t cep_end_with(cep_region *region, cep_span span, void *stream, const cep_attrs *attrs);
@@ -441,7 +445,8 @@ CEP_API cep_span cep_switch(cep_span span, cep_region *region, void *stream);
  * @param duration_ns Its length in ns, ≥ 0.
  * @param attrs       Attributes, or NULL.
  * @return CEP_OK, also off a recorded step; CEP_EINVAL for an invalid time; CEP_EINVAL or CEP_EJSON for invalid
- *         attributes: the span is added without them, and that is counted (dropped_meta).
+ *         attributes, CEP_ELIMIT after 4096 distinct groups and errors: the span is added without them, and that is
+ *         counted (dropped_meta).
  * Thread-safe. Hot path, as cep_begin(). Makes no CUDA call.
  */
 CEP_API int32_t cep_record(cep_region *region, int64_t start_ns, int64_t duration_ns, const cep_attrs *attrs);

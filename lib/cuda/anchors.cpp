@@ -197,7 +197,7 @@ CudaDevice::Outcome CudaDevice::host_time_of(ContextClock& clock, const Stamp& s
     }
     if (nearest == nullptr) {
         host_ns = stamp.host_ns;  // where no anchor is to be had, the best that is known
-        return clock.unusable || last_chance_ ? Outcome::resolved : Outcome::waiting;
+        return clock.unusable || last_chance_ ? Outcome::without_start : Outcome::waiting;
     }
     float elapsed_ms = 0;
     const CUresult code = driver().event_elapsed_time(&elapsed_ms, nearest->event, stamp.event->handle);

@@ -97,6 +97,7 @@ void CudaDevice::poll_queue(Context& context, Queue& queue, Ring<DeviceTimes>& r
             return;
         }
         if (outcome == Outcome::resolved) times.outcome = DeviceTimes::Outcome::resolved;
+        if (outcome == Outcome::without_start) times.outcome = DeviceTimes::Outcome::length;
         (void)results.push(times);
         recycle(span);
         queue.pop_front();
@@ -156,7 +157,7 @@ std::string CudaDevice::take_notice(bool first_of_host) {
             return std::string("the CUDA driver has no ") + symbol + ": spans are timed on the host clock";
         return std::string(fallback == HostFallback::no_driver ? "no CUDA driver is loaded"
                                                                : "a recording thread has no CUDA context") +
-               ": its spans are timed on the host clock (backend \"host\" says that this is meant)";
+               ": spans on streams are timed on the host clock (backend \"host\" says that this is meant)";
     }
     const Context* lost = nullptr;
     for_each_context([&](const Context& context) { lost = context.lost() ? &context : lost; });

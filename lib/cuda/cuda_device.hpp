@@ -68,6 +68,7 @@ class CudaDevice final : public Device {
 
     enum class Outcome : std::uint8_t {
         resolved,
+        without_start,
         unfinished,  ///< the device has not come to it
         waiting,     ///< the device has finished it, but its host time cannot be said yet
         lost,

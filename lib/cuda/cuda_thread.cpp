@@ -4,7 +4,7 @@
 #include <exception>
 #include <new>
 
-#include "futex.hpp"
+#include "keep_errno.hpp"
 
 namespace cep::cuda {
 

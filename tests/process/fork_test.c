@@ -3,6 +3,7 @@
 // Children made at any moment, in any way: the parent's file stays the parent's.
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -174,12 +175,12 @@ TEST(a_child_that_opens_its_parents_file_is_off) {
 static volatile pid_t* orphan;
 
 static void become_an_orphan_by_fork(void) {
-    const pid_t child = fork();
-    if (child == 0) {
+    if (fork() == 0) {
+        *orphan = getpid();  // past the fork: it has let go of the file
         alarm(120);
         for (;;) pause();
     }
-    *orphan = child;
+    while (*orphan == 0) sched_yield();
 }
 
 static void become_an_orphan_by_spawning(void) {
