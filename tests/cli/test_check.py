@@ -62,6 +62,17 @@ def test_a_span_that_is_written_late_takes_no_step_back(cep, job):
     assert "steps_back" not in codes(cep.check("job"), 0)
 
 
+def test_a_clock_that_was_set_back_is_told(cep, job):
+    hours_ns = 3600 * 10**9
+    rows = [span_row(0, step, "f", 1.0, START_NS + 10 * step - (20 * hours_ns if step >= 3 else 0)) for step in range(6)]
+    job.write(0, [run_row(0), *rows])
+    report = cep.check("job")
+    finding = codes(report, 0)["clock_back"]
+    assert finding["line"] == 5
+    assert "rank 0 goes back by 72,000 s" in finding["message"]
+    assert "steps_back" not in codes(report, 0)
+
+
 def test_steps_that_go_back_within_an_attempt_are_told(cep, job):
     rows = [span_row(0, step, "f", 1.0, START_NS + 10 * n) for n, step in enumerate((0, 1, 3, 4, 2, 5))]
     job.write(0, [run_row(0), *rows])

@@ -93,6 +93,8 @@ class FileCheck : public RowSink {
         std::uint64_t back_line = 0;
         std::int64_t back_from = 0;
         std::int64_t back_to = 0;
+        std::uint64_t clock_back_line = 0;  // 0: the clock never went back
+        std::int64_t clock_back_ns = 0;
         std::uint64_t interleaved_line = 0;  // 0: not
     };
     using AttemptKey = std::tuple<RunOrder, std::string, std::int64_t>;  // start, run id, attempt

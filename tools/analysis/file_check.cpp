@@ -12,6 +12,8 @@ namespace cep::analysis {
 namespace {
 
 constexpr std::int64_t noteworthy_clock_error_ns = 1'000'000;
+/// A later step of a phase that starts so much earlier was timed by a clock that somebody had set.
+constexpr std::int64_t least_clock_step_ns = 1'000'000'000;
 
 void add(FileVerdict& verdict, Severity severity, std::string code, std::string message, std::uint64_t line = 0) {
     verdict.findings.push_back({severity, std::move(code), std::move(message), line});
@@ -73,6 +75,12 @@ void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64
     const auto [found, is_new] = state.last_spans.try_emplace(std::string(row.name), LastSpan{now, row.start_ns});
     LastSpan& last = found->second;
     const bool is_late = run != RunTracker::no_run && row.start_ns && last.start_ns && *row.start_ns < *last.start_ns;
+    const bool clock_went_back = is_late && now.run == last.of.run && now.step > last.of.step &&
+                                 *last.start_ns - *row.start_ns > least_clock_step_ns;
+    if (clock_went_back && state.clock_back_line == 0) {
+        state.clock_back_line = line;
+        state.clock_back_ns = *last.start_ns - *row.start_ns;
+    }
     if (now.step < last.of.step && !is_late && state.times_back++ == 0) {
         state.back_line = line;
         state.back_from = last.of.step;
@@ -87,7 +95,7 @@ void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64
         state.last_noted = now;
         if (row.start_ns) state.first_starts.try_emplace(run, FirstStart{now.step, *row.start_ns});
     }
-    if (!is_late) last = {now, row.start_ns};
+    if (!is_late || clock_went_back) last = {now, row.start_ns};
 }
 
 void FileCheck::find_damage(FileVerdict& verdict) const {
@@ -128,6 +136,13 @@ void FileCheck::find_order(FileVerdict& verdict) const {
         if (state.interleaved_line > 0)
             add(verdict, Severity::damaged, "interleaved",
                 fmt::format("two processes write rows of rank {} in turn", rank), state.interleaved_line);
+        if (state.clock_back_line > 0)
+            add(verdict, Severity::note, "clock_back",
+                fmt::format(
+                    "the clock of rank {} goes back by {} or more within an attempt: start times before and after "
+                    "do not belong together",
+                    rank, format_duration_ms(static_cast<double>(state.clock_back_ns) * 1e-6)),
+                state.clock_back_line);
         if (state.times_back == 0) continue;
         std::string message =
             fmt::format("steps go back from {} to {}", format_integer(state.back_from), format_integer(state.back_to));
