@@ -33,13 +33,15 @@ constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
 [[nodiscard]] std::int32_t end_session(cep_profiler& profiler, Session& session, std::int64_t deadline_ns,
                                        bool exiting) {
     (void)session.writer.flush(deadline_ns, true);  // spans that other threads end meanwhile are still recorded
+    profiler.totals_before_close = session.writer.totals();
+    profiler.kept_totals.store(&profiler.totals_before_close, std::memory_order_release);
     profiler.session.store(nullptr, std::memory_order_seq_cst);
     const auto grace_end_ns = [&] { return std::max(deadline_ns, monotonic_ns() + visitor_grace_ns); };
     const bool alone = wait_for_visitors(profiler, grace_end_ns(), exiting);
     const std::int32_t code = session.writer.finish(deadline_ns);
     const bool written = session.writer.join(grace_end_ns());
-    profiler.final_totals = final_totals(session);
-    profiler.has_final_totals.store(true, std::memory_order_release);
+    profiler.totals_after_close = final_totals(session);
+    profiler.kept_totals.store(&profiler.totals_after_close, std::memory_order_release);
     const bool shut_down = alone && !exiting;
     if (shut_down) session.recorder.for_each([](ThreadRecorder& thread) { thread.release_left_open(); });
     const bool polled = session.poller == nullptr || session.poller->stop(grace_end_ns(), shut_down);
@@ -114,9 +116,9 @@ std::int32_t close_profiler(cep_profiler& profiler, std::int64_t deadline_ns, bo
 
 Totals totals_of(cep_profiler& profiler) noexcept {
     const Visit visit(profiler);
-    if (visit.session() == nullptr)
-        return profiler.has_final_totals.load(std::memory_order_acquire) ? profiler.final_totals : Totals{};
-    return visit.session()->writer.totals();
+    if (visit.session() != nullptr) return visit.session()->writer.totals();
+    const Totals* kept = profiler.kept_totals.load(std::memory_order_acquire);
+    return kept != nullptr ? *kept : Totals{};
 }
 
 }  // namespace cep

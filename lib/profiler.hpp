@@ -47,8 +47,9 @@ struct cep_profiler {
     cep::NameTable<cep_region> regions{max_names};
     cep::NameTable<cep::Name> names{max_names};
 
-    cep::Totals final_totals;  ///< once `has_final_totals`
-    std::atomic<bool> has_final_totals{false};
+    cep::Totals totals_before_close;
+    cep::Totals totals_after_close;
+    std::atomic<const cep::Totals*> kept_totals{nullptr};  ///< one of these, from the begin of a close on
 
     [[nodiscard]] bool recording() const noexcept { return inputs.board.recording(); }
     /// Whether there is a session, at a glance: a Visit says so for sure.

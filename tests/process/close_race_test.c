@@ -165,6 +165,31 @@ TEST(nothing_is_unaccounted_for_while_the_disk_stalls) {
     CHECK_EQ(count_spans_in_file(RANK_FILE), last.written);
 }
 
+static atomic_bool closed;
+
+static void* watch_the_counts(void* unused) {
+    (void)unused;
+    bool always_there = true;
+    while (!closed) always_there = always_there && stats_of(profiler).recorded == spans;
+    return (void*)(intptr_t)always_there;
+}
+
+TEST(the_counts_never_fall_back_during_a_close) {
+    for (int round = 0; round < 100; ++round) {
+        closed = false;
+        profiler = open_here();
+        CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+        record_spans(profiler, "forward", spans);
+        pthread_t watcher;
+        CHECK_EQ(pthread_create(&watcher, NULL, watch_the_counts, NULL), 0);
+        close_now(profiler);
+        closed = true;
+        void* always_there = NULL;
+        CHECK_EQ(pthread_join(watcher, &always_there), 0);
+        CHECK(always_there != NULL);
+    }
+}
+
 TEST(a_close_that_the_disk_does_not_let_end_counts_what_it_gives_up) {
     profiler = open_here();
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
