@@ -18,6 +18,10 @@ namespace {
 constexpr std::size_t max_attribute_bytes = 63;
 constexpr std::size_t max_meta_bytes = 16384;
 
+[[nodiscard]] Name* make_name(std::string_view text) {
+    return new Name(text);
+}
+
 [[nodiscard]] std::int32_t copy_attributes(const cep_attrs& from, cep_attrs& to) noexcept {
     if (from.struct_size < offsetof(cep_attrs, bytes))
         return fail(CEP_EINVAL, "attrs: struct_size %" PRIu32 " is too small", from.struct_size);
@@ -69,7 +73,7 @@ std::int32_t intern(NameTable<Name>& names, const char* what, const char* text, 
                     const Name*& name) noexcept {
     if (const std::int32_t code = check_text(what, text, max_bytes); code != CEP_OK) return code;
     return guarded(what, [&] {
-        name = names.find_or_add(text, [](std::string_view added) { return new Name(added); });
+        name = names.find_or_add(text, make_name);
         return name != nullptr
                    ? CEP_OK
                    : fail(CEP_ELIMIT, "%s: \"%s\" is one more than %zu distinct names", what, text, names.limit());
