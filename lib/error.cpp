@@ -21,6 +21,7 @@ std::int32_t fail(std::int32_t code, const char* format, ...) noexcept {
     char text[sizeof message];  // the arguments may point into the old message
     std::va_list arguments;
     va_start(arguments, format);
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it does not see va_start() through a fortified vsnprintf()
     std::vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     std::memcpy(message, text, sizeof message);
