@@ -110,14 +110,10 @@ std::size_t Writer::take_times() {
             abandoned_.add();
         else
             write_span(entry, times);
-        settle(times.id);
+        pending_.remove(times.id);
         if (block_.text.size() >= write_block_bytes) write_block(false);
     }
     return taken;
-}
-
-void Writer::settle(std::uint64_t id) noexcept {
-    pending_.remove(id);
 }
 
 void Writer::write_span(const PendingSpans::Entry& entry, const DeviceTimes& times) {
@@ -306,7 +302,8 @@ void Writer::write_block(bool at_once) noexcept {
         }
         (void)file_.append(block_, now, at_once);
         say_notice();
-    } catch (const std::exception&) {  // no memory: the rows wait
+    } catch (const std::exception&) {  // no memory: the rows wait, and a new file gets its run row with the next ones
+        run_row_written_ = false;
     }
     io_failing_.store(file_.failing(), std::memory_order_release);
 }

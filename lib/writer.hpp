@@ -89,7 +89,6 @@ class Writer {
     void hold_for_poller();
     void send_to_poller() noexcept;
     void write_span(const PendingSpans::Entry& entry, const DeviceTimes& times);
-    void settle(std::uint64_t id) noexcept;
     void abandon_pending() noexcept;
     void begin_rows();
     void ensure_run_row();

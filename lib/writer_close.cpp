@@ -37,7 +37,7 @@ void Writer::finish_device_spans(std::int64_t deadline_ns) noexcept {
 void Writer::abandon_pending() noexcept {
     while (!pending_.empty()) {
         abandoned_.add();
-        settle(pending_.first());
+        pending_.remove(pending_.first());
     }
     for (const DeviceSpan& span : unsent_) {  // the others' events are the poller's
         device_->release(span.begin);
