@@ -15,13 +15,6 @@ class CloseTest : public FakeProfilerTest {
         }
         FakeProfilerTest::TearDown();
     }
-
-    void expect_all_accounted_for() const {
-        const cep_stats now = stats();
-        EXPECT_EQ(now.recorded, now.written + now.dropped_ring + now.dropped_slots + now.dropped_pool +
-                                    now.dropped_file + now.dropped_io + now.capture_skipped + now.abandoned +
-                                    now.open_spans + now.pending);
-    }
 };
 
 TEST_F(CloseTest, CloseWithoutPatienceWritesEverySpanWhoseWorkIsDone) {

@@ -33,13 +33,6 @@ class ExhaustionTest : public FakeProfilerTest {
         FakeProfilerTest::TearDown();
     }
 
-    void expect_all_accounted_for() const {
-        const cep_stats now = stats();
-        EXPECT_EQ(now.recorded, now.written + now.dropped_ring + now.dropped_slots + now.dropped_pool +
-                                    now.dropped_file + now.dropped_io + now.capture_skipped + now.abandoned +
-                                    now.open_spans + now.pending);
-    }
-
     /// Resident memory now, or the most there was.
     [[nodiscard]] static long status_kib(const std::string& key) {
         std::ifstream status("/proc/self/status");

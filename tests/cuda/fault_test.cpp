@@ -35,14 +35,6 @@ class FaultTest : public FakeProfilerTest {
         return outcome;
     }
 
-    /// Everything that was begun is somewhere.
-    void expect_all_accounted_for() const {
-        const cep_stats now = stats();
-        EXPECT_EQ(now.recorded, now.written + now.dropped_ring + now.dropped_slots + now.dropped_pool +
-                                    now.dropped_file + now.dropped_io + now.capture_skipped + now.abandoned +
-                                    now.open_spans);
-    }
-
     [[nodiscard]] static std::size_t lines_with(const std::string& text, const std::string& part) {
         std::size_t count = 0;
         for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;

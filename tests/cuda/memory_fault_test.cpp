@@ -28,13 +28,6 @@ class MemoryFaultTest : public FakeProfilerTest {
         (void)flushed_rows();
     }
 
-    void expect_all_accounted_for() const {
-        const cep_stats now = stats();
-        EXPECT_EQ(now.recorded, now.written + now.dropped_ring + now.dropped_slots + now.dropped_pool +
-                                    now.dropped_file + now.dropped_io + now.capture_skipped + now.abandoned +
-                                    now.open_spans + now.pending);
-    }
-
     /// Spans while memory runs out; those after it must all be written.
     void train_through_a_shortage() {
         CUstream stream = new_stream();

@@ -157,6 +157,14 @@ class ProfilerTest : public fake_cuda::DriverTest {
         return values;
     }
 
+    /// Everything that was begun is somewhere: the identity of cep_stats.
+    void expect_all_accounted_for() const {
+        const cep_stats now = stats();
+        EXPECT_EQ(now.recorded, now.written + now.dropped_ring + now.dropped_slots + now.dropped_pool +
+                                    now.dropped_file + now.dropped_io + now.capture_skipped + now.abandoned +
+                                    now.open_spans + now.pending);
+    }
+
     std::string directory;
     cep_profiler* profiler = nullptr;
     std::uint64_t misuses_expected = 0;

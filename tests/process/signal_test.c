@@ -2,7 +2,6 @@
 //
 // Signals belong to the trainer: its handlers run on its threads, its fatal signals end it, and nothing that the
 // library does raises one.
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -152,52 +151,6 @@ TEST(system_calls_that_signals_interrupt_lose_nothing) {
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(rows_spans_named(&all, "forward"), 400);
     CHECK_EQ(rows_count(&all, "open"), 0);
-}
-
-/* ---- Masks ---------------------------------------------------------------------------------------- */
-
-static uint64_t blocked_signals(const char* thread) {
-    char path[300], line[256];
-    snprintf(path, sizeof path, "/proc/self/task/%s/status", thread);
-    FILE* status = fopen(path, "r");
-    CHECK(status != NULL);
-    uint64_t mask = 0;
-    while (fgets(line, sizeof line, status) != NULL)
-        if (strncmp(line, "SigBlk:", 7) == 0) mask = strtoull(line + 7, NULL, 16);
-    fclose(status);
-    return mask;
-}
-
-static bool is_blocked(uint64_t mask, int number) {
-    return (mask >> (number - 1) & 1) != 0;
-}
-
-TEST(the_librarys_threads_block_all_signals_but_the_synchronous) {
-    if (CHECK_SANITIZED) check_skip("the sanitizer has a thread of its own");
-    static const int synchronous[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-    static const int asynchronous[] = {SIGHUP,  SIGINT,  SIGQUIT,   SIGPIPE, SIGALRM,  SIGTERM, SIGUSR1,
-                                       SIGUSR2, SIGCHLD, SIGXFSZ,   SIGXCPU, SIGTSTP,  SIGCONT, SIGURG,
-                                       SIGPROF, SIGIO,   SIGVTALRM, SIGPWR,  SIGWINCH, SIGTTIN, SIGTTOU};
-    start_training();
-    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);  // the thread is past what the C library does at its start
-    DIR* tasks = opendir("/proc/self/task");
-    CHECK(tasks != NULL);
-    int checked = 0;
-    for (const struct dirent* entry = readdir(tasks); entry != NULL; entry = readdir(tasks)) {
-        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid()) continue;
-        const uint64_t mask = blocked_signals(entry->d_name);
-        for (size_t i = 0; i < sizeof synchronous / sizeof *synchronous; ++i)
-            if (is_blocked(mask, synchronous[i]))
-                check_fail(__FILE__, __LINE__, "signal %d is blocked", synchronous[i]);
-        for (size_t i = 0; i < sizeof asynchronous / sizeof *asynchronous; ++i)
-            if (!is_blocked(mask, asynchronous[i]))
-                check_fail(__FILE__, __LINE__, "signal %d is not blocked", asynchronous[i]);
-        CHECK(is_blocked(mask, SIGRTMIN) && is_blocked(mask, SIGRTMAX));
-        ++checked;
-    }
-    closedir(tasks);
-    CHECK_EQ(checked, 1);
-    close_now(profiler);
 }
 
 /* ---- Signals that writing raises ------------------------------------------------------------------- */
