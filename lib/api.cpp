@@ -221,8 +221,10 @@ int32_t cep_get_stats(cep_profiler* profiler, cep_stats* stats) {
     const uint32_t size = stats->struct_size;
     if (size < offsetof(cep_stats, recorded))
         return fail(CEP_EINVAL, "cep_get_stats: struct_size %" PRIu32 " is too small", size);
+    cep::Totals totals;
+    if (const int32_t code = cep::read_totals(*profiler, totals); code != CEP_OK) return code;
     cep_stats values{};
-    cep::copy_totals(cep::totals_of(*profiler), values);
+    cep::copy_totals(totals, values);
     values.struct_size = size;
     std::memcpy(static_cast<void*>(stats), &values, std::min<std::size_t>(size, sizeof values));
     return CEP_OK;

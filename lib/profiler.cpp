@@ -114,11 +114,15 @@ std::int32_t close_profiler(cep_profiler& profiler, std::int64_t deadline_ns, bo
     return guarded("cep_close", [&] { return end_session(profiler, *session, deadline_ns, exiting); });
 }
 
-Totals totals_of(cep_profiler& profiler) noexcept {
+std::int32_t read_totals(cep_profiler& profiler, Totals& totals) noexcept {
     const Visit visit(profiler);
-    if (visit.session() != nullptr) return visit.session()->writer.totals();
-    const Totals* kept = profiler.kept_totals.load(std::memory_order_acquire);
-    return kept != nullptr ? *kept : Totals{};
+    if (visit.refused())
+        return fail(CEP_EINVAL, "cep_get_stats: within another call (by a signal handler), or without memory");
+    if (visit.session() != nullptr)
+        totals = visit.session()->writer.totals();
+    else if (const Totals* kept = profiler.kept_totals.load(std::memory_order_acquire))
+        totals = *kept;
+    return CEP_OK;
 }
 
 }  // namespace cep

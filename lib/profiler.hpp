@@ -70,6 +70,7 @@ class Visit {
 
     /// Null: the profiler is off, closed or forked, or the visit was refused.
     [[nodiscard]] Session* session() const noexcept { return session_; }
+    [[nodiscard]] bool refused() const noexcept { return refused_; }
     /// For calls that would have recorded something: counts one that was refused.
     void count_if_refused() const noexcept {
         if (refused_) profiler_.inputs.refused.fetch_add(1, std::memory_order_relaxed);
@@ -96,7 +97,8 @@ class Visit {
 [[nodiscard]] std::int32_t open_profiler(Config config, cep_profiler*& out);
 [[nodiscard]] std::int32_t flush_profiler(cep_profiler& profiler, std::int64_t timeout_ms) noexcept;
 [[nodiscard]] std::int32_t close_profiler(cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept;
-[[nodiscard]] Totals totals_of(cep_profiler& profiler) noexcept;
+/// CEP_EINVAL in a signal handler that has interrupted another call: nothing can be read then.
+[[nodiscard]] std::int32_t read_totals(cep_profiler& profiler, Totals& totals) noexcept;
 [[nodiscard]] std::int64_t deadline_after(std::int64_t timeout_ms) noexcept;
 
 /// Waits until no thread (but the calling one, when it is `exiting`) is inside the session of that profiler, or the

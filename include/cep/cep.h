@@ -329,7 +329,7 @@ typedef struct cep_stats {
  * Reads the counts.
  * @param profiler The profiler.
  * @param stats    Receives them; its struct_size must be set by the caller.
- * @return CEP_OK; CEP_EINVAL.
+ * @return CEP_OK; CEP_EINVAL, also in a signal handler that has interrupted another call.
  * Thread-safe; the counts are not one snapshot while other threads record. Does not block. Makes no CUDA call.
  */
 CEP_API int32_t cep_get_stats(cep_profiler *profiler, cep_stats *stats);
