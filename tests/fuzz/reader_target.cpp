@@ -15,12 +15,12 @@
 #include <thread>
 #include <vector>
 
-#include "byte_source.hpp"
-#include "file_reader.hpp"
-#include "line_judge.hpp"
+#include "read/byte_source.hpp"
+#include "read/file_reader.hpp"
+#include "read/line_judge.hpp"
 #include "scanned_row.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr std::size_t line_limit_bytes = 4096;
@@ -105,10 +105,10 @@ void check(const std::string& expected, const std::string& found) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    using namespace cep::analysis;
+    using namespace cep::tool;
     static const int fd = ::memfd_create("cep-fuzz", MFD_CLOEXEC);
     if (fd < 0 || ::ftruncate(fd, 0) != 0 || ::pwrite(fd, data, size, 0) != static_cast<ssize_t>(size)) std::abort();
     const InputFile file{"/proc/self/fd/" + std::to_string(fd), size, std::nullopt};

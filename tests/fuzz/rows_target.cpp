@@ -8,7 +8,7 @@
 #include "scanned_row.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    using namespace cep::analysis;
+    using namespace cep::tool;
     ScannerAndParser both;
     std::string_view rest(reinterpret_cast<const char*>(data), size);
     while (!rest.empty()) {

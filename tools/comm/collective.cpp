@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collective.hpp"
+#include "comm/collective.hpp"
 
 #include <algorithm>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm_text.hpp"
-#include "json_writer.hpp"
+#include "comm/comm_text.hpp"
+#include "show/json_writer.hpp"
 
 namespace cep::comm {
 namespace {
 
-using analysis::JsonWriter;
+using tool::JsonWriter;
 
 void write_inputs(JsonWriter& json, const CommReport& report) {
-    const analysis::InputCounts& inputs = report.inputs;
+    const tool::InputCounts& inputs = report.inputs;
     json.key("inputs").begin_object();
     json.key("files").count(inputs.files);
     json.key("bytes").count(inputs.bytes);

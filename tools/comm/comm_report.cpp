@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm_report.hpp"
+#include "comm/comm_report.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "quantiles.hpp"
+#include "stats/quantiles.hpp"
 
 namespace cep::comm {
 namespace {
@@ -32,7 +32,7 @@ struct ModelSamples {
 
 class ReportMaker {
   public:
-    ReportMaker(const MatchTable& table, const analysis::Coverage& coverage, const CommOptions& options)
+    ReportMaker(const MatchTable& table, const tool::Coverage& coverage, const CommOptions& options)
         : table_(table), options_(options) {
         report_.coverage = coverage;
         report_.options = options;
@@ -146,8 +146,8 @@ class ReportMaker {
 
     [[nodiscard]] SizeReport finish_size(const CommModel& model, std::int64_t bytes, SizeSamples& size) const {
         SizeReport report;
-        report.point = {bytes, size.transfers_ms.size(), analysis::exact_quantile(size.transfers_ms, 0.5)};
-        report.wait_ms = analysis::exact_quantile(size.waits_ms, 0.5);
+        report.point = {bytes, size.transfers_ms.size(), tool::exact_quantile(size.transfers_ms, 0.5)};
+        report.wait_ms = tool::exact_quantile(size.waits_ms, 0.5);
         if (report.point.transfer_ms <= 0) return report;
         report.algorithm_gb_per_s = static_cast<double>(bytes) / report.point.transfer_ms / 1e6;
         const auto factor = bus_factor(model.operation, model.ranks);
@@ -203,7 +203,7 @@ bool CommReport::any_bytes() const {
                        [](const CommModel& model) { return model.spans_without_bytes < model.spans; });
 }
 
-CommReport make_report(const MatchTable& table, const analysis::Coverage& coverage, const CommOptions& options) {
+CommReport make_report(const MatchTable& table, const tool::Coverage& coverage, const CommOptions& options) {
     return ReportMaker(table, coverage, options).make();
 }
 

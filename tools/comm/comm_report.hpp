@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "coverage.hpp"
-#include "match_table.hpp"
-#include "prediction.hpp"
-#include "transfer_fit.hpp"
+#include "comm/match_table.hpp"
+#include "comm/prediction.hpp"
+#include "read/coverage.hpp"
+#include "stats/transfer_fit.hpp"
 
 namespace cep::comm {
 
@@ -64,8 +64,8 @@ struct CommModel {
 };
 
 struct CommReport {
-    analysis::InputCounts inputs;
-    analysis::Coverage coverage;
+    tool::InputCounts inputs;
+    tool::Coverage coverage;
     CommOptions options;
     std::vector<CommModel> models;  // the one with the most time first
     std::optional<double> wait_fraction;
@@ -74,7 +74,7 @@ struct CommReport {
     [[nodiscard]] bool any_bytes() const;
 };
 
-[[nodiscard]] CommReport make_report(const MatchTable& table, const analysis::Coverage& coverage,
+[[nodiscard]] CommReport make_report(const MatchTable& table, const tool::Coverage& coverage,
                                      const CommOptions& options);
 
 /// Times in milliseconds are those of a group's spans, all together.

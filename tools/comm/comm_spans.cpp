@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm_spans.hpp"
+#include "comm/comm_spans.hpp"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 namespace cep::comm {
 namespace {
 
-using analysis::Row;
-using analysis::RowType;
-using analysis::RunInfo;
+using tool::Row;
+using tool::RowType;
+using tool::RunInfo;
 
 // The finaliser of SplitMix64.
 std::uint64_t mix(std::uint64_t bits) {
@@ -50,7 +50,7 @@ std::uint64_t key_of(const Row& row, std::uint64_t group_hash, std::int64_t atte
 std::string CommSpans::group_of(const Row& row, int run) const {
     std::string group(row.group);
     const bool is_axis = row.group == "dp" || row.group == "tp" || row.group == "pp" || row.group == "cp";
-    if (!is_axis || run == analysis::RunTracker::no_run) return group;
+    if (!is_axis || run == tool::RunTracker::no_run) return group;
     const RunInfo& info = tracker_.runs(*row.rank)[static_cast<std::size_t>(run)];
     append_coordinate(group, "dp", info.dp, row.group);
     append_coordinate(group, "tp", info.tp, row.group);
@@ -64,7 +64,7 @@ CommSpans::RankRun& CommSpans::run_of(const Row& row) {
     RankRun& run = ranks_[*row.rank];
     if (row.type == RowType::run || run.run != index) {
         run.run = index;
-        const bool known = index != analysis::RunTracker::no_run;
+        const bool known = index != tool::RunTracker::no_run;
         run.attempt = known ? tracker_.runs(*row.rank)[static_cast<std::size_t>(index)].attempt : 1;
         run.streams.clear();
     }
@@ -96,8 +96,8 @@ void CommSpans::take(const Row& row, std::uint64_t /*line*/) {
                {key_of(row, stream.hash, run.attempt), *row.rank, row.bytes.value_or(0), row.duration_ms});
 }
 
-analysis::CoverageCollector CommSpans::coverage() const {
-    analysis::CoverageCollector collector;
+tool::CoverageCollector CommSpans::coverage() const {
+    tool::CoverageCollector collector;
     for (const auto& [rank, run] : ranks_) {
         if (!filter_.accepts_rank(rank)) continue;
         collector.saw_rank(rank);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm_text.hpp"
+#include "comm/comm_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "table.hpp"
-#include "units.hpp"
+#include "base/units.hpp"
+#include "show/table.hpp"
 
 namespace cep::comm {
 namespace {
 
-using analysis::Align;
-using analysis::DurationFormat;
-using analysis::format_count;
-using analysis::format_plural;
-using analysis::printable;
-using analysis::Table;
+using tool::Align;
+using tool::DurationFormat;
+using tool::format_count;
+using tool::format_plural;
+using tool::printable;
+using tool::Table;
 
 constexpr std::size_t max_refusals_told = 3;
 
@@ -36,7 +36,7 @@ std::string gigabytes_per_s(const std::optional<double>& value) {
 }
 
 std::string describe_bytes(std::int64_t bytes) {
-    return analysis::format_bytes(static_cast<double>(bytes));
+    return tool::format_bytes(static_cast<double>(bytes));
 }
 
 std::string describe_alpha(const CommModel& model) {
@@ -45,7 +45,7 @@ std::string describe_alpha(const CommModel& model) {
 
 std::string describe_half(const CommModel& model) {
     if (!model.fit || !model.fit->half_bytes()) return "-";
-    return analysis::format_bytes(*model.fit->half_bytes());
+    return tool::format_bytes(*model.fit->half_bytes());
 }
 
 Table make_table(const std::vector<const char*>& left, const std::vector<const char*>& right) {
@@ -128,7 +128,7 @@ Table prediction_table(const CommReport& report, std::size_t limit, Shown& shown
             if (limit > 0 && shown.lines == limit) continue;
             ++shown.lines;
             const auto time = [](const std::optional<double>& time_ms) {
-                return time_ms ? analysis::format_duration_ms(*time_ms) : std::string("-");
+                return time_ms ? tool::format_duration_ms(*time_ms) : std::string("-");
             };
             table.add_row({printable(model.name), or_dash(model.group), format_count(model.ranks),
                            format_count(one.world), describe_bytes(one.bytes), time(one.ring_ms), time(one.tree_ms),

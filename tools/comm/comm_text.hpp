@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "comm_report.hpp"
+#include "comm/comm_report.hpp"
 
 namespace cep::comm {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "match_table.hpp"
+#include "comm/match_table.hpp"
 
 #include <algorithm>
 

@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collective.hpp"
+#include "comm/collective.hpp"
 
 namespace cep::comm {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "prediction.hpp"
+#include "comm/prediction.hpp"
 
 #include <bit>
 

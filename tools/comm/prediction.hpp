@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "collective.hpp"
-#include "transfer_fit.hpp"
+#include "comm/collective.hpp"
+#include "stats/transfer_fit.hpp"
 
 namespace cep::comm {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compare_text.hpp"
-#include "headline.hpp"
-#include "json_writer.hpp"
+#include "compare/compare_text.hpp"
+#include "compare/headline.hpp"
+#include "show/json_writer.hpp"
 
 namespace cep::compare {
 namespace {
 
-using analysis::JsonWriter;
+using tool::JsonWriter;
 
 void write_interval(JsonWriter& json, const char* key, const std::optional<Interval>& interval) {
     json.key(key);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "compare_text.hpp"
+#include "compare/compare_text.hpp"
 
 #include <fmt/format.h>
 
@@ -7,16 +7,16 @@
 #include <set>
 #include <utility>
 
-#include "headline.hpp"
-#include "table.hpp"
-#include "units.hpp"
+#include "base/units.hpp"
+#include "compare/headline.hpp"
+#include "show/table.hpp"
 
 namespace cep::compare {
 namespace {
 
-using analysis::Align;
-using analysis::DurationFormat;
-using analysis::Table;
+using tool::Align;
+using tool::DurationFormat;
+using tool::Table;
 
 // The median, and the farther end of its interval, as benchstat writes it.
 std::string describe_median(const PhaseSide& side, const DurationFormat& duration) {
@@ -71,20 +71,19 @@ Table change_table(const Comparison& comparison) {
     for (const char* heading : {"A", "B", "change", "p", "share", "blocks"}) table.add_column(heading, Align::right);
     if (comparison.step) {
         const bool is_sum = comparison.a.steps.step_is_a_sum || comparison.b.steps.step_is_a_sum;
-        add_change(table, *comparison.step, is_sum ? "step (sum)" : analysis::printable(comparison.step->name));
+        add_change(table, *comparison.step, is_sum ? "step (sum)" : tool::printable(comparison.step->name));
     }
-    for (const Change& change : comparison.phases) add_change(table, change, analysis::printable(change.name));
+    for (const Change& change : comparison.phases) add_change(table, change, tool::printable(change.name));
     return table;
 }
 
 std::string describe_job(const JobFacts& job) {
     const std::vector<std::int64_t>& steps = job.steps.recorded;
-    std::string text = fmt::format("{}: {}, {}", analysis::printable(job.name),
-                                   analysis::format_plural(job.coverage.ranks_seen, "rank"),
-                                   analysis::format_plural(steps.size(), "recorded step"));
+    std::string text =
+        fmt::format("{}: {}, {}", tool::printable(job.name), tool::format_plural(job.coverage.ranks_seen, "rank"),
+                    tool::format_plural(steps.size(), "recorded step"));
     if (!steps.empty())
-        text +=
-            fmt::format(" ({} to {})", analysis::format_integer(steps.front()), analysis::format_integer(steps.back()));
+        text += fmt::format(" ({} to {})", tool::format_integer(steps.front()), tool::format_integer(steps.back()));
     return text;
 }
 

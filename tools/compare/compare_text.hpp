@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "comparison.hpp"
+#include "compare/comparison.hpp"
 
 namespace cep::compare {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comparison.hpp"
+#include "compare/comparison.hpp"
 
 #include <fmt/format.h>
 
@@ -7,15 +7,15 @@
 #include <map>
 #include <utility>
 
-#include "autocorrelation.hpp"
-#include "headline.hpp"
-#include "quantiles.hpp"
+#include "compare/headline.hpp"
+#include "stats/autocorrelation.hpp"
+#include "stats/quantiles.hpp"
 
 namespace cep::compare {
 namespace {
 
 double median_of(std::vector<double> values) {
-    return analysis::exact_quantile(values, 0.5);
+    return tool::exact_quantile(values, 0.5);
 }
 
 PhaseSide side_of(const PhaseSteps& phase, double correlation_steps, const PhaseSteps& step) {

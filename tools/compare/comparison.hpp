@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "coverage.hpp"
-#include "job_steps.hpp"
-#include "rank_test.hpp"
+#include "compare/job_steps.hpp"
+#include "read/coverage.hpp"
+#include "stats/rank_test.hpp"
 
 namespace cep::compare {
 
@@ -23,8 +23,8 @@ struct VerdictFacts {
 /// One of the two jobs.
 struct JobFacts {
     std::string name;  // as the command was told
-    analysis::InputCounts inputs;
-    analysis::Coverage coverage;
+    tool::InputCounts inputs;
+    tool::Coverage coverage;
     JobSteps steps;
     std::optional<VerdictFacts> verdict;
 };

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "headline.hpp"
+#include "compare/headline.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "units.hpp"
+#include "base/units.hpp"
 
 namespace cep::compare {
 namespace {
 
-using analysis::DurationFormat;
-using analysis::format_plural;
-using analysis::printable;
+using tool::DurationFormat;
+using tool::format_plural;
+using tool::printable;
 
 constexpr std::size_t max_phases_told = 3;
 

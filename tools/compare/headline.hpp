@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comparison.hpp"
+#include "compare/comparison.hpp"
 
 namespace cep::compare {
 

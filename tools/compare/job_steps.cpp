@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job_steps.hpp"
+#include "compare/job_steps.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,15 +9,15 @@
 #include <string_view>
 #include <utility>
 
-#include "failure.hpp"
-#include "quantiles.hpp"
+#include "base/failure.hpp"
+#include "stats/quantiles.hpp"
 
 namespace cep::compare {
 namespace {
 
-using analysis::PhaseSeries;
-using analysis::RunSeries;
-using analysis::Sample;
+using tool::PhaseSeries;
+using tool::RunSeries;
+using tool::Sample;
 
 struct StepTime {
     std::int64_t step = 0;
@@ -57,7 +57,7 @@ class StepTimes {
             values.clear();
             for (std::size_t i = first; i < last; ++i) values.push_back(all_[i].duration_ms);
             phase.steps.push_back(step);
-            phase.durations_ms.push_back(analysis::exact_quantile(values, 0.5));
+            phase.durations_ms.push_back(tool::exact_quantile(values, 0.5));
         });
         return phase;
     }
@@ -76,7 +76,7 @@ class StepTimes {
     std::vector<StepTime> all_;
 };
 
-PhaseSteps collect_phase(const analysis::JobParts& parts, const std::string& name, schema::Kind kind) {
+PhaseSteps collect_phase(const tool::JobParts& parts, const std::string& name, schema::Kind kind) {
     StepTimes times;
     for (const auto& [rank, all_series] : parts.ranks) {
         for (const RunSeries& series : all_series)
@@ -90,7 +90,7 @@ PhaseSteps collect_phase(const analysis::JobParts& parts, const std::string& nam
 }
 
 /// Of spans inside each other, a step is the sum of the outermost that were recorded.
-PhaseSteps sum_outermost(const analysis::JobParts& parts) {
+PhaseSteps sum_outermost(const tool::JobParts& parts) {
     std::uint32_t outermost = Sample::max_depth;
     for (const auto& [rank, all_series] : parts.ranks)
         for (const RunSeries& series : all_series)
@@ -116,7 +116,7 @@ struct PhaseFacts {
     }
 };
 
-std::map<std::string, PhaseFacts> collect_facts(const analysis::JobParts& parts) {
+std::map<std::string, PhaseFacts> collect_facts(const tool::JobParts& parts) {
     std::map<std::string, PhaseFacts> facts;
     for (const auto& [rank, all_series] : parts.ranks)
         for (const RunSeries& series : all_series)
@@ -150,9 +150,9 @@ std::vector<std::int64_t> all_steps(const JobSteps& job) {
 
 }  // namespace
 
-JobSteps collect_steps(const analysis::JobParts& parts, bool all_phases) {
+JobSteps collect_steps(const tool::JobParts& parts, bool all_phases) {
     if (parts.has_histograms())
-        throw analysis::UsageError(
+        throw tool::UsageError(
             "more durations than are kept, and a comparison needs every one: choose some with --steps, --ranks or "
             "--phases, or keep more with --max-samples");
     const std::map<std::string, PhaseFacts> facts = collect_facts(parts);

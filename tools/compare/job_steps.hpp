@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "job_parts.hpp"
+#include "model/job_parts.hpp"
 
 namespace cep::compare {
 
@@ -28,6 +28,6 @@ struct JobSteps {
 
 /// Steps that less than half of a phase's ranks recorded are left out. With `all_phases`, the phases are all that a
 /// step has, and so can stand for it. Throws UsageError where durations are not kept.
-[[nodiscard]] JobSteps collect_steps(const analysis::JobParts& parts, bool all_phases);
+[[nodiscard]] JobSteps collect_steps(const tool::JobParts& parts, bool all_phases);
 
 }  // namespace cep::compare

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "event.hpp"
+#include "kernels/event.hpp"
 
 #include <charconv>
 #include <cmath>
 
-#include "trace_text.hpp"
+#include "kernels/trace_text.hpp"
 
 namespace cep::kernels {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_report.hpp"
+#include "kernels/kernel_report.hpp"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
-#include "quantiles.hpp"
-#include "trace_inputs.hpp"
-#include "units.hpp"
+#include "base/units.hpp"
+#include "kernels/trace_inputs.hpp"
+#include "stats/quantiles.hpp"
 
 namespace cep::kernels {
 namespace {
@@ -61,7 +61,7 @@ void count_trace(TraceCounts& counts, const TraceOutcome& outcome) {
         counts.messages.push_back(fmt::format("{}:byte {}: {}", data.path, damage.offset_bytes, damage.why));
     if (data.skipped_events > data.damages.size())
         counts.messages.push_back(
-            fmt::format("{}: {} skipped in all", data.path, analysis::format_plural(data.skipped_events, "event")));
+            fmt::format("{}: {} skipped in all", data.path, tool::format_plural(data.skipped_events, "event")));
     if (!data.unusable.empty()) {
         ++counts.unreadable_files;
         counts.messages.push_back(data.path + ": " + data.unusable);
@@ -126,10 +126,10 @@ Comparison compare(const KernelReport& report, std::string what, std::int64_t (*
     one.longest_ms = times.back().first;
     one.shortest_rank = times.front().second;
     one.shortest_ms = times.front().first;
-    one.median_ms = analysis::exact_quantile(all_ms, 0.5);
-    const double typical_ms = analysis::exact_quantile(below_ms, 0.5);
+    one.median_ms = tool::exact_quantile(all_ms, 0.5);
+    const double typical_ms = tool::exact_quantile(below_ms, 0.5);
     if (typical_ms > 0) one.excess = one.longest_ms / typical_ms - 1;
-    one.deficit_ms = analysis::exact_quantile(above_ms, 0.5) - one.shortest_ms;
+    one.deficit_ms = tool::exact_quantile(above_ms, 0.5) - one.shortest_ms;
     return one;
 }
 
@@ -185,8 +185,8 @@ std::string say_longest_work(const KernelReport& report, const Comparison& own) 
     const double excess = own.excess.value_or(0);
     return fmt::format(
         " Rank {} stands out: its own work (all but comm) took {} longer than the others' median, {} against {}{}.{}",
-        own.longest_rank, percent(excess), analysis::format_duration_ms(own.longest_ms),
-        analysis::format_duration_ms(own.longest_ms / (1 + excess)), unit,
+        own.longest_rank, percent(excess), tool::format_duration_ms(own.longest_ms),
+        tool::format_duration_ms(own.longest_ms / (1 + excess)), unit,
         report.total.time.comm_union_ns > 0 ? " The others wait for it in their communication." : "");
 }
 
@@ -195,8 +195,8 @@ std::string say_least_comm(const KernelReport& report, const Comparison& comm) {
     return fmt::format(
         " Rank {} stands out: its kernels take no longer, but it has {} of comm{} where the others have {}. They wait "
         "for it, and what makes it late is not on its GPU: look at its host.",
-        comm.shortest_rank, analysis::format_duration_ms(comm.shortest_ms), report.per_step ? " a step" : "",
-        analysis::format_duration_ms(comm.shortest_ms + comm.deficit_ms));
+        comm.shortest_rank, tool::format_duration_ms(comm.shortest_ms), report.per_step ? " a step" : "",
+        tool::format_duration_ms(comm.shortest_ms + comm.deficit_ms));
 }
 
 std::string say_ranks(const KernelReport& report) {
@@ -225,7 +225,7 @@ double to_ms(std::int64_t time_ns) {
     return static_cast<double>(time_ns) / 1e6;
 }
 
-TraceOutcome read_and_analyze(const analysis::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes) {
+TraceOutcome read_and_analyze(const tool::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes) {
     TraceOutcome outcome;
     outcome.data = read_trace(file, on_bytes);
     outcome.trace = analyze(outcome.data);
@@ -235,7 +235,7 @@ TraceOutcome read_and_analyze(const analysis::InputFile& file, const std::functi
     return outcome;
 }
 
-KernelReport make_report(std::vector<TraceOutcome> outcomes, const analysis::InputSet& inputs) {
+KernelReport make_report(std::vector<TraceOutcome> outcomes, const tool::InputSet& inputs) {
     KernelReport report;
     report.inputs.files = inputs.files.size();
     report.inputs.repeated_files = inputs.repeated_files;

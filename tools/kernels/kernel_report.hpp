@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "inputs.hpp"
-#include "rank_trace.hpp"
+#include "kernels/rank_trace.hpp"
+#include "read/inputs.hpp"
 
 namespace cep::kernels {
 
@@ -62,11 +62,11 @@ struct TraceOutcome {
 };
 
 /// Reads a trace and adds it up.
-[[nodiscard]] TraceOutcome read_and_analyze(const analysis::InputFile& file,
+[[nodiscard]] TraceOutcome read_and_analyze(const tool::InputFile& file,
                                             const std::function<void(std::uint64_t)>& on_bytes);
 
 /// `outcomes` are in the order of the inputs' files.
-[[nodiscard]] KernelReport make_report(std::vector<TraceOutcome> outcomes, const analysis::InputSet& inputs);
+[[nodiscard]] KernelReport make_report(std::vector<TraceOutcome> outcomes, const tool::InputSet& inputs);
 
 [[nodiscard]] double to_ms(std::int64_t time_ns);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_rules.hpp"
+#include "kernels/kernel_rules.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <vector>
 
-#include "kernel_name.hpp"
+#include "kernels/kernel_name.hpp"
 
 namespace cep::kernels {
 namespace {

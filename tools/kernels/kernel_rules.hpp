@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "event.hpp"
+#include "kernels/event.hpp"
 
 namespace cep::kernels {
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rank_trace.hpp"
+#include "kernels/rank_trace.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <span>
 
-#include "interval_set.hpp"
+#include "stats/interval_set.hpp"
 
 namespace cep::kernels {
 namespace {
 
-using analysis::Interval;
-using analysis::Intervals;
+using tool::Interval;
+using tool::Intervals;
 
 /// A trace with its kernels classified and its events in order.
 class TraceAnalysis {
@@ -87,17 +87,17 @@ class TraceAnalysis {
         for (const TimedKernel& event : events) {
             const Interval interval{event.start_ns, event.end_ns()};
             const KernelType& type = types_[event.kernel];
-            analysis::append(busy_[device], interval);
-            if (type.kernel_class == KernelClass::comm) analysis::append(comm, interval);
-            if (is_compute(event)) analysis::append(compute, interval);
+            tool::append(busy_[device], interval);
+            if (type.kernel_class == KernelClass::comm) tool::append(comm, interval);
+            if (is_compute(event)) tool::append(compute, interval);
             time.classes[static_cast<std::size_t>(type.kernel_class)].add(event.duration_ns);
             if (type.kind == attention_kind) time.attention.add(event.duration_ns);
         }
         time.gpus = 1;
         time.window_ns = window_.end_ns - window_.begin_ns;
-        time.busy_ns = analysis::length_ns(busy_[device]);
-        time.comm_union_ns = analysis::length_ns(comm);
-        time.overlap_ns = analysis::shared_ns(comm, compute);
+        time.busy_ns = tool::length_ns(busy_[device]);
+        time.comm_union_ns = tool::length_ns(comm);
+        time.overlap_ns = tool::shared_ns(comm, compute);
         result_.time.merge(time);
         const std::int64_t id = data_.devices[device].device;
         const auto name = data_.facts.device_names.find(id);
@@ -124,7 +124,7 @@ class TraceAnalysis {
         for (std::size_t i = 0; i < steps.size(); ++i) {
             const Interval interval{steps[i].begin_ns, i + 1 < steps.size() ? steps[i + 1].begin_ns : window_.end_ns};
             steps[i].duration_ns = interval.end_ns - interval.begin_ns;
-            for (const Intervals& device : busy_) steps[i].busy_ns += analysis::length_within_ns(device, interval);
+            for (const Intervals& device : busy_) steps[i].busy_ns += tool::length_within_ns(device, interval);
         }
     }
 

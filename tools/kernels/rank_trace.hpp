@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "kernel_rules.hpp"
-#include "trace_reader.hpp"
+#include "kernels/kernel_rules.hpp"
+#include "kernels/trace_reader.hpp"
 
 namespace cep::kernels {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "json_writer.hpp"
-#include "report_text.hpp"
+#include "kernels/report_text.hpp"
+#include "show/json_writer.hpp"
 
 namespace cep::kernels {
 namespace {
 
-using analysis::JsonWriter;
+using tool::JsonWriter;
 
 void write_inputs(JsonWriter& json, const KernelReport& report) {
     const TraceCounts& inputs = report.inputs;

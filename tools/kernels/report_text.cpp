@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report_text.hpp"
+#include "kernels/report_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "table.hpp"
-#include "units.hpp"
+#include "base/units.hpp"
+#include "show/table.hpp"
 
 namespace cep::kernels {
 namespace {
 
-using analysis::Align;
-using analysis::DurationFormat;
-using analysis::format_count;
-using analysis::format_plural;
-using analysis::Table;
+using tool::Align;
+using tool::DurationFormat;
+using tool::format_count;
+using tool::format_plural;
+using tool::Table;
 
 constexpr std::string_view waiting_note =
     "A comm kernel's time contains waiting for the other ranks: the rank that the others wait for has the least of it.";
@@ -97,7 +97,7 @@ Table comparison_table(const KernelReport& report) {
 std::string shortened(const std::string& name) {
     constexpr std::size_t max_bytes = 64;
     constexpr std::size_t kept_at_end = 24;
-    const std::string text = analysis::printable(name);
+    const std::string text = tool::printable(name);
     const bool ascii = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
     if (text.size() <= max_bytes || !ascii) return text;
     return text.substr(0, max_bytes - kept_at_end - 1) + "…" + text.substr(text.size() - kept_at_end);
@@ -113,7 +113,7 @@ Table kernel_table(const KernelReport& report, std::size_t top) {
         const auto& [key, total] = *kernel;
         table.add_row({shortened(key.first), std::string(class_name(key.second)), total.kind, format_count(total.count),
                        total_format(to_ms(total.total_ns)),
-                       analysis::format_duration_ms(to_ms(total.total_ns) / static_cast<double>(total.count)),
+                       tool::format_duration_ms(to_ms(total.total_ns) / static_cast<double>(total.count)),
                        percent_of(total.total_ns, all_ns)});
     }
     return table;
@@ -129,8 +129,7 @@ std::string describe_ranks(const KernelReport& report) {
     if (report.missing_ranks.empty()) return format_plural(report.ranks.size(), "rank");
     return fmt::format("{} of {} ranks (missing {} {})", format_count(report.ranks.size()),
                        format_count(report.ranks_expected.value_or(0)),
-                       report.missing_ranks.size() == 1 ? "rank" : "ranks",
-                       analysis::format_ranges(report.missing_ranks));
+                       report.missing_ranks.size() == 1 ? "rank" : "ranks", tool::format_ranges(report.missing_ranks));
 }
 
 std::string describe_devices(const KernelReport& report) {
@@ -138,7 +137,7 @@ std::string describe_devices(const KernelReport& report) {
     for (const RankTrace& rank : report.ranks)
         for (const auto& [device, name] : rank.devices) names.insert(name.empty() ? "unnamed" : name);
     std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + analysis::printable(name);
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + tool::printable(name);
     return fmt::format("{} ({})", format_plural(report.total.time.gpus, "GPU"), text);
 }
 
@@ -157,10 +156,10 @@ std::string describe_steps(const KernelReport& report) {
     }
     if (count == 0) return "none marked (no ProfilerStep annotations)";
     const auto mean = [&](std::int64_t time_ns) {
-        return analysis::format_duration_ms(to_ms(time_ns) / static_cast<double>(count));
+        return tool::format_duration_ms(to_ms(time_ns) / static_cast<double>(count));
     };
     return fmt::format("{}; a mean step took {}, of which the GPU was busy {}",
-                       analysis::format_ranges({steps.begin(), steps.end()}), mean(duration_ns), mean(busy_ns));
+                       tool::format_ranges({steps.begin(), steps.end()}), mean(duration_ns), mean(busy_ns));
 }
 
 std::string describe_gpu_time(const GpuTime& time) {
@@ -182,9 +181,9 @@ std::vector<std::pair<std::string, std::string>> facts(const KernelReport& repor
     const TraceCounts& inputs = report.inputs;
     return {{"ranks", describe_ranks(report) + ", " + describe_devices(report)},
             {"steps", describe_steps(report)},
-            {"traces", fmt::format("{} in {} ({})", format_plural(inputs.gpu_events, "GPU event"),
-                                   format_plural(inputs.files, "file"),
-                                   analysis::format_bytes(static_cast<double>(inputs.bytes)))},
+            {"traces",
+             fmt::format("{} in {} ({})", format_plural(inputs.gpu_events, "GPU event"),
+                         format_plural(inputs.files, "file"), tool::format_bytes(static_cast<double>(inputs.bytes)))},
             {"GPU time", describe_gpu_time(report.total.time)},
             {"comm", describe_comm(report.total.time)}};
 }

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "kernel_report.hpp"
+#include "kernels/kernel_report.hpp"
 
 namespace cep::kernels {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace_inputs.hpp"
+#include "kernels/trace_inputs.hpp"
 
 #include <glob.h>
 
@@ -11,8 +11,8 @@
 #include <fstream>
 #include <iostream>
 
-#include "failure.hpp"
-#include "kernel_name.hpp"
+#include "base/failure.hpp"
+#include "kernels/kernel_name.hpp"
 
 namespace cep::kernels {
 namespace {
@@ -35,16 +35,16 @@ class TraceFinder {
     void add_list(const std::string& files_from) {
         if (files_from == "-") {
             if (std::find(files_.begin(), files_.end(), "-") != files_.end())
-                throw analysis::UsageError("standard input (-) can be read only once");
+                throw tool::UsageError("standard input (-) can be read only once");
             return add_lines(std::cin);
         }
         std::ifstream list(files_from);
-        if (!list) throw analysis::UsageError("--files-from " + files_from + ": " + std::strerror(errno));
+        if (!list) throw tool::UsageError("--files-from " + files_from + ": " + std::strerror(errno));
         add_lines(list);
     }
 
-    analysis::InputSet finish() {
-        analysis::InputSet set = analysis::find_inputs(files_, "");
+    tool::InputSet finish() {
+        tool::InputSet set = tool::find_inputs(files_, "");
         set.unusable.insert(set.unusable.end(), unusable_.begin(), unusable_.end());
         return set;
     }
@@ -107,7 +107,7 @@ std::optional<std::int64_t> rank_of_words(std::string_view text) {
 
 }  // namespace
 
-analysis::InputSet find_traces(const std::vector<std::string>& arguments, const std::string& files_from) {
+tool::InputSet find_traces(const std::vector<std::string>& arguments, const std::string& files_from) {
     TraceFinder finder;
     for (const std::string& argument : arguments) finder.add_argument(argument);
     if (!files_from.empty()) finder.add_list(files_from);

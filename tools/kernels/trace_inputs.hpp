@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "inputs.hpp"
+#include "read/inputs.hpp"
 
 namespace cep::kernels {
 
 /// Files, directories of traces, globs and "-"; more of them, one a line, from `files_from` unless it is empty.
 /// Throws UsageError.
-[[nodiscard]] analysis::InputSet find_traces(const std::vector<std::string>& arguments, const std::string& files_from);
+[[nodiscard]] tool::InputSet find_traces(const std::vector<std::string>& arguments, const std::string& files_from);
 
 /// Whether a file of a directory is taken for a trace: `*.json`, also `.gz` and `.zst`.
 [[nodiscard]] bool is_trace_name(std::string_view name);

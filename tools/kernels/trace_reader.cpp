@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace_reader.hpp"
+#include "kernels/trace_reader.hpp"
 
 #include <functional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
-#include "byte_source.hpp"
-#include "failure.hpp"
-#include "trace_text.hpp"
+#include "base/failure.hpp"
+#include "kernels/trace_text.hpp"
+#include "read/byte_source.hpp"
 
 namespace cep::kernels {
 namespace {
@@ -36,7 +36,7 @@ class KernelTable {
 
 class TraceReader {
   public:
-    TraceReader(analysis::ByteSource& source, const std::function<void(std::uint64_t)>& on_bytes, TraceData& data)
+    TraceReader(tool::ByteSource& source, const std::function<void(std::uint64_t)>& on_bytes, TraceData& data)
         : source_(source), window_(source, on_bytes), data_(data) {}
 
     void read() {
@@ -257,7 +257,7 @@ class TraceReader {
         return nullptr;
     }
 
-    analysis::ByteSource& source_;
+    tool::ByteSource& source_;
     TraceWindow window_;
     TraceData& data_;
     EventParser parser_;
@@ -273,13 +273,13 @@ void TraceData::add_damage(std::uint64_t offset_bytes, std::string why) {
     if (damages.size() < max_shown) damages.push_back({offset_bytes, std::move(why)});
 }
 
-TraceData read_trace(const analysis::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes) {
+TraceData read_trace(const tool::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes) {
     TraceData data;
     data.path = file.path;
     try {
-        const auto source = analysis::open_source(file);
+        const auto source = tool::open_source(file);
         TraceReader(*source, on_bytes, data).read();
-    } catch (const analysis::ReadError& error) {
+    } catch (const tool::ReadError& error) {
         const std::string_view why = error.what();
         const std::string prefix = file.path + ": ";
         data.unusable = why.starts_with(prefix) ? why.substr(prefix.size()) : why;

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "event.hpp"
-#include "inputs.hpp"
+#include "kernels/event.hpp"
+#include "read/inputs.hpp"
 
 namespace cep::kernels {
 
@@ -69,7 +69,7 @@ struct TraceData {
 
 /// Reads a trace. Never throws for what is in it: damage is counted and located, and what is whole in front of a cut is
 /// kept. `on_bytes` hears of bytes taken from the file.
-[[nodiscard]] TraceData read_trace(const analysis::InputFile& file,
+[[nodiscard]] TraceData read_trace(const tool::InputFile& file,
                                    const std::function<void(std::uint64_t)>& on_bytes = {});
 
 }  // namespace cep::kernels

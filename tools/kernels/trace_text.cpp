@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace_text.hpp"
+#include "kernels/trace_text.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -280,8 +280,8 @@ std::string resolve_escapes(std::string_view text) {
     }
 }
 
-TraceWindow::TraceWindow(analysis::ByteSource& source, std::function<void(std::uint64_t)> on_bytes,
-                         std::size_t block_bytes, std::size_t limit_bytes)
+TraceWindow::TraceWindow(tool::ByteSource& source, std::function<void(std::uint64_t)> on_bytes, std::size_t block_bytes,
+                         std::size_t limit_bytes)
     : source_(source),
       on_bytes_(std::move(on_bytes)),
       block_bytes_(block_bytes),

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "byte_source.hpp"
+#include "read/byte_source.hpp"
 
 namespace cep::kernels {
 
@@ -71,7 +71,7 @@ class TraceWindow {
     static constexpr std::size_t default_block_bytes = std::size_t{256} << 10;
     static constexpr std::size_t default_limit_bytes = std::size_t{64} << 20;
 
-    TraceWindow(analysis::ByteSource& source, std::function<void(std::uint64_t)> on_bytes,
+    TraceWindow(tool::ByteSource& source, std::function<void(std::uint64_t)> on_bytes,
                 std::size_t block_bytes = default_block_bytes, std::size_t limit_bytes = default_limit_bytes);
 
     const char* at = nullptr;  // what is in front of it may be forgotten
@@ -90,7 +90,7 @@ class TraceWindow {
     ValueEnd take_value(std::string_view& value);
 
   private:
-    analysis::ByteSource& source_;
+    tool::ByteSource& source_;
     std::function<void(std::uint64_t)> on_bytes_;
     std::size_t block_bytes_;
     std::size_t limit_bytes_;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bound.hpp"
+#include "verdict/bound.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "table_quantiles.hpp"
+#include "verdict/table_quantiles.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr double mostly_unknown = 0.5;  // of a step
@@ -42,4 +42,4 @@ Bound bound_of(const StepShares& shares) {
     return share >= most && share >= clearly_more * candidates[1].first ? bound : Bound::mixed;
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

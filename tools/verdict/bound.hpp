@@ -5,13 +5,13 @@
 
 #include <optional>
 
-#include "job_table.hpp"
-#include "verdict.hpp"
+#include "verdict/job_table.hpp"
+#include "verdict/verdict.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// None where steps have no time, or no phases.
 [[nodiscard]] std::optional<StepShares> find_shares(const JobTable& table);
 [[nodiscard]] Bound bound_of(const StepShares& shares);
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

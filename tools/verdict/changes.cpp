@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "changes.hpp"
+#include "verdict/changes.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "robust.hpp"
-#include "table_quantiles.hpp"
+#include "stats/robust.hpp"
+#include "verdict/table_quantiles.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 class Segmentation {
@@ -218,4 +218,4 @@ JobHistory find_history(const JobTable& table, const std::vector<double>& stragg
     return History(table, straggler_ms, marks).find();
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

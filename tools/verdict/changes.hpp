@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "job_table.hpp"
+#include "verdict/job_table.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// A lasting change of a series: values from `at` on are `ratio` times those before, up to the next change.
 struct ChangePoint {
@@ -59,4 +59,4 @@ struct JobHistory {
 [[nodiscard]] JobHistory find_history(const JobTable& table, const std::vector<double>& straggler_ms,
                                       const std::set<std::int64_t>& marks);
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

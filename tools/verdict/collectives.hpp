@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// One collective.
 struct Transfer {
@@ -102,4 +102,4 @@ class Transfers {
     std::vector<std::uint32_t> places_;  // open addressing, a power of two: index into seen_
 };
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

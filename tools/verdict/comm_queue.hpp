@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "interval_set.hpp"
+#include "stats/interval_set.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// What a phase waits for in collectives that it began on another stream, where they are one behind the other.
 ///
@@ -45,4 +45,4 @@ class CommQueue {
     std::int64_t timely_ns_ = 0;  // of new_ns_, but for the first: that was late before
 };
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "deviation.hpp"
+#include "verdict/deviation.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "robust.hpp"
-#include "table_quantiles.hpp"
+#include "stats/robust.hpp"
+#include "verdict/table_quantiles.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 // A low reference holds even if most ranks are slow, such as all of one host of two.
@@ -74,4 +74,4 @@ void Deviation::find_noise() {
     inflation_ = (1 + correlation) / (1 - correlation);
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "job_table.hpp"
-#include "peers.hpp"
+#include "verdict/job_table.hpp"
+#include "verdict/peers.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 class Deviation {
   public:
@@ -46,4 +46,4 @@ class Deviation {
     double inflation_ = 1;
 };
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "efficiency.hpp"
+#include "verdict/efficiency.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "robust.hpp"
-#include "table_quantiles.hpp"
+#include "stats/robust.hpp"
+#include "verdict/table_quantiles.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 struct KnownDevice {
@@ -137,4 +137,4 @@ Efficiency find_efficiency(const JobTable& table, std::optional<double> peak_flo
     return efficiency;
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

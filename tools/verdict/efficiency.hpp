@@ -6,10 +6,10 @@
 #include <optional>
 #include <string_view>
 
-#include "job_table.hpp"
-#include "peers.hpp"
+#include "verdict/job_table.hpp"
+#include "verdict/peers.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 struct Efficiency {
     std::optional<double> mfu;  // flops_per_step / step time / peak
@@ -29,4 +29,4 @@ struct Efficiency {
 /// `peak_flops` precedes what run rows and the table say.
 [[nodiscard]] Efficiency find_efficiency(const JobTable& table, std::optional<double> peak_flops);
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job_table.hpp"
+#include "verdict/job_table.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <unordered_map>
 
-#include "parallel.hpp"
-#include "rank_spans.hpp"
-#include "rank_steps.hpp"
-#include "robust.hpp"
-#include "table_quantiles.hpp"
+#include "base/parallel.hpp"
+#include "stats/robust.hpp"
+#include "verdict/rank_spans.hpp"
+#include "verdict/rank_steps.hpp"
+#include "verdict/table_quantiles.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr double with_start_share = 0.99;
@@ -304,4 +304,4 @@ JobTable make_job_table(const RankSeries& ranks, std::size_t threads, std::size_
     return Builder(ranks, threads, max_cells).build();
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

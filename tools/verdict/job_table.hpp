@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "phase_series.hpp"
+#include "model/phase_series.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
 
@@ -88,4 +88,4 @@ struct JobTable {
 [[nodiscard]] JobTable make_job_table(const RankSeries& ranks, std::size_t threads,
                                       std::size_t max_cells = std::size_t{1} << 20);
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

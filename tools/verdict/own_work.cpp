@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "own_work.hpp"
+#include "verdict/own_work.hpp"
 
 #include <algorithm>
 #include <limits>
 
-#include "robust.hpp"
-#include "table_quantiles.hpp"
+#include "stats/robust.hpp"
+#include "verdict/table_quantiles.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -94,4 +94,4 @@ double WhatIf::saved_ms(std::size_t step) const {
     return most_ms;
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "job_table.hpp"
-#include "peers.hpp"
+#include "verdict/job_table.hpp"
+#include "verdict/peers.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// Milliseconds of local phases by rank and step. A phase whose row was lost counts with the median of its peers.
 [[nodiscard]] StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups);
@@ -44,4 +44,4 @@ class WhatIf {
     std::vector<std::shared_ptr<const std::vector<double>>> least_wait_ms_;
 };
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "peers.hpp"
+#include "verdict/peers.hpp"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-namespace cep::analysis {
+namespace cep::tool {
 
 std::vector<PeerGroup> find_peers(const JobTable& table, std::size_t least) {
     using Stage = std::optional<std::int64_t>;
@@ -35,4 +35,4 @@ std::vector<PeerGroup> find_peers(const JobTable& table, std::size_t least) {
     return groups;
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "job_table.hpp"
+#include "verdict/job_table.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 struct PeerGroup {
     std::optional<std::int64_t> pp;  // pipeline stage
@@ -21,4 +21,4 @@ struct PeerGroup {
 /// Ranks of one pipeline stage and tensor-parallel position. Where these are fewer than `least`, all of the stage.
 [[nodiscard]] std::vector<PeerGroup> find_peers(const JobTable& table, std::size_t least);
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

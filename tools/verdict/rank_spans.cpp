@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rank_spans.hpp"
+#include "verdict/rank_spans.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace cep::analysis {
+namespace cep::tool {
 
 namespace {
 
@@ -177,4 +177,4 @@ std::span<const StepSpan> StepWalk::next() {
     return spans_;
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -10,10 +10,10 @@
 #include <span>
 #include <vector>
 
-#include "phase_series.hpp"
-#include "rank_steps.hpp"
+#include "model/phase_series.hpp"
+#include "verdict/rank_steps.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// Steps of the table, without the last.
 struct StepRange {
@@ -137,4 +137,4 @@ class StepWalk {
     std::vector<StepSpan> spans_;
 };
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

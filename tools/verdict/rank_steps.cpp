@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rank_steps.hpp"
+#include "verdict/rank_steps.hpp"
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <limits>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
@@ -334,4 +334,4 @@ void StepAnalyser::find_host_paced() {
     }
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives.hpp"
-#include "comm_queue.hpp"
-#include "interval_set.hpp"
-#include "phase_series.hpp"
+#include "model/phase_series.hpp"
+#include "stats/interval_set.hpp"
+#include "verdict/collectives.hpp"
+#include "verdict/comm_queue.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 struct StepSpan {
     std::uint32_t step = 0;   // of the job table
@@ -156,4 +156,4 @@ class StepAnalyser {
     std::vector<StreamQueues> queues_;
 };
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

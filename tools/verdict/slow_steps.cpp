@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "slow_steps.hpp"
+#include "verdict/slow_steps.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <span>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr Segment none{1, 0};
@@ -189,4 +189,4 @@ std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t
     return SlowStepSearch(deviation, peer, scale, rules).find();
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

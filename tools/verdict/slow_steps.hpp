@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "deviation.hpp"
-#include "straggler.hpp"
+#include "verdict/deviation.hpp"
+#include "verdict/straggler.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// What all ranks of a search have in common.
 struct SearchScale {
@@ -24,4 +24,4 @@ struct SearchScale {
 [[nodiscard]] std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer,
                                                        const SearchScale& scale, const StragglerRules& rules);
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

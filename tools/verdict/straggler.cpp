@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "straggler.hpp"
+#include "verdict/straggler.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,13 +8,13 @@
 #include <span>
 #include <utility>
 
-#include "deviation.hpp"
-#include "own_work.hpp"
-#include "parallel.hpp"
-#include "slow_steps.hpp"
-#include "table_quantiles.hpp"
+#include "base/parallel.hpp"
+#include "verdict/deviation.hpp"
+#include "verdict/own_work.hpp"
+#include "verdict/slow_steps.hpp"
+#include "verdict/table_quantiles.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 std::size_t count_above(std::span<const double> values, double threshold) {
@@ -198,4 +198,4 @@ Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& 
     return Finder(table, own_ms, rules).find(groups, threads);
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

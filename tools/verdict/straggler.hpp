@@ -10,11 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "job_table.hpp"
-#include "peers.hpp"
-#include "robust.hpp"
+#include "stats/robust.hpp"
+#include "verdict/job_table.hpp"
+#include "verdict/peers.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 enum class Pattern : std::uint8_t { persistent, intermittent, window };
 [[nodiscard]] std::string_view pattern_name(Pattern pattern);
@@ -61,4 +61,4 @@ struct Stragglers {
                                          const StepMatrix& own_ms, std::size_t threads,
                                          const StragglerRules& rules = {});
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "table_quantiles.hpp"
+#include "verdict/table_quantiles.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
 
-#include "quantiles.hpp"
-#include "robust.hpp"
+#include "stats/quantiles.hpp"
+#include "stats/robust.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 /// Quantiles of several lists of a few values each, side by side, so that the compiler takes several at a time.
@@ -159,4 +159,4 @@ RankQuantiles quantiles_over_steps(std::span<const double> rows, std::size_t ste
     return quantiles;
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

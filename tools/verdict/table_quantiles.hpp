@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "job_table.hpp"
+#include "verdict/job_table.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// By step: the quantile (type 7) over all ranks, or some; NaN where there is no value.
 [[nodiscard]] std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q);
@@ -46,4 +46,4 @@ template <typename Fill>
     return quantiles;
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict.hpp"
+#include "verdict/verdict.hpp"
 
 #include <fmt/format.h>
 
@@ -7,12 +7,12 @@
 #include <array>
 #include <map>
 
-#include "bound.hpp"
-#include "own_work.hpp"
-#include "table_quantiles.hpp"
-#include "units.hpp"
+#include "base/units.hpp"
+#include "verdict/bound.hpp"
+#include "verdict/own_work.hpp"
+#include "verdict/table_quantiles.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr double too_much_lost = 0.6;     // of all spans
@@ -263,4 +263,4 @@ Verdict judge(const RankSeries& ranks, const Evidence& evidence) {
     return Judge(ranks, evidence).judge();
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

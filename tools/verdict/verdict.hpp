@@ -10,14 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "changes.hpp"
-#include "coverage.hpp"
-#include "efficiency.hpp"
-#include "job_parts.hpp"
-#include "loss.hpp"
-#include "straggler.hpp"
+#include "model/job_parts.hpp"
+#include "read/coverage.hpp"
+#include "read/loss.hpp"
+#include "verdict/changes.hpp"
+#include "verdict/efficiency.hpp"
+#include "verdict/straggler.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// What most of a step's time goes to.
 enum class Bound : std::uint8_t { unknown, compute, comm, data, host, mixed };
@@ -115,4 +115,4 @@ struct Evidence {
 
 [[nodiscard]] Verdict judge(const RankSeries& ranks, const Evidence& evidence);
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

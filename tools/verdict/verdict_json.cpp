@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict_text.hpp"
+#include "verdict/verdict_text.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 void write_straggler(JsonWriter& json, const StragglerFact& straggler) {
@@ -136,4 +136,4 @@ void write_efficiency(JsonWriter& json, const Efficiency& efficiency) {
     json.end_object();
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

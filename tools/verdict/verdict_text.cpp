@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict_text.hpp"
+#include "verdict/verdict_text.hpp"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <cmath>
 #include <utility>
 
-#include "failure.hpp"
-#include "units.hpp"
+#include "base/failure.hpp"
+#include "base/units.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr std::size_t max_told = 5;
@@ -297,4 +297,4 @@ bool FailCondition::is_in(const Verdict& verdict) const {
     return name_ == "bound:" + std::string(bound_name(verdict.bound));
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "json_writer.hpp"
-#include "verdict.hpp"
+#include "show/json_writer.hpp"
+#include "verdict/verdict.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 struct VerdictText {
     std::string headline;               // what a tired person must know
@@ -34,4 +34,4 @@ class FailCondition {
     std::string name_;
 };
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "block_reader.hpp"
+#include "read/block_reader.hpp"
 
 #include <gtest/gtest.h>
 
-#include "row.hpp"
+#include "read/row.hpp"
 #include "text_source.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 /// What the blocks hold; "too long" stands for a line left out, with "|" behind it where the file ended in it.
@@ -73,4 +73,4 @@ TEST(BlockReader, GivesTheLinesBeforeAnErrorAndThenTheError) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "byte_source.hpp"
+#include "read/byte_source.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "failure.hpp"
-#include "output.hpp"
+#include "base/failure.hpp"
+#include "base/output.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 class ByteSources : public testing::TestWithParam<const char*> {
@@ -113,4 +113,4 @@ TEST(OutputFile, IsNotThereUntilItIsClosed) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives.hpp"
+#include "verdict/collectives.hpp"
 
 #include <gtest/gtest.h>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 /// Collectives of two groups that take turns, more than there is room for at first.
@@ -45,4 +45,4 @@ TEST(Transfers, OfOneRankOnlyAreNotKnown) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

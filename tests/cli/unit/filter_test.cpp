@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "filter.hpp"
+#include "read/filter.hpp"
 
 #include <gtest/gtest.h>
 
-#include "failure.hpp"
+#include "base/failure.hpp"
 #include "rows.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 bool accepts_step(const char* steps, int step) {
@@ -57,4 +57,4 @@ TEST(Filter, RefusesWhatIsNotANumber) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inputs.hpp"
+#include "read/inputs.hpp"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "failure.hpp"
+#include "base/failure.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 TEST(RankOfFileName, IsTheNumberOfARankFile) {
@@ -67,4 +67,4 @@ TEST(FindInputs, TakesStandardInputOnce) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

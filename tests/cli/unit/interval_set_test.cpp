@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "interval_set.hpp"
+#include "stats/interval_set.hpp"
 
 #include <gtest/gtest.h>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 Intervals united(Intervals intervals) {
@@ -46,4 +46,4 @@ TEST(IntervalSet, SharedTimeIsInBoth) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

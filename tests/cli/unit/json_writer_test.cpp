@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "json_writer.hpp"
+#include "show/json_writer.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 TEST(JsonWriter, NestsObjectsAndArrays) {
@@ -42,4 +42,4 @@ TEST(JsonWriter, WritesNumbersExactlyAndNotANumberAsNull) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel_rules.hpp"
+#include "kernels/kernel_rules.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "large_memory.hpp"
+#include "base/large_memory.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <new>
 #include <vector>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 TEST(LargeMemory, CanBeWrittenFromItsFirstByteToItsLast) {
@@ -29,4 +29,4 @@ TEST(LargeMemory, SaysWhereThereIsTooLittle) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

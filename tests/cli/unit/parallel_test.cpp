@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "parallel.hpp"
+#include "base/parallel.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 TEST(Parallel, CallsEachIndexOnce) {
@@ -26,4 +26,4 @@ TEST(Parallel, PassesOnWhatIsThrown) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

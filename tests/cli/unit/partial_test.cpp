@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "partial.hpp"
+#include "model/partial.hpp"
+#include "read/partial_format.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "failure.hpp"
+#include "base/failure.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -220,4 +221,4 @@ TEST(Partial, LinesOutOfPlaceAreRefused) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

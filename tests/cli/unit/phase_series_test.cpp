@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "phase_series.hpp"
+#include "model/phase_series.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "rows.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 std::string name_of(int phase) {
@@ -111,4 +111,4 @@ TEST(Sample, HasTheLargestPlaceForWhatHasNoRoom) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

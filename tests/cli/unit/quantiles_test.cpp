@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantiles.hpp"
+#include "stats/quantiles.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 TEST(ExactQuantile, InterpolatesBetweenOrderStatistics) {
@@ -203,4 +203,4 @@ TEST(LogHistogram, KeepsZeros) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

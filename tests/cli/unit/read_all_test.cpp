@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "read_all.hpp"
+#include "read/read_all.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "rows.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 /// The lines and steps of one file, in the order they came in.
@@ -116,4 +116,4 @@ TEST_P(ReadAll, AFileThatIsNotThereStopsNothing) {
 INSTANTIATE_TEST_SUITE_P(Threads, ReadAll, testing::Values(1U, 2U, 7U));
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "repeats.hpp"
+#include "model/repeats.hpp"
 
 #include <gtest/gtest.h>
 
 #include "rows.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 RunSeries series_of(int attempt, std::initializer_list<int> steps, bool has_run = true) {
@@ -61,4 +61,4 @@ TEST(RemoveRepeats, KeepsRowsThatBelongToNoRun) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "row_layout.hpp"
+#include "read/row_layout.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 /// A row with one number, and where it goes.
@@ -172,4 +172,4 @@ TEST(RowLayout, DoesNotMindWhatIsBehindTheRow) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

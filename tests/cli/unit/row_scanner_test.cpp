@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "row_scanner.hpp"
+#include "read/row_scanner.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "scanned_row.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 using Outcome = ScannerAndParser::Outcome;
@@ -406,4 +406,4 @@ TEST(ScannedRows, ReadsRowsOfMoreShapesThanItLearns) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "row_sorter.hpp"
+#include "merge/row_sorter.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <random>
 #include <utility>
 
-#include "failure.hpp"
+#include "base/failure.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 enum class Order { shuffled, nearly_sorted };
@@ -149,4 +149,4 @@ TEST(RowSorter, SaysThatAFileBecameShorter) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

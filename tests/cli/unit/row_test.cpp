@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "row.hpp"
+#include "read/row.hpp"
 
 #include <gtest/gtest.h>
 
 #include "rows.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 TEST(RowParser, ReadsTheFourCoreKeysInAnyOrder) {
@@ -80,4 +80,4 @@ TEST(RowParser, SaysWhyARowIsNone) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "row.hpp"
+#include "read/row.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 class ParsedRow {
   public:
@@ -36,4 +36,4 @@ inline std::string span_json(int rank, int step, long long start_ns, const std::
            R"(,"duration_ms":1.5,"start_ns":)" + std::to_string(start_ns) + "}";
 }
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run_tracker.hpp"
+#include "read/run_tracker.hpp"
 
 #include <gtest/gtest.h>
 
 #include "rows.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 RunTracker::Place observe(RunTracker& tracker, const std::string& json) {
@@ -67,4 +67,4 @@ TEST(RunTracker, ARunThatComesBackAfterAnotherIsReturning) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "same_text.hpp"
+#include "base/same_text.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 TEST(SameText, IsEqualityWhateverTheLengthAndWhereverTheDifference) {
@@ -25,4 +25,4 @@ TEST(SameText, IsEqualityWhateverTheLengthAndWhereverTheDifference) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sample_list.hpp"
+#include "model/sample_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr std::size_t chunk = SampleList::chunk_samples;
@@ -256,4 +256,4 @@ TEST(SampleList, ListsOfSeveralThreadsHaveChunksOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

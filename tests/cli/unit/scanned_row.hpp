@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "row.hpp"
-#include "row_scanner.hpp"
+#include "read/row.hpp"
+#include "read/row_scanner.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 inline bool same_bits(double a, double b) {
     return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
@@ -52,4 +52,4 @@ class ScannerAndParser {
     RowParser parser_;
 };
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "series_order.hpp"
+#include "model/series_order.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 RunSeries series_of(const std::string& run_id, int attempt, int start_unix_ns, std::vector<std::int64_t> steps) {
@@ -73,4 +73,4 @@ TEST(SeriesOrder, EveryOrderOfTheInputsGivesTheSame) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "layout.hpp"
-#include "pipeline.hpp"
-#include "random.hpp"
+#include "simulate/layout.hpp"
+#include "simulate/pipeline.hpp"
+#include "simulate/random.hpp"
 
 namespace cep::simulation {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step_pattern.hpp"
+#include "stats/step_pattern.hpp"
 
 #include <gtest/gtest.h>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 TEST(InferStride, IsTheCommonDifference) {
@@ -26,4 +26,4 @@ TEST(FindMissingSteps, CountsMoreThanItLists) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "table_quantiles.hpp"
+#include "verdict/table_quantiles.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <limits>
 #include <random>
 
-#include "robust.hpp"
+#include "stats/robust.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 constexpr double missing = std::numeric_limits<double>::quiet_NaN();
@@ -88,4 +88,4 @@ TEST(MovingMedians, AreThoseOfEachWindow) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "table.hpp"
+#include "show/table.hpp"
 
 #include <gtest/gtest.h>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 Table example() {
@@ -28,4 +28,4 @@ TEST(Table, CsvQuotesCommasAndQuotes) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

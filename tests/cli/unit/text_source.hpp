@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "byte_source.hpp"
-#include "failure.hpp"
+#include "base/failure.hpp"
+#include "read/byte_source.hpp"
 
-namespace cep::analysis {
+namespace cep::tool {
 
 /// Gives a text out in pieces of a few bytes, as a pipe may; then ends, or fails.
 class TextSource : public ByteSource {
@@ -36,4 +36,4 @@ class TextSource : public ByteSource {
     bool fails_;
 };
 
-}  // namespace cep::analysis
+}  // namespace cep::tool

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace_text.hpp"
+#include "kernels/trace_text.hpp"
 
 #include <gtest/gtest.h>
 
-#include "event.hpp"
+#include "kernels/event.hpp"
+#include "kernels/trace_inputs.hpp"
 #include "text_source.hpp"
-#include "trace_inputs.hpp"
 
 namespace cep::kernels {
 namespace {
@@ -67,7 +67,7 @@ TEST(TraceText, TheWindowGivesTheSameValuesWhateverItsBlocks) {
     std::string text;
     for (int i = 0; i < 200; ++i) text += R"({"n":"some \"name\"","v":[1,2,{"x":"}"}]} , )";
     for (const std::size_t block_bytes : {64U, 65U, 100U, 4096U}) {
-        analysis::TextSource source(text, 37);
+        tool::TextSource source(text, 37);
         TraceWindow window(source, {}, block_bytes);
         int values = 0;
         for (std::string_view value; window.peek() == '{'; ++values) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "units.hpp"
+#include "base/units.hpp"
 
 #include <gtest/gtest.h>
 
-namespace cep::analysis {
+namespace cep::tool {
 namespace {
 
 TEST(FormatCount, SeparatesThousands) {
@@ -51,4 +51,4 @@ TEST(Printable, ReplacesControlCharacters) {
 }
 
 }  // namespace
-}  // namespace cep::analysis
+}  // namespace cep::tool

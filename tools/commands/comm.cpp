@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cep comm
+#include <fmt/format.h>
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include "base/output.hpp"
+#include "comm/comm_report.hpp"
+#include "comm/comm_spans.hpp"
+#include "comm/comm_text.hpp"
+#include "commands/commands.hpp"
+#include "commands/options.hpp"
+#include "read/read_all.hpp"
+#include "read/rows_only.hpp"
+
+namespace cep::cli {
+namespace {
+
+using namespace tool;
+
+struct CommCommand {
+    InputOptions input;
+    FilterOptions filter;
+    std::string by = "kind";
+    std::string predicted_bytes;
+    std::string worlds;
+    double link_gb_per_s = 0;
+    double link_gbps = 0;
+    std::uint64_t limit = 40;
+    bool shard_bytes = false;
+    bool json = false;
+    bool csv = false;
+    bool markdown = false;
+
+    Status run() const;
+    [[nodiscard]] comm::CommOptions options() const;
+    [[nodiscard]] std::string format(const comm::CommReport& report) const;
+};
+
+std::uint64_t unit_of(std::string_view suffix) {
+    static constexpr std::pair<std::string_view, std::uint64_t> units[] = {
+        {"", 1},
+        {"B", 1},
+        {"k", 1'000},
+        {"kB", 1'000},
+        {"M", 1'000'000},
+        {"MB", 1'000'000},
+        {"G", 1'000'000'000},
+        {"GB", 1'000'000'000},
+        {"KiB", std::uint64_t{1} << 10},
+        {"MiB", std::uint64_t{1} << 20},
+        {"GiB", std::uint64_t{1} << 30},
+    };
+    for (const auto& [name, unit] : units)
+        if (name == suffix) return unit;
+    return 0;
+}
+
+/// "8,1M,2GiB" as numbers above zero.
+std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view text) {
+    constexpr std::uint64_t max_size = std::uint64_t{1} << 50;
+    std::vector<std::uint64_t> sizes;
+    while (true) {
+        const std::string_view part = text.substr(0, text.find(','));
+        std::uint64_t size = 0;
+        const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
+        const std::uint64_t unit = unit_of({end, static_cast<std::size_t>(part.data() + part.size() - end)});
+        if (error != std::errc() || unit == 0 || size == 0 || size > max_size / unit)
+            throw UsageError(fmt::format("{}: not a list of sizes such as 8,1M,2GiB: {}", option, part));
+        sizes.push_back(size * unit);
+        if (part.size() == text.size()) return sizes;
+        text.remove_prefix(part.size() + 1);
+    }
+}
+
+comm::CommOptions CommCommand::options() const {
+    if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
+    if (by != "kind" && by != "group") throw UsageError("--by: not kind or group: " + by);
+    if (link_gb_per_s > 0 && link_gbps > 0) throw UsageError("only one of --link-gb-per-s and --link-gbps");
+    comm::CommOptions options;
+    options.by_group = by == "group";
+    options.shard_bytes = shard_bytes;
+    if (link_gb_per_s > 0) options.link_gb_per_s = link_gb_per_s;
+    if (link_gbps > 0) options.link_gb_per_s = link_gbps / 8;
+    if (!predicted_bytes.empty())
+        for (const std::uint64_t bytes : parse_sizes("--predict", predicted_bytes))
+            options.predicted_bytes.push_back(static_cast<std::int64_t>(bytes));
+    if (!worlds.empty()) options.worlds = parse_sizes("--world", worlds);
+    for (const std::uint64_t world : options.worlds)
+        if (world < 2) throw UsageError("--world: fewer than two ranks have no collectives");
+    options.predicts = !predicted_bytes.empty() || !worlds.empty();
+    return options;
+}
+
+std::string CommCommand::format(const comm::CommReport& report) const {
+    if (json) return comm::report_json(report);
+    if (csv) return comm::report_csv(report);
+    if (markdown) return comm::report_markdown(report, limit);
+    return comm::report_text(report, limit, input.colors());
+}
+
+Status CommCommand::run() const {
+    const comm::CommOptions chosen = options();
+    const Filter rows = filter.filter();
+    comm::MatchTable table(comm::MatchTable::max_matches_of_job);
+    CoverageCollector collector;
+    using Sink = RowsOnly<comm::CommSpans>;
+    const InputSet set = input.find();
+    const InputCounts counts = read_all(
+        set, input.reading(),
+        [&](const InputFile& file, std::size_t) { return std::make_unique<Sink>(file.path, rows); },
+        [&](Sink&& spans, FileReport&&) {
+            table.merge(spans.table());
+            collector.merge(spans.coverage());
+        });
+    comm::CommReport report = comm::make_report(table, collector.finish(rows), chosen);
+    report.inputs = counts;
+    report_inputs("comm", counts, report.coverage);
+    const Status status = status_of(counts, report.coverage, input.strict);
+    if (status == Status::nothing_readable) {
+        fmt::print(stderr, "cep comm: no rows in any input\n");
+        return status;
+    }
+    if (report.models.empty()) fmt::print(stderr, "cep comm: no spans of communication among the rows\n");
+    write_standard_output(format(report));
+    return status;
+}
+
+void add_model_options(CLI::App& app, CommCommand& command) {
+    app.add_option(
+           "--by", command.by,
+           "A line for each kind of group and its number of ranks, or for each group: kind, group (default kind)")
+        ->type_name("WHAT");
+    app.add_option("--link-gb-per-s", command.link_gb_per_s,
+                   "Compare with a link of this many gigabytes a second in one direction")
+        ->check(CLI::PositiveNumber)
+        ->option_text("GB");
+    app.add_option("--link-gbps", command.link_gbps, "The same, in gigabits a second")
+        ->check(CLI::PositiveNumber)
+        ->option_text("GBIT");
+    app.add_option("--predict", command.predicted_bytes,
+                   "What these sizes would take, such as 64k,1M,2GiB (default: those that were measured)")
+        ->type_name("BYTES,...");
+    app.add_option("--world", command.worlds,
+                   "What it would take with these numbers of ranks (default: the one that was measured)")
+        ->type_name("N,...");
+    app.add_flag("--shard-bytes", command.shard_bytes,
+                 "The bytes of all_gather and reduce_scatter are those of one rank's shard, not of the whole");
+    app.add_option("--limit", command.limit, "At most N lines in a table, 0: all (default 40)")->type_name("N");
+}
+
+}  // namespace
+
+void add_comm(CLI::App& app, Command& run) {
+    auto command = std::make_shared<CommCommand>();
+    CLI::App* comm = app.add_subcommand("comm", "Latency and bandwidth of collectives, and what waiting they contain");
+    command->input.add_to(*comm);
+    comm->add_flag("--json", command->json, "As JSON (schema cep.comm/1)");
+    comm->add_flag("--csv", command->csv, "A line for each size as CSV, times in milliseconds");
+    comm->add_flag("--markdown", command->markdown, "As GitHub Markdown");
+    add_model_options(*comm, *command);
+    command->filter.add_to(*comm);
+    set_examples(*comm,
+                 "  cep comm output/cuda_event_profiler\n"
+                 "  cep comm --link-gb-per-s 50 output\n"
+                 "  cep comm --predict 1M,64M,1G --world 64,512 output\n"
+                 "  cep comm --by group --limit 0 output\n"
+                 "  cep comm --json output | jq '.models[] | {name, group, ranks, fit}'");
+    comm->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace cep::cli

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cep compare
+#include <fmt/format.h>
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include "base/output.hpp"
+#include "base/units.hpp"
+#include "commands/commands.hpp"
+#include "commands/options.hpp"
+#include "compare/compare_text.hpp"
+#include "compare/comparison.hpp"
+#include "summary/summary.hpp"
+#include "summary/summary_reader.hpp"
+
+namespace cep::cli {
+namespace {
+
+using namespace tool;
+
+struct CompareCommand {
+    InputOptions input;
+    FilterOptions filter;
+    std::string path_a;
+    std::string path_b;
+    std::string files_from_a;
+    std::string files_from_b;
+    std::string threshold = "0%";
+    std::string fail_on;
+    std::string attempt;
+    std::uint64_t block_steps = 0;
+    std::uint64_t max_samples = SummaryOptions::default_max_samples;
+    bool json = false;
+    bool csv = false;
+    bool markdown = false;
+
+    Status run() const;
+    void check() const;
+    [[nodiscard]] SummaryOptions summary_options() const;
+    [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
+                                         const std::string& files_from) const;
+    [[nodiscard]] std::string format(const compare::Comparison& comparison) const;
+    [[nodiscard]] Status status_of(const compare::Comparison& comparison) const;
+    [[nodiscard]] bool fails_on(std::string_view what) const;
+};
+
+/// "2%" or "2": a percentage.
+double parse_threshold(std::string_view text) {
+    const std::string_view digits = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
+    double value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size() || !(value >= 0 && value < 1e6))
+        throw UsageError("--threshold: not a percentage such as 2%: " + std::string(text));
+    return value / 100;
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+    std::vector<std::string_view> parts;
+    while (!text.empty()) {
+        const std::size_t comma = std::min(text.find(','), text.size());
+        parts.push_back(text.substr(0, comma));
+        text.remove_prefix(std::min(comma + 1, text.size()));
+    }
+    return parts;
+}
+
+bool CompareCommand::fails_on(std::string_view what) const {
+    const std::vector<std::string_view> parts = split(fail_on);
+    return std::find(parts.begin(), parts.end(), what) != parts.end();
+}
+
+void CompareCommand::check() const {
+    if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
+    for (const std::string_view what : split(fail_on))
+        if (what != "regression" && what != "step-regression" && what != "undecided")
+            throw UsageError("--fail-on: not regression, step-regression or undecided: " + std::string(what));
+    if (path_a == "-" && path_b == "-") throw UsageError("A and B cannot both be standard input");
+    if (path_a.empty() && files_from_a.empty()) throw UsageError("no A: name a file or a directory");
+    if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
+}
+
+SummaryOptions CompareCommand::summary_options() const {
+    SummaryOptions options;
+    options.filter = filter.filter();
+    options.attempt = AttemptChoice::parse(attempt.empty() ? "last" : attempt);
+    options.max_samples = max_samples;
+    options.threads = input.reading().thread_count();
+    return options;
+}
+
+compare::VerdictFacts facts_of(const Verdict& verdict) {
+    compare::VerdictFacts facts;
+    facts.bound = bound_name(verdict.bound);
+    if (verdict.abstained && verdict.stragglers.empty()) return facts;
+    facts.stragglers.emplace();
+    for (const StragglerFact& straggler : verdict.stragglers)
+        facts.stragglers->push_back(fmt::format("rank {} in {}", straggler.rank, printable(straggler.phase)));
+    return facts;
+}
+
+compare::JobFacts CompareCommand::read(const std::string& name, const std::string& path,
+                                       const std::string& files_from) const {
+    const SummaryOptions options = summary_options();
+    JobSummary job(options);
+    const PartialScope scope = options.scope();
+    SummaryReader reader(job, scope, scope == PartialScope{} && attempt.empty());
+    const InputSet set =
+        find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
+    // The counts of partial summaries are those of their inputs, so that the reader keeps its own.
+    static_cast<void>(read_all(
+        set, input.reading(), [&](const InputFile&, std::size_t) { return reader.new_input(); },
+        [&](SummaryInput&& one, FileReport&& report) { reader.take(std::move(one), std::move(report)); }));
+    compare::JobFacts facts;
+    facts.name = path.empty() ? files_from : path;
+    facts.inputs = reader.finish(set);
+    const SummaryResult result = job.finish([&facts, &phases = filter.phases](const JobParts& parts) {
+        facts.steps = compare::collect_steps(parts, phases.empty());
+    });
+    facts.coverage = result.coverage;
+    facts.verdict = facts_of(*result.verdict);
+    report_inputs("compare: " + name, facts.inputs, facts.coverage);
+    return facts;
+}
+
+std::string CompareCommand::format(const compare::Comparison& comparison) const {
+    if (json) return compare::comparison_json(comparison);
+    if (csv) return compare::comparison_csv(comparison);
+    if (markdown) return compare::comparison_markdown(comparison);
+    return compare::comparison_text(comparison, input.colors());
+}
+
+Status CompareCommand::status_of(const compare::Comparison& comparison) const {
+    using compare::Finding;
+    const bool step_is_slower = comparison.step && comparison.step->finding == Finding::slower;
+    const bool step_is_undecided = !comparison.step || comparison.step->finding == Finding::undecided;
+    const bool found = (fails_on("regression") && comparison.any(Finding::slower)) ||
+                       (fails_on("step-regression") && step_is_slower) || (fails_on("undecided") && step_is_undecided);
+    if (found) return Status::finding;
+    for (const compare::JobFacts* job : {&comparison.a, &comparison.b})
+        if (cli::status_of(job->inputs, job->coverage, input.strict) == Status::incomplete) return Status::incomplete;
+    return Status::done;
+}
+
+Status CompareCommand::run() const {
+    check();
+    compare::CompareOptions options;
+    options.block_steps = static_cast<std::size_t>(block_steps);
+    options.threshold = parse_threshold(threshold);
+    compare::JobFacts a = read("A", path_a, files_from_a);
+    compare::JobFacts b = read("B", path_b, files_from_b);
+    for (const auto& [name, job] : {std::pair("A", &a), std::pair("B", &b)}) {
+        if (!job->steps.step.steps.empty() || !job->steps.phases.empty()) continue;
+        fmt::print(stderr, "cep compare: no {} in {}\n", job->inputs.rows == 0 ? "rows" : "spans", name);
+        return Status::nothing_readable;
+    }
+    const compare::Comparison comparison = compare::compare_jobs(std::move(a), std::move(b), options);
+    write_standard_output(format(comparison));
+    return status_of(comparison);
+}
+
+void add_inputs(CLI::App& app, CompareCommand& command) {
+    command.input.add_to(app);
+    app.remove_option(app.get_option("INPUT"));
+    app.remove_option(app.get_option("--files-from"));
+    app.add_option("A", command.path_a,
+                   "The job before: a rank file, a directory, a quoted glob, a saved partial summary, or -");
+    app.add_option("B", command.path_b, "The job after");
+    app.add_option("--files-from-a", command.files_from_a, "Read more inputs of A from FILE, one a line")
+        ->type_name("FILE");
+    app.add_option("--files-from-b", command.files_from_b, "Read more inputs of B from FILE, one a line")
+        ->type_name("FILE");
+}
+
+void add_test_options(CLI::App& app, CompareCommand& command) {
+    app.add_option("--block", command.block_steps,
+                   "Test medians of blocks of N recorded steps (default: as long as steps are alike)")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
+        ->option_text("N");
+    app.add_option("--threshold", command.threshold, "Smaller changes are none (default 0%)")->type_name("PERCENT");
+    app.add_option("--fail-on", command.fail_on,
+                   "Exit with status 1 on any of: regression (the step or a phase is slower), step-regression, "
+                   "undecided (too little to tell)")
+        ->type_name("LIST");
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Command& run) {
+    auto command = std::make_shared<CompareCommand>();
+    CLI::App* compare = app.add_subcommand("compare", "What changed from one job to another, and what is only chance");
+    add_inputs(*compare, *command);
+    add_test_options(*compare, *command);
+    compare->add_flag("--json", command->json, "As JSON (schema cep.compare/1)");
+    compare->add_flag("--csv", command->csv, "The table as CSV, times in milliseconds, changes as fractions");
+    compare->add_flag("--markdown", command->markdown, "As GitHub Markdown");
+    command->filter.add_to(*compare);
+    compare
+        ->add_option("--attempt", command->attempt,
+                     "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
+        ->type_name("WHICH");
+    compare
+        ->add_option("--max-samples", command->max_samples,
+                     "Durations that may be kept of a job; it needs every one (default 16000000)")
+        ->type_name("N");
+    set_examples(*compare,
+                 "  cep compare before/ after/\n"
+                 "  cep compare --steps 100: before/ after/\n"
+                 "  cep compare --threshold 2% --fail-on regression main.partial.zst branch/\n"
+                 "  cep compare --json before/ after/ | jq '.phases[] | {name, finding, change}'");
+    compare->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace cep::cli

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cep merge
+#include <sys/stat.h>
+
+#include <fmt/format.h>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "base/output.hpp"
+#include "base/progress.hpp"
+#include "commands/commands.hpp"
+#include "commands/options.hpp"
+#include "merge/merger.hpp"
+#include "merge/row_sorter.hpp"
+#include "read/read_all.hpp"
+#include "read/rows_only.hpp"
+
+namespace cep::cli {
+namespace {
+
+using namespace tool;
+
+struct MergeCommand {
+    InputOptions input;
+    FilterOptions filter;
+    std::string out;
+    std::string attempt = "all";
+    std::uint64_t memory_mib = RowSorter::default_memory_bytes >> 20;
+
+    Status run() const;
+    [[nodiscard]] std::string spill_directory() const;
+};
+
+// Beside the output there is room for the output, and so for its rows.
+std::string MergeCommand::spill_directory() const {
+    if (const char* directory = std::getenv("TMPDIR"); directory != nullptr && *directory != '\0') return directory;
+    struct stat info {};
+    const bool to_file = !out.empty() && out != "-" && (::stat(out.c_str(), &info) != 0 || S_ISREG(info.st_mode));
+    if (!to_file) return "/var/tmp";
+    const std::filesystem::path parent = std::filesystem::path(out).parent_path();
+    return parent.empty() ? "." : parent.native();
+}
+
+Status MergeCommand::run() const {
+    const MergeOptions options{filter.filter(), AttemptChoice::parse(attempt)};
+    const InputSet set = input.find();
+    Output output(out);
+    RowSorter sorter(memory_mib << 20, spill_directory(), input.reading().thread_count());
+    RunIndex runs;
+    CoverageCollector coverage;
+    std::uint64_t text_bytes = 0;
+    const InputCounts counts = read_all(
+        set, input.reading(),
+        [&](const InputFile& file, std::size_t index) {
+            return std::make_unique<RowsOnly<FileMerge>>(file.path, options, sorter, runs, index);
+        },
+        [&](FileMerge&& file, FileReport&&) {
+            coverage.merge(file.coverage());
+            text_bytes += file.text_bytes();
+        });
+    const Coverage covered = coverage.finish(options.filter);
+    report_inputs("merge", counts, covered);
+    const Status status = status_of(counts, covered, input.strict);
+    if (status == Status::nothing_readable) {
+        fmt::print(stderr, "cep merge: no rows in any input\n");
+        return status;
+    }
+    Progress progress(text_bytes, "written");
+    RowWriter writer(output, progress, runs, options.attempt.mode == AttemptChoice::Mode::last);
+    sorter.finish([&](const RowEntry& row, std::string_view text) { writer.take(row, text); });
+    writer.finish();
+    output.close();
+    return status;
+}
+
+}  // namespace
+
+void add_merge(CLI::App& app, Command& run) {
+    auto command = std::make_shared<MergeCommand>();
+    CLI::App* merge = app.add_subcommand("merge", "One JSONL file of all ranks, ordered by step, start and rank");
+    command->input.add_to(*merge);
+    merge->add_option("-o,--output", command->out, "Write to OUT, not to standard output; .gz and .zst compress")
+        ->type_name("OUT");
+    command->filter.add_to(*merge);
+    merge->add_option("--attempt", command->attempt, "Rows of which attempts: all, last, or a number (default all)")
+        ->type_name("WHICH");
+    merge->add_option("--memory-mib", command->memory_mib, "Sort in this much memory, the rest on disk (default 256)")
+        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 20))
+        ->option_text("MIB");
+    set_examples(*merge,
+                 "  cep merge -o job.jsonl output/cuda_event_profiler\n"
+                 "  cep merge --steps 1000:2000 --ranks 0,8-15 output | gzip > part.jsonl.gz\n"
+                 "  cep merge -o job.jsonl.zst 'run*/cuda_events_rank_*.jsonl.gz'");
+    merge->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace cep::cli

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands/options.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace cep::cli {
+
+using tool::Status;
+
+namespace {
+
+constexpr unsigned max_threads = 1024;
+
+}  // namespace
+
+void InputOptions::add_to(CLI::App& command) {
+    command.add_option("INPUT", inputs, "Rank files, directories of them, quoted globs, or - for standard input");
+    command.add_option("--files-from", files_from, "Read more inputs from FILE, one a line (-: standard input)")
+        ->type_name("FILE");
+    command.add_option("-j,--threads", threads, "Read with N threads (default: the usable cores, at most 16)")
+        ->check(CLI::Range(1U, max_threads))
+        ->option_text("N");
+    command.add_option("--color", color, "When to use colours: auto, never, always (default auto; NO_COLOR is obeyed)")
+        ->check(CLI::IsMember({"auto", "never", "always"}))
+        ->option_text("WHEN");
+    command.add_flag("--strict", strict, "Exit with status 4 if the input is incomplete or damaged");
+}
+
+tool::InputSet InputOptions::find() const {
+    if (inputs.empty() && files_from.empty()) throw tool::UsageError("no input: name a file or a directory");
+    return tool::find_inputs(inputs, files_from);
+}
+
+bool InputOptions::colors() const {
+    if (color != "auto") return color == "always";
+    const char* no_color = std::getenv("NO_COLOR");
+    const char* terminal = std::getenv("TERM");
+    const bool dumb = terminal == nullptr || std::string(terminal) == "dumb";
+    return (no_color == nullptr || *no_color == '\0') && !dumb && ::isatty(STDOUT_FILENO) != 0;
+}
+
+void FilterOptions::add_to(CLI::App& command) {
+    command.add_option("--steps", steps, "Only steps A to B, both included (A:, :B and A alone are allowed)")
+        ->type_name("A:B");
+    command.add_option("--ranks", ranks, "Only these ranks, such as 0,3-7")->type_name("LIST");
+    command.add_option("--phases", phases, "Only spans of these phases, such as forward,backward")->type_name("LIST");
+}
+
+tool::Filter FilterOptions::filter() const {
+    tool::Filter filter;
+    if (!steps.empty()) filter.set_steps(steps);
+    if (!ranks.empty()) filter.set_ranks(ranks);
+    if (!phases.empty()) filter.set_phases(phases);
+    return filter;
+}
+
+Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict) {
+    if (inputs.rows == 0) return Status::nothing_readable;
+    const bool complete = inputs.complete() && coverage.missing_ranks.empty();
+    return strict && !complete ? Status::incomplete : Status::done;
+}
+
+void set_examples(CLI::App& command, const std::string& examples) {
+    command.footer("Examples:\n" + examples);
+}
+
+}  // namespace cep::cli

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options that several commands share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/failure.hpp"
+#include "read/coverage.hpp"
+#include "read/filter.hpp"
+#include "read/inputs.hpp"
+#include "read/read_all.hpp"
+
+namespace cep::cli {
+
+struct InputOptions {
+    std::vector<std::string> inputs;
+    std::string files_from;
+    std::string color = "auto";
+    bool strict = false;
+    unsigned threads = 0;  // 0: as many as there are usable cores
+
+    void add_to(CLI::App& command);
+    /// Throws UsageError where no input is named.
+    [[nodiscard]] tool::InputSet find() const;
+    [[nodiscard]] tool::ReadOptions reading() const { return {threads, {}}; }
+    /// Whether standard output takes colours.
+    [[nodiscard]] bool colors() const;
+};
+
+struct FilterOptions {
+    std::string steps;
+    std::string ranks;
+    std::string phases;
+
+    void add_to(CLI::App& command);
+    /// Throws UsageError.
+    [[nodiscard]] tool::Filter filter() const;
+};
+
+/// Nothing readable, or incomplete input under --strict, or done.
+[[nodiscard]] tool::Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict);
+
+/// Help text that ends with examples.
+void set_examples(CLI::App& command, const std::string& examples);
+
+}  // namespace cep::cli

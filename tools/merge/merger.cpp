@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "merge/merger.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cep::tool {
+namespace {
+
+void set_place(RowEntry& entry, Section section, std::int64_t first, std::int64_t second, std::int64_t third) {
+    entry.section_bits = static_cast<std::uint32_t>(section) & 3U;
+    entry.first = first;
+    entry.second = second;
+    entry.third = third;
+}
+
+void set_place(RowEntry& entry, const Row& row, std::int64_t attempt) {
+    const std::int64_t rank = row.rank.value_or(INT64_MIN);
+    const std::int64_t start_ns = row.start_ns.value_or(INT64_MIN);
+    if (row.type == RowType::run) {
+        set_place(entry, Section::run_rows, rank, row.run->start_unix_ns.value_or(INT64_MIN), attempt);
+    } else if (row.type == RowType::stats) {
+        set_place(entry, Section::stats_rows, rank, start_ns, attempt);
+    } else if (row.step) {
+        set_place(entry, Section::step_rows, *row.step, start_ns, rank);
+    } else {
+        set_place(entry, Section::other_rows, 0, 0, 0);
+    }
+}
+
+}  // namespace
+
+std::uint32_t RunIndex::index_of(const RunOrder& run) {
+    const std::lock_guard lock(mutex_);
+    const auto [known, is_new] = indices_.try_emplace(run, static_cast<std::uint32_t>(runs_.size()));
+    if (is_new) runs_.push_back(run);
+    return known->second;
+}
+
+void FileMerge::begin_block(const BlockPlace& place) {
+    block_ = place;
+    if (!input_) input_ = place.descriptor >= 0 ? sorter_.keep_input(place.descriptor) : -1;
+}
+
+void FileMerge::note_coverage(const Row& row) {
+    if (!options_.filter.accepts_rank(*row.rank)) return;
+    if (row.type == RowType::run) coverage_.saw_run(*row.run);
+    if (row.rank != last_rank_) coverage_.saw_rank(*row.rank);
+    last_rank_ = row.rank;
+}
+
+void FileMerge::note_run(const Row& row) {
+    const int place = tracker_.observe(row).run;
+    // A run row may change what is known of its run.
+    if (place == last_run_.place && *row.rank == last_run_.rank && row.type != RowType::run) return;
+    last_run_ = {*row.rank, place, 1, 0};
+    if (place == RunTracker::no_run) return;
+    const RunInfo& run = tracker_.runs(*row.rank)[static_cast<std::size_t>(place)];
+    last_run_.attempt = run.attempt;
+    last_run_.index = runs_.index_of(order_of(run)) & RowEntry::max_run;
+}
+
+void FileMerge::take(const Row& row, std::uint64_t) {
+    if (row.rank) {
+        note_coverage(row);
+        note_run(row);
+    }
+    const std::int64_t attempt = row.rank ? last_run_.attempt : 1;
+    if (!options_.filter.accepts(row)) return;
+    if (options_.attempt.mode == AttemptChoice::Mode::one && attempt != options_.attempt.attempt) return;
+    RowEntry entry;
+    set_place(entry, row, attempt);
+    if (row.rank) entry.run = last_run_.index & RowEntry::max_run;
+    entry.is_span = row.type == RowType::span;
+    add(entry, row.text);
+}
+
+void FileMerge::add(RowEntry& entry, std::string_view text) {
+    if (!batch_) batch_ = copies() ? sorter_.take_batch() : sorter_.take_empty_batch();
+    entry.file = file_;
+    entry.position = block_.position + static_cast<std::uint64_t>(text.data() - block_.begin);
+    entry.size = static_cast<std::uint32_t>(text.size());
+    text_bytes_ += text.size();
+    if (copies()) {
+        batch_->add(entry, text);
+    } else {
+        batch_->add_place(entry);
+    }
+    if (batch_->used_bytes() < sorter_.batch_bytes()) return;
+    sorter_.add(std::move(*batch_), *input_);
+    batch_.reset();
+}
+
+void FileMerge::end() {
+    if (!batch_) return;
+    if (copies()) {
+        sorter_.give_back(std::move(*batch_));
+    } else {
+        sorter_.add(std::move(*batch_), *input_);
+    }
+    batch_.reset();
+}
+
+void RowWriter::note_progress(std::size_t bytes) {
+    constexpr std::size_t note_every_bytes = std::size_t{64} << 10;
+    bytes_taken_ += bytes;
+    if (bytes_taken_ >= note_every_bytes) progress_.advance(std::exchange(bytes_taken_, 0));
+}
+
+void RowWriter::take(const RowEntry& row, std::string_view text) {
+    note_progress(text.size());
+    if (!last_attempt_only_) return output_.write_line(text);
+    if (row.section() != Section::step_rows) {
+        flush_step();
+        return output_.write_line(text);
+    }
+    if (step_ != row.first) flush_step();
+    step_ = row.first;
+    rows_of_step_.emplace_back(row, text);
+    if (row.is_span == 0) return;
+    const RunOrder& run = runs_[row.run];
+    const auto [last, is_new] = last_runs_.try_emplace(row.third, run);
+    if (!is_new) last->second = std::max(last->second, run);
+}
+
+void RowWriter::flush_step() {
+    for (const auto& [row, text] : rows_of_step_) {
+        const auto last = last_runs_.find(row.third);
+        if (last == last_runs_.end() || last->second <= runs_[row.run]) output_.write_line(text);
+    }
+    rows_of_step_.clear();
+    last_runs_.clear();
+    step_.reset();
+}
+
+}  // namespace cep::tool

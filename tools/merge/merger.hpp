@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Merger: the rows of all inputs as one file. The order is in cep-merge(1).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/output.hpp"
+#include "base/progress.hpp"
+#include "merge/row_sorter.hpp"
+#include "read/coverage.hpp"
+#include "read/file_reader.hpp"
+#include "read/filter.hpp"
+#include "read/run_tracker.hpp"
+
+namespace cep::tool {
+
+struct MergeOptions {
+    Filter filter;
+    AttemptChoice attempt{AttemptChoice::Mode::all, 0};
+};
+
+/// The runs of the trainer that entries name.
+class RunIndex {
+  public:
+    RunIndex() { static_cast<void>(index_of({})); }
+    /// 0 for a row of no run. Thread-safe.
+    [[nodiscard]] std::uint32_t index_of(const RunOrder& run);
+    /// Not beside index_of().
+    [[nodiscard]] const RunOrder& operator[](std::uint32_t index) const { return runs_[index]; }
+
+  private:
+    std::mutex mutex_;
+    std::vector<RunOrder> runs_;
+    std::map<RunOrder, std::uint32_t> indices_;
+};
+
+/// The rows of one file on their way into the sorter.
+class FileMerge : public RowSink {
+  public:
+    FileMerge(const MergeOptions& options, RowSorter& sorter, RunIndex& runs, std::size_t file)
+        : options_(options), sorter_(sorter), runs_(runs), file_(static_cast<std::uint32_t>(file)) {}
+    void begin_block(const BlockPlace& place) override;
+    void take(const Row& row, std::uint64_t line) override;
+    void end() override;
+    [[nodiscard]] const CoverageCollector& coverage() const { return coverage_; }
+    /// Of the rows that are merged.
+    [[nodiscard]] std::uint64_t text_bytes() const { return text_bytes_; }
+
+  private:
+    /// Of the row with a rank that came last.
+    struct LastRun {
+        std::int64_t rank = 0;
+        int place = RunTracker::no_run;
+        std::int64_t attempt = 1;
+        std::uint32_t index = 0;
+    };
+
+    void note_coverage(const Row& row);
+    void note_run(const Row& row);
+    void add(RowEntry& entry, std::string_view text);
+    [[nodiscard]] bool copies() const { return *input_ < 0; }
+
+    const MergeOptions& options_;
+    RowSorter& sorter_;
+    RunIndex& runs_;
+    std::uint32_t file_;
+    BlockPlace block_;
+    std::optional<int> input_;       // as the sorter gave it
+    std::optional<RowBatch> batch_;  // nothing until a row is there for it
+    std::uint64_t text_bytes_ = 0;
+    LastRun last_run_;
+    RunTracker tracker_;
+    CoverageCollector coverage_;
+    std::optional<std::int64_t> last_rank_;
+};
+
+/// Writes sorted rows; with `last_attempt_only`, of each rank and step those of the last attempt that has spans of it.
+class RowWriter {
+  public:
+    RowWriter(Output& output, Progress& progress, const RunIndex& runs, bool last_attempt_only)
+        : output_(output), progress_(progress), runs_(runs), last_attempt_only_(last_attempt_only) {}
+    void take(const RowEntry& row, std::string_view text);
+    void finish() { flush_step(); }
+
+  private:
+    void note_progress(std::size_t bytes);
+    void flush_step();
+
+    Output& output_;
+    Progress& progress_;
+    std::size_t bytes_taken_ = 0;
+    const RunIndex& runs_;
+    bool last_attempt_only_;
+    std::optional<std::int64_t> step_;
+    std::vector<std::pair<RowEntry, std::string>> rows_of_step_;
+    std::map<std::int64_t, RunOrder> last_runs_;  // by rank
+};
+
+}  // namespace cep::tool

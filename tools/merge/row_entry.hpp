@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Row entry: a row's place in a merged file, and where its text is.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <tuple>
+
+namespace cep::tool {
+
+/// What each section sorts by is in cep-merge(1).
+enum class Section : std::uint32_t { run_rows, step_rows, other_rows, stats_rows };
+
+/// Merging holds one for each row, not the row: hence its size.
+struct RowEntry {
+    std::int64_t first = 0;
+    std::int64_t second = 0;
+    std::int64_t third = 0;
+    std::uint64_t position = 0;  // of the text in its file, decompressed
+    std::uint32_t file = 0;      // rows that are equal in all of the above come in the order of the inputs
+    std::uint32_t size = 0;      // of the text
+    std::uint32_t offset = 0;    // of the text in its batch
+    std::uint32_t run : 29 = 0;  // of the trainer; an index into RunIndex
+    std::uint32_t section_bits : 2 = static_cast<std::uint32_t>(Section::step_rows);
+    std::uint32_t is_span : 1 = 0;
+
+    static constexpr std::uint32_t max_run = (1U << 29) - 1;
+
+    [[nodiscard]] Section section() const { return static_cast<Section>(section_bits); }
+
+    friend bool operator<(const RowEntry& a, const RowEntry& b) {
+        if (a.section_bits != b.section_bits) return a.section_bits < b.section_bits;
+        if (a.first != b.first) return a.first < b.first;
+        if (a.second != b.second) return a.second < b.second;
+        return std::tie(a.third, a.file, a.position) < std::tie(b.third, b.file, b.position);
+    }
+};
+static_assert(sizeof(RowEntry) == 48);
+
+}  // namespace cep::tool

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/job_parts.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "model/series_order.hpp"
+
+namespace cep::tool {
+
+void JobParts::merge(JobParts&& other) {
+    for (auto& [rank, all_series] : other.ranks)
+        std::move(all_series.begin(), all_series.end(), std::back_inserter(ranks[rank]));
+    std::move(other.open_spans.begin(), other.open_spans.end(), std::back_inserter(open_spans));
+    for (auto& [name, mark] : other.marks) {
+        MarkCount& all = marks[name];
+        all.ranks.merge(mark.ranks);
+        all.steps.merge(mark.steps);
+        all.count += mark.count;
+    }
+    coverage.merge(other.coverage);
+}
+
+void JobParts::fold() {
+    for (auto& [rank, all_series] : ranks)
+        for (RunSeries& series : all_series)
+            for (PhaseSeries& phase : series.phases) phase.fold();
+}
+
+void JobParts::order() {
+    for (auto& [rank, all_series] : ranks) order_series(all_series);
+    std::sort(open_spans.begin(), open_spans.end(), [](const OpenSpan& a, const OpenSpan& b) {
+        return std::tie(a.rank, a.attempt, a.step, a.name, a.start_ns, a.elapsed_ms, a.line) <
+               std::tie(b.rank, b.attempt, b.step, b.name, b.start_ns, b.elapsed_ms, b.line);
+    });
+}
+
+std::uint64_t JobParts::samples() const {
+    std::uint64_t count = 0;
+    for (const auto& [rank, all_series] : ranks)
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases) count += phase.samples.size();
+    return count;
+}
+
+bool JobParts::has_histograms() const {
+    for (const auto& [rank, all_series] : ranks)
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases)
+                if (phase.in_histogram.count > 0) return true;
+    return false;
+}
+
+}  // namespace cep::tool

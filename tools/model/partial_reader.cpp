@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <simdjson.h>
+#include <zlib.h>
+
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/failure.hpp"
+#include "model/partial.hpp"
+
+namespace cep::tool {
+namespace {
+
+namespace dom = simdjson::dom;
+
+constexpr std::string_view schema_name = "cep.partial/1";
+
+/// Why a line is not what it should be.
+struct Malformed {
+    std::string why;
+};
+
+void require(bool right, std::string_view why) {
+    if (!right) throw Malformed{std::string(why)};
+}
+
+/// The keys of one line. Each call throws Malformed where the key is missing or has another type of value.
+class Fields {
+  public:
+    explicit Fields(const dom::object& object) : object_(object) {}
+
+    [[nodiscard]] std::int64_t integer(const char* key) const { return get<std::int64_t>(key); }
+    [[nodiscard]] std::uint64_t count(const char* key) const { return get<std::uint64_t>(key); }
+    [[nodiscard]] bool boolean(const char* key) const { return get<bool>(key); }
+    [[nodiscard]] std::string string(const char* key) const { return std::string(get<std::string_view>(key)); }
+    [[nodiscard]] dom::array array(const char* key) const { return get<dom::array>(key); }
+    [[nodiscard]] double number(const char* key) const { return get<double>(key); }
+    [[nodiscard]] double time_ms(const char* key) const {
+        const double time_ms = get<double>(key);
+        require(time_ms >= 0, "a negative time");
+        return time_ms;
+    }
+    [[nodiscard]] std::optional<std::int64_t> optional_integer(const char* key) const {
+        return object_.at_key(key).error() == simdjson::SUCCESS ? std::optional(integer(key)) : std::nullopt;
+    }
+    [[nodiscard]] std::optional<double> optional_double(const char* key) const {
+        return object_.at_key(key).error() == simdjson::SUCCESS ? std::optional(get<double>(key)) : std::nullopt;
+    }
+
+    [[nodiscard]] std::set<std::int64_t> ranges(const char* key) const {
+        constexpr std::uint64_t max_numbers = std::uint64_t{1} << 26;
+        std::set<std::int64_t> numbers;
+        for (const dom::element item : array(key)) {
+            dom::array range;
+            std::int64_t first = 0;
+            std::int64_t last = 0;
+            const bool right = item.get(range) == simdjson::SUCCESS && range.size() == 2 &&
+                               range.at(0).get(first) == simdjson::SUCCESS &&
+                               range.at(1).get(last) == simdjson::SUCCESS;
+            require(right && first <= last, "a malformed range");
+            const std::uint64_t more = static_cast<std::uint64_t>(last) - static_cast<std::uint64_t>(first);
+            require(more < max_numbers && numbers.size() + more < max_numbers, "a range that is too long");
+            for (std::int64_t number = first; number < last; ++number) numbers.insert(numbers.end(), number);
+            numbers.insert(numbers.end(), last);
+        }
+        return numbers;
+    }
+
+  private:
+    template <typename Value>
+    [[nodiscard]] Value get(const char* key) const {
+        Value value{};
+        if (object_.at_key(key).get(value) != simdjson::SUCCESS)
+            throw Malformed{fmt::format("no {}, or one of another type", key)};
+        return value;
+    }
+
+    const dom::object& object_;
+};
+
+template <typename Number>
+Number number_of(const dom::element& element) {
+    Number number{};
+    require(element.get(number) == simdjson::SUCCESS, "a value that is not such a number");
+    return number;
+}
+
+std::uint32_t small_number_of(const dom::element& element) {
+    const auto number = number_of<std::uint64_t>(element);
+    require(number <= UINT32_MAX, "a number that is too large");
+    return static_cast<std::uint32_t>(number);
+}
+
+RunInfo read_run(const Fields& fields) {
+    RunInfo run;
+    run.schema = fields.integer("schema");
+    run.run_id = fields.string("run_id");
+    run.attempt = fields.integer("attempt");
+    run.world_size = fields.optional_integer("world_size");
+    run.host = fields.string("host");
+    run.dp = fields.optional_integer("dp");
+    run.tp = fields.optional_integer("tp");
+    run.pp = fields.optional_integer("pp");
+    run.ep = fields.optional_integer("ep");
+    run.cp = fields.optional_integer("cp");
+    run.flops_per_step = fields.optional_double("flops_per_step");
+    run.hardware_flops_per_step = fields.optional_double("hardware_flops_per_step");
+    run.peak_flops = fields.optional_double("peak_flops");
+    run.tokens_per_step = fields.optional_double("tokens_per_step");
+    run.pid = fields.optional_integer("pid");
+    run.backend = fields.string("backend");
+    run.device_name = fields.string("device_name");
+    run.library_version = fields.string("library_version");
+    run.start_unix_ns = fields.optional_integer("start_unix_ns");
+    run.clock_error_ns = fields.optional_integer("clock_error_ns");
+    run.start_step = fields.optional_integer("start_step");
+    run.end_step = fields.optional_integer("end_step");
+    run.record_every_n_steps = fields.optional_integer("record_every_n_steps");
+    return run;
+}
+
+StatsRow read_stats(const Fields& fields) {
+    StatsRow stats;
+    stats.attempt = fields.optional_integer("attempt");
+    stats.recorded = fields.count("recorded");
+    stats.written = fields.count("written");
+    stats.dropped_ring = fields.count("dropped_ring");
+    stats.dropped_slots = fields.count("dropped_slots");
+    stats.dropped_pool = fields.count("dropped_pool");
+    stats.dropped_file = fields.count("dropped_file");
+    stats.dropped_io = fields.count("dropped_io");
+    stats.dropped_meta = fields.count("dropped_meta");
+    stats.capture_skipped = fields.count("capture_skipped");
+    stats.cuda_errors = fields.count("cuda_errors");
+    stats.abandoned = fields.count("abandoned");
+    stats.open = fields.count("open");
+    stats.self_ms = fields.time_ms("self_ms");
+    return stats;
+}
+
+void read_histogram(const Fields& fields, PhaseSeries& phase) {
+    // Buckets of doubles end long before these.
+    constexpr std::int64_t max_buckets = 200'000;
+    require(fields.time_ms("relative_error") == LogHistogram::relative_error, "a histogram of another precision");
+    LogHistogram::Buckets buckets;
+    buckets.first = fields.integer("first_bucket");
+    buckets.zeros = fields.count("zeros");
+    for (const dom::element count : fields.array("counts")) buckets.counts.push_back(small_number_of(count));
+    require(buckets.first >= -max_buckets && buckets.first <= max_buckets && buckets.counts.size() <= max_buckets,
+            "a malformed histogram");
+    phase.histogram = LogHistogram::of(std::move(buckets));
+    Totals& totals = phase.in_histogram;
+    totals.count = phase.histogram.count();
+    totals.sum_ms = fields.time_ms("sum_ms");
+    totals.top_level_ms = fields.time_ms("top_level_ms");
+    totals.min_ms = fields.time_ms("min_ms");
+    totals.max_ms = fields.time_ms("max_ms");
+}
+
+/// An array that is gone through beside others.
+class Column {
+  public:
+    Column(const Fields& fields, const char* key)
+        : array_(fields.array(key)), next_(array_.begin()), end_(array_.end()) {}
+    [[nodiscard]] bool at_end() const { return !(next_ != end_); }
+    dom::element take() {
+        require(!at_end(), "columns of different lengths");
+        const dom::element element = *next_;
+        ++next_;
+        return element;
+    }
+
+  private:
+    const dom::array array_;
+    dom::array::iterator next_;
+    const dom::array::iterator end_;
+};
+
+void read_samples(const Fields& fields, const RunSeries& series, PhaseSeries& phase) {
+    Column durations_ms(fields, "duration_ms");
+    Column starts_ns(fields, "start_ns");
+    Column lags_ms(fields, "lag_ms");
+    Column collectives(fields, "collective");
+    Column step_indices(fields, "step_index");
+    Column places(fields, "place");
+    while (!durations_ms.at_end()) {
+        const auto duration_ms = number_of<double>(durations_ms.take());
+        const dom::element start_ns = starts_ns.take();
+        const dom::element lag_ms = lags_ms.take();
+        const Sample sample{
+            duration_ms,
+            start_ns.is_null() ? Sample::no_start : number_of<std::int64_t>(start_ns),
+            lag_ms.is_null() ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(number_of<double>(lag_ms)),
+            small_number_of(collectives.take()),
+            small_number_of(step_indices.take()),
+            small_number_of(places.take())};
+        require(sample.duration_ms >= 0 && sample.step_index < series.steps.size(), "a malformed sample");
+        phase.samples.push_back(sample);
+    }
+    const bool all_end =
+        starts_ns.at_end() && lags_ms.at_end() && collectives.at_end() && step_indices.at_end() && places.at_end();
+    require(all_end, "columns of different lengths");
+}
+
+PhaseSeries read_phase(const Fields& fields) {
+    PhaseSeries phase;
+    phase.name = fields.string("name");
+    phase.kind = schema::kind_from_name(fields.string("kind"));
+    phase.clock = clock_from_name(fields.string("clock"));
+    phase.may_repeat = fields.boolean("may_repeat");
+    return phase;
+}
+
+OpenSpan read_open_span(const Fields& fields) {
+    OpenSpan open;
+    open.name = fields.string("name");
+    open.rank = fields.integer("rank");
+    open.step = fields.integer("step");
+    open.attempt = fields.integer("attempt");
+    open.start_ns = fields.optional_integer("start_ns");
+    open.elapsed_ms = fields.time_ms("elapsed_ms");
+    open.line = fields.count("line");
+    return open;
+}
+
+CoverageCollector read_coverage(const Fields& fields) {
+    CoverageCollector::Facts facts;
+    facts.seen = fields.ranges("ranks");
+    facts.listed = fields.ranges("listed_ranks");
+    facts.any_unlisted = fields.boolean("any_unlisted");
+    facts.world_size = fields.integer("world_size");
+    return CoverageCollector::of(std::move(facts));
+}
+
+void read_inputs(const Fields& fields, InputCounts& inputs) {
+    inputs.files = fields.count("files");
+    inputs.bytes = fields.count("bytes");
+    inputs.rows = fields.count("rows");
+    inputs.truncated_files = fields.count("truncated_files");
+    inputs.unreadable_files = fields.count("unreadable_files");
+    inputs.repeated_files = fields.count("repeated_files");
+    inputs.skipped_rows = fields.count("skipped_rows");
+    inputs.damages = fields.count("damages");
+}
+
+PartialScope read_scope(const Fields& fields) {
+    PartialScope scope;
+    try {
+        if (const std::string steps = fields.string("steps"); !steps.empty()) scope.filter.set_steps(steps);
+        if (const std::string ranks = fields.string("ranks"); !ranks.empty()) scope.filter.set_ranks(ranks);
+        if (const std::string phases = fields.string("phases"); !phases.empty()) scope.filter.set_phases(phases);
+    } catch (const UsageError& error) {
+        throw Malformed{error.what()};
+    }
+    scope.attempt = fields.optional_integer("attempt");
+    return scope;
+}
+
+}  // namespace
+
+std::string PartialScope::describe() const {
+    std::string text = filter.describe();
+    if (attempt) text += fmt::format("{}--attempt {}", text.empty() ? "" : " ", *attempt);
+    return text.empty() ? "no filter" : text;
+}
+
+class PartialReader::Impl {
+  public:
+    void take(std::string_view line, std::uint64_t number) {
+        last_number_ = number;
+        if (!why_.empty()) return;
+        try {
+            read(line);
+        } catch (const Malformed& malformed) {
+            why_ = fmt::format("line {}: {}", number, malformed.why);
+        }
+    }
+
+    PartialSummary finish() {
+        if (why_.empty() && !ended_) why_ = fmt::format("line {}: it ends too early", last_number_);
+        if (!why_.empty()) throw ReadError(why_);
+        return std::move(partial_);
+    }
+
+  private:
+    void read(std::string_view line) {
+        require(!ended_, "something behind the end");
+        dom::object object;
+        require(parser_.parse(line.data(), line.size()).get(object) == simdjson::SUCCESS, "not a JSON object");
+        const Fields fields(object);
+        const std::string type = fields.string("type");
+        if (lines_ == 0) require(type == "partial" && fields.string("schema") == schema_name, "of another version");
+        if (type == "end") return read_end(fields);
+        read_line(type, fields);
+        ++lines_;
+        crc_ = ::crc32_z(crc_, reinterpret_cast<const Bytef*>(line.data()), line.size());
+        crc_ = ::crc32_z(crc_, reinterpret_cast<const Bytef*>("\n"), 1);
+    }
+
+    void read_line(const std::string& type, const Fields& fields) {
+        JobParts& parts = partial_.parts;
+        if (type == "samples") return read_samples(fields, series(), phase());
+        if (type == "phase") {
+            series().phases.push_back(read_phase(fields));
+        } else if (type == "series") {
+            rank_ = fields.integer("rank");
+            series_ = &parts.ranks[rank_].emplace_back();
+        } else if (type == "steps") {
+            for (const dom::element step : fields.array("steps"))
+                series().steps.push_back(number_of<std::int64_t>(step));
+        } else if (type == "series_run") {
+            series().run = read_run(fields);
+            series().run.rank = rank_;
+            series().has_run = true;
+        } else if (type == "series_stats") {
+            series().stats = read_stats(fields);
+            series().has_stats = true;
+        } else if (type == "series_counter") {
+            CounterSeries counter(fields.string("name"), fields.integer("last_step"), fields.number("last"));
+            counter.max = fields.number("max");
+            series().counters.push_back(std::move(counter));
+        } else if (type == "histogram") {
+            read_histogram(fields, phase());
+        } else {
+            read_job_line(type, fields);
+        }
+    }
+
+    void read_job_line(const std::string& type, const Fields& fields) {
+        InputCounts& inputs = partial_.inputs;
+        if (type == "partial") {
+            partial_.scope = read_scope(fields);
+        } else if (type == "inputs") {
+            read_inputs(fields, inputs);
+        } else if (type == "damage") {
+            inputs.shown.push_back({fields.string("path"), fields.count("line"), fields.string("why")});
+        } else if (type == "unreadable") {
+            inputs.unreadable.push_back(fields.string("why"));
+        } else if (type == "coverage") {
+            partial_.parts.coverage = read_coverage(fields);
+        } else if (type == "open_span") {
+            partial_.parts.open_spans.push_back(read_open_span(fields));
+        } else if (type == "marks") {
+            MarkCount& mark = partial_.parts.marks[fields.string("name")];
+            mark = {fields.ranges("ranks"), fields.ranges("steps"), fields.count("count")};
+        } else {
+            throw Malformed{"a line of an unknown type"};
+        }
+    }
+
+    void read_end(const Fields& fields) {
+        require(fields.count("lines") == lines_, "lines are missing");
+        require(fields.string("crc32") == fmt::format("{:08x}", crc_), "the checksum does not fit");
+        ended_ = true;
+    }
+
+    RunSeries& series() {
+        require(series_ != nullptr, "out of place");
+        return *series_;
+    }
+    PhaseSeries& phase() {
+        require(!series().phases.empty(), "out of place");
+        return series().phases.back();
+    }
+
+    dom::parser parser_;
+    PartialSummary partial_;
+    RunSeries* series_ = nullptr;
+    std::int64_t rank_ = 0;
+    std::uint64_t lines_ = 0;
+    std::uint64_t last_number_ = 0;
+    unsigned long crc_ = 0;
+    bool ended_ = false;
+    std::string why_;
+};
+
+PartialReader::PartialReader() : impl_(std::make_unique<Impl>()) {}
+PartialReader::~PartialReader() = default;
+void PartialReader::take(std::string_view line, std::uint64_t number) {
+    impl_->take(line, number);
+}
+PartialSummary PartialReader::finish() {
+    return impl_->finish();
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/phase_series.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cep::tool {
+
+// Without a branch on what a sample is; zero is added to a sum instead.
+void Totals::add(const SampleChunk& samples) {
+    const std::span<const double> durations_ms = samples.durations_ms();
+    Totals all = *this;
+    for (std::size_t i = 0; i < durations_ms.size(); ++i) {
+        const double duration_ms = durations_ms[i];
+        all.sum_ms += duration_ms;
+        all.top_level_ms += Sample::is_top_level(samples.place(i)) ? duration_ms : 0;
+        all.min_ms = std::min(all.min_ms, duration_ms);
+        all.max_ms = std::max(all.max_ms, duration_ms);
+    }
+    all.count += durations_ms.size();
+    *this = all;
+}
+
+void Totals::merge(const Totals& other) {
+    count += other.count;
+    sum_ms += other.sum_ms;
+    top_level_ms += other.top_level_ms;
+    min_ms = std::min(min_ms, other.min_ms);
+    max_ms = std::max(max_ms, other.max_ms);
+}
+
+void PhaseSeries::fold() {
+    for (const Sample sample : samples) {
+        histogram.add(sample.duration_ms);
+        in_histogram.add(sample.duration_ms, sample.is_top_level());
+    }
+    samples = {};
+}
+
+void PhaseSeries::fold_with(double duration_ms, bool is_top_level) {
+    fold();
+    histogram.add(duration_ms);
+    in_histogram.add(duration_ms, is_top_level);
+}
+
+std::uint32_t RunSeries::find_phase(const Row& row) {
+    constexpr std::size_t few = 16;  // so few are looked through as fast
+    const auto count = static_cast<std::uint32_t>(phases.size());
+    if (count < few) {
+        for (std::uint32_t i = 0; i < count; ++i)
+            if (same_text(phases[i].name, row.name)) return i;
+    } else {
+        for (auto i = static_cast<std::uint32_t>(phase_indices_.size()); i < count; ++i)
+            phase_indices_.try_emplace(phases[i].name, i);
+        const auto known = phase_indices_.find(std::string(row.name));
+        if (known != phase_indices_.end()) return known->second;
+    }
+    PhaseSeries& phase = phases.emplace_back();
+    phase.name = row.name;
+    phase.kind = row.kind;
+    phase.clock = row.clock;
+    next_phases_.push_back({count, count});
+    return count;
+}
+
+// Behind a phase that comes several times in a step, such as a reduction in buckets, there are two.
+std::uint32_t RunSeries::find_next_phase(const Row& row) {
+    if (phases.empty()) return find_phase(row);
+    const NextPhases expected = next_phases_[last_phase_];
+    const std::uint32_t found = same_text(phases[expected.other].name, row.name) ? expected.other : find_phase(row);
+    next_phases_[last_phase_] = {found, expected.first};
+    return found;
+}
+
+std::uint32_t RunSeries::find_step(std::int64_t step) {
+    if (steps_ascend_ && (steps.empty() || steps.back() < step)) {
+        steps.push_back(step);
+        return static_cast<std::uint32_t>(steps.size() - 1);
+    }
+    if (steps_ascend_) {
+        const auto found = std::lower_bound(steps.begin(), steps.end(), step);
+        if (*found == step) return static_cast<std::uint32_t>(found - steps.begin());
+        steps_ascend_ = false;
+        for (std::size_t i = 0; i < steps.size(); ++i) step_indices_[steps[i]] = static_cast<std::uint32_t>(i);
+    }
+    const auto [found, is_new] = step_indices_.try_emplace(step, static_cast<std::uint32_t>(steps.size()));
+    if (is_new) steps.push_back(step);
+    return found->second;
+}
+
+// The few counters of a step come in the same order in every step.
+void RunSeries::add_counter(const Row& row) {
+    for (std::size_t tried = 0; tried < counters.size(); ++tried) {
+        CounterSeries& counter = counters[next_counter_];
+        next_counter_ = (next_counter_ + 1) % counters.size();
+        if (counter.name == row.name) return counter.add(*row.step, row.value);
+    }
+    counters.emplace_back(row.name, *row.step, row.value);
+    next_counter_ = 0;
+}
+
+void RunSeries::seal() {
+    phase_indices_ = {};
+    next_phases_ = {};
+    step_indices_ = {};
+    // The end of a large vector that was never written to takes no memory; the ends of many small ones do.
+    constexpr std::size_t large = 8192;
+    if (steps.size() < large) steps.shrink_to_fit();
+    if (phases.size() < large) phases.shrink_to_fit();
+    for (PhaseSeries& phase : phases) phase.samples.seal();
+    std::sort(counters.begin(), counters.end(),
+              [](const CounterSeries& a, const CounterSeries& b) { return a.name < b.name; });
+}
+
+PhaseSeries* RunSeries::find(std::string_view name) {
+    const auto found =
+        std::find_if(phases.begin(), phases.end(), [name](const PhaseSeries& phase) { return phase.name == name; });
+    return found == phases.end() ? nullptr : &*found;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/repeats.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "model/series_order.hpp"
+
+namespace cep::tool {
+namespace {
+
+struct SampleKey {
+    std::int64_t step;
+    std::int64_t start_ns;
+    std::uint32_t place;
+    double duration_ms;
+
+    friend bool operator==(const SampleKey&, const SampleKey&) = default;
+};
+
+struct SampleKeyHash {
+    std::size_t operator()(const SampleKey& key) const {
+        constexpr std::size_t odd = 0x9e3779b97f4a7c15U;
+        const std::size_t place = std::hash<std::int64_t>{}(key.step) * odd ^ key.place;
+        return (place * odd ^ std::hash<std::int64_t>{}(key.start_ns)) * odd ^ std::hash<double>{}(key.duration_ms);
+    }
+};
+
+using LastRuns = std::unordered_map<std::int64_t, std::size_t>;  // by step
+
+LastRuns find_last_runs(const std::vector<RunSeries>& ordered, const std::vector<std::size_t>& runs) {
+    LastRuns last;
+    for (std::size_t i = 0; i < ordered.size(); ++i)
+        for (const std::int64_t step : ordered[i].steps) last[step] = runs[i];
+    return last;
+}
+
+void remove_superseded(RunSeries& series, std::size_t run, const LastRuns& last, RepeatCounts& counts) {
+    std::vector<bool> superseded(series.steps.size());
+    for (std::size_t i = 0; i < superseded.size(); ++i) superseded[i] = last.at(series.steps[i]) != run;
+    const bool any = std::find(superseded.begin(), superseded.end(), true) != superseded.end();
+    if (!any) return;
+    for (PhaseSeries& phase : series.phases) {
+        counts.superseded_rows +=
+            phase.samples.erase_if([&](const Sample& sample) { return superseded[sample.step_index]; });
+        counts.unresolved |= phase.in_histogram.count > 0;
+    }
+}
+
+void remove_duplicates(const std::vector<RunSeries*>& same_run, const std::string& phase_name, RepeatCounts& counts) {
+    std::unordered_set<SampleKey, SampleKeyHash> seen;
+    for (RunSeries* series : same_run) {
+        PhaseSeries* phase = series->find(phase_name);
+        if (phase == nullptr) continue;
+        counts.duplicate_rows += phase->samples.erase_if([&](const Sample& sample) {
+            // Without a start time, rows of one phase and step cannot be told from each other.
+            if (!sample.has_start()) return false;
+            const SampleKey key{series->steps[sample.step_index], sample.start_ns, sample.place, sample.duration_ms};
+            return !seen.insert(key).second;
+        });
+        counts.unresolved |= same_run.size() > 1 && phase->in_histogram.count > 0;
+    }
+}
+
+void remove_duplicates(const std::vector<RunSeries*>& same_run, RepeatCounts& counts) {
+    std::set<std::string> suspects;
+    for (const RunSeries* series : same_run)
+        for (const PhaseSeries& phase : series->phases)
+            if (same_run.size() > 1 || phase.may_repeat) suspects.insert(phase.name);
+    for (const std::string& name : suspects) remove_duplicates(same_run, name, counts);
+}
+
+}  // namespace
+
+RepeatCounts remove_repeats(std::vector<RunSeries>& all_series, bool last_attempt_only) {
+    RepeatCounts counts;
+    order_series(all_series);
+    const std::vector<std::size_t> runs = number_runs(all_series);
+    if (all_series.size() > 1 && last_attempt_only) {
+        const LastRuns last = find_last_runs(all_series, runs);
+        for (std::size_t i = 0; i < all_series.size(); ++i) remove_superseded(all_series[i], runs[i], last, counts);
+    }
+    for (std::size_t first = 0; first < all_series.size();) {
+        std::vector<RunSeries*> same;
+        std::size_t next = first;
+        while (next < all_series.size() && runs[next] == runs[first]) same.push_back(&all_series[next++]);
+        if (all_series[first].has_run) remove_duplicates(same, counts);
+        first = next;
+    }
+    return counts;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sample: what is kept of one span. A SampleList keeps it in columns.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "read/row.hpp"
+
+namespace cep::tool {
+
+/// One span.
+struct Sample {
+    static constexpr std::int64_t no_start = std::numeric_limits<std::int64_t>::min();
+    static constexpr std::uint32_t max_depth = 15;
+    static constexpr std::uint32_t max_stream = 1023;
+    static constexpr std::uint32_t max_seq = (1U << 18) - 1;
+
+    /// A span's place in its step, as far as it is known. What is larger than there is room for becomes the maximum.
+    [[nodiscard]] static std::uint32_t place_of(const Row& row) {
+        return clamped(row.depth, max_depth) << 28 | clamped(row.stream, max_stream) << 18 | clamped(row.seq, max_seq);
+    }
+    /// Tells a collective of a group from all others of its step; 0 where the row does not say.
+    [[nodiscard]] static std::uint32_t collective_of(const Row& row) {
+        if (!row.coll) return 0;
+        std::uint64_t hash = mix(static_cast<std::uint64_t>(*row.coll) + 0x9e3779b97f4a7c15U);
+        for (const char letter : row.group) hash = mix(hash ^ static_cast<unsigned char>(letter));
+        return std::max(1U, static_cast<std::uint32_t>(hash));
+    }
+
+    [[nodiscard]] bool has_start() const { return start_ns != no_start; }
+    [[nodiscard]] std::uint32_t seq() const { return place & max_seq; }
+    [[nodiscard]] std::uint32_t stream() const { return place >> 18 & max_stream; }
+    [[nodiscard]] std::uint32_t depth() const { return place >> 28; }
+    [[nodiscard]] bool is_top_level() const { return is_top_level(place); }
+    [[nodiscard]] static bool is_top_level(std::uint32_t place) { return place >> 28 == 0; }
+
+    double duration_ms;
+    std::int64_t start_ns;  // no_start where the row does not say
+    float lag_ms;           // NaN where the row does not say
+    std::uint32_t collective;
+    std::uint32_t step_index;  // into RunSeries::steps
+    std::uint32_t place;
+
+  private:
+    [[nodiscard]] static std::uint32_t clamped(const std::optional<std::int64_t>& value, std::uint32_t max) {
+        const std::int64_t number = value.value_or(0);
+        if (static_cast<std::uint64_t>(number) <= max) [[likely]]
+            return static_cast<std::uint32_t>(number);
+        return number < 0 ? 0 : max;
+    }
+
+    // The finaliser of SplitMix64.
+    [[nodiscard]] static std::uint64_t mix(std::uint64_t bits) {
+        bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
+        bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
+        return bits ^ (bits >> 31);
+    }
+};
+
+}  // namespace cep::tool

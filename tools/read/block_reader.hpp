@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks of whole lines of a byte source, in bounded memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "read/byte_source.hpp"
+
+namespace cep::tool {
+
+/// Some lines. The same object is used again for the next block, so that its memory is.
+struct Block {
+    std::vector<char> bytes;
+    std::size_t size = 0;        // of the lines; NULs follow
+    std::uint64_t position = 0;  // in the source
+    bool too_long = false;       // one line that is longer than the limit; it is left out
+    bool complete = false;       // too_long: it was ended by a newline
+
+    /// Each line ends with a newline, but for the last line of a file.
+    [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }
+};
+
+class BlockReader {
+  public:
+    // Small enough to stay in a core's cache from the read to the last look at it.
+    static constexpr std::size_t default_block_bytes = std::size_t{128} << 10;
+    static constexpr std::size_t default_line_limit_bytes = std::size_t{64} << 20;
+
+    explicit BlockReader(ByteSource& source, std::size_t block_bytes = default_block_bytes,
+                         std::size_t line_limit_bytes = default_line_limit_bytes)
+        : source_(source), block_bytes_(block_bytes), line_limit_bytes_(line_limit_bytes) {}
+
+    /// The next block. False at the end. Throws ReadError, after the lines that came before the error.
+    bool next(Block& block);
+
+  private:
+    void fill(Block& block, std::size_t room);
+    void keep_rest(Block& block, std::size_t lines_size);
+    void skip_line(Block& block);
+
+    ByteSource& source_;
+    std::size_t block_bytes_;
+    std::size_t line_limit_bytes_;
+    std::string rest_;  // the begin of the next block's first line
+    std::uint64_t bytes_read_ = 0;
+    std::string error_;
+    bool ended_ = false;
+};
+
+}  // namespace cep::tool

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/byte_source.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/failure.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
+constexpr std::size_t magic_bytes = 4;
+
+class Descriptor {
+  public:
+    explicit Descriptor(const InputFile& file) : path_(file.path) {
+        fd_ = file.is_standard_input() ? STDIN_FILENO : ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC);
+        if (fd_ < 0) throw ReadError(file.path + ": " + std::strerror(errno));
+    }
+    Descriptor(Descriptor&& other) noexcept
+        : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), bytes_taken_(other.bytes_taken_) {}
+    Descriptor& operator=(Descriptor&&) = delete;
+    ~Descriptor() {
+        if (fd_ > STDIN_FILENO) ::close(fd_);
+    }
+
+    std::size_t read(char* out, std::size_t capacity) {
+        for (;;) {
+            const ssize_t count = ::read(fd_, out, capacity);
+            if (count < 0 && errno == EINTR) continue;
+            if (count < 0) throw ReadError(path_ + ": " + std::strerror(errno));
+            bytes_taken_ += static_cast<std::uint64_t>(count);
+            return static_cast<std::size_t>(count);
+        }
+    }
+    [[nodiscard]] std::uint64_t bytes_taken() const { return bytes_taken_; }
+    // Standard input may have been read from before.
+    [[nodiscard]] int regular_file() const {
+        struct stat info {};
+        return fd_ > STDIN_FILENO && ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) ? fd_ : -1;
+    }
+
+  private:
+    std::string path_;
+    int fd_ = -1;
+    std::uint64_t bytes_taken_ = 0;
+};
+
+/// A descriptor whose first bytes have been looked at.
+class Peeked {
+  public:
+    explicit Peeked(Descriptor descriptor) : descriptor_(std::move(descriptor)) {
+        while (size_ < magic_bytes) {
+            const std::size_t count = descriptor_.read(head_ + size_, magic_bytes - size_);
+            if (count == 0) break;
+            size_ += count;
+        }
+    }
+    [[nodiscard]] std::string_view head() const { return {head_, size_}; }
+    [[nodiscard]] std::uint64_t bytes_taken() const { return descriptor_.bytes_taken(); }
+    [[nodiscard]] int regular_file() const { return descriptor_.regular_file(); }
+
+    std::size_t read(char* out, std::size_t capacity) {
+        if (taken_ == size_) return descriptor_.read(out, capacity);
+        const std::size_t count = std::min(capacity, size_ - taken_);
+        std::memcpy(out, head_ + taken_, count);
+        taken_ += count;
+        return count;
+    }
+
+  private:
+    Descriptor descriptor_;
+    char head_[magic_bytes] = {};
+    std::size_t size_ = 0;
+    std::size_t taken_ = 0;
+};
+
+class PlainSource : public ByteSource {
+  public:
+    explicit PlainSource(Peeked input) : input_(std::move(input)), file_(input_.regular_file()) {}
+    std::size_t read(char* out, std::size_t capacity) override { return input_.read(out, capacity); }
+    [[nodiscard]] const std::string& damage() const override { return damage_; }
+    [[nodiscard]] std::uint64_t bytes_taken() const override { return input_.bytes_taken(); }
+    [[nodiscard]] int plain_file() const override { return file_; }
+
+  private:
+    Peeked input_;
+    int file_;
+    std::string damage_;
+};
+
+/// What gzip and zstd have in common: a block of compressed input, and an end that may come too early.
+class CompressedSource : public ByteSource {
+  public:
+    explicit CompressedSource(Peeked input) : input_(std::move(input)), block_(buffer_bytes) {}
+    [[nodiscard]] const std::string& damage() const override { return damage_; }
+    [[nodiscard]] std::uint64_t bytes_taken() const override { return input_.bytes_taken(); }
+
+  protected:
+    // A whole block, however few bytes a pipe gives at a time.
+    std::size_t refill() {
+        std::size_t size = 0;
+        for (std::size_t count = 1; count > 0 && size < block_.size(); size += count)
+            count = input_.read(block_.data() + size, block_.size() - size);
+        return size;
+    }
+    [[nodiscard]] char* block() { return block_.data(); }
+    void stop(std::string damage) {
+        damage_ = std::move(damage);
+        stopped_ = true;
+    }
+    [[nodiscard]] bool stopped() const { return stopped_; }
+
+  private:
+    Peeked input_;
+    std::vector<char> block_;
+    std::string damage_;
+    bool stopped_ = false;
+};
+
+class GzipSource : public CompressedSource {
+  public:
+    explicit GzipSource(Peeked input) : CompressedSource(std::move(input)) {
+        constexpr int gzip_only = 16;
+        if (::inflateInit2(&stream_, gzip_only + MAX_WBITS) != Z_OK) throw ReadError("gzip: out of memory");
+    }
+    GzipSource(const GzipSource&) = delete;
+    GzipSource& operator=(const GzipSource&) = delete;
+    ~GzipSource() override { ::inflateEnd(&stream_); }
+
+    std::size_t read(char* out, std::size_t capacity) override {
+        stream_.next_out = reinterpret_cast<Bytef*>(out);
+        stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(capacity, UINT32_MAX));
+        const uInt room = stream_.avail_out;
+        while (stream_.avail_out == room && !stopped()) inflate_some();
+        return room - stream_.avail_out;
+    }
+
+  private:
+    void inflate_some() {
+        if (stream_.avail_in == 0) {
+            stream_.avail_in = static_cast<uInt>(refill());
+            stream_.next_in = reinterpret_cast<Bytef*>(block());
+            if (stream_.avail_in == 0 && between_members_) return stop("");
+        }
+        if (between_members_ && !begin_member()) return;
+        // Without input, too: a full output may have left bytes inside the decoder.
+        const bool no_input = stream_.avail_in == 0;
+        const uInt room = stream_.avail_out;
+        const int result = ::inflate(&stream_, Z_NO_FLUSH);
+        between_members_ = result == Z_STREAM_END;
+        if (no_input && !between_members_ && stream_.avail_out == room) return stop("the gzip stream is cut off");
+        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) stop("the gzip stream is damaged");
+    }
+
+    // Members follow each other (`cat a.gz b.gz`), possibly padded with zeros.
+    bool begin_member() {
+        while (stream_.avail_in > 0 && *stream_.next_in == 0) {
+            ++stream_.next_in;
+            --stream_.avail_in;
+        }
+        if (stream_.avail_in == 0) return false;
+        ::inflateReset(&stream_);
+        between_members_ = false;
+        return true;
+    }
+
+    z_stream stream_{};
+    bool between_members_ = false;
+};
+
+class ZstdSource : public CompressedSource {
+  public:
+    explicit ZstdSource(Peeked input) : CompressedSource(std::move(input)), stream_(::ZSTD_createDStream()) {
+        if (stream_ == nullptr) throw ReadError("zstd: out of memory");
+    }
+    ZstdSource(const ZstdSource&) = delete;
+    ZstdSource& operator=(const ZstdSource&) = delete;
+    ~ZstdSource() override { ::ZSTD_freeDStream(stream_); }
+
+    std::size_t read(char* out, std::size_t capacity) override {
+        while (given_ == decompressed_.pos && !stopped()) {
+            decompressed_.pos = given_ = 0;
+            decompress_some(decompressed_);
+        }
+        const std::size_t count = std::min(capacity, decompressed_.pos - given_);
+        std::memcpy(out, piece_.data() + given_, count);
+        given_ += count;
+        return count;
+    }
+
+  private:
+    void decompress_some(ZSTD_outBuffer& output) {
+        if (input_.pos == input_.size) {
+            input_ = {block(), refill(), 0};
+            // A full output may have left decompressed bytes inside the decoder: ask once more before the end.
+            if (input_.size == 0 && !more_inside_) return stop(between_frames_ ? "" : "the zstd stream is cut off");
+        }
+        const std::size_t result = ::ZSTD_decompressStream(stream_, &output, &input_);
+        if (::ZSTD_isError(result) != 0) return stop("the zstd stream is damaged");
+        between_frames_ = result == 0;
+        more_inside_ = result != 0 && output.pos == output.size;
+    }
+
+    ZSTD_DStream* stream_;
+    ZSTD_inBuffer input_{nullptr, 0, 0};
+    // In front of damage the decoder loses what it was asked for at once: that is to be little, and always the same.
+    std::array<char, 4096> piece_;
+    ZSTD_outBuffer decompressed_{piece_.data(), piece_.size(), 0};
+    std::size_t given_ = 0;
+    bool between_frames_ = true;
+    bool more_inside_ = false;
+};
+
+bool is_zstd(std::string_view head) {
+    using namespace std::string_view_literals;
+    if (head == "\x28\xb5\x2f\xfd"sv) return true;
+    return head.size() == magic_bytes && (head[0] & '\xf0') == '\x50' && head.substr(1) == "\x2a\x4d\x18"sv;
+}
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_source(const InputFile& file) {
+    Peeked input{Descriptor(file)};
+    if (input.head().starts_with("\x1f\x8b")) return std::make_unique<GzipSource>(std::move(input));
+    if (is_zstd(input.head())) return std::make_unique<ZstdSource>(std::move(input));
+    return std::make_unique<PlainSource>(std::move(input));
+}
+
+}  // namespace cep::tool

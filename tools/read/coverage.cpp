@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/coverage.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/units.hpp"
+
+namespace cep::tool {
+namespace {
+
+// A world larger than this is a damaged number, not a job: its ranks are not listed one by one.
+constexpr std::int64_t max_world_size = std::int64_t{1} << 22;
+
+void append(std::string& text, const std::string& part) {
+    text += (text.empty() ? "" : ", ") + part;
+}
+
+// The order in which find_inputs() gives files, and so the one in which a person meets the damage.
+bool met_before(const LocatedDamage& a, const LocatedDamage& b) {
+    const auto place = [](const LocatedDamage& damage) {
+        const std::filesystem::path path(damage.path);
+        return std::make_tuple(path.parent_path(), rank_of_file_name(damage.path).value_or(-1), path.filename(),
+                               damage.line, damage.why);
+    };
+    return place(a) < place(b);
+}
+
+void show_first(std::vector<LocatedDamage>& shown, std::vector<LocatedDamage> more) {
+    if (more.empty()) return;
+    std::move(more.begin(), more.end(), std::back_inserter(shown));
+    std::sort(shown.begin(), shown.end(), met_before);
+    if (shown.size() > InputCounts::max_shown) shown.resize(InputCounts::max_shown);
+}
+
+}  // namespace
+
+void InputCounts::add(const InputSet& set) {
+    repeated_files += set.repeated_files;
+    unreadable_files += set.unusable.size();
+    unreadable.insert(unreadable.end(), set.unusable.begin(), set.unusable.end());
+}
+
+void InputCounts::add(const FileReport& report) {
+    bytes += report.bytes;
+    rows += report.rows;
+    skipped_rows += report.skipped_rows;
+    truncated_files += report.cut_off;
+    damages += report.damage_count;
+    std::vector<LocatedDamage> located;
+    for (const Damage& damage : report.damages) {
+        if (located.size() == max_shown) break;
+        located.push_back({report.path, damage.line, damage.why});
+    }
+    show_first(shown, std::move(located));
+    if (!report.unreadable.empty()) return add_unreadable(report.unreadable);
+    ++files;
+}
+
+void InputCounts::add_unreadable(std::string why) {
+    ++unreadable_files;
+    unreadable.push_back(std::move(why));
+}
+
+void InputCounts::merge(const InputCounts& other) {
+    files += other.files;
+    bytes += other.bytes;
+    rows += other.rows;
+    truncated_files += other.truncated_files;
+    unreadable_files += other.unreadable_files;
+    repeated_files += other.repeated_files;
+    skipped_rows += other.skipped_rows;
+    damages += other.damages;
+    show_first(shown, other.shown);
+    unreadable.insert(unreadable.end(), other.unreadable.begin(), other.unreadable.end());
+}
+
+void CoverageCollector::saw_run(const RunInfo& run) {
+    saw_rank(run.rank);
+    if (run.world_size) facts_.world_size = std::max(facts_.world_size, *run.world_size);
+    if (run.listed_ranks) {
+        facts_.listed.insert(run.listed_ranks->begin(), run.listed_ranks->end());
+    } else {
+        facts_.any_unlisted = true;
+    }
+}
+
+void CoverageCollector::merge(const CoverageCollector& other) {
+    facts_.seen.insert(other.facts_.seen.begin(), other.facts_.seen.end());
+    facts_.listed.insert(other.facts_.listed.begin(), other.facts_.listed.end());
+    facts_.any_unlisted |= other.facts_.any_unlisted;
+    facts_.world_size = std::max(facts_.world_size, other.facts_.world_size);
+}
+
+CoverageCollector CoverageCollector::of(Facts facts) {
+    CoverageCollector collector;
+    collector.facts_ = std::move(facts);
+    return collector;
+}
+
+Coverage CoverageCollector::finish(const Filter& filter) const {
+    Coverage coverage;
+    coverage.ranks_seen = facts_.seen.size();
+    const std::int64_t highest = facts_.seen.empty() ? -1 : *facts_.seen.rbegin();
+    const std::int64_t world_size = facts_.world_size > 0 ? facts_.world_size : highest + 1;
+    if (world_size <= 0 || world_size > max_world_size) return coverage;
+    std::uint64_t expected = 0;
+    for (std::int64_t rank = 0; rank < world_size; ++rank) {
+        const bool recorded = facts_.any_unlisted || facts_.listed.empty() || facts_.listed.contains(rank);
+        if (!filter.accepts_rank(rank) || !(recorded || facts_.seen.contains(rank))) continue;
+        ++expected;
+        if (!facts_.seen.contains(rank)) coverage.missing_ranks.push_back(rank);
+    }
+    coverage.ranks_expected = expected;
+    return coverage;
+}
+
+std::string describe_gaps(const InputCounts& inputs, const Coverage& coverage) {
+    std::string text;
+    if (!coverage.missing_ranks.empty())
+        append(text, fmt::format("{} of {} ranks", format_count(coverage.ranks_seen),
+                                 format_count(coverage.ranks_expected.value_or(0))));
+    if (inputs.unreadable_files > 0) append(text, format_plural(inputs.unreadable_files, "input") + " unreadable");
+    if (inputs.truncated_files > 0) append(text, format_plural(inputs.truncated_files, "file") + " cut off");
+    if (inputs.skipped_rows > 0) append(text, format_plural(inputs.skipped_rows, "row") + " skipped");
+    if (text.empty() && inputs.damages > 0) append(text, "damage between rows");
+    return text;
+}
+
+void report_inputs(std::string_view command, const InputCounts& inputs, const Coverage& coverage) {
+    const std::string gaps = describe_gaps(inputs, coverage);
+    if (!gaps.empty()) fmt::print(stderr, "cep {}: {}\n", command, gaps);
+    if (!coverage.missing_ranks.empty())
+        fmt::print(stderr, "  missing {} {}\n", coverage.missing_ranks.size() == 1 ? "rank" : "ranks",
+                   format_ranges(coverage.missing_ranks));
+    std::vector<std::string> unreadable = inputs.unreadable;
+    std::sort(unreadable.begin(), unreadable.end());
+    for (std::size_t i = 0; i < std::min(unreadable.size(), InputCounts::max_shown); ++i)
+        fmt::print(stderr, "  {}\n", printable(unreadable[i]));
+    for (const LocatedDamage& damage : inputs.shown)
+        fmt::print(stderr, "  {}:{}: {}\n", printable(damage.path), damage.line, damage.why);
+    if (inputs.damages > inputs.shown.size())
+        fmt::print(stderr, "  … and {} more; cep check lists them\n",
+                   format_count(inputs.damages - inputs.shown.size()));
+    if (inputs.repeated_files > 0)
+        fmt::print(stderr, "cep {}: {} named more than once, read once\n", command,
+                   format_plural(inputs.repeated_files, "file"));
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading a file: its rows to a sink, its damage to a report. Files are independent of each other, so that they can
+// be read side by side: a sink and a report belong to one file.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/progress.hpp"
+#include "read/block_reader.hpp"
+#include "read/file_report.hpp"
+#include "read/inputs.hpp"
+#include "read/line_judge.hpp"
+#include "read/row.hpp"
+#include "read/row_scanner.hpp"
+
+namespace cep::tool {
+
+struct BlockSizes {
+    std::size_t block_bytes = BlockReader::default_block_bytes;
+    std::size_t line_limit_bytes = BlockReader::default_line_limit_bytes;
+};
+
+/// A block with its rows, as far as a scanner could read them.
+struct ScannedBlock {
+    struct Line {
+        Row row;  // not scanned: of the row only its text, which is then the line
+        bool scanned = false;
+    };
+
+    Block block;
+    std::vector<Line> lines;  // the first line_count; more are kept for the next block
+    std::size_t line_count = 0;
+
+    /// One more, of which nothing is known.
+    Line& next_line();
+};
+
+/// What one thread needs for reading, whichever files it reads.
+struct ReadingThread {
+    RowScanner scanner;
+    RowParser parser;
+    std::unique_ptr<ScannedBlock> block;
+};
+
+/// Reads one file to its end, by one thread or by several: they read blocks in turn, scan them side by side, and give
+/// the rows to the sink in order. Never throws for what is in the file.
+class FileReader {
+  public:
+    FileReader(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes = {});
+
+    /// Reads with this thread until there is nothing left for it to do. When all threads have come back, the file is
+    /// read. What the sink throws is thrown on, in one of the threads; the others then come back early.
+    void work(ReadingThread& thread);
+    /// Makes all threads come back soon.
+    void abandon();
+    /// Once, after all work.
+    [[nodiscard]] FileReport finish();
+
+  private:
+    using OwnBlock = std::unique_ptr<ScannedBlock>;
+    static constexpr std::size_t max_waiting = 32;
+
+    bool read_block(Block& block, std::uint64_t& index);
+    OwnBlock spare_block();
+    bool begin_turn(std::uint64_t index);
+    void end_turn(RowParser& parser);
+    void begin_block(const Block& block, RowParser& parser);
+    void give(const ScannedBlock& block, RowParser& parser);
+    void give_directly(ReadingThread& thread);
+    void wait_for_turn(std::uint64_t index, ReadingThread& thread);
+
+    const InputFile& file_;
+    Progress& progress_;
+    BlockSizes sizes_;
+    LineJudge judge_;  // of the thread whose turn it is
+    std::atomic<bool> abandoned_{false};
+
+    std::mutex read_mutex_;  // held while a block is read
+    std::unique_ptr<ByteSource> source_;
+    std::unique_ptr<BlockReader> blocks_;
+    std::uint64_t next_read_ = 0;
+    std::uint64_t bytes_taken_ = 0;
+    bool all_read_ = false;
+    std::string unreadable_;
+
+    std::mutex turn_mutex_;  // held for moments; guards whose turn it is to give rows to the sink
+    std::condition_variable turn_passed_;
+    std::uint64_t next_turn_ = 0;
+    bool in_turn_ = false;
+    std::map<std::uint64_t, OwnBlock> waiting_;
+    std::vector<OwnBlock> spare_;  // that have waited
+};
+
+/// Reads one file with this thread alone.
+[[nodiscard]] FileReport read_file(const InputFile& file, RowSink& sink, Progress& progress,
+                                   const BlockSizes& sizes = {});
+
+}  // namespace cep::tool

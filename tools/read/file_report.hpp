@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What reading a file gives: its rows to a sink, its damage to a report.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "read/row.hpp"
+
+namespace cep::tool {
+
+/// Where the bytes of rows are.
+struct BlockPlace {
+    const char* begin = nullptr;  // in memory
+    std::uint64_t position = 0;   // in the file, decompressed
+    int descriptor = -1;          // of the reader: a file that has the same bytes at `position`; -1: there is none
+};
+
+/// Takes the rows of one file, in the file's order. Never called by two threads at a time, but not always by the same.
+class RowSink {
+  public:
+    virtual ~RowSink() = default;
+    /// Of the rows that come next.
+    virtual void begin_block(const BlockPlace&) {}
+    /// `line` counts from 1. The row is valid during the call.
+    virtual void take(const Row& row, std::uint64_t line) = 0;
+    /// After the last row. Files may end at the same time, each in a thread of its own.
+    virtual void end() {}
+};
+
+struct Damage {
+    std::uint64_t line = 0;
+    std::string why;
+};
+
+/// What reading one file came to.
+struct FileReport {
+    static constexpr std::size_t max_damages = 100;  // located ones; all are counted
+
+    std::string path;
+    std::string unreadable;  // why it could not be opened or read to its end; else ""
+    std::uint64_t bytes = 0;
+    std::uint64_t lines = 0;
+    std::uint64_t rows = 0;
+    std::array<std::uint64_t, row_types> rows_by_type{};
+    std::uint64_t skipped_rows = 0;
+    bool cut_off = false;  // the last row, the compressed stream or a NUL-filled tail is incomplete
+    std::uint64_t damage_count = 0;
+    std::vector<Damage> damages;  // the first max_damages
+
+    void add_damage(std::uint64_t line, std::string why) {
+        ++damage_count;
+        if (damages.size() < max_damages) damages.push_back({line, std::move(why)});
+    }
+};
+
+}  // namespace cep::tool

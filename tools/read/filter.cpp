@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/filter.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/failure.hpp"
+
+namespace cep::tool {
+namespace {
+
+std::int64_t parse_integer(std::string_view text, std::string_view option) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (text.empty() || error != std::errc{} || end != text.data() + text.size())
+        throw UsageError(std::string(option) + ": not a number: \"" + std::string(text) + "\"");
+    return number;
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+    std::vector<std::string_view> parts;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        parts.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return parts;
+}
+
+using Range = std::pair<std::int64_t, std::int64_t>;
+
+// The same ranks in the fewest ranges, so that equal filters look alike.
+std::vector<Range> joined(std::vector<Range> ranges) {
+    std::sort(ranges.begin(), ranges.end());
+    std::vector<Range> result;
+    for (const Range& range : ranges) {
+        const bool touches =
+            !result.empty() && (range.first <= result.back().second || range.first - 1 == result.back().second);
+        if (touches) {
+            result.back().second = std::max(result.back().second, range.second);
+        } else {
+            result.push_back(range);
+        }
+    }
+    return result;
+}
+
+}  // namespace
+
+void Filter::set_steps(std::string_view text) {
+    const std::size_t colon = text.find(':');
+    const std::string_view first = text.substr(0, colon);
+    const std::string_view last = colon == std::string_view::npos ? first : text.substr(colon + 1);
+    if (!first.empty() || colon == std::string_view::npos) first_step_ = parse_integer(first, "--steps");
+    if (!last.empty()) last_step_ = parse_integer(last, "--steps");
+    if (first_step_ > last_step_) throw UsageError("--steps: the end is before the start: " + std::string(text));
+}
+
+void Filter::set_ranks(std::string_view text) {
+    for (const std::string_view part : split(text)) {
+        const std::size_t dash = part.find('-');
+        const std::int64_t first = parse_integer(part.substr(0, dash), "--ranks");
+        const std::int64_t last =
+            dash == std::string_view::npos ? first : parse_integer(part.substr(dash + 1), "--ranks");
+        if (first > last) throw UsageError("--ranks: the end is before the start: " + std::string(part));
+        ranks_.emplace_back(first, last);
+    }
+    ranks_ = joined(std::move(ranks_));
+}
+
+void Filter::set_phases(std::string_view text) {
+    for (const std::string_view part : split(text)) {
+        if (part.empty()) throw UsageError("--phases: an empty name in \"" + std::string(text) + "\"");
+        phases_.emplace_back(part);
+    }
+    std::sort(phases_.begin(), phases_.end());
+    phases_.erase(std::unique(phases_.begin(), phases_.end()), phases_.end());
+}
+
+std::string Filter::steps() const {
+    constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
+    constexpr std::int64_t highest = std::numeric_limits<std::int64_t>::max();
+    if (first_step_ == lowest && last_step_ == highest) return "";
+    if (first_step_ == last_step_) return std::to_string(first_step_);
+    return (first_step_ == lowest ? "" : std::to_string(first_step_)) + ":" +
+           (last_step_ == highest ? "" : std::to_string(last_step_));
+}
+
+std::string Filter::ranks() const {
+    std::string text;
+    for (const auto& [first, last] : ranks_) {
+        text += (text.empty() ? "" : ",") + std::to_string(first);
+        if (last != first) text += "-" + std::to_string(last);
+    }
+    return text;
+}
+
+std::string Filter::phases() const {
+    std::string text;
+    for (const std::string& phase : phases_) text += (text.empty() ? "" : ",") + phase;
+    return text;
+}
+
+std::string Filter::describe() const {
+    std::string text;
+    const auto add = [&text](std::string_view option, const std::string& value) {
+        if (!value.empty()) text += (text.empty() ? "" : " ") + std::string(option) + " " + value;
+    };
+    add("--steps", steps());
+    add("--ranks", ranks());
+    add("--phases", phases());
+    return text;
+}
+
+bool Filter::accepts_rank(std::int64_t rank) const {
+    return ranks_.empty() || std::any_of(ranks_.begin(), ranks_.end(), [rank](const auto& range) {
+               return range.first <= rank && rank <= range.second;
+           });
+}
+
+bool Filter::accepts_among_others(const Row& row) const {
+    if (!ranks_.empty() && !(row.rank && accepts_rank(*row.rank))) return false;
+    if (row.type == RowType::run || row.type == RowType::stats) return true;
+    if (row.step && (*row.step < first_step_ || *row.step > last_step_)) return false;
+    if (phases_.empty()) return true;
+    if (row.type != RowType::span && row.type != RowType::open) return false;
+    return std::find(phases_.begin(), phases_.end(), row.name) != phases_.end();
+}
+
+AttemptChoice AttemptChoice::parse(std::string_view text) {
+    if (text == "last") return {Mode::last, 0};
+    if (text == "all") return {Mode::all, 0};
+    return {Mode::one, parse_integer(text, "--attempt")};
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Filters: the steps, ranks and phases that a command was asked for.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "read/row.hpp"
+
+namespace cep::tool {
+
+class Filter {
+  public:
+    /// "A:B", "A:", ":B" or "A", both ends inclusive. Throws UsageError.
+    void set_steps(std::string_view text);
+    /// "0,3-7". Throws UsageError.
+    void set_ranks(std::string_view text);
+    /// "forward,backward". Throws UsageError.
+    void set_phases(std::string_view text);
+
+    /// The filter as options that give the same one; "" for a filter that lets everything through.
+    [[nodiscard]] std::string describe() const;
+    [[nodiscard]] std::string steps() const;   // as set_steps() takes it; "" for all
+    [[nodiscard]] std::string ranks() const;   // as set_ranks() takes it; "" for all
+    [[nodiscard]] std::string phases() const;  // as set_phases() takes it; "" for all
+    friend bool operator==(const Filter&, const Filter&) = default;
+
+    [[nodiscard]] bool has_phases() const { return !phases_.empty(); }
+    [[nodiscard]] bool accepts_rank(std::int64_t rank) const;
+    /// Run and stats rows are kept whatever the steps and phases: they are about the whole run. With phases, counters
+    /// and marks are left out, as they belong to none.
+    [[nodiscard]] bool accepts(const Row& row) const { return accepts_all() || accepts_among_others(row); }
+
+    [[nodiscard]] bool accepts_all() const {
+        return ranks_.empty() && phases_.empty() && first_step_ == std::numeric_limits<std::int64_t>::min() &&
+               last_step_ == std::numeric_limits<std::int64_t>::max();
+    }
+
+  private:
+    [[nodiscard]] bool accepts_among_others(const Row& row) const;
+
+    std::int64_t first_step_ = std::numeric_limits<std::int64_t>::min();
+    std::int64_t last_step_ = std::numeric_limits<std::int64_t>::max();
+    std::vector<std::pair<std::int64_t, std::int64_t>> ranks_;  // in order, apart from each other; empty: all
+    std::vector<std::string> phases_;                           // in order; empty: all
+};
+
+/// Which attempts of a restarted run count.
+struct AttemptChoice {
+    enum class Mode : std::uint8_t { last, all, one };
+    Mode mode = Mode::last;
+    std::int64_t attempt = 0;  // Mode::one
+
+    /// "last", "all" or a number. Throws UsageError.
+    [[nodiscard]] static AttemptChoice parse(std::string_view text);
+    friend bool operator==(const AttemptChoice&, const AttemptChoice&) = default;
+};
+
+}  // namespace cep::tool

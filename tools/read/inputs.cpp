@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/inputs.hpp"
+
+#include <glob.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/failure.hpp"
+#include "schema.hpp"
+
+namespace cep::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view without_suffix(std::string_view text, std::string_view suffix) {
+    return text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : text;
+}
+
+struct FileId {
+    dev_t device;
+    ino_t inode;
+
+    friend bool operator==(const FileId&, const FileId&) = default;
+};
+
+struct FileIdHash {
+    std::size_t operator()(const FileId& id) const { return std::hash<ino_t>{}(id.inode) * 31 + id.device; }
+};
+
+class InputFinder {
+  public:
+    void add_argument(const std::string& argument) {
+        if (argument == "-") {
+            if (std::exchange(reads_standard_input_, true))
+                throw UsageError("standard input (-) can be read only once");
+            set_.files.push_back({"-", 0, std::nullopt});
+            return;
+        }
+        if (!add_path(argument) && !add_glob(argument))
+            set_.unusable.push_back(argument + ": " + std::strerror(ENOENT));
+    }
+
+    void add_list(const std::string& files_from) {
+        if (files_from != "-") {
+            std::ifstream list(files_from);
+            if (!list) throw UsageError("--files-from " + files_from + ": " + std::strerror(errno));
+            return add_lines(list);
+        }
+        if (std::exchange(reads_standard_input_, true)) throw UsageError("standard input (-) can be read only once");
+        add_lines(std::cin);
+    }
+
+    InputSet finish() {
+        sort_files();
+        for (const InputFile& file : set_.files) set_.size_bytes += file.size_bytes;
+        return std::move(set_);
+    }
+
+  private:
+    struct Place {
+        const fs::path* folder;
+        std::int64_t name_rank;
+        std::string_view name;
+        std::size_t file;
+    };
+
+    // Paths are taken apart once a folder: few folders have all files of a job.
+    void sort_files() {
+        std::set<fs::path> folders;
+        std::string_view last_folder;
+        std::vector<Place> places;
+        places.reserve(set_.files.size());
+        for (const InputFile& file : set_.files) {
+            const std::string_view path = file.path;
+            const std::string_view folder = path.substr(0, path.rfind('/') + 1);
+            const bool is_known = !places.empty() && folder == last_folder;
+            const fs::path* const known =
+                is_known ? places.back().folder : &*folders.insert(fs::path(path).parent_path()).first;
+            places.push_back({known, file.name_rank.value_or(-1), path.substr(folder.size()), places.size()});
+            last_folder = folder;
+        }
+        std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+            if (a.folder != b.folder) return *a.folder < *b.folder;
+            return std::tie(a.name_rank, a.name, a.file) < std::tie(b.name_rank, b.name, b.file);
+        });
+        std::vector<InputFile> sorted;
+        sorted.reserve(places.size());
+        for (const Place& place : places) sorted.push_back(std::move(set_.files[place.file]));
+        set_.files = std::move(sorted);
+    }
+
+    void add_lines(std::istream& list) {
+        for (std::string line; std::getline(list, line);) {
+            if (!line.empty() && line.back() == '\r') line.pop_back();
+            if (!line.empty()) add_argument(line);
+        }
+    }
+
+    // False where nothing of that name exists, so that it may still be a glob.
+    bool add_path(const std::string& path) {
+        struct stat info {};
+        if (::stat(path.c_str(), &info) != 0) {
+            if (errno == ENOENT) return false;
+            set_.unusable.push_back(path + ": " + std::strerror(errno));
+            return true;
+        }
+        if (S_ISDIR(info.st_mode)) {
+            add_directory(path);
+        } else {
+            add_file(path, info);
+        }
+        return true;
+    }
+
+    void add_file(const std::string& path, const struct stat& info) {
+        const bool regular = S_ISREG(info.st_mode);
+        if (regular && !seen_.insert({info.st_dev, info.st_ino}).second) {
+            ++set_.repeated_files;
+            return;
+        }
+        set_.files.push_back({path, regular ? static_cast<std::uint64_t>(info.st_size) : 0, rank_of_file_name(path)});
+    }
+
+    void add_directory(const std::string& directory) {
+        if (add_rank_files(directory)) return;
+        const fs::path inner = fs::path(directory) / schema::default_directory_name;
+        std::error_code error;
+        if (fs::is_directory(inner, error) && add_rank_files(inner)) return;
+        set_.unusable.push_back(directory + ": no " + std::string(schema::file_prefix) + "*" +
+                                std::string(schema::file_suffix) + " files");
+    }
+
+    bool add_rank_files(const fs::path& directory) {
+        std::error_code error;
+        bool any = false;
+        for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+            struct stat info {};
+            if (!rank_of_file_name(entry.path().native()) || ::stat(entry.path().c_str(), &info) != 0) continue;
+            if (S_ISDIR(info.st_mode)) continue;
+            add_file(entry.path().native(), info);
+            any = true;
+        }
+        if (!error) return any;
+        set_.unusable.push_back(directory.native() + ": " + error.message());
+        return true;
+    }
+
+    bool add_glob(const std::string& pattern) {
+        if (pattern.find_first_of("*?[") == std::string::npos) return false;
+        glob_t found{};
+        const bool matched = ::glob(pattern.c_str(), GLOB_TILDE, nullptr, &found) == 0;
+        for (std::size_t i = 0; matched && i < found.gl_pathc; ++i) add_path(found.gl_pathv[i]);
+        ::globfree(&found);
+        return matched;
+    }
+
+    InputSet set_;
+    std::unordered_set<FileId, FileIdHash> seen_;
+    bool reads_standard_input_ = false;
+};
+
+}  // namespace
+
+std::optional<std::int64_t> rank_of_file_name(std::string_view path) {
+    std::string_view name = path.substr(path.rfind('/') + 1);
+    name = without_suffix(without_suffix(name, ".gz"), ".zst");
+    if (!name.starts_with(schema::file_prefix) || !name.ends_with(schema::file_suffix)) return std::nullopt;
+    name = without_suffix(name.substr(schema::file_prefix.size()), schema::file_suffix);
+    std::int64_t rank = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+    if (error != std::errc{} || end != name.data() + name.size() || rank < 0) return std::nullopt;
+    return rank;
+}
+
+InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from) {
+    InputFinder finder;
+    for (const std::string& argument : arguments) finder.add_argument(argument);
+    if (!files_from.empty()) finder.add_list(files_from);
+    return finder.finish();
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Inputs: from the arguments of a command to the list of files to read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cep::tool {
+
+struct InputFile {
+    std::string path;  // as shown to the user; "-" is standard input
+    std::uint64_t size_bytes = 0;
+    std::optional<std::int64_t> name_rank;  // <r> of cuda_events_rank_<r>.jsonl
+
+    [[nodiscard]] bool is_standard_input() const { return path == "-"; }
+};
+
+struct InputSet {
+    std::vector<InputFile> files;
+    std::vector<std::string> unusable;  // "PATH: why", one for each argument that gives nothing to read
+    std::uint64_t repeated_files = 0;   // the same file named more than once; read once
+    std::uint64_t size_bytes = 0;
+};
+
+/// Expands files, directories, globs and "-"; reads more of them, one a line, from `files_from` unless it is empty.
+/// Files come ordered by directory, then rank, then name. Throws UsageError where "-" stands for two things.
+[[nodiscard]] InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from);
+
+/// The rank in a rank file's name, compressed or not; nothing for another name.
+[[nodiscard]] std::optional<std::int64_t> rank_of_file_name(std::string_view path);
+
+}  // namespace cep::tool

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Loss: what the profiler says it did not record, summed over ranks and attempts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "read/row.hpp"
+
+namespace cep::tool {
+
+struct Loss {
+    std::uint64_t dropped_ring = 0;
+    std::uint64_t dropped_slots = 0;
+    std::uint64_t dropped_pool = 0;
+    std::uint64_t dropped_file = 0;
+    std::uint64_t dropped_io = 0;
+    std::uint64_t dropped_meta = 0;  // spans without their metadata: not lost
+    std::uint64_t capture_skipped = 0;
+    std::uint64_t cuda_errors = 0;
+    std::uint64_t abandoned = 0;
+    std::uint64_t recorded = 0;
+    std::uint64_t written = 0;
+    double self_ms = 0;
+
+    /// Adds the last stats row of one attempt.
+    void add(const StatsRow& stats);
+    [[nodiscard]] std::uint64_t dropped() const {
+        return dropped_ring + dropped_slots + dropped_pool + dropped_file + dropped_io;
+    }
+    [[nodiscard]] bool any() const { return dropped() + dropped_meta + capture_skipped + cuda_errors + abandoned > 0; }
+    /// "12 dropped (ring 12), 3 abandoned"; "none".
+    [[nodiscard]] std::string describe() const;
+};
+
+}  // namespace cep::tool

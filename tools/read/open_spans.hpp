@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Open spans: begun, and, as far as a file says, never ended.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "read/row.hpp"
+
+namespace cep::tool {
+
+struct OpenSpan {
+    std::string name;
+    std::int64_t rank = 0;
+    std::int64_t step = 0;
+    std::int64_t attempt = 1;
+    std::optional<std::int64_t> start_ns;
+    double elapsed_ms = 0;
+    std::uint64_t line = 0;
+};
+
+/// The open spans of one file. A span that ends after its open row was written is no open span.
+class OpenSpans {
+  public:
+    /// Takes an open or a span row.
+    void take(const Row& row, std::int64_t attempt, std::uint64_t line) {
+        if (row.type == RowType::open) return add(row, attempt, line);
+        if (row.type == RowType::span && !spans_.empty()) end(row, attempt);
+    }
+    [[nodiscard]] const std::vector<OpenSpan>& all() const { return spans_; }
+
+  private:
+    void add(const Row& row, std::int64_t attempt, std::uint64_t line);
+    void end(const Row& row, std::int64_t attempt);
+
+    std::vector<OpenSpan> spans_;
+};
+
+}  // namespace cep::tool

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/row.hpp"
+
+#include <simdjson.h>
+
+#include <initializer_list>
+
+#include "read/kind_cache.hpp"
+
+namespace cep::tool {
+namespace {
+
+namespace dom = simdjson::dom;
+
+static_assert(RowParser::padding_bytes >= simdjson::SIMDJSON_PADDING);
+
+bool read_int(const dom::element& value, std::int64_t& out) {
+    return value.get_int64().get(out) == simdjson::SUCCESS;
+}
+
+bool read_double(const dom::element& value, double& out) {
+    return value.get_double().get(out) == simdjson::SUCCESS;
+}
+
+bool read_string(const dom::element& value, std::string_view& out) {
+    return value.get_string().get(out) == simdjson::SUCCESS;
+}
+
+template <typename T, typename Read>
+bool read_optional(const dom::element& value, std::optional<T>& out, Read read) {
+    T found{};
+    const bool right = read(value, found);
+    if (right) out = found;
+    return right || value.is_null();
+}
+
+bool read_optional_int(const dom::element& value, std::optional<std::int64_t>& out) {
+    return read_optional(value, out, read_int);
+}
+
+bool read_text(const dom::element& value, std::string& out) {
+    std::string_view text;
+    if (read_string(value, text)) out = text;
+    return !text.empty() || value.is_string() || value.is_null();
+}
+
+void read_count(const dom::object& object, std::string_view key, std::uint64_t& out) {
+    std::uint64_t found = 0;
+    if (object.at_key(key).get(found) == simdjson::SUCCESS) out = found;
+}
+
+RowType type_from_name(std::string_view name) {
+    for (std::size_t i = 1; i < row_types; ++i)
+        if (row_type_names[i] == name) return static_cast<RowType>(i);
+    return RowType::unknown;
+}
+
+void read_listed_ranks(const dom::element& value, RunInfo& run) {
+    dom::array array;
+    if (value.get(array) != simdjson::SUCCESS) return;
+    run.listed_ranks.emplace();
+    for (const dom::element item : array) {
+        std::int64_t rank = 0;
+        if (read_int(item, rank)) run.listed_ranks->push_back(rank);
+    }
+}
+
+void read_config(const dom::element& value, RunInfo& run) {
+    dom::object config;
+    if (value.get(config) != simdjson::SUCCESS) return;
+    for (const auto& [key, item] : config) {
+        if (key == "record_every_n_steps") read_optional_int(item, run.record_every_n_steps);
+        if (key == "start_step") read_optional_int(item, run.start_step);
+        if (key == "end_step") read_optional_int(item, run.end_step);
+        if (key == "ranks") read_listed_ranks(item, run);
+    }
+}
+
+// Returns false where the key is known and the value has the wrong type.
+bool read_run_key(std::string_view key, const dom::element& value, RunInfo& run) {
+    if (key == "schema") return read_int(value, run.schema);
+    if (key == "run_id") return read_text(value, run.run_id);
+    if (key == "attempt") return read_int(value, run.attempt);
+    if (key == "world_size") return read_optional_int(value, run.world_size);
+    if (key == "host") return read_text(value, run.host);
+    if (key == "dp") return read_optional_int(value, run.dp);
+    if (key == "tp") return read_optional_int(value, run.tp);
+    if (key == "pp") return read_optional_int(value, run.pp);
+    if (key == "ep") return read_optional_int(value, run.ep);
+    if (key == "cp") return read_optional_int(value, run.cp);
+    if (key == "flops_per_step") return read_optional(value, run.flops_per_step, read_double);
+    if (key == "hardware_flops_per_step") return read_optional(value, run.hardware_flops_per_step, read_double);
+    if (key == "peak_flops") return read_optional(value, run.peak_flops, read_double);
+    if (key == "tokens_per_step") return read_optional(value, run.tokens_per_step, read_double);
+    if (key == "pid") return read_optional_int(value, run.pid);
+    if (key == "backend") return read_text(value, run.backend);
+    if (key == "device_name") return read_text(value, run.device_name);
+    if (key == "library_version") return read_text(value, run.library_version);
+    if (key == "start_unix_ns") return read_optional_int(value, run.start_unix_ns);
+    if (key == "clock_error_ns") return read_optional_int(value, run.clock_error_ns);
+    if (key == "config") read_config(value, run);
+    return true;
+}
+
+void read_stats(const dom::object& object, StatsRow& stats) {
+    stats = {};
+    std::int64_t attempt = 0;
+    if (object.at_key("attempt").get(attempt) == simdjson::SUCCESS) stats.attempt = attempt;
+    read_count(object, "recorded", stats.recorded);
+    read_count(object, "written", stats.written);
+    read_count(object, "capture_skipped", stats.capture_skipped);
+    read_count(object, "cuda_errors", stats.cuda_errors);
+    read_count(object, "abandoned", stats.abandoned);
+    read_count(object, "open", stats.open);
+    double self_ms = 0;
+    if (object.at_key("self_ms").get(self_ms) == simdjson::SUCCESS) stats.self_ms = self_ms;
+    dom::object dropped;
+    if (object.at_key("dropped").get(dropped) != simdjson::SUCCESS) return;
+    read_count(dropped, schema::dropped::ring, stats.dropped_ring);
+    read_count(dropped, schema::dropped::slots, stats.dropped_slots);
+    read_count(dropped, schema::dropped::pool, stats.dropped_pool);
+    read_count(dropped, schema::dropped::file, stats.dropped_file);
+    read_count(dropped, schema::dropped::io, stats.dropped_io);
+    read_count(dropped, schema::dropped::meta, stats.dropped_meta);
+}
+
+std::string describe(simdjson::error_code error) {
+    switch (error) {
+        case simdjson::UTF8_ERROR:
+            return "not valid UTF-8";
+        case simdjson::UNCLOSED_STRING:
+            return "not valid JSON: a string is not closed";
+        case simdjson::UNESCAPED_CHARS:
+            return "not valid JSON: a control character in a string";
+        case simdjson::DEPTH_ERROR:
+            return "not valid JSON: nested too deeply";
+        case simdjson::NUMBER_ERROR:
+            return "not valid JSON: a malformed or too large number";
+        case simdjson::MEMALLOC:
+        case simdjson::CAPACITY:
+            return "too large to parse";
+        default:
+            return "not valid JSON";
+    }
+}
+
+}  // namespace
+
+class RowParser::Impl {
+  public:
+    const Row* parse(std::string_view text) {
+        row_ = {};
+        row_.text = text;
+        kind_name_ = {};
+        has_name_ = has_duration_ = has_value_ = false;
+        wrong_ = {};
+        dom::element document;
+        const auto error = parser_.parse(text.data(), text.size(), false).get(document);
+        if (error != simdjson::SUCCESS) return fail(describe(error));
+        dom::object object;
+        if (document.get(object) != simdjson::SUCCESS) return fail("not a JSON object");
+        read_type(object);
+        if (row_.type == RowType::run) run_ = {};
+        for (const auto& [key, value] : object)
+            if (!read_key(key, value)) row_.odd_key = key;
+        return complete(object) ? &row_ : nullptr;
+    }
+    [[nodiscard]] const std::string& why() const { return why_; }
+
+  private:
+    const Row* fail(std::string why) {
+        why_ = std::move(why);
+        return nullptr;
+    }
+    bool refuse(std::string why) {
+        why_ = std::move(why);
+        return false;
+    }
+
+    void read_type(const dom::object& object) {
+        dom::element type;
+        if (object.at_key("type").get(type) != simdjson::SUCCESS) return;
+        std::string_view name;
+        row_.type = read_string(type, name) ? type_from_name(name) : RowType::unknown;
+    }
+
+    // Returns false where an optional key has a value of another type. The names of keys that every row needs are
+    // kept in wrong_ instead.
+    bool read_key(std::string_view key, const dom::element& value) {
+        if (key == "name") return need(has_name_ = read_string(value, row_.name), "name is not a string");
+        if (key == "step") return need(read_optional_int(value, row_.step), "step is not an integer");
+        if (key == "rank") return need(read_optional_int(value, row_.rank), "rank is not an integer");
+        if (key == "start_ns") return read_optional_int(value, row_.start_ns);
+        if (row_.type == RowType::run) return read_run_key(key, value, run_);
+        if (row_.type == RowType::span || row_.type == RowType::open) return read_span_key(key, value);
+        if (key == "value" && row_.type == RowType::counter) has_value_ = read_double(value, row_.value);
+        return true;
+    }
+
+    bool read_span_key(std::string_view key, const dom::element& value) {
+        if (key == "duration_ms")
+            return need(has_duration_ = read_double(value, row_.duration_ms), "duration_ms is not a number");
+        if (key == "elapsed_ms") return read_double(value, row_.elapsed_ms);
+        if (key == "lag_ms") return read_optional(value, row_.lag_ms, read_double);
+        if (key == "seq") return read_optional_int(value, row_.seq);
+        if (key == "depth") return read_optional_int(value, row_.depth);
+        if (key == "stream") return read_optional_int(value, row_.stream);
+        if (key == "bytes") return read_optional_int(value, row_.bytes);
+        if (key == "coll") return read_optional_int(value, row_.coll);
+        if (key == "group") return read_string(value, row_.group) || value.is_null();
+        if (key == "kind") return read_string(value, kind_name_) || value.is_null();
+        if (key != "clock") return true;
+        std::string_view clock;
+        const bool right = read_string(value, clock);
+        row_.clock = clock_from_name(clock);
+        return right || value.is_null();
+    }
+
+    bool need(bool right, std::string_view wrong) {
+        if (!right && wrong_.empty()) wrong_ = wrong;
+        return true;
+    }
+
+    bool complete(const dom::object& object) {
+        if (row_.type == RowType::unknown) return true;
+        if (!wrong_.empty()) return refuse(std::string(wrong_));
+        if (!row_.rank) return refuse("no rank");
+        if (row_.type == RowType::run) return complete_run();
+        if (row_.type == RowType::stats) return complete_stats(object);
+        if (!row_.step) return refuse("no step");
+        if (!has_name_) return refuse("no name");
+        if (row_.type == RowType::counter && !has_value_) return refuse("value is not a number");
+        if (row_.type == RowType::span && !has_duration_) return refuse("no duration_ms");
+        if (row_.duration_ms < 0) return refuse("duration_ms is negative");
+        if (row_.type == RowType::span || row_.type == RowType::open)
+            row_.kind = kind_name_.empty() ? kinds_.of(row_.name) : schema::kind_from_name(kind_name_);
+        return true;
+    }
+
+    bool complete_run() {
+        run_.rank = *row_.rank;
+        row_.run = &run_;
+        return true;
+    }
+
+    bool complete_stats(const dom::object& object) {
+        read_stats(object, stats_);
+        row_.stats = &stats_;
+        return true;
+    }
+
+    dom::parser parser_;
+    KindCache kinds_;
+    Row row_;
+    RunInfo run_;
+    StatsRow stats_;
+    std::string_view kind_name_;
+    std::string_view wrong_;
+    std::string why_;
+    bool has_name_ = false;
+    bool has_duration_ = false;
+    bool has_value_ = false;
+};
+
+RowParser::RowParser() : impl_(std::make_unique<Impl>()) {}
+RowParser::~RowParser() = default;
+const Row* RowParser::parse(std::string_view text) {
+    return impl_->parse(text);
+}
+const std::string& RowParser::why() const {
+    return impl_->why();
+}
+
+}  // namespace cep::tool

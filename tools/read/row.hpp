@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rows of cep-jsonl(5) as every command sees them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema.hpp"
+
+namespace cep::tool {
+
+/// `unknown` is a row whose "type" this version does not know; it is nobody's error.
+enum class RowType : std::uint8_t { span, run, stats, counter, mark, open, unknown };
+inline constexpr std::size_t row_types = 7;
+inline constexpr std::array<std::string_view, row_types> row_type_names = {"span", "run",  "stats",  "counter",
+                                                                           "mark", "open", "unknown"};
+
+/// `none` where the row does not say; `mixed` is for sets of rows only.
+enum class Clock : std::uint8_t { none, gpu, host, external, mixed };
+inline constexpr std::array<std::string_view, 5> clock_names = {"", "gpu", "host", "external", "mixed"};
+
+[[nodiscard]] constexpr Clock clock_from_name(std::string_view name) noexcept {
+    for (std::size_t i = 1; i < clock_names.size(); ++i)
+        if (clock_names[i] == name) return static_cast<Clock>(i);
+    return Clock::none;
+}
+
+/// What a "run" row says. Strings are its own.
+struct RunInfo {
+    std::int64_t schema = 0;
+    std::string run_id;
+    std::int64_t attempt = 1;
+    std::int64_t rank = 0;
+    std::optional<std::int64_t> world_size;
+    std::string host;
+    std::optional<std::int64_t> dp;  // place in the parallel layout
+    std::optional<std::int64_t> tp;
+    std::optional<std::int64_t> pp;
+    std::optional<std::int64_t> ep;
+    std::optional<std::int64_t> cp;
+    std::optional<double> flops_per_step;
+    std::optional<double> hardware_flops_per_step;
+    std::optional<double> peak_flops;
+    std::optional<double> tokens_per_step;
+    std::optional<std::int64_t> pid;
+    std::string backend;
+    std::string device_name;
+    std::string library_version;
+    std::optional<std::int64_t> start_unix_ns;
+    std::optional<std::int64_t> clock_error_ns;
+    std::optional<std::int64_t> start_step;
+    std::optional<std::int64_t> end_step;
+    std::optional<std::int64_t> record_every_n_steps;
+    std::optional<std::vector<std::int64_t>> listed_ranks;
+};
+
+/// What a "stats" row says: counts since the start of its attempt.
+struct StatsRow {
+    std::optional<std::int64_t> attempt;
+    std::uint64_t recorded = 0;
+    std::uint64_t written = 0;
+    std::uint64_t dropped_ring = 0;
+    std::uint64_t dropped_slots = 0;
+    std::uint64_t dropped_pool = 0;
+    std::uint64_t dropped_file = 0;
+    std::uint64_t dropped_io = 0;
+    std::uint64_t dropped_meta = 0;
+    std::uint64_t capture_skipped = 0;
+    std::uint64_t cuda_errors = 0;
+    std::uint64_t abandoned = 0;
+    std::uint64_t open = 0;
+    double self_ms = 0;
+};
+
+/// One row. Views point into the line and the parser: valid until the parser's next row.
+struct Row {
+    RowType type = RowType::span;
+    std::string_view text;  // the bytes of the JSON object as they are in the file
+    std::string_view name;
+    std::optional<std::int64_t> step;  // always there in a span, counter, mark and open row
+    std::optional<std::int64_t> rank;  // always there but in an unknown row
+    double duration_ms = 0;            // span
+    double elapsed_ms = 0;             // open
+    double value = 0;                  // counter
+    std::optional<std::int64_t> start_ns;
+    std::optional<double> lag_ms;
+    std::optional<std::int64_t> seq;
+    std::optional<std::int64_t> depth;
+    std::optional<std::int64_t> stream;
+    std::optional<std::int64_t> bytes;
+    std::string_view group;  // of a collective; empty where none is given
+    std::optional<std::int64_t> coll;
+    schema::Kind kind = schema::Kind::other;  // as given, else inferred from the name
+    Clock clock = Clock::none;
+    std::string_view odd_key;         // a known optional key whose value has another type; it was ignored
+    const RunInfo* run = nullptr;     // run
+    const StatsRow* stats = nullptr;  // stats
+};
+
+/// Parses rows. One parser a thread.
+class RowParser {
+  public:
+    static constexpr std::size_t padding_bytes = 1024;  // more than simdjson and RowScanner may read behind a row
+
+    RowParser();
+    ~RowParser();
+    RowParser(const RowParser&) = delete;
+    RowParser& operator=(const RowParser&) = delete;
+
+    /// Parses one JSON object; padding_bytes must be readable behind the text. Returns nullptr and says
+    /// why() when it is not a valid row.
+    const Row* parse(std::string_view text);
+    [[nodiscard]] const std::string& why() const;
+
+  private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cep::tool

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/json_writer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace cep::tool {
+namespace {
+
+// Bytes of the UTF-8 sequence at the front of a text; 0 where there is none. (The ranges of Unicode's table 3-7.)
+std::size_t utf8_size(std::string_view text) {
+    const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    const unsigned lead = byte(0);
+    if (lead < 0x80) return 1;
+    const std::size_t size = lead >= 0xf0 ? 4 : (lead >= 0xe0 ? 3 : 2);
+    if (lead < 0xc2 || lead > 0xf4) return 0;
+    const unsigned lowest = lead == 0xe0 ? 0xa0 : (lead == 0xf0 ? 0x90 : 0x80);
+    const unsigned highest = lead == 0xed ? 0x9f : (lead == 0xf4 ? 0x8f : 0xbf);
+    if (byte(1) < lowest || byte(1) > highest) return 0;
+    for (std::size_t i = 2; i < size; ++i)
+        if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
+    return size;
+}
+
+}  // namespace
+
+// Names in rows are UTF-8; names of files may be anything.
+void append_json_string(std::string& out, std::string_view text) {
+    out += '"';
+    while (!text.empty()) {
+        const std::size_t size = utf8_size(text);
+        const char c = text.front();
+        if (c == '"' || c == '\\') out += '\\';
+        if (size == 0) {
+            out += "\xef\xbf\xbd";
+        } else if (static_cast<unsigned char>(c) < 0x20) {
+            out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+        } else {
+            out += text.substr(0, size);
+        }
+        text.remove_prefix(std::max<std::size_t>(size, 1));
+    }
+    out += '"';
+}
+
+void JsonWriter::new_line() {
+    text_ += '\n';
+    text_.append(2 * depth_, ' ');
+}
+
+void JsonWriter::before_value() {
+    if (after_key_) {
+        after_key_ = false;
+        return;
+    }
+    if (!first_) text_ += ',';
+    if (depth_ > 0) new_line();
+    first_ = false;
+}
+
+JsonWriter& JsonWriter::open(char bracket) {
+    before_value();
+    text_ += bracket;
+    ++depth_;
+    first_ = true;
+    return *this;
+}
+
+JsonWriter& JsonWriter::close(char bracket) {
+    --depth_;
+    if (!first_) new_line();
+    text_ += bracket;
+    first_ = false;
+    return *this;
+}
+
+JsonWriter& JsonWriter::scalar(std::string_view text) {
+    before_value();
+    text_ += text;
+    return *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view name) {
+    before_value();
+    append_json_string(text_, name);
+    text_ += ": ";
+    after_key_ = true;
+    return *this;
+}
+
+JsonWriter& JsonWriter::string(std::string_view value) {
+    before_value();
+    append_json_string(text_, value);
+    return *this;
+}
+JsonWriter& JsonWriter::integer(std::int64_t value) {
+    return scalar(fmt::format("{}", value));
+}
+JsonWriter& JsonWriter::count(std::uint64_t value) {
+    return scalar(fmt::format("{}", value));
+}
+JsonWriter& JsonWriter::number(double value) {
+    return std::isfinite(value) ? scalar(fmt::format("{}", value)) : null();
+}
+JsonWriter& JsonWriter::boolean(bool value) {
+    return scalar(value ? "true" : "false");
+}
+JsonWriter& JsonWriter::null() {
+    return scalar("null");
+}
+
+JsonWriter& JsonWriter::integers(const std::vector<std::int64_t>& values) {
+    std::string text = "[";
+    for (const std::int64_t value : values) text += (text.size() > 1 ? ", " : "") + fmt::format("{}", value);
+    return scalar(text + "]");
+}
+
+std::string JsonWriter::finish() {
+    return text_ + "\n";
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Host clocks: what a host takes a true time for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "simulate/job.hpp"
+#include "simulate/layout.hpp"
+
+namespace cep::simulation {
+
+/// UNIX time of the job's start.
+inline constexpr std::int64_t job_start_unix_ns = 1'763'700'000'000'000'000;
+
+struct HostClock {
+    std::int64_t offset_ns = 0;  // at the job's start
+    double drift_ppm = 0;
+
+    /// `true_ns` counts from the job's start.
+    [[nodiscard]] std::int64_t unix_ns(std::int64_t true_ns) const {
+        const auto drift_ns = static_cast<std::int64_t>(drift_ppm * 1e-6 * static_cast<double>(true_ns));
+        return job_start_unix_ns + true_ns + offset_ns + drift_ns;
+    }
+};
+
+/// By host.
+[[nodiscard]] std::vector<HostClock> make_host_clocks(const Job& job, const Layout& layout);
+
+}  // namespace cep::simulation

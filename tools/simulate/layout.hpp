@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Layout: which rank has which place. Tensor parallelism varies fastest, then data, then the pipeline, as in
+// Megatron-LM.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "simulate/job.hpp"
+
+namespace cep::simulation {
+
+struct Place {
+    std::size_t tp = 0;
+    std::size_t dp = 0;
+    std::size_t pp = 0;
+};
+
+class Layout {
+  public:
+    explicit Layout(const Job& job)
+        : tp(static_cast<std::size_t>(job.tp)),
+          dp(static_cast<std::size_t>(job.dp)),
+          pp(static_cast<std::size_t>(job.pp)),
+          ranks(static_cast<std::size_t>(job.ranks)),
+          ranks_per_host(static_cast<std::size_t>(job.ranks_per_host)),
+          plain_groups_(job.plain_groups) {}
+
+    const std::size_t tp;
+    const std::size_t dp;
+    const std::size_t pp;
+    const std::size_t ranks;
+    const std::size_t ranks_per_host;
+
+    [[nodiscard]] std::size_t rank_of(Place place) const { return place.tp + tp * (place.dp + dp * place.pp); }
+    [[nodiscard]] Place place_of(std::size_t rank) const { return {rank % tp, rank / tp % dp, rank / (tp * dp)}; }
+    [[nodiscard]] std::size_t host_of(std::size_t rank) const { return rank / ranks_per_host; }
+    [[nodiscard]] std::size_t hosts() const { return (ranks + ranks_per_host - 1) / ranks_per_host; }
+
+    /// Numbers of process groups, different for each group of the job.
+    [[nodiscard]] std::size_t dp_group(Place place) const { return place.tp + tp * place.pp; }
+    [[nodiscard]] std::size_t tp_group(Place place) const { return tp * pp + place.dp + dp * place.pp; }
+    /// Of the ranks of stages `place.pp` and `place.pp` + 1.
+    [[nodiscard]] std::size_t pp_group(Place place) const { return tp * pp + dp * pp + rank_of(place); }
+    [[nodiscard]] std::size_t groups() const { return tp * pp + dp * pp + ranks; }
+    /// Unique in the job, unless plain names are asked for.
+    [[nodiscard]] std::string group_name(std::size_t group) const;
+
+  private:
+    bool plain_groups_;
+};
+
+}  // namespace cep::simulation

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulate/scenario.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/failure.hpp"
+#include "simulate/json_value.hpp"
+#include "simulate/settings.hpp"
+
+namespace cep::simulation {
+namespace {
+
+using simdjson::dom::element;
+using tool::UsageError;
+
+[[noreturn]] void refuse_key(const std::string& where, std::string_view key) {
+    throw UsageError(fmt::format("{}: no such key: '{}'", where, key));
+}
+
+template <class Names>
+std::size_t index_of_name(const Names& names, element value, const std::string& where) {
+    const std::string_view name = json_text(value, where);
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+    throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, join_names(names)));
+}
+
+double number_in(element value, double min, double max, const std::string& where) {
+    const double number = json_number(value, where);
+    if (number >= min && number <= max) return number;
+    throw UsageError(fmt::format("{}: {} is not from {} to {}", where, number, min, max));
+}
+
+std::int64_t count_in(element value, const std::string& where) {
+    const std::int64_t count = json_integer(value, where);
+    if (count >= 1) return count;
+    throw UsageError(fmt::format("{}: {} is not at least 1", where, count));
+}
+
+constexpr double max_slowdown = 1000.0;
+constexpr double max_excess_ms = 1e7;
+constexpr std::string_view compute_phases = "compute";
+
+/// One phase; or "compute", all that runs on the device.
+PhaseSet phases_of(element value, const std::string& where) {
+    PhaseSet phases{};
+    if (json_text(value, where) == compute_phases) {
+        for (const Phase phase : {Phase::forward, Phase::backward, Phase::optimizer})
+            phases[static_cast<std::size_t>(phase)] = true;
+        return phases;
+    }
+    phases[index_of_name(phase_names, value, where)] = true;
+    return phases;
+}
+
+bool set_victims(Fault& fault, std::string_view key, element value, const std::string& where) {
+    if (key == "rank" || key == "ranks") {
+        fault.ranks = key == "rank" ? std::vector{json_integer(value, where)} : json_ranks(value, where);
+        fault.victims = Victims::ranks;
+        if (fault.ranks.empty()) throw UsageError(where + ": no rank");
+    } else if (key == "host") {
+        fault.host = json_integer(value, where);
+        fault.victims = Victims::host;
+    } else if (key == "stage") {
+        fault.stage = json_integer(value, where);
+        fault.victims = Victims::stage;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void set_fault_key(Fault& fault, std::string_view key, element value, const std::string& where) {
+    if (key == "phase") {
+        fault.phase = json_text(value, where);
+        fault.phases = phases_of(value, where);
+    } else if (key == "pattern") {
+        fault.pattern = static_cast<Pattern>(index_of_name(pattern_names, value, where));
+    } else if (key == "first_step") {
+        fault.first_step = json_integer(value, where);
+    } else if (key == "last_step") {
+        fault.last_step = json_integer(value, where);
+    } else if (key == "slowdown") {
+        fault.slowdown = number_in(value, 1.0, max_slowdown, where);
+    } else if (key == "excess_ms") {
+        fault.excess_ms = number_in(value, 0.0, max_excess_ms, where);
+    } else if (key == "fraction") {
+        fault.fraction = number_in(value, 0.0, 1.0, where);
+    } else if (key == "period_steps") {
+        fault.period_steps = count_in(value, where);
+    } else {
+        refuse_key(fault.where, key);
+    }
+}
+
+Fault fault_of(element value, const std::string& where) {
+    Fault fault;
+    fault.where = where;
+    int victims = 0;
+    for (const auto& [key, item] : json_object(value, where)) {
+        const std::string item_where = where + "." + std::string(key);
+        if (set_victims(fault, key, item, item_where))
+            ++victims;
+        else
+            set_fault_key(fault, key, item, item_where);
+    }
+    if (victims != 1) throw UsageError(where + ": needs one of rank, ranks, host and stage");
+    if (fault.phase.empty()) throw UsageError(where + ".phase: missing");
+    if (fault.slowdown == 1.0 && fault.excess_ms == 0.0) throw UsageError(where + ": neither slowdown nor excess_ms");
+    if (fault.phase == compute_phases && fault.excess_ms > 0)
+        throw UsageError(where + ".excess_ms: needs a single phase");
+    return fault;
+}
+
+void set_event_key(Event& event, std::string_view key, element value, const std::string& where) {
+    if (key == "type") {
+        event.type = static_cast<EventType>(index_of_name(event_names, value, where));
+    } else if (key == "step") {
+        event.step = json_integer(value, where);
+    } else if (key == "every_steps") {
+        event.every_steps = count_in(value, where);
+    } else if (key == "last_step") {
+        event.last_step = json_integer(value, where);
+    } else if (key == "duration_ms") {
+        event.duration_ms = number_in(value, 0.0, max_excess_ms, where);
+    } else if (key == "slowdown") {
+        event.slowdown = number_in(value, 0.01, max_slowdown, where);
+    } else if (key == "phase") {
+        event.phase = json_text(value, where);
+        event.phases = phases_of(value, where);
+    } else {
+        refuse_key(event.where, key);
+    }
+}
+
+Event event_of(element value, const std::string& where) {
+    Event event;
+    event.where = where;
+    bool has_type = false;
+    for (const auto& [key, item] : json_object(value, where)) {
+        set_event_key(event, key, item, where + "." + std::string(key));
+        has_type = has_type || key == "type";
+    }
+    const bool slows = event.type == EventType::slowdown_all;
+    if (!has_type) throw UsageError(where + ".type: missing");
+    if (slows && event.slowdown == 1.0) throw UsageError(where + ".slowdown: missing");
+    if (!slows && (event.slowdown != 1.0 || !event.phase.empty()))
+        throw UsageError(where + ": slowdown and phase are of slowdown_all only");
+    if (slows && (event.duration_ms || event.every_steps))
+        throw UsageError(where + ": duration_ms and every_steps are not of slowdown_all");
+    if (slows && event.phase.empty()) event.phases.fill(true);
+    return event;
+}
+
+element parsed(simdjson::dom::parser& parser, const simdjson::padded_string& text, const std::string& where) {
+    element document;
+    const simdjson::error_code error = parser.parse(text).get(document);
+    if (error != simdjson::SUCCESS) throw UsageError(where + ": not valid JSON: " + simdjson::error_message(error));
+    return document;
+}
+
+}  // namespace
+
+void read_scenario(Job& job, const std::string& path) {
+    simdjson::padded_string text;
+    if (simdjson::padded_string::load(path).get(text) != simdjson::SUCCESS) throw UsageError(path + ": cannot be read");
+    simdjson::dom::parser parser;
+    for (const auto& [key, value] : json_object(parsed(parser, text, path), path)) {
+        const std::string where = path + ": " + std::string(key);
+        std::size_t index = 0;
+        const Setting* const setting = find_setting(key);
+        if (setting != nullptr) {
+            set_from_json(job, *setting, value, where);
+        } else if (key == "faults") {
+            for (const element item : json_array(value, where))
+                job.faults.push_back(fault_of(item, fmt::format("{}[{}]", where, index++)));
+        } else if (key == "events") {
+            for (const element item : json_array(value, where))
+                job.events.push_back(event_of(item, fmt::format("{}[{}]", where, index++)));
+        } else {
+            refuse_key(path, key);
+        }
+    }
+}
+
+void add_fault(Job& job, const std::string& text) {
+    simdjson::dom::parser parser;
+    const simdjson::padded_string padded(text);
+    job.faults.push_back(fault_of(parsed(parser, padded, "--fault"), "--fault"));
+}
+
+void add_event(Job& job, const std::string& text) {
+    simdjson::dom::parser parser;
+    const simdjson::padded_string padded(text);
+    job.events.push_back(event_of(parsed(parser, padded, "--event"), "--event"));
+}
+
+}  // namespace cep::simulation

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulate/settings.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "base/failure.hpp"
+#include "simulate/json_value.hpp"
+
+namespace cep::simulation {
+namespace {
+
+using tool::UsageError;
+
+constexpr double max_ranks = 1 << 20;
+constexpr double max_steps = 1e7;
+constexpr double max_ms = 1e7;
+constexpr double max_sigma = 0.5;
+constexpr double max_seed = 9.2e18;
+
+constexpr Setting table[] = {
+    {"ranks", &Job::ranks, 1, max_ranks, "N", "Ranks of the job"},
+    {"ranks_per_host", &Job::ranks_per_host, 1, max_ranks, "N", "Ranks on a host"},
+    {"tp", &Job::tp, 1, max_ranks, "N", "Tensor-parallel ranks"},
+    {"pp", &Job::pp, 1, 1024, "N", "Pipeline stages (1F1B)"},
+    {"dp", &Job::dp, 0, max_ranks, "N", "Data-parallel ranks (0: ranks / tp / pp)"},
+    {"micro_batches", &Job::micro_batches, 0, 4096, "N", "Micro-batches in a step (0: 1, or 4 x pp)"},
+    {"steps", &Job::steps, 1, max_steps, "N", "Steps of the job"},
+    {"start_step", &Job::start_step, 0, 1e15, "N", "Number of the first step"},
+    {"record_every", &Job::record_every, 1, max_steps, "N", "Write every N-th step"},
+    {"seed", &Job::seed, 0, max_seed, "N", "Seed of all random numbers"},
+    {"step_ms", &Job::step_ms, 0.01, max_ms, "MS", "Own work of a rank in a step"},
+    {"phases", &Job::phases, 0, 100, "NAME=X,...", "Share of step-ms of each phase"},
+    {"stage_weights", &Job::stage_weights, 0.01, 100, "X,...", "Relative work of each pipeline stage"},
+    {"launch_ms", &Job::launch_ms, 0, max_ms, "MS", "Time the host takes to launch a phase"},
+    {"noise", &Job::noise, 0, max_sigma, "X", "Relative sigma of a rank's work"},
+    {"host_noise", &Job::host_noise, 0, max_sigma, "X", "Relative sigma common to the ranks of a host"},
+    {"step_noise", &Job::step_noise, 0, max_sigma, "X", "Relative sigma common to all ranks"},
+    {"rank_spread", &Job::rank_spread, 0, max_sigma, "X", "Relative sigma between ranks that stays"},
+    {"noise_correlation", &Job::noise_correlation, 0, 0.999, "X", "Correlation of a rank's noise from step to step"},
+    {"spike_fraction", &Job::spike_fraction, 0, 1, "X", "Share of ranks and steps with a spike in some phase"},
+    {"spike_ms", &Job::spike_ms, 0, max_ms, "MS", "Mean size of a spike"},
+    {"gradient_mb", &Job::gradient_mb, 0.001, 1e9, "MB", "Gradients reduced in a step"},
+    {"buckets", &Job::buckets, 1, 64, "N", "All-reduces that the gradients take, each larger than the last"},
+    {"overlap", &Job::overlap, 0, 1, "X", "Share of the last backward during which buckets become ready"},
+    {"tp_collectives", &Job::tp_collectives, 1, 64, "N", "All-reduces in a forward and in a backward, with tp"},
+    {"activation_mb", &Job::activation_mb, 0.001, 1e9, "MB", "Bytes of a tp all-reduce and of a pp transfer"},
+    {"latency_us", &Job::latency_us, 0, 1e9, "US", "Latency of a transfer, for each doubling of the group"},
+    {"bandwidth_gb_per_s", &Job::bandwidth_gb_per_s, 1e-6, 1e9, "GB/S", "Bandwidth of a rank's link"},
+    {"transfer_noise", &Job::transfer_noise, 0, max_sigma, "X", "Relative sigma of a transfer"},
+    {"hidden_collectives", &Job::hidden_collectives, 0, 1, "", "Write no comm rows: collectives are inside phases"},
+    {"plain_groups", &Job::plain_groups, 0, 1, "", "Call groups dp, tp and pp even if there are many of each"},
+    {"clock_skew_ms", &Job::clock_skew_ms, 0, 1e10, "MS", "Largest offset of a host's clock"},
+    {"clock_drift_ppm", &Job::clock_drift_ppm, 0, 1e4, "PPM", "Largest drift of a host's clock"},
+    {"drop_fraction", &Job::drop_fraction, 0, 1, "X", "Share of spans that are lost and counted"},
+    {"truncate", &Job::truncate, 0, max_ranks, "N", "Files that are cut in the middle of a row"},
+    {"missing_ranks", &Job::missing_ranks, 0, max_ranks, "LIST", "Ranks without a file, such as 3,5-7"},
+    {"gzip", &Job::gzip, 0, 1, "", "Compress files with gzip"},
+    {"zstd", &Job::zstd, 0, 1, "", "Compress files with zstd"},
+    {"mfu", &Job::mfu, 0.001, 1, "X", "FLOPs utilisation of a step of step-ms"},
+};
+
+template <class... Visitors>
+struct Overloaded : Visitors... {
+    using Visitors::operator()...;
+};
+template <class... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+void check_range(const Setting& setting, double value, const std::string& where) {
+    if (value >= setting.min && value <= setting.max) return;
+    throw UsageError(fmt::format("{}: {} is not from {} to {}", where, value, setting.min, setting.max));
+}
+
+template <class Number>
+Number parse_number(std::string_view text, const std::string& where) {
+    Number value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || text.empty() ||
+        !std::isfinite(static_cast<double>(value)))
+        throw UsageError(
+            fmt::format("{}: '{}' is not {} number", where, text, std::is_integral_v<Number> ? "a whole" : "a"));
+    return value;
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+    std::vector<std::string_view> parts;
+    for (std::size_t at = 0; at <= text.size();) {
+        const std::size_t end = std::min(text.find(',', at), text.size());
+        parts.push_back(text.substr(at, end - at));
+        at = end + 1;
+    }
+    return parts;
+}
+
+double& share_of(PhaseShares& shares, std::string_view name, const std::string& where) {
+    const auto found = std::find(phase_names.begin(), phase_names.end(), name);
+    if (found == phase_names.end())
+        throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, join_names(phase_names)));
+    return shares[static_cast<std::size_t>(found - phase_names.begin())];
+}
+
+void set_phases(PhaseShares& shares, const Setting& setting, std::string_view text, const std::string& where) {
+    for (const std::string_view part : split(text)) {
+        const std::size_t equals = part.find('=');
+        if (equals == std::string_view::npos) throw UsageError(fmt::format("{}: '{}' is not NAME=SHARE", where, part));
+        double& share = share_of(shares, part.substr(0, equals), where);
+        share = parse_number<double>(part.substr(equals + 1), where);
+        check_range(setting, share, where);
+    }
+}
+
+void set_phases(PhaseShares& shares, const Setting& setting, simdjson::dom::element value, const std::string& where) {
+    for (const auto& [name, item] : json_object(value, where)) {
+        double& share = share_of(shares, name, where);
+        share = json_number(item, where);
+        check_range(setting, share, where);
+    }
+}
+
+}  // namespace
+
+std::span<const Setting> all_settings() {
+    return table;
+}
+
+const Setting* find_setting(std::string_view key) {
+    const auto found = std::find_if(std::begin(table), std::end(table), [&](const Setting& s) { return s.key == key; });
+    return found == std::end(table) ? nullptr : found;
+}
+
+std::string option_name(const Setting& setting) {
+    std::string name = "--" + std::string(setting.key);
+    std::replace(name.begin(), name.end(), '_', '-');
+    return name;
+}
+
+std::string join_names(std::span<const std::string_view> names) {
+    std::string text;
+    for (const std::string_view name : names) text.append(text.empty() ? "" : ", ").append(name);
+    return text;
+}
+
+std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& where) {
+    std::vector<std::int64_t> ranks;
+    for (const std::string_view part : split(text)) {
+        const std::size_t dash = part.find('-');
+        const auto first = parse_number<std::int64_t>(part.substr(0, dash), where);
+        const auto last =
+            dash == std::string_view::npos ? first : parse_number<std::int64_t>(part.substr(dash + 1), where);
+        if (last < first || static_cast<double>(last) > max_ranks)
+            throw UsageError(fmt::format("{}: '{}' is not a range of ranks", where, part));
+        for (std::int64_t rank = first; rank <= last; ++rank) ranks.push_back(rank);
+    }
+    return ranks;
+}
+
+void set_from_text(Job& job, const Setting& setting, std::string_view text, const std::string& where) {
+    const auto number = [&](std::string_view part) {
+        const auto value = parse_number<double>(part, where);
+        check_range(setting, value, where);
+        return value;
+    };
+    std::visit(Overloaded{[&](IntegerMember member) {
+                              const auto value = parse_number<std::int64_t>(text, where);
+                              check_range(setting, static_cast<double>(value), where);
+                              job.*member = value;
+                          },
+                          [&](NumberMember member) { job.*member = number(text); },
+                          [&](FlagMember member) { job.*member = true; },
+                          [&](PhasesMember member) { set_phases(job.*member, setting, text, where); },
+                          [&](NumbersMember member) {
+                              (job.*member).clear();
+                              for (const std::string_view part : split(text)) (job.*member).push_back(number(part));
+                          },
+                          [&](RanksMember member) { job.*member = parse_ranks(text, where); }},
+               setting.member);
+}
+
+void set_from_json(Job& job, const Setting& setting, simdjson::dom::element value, const std::string& where) {
+    std::visit(Overloaded{[&](IntegerMember member) {
+                              job.*member = json_integer(value, where);
+                              check_range(setting, static_cast<double>(job.*member), where);
+                          },
+                          [&](NumberMember member) {
+                              job.*member = json_number(value, where);
+                              check_range(setting, job.*member, where);
+                          },
+                          [&](FlagMember member) { job.*member = json_flag(value, where); },
+                          [&](PhasesMember member) { set_phases(job.*member, setting, value, where); },
+                          [&](NumbersMember member) {
+                              job.*member = json_numbers(value, where);
+                              for (const double number : job.*member) check_range(setting, number, where);
+                          },
+                          [&](RanksMember member) { job.*member = json_ranks(value, where); }},
+               setting.member);
+}
+
+void write_settings(tool::JsonWriter& json, const Job& job) {
+    const auto numbers = [&json](const std::vector<double>& values) {
+        json.begin_array();
+        for (const double value : values) json.number(value);
+        json.end_array();
+    };
+    for (const Setting& setting : table) {
+        json.key(setting.key);
+        std::visit(Overloaded{[&](IntegerMember member) { json.integer(job.*member); },
+                              [&](NumberMember member) { json.number(job.*member); },
+                              [&](FlagMember member) { json.boolean(job.*member); },
+                              [&](PhasesMember member) {
+                                  json.begin_object();
+                                  for (std::size_t i = 0; i < phase_count; ++i)
+                                      json.key(phase_names[i]).number((job.*member)[i]);
+                                  json.end_object();
+                              },
+                              [&](NumbersMember member) { numbers(job.*member); },
+                              [&](RanksMember member) { json.integers(job.*member); }},
+                   setting.member);
+    }
+}
+
+}  // namespace cep::simulation

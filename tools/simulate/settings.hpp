@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Settings: the one table of what a job can be told, from which come the command's options, the keys of a scenario,
+// and the options in truth.json.
+#pragma once
+
+#include <simdjson.h>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "show/json_writer.hpp"
+#include "simulate/job.hpp"
+
+namespace cep::simulation {
+
+using IntegerMember = std::int64_t Job::*;
+using NumberMember = double Job::*;
+using FlagMember = bool Job::*;
+using PhasesMember = PhaseShares Job::*;
+using NumbersMember = std::vector<double> Job::*;
+using RanksMember = std::vector<std::int64_t> Job::*;
+
+struct Setting {
+    std::string_view key;  // as an option, with "-" for "_"
+    std::variant<IntegerMember, NumberMember, FlagMember, PhasesMember, NumbersMember, RanksMember> member;
+    double min;  // of each number
+    double max;
+    std::string_view value_name;
+    std::string_view help;
+};
+
+[[nodiscard]] std::span<const Setting> all_settings();
+/// nullptr: there is none of that key.
+[[nodiscard]] const Setting* find_setting(std::string_view key);
+[[nodiscard]] std::string option_name(const Setting& setting);
+
+/// `where` begins the message of the UsageError that these throw.
+void set_from_text(Job& job, const Setting& setting, std::string_view text, const std::string& where);
+void set_from_json(Job& job, const Setting& setting, simdjson::dom::element value, const std::string& where);
+/// All settings, as members of the object that is open.
+void write_settings(tool::JsonWriter& json, const Job& job);
+
+/// "a, b, c".
+[[nodiscard]] std::string join_names(std::span<const std::string_view> names);
+/// "0,3-7"; throws UsageError.
+[[nodiscard]] std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& where);
+
+}  // namespace cep::simulation

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stats/robust.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+#include "stats/quantiles.hpp"
+
+namespace cep::tool {
+
+namespace {
+
+/// Calls `use` with the values that are not missing.
+template <typename Use>
+auto with_present(std::span<const double> values, Use use) {
+    if (std::none_of(values.begin(), values.end(), is_missing)) return use(values);
+    std::vector<double> present;
+    present.reserve(values.size());
+    std::remove_copy_if(values.begin(), values.end(), std::back_inserter(present), is_missing);
+    return use(std::span<const double>(present));
+}
+
+}  // namespace
+
+double quantile_of(std::span<const double> values, double q) {
+    return with_present(values, [q](std::span<const double> present) { return exact_quantile(present, q); });
+}
+
+std::vector<double> quantiles_of(std::span<const double> values, std::initializer_list<double> qs) {
+    return with_present(values, [qs](std::span<const double> present) { return exact_quantiles(present, qs); });
+}
+
+double median_of(std::span<const double> values) {
+    return quantile_of(values, 0.5);
+}
+
+double robust_deviation(std::span<const double> values) {
+    const double median = median_of(values);
+    std::vector<double> distances(values.begin(), values.end());
+    for (double& value : distances) value = std::abs(value - median);
+    return normal_consistency * median_of(distances);
+}
+
+double lag_correlation(std::span<const double> values, double median, double limit) {
+    constexpr std::size_t least_pairs = 8;
+    double products = 0;
+    double squares = 0;
+    std::size_t pairs = 0;
+    for (std::size_t i = 0; i + 1 < values.size(); ++i) {
+        if (is_missing(values[i]) || is_missing(values[i + 1])) continue;
+        const double a = std::clamp(values[i] - median, -limit, limit);
+        const double b = std::clamp(values[i + 1] - median, -limit, limit);
+        products += a * b;
+        squares += (a * a + b * b) / 2;
+        ++pairs;
+    }
+    if (pairs < least_pairs || squares <= 0) return std::numeric_limits<double>::quiet_NaN();
+    return products / squares;
+}
+
+std::vector<double> moving_medians(std::span<const double> values, std::size_t reach) {
+    std::vector<double> medians;
+    medians.reserve(values.size());
+    std::vector<double> window;  // ascending
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        for (; last < std::min(values.size(), i + reach + 1); ++last)
+            window.insert(std::upper_bound(window.begin(), window.end(), values[last]), values[last]);
+        if (i > reach) window.erase(std::lower_bound(window.begin(), window.end(), values[i - reach - 1]));
+        const std::size_t below = (window.size() - 1) / 2;
+        medians.push_back(window.size() % 2 != 0 ? window[below]
+                                                 : window[below] + (window[below + 1] - window[below]) * 0.5);
+    }
+    return medians;
+}
+
+double normal_tail(double x) {
+    return std::erfc(x / std::sqrt(2.0)) / 2;
+}
+
+double binomial_tail(std::size_t k, std::size_t n, double p) {
+    if (k == 0) return 1;
+    if (k > n || p <= 0) return 0;
+    if (p >= 1) return 1;
+    const auto log_term = [&](std::size_t i) {
+        const auto x = static_cast<double>(i);
+        const auto all = static_cast<double>(n);
+        return std::lgamma(all + 1) - std::lgamma(x + 1) - std::lgamma(all - x + 1) + x * std::log(p) +
+               (all - x) * std::log1p(-p);
+    };
+    double sum = 0;
+    for (std::size_t i = k; i <= n; ++i) {
+        const double term = std::exp(log_term(i));
+        sum += term;
+        if (static_cast<double>(i) > static_cast<double>(n) * p && term < sum * 1e-12) break;
+    }
+    return std::min(sum, 1.0);
+}
+
+Segment best_segment(std::span<const double> scores) {
+    Segment best;
+    double best_sum = -std::numeric_limits<double>::infinity();
+    double sum = 0;
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+        if (sum <= 0) {
+            sum = 0;
+            first = i;
+        }
+        sum += scores[i];
+        if (sum > best_sum) {
+            best_sum = sum;
+            best = {first, i};
+        }
+    }
+    return best;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Robust statistics. Values that are NaN are missing and left out everywhere.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+namespace cep::tool {
+
+/// The median absolute deviation of normal values times this is their standard deviation: 1 / Φ⁻¹(3/4).
+inline constexpr double normal_consistency = 1.4826022185056018;
+
+[[nodiscard]] inline bool is_missing(double value) {
+    return std::isnan(value);
+}
+
+/// The quantile of 0 ≤ q ≤ 1 (type 7); NaN for none.
+[[nodiscard]] double quantile_of(std::span<const double> values, double q);
+[[nodiscard]] std::vector<double> quantiles_of(std::span<const double> values, std::initializer_list<double> qs);
+[[nodiscard]] double median_of(std::span<const double> values);
+
+/// Standard deviation of normal values, from their median absolute deviation.
+[[nodiscard]] double robust_deviation(std::span<const double> values);
+
+/// Correlation of neighbouring values, which are cut off at `limit` from their `median`; NaN of too few.
+[[nodiscard]] double lag_correlation(std::span<const double> values, double median, double limit);
+
+/// The median of each value and of up to `reach` neighbours on either side. None of the values is missing.
+[[nodiscard]] std::vector<double> moving_medians(std::span<const double> values, std::size_t reach);
+
+/// P(X > x) of a standard normal X.
+[[nodiscard]] double normal_tail(double x);
+
+/// P(X ≥ k) for X binomial with n trials of probability p, summed from the largest term down.
+[[nodiscard]] double binomial_tail(std::size_t k, std::size_t n, double p);
+
+/// A range of positions, both ends inclusive.
+struct Segment {
+    std::size_t first = 0;
+    std::size_t last = 0;
+
+    [[nodiscard]] std::size_t length() const { return last - first + 1; }
+    [[nodiscard]] bool contains(std::size_t at) const { return first <= at && at <= last; }
+};
+
+/// The contiguous range with the largest sum of scores (Kadane); of equals the first. `scores` is not empty.
+[[nodiscard]] Segment best_segment(std::span<const double> scores);
+
+}  // namespace cep::tool

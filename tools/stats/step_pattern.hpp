@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Step pattern: the stride of recorded steps, and the steps that it leaves out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace cep::tool {
+
+/// The difference that at least half of the neighbouring steps have; nothing for fewer than three steps.
+[[nodiscard]] std::optional<std::int64_t> infer_stride(const std::set<std::int64_t>& steps);
+
+struct MissingSteps {
+    static constexpr std::size_t max_listed = 1000;
+    std::uint64_t count = 0;
+    std::vector<std::int64_t> listed;  // the first max_listed
+};
+
+/// Steps between the first and the last that a stride says should be there.
+[[nodiscard]] MissingSteps find_missing_steps(const std::set<std::int64_t>& steps, std::int64_t stride);
+
+}  // namespace cep::tool

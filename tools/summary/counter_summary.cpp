@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "summary/counter_summary.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "stats/quantiles.hpp"
+
+namespace cep::tool {
+namespace {
+
+/// A counter of one rank, from all of its runs.
+struct RankCounter {
+    double max = 0;
+    std::pair<std::int64_t, std::int64_t> last_place;  // attempt, step
+    double last = 0;
+};
+
+using RankCounters = std::map<std::string_view, RankCounter>;
+
+RankCounters counters_of(const std::vector<RunSeries>& all_series) {
+    RankCounters counters;
+    for (const RunSeries& series : all_series)
+        for (const CounterSeries& counter : series.counters) {
+            const std::pair place(series.run.attempt, counter.last_step);
+            const auto [known, is_new] =
+                counters.try_emplace(counter.name, RankCounter{counter.max, place, counter.last});
+            if (is_new) continue;
+            RankCounter& all = known->second;
+            all.max = std::max(all.max, counter.max);
+            std::tie(all.last_place, all.last) =
+                std::max(std::pair(all.last_place, all.last), std::pair(place, counter.last));
+        }
+    return counters;
+}
+
+/// Collects one figure of each rank; ranks come in ascending order.
+class Figures {
+  public:
+    void add(std::int64_t rank, double value) {
+        if (values_.empty() || value > across_.max) {
+            across_.max = value;
+            across_.max_rank = rank;
+        }
+        values_.push_back(value);
+    }
+    [[nodiscard]] bool any() const { return !values_.empty(); }
+    [[nodiscard]] AcrossRanks all() const {
+        AcrossRanks across = across_;
+        across.ranks = values_.size();
+        across.median = exact_quantile(values_, 0.5);
+        return across;
+    }
+    [[nodiscard]] std::optional<AcrossRanks> if_any() const { return any() ? std::optional(all()) : std::nullopt; }
+
+  private:
+    AcrossRanks across_;
+    std::vector<double> values_;
+};
+
+const RankCounter* find(const RankCounters& counters, std::string_view name, std::string_view otherwise = {}) {
+    auto found = counters.find(name);
+    if (found == counters.end() && !otherwise.empty()) found = counters.find(otherwise);
+    return found == counters.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+std::vector<CounterSummary> summarize_counters(const RanksSeries& ranks) {
+    std::map<std::string_view, std::pair<Figures, Figures>> by_name;
+    for (const auto& [rank, all_series] : ranks)
+        for (const auto& [name, counter] : counters_of(all_series)) {
+            auto& [max, last] = by_name[name];
+            max.add(rank, counter.max);
+            last.add(rank, counter.last);
+        }
+    std::vector<CounterSummary> summaries;
+    for (const auto& [name, figures] : by_name)
+        summaries.push_back({std::string(name), figures.first.all(), figures.second.all()});
+    return summaries;
+}
+
+std::optional<MemorySummary> summarize_memory(const RanksSeries& ranks) {
+    Figures peak_allocated;
+    Figures peak_reserved;
+    Figures fragmentation;
+    MemorySummary summary;
+    for (const auto& [rank, all_series] : ranks) {
+        const RankCounters counters = counters_of(all_series);
+        const RankCounter* allocated = find(counters, "memory.allocated_bytes");
+        const RankCounter* reserved = find(counters, "memory.reserved_bytes");
+        if (const auto* peak = find(counters, "memory.peak_allocated_bytes", "memory.allocated_bytes"))
+            peak_allocated.add(rank, peak->max);
+        if (const auto* peak = find(counters, "memory.peak_reserved_bytes", "memory.reserved_bytes"))
+            peak_reserved.add(rank, peak->max);
+        if (allocated != nullptr && reserved != nullptr && allocated->last_place == reserved->last_place &&
+            reserved->last > 0)
+            fragmentation.add(rank, 1 - allocated->last / reserved->last);
+        if (const auto* retries = find(counters, "memory.alloc_retries")) summary.alloc_retries += retries->max;
+    }
+    if (!peak_allocated.any() && !peak_reserved.any()) return std::nullopt;
+    summary.peak_allocated_bytes = peak_allocated.if_any();
+    summary.peak_reserved_bytes = peak_reserved.if_any();
+    summary.fragmentation = fragmentation.if_any();
+    return summary;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Counters over all ranks, and what those of PyTorch's memory say.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/phase_series.hpp"
+
+namespace cep::tool {
+
+/// One figure of each rank.
+struct AcrossRanks {
+    std::uint64_t ranks = 0;
+    double median = 0;
+    double max = 0;
+    std::int64_t max_rank = 0;  // of equals, the lowest
+};
+
+struct CounterSummary {
+    std::string name;
+    AcrossRanks max;   // of each rank's steps
+    AcrossRanks last;  // of each rank's last step
+};
+
+/// What is known of the memory of the ranks' devices, from the counters "memory.*" that cep.torch writes.
+struct MemorySummary {
+    std::optional<AcrossRanks> peak_allocated_bytes;
+    std::optional<AcrossRanks> peak_reserved_bytes;
+    std::optional<AcrossRanks> fragmentation;  // 1 − allocated / reserved, in the last step
+    double alloc_retries = 0;                  // of all ranks; each freed the cache and waited for the device
+};
+
+using RanksSeries = std::map<std::int64_t, std::vector<RunSeries>>;
+
+/// By name. A later attempt's last step counts.
+[[nodiscard]] std::vector<CounterSummary> summarize_counters(const RanksSeries& ranks);
+/// None where there is no such counter.
+[[nodiscard]] std::optional<MemorySummary> summarize_memory(const RanksSeries& ranks);
+
+}  // namespace cep::tool

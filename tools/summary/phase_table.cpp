@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "summary/phase_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/parallel.hpp"
+
+namespace cep::tool {
+namespace {
+
+using Ranks = std::map<std::int64_t, std::vector<RunSeries>>;
+
+/// One phase of one rank in one run of it.
+struct SeriesOfPhase {
+    std::int64_t rank;
+    const RunSeries* series;
+    const PhaseSeries* phase;
+};
+
+struct PhaseOfJob {
+    std::string_view name;
+    std::size_t samples = 0;
+    std::vector<SeriesOfPhase> series;  // rank by rank
+};
+
+Totals totals_of(const PhaseSeries& phase) {
+    Totals totals = phase.in_histogram;
+    for (std::size_t i = 0; i < phase.samples.chunks(); ++i) totals.add(phase.samples.chunk(i));
+    return totals;
+}
+
+/// What a share is a share of: for each rank the steps that have a step span, and the time of these spans.
+class StepTime {
+  public:
+    explicit StepTime(const Ranks& ranks) {
+        for (const auto& [rank, all_series] : ranks) add_rank(rank, all_series);
+        if (total_ms_ > 0) return;
+        ranks_with_steps_.clear();
+        for (const auto& [rank, all_series] : ranks) add_top_level(all_series);
+    }
+    [[nodiscard]] double total_ms() const { return total_ms_; }
+
+    /// The part of a phase's time that counts towards its share.
+    [[nodiscard]] double part_ms(const SeriesOfPhase& of, const Totals& totals) const {
+        if (ranks_with_steps_.empty()) return totals.sum_ms;
+        if (!ranks_with_steps_.contains(of.rank)) return 0;
+        const auto partial = partial_.find(of.series);
+        if (of.phase->in_histogram.count > 0 || partial == partial_.end()) return totals.sum_ms;
+        double part_ms = 0;
+        for (const Sample sample : of.phase->samples)
+            if (partial->second[sample.step_index]) part_ms += sample.duration_ms;
+        return part_ms;
+    }
+
+  private:
+    using Steps = std::vector<std::int64_t>;  // ascending
+
+    // Both usually ascend, so that the next one is where the last one was found.
+    static std::vector<bool> which_are_in(const Steps& steps, const std::vector<std::int64_t>& of_series) {
+        std::vector<bool> are_in;
+        are_in.reserve(of_series.size());
+        auto at = steps.begin();
+        for (const std::int64_t step : of_series) {
+            if (at == steps.end() || *at != step) at = std::lower_bound(steps.begin(), steps.end(), step);
+            are_in.push_back(at != steps.end() && *at == step);
+            if (are_in.back()) ++at;
+        }
+        return are_in;
+    }
+
+    // With step spans inside step spans, the outermost ones are the longest in all.
+    void add_rank(std::int64_t rank, const std::vector<RunSeries>& all_series) {
+        std::map<std::string_view, double> totals_ms;
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases)
+                if (phase.kind == schema::Kind::step) totals_ms[phase.name] += totals_of(phase).sum_ms;
+        if (totals_ms.empty()) return;
+        const auto longest = std::max_element(totals_ms.begin(), totals_ms.end(),
+                                              [](const auto& a, const auto& b) { return a.second < b.second; });
+        total_ms_ += longest->second;
+        ranks_with_steps_.insert(rank);
+        const Steps steps = steps_of(longest->first, all_series);
+        for (const RunSeries& series : all_series) {
+            if (series.steps == steps) continue;
+            std::vector<bool> are_in = which_are_in(steps, series.steps);
+            if (std::find(are_in.begin(), are_in.end(), false) != are_in.end()) partial_[&series] = std::move(are_in);
+        }
+    }
+
+    static Steps steps_of(std::string_view step_phase, const std::vector<RunSeries>& all_series) {
+        Steps steps;
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases)
+                if (phase.name == step_phase)
+                    for (const Sample sample : phase.samples) steps.push_back(series.steps[sample.step_index]);
+        if (!std::is_sorted(steps.begin(), steps.end())) std::sort(steps.begin(), steps.end());
+        return steps;
+    }
+
+    void add_top_level(const std::vector<RunSeries>& all_series) {
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases)
+                if (phase.kind != schema::Kind::step) total_ms_ += totals_of(phase).top_level_ms;
+    }
+
+    std::unordered_set<std::int64_t> ranks_with_steps_;
+    // Of series that have other steps too: by index of the step, whether it has a step span.
+    std::unordered_map<const RunSeries*, std::vector<bool>> partial_;
+    double total_ms_ = 0;
+};
+
+/// The durations of a phase: many of them where they are, few of them side by side with others.
+class Durations {
+  public:
+    explicit Durations(const PhaseOfJob& phase) {
+        std::size_t in_few = 0;
+        for (const SeriesOfPhase& of : phase.series)
+            if (are_few(of.phase->samples)) in_few += of.phase->samples.size();
+        few_.reserve(in_few);
+    }
+
+    void add(const SampleList& samples) {
+        for (std::size_t i = 0; i < samples.chunks(); ++i) {
+            std::span<const double> durations_ms = samples.chunk(i).durations_ms();
+            if (are_few(samples)) {
+                const std::size_t others = few_.size();
+                few_.insert(few_.end(), durations_ms.begin(), durations_ms.end());
+                durations_ms = std::span<const double>(few_).subspan(others);
+            }
+            by_rank_.parts.push_back(durations_ms);
+        }
+    }
+    void end_rank() { by_rank_.ends.push_back(by_rank_.parts.size()); }
+    /// `totals`: of all that were added.
+    [[nodiscard]] GroupedQuantiles find_quantiles(const Totals& totals, std::initializer_list<double> qs) {
+        by_rank_.lower_bound = totals.min_ms;
+        by_rank_.upper_bound = totals.max_ms;
+        return exact_quantiles(by_rank_, qs);
+    }
+
+  private:
+    static bool are_few(const SampleList& samples) { return samples.size() < 64; }
+
+    std::vector<double> few_;  // never moves, as there is room for all
+    GroupedValues by_rank_;
+};
+
+/// One phase over all ranks, either from exact durations or from histograms.
+class PhaseCollector {
+  public:
+    PhaseCollector(const PhaseOfJob& phase, const StepTime& step_time) : step_time_(step_time), durations_(phase) {
+        summary_.name = phase.name;
+    }
+
+    /// The series of one rank.
+    void add_rank(std::span<const SeriesOfPhase> all_series) {
+        LogHistogram of_rank;
+        std::uint64_t count = 0;
+        for (const SeriesOfPhase& of : all_series) {
+            const Totals totals = totals_of(*of.phase);
+            if (totals.count == 0) continue;
+            durations_.add(of.phase->samples);
+            count += totals.count;
+            of_rank.merge(of.phase->histogram);
+            add_labels(*of.phase, totals.count);
+            totals_.merge(totals);
+            part_ms_ += step_time_.part_ms(of, totals);
+        }
+        if (count == 0) return;
+        histogram_.merge(of_rank);
+        ranks_.push_back(all_series.front().rank);
+        durations_.end_rank();
+        if (of_rank.count() > 0) medians_ms_.push_back(of_rank.quantile(0.5));
+    }
+
+    /// Its count is zero for a phase that has nothing in it.
+    PhaseSummary finish() {
+        PhaseSummary& s = summary_;
+        s.count = totals_.count;
+        if (s.count == 0) return std::move(s);
+        s.kind = static_cast<schema::Kind>(std::max_element(kinds_.begin(), kinds_.end()) - kinds_.begin());
+        s.clock = clock_;
+        s.ranks = ranks_.size();
+        s.total_ms = totals_.sum_ms;
+        s.mean_ms = totals_.sum_ms / static_cast<double>(totals_.count);
+        s.min_ms = totals_.min_ms;
+        s.max_ms = totals_.max_ms;
+        find_quantiles();
+        if (step_time_.total_ms() > 0) s.share = part_ms_ / step_time_.total_ms();
+        find_slowest();
+        return std::move(s);
+    }
+
+  private:
+    void add_labels(const PhaseSeries& phase, std::uint64_t count) {
+        kinds_[static_cast<std::size_t>(phase.kind)] += count;
+        clock_ = totals_.count == 0 ? phase.clock : combine(clock_, phase.clock);
+    }
+
+    void find_quantiles() {
+        const auto wanted = {0.5, 0.9, 0.99};
+        std::vector<double> found;
+        if (histogram_.count() > 0) {
+            for (const double q : wanted) found.push_back(histogram_.quantile(q));
+        } else {
+            GroupedQuantiles quantiles = durations_.find_quantiles(totals_, wanted);
+            medians_ms_ = std::move(quantiles.medians);
+            found = std::move(quantiles.of_all);
+        }
+        summary_.p50_ms = found[0];
+        summary_.p90_ms = found[1];
+        summary_.p99_ms = found[2];
+    }
+
+    void find_slowest() {
+        const auto slowest = std::max_element(medians_ms_.begin(), medians_ms_.end());
+        summary_.slowest_rank = ranks_[static_cast<std::size_t>(slowest - medians_ms_.begin())];
+        const double typical_ms = exact_quantile(medians_ms_, 0.5);
+        if (typical_ms > 0) summary_.skew = *slowest / typical_ms;
+    }
+
+    const StepTime& step_time_;
+    PhaseSummary summary_;
+    Durations durations_;
+    LogHistogram histogram_;
+    Totals totals_;
+    double part_ms_ = 0;
+    Clock clock_ = Clock::none;
+    std::array<std::uint64_t, schema::kind_names.size()> kinds_{};
+    std::vector<std::int64_t> ranks_;
+    std::vector<double> medians_ms_;  // by index into ranks_
+};
+
+/// By name.
+std::vector<PhaseOfJob> find_phases(const Ranks& ranks) {
+    std::map<std::string_view, PhaseOfJob> found;
+    for (const auto& [rank, all_series] : ranks)
+        for (const RunSeries& series : all_series)
+            for (const PhaseSeries& phase : series.phases) {
+                PhaseOfJob& of_job = found[phase.name];
+                of_job.samples += phase.samples.size();
+                of_job.series.push_back({rank, &series, &phase});
+            }
+    std::vector<PhaseOfJob> phases;
+    for (auto& [name, phase] : found) {
+        phase.name = name;
+        phases.push_back(std::move(phase));
+    }
+    return phases;
+}
+
+PhaseSummary summarize_phase(const PhaseOfJob& phase, const StepTime& step_time) {
+    PhaseCollector collector(phase, step_time);
+    const std::span<const SeriesOfPhase> all(phase.series);
+    for (std::size_t first = 0; first < all.size();) {
+        std::size_t next = first;
+        while (next < all.size() && all[next].rank == all[first].rank) ++next;
+        collector.add_rank(all.subspan(first, next - first));
+        first = next;
+    }
+    return collector.finish();
+}
+
+bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
+    const bool a_is_step = a.kind == schema::Kind::step;
+    const bool b_is_step = b.kind == schema::Kind::step;
+    if (a_is_step != b_is_step) return a_is_step;
+    return a.total_ms != b.total_ms ? a.total_ms > b.total_ms : a.name < b.name;
+}
+
+}  // namespace
+
+// One phase after the other, as each takes memory for its durations; on several threads, the largest first.
+std::vector<PhaseSummary> summarize_phases(const Ranks& ranks, std::size_t threads) {
+    const StepTime step_time(ranks);
+    std::vector<PhaseOfJob> phases = find_phases(ranks);
+    std::stable_sort(phases.begin(), phases.end(),
+                     [](const PhaseOfJob& a, const PhaseOfJob& b) { return a.samples > b.samples; });
+    std::vector<PhaseSummary> summaries(phases.size());
+    for_all(phases.size(), threads, [&](std::size_t i) { summaries[i] = summarize_phase(phases[i], step_time); });
+    std::erase_if(summaries, [](const PhaseSummary& summary) { return summary.count == 0; });
+    std::sort(summaries.begin(), summaries.end(), shown_before);
+    return summaries;
+}
+
+}  // namespace cep::tool

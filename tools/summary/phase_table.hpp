@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Phase table: the statistics of each phase over ranks and steps. Formulas in cep-summarize(1).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "summary/summary.hpp"
+
+namespace cep::tool {
+
+/// Step spans first, then by total time. Of each phase, either all durations are samples or all are in histograms. The
+/// same to the last bit for any number of threads.
+[[nodiscard]] std::vector<PhaseSummary> summarize_phases(const std::map<std::int64_t, std::vector<RunSeries>>& ranks,
+                                                         std::size_t threads);
+
+}  // namespace cep::tool
