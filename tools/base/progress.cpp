@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/progress.hpp"
+#include "base/say.hpp"
 
 #include <unistd.h>
 
@@ -61,15 +62,13 @@ void Progress::show(std::uint64_t done_bytes) {
         text = terminal_ ? fmt::format("{} {}  {}", bar(fraction), percent, text)
                          : fmt::format("{} {}, {}", percent, done_, text);
     }
-    fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "cep: ", text, terminal_ ? "\033[K" : "\n");
-    std::fflush(stderr);
+    show_status(fmt::format("{}{}{}", terminal_ ? "\r" : "cep: ", text, terminal_ ? "\033[K" : "\n"));
     bar_shown_ = terminal_;
 }
 
 void Progress::clear() {
     if (!bar_shown_) return;
-    fmt::print(stderr, "\r\033[K");
-    std::fflush(stderr);
+    show_status("\r\033[K");
     bar_shown_ = false;
 }
 

@@ -101,11 +101,4 @@ std::string DurationFormat::operator()(double duration_ms) const {
     return with_separators(fmt::format("{:.{}f}", duration_ms * per_ms_, decimals_)) + " " + std::string(unit_);
 }
 
-std::string printable(std::string_view text) {
-    std::string result(text);
-    for (char& c : result)
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-    return result;
-}
-
 }  // namespace cep::tool

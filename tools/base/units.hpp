@@ -36,7 +36,4 @@ class DurationFormat {
     int decimals_;
 };
 
-/// Text of a file made fit for a terminal or a table: control characters become "?".
-[[nodiscard]] std::string printable(std::string_view text);
-
 }  // namespace cep::tool

@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "show/json_writer.hpp"
-#include "show/table.hpp"
+#include "show/plain_table.hpp"
 
 namespace cep::tool {
 namespace {
@@ -159,7 +160,7 @@ void write_file(JsonWriter& json, const FileVerdict& file) {
 }  // namespace
 
 std::string check_text(const CheckResult& result, bool colors) {
-    Table table;
+    PlainTable table;
     for (const char* heading : {"file", "verdict"}) table.add_column(heading, Align::left);
     table.add_column("rows", Align::right);
     for (const char* heading : {"steps", "of which", "found"}) table.add_column(heading, Align::left);

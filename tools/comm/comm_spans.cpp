@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/comm_spans.hpp"
+#include "base/hash.hpp"
 
 #include <fmt/format.h>
 
@@ -13,21 +14,14 @@ using tool::Row;
 using tool::RowType;
 using tool::RunInfo;
 
-// The finaliser of SplitMix64.
-std::uint64_t mix(std::uint64_t bits) {
-    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
-    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
-    return bits ^ (bits >> 31);
-}
-
 std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
-    return mix(hash + 0x9e3779b97f4a7c15U + mix(value + 0x9e3779b97f4a7c15U));
+    return tool::mix_bits(hash + 0x9e3779b97f4a7c15U + tool::mix_bits(value + 0x9e3779b97f4a7c15U));
 }
 
 std::uint64_t combine(std::uint64_t hash, std::string_view text) {
     hash = combine(hash, text.size());
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    return mix(hash);
+    return tool::mix_bits(hash);
 }
 
 void append_coordinate(std::string& name, std::string_view axis, const std::optional<std::int64_t>& value,

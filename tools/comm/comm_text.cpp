@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
-#include "show/table.hpp"
+#include "show/plain_table.hpp"
 
 namespace cep::comm {
 namespace {
@@ -16,8 +17,8 @@ using tool::Align;
 using tool::DurationFormat;
 using tool::format_count;
 using tool::format_plural;
+using tool::PlainTable;
 using tool::printable;
-using tool::Table;
 
 constexpr std::size_t max_refusals_told = 3;
 
@@ -48,18 +49,18 @@ std::string describe_half(const CommModel& model) {
     return tool::format_bytes(*model.fit->half_bytes());
 }
 
-Table make_table(const std::vector<const char*>& left, const std::vector<const char*>& right) {
-    Table table;
+PlainTable make_table(const std::vector<const char*>& left, const std::vector<const char*>& right) {
+    PlainTable table;
     for (const char* heading : left) table.add_column(heading, Align::left);
     for (const char* heading : right) table.add_column(heading, Align::right);
     return table;
 }
 
-Table model_table(const CommReport& report, std::size_t limit) {
+PlainTable model_table(const CommReport& report, std::size_t limit) {
     std::vector<const char*> right = {"groups", "ranks", "collectives", "waiting", "sizes",  "α",
                                       "β",      "R²",    "error",       "worst",   "half β", "bus β"};
     if (report.options.link_gb_per_s) right.push_back("of the link");
-    Table table = make_table({"operation", "group"}, right);
+    PlainTable table = make_table({"operation", "group"}, right);
     for (std::size_t i = 0; i < report.models.size() && (limit == 0 || i < limit); ++i) {
         const CommModel& model = report.models[i];
         const TransferFit* fit = model.fit ? &*model.fit : nullptr;
@@ -94,11 +95,11 @@ std::string describe_hidden(const Shown& shown) {
     return fmt::format("… {} not shown; --limit 0 shows all\n", format_plural(shown.all - shown.lines, "line"));
 }
 
-Table size_table(const CommReport& report, std::size_t limit, Shown& shown) {
+PlainTable size_table(const CommReport& report, std::size_t limit, Shown& shown) {
     std::vector<const char*> right = {"ranks", "bytes",     "collectives",  "transfer",
                                       "wait",  "bandwidth", "bus bandwidth"};
     if (report.options.link_gb_per_s) right.push_back("of the link");
-    Table table = make_table({"operation", "group"}, right);
+    PlainTable table = make_table({"operation", "group"}, right);
     for (const CommModel& model : report.models)
         for (const SizeReport& size : model.sizes) {
             ++shown.all;
@@ -120,8 +121,8 @@ Table size_table(const CommReport& report, std::size_t limit, Shown& shown) {
     return table;
 }
 
-Table prediction_table(const CommReport& report, std::size_t limit, Shown& shown) {
-    Table table = make_table({"operation", "group"}, {"measured with", "ranks", "bytes", "ring", "tree", "note"});
+PlainTable prediction_table(const CommReport& report, std::size_t limit, Shown& shown) {
+    PlainTable table = make_table({"operation", "group"}, {"measured with", "ranks", "bytes", "ring", "tree", "note"});
     for (const CommModel& model : report.models)
         for (const Prediction& one : model.predictions) {
             ++shown.all;
@@ -166,10 +167,10 @@ std::string format_tables(const CommReport& report, std::size_t limit, const For
     const Shown models{limit == 0 ? report.models.size() : std::min(limit, report.models.size()), report.models.size()};
     text += "\n" + format(model_table(report, limit)) + describe_hidden(models);
     Shown sizes;
-    const Table of_sizes = size_table(report, limit, sizes);
+    const PlainTable of_sizes = size_table(report, limit, sizes);
     if (sizes.all > 0) text += "\n" + format(of_sizes) + describe_hidden(sizes);
     Shown predictions;
-    const Table of_predictions = prediction_table(report, limit, predictions);
+    const PlainTable of_predictions = prediction_table(report, limit, predictions);
     if (predictions.all > 0) text += "\n" + format(of_predictions) + describe_hidden(predictions);
     return text;
 }
@@ -247,7 +248,7 @@ std::string describe_report(const CommReport& report) {
 std::string report_text(const CommReport& report, std::size_t limit, bool colors) {
     std::string text = report.headline + "\n";
     if (report.models.empty()) return text;
-    text += format_tables(report, limit, [colors](const Table& table) {
+    text += format_tables(report, limit, [colors](const PlainTable& table) {
         return table.text(colors ? "\033[1m" : "", colors ? "\033[0m" : "");
     });
     text += "\n";
@@ -258,14 +259,14 @@ std::string report_text(const CommReport& report, std::size_t limit, bool colors
 std::string report_markdown(const CommReport& report, std::size_t limit) {
     std::string text = report.headline + "\n";
     if (report.models.empty()) return text;
-    text += format_tables(report, limit, [](const Table& table) { return table.markdown(); });
+    text += format_tables(report, limit, [](const PlainTable& table) { return table.markdown(); });
     text += "\n";
     for (const std::string& note : notes(report)) text += "- " + note + "\n";
     return text;
 }
 
 std::string report_csv(const CommReport& report) {
-    Table table;
+    PlainTable table;
     for (const char* heading : {"operation",
                                 "name",
                                 "group",

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/output.hpp"
+#include "base/say.hpp"
 #include "check/check_text.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
@@ -34,7 +35,7 @@ Status CheckCommand::run() const {
     const CheckResult result = job.finish(counts);
     write_standard_output(json ? check_json(result) : check_text(result, input.colors()));
     if (counts.files == 0) {
-        for (const std::string& why : counts.unreadable) fmt::print(stderr, "cep check: {}\n", why);
+        for (const std::string& why : counts.unreadable) say("cep check: {}\n", why);
         return Status::nothing_readable;
     }
     return input.strict && result.severity >= Severity::incomplete ? Status::incomplete : Status::done;

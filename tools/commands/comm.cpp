@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/output.hpp"
+#include "base/say.hpp"
 #include "comm/comm_report.hpp"
 #include "comm/comm_spans.hpp"
 #include "comm/comm_text.hpp"
@@ -120,10 +121,10 @@ Status CommCommand::run() const {
     report_inputs("comm", counts, report.coverage);
     const Status status = status_of(counts, report.coverage, input.strict);
     if (status == Status::nothing_readable) {
-        fmt::print(stderr, "cep comm: no rows in any input\n");
+        say("cep comm: no rows in any input\n");
         return status;
     }
-    if (report.models.empty()) fmt::print(stderr, "cep comm: no spans of communication among the rows\n");
+    if (report.models.empty()) say("cep comm: no spans of communication among the rows\n");
     write_standard_output(format(report));
     return status;
 }

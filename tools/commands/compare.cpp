@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/output.hpp"
+#include "base/say.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
@@ -57,25 +59,15 @@ double parse_threshold(std::string_view text) {
     return value / 100;
 }
 
-std::vector<std::string_view> split(std::string_view text) {
-    std::vector<std::string_view> parts;
-    while (!text.empty()) {
-        const std::size_t comma = std::min(text.find(','), text.size());
-        parts.push_back(text.substr(0, comma));
-        text.remove_prefix(std::min(comma + 1, text.size()));
-    }
-    return parts;
-}
-
 bool CompareCommand::fails_on(std::string_view what) const {
-    const std::vector<std::string_view> parts = split(fail_on);
+    const std::vector<std::string_view> parts = split(fail_on, ',');
     return std::find(parts.begin(), parts.end(), what) != parts.end();
 }
 
 void CompareCommand::check() const {
     if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
-    for (const std::string_view what : split(fail_on))
-        if (what != "regression" && what != "step-regression" && what != "undecided")
+    for (const std::string_view what : split(fail_on, ','))
+        if (!fail_on.empty() && what != "regression" && what != "step-regression" && what != "undecided")
             throw UsageError("--fail-on: not regression, step-regression or undecided: " + std::string(what));
     if (path_a == "-" && path_b == "-") throw UsageError("A and B cannot both be standard input");
     if (path_a.empty() && files_from_a.empty()) throw UsageError("no A: name a file or a directory");
@@ -153,7 +145,7 @@ Status CompareCommand::run() const {
     compare::JobFacts b = read("B", path_b, files_from_b);
     for (const auto& [name, job] : {std::pair("A", &a), std::pair("B", &b)}) {
         if (!job->steps.step.steps.empty() || !job->steps.phases.empty()) continue;
-        fmt::print(stderr, "cep compare: no {} in {}\n", job->inputs.rows == 0 ? "rows" : "spans", name);
+        say("cep compare: no {} in {}\n", job->inputs.rows == 0 ? "rows" : "spans", name);
         return Status::nothing_readable;
     }
     const compare::Comparison comparison = compare::compare_jobs(std::move(a), std::move(b), options);

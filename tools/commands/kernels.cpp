@@ -11,6 +11,7 @@
 #include "base/output.hpp"
 #include "base/parallel.hpp"
 #include "base/progress.hpp"
+#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "kernels/kernel_report.hpp"
@@ -76,12 +77,11 @@ Status KernelsCommand::status_of(const kernels::KernelReport& report) const {
 void say_gaps(const kernels::KernelReport& report) {
     constexpr std::size_t max_shown = 10;
     const std::string gaps = kernels::describe_gaps(report);
-    if (!gaps.empty()) fmt::print(stderr, "cep kernels: {}\n", gaps);
+    if (!gaps.empty()) tool::say("cep kernels: {}\n", gaps);
     const std::vector<std::string>& messages = report.inputs.messages;
-    for (std::size_t i = 0; i < std::min(messages.size(), max_shown); ++i)
-        fmt::print(stderr, "cep kernels: {}\n", messages[i]);
-    if (messages.size() > max_shown) fmt::print(stderr, "cep kernels: … and {} more\n", messages.size() - max_shown);
-    if (report.ranks.empty()) fmt::print(stderr, "cep kernels: no GPU events in any input\n");
+    for (std::size_t i = 0; i < std::min(messages.size(), max_shown); ++i) tool::say("cep kernels: {}\n", messages[i]);
+    if (messages.size() > max_shown) tool::say("cep kernels: … and {} more\n", messages.size() - max_shown);
+    if (report.ranks.empty()) tool::say("cep kernels: no GPU events in any input\n");
 }
 
 Status KernelsCommand::run() const {

@@ -11,6 +11,7 @@
 
 #include "base/failure.hpp"
 #include "base/output.hpp"
+#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 
@@ -49,7 +50,7 @@ Status parse_and_run(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         const auto chosen = app.get_subcommands();
         const std::string command = chosen.empty() ? "cep" : "cep " + chosen.front()->get_name();
-        fmt::print(stderr, "{}: {}\nTry '{} --help'.\n", command, error.what(), command);
+        cep::tool::say("{}: {}\nTry '{} --help'.\n", command, error.what(), command);
         return Status::usage;
     }
     return run();
@@ -61,10 +62,10 @@ Status run_safely(int argc, char** argv) {
     } catch (const cep::tool::OutputClosed&) {
         return Status::done;
     } catch (const cep::tool::UsageError& error) {
-        fmt::print(stderr, "cep: {}\n", error.what());
+        cep::tool::say("cep: {}\n", error.what());
         return Status::usage;
     } catch (const std::exception& error) {
-        fmt::print(stderr, "cep: {}\n", error.what());
+        cep::tool::say("cep: {}\n", error.what());
         return Status::system_failure;
     }
 }
@@ -72,6 +73,7 @@ Status run_safely(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    cep::tool::fill_standard_descriptors();
 #ifdef __GLIBC__
     // Large pieces go back to the system when they are freed: else what growing vectors leave behind adds half as much
     // again to the memory that is in use.

@@ -10,6 +10,7 @@
 
 #include "base/output.hpp"
 #include "base/progress.hpp"
+#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "merge/merger.hpp"
@@ -64,7 +65,7 @@ Status MergeCommand::run() const {
     report_inputs("merge", counts, covered);
     const Status status = status_of(counts, covered, input.strict);
     if (status == Status::nothing_readable) {
-        fmt::print(stderr, "cep merge: no rows in any input\n");
+        say("cep merge: no rows in any input\n");
         return status;
     }
     Progress progress(text_bytes, "written");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands/options.hpp"
 
+#include "base/output.hpp"
+
 #include <unistd.h>
 
 #include <cstdlib>
@@ -39,6 +41,31 @@ bool InputOptions::colors() const {
     const char* terminal = std::getenv("TERM");
     const bool dumb = terminal == nullptr || std::string(terminal) == "dumb";
     return (no_color == nullptr || *no_color == '\0') && !dumb && ::isatty(STDOUT_FILENO) != 0;
+}
+
+void OutputOptions::add_to(CLI::App& command, const std::string& schema, const std::string& table) {
+    command.add_option("-o,--output", path, "Write to F (default: standard output); .gz and .zst compress")
+        ->type_name("F");
+    command.add_flag("--json", json, "As JSON (schema " + schema + ")");
+    command.add_flag("--csv", csv, table + " as CSV");
+    command.add_flag("--markdown", markdown, "As GitHub Markdown");
+    command.add_option("--limit", limit, "At most N lines in a table, 0: all (default 40)")->type_name("N");
+}
+
+void OutputOptions::check() const {
+    if (json + csv + markdown > 1) throw tool::UsageError("only one of --json, --csv and --markdown");
+    if (tool::rank_of_file_name(path)) throw tool::UsageError("--output: a rank file has this name: " + path);
+}
+
+void OutputOptions::write(const tool::Document& document, const InputOptions& input) const {
+    const tool::Format format = json       ? tool::Format::json
+                                : csv      ? tool::Format::csv
+                                : markdown ? tool::Format::markdown
+                                           : tool::Format::text;
+    const bool to_file = !path.empty() && path != "-";
+    tool::Output output(path);
+    output.write(tool::render(document, {format, limit, input.colors() && (!to_file || input.color == "always")}));
+    output.close();
 }
 
 void FilterOptions::add_to(CLI::App& command) {

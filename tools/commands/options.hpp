@@ -13,6 +13,7 @@
 #include "read/filter.hpp"
 #include "read/inputs.hpp"
 #include "read/read_all.hpp"
+#include "show/document.hpp"
 
 namespace cep::cli {
 
@@ -39,6 +40,22 @@ struct FilterOptions {
     void add_to(CLI::App& command);
     /// Throws UsageError.
     [[nodiscard]] tool::Filter filter() const;
+};
+
+/// How a command that shows a document shows it.
+struct OutputOptions {
+    std::string path;  // "": standard output
+    bool json = false;
+    bool csv = false;
+    bool markdown = false;
+    std::uint64_t limit = tool::Rendering{}.limit;
+
+    /// `schema`: of the JSON. `table`: what CSV has, such as "The table, times in milliseconds".
+    void add_to(CLI::App& command, const std::string& schema, const std::string& table);
+    /// Throws UsageError where the options exclude each other. To be called before anything is read.
+    void check() const;
+    /// Renders and writes. Throws as Output does.
+    void write(const tool::Document& document, const InputOptions& input) const;
 };
 
 /// Nothing readable, or incomplete input under --strict, or done.

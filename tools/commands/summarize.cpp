@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/output.hpp"
+#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "read/read_all.hpp"
@@ -74,15 +75,14 @@ Status SummarizeCommand::show(SummaryResult&& result, const std::vector<FailCond
     report_inputs("summarize", result.inputs, result.coverage);
     const Status status = status_of(result.inputs, result.coverage, input.strict);
     if (status == Status::nothing_readable) {
-        fmt::print(stderr, "cep summarize: no rows in any input\n");
+        say("cep summarize: no rows in any input\n");
         return status;
     }
-    if (result.phases.empty()) fmt::print(stderr, "cep summarize: no spans among the rows that were asked for\n");
+    if (result.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
     if (save != "-") write_standard_output(format(result));
     for (const FailCondition& condition : conditions)
         if (condition.is_in(*result.verdict)) {
-            fmt::print(stderr, "cep summarize: --fail-on {}: {}\n", condition.name(),
-                       verdict_text(*result.verdict).headline);
+            say("cep summarize: --fail-on {}: {}\n", condition.name(), verdict_text(*result.verdict).headline);
             return Status::finding;
         }
     return status;

@@ -7,16 +7,17 @@
 #include <set>
 #include <utility>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "compare/headline.hpp"
-#include "show/table.hpp"
+#include "show/plain_table.hpp"
 
 namespace cep::compare {
 namespace {
 
 using tool::Align;
 using tool::DurationFormat;
-using tool::Table;
+using tool::PlainTable;
 
 // The median, and the farther end of its interval, as benchstat writes it.
 std::string describe_median(const PhaseSide& side, const DurationFormat& duration) {
@@ -56,7 +57,7 @@ std::string describe_blocks(const Change& change) {
     return fmt::format("{} + {} of {}", change.a.blocks, change.b.blocks, change.block_steps);
 }
 
-void add_change(Table& table, const Change& change, std::string name) {
+void add_change(PlainTable& table, const Change& change, std::string name) {
     const double longest_ms = std::max(change.a.median_ms, change.b.median_ms);
     const double shortest_ms = change.in_both() ? std::min(change.a.median_ms, change.b.median_ms) : longest_ms;
     const DurationFormat duration(shortest_ms > 0 ? shortest_ms : longest_ms, longest_ms);
@@ -65,8 +66,8 @@ void add_change(Table& table, const Change& change, std::string name) {
                    describe_share(change), describe_blocks(change)});
 }
 
-Table change_table(const Comparison& comparison) {
-    Table table;
+PlainTable change_table(const Comparison& comparison) {
+    PlainTable table;
     for (const char* heading : {"phase", "kind"}) table.add_column(heading, Align::left);
     for (const char* heading : {"A", "B", "change", "p", "share", "blocks"}) table.add_column(heading, Align::right);
     if (comparison.step) {
@@ -159,7 +160,7 @@ std::string comparison_markdown(const Comparison& comparison) {
 }
 
 std::string comparison_csv(const Comparison& comparison) {
-    Table table;
+    PlainTable table;
     for (const char* heading :
          {"name",        "kind",        "level",     "finding",     "a_steps",       "a_blocks",
           "a_median_ms", "a_low_ms",    "a_high_ms", "a_share",     "b_steps",       "b_blocks",

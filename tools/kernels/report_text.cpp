@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
-#include "show/table.hpp"
+#include "show/plain_table.hpp"
 
 namespace cep::kernels {
 namespace {
@@ -16,15 +17,15 @@ using tool::Align;
 using tool::DurationFormat;
 using tool::format_count;
 using tool::format_plural;
-using tool::Table;
+using tool::PlainTable;
 
 constexpr std::string_view waiting_note =
     "A comm kernel's time contains waiting for the other ranks: the rank that the others wait for has the least of it.";
 constexpr std::string_view share_note =
     "Shares are of the sum of all kernels' times; kernels that run side by side count each.";
 
-Table make_table(const std::vector<const char*>& left, const std::vector<const char*>& right) {
-    Table table;
+PlainTable make_table(const std::vector<const char*>& left, const std::vector<const char*>& right) {
+    PlainTable table;
     for (const char* heading : left) table.add_column(heading, Align::left);
     for (const char* heading : right) table.add_column(heading, Align::right);
     return table;
@@ -44,8 +45,8 @@ DurationFormat format_for(std::int64_t longest_ns) {
     return {to_ms(longest_ns), to_ms(longest_ns)};
 }
 
-Table class_table(const GpuTime& time) {
-    Table table = make_table({"class"}, {"count", "time", "share", "of the window"});
+PlainTable class_table(const GpuTime& time) {
+    PlainTable table = make_table({"class"}, {"count", "time", "share", "of the window"});
     const std::int64_t all_ns = time.all().time_ns;
     const DurationFormat duration = format_for(all_ns);
     const auto add = [&](std::string name, const ClassTime& one) {
@@ -61,9 +62,9 @@ Table class_table(const GpuTime& time) {
     return table;
 }
 
-Table rank_table(const KernelReport& report) {
-    Table table = make_table({}, {"rank", "steps", "window", "busy", "idle", "own work", "matmul", "comm", "memory",
-                                  "other", "exposed comm", "overlap"});
+PlainTable rank_table(const KernelReport& report) {
+    PlainTable table = make_table({}, {"rank", "steps", "window", "busy", "idle", "own work", "matmul", "comm",
+                                       "memory", "other", "exposed comm", "overlap"});
     std::int64_t longest_ns = 0;
     for (const RankTrace& rank : report.ranks) longest_ns = std::max(longest_ns, rank.time.window_ns);
     const DurationFormat duration = format_for(longest_ns);
@@ -81,9 +82,9 @@ Table rank_table(const KernelReport& report) {
     return table;
 }
 
-Table comparison_table(const KernelReport& report) {
-    Table table = make_table({report.per_step ? "a step's" : "the trace's"},
-                             {"longest", "on rank", "shortest", "on rank", "median", "longest over the others"});
+PlainTable comparison_table(const KernelReport& report) {
+    PlainTable table = make_table({report.per_step ? "a step's" : "the trace's"},
+                                  {"longest", "on rank", "shortest", "on rank", "median", "longest over the others"});
     for (const Comparison& one : report.comparisons) {
         const DurationFormat duration(one.longest_ms, one.longest_ms);
         table.add_row({one.what, duration(one.longest_ms), fmt::format("{}", one.longest_rank),
@@ -103,8 +104,8 @@ std::string shortened(const std::string& name) {
     return text.substr(0, max_bytes - kept_at_end - 1) + "…" + text.substr(text.size() - kept_at_end);
 }
 
-Table kernel_table(const KernelReport& report, std::size_t top) {
-    Table table = make_table({"kernel", "class", "kind"}, {"count", "total", "mean", "share"});
+PlainTable kernel_table(const KernelReport& report, std::size_t top) {
+    PlainTable table = make_table({"kernel", "class", "kind"}, {"count", "total", "mean", "share"});
     const std::int64_t all_ns = report.total.time.all().time_ns;
     const auto kernels = top_kernels(report.total.kernels, top);
     const std::int64_t longest_ns = kernels.empty() ? 0 : kernels.front()->second.total_ns;
@@ -264,10 +265,10 @@ std::string report_markdown(const KernelReport& report, std::size_t top) {
 }
 
 std::string report_csv(const KernelReport& report) {
-    Table table = make_table({"rank", "gpus", "steps", "events", "window_ms", "busy_ms", "idle_ms", "kernel_ms",
-                              "own_work_ms", "matmul_ms", "comm_ms", "memory_ms", "other_ms", "attention_ms",
-                              "comm_union_ms", "overlap_ms", "exposed_comm_ms", "overlap"},
-                             {});
+    PlainTable table = make_table({"rank", "gpus", "steps", "events", "window_ms", "busy_ms", "idle_ms", "kernel_ms",
+                                   "own_work_ms", "matmul_ms", "comm_ms", "memory_ms", "other_ms", "attention_ms",
+                                   "comm_union_ms", "overlap_ms", "exposed_comm_ms", "overlap"},
+                                  {});
     std::size_t steps = 0;
     for (const RankTrace& rank : report.ranks) {
         table.add_row(csv_cells(fmt::format("{}", rank.rank), rank.steps.size(), rank.time));

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "base/hash.hpp"
 #include "read/row.hpp"
 
 namespace cep::tool {
@@ -26,8 +27,8 @@ struct Sample {
     /// Tells a collective of a group from all others of its step; 0 where the row does not say.
     [[nodiscard]] static std::uint32_t collective_of(const Row& row) {
         if (!row.coll) return 0;
-        std::uint64_t hash = mix(static_cast<std::uint64_t>(*row.coll) + 0x9e3779b97f4a7c15U);
-        for (const char letter : row.group) hash = mix(hash ^ static_cast<unsigned char>(letter));
+        std::uint64_t hash = mix_bits(static_cast<std::uint64_t>(*row.coll) + 0x9e3779b97f4a7c15U);
+        for (const char letter : row.group) hash = mix_bits(hash ^ static_cast<unsigned char>(letter));
         return std::max(1U, static_cast<std::uint32_t>(hash));
     }
 
@@ -51,13 +52,6 @@ struct Sample {
         if (static_cast<std::uint64_t>(number) <= max) [[likely]]
             return static_cast<std::uint32_t>(number);
         return number < 0 ? 0 : max;
-    }
-
-    // The finaliser of SplitMix64.
-    [[nodiscard]] static std::uint64_t mix(std::uint64_t bits) {
-        bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
-        bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
-        return bits ^ (bits >> 31);
     }
 };
 

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "base/say.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
 
 namespace cep::tool {
@@ -135,22 +137,20 @@ std::string describe_gaps(const InputCounts& inputs, const Coverage& coverage) {
 
 void report_inputs(std::string_view command, const InputCounts& inputs, const Coverage& coverage) {
     const std::string gaps = describe_gaps(inputs, coverage);
-    if (!gaps.empty()) fmt::print(stderr, "cep {}: {}\n", command, gaps);
+    if (!gaps.empty()) say("cep {}: {}\n", command, gaps);
     if (!coverage.missing_ranks.empty())
-        fmt::print(stderr, "  missing {} {}\n", coverage.missing_ranks.size() == 1 ? "rank" : "ranks",
-                   format_ranges(coverage.missing_ranks));
+        say("  missing {} {}\n", coverage.missing_ranks.size() == 1 ? "rank" : "ranks",
+            format_ranges(coverage.missing_ranks));
     std::vector<std::string> unreadable = inputs.unreadable;
     std::sort(unreadable.begin(), unreadable.end());
     for (std::size_t i = 0; i < std::min(unreadable.size(), InputCounts::max_shown); ++i)
-        fmt::print(stderr, "  {}\n", printable(unreadable[i]));
+        say("  {}\n", printable(unreadable[i]));
     for (const LocatedDamage& damage : inputs.shown)
-        fmt::print(stderr, "  {}:{}: {}\n", printable(damage.path), damage.line, damage.why);
+        say("  {}:{}: {}\n", printable(damage.path), damage.line, damage.why);
     if (inputs.damages > inputs.shown.size())
-        fmt::print(stderr, "  … and {} more; cep check lists them\n",
-                   format_count(inputs.damages - inputs.shown.size()));
+        say("  … and {} more; cep check lists them\n", format_count(inputs.damages - inputs.shown.size()));
     if (inputs.repeated_files > 0)
-        fmt::print(stderr, "cep {}: {} named more than once, read once\n", command,
-                   format_plural(inputs.repeated_files, "file"));
+        say("cep {}: {} named more than once, read once\n", command, format_plural(inputs.repeated_files, "file"));
 }
 
 }  // namespace cep::tool

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "read/filter.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -15,16 +16,6 @@ std::int64_t parse_integer(std::string_view text, std::string_view option) {
     if (text.empty() || error != std::errc{} || end != text.data() + text.size())
         throw UsageError(std::string(option) + ": not a number: \"" + std::string(text) + "\"");
     return number;
-}
-
-std::vector<std::string_view> split(std::string_view text) {
-    std::vector<std::string_view> parts;
-    for (std::size_t begin = 0; begin <= text.size();) {
-        const std::size_t end = std::min(text.find(',', begin), text.size());
-        parts.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
-    }
-    return parts;
 }
 
 using Range = std::pair<std::int64_t, std::int64_t>;
@@ -57,7 +48,7 @@ void Filter::set_steps(std::string_view text) {
 }
 
 void Filter::set_ranks(std::string_view text) {
-    for (const std::string_view part : split(text)) {
+    for (const std::string_view part : split(text, ',')) {
         const std::size_t dash = part.find('-');
         const std::int64_t first = parse_integer(part.substr(0, dash), "--ranks");
         const std::int64_t last =
@@ -69,7 +60,7 @@ void Filter::set_ranks(std::string_view text) {
 }
 
 void Filter::set_phases(std::string_view text) {
-    for (const std::string_view part : split(text)) {
+    for (const std::string_view part : split(text, ',')) {
         if (part.empty()) throw UsageError("--phases: an empty name in \"" + std::string(text) + "\"");
         phases_.emplace_back(part);
     }

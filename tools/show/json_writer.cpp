@@ -6,26 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+
 namespace cep::tool {
-namespace {
-
-// Bytes of the UTF-8 sequence at the front of a text; 0 where there is none. (The ranges of Unicode's table 3-7.)
-std::size_t utf8_size(std::string_view text) {
-    const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-    const unsigned lead = byte(0);
-    if (lead < 0x80) return 1;
-    const std::size_t size = lead >= 0xf0 ? 4 : (lead >= 0xe0 ? 3 : 2);
-    if (lead < 0xc2 || lead > 0xf4) return 0;
-    const unsigned lowest = lead == 0xe0 ? 0xa0 : (lead == 0xf0 ? 0x90 : 0x80);
-    const unsigned highest = lead == 0xed ? 0x9f : (lead == 0xf4 ? 0x8f : 0xbf);
-    if (byte(1) < lowest || byte(1) > highest) return 0;
-    for (std::size_t i = 2; i < size; ++i)
-        if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-    return size;
-}
-
-}  // namespace
-
 // Names in rows are UTF-8; names of files may be anything.
 void append_json_string(std::string& out, std::string_view text) {
     out += '"';

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/table.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <type_traits>
+
+#include "base/text.hpp"
 #include "base/units.hpp"
 
 namespace cep::tool {
@@ -19,25 +23,8 @@ std::string pad(const std::string& text, std::size_t width, Align align) {
     return align == Align::left ? text + space : space + text;
 }
 
-std::string line_of(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
-                    const std::vector<Align>& aligns) {
-    std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i) line += (i > 0 ? "  " : "") + pad(cells[i], widths[i], aligns[i]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    return line;
-}
-
-std::string markdown_cell(std::string_view text) {
-    std::string cell;
-    for (const char c : printable(text)) {
-        if (c == '|' || c == '\\') cell += '\\';
-        cell += c;
-    }
-    return cell;
-}
-
-std::string csv_cell(const std::string& text) {
-    if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+std::string quoted_csv(std::string_view text) {
+    if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
     std::string cell = "\"";
     for (const char c : text) {
         if (c == '"') cell += '"';
@@ -46,55 +33,159 @@ std::string csv_cell(const std::string& text) {
     return cell + "\"";
 }
 
-std::string csv_line(const std::vector<std::string>& cells) {
-    std::string line;
-    for (const std::string& cell : cells) line += (&cell == cells.data() ? "" : ",") + csv_cell(cell);
-    return line + "\r\n";
+bool looks_like_a_formula(std::string_view text) {
+    return !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
+}
+
+std::string csv_cell(const Value& value) {
+    return std::visit(
+        [](const auto& one) -> std::string {
+            using Type = std::decay_t<decltype(one)>;
+            if constexpr (std::is_same_v<Type, std::monostate>) {
+                return "";
+            } else if constexpr (std::is_same_v<Type, std::string>) {
+                return quoted_csv(looks_like_a_formula(one) ? "'" + one : one);
+            } else {
+                return fmt::format("{}", one);
+            }
+        },
+        value);
 }
 
 }  // namespace
 
-void Table::add_column(std::string heading, Align align) {
-    headings_.push_back(std::move(heading));
-    aligns_.push_back(align);
+Cell Cell::text_of(std::string_view text) {
+    return {std::string(text), text.empty() ? "-" : std::string(text)};
 }
 
-void Table::add_row(std::vector<std::string> cells) {
-    rows_.push_back(std::move(cells));
+Cell Cell::count(std::uint64_t count) {
+    return {count, format_count(count)};
 }
 
-std::vector<std::size_t> Table::widths() const {
+Cell Cell::integer(std::int64_t number) {
+    return {number, fmt::format("{}", number)};
+}
+
+Cell Cell::number(double number) {
+    return {number, fmt::format("{}", number)};
+}
+
+Cell Cell::number(const std::optional<double>& number) {
+    return number ? Cell::number(*number) : none();
+}
+
+std::string markdown_text(std::string_view text) {
+    std::string result;
+    for (const char c : printable(text)) {
+        switch (c) {
+            case '<':
+                result += "&lt;";
+                break;
+            case '>':
+                result += "&gt;";
+                break;
+            case '&':
+                result += "&amp;";
+                break;
+            case '|':
+            case '\\':
+            case '`':
+            case '*':
+            case '[':
+            case ']':
+                result += '\\';
+                [[fallthrough]];
+            default:
+                result += c;
+        }
+    }
+    return result;
+}
+
+std::vector<const Table::Line*> Table::lines_for_people() const {
+    std::vector<const Line*> lines;
+    for (std::size_t i = 0; i < (order_.empty() ? lines_.size() : order_.size()); ++i) {
+        const Line& line = lines_[order_.empty() ? i : order_[i]];
+        if (line.for_people) lines.push_back(&line);
+    }
+    return lines;
+}
+
+std::vector<std::size_t> Table::columns_for_people() const {
+    std::vector<std::size_t> columns;
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+        if (!columns_[i].heading.empty()) columns.push_back(i);
+    return columns;
+}
+
+std::string Table::describe_rest(std::size_t hidden) const {
+    return fmt::format("… {}{} not shown; --limit 0 shows all", format_plural(hidden, noun_),
+                       how_.empty() ? "" : " " + how_);
+}
+
+std::string Table::text(std::size_t limit, std::string_view bold, std::string_view plain) const {
+    const std::vector<std::size_t> columns = columns_for_people();
+    std::vector<const Line*> lines = lines_for_people();
+    const std::size_t shown = limit == 0 ? lines.size() : std::min(limit, lines.size());
+    const std::size_t hidden = lines.size() - shown;
+    lines.resize(shown);
+
+    std::vector<std::vector<std::string>> rows;
+    for (const Line* line : lines) {
+        std::vector<std::string>& row = rows.emplace_back();
+        for (const std::size_t column : columns) row.push_back(printable(line->cells[column].text));
+    }
     std::vector<std::size_t> widths;
-    for (const std::string& heading : headings_) widths.push_back(width_of(heading));
-    for (const auto& row : rows_)
-        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
-    return widths;
-}
-
-std::string Table::text(std::string_view bold, std::string_view plain) const {
-    const std::vector<std::size_t> columns = widths();
-    std::string text = std::string(bold) + line_of(headings_, columns, aligns_) + std::string(plain) + "\n";
-    for (const auto& row : rows_) text += line_of(row, columns, aligns_) + "\n";
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        widths.push_back(width_of(columns_[columns[i]].heading));
+        for (const auto& row : rows) widths[i] = std::max(widths[i], width_of(row[i]));
+    }
+    const auto line_text = [&](const auto& cell_of) {
+        std::string line;
+        for (std::size_t i = 0; i < columns.size(); ++i)
+            line += (i > 0 ? "  " : "") + pad(cell_of(i), widths[i], columns_[columns[i]].align);
+        line.erase(line.find_last_not_of(' ') + 1);
+        return line;
+    };
+    std::string text = std::string(bold) + line_text([&](std::size_t i) { return columns_[columns[i]].heading; }) +
+                       std::string(plain) + "\n";
+    for (const auto& row : rows) text += line_text([&](std::size_t i) { return row[i]; }) + "\n";
+    if (hidden > 0) text += describe_rest(hidden) + "\n";
     return text;
 }
 
-std::string Table::markdown() const {
+std::string Table::markdown(std::size_t limit) const {
+    const std::vector<std::size_t> columns = columns_for_people();
+    const std::vector<const Line*> lines = lines_for_people();
+    const std::size_t shown = limit == 0 ? lines.size() : std::min(limit, lines.size());
     std::string text = "|";
-    for (const std::string& heading : headings_) text += " " + markdown_cell(heading) + " |";
+    for (const std::size_t column : columns) text += " " + markdown_text(columns_[column].heading) + " |";
     text += "\n|";
-    for (const Align align : aligns_) text += align == Align::left ? " :--- |" : " ---: |";
+    for (const std::size_t column : columns) text += columns_[column].align == Align::left ? " :--- |" : " ---: |";
     text += "\n";
-    for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < shown; ++i) {
         text += "|";
-        for (const std::string& cell : row) text += " " + markdown_cell(cell) + " |";
+        for (const std::size_t column : columns) text += " " + markdown_text(lines[i]->cells[column].text) + " |";
         text += "\n";
     }
+    if (lines.size() > shown) text += "\n" + describe_rest(lines.size() - shown) + "\n";
     return text;
 }
 
 std::string Table::csv() const {
-    std::string text = csv_line(headings_);
-    for (const auto& row : rows_) text += csv_line(row);
+    std::string text;
+    const auto add_line = [&](const auto& cell_of) {
+        bool first = true;
+        for (std::size_t i = 0; i < columns_.size(); ++i) {
+            if (columns_[i].key.empty()) continue;
+            text += (first ? "" : ",") + cell_of(i);
+            first = false;
+        }
+        text += "\r\n";
+    };
+    add_line([&](std::size_t i) { return quoted_csv(columns_[i].key); });
+    for (const Line& line : lines_)
+        if (line.for_programs) add_line([&](std::size_t i) { return csv_cell(line.cells[i].value); });
     return text;
 }
 

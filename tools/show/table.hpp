@@ -1,34 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables, as aligned text, GitHub Markdown or CSV (RFC 4180).
+// Tables of typed values: each cell holds a value for programs and its text for people.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace cep::tool {
 
 enum class Align : std::uint8_t { left, right };
 
+/// What a column holds. A column without a key is for people only, one without a heading for programs only.
+struct Column {
+    std::string key;      // in CSV and in other machine-readable forms: "p50_ms"
+    std::string heading;  // in text and Markdown: "p50"
+    Align align = Align::right;
+    std::string unit{};     // of the value: "ms", "bytes", "GB/s", "FLOP/s"; "" for names, counts and ratios
+    std::string meaning{};  // one sentence without a full stop
+};
+
+/// monostate: not known, or does not apply.
+using Value = std::variant<std::monostate, std::int64_t, std::uint64_t, double, std::string>;
+
+struct Cell {
+    Value value;
+    std::string text;  // for people
+
+    /// Not known, or does not apply: empty in CSV, "-" for people.
+    [[nodiscard]] static Cell none() { return {{}, "-"}; }
+    /// For a column that people do not see, or whose text is the value itself.
+    [[nodiscard]] static Cell text_of(std::string_view text);  // "" is shown as "-"
+    [[nodiscard]] static Cell count(std::uint64_t count);      // shown as "1,234"
+    [[nodiscard]] static Cell integer(std::int64_t number);    // shown as "1234": a rank, an identifier
+    [[nodiscard]] static Cell number(double number);           // shown as the shortest text that reads back the same
+    [[nodiscard]] static Cell number(const std::optional<double>& number);
+    /// A value that people see in other words: 12.3456 as "12.35 ms".
+    [[nodiscard]] static Cell shown(Value value, std::string text) { return {std::move(value), std::move(text)}; }
+    /// For a column without a key.
+    [[nodiscard]] static Cell words(std::string text) { return {{}, std::move(text)}; }
+};
+
 class Table {
   public:
-    void add_column(std::string heading, Align align);
-    /// One cell a column.
-    void add_row(std::vector<std::string> cells);
+    struct Line {
+        std::vector<Cell> cells;  // one a column
+        bool for_people = true;   // false: left out of text and Markdown
+        bool for_programs = true;
+    };
 
-    /// `bold` and `plain` are put round the heading line (terminal codes, or "").
-    [[nodiscard]] std::string text(std::string_view bold, std::string_view plain) const;
-    [[nodiscard]] std::string markdown() const;
+    explicit Table(std::vector<Column> columns, std::string title = {})
+        : columns_(std::move(columns)), title_(std::move(title)) {}
+
+    void add(std::vector<Cell> cells) { lines_.push_back({std::move(cells)}); }
+    void add(Line line) { lines_.push_back(std::move(line)); }
+    /// The order in which people see the lines, most important first: indices. Default: as they were added.
+    void set_order(std::vector<std::size_t> order) { order_ = std::move(order); }
+    /// What the lines are, for "… 3 kernels with less time not shown".
+    void set_rest(std::string noun, std::string how = {}) {
+        noun_ = std::move(noun);
+        how_ = std::move(how);
+    }
+
+    [[nodiscard]] const std::string& title() const { return title_; }
+    [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
+    [[nodiscard]] const std::vector<Line>& lines() const { return lines_; }
+    [[nodiscard]] bool empty() const { return lines_.empty(); }
+
+    /// At most `limit` lines (0: all); the rest is counted in a line of its own. `bold` and `plain` are put round the
+    /// heading (terminal codes, or "").
+    [[nodiscard]] std::string text(std::size_t limit, std::string_view bold, std::string_view plain) const;
+    /// GitHub Markdown.
+    [[nodiscard]] std::string markdown(std::size_t limit) const;
+    /// RFC 4180: all lines. A text that a spreadsheet would take for a formula is preceded by an apostrophe.
     [[nodiscard]] std::string csv() const;
 
   private:
-    [[nodiscard]] std::vector<std::size_t> widths() const;
+    [[nodiscard]] std::vector<const Line*> lines_for_people() const;
+    [[nodiscard]] std::vector<std::size_t> columns_for_people() const;
+    [[nodiscard]] std::string describe_rest(std::size_t hidden) const;
 
-    std::vector<std::string> headings_;
-    std::vector<Align> aligns_;
-    std::vector<std::vector<std::string>> rows_;
+    std::vector<Column> columns_;
+    std::string title_;
+    std::vector<Line> lines_;
+    std::vector<std::size_t> order_;
+    std::string noun_ = "line";
+    std::string how_;
 };
+
+/// The text made safe for Markdown and for the HTML in it.
+[[nodiscard]] std::string markdown_text(std::string_view text);
 
 }  // namespace cep::tool

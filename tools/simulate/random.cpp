@@ -13,7 +13,7 @@ double Random::normal(Stream stream, std::uint64_t a, std::uint64_t b, std::uint
     std::uint64_t sum = 0;
     for (int i = 0; i < 3; ++i) {
         sum += (word & 0xffff) + (word >> 16 & 0xffff) + (word >> 32 & 0xffff) + (word >> 48);
-        word = mix_bits(word + increment);
+        word = tool::mix_bits(word + increment);
     }
     // Twelve halves centre the sixteen-bit uniforms between their steps.
     return (static_cast<double>(sum) + 6.0) / 65536.0 - 6.0;

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "base/hash.hpp"
+
 namespace cep::simulation {
 
 /// What a random number is for. The values are part of what a seed means.
@@ -30,23 +32,16 @@ enum class Stream : std::uint64_t {
     memory,
 };
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014; constants by Stafford).
-[[nodiscard]] constexpr std::uint64_t mix_bits(std::uint64_t bits) noexcept {
-    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
-    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
-    return bits ^ (bits >> 31);
-}
-
 class Random {
   public:
-    explicit constexpr Random(std::uint64_t seed) noexcept : key_(mix_bits(seed + increment)) {}
+    explicit constexpr Random(std::uint64_t seed) noexcept : key_(tool::mix_bits(seed + increment)) {}
 
     [[nodiscard]] constexpr std::uint64_t bits(Stream stream, std::uint64_t a = 0, std::uint64_t b = 0,
                                                std::uint64_t c = 0) const noexcept {
-        std::uint64_t hash = mix_bits(key_ + static_cast<std::uint64_t>(stream) * increment);
-        hash = mix_bits(hash + (a + 1) * increment);
-        hash = mix_bits(hash + (b + 1) * increment);
-        return mix_bits(hash + (c + 1) * increment);
+        std::uint64_t hash = tool::mix_bits(key_ + static_cast<std::uint64_t>(stream) * increment);
+        hash = tool::mix_bits(hash + (a + 1) * increment);
+        hash = tool::mix_bits(hash + (b + 1) * increment);
+        return tool::mix_bits(hash + (c + 1) * increment);
     }
     /// In [0, 1).
     [[nodiscard]] double uniform(Stream stream, std::uint64_t a = 0, std::uint64_t b = 0,

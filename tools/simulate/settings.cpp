@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/settings.hpp"
+#include "base/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -86,16 +87,6 @@ Number parse_number(std::string_view text, const std::string& where) {
     return value;
 }
 
-std::vector<std::string_view> split(std::string_view text) {
-    std::vector<std::string_view> parts;
-    for (std::size_t at = 0; at <= text.size();) {
-        const std::size_t end = std::min(text.find(',', at), text.size());
-        parts.push_back(text.substr(at, end - at));
-        at = end + 1;
-    }
-    return parts;
-}
-
 double& share_of(PhaseShares& shares, std::string_view name, const std::string& where) {
     const auto found = std::find(phase_names.begin(), phase_names.end(), name);
     if (found == phase_names.end())
@@ -104,7 +95,7 @@ double& share_of(PhaseShares& shares, std::string_view name, const std::string& 
 }
 
 void set_phases(PhaseShares& shares, const Setting& setting, std::string_view text, const std::string& where) {
-    for (const std::string_view part : split(text)) {
+    for (const std::string_view part : tool::split(text, ',')) {
         const std::size_t equals = part.find('=');
         if (equals == std::string_view::npos) throw UsageError(fmt::format("{}: '{}' is not NAME=SHARE", where, part));
         double& share = share_of(shares, part.substr(0, equals), where);
@@ -146,7 +137,7 @@ std::string join_names(std::span<const std::string_view> names) {
 
 std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& where) {
     std::vector<std::int64_t> ranks;
-    for (const std::string_view part : split(text)) {
+    for (const std::string_view part : tool::split(text, ',')) {
         const std::size_t dash = part.find('-');
         const auto first = parse_number<std::int64_t>(part.substr(0, dash), where);
         const auto last =
@@ -174,7 +165,8 @@ void set_from_text(Job& job, const Setting& setting, std::string_view text, cons
                           [&](PhasesMember member) { set_phases(job.*member, setting, text, where); },
                           [&](NumbersMember member) {
                               (job.*member).clear();
-                              for (const std::string_view part : split(text)) (job.*member).push_back(number(part));
+                              for (const std::string_view part : tool::split(text, ','))
+                                  (job.*member).push_back(number(part));
                           },
                           [&](RanksMember member) { job.*member = parse_ranks(text, where); }},
                setting.member);

@@ -6,8 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
-#include "show/table.hpp"
+#include "show/plain_table.hpp"
 #include "summary/summary_groups.hpp"
 #include "verdict/verdict_text.hpp"
 
@@ -200,8 +201,8 @@ std::string describe_excess(const DurationFormat& duration, double excess_ms) {
     return vanishes && text.front() == '-' ? text.substr(1) : text;
 }
 
-Table phase_table(const SummaryResult& result) {
-    Table table;
+PlainTable phase_table(const SummaryResult& result) {
+    PlainTable table;
     for (const char* heading : {"phase", "kind", "clock"}) table.add_column(heading, Align::left);
     for (const char* heading : {"count", "mean", "p50", "p90", "p99", "max", "share", "slowest rank", "skew"})
         table.add_column(heading, Align::right);
@@ -218,10 +219,10 @@ Table phase_table(const SummaryResult& result) {
     return table;
 }
 
-Table group_table(const SummaryResult& result, const std::vector<const GroupSummary*>& groups) {
+PlainTable group_table(const SummaryResult& result, const std::vector<const GroupSummary*>& groups) {
     const GroupColumns columns{result.grouping.by};
     const bool several_ranks = result.grouping.by != By::rank;
-    Table table;
+    PlainTable table;
     for (const std::string& heading : columns.headings()) table.add_column(heading, Align::left);
     for (const char* heading : {"phase", "kind"}) table.add_column(heading, Align::left);
     for (const char* heading : {"count", "mean", "p50", "p90", "p99", "max", "share", "excess", "× median"})
@@ -243,7 +244,7 @@ Table group_table(const SummaryResult& result, const std::vector<const GroupSumm
     return table;
 }
 
-Table human_table(const SummaryResult& result, std::size_t limit) {
+PlainTable human_table(const SummaryResult& result, std::size_t limit) {
     return result.grouping.by == By::phase ? phase_table(result) : group_table(result, telling_groups(result, limit));
 }
 
@@ -306,7 +307,7 @@ std::string summary_markdown(const SummaryResult& result, std::size_t limit) {
 
 std::string summary_csv(const SummaryResult& result) {
     const By by = result.grouping.by;
-    Table table;
+    PlainTable table;
     for (const std::string& heading : csv_group_headings(by)) table.add_column(heading, Align::left);
     for (const char* heading : {"name", "kind", "clock", "count", "ranks", "mean_ms", "p50_ms", "p90_ms", "p99_ms",
                                 "min_ms", "max_ms", "total_ms", "share", "slowest_rank", "skew"})

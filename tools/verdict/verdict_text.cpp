@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/failure.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
 
 namespace cep::tool {

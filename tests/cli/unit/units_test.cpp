@@ -46,9 +46,5 @@ TEST(FormatRanges, JoinsNeighboursAndStopsInTime) {
     EXPECT_EQ(format_ranges({}), "");
 }
 
-TEST(Printable, ReplacesControlCharacters) {
-    EXPECT_EQ(printable("a\x1b[1m\nb\x7f µ"), "a?[1m?b? µ");
-}
-
 }  // namespace
 }  // namespace cep::tool

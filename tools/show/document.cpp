@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "show/document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t least_name_width = 9;
+
+struct Colors {
+    std::string_view bold;
+    std::string_view plain;
+    std::string_view headline;
+};
+
+Colors colors_for(const Rendering& rendering, Tone tone) {
+    if (!rendering.colors) return {};
+    const std::string_view headline = tone == Tone::bad       ? "\033[1;31m"
+                                      : tone == Tone::warning ? "\033[1;33m"
+                                                              : "\033[1m";
+    return {"\033[1m", "\033[0m", headline};
+}
+
+std::string fact_line(std::string_view name, std::string_view value, std::size_t width) {
+    return fmt::format("{:<{}} {}\n", printable(name), width, printable(value));
+}
+
+std::string list(std::string_view name, const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines)
+        text += fact_line(text.empty() ? name : std::string_view(), line, least_name_width);
+    return text;
+}
+
+/// Parts of a document with an empty line between them.
+class Paragraphs {
+  public:
+    void add(const std::string& part) {
+        if (part.empty()) return;
+        if (!text_.empty()) text_ += '\n';
+        text_ += part;
+    }
+    [[nodiscard]] std::string finish() { return std::move(text_); }
+
+  private:
+    std::string text_;
+};
+
+std::string text_of(const Document& document, const Rendering& rendering) {
+    const Colors colors = colors_for(rendering, document.tone);
+    Paragraphs text;
+    if (!document.headline.empty())
+        text.add(fmt::format("{}{}{}\n", colors.headline, printable(document.headline), colors.plain));
+    text.add(list("because", document.evidence) + list("next", document.next));
+    std::string facts;
+    std::size_t width = least_name_width;
+    for (const Fact& fact : document.facts) width = std::max(width, fact.name.size());
+    for (const Fact& fact : document.facts) facts += fact_line(fact.name, fact.value, width);
+    text.add(facts);
+    for (const Table& table : document.tables)
+        if (!table.empty()) text.add(table.text(rendering.limit, colors.bold, colors.plain));
+    std::string notes;
+    for (const std::string& note : document.notes) notes += printable(note) + "\n";
+    text.add(notes);
+    return text.finish();
+}
+
+std::string markdown_of(const Document& document, const Rendering& rendering) {
+    Paragraphs text;
+    if (!document.title.empty()) text.add("# " + markdown_text(document.title) + "\n");
+    if (!document.headline.empty()) text.add("**" + markdown_text(document.headline) + "**\n");
+    std::string lines;
+    for (const std::string& line : document.evidence) lines += "- " + markdown_text(line) + "\n";
+    for (const std::string& line : document.next) lines += "- next: " + markdown_text(line) + "\n";
+    for (const Fact& fact : document.facts)
+        lines += (fact.name.empty() ? "- " : "- " + markdown_text(fact.name) + ": ") + markdown_text(fact.value) + "\n";
+    text.add(lines);
+    for (const Table& table : document.tables) {
+        if (table.empty()) continue;
+        if (!table.title().empty()) text.add("## " + markdown_text(table.title()) + "\n");
+        text.add(table.markdown(rendering.limit));
+    }
+    std::string notes;
+    for (const std::string& note : document.notes) notes += "- " + markdown_text(note) + "\n";
+    text.add(notes);
+    return text.finish();
+}
+
+}  // namespace
+
+std::string render(const Document& document, const Rendering& rendering) {
+    switch (rendering.format) {
+        case Format::json: {
+            JsonWriter json;
+            json.begin_object();
+            document.write_json(json);
+            json.end_object();
+            return json.finish();
+        }
+        case Format::csv:
+            return document.csv_table < document.tables.size() ? document.tables[document.csv_table].csv() : "";
+        case Format::markdown:
+            return markdown_of(document, rendering);
+        default:
+            return text_of(document, rendering);
+    }
+}
+
+}  // namespace cep::tool

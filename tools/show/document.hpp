@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Documents: what an analysis has to say, before it is text, Markdown, CSV or JSON.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "show/json_writer.hpp"
+#include "show/table.hpp"
+
+namespace cep::tool {
+
+/// A line of the document: "ranks     8 ranks on 1 host".
+struct Fact {
+    std::string name;  // "": belongs to the fact before it
+    std::string value;
+};
+
+/// How bad the headline is; a terminal shows it in a colour.
+enum class Tone : std::uint8_t { neutral, warning, bad };
+
+/// Texts are plain; renderers escape them. Parts that are empty are left out.
+struct Document {
+    std::string title;     // of the whole, for Markdown and pages: "GPU kernels"
+    std::string headline;  // what a tired person must know, in one or two sentences
+    Tone tone = Tone::neutral;
+    std::vector<std::string> evidence;  // why the headline says so
+    std::vector<std::string> next;      // what to do
+    std::vector<Fact> facts;            // what the analysis looked at
+    std::vector<Table> tables;          // those for people, in their order; CSV is the one that `csv_table` names
+    std::size_t csv_table = 0;          // index into tables
+    std::vector<std::string> notes;     // how to read the tables
+    /// Writes the whole document as one JSON object, whose "schema" is published.
+    std::function<void(JsonWriter&)> write_json;
+};
+
+enum class Format : std::uint8_t { text, markdown, csv, json };
+
+struct Rendering {
+    Format format = Format::text;
+    std::size_t limit = 40;  // lines of each table in text and Markdown; 0: all
+    bool colors = false;     // text only
+};
+
+[[nodiscard]] std::string render(const Document& document, const Rendering& rendering);
+
+}  // namespace cep::tool
