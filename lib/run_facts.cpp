@@ -14,7 +14,7 @@ namespace {
 
 struct KnownKey {
     std::string_view quoted;
-    bool integer;  ///< a coordinate; else a positive number
+    bool integer;  ///< true: a coordinate, an integer ≥ 0; false: a number > 0
 };
 
 constexpr KnownKey known_keys[] = {
@@ -56,7 +56,7 @@ constexpr KnownKey known_keys[] = {
 [[nodiscard]] std::string one_line(std::string_view json) {
     std::string text(json);
     for (char& c : text)
-        if (c == '\n' || c == '\r') c = ' ';  // outside strings: JSON has no raw ones inside
+        if (c == '\n' || c == '\r') c = ' ';  // never inside a string: JSON escapes them there
     return text;
 }
 
@@ -95,7 +95,7 @@ std::int32_t RunMeta::add(std::string_view object) {
         if (code == CEP_OK) set(known != nullptr ? known_ : free_, key, value);
     });
     if (code == CEP_OK && bytes() > max_run_meta_bytes)
-        return fail(CEP_ELIMIT, "meta: more than %zu bytes with what was given before", max_run_meta_bytes);
+        return fail(CEP_ELIMIT, "meta: all metadata of the run together is longer than %zu bytes", max_run_meta_bytes);
     return code;
 }
 

@@ -220,7 +220,7 @@ TEST(ClockModelTest, ErrorBoundsTheSteepestDriftWithinTheLimitFromTheFirstAnchor
         const double gpu_ns = i * 20e6;
         model.add(clock.anchor(gpu_ns, width_of(i), place_of(i)));
         EXPECT_LE(excess_ns(model, clock, gpu_ns, gpu_ns - second_ns, gpu_ns + second_ns), 0) << i;
-        EXPECT_FALSE(model.surprised()) << i;
+        EXPECT_FALSE(model.prediction_failed()) << i;
     }
 }
 
@@ -242,18 +242,18 @@ class SlewTest : public testing::Test {
 TEST_F(SlewTest, SurprisesAtTheFirstAnchorAfterItsBeginAndItsEndOnly) {
     for (int i = 0; i < 100; ++i) {
         add(i);
-        EXPECT_EQ(model.surprised(), i == 41 || i == 61) << i << " s";
+        EXPECT_EQ(model.prediction_failed(), i == 41 || i == 61) << i << " s";
     }
 }
 
 TEST_F(SlewTest, LastSurpriseIsWhatThePredictionLackedInItsBound) {
     for (int i = 0; i <= 40; ++i) add(i);
-    EXPECT_EQ(model.last_surprise_ns(), 0);
+    EXPECT_EQ(model.prediction_error_ns(), 0);
     const std::int64_t bound_ns = model.error_ns(std::llround(second_ns));
     add(41);
-    EXPECT_NEAR(static_cast<double>(model.last_surprise_ns()), 250'000.0 - static_cast<double>(bound_ns), 8'000);
+    EXPECT_NEAR(static_cast<double>(model.prediction_error_ns()), 250'000.0 - static_cast<double>(bound_ns), 8'000);
     model.restart();
-    EXPECT_FALSE(model.surprised());
+    EXPECT_FALSE(model.prediction_failed());
 }
 
 TEST_F(SlewTest, ErrorBoundsBothSidesOfAChangeThatIsNoticed) {
@@ -276,7 +276,7 @@ TEST_F(SlewTest, SubmissionAfterThePredictedTimeIsASurprise) {
     for (int i = 0; i <= 40; ++i) add(i);
     const double gpu_ns = 40.9 * second_ns;
     model.observe_submission(gpu_ns, clock.host_ns(gpu_ns) - 5'000);
-    EXPECT_TRUE(model.surprised());
+    EXPECT_TRUE(model.prediction_failed());
     EXPECT_LE(excess_ns(model, clock, 40 * second_ns, 39 * second_ns, 42 * second_ns), 0);
 }
 
@@ -309,7 +309,7 @@ TEST(ClockModelTest, WanderOfADriftIsNoSurprise) {
             model.add(clock.anchor(gpu_ns, width_of(i), place_of(i)));
             ASSERT_LE(excess_ns(model, clock, gpu_ns, std::max(0.0, gpu_ns - 60 * second_ns), gpu_ns + second_ns), 0)
                 << seed << ": " << i << " s";
-            ASSERT_FALSE(model.surprised()) << seed << ": " << i << " s";
+            ASSERT_FALSE(model.prediction_failed()) << seed << ": " << i << " s";
         }
     }
 }
@@ -368,8 +368,8 @@ class Scenario {
         const std::int64_t bound_ns = model_.error_ns(std::llround(gpu_ns_ - latest_ns_));
         model_.add(anchor);
         latest_ns_ = gpu_ns_;
-        if (model_.surprised()) unnoticed_ = false;
-        if (!first && !model_.surprised() && wrong_ns > bound_ns + anchor.after_ns - anchor.before_ns + 500)
+        if (model_.prediction_failed()) unnoticed_ = false;
+        if (!first && !model_.prediction_failed() && wrong_ns > bound_ns + anchor.after_ns - anchor.before_ns + 500)
             ++unreported;
         unchecked += unnoticed_;
     }
@@ -377,7 +377,7 @@ class Scenario {
     /// As the caller is told to: at once after a surprise, then more and more rarely.
     [[nodiscard]] double interval_ns() {
         if (!follows_advice_) return fixed_interval_ns_;
-        advised_interval_ns_ = model_.surprised() ? 20e6 : std::min(advised_interval_ns_ * 1.5, second_ns);
+        advised_interval_ns_ = model_.prediction_failed() ? 20e6 : std::min(advised_interval_ns_ * 1.5, second_ns);
         return advised_interval_ns_;
     }
 
@@ -405,9 +405,9 @@ class Scenario {
 
     void observe_submission(double next_ns) {
         const double at_ns = uniform(latest_ns_, std::min(next_ns, latest_ns_ + 30e6));
-        const std::int64_t surprise_of_anchor_ns = model_.last_surprise_ns();
+        const std::int64_t surprise_of_anchor_ns = model_.prediction_error_ns();
         model_.observe_submission(at_ns, clock_.host_ns(at_ns) - std::llround(uniform(500, 30'000)));
-        if (model_.last_surprise_ns() > surprise_of_anchor_ns && last_change_ns_ < at_ns) unnoticed_ = false;
+        if (model_.prediction_error_ns() > surprise_of_anchor_ns && last_change_ns_ < at_ns) unnoticed_ = false;
     }
 
     std::mt19937_64 chance_;

@@ -82,7 +82,7 @@ class Atomic {
     model::Location location_;
 };
 
-using model::let_others_run;
+using model::yield_thread;
 void note_read(const void* memory, std::size_t bytes) noexcept;
 void note_write(const void* memory, std::size_t bytes) noexcept;
 

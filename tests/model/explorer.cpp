@@ -360,7 +360,7 @@ void require(bool condition, const char* what) {
     if (!condition) explorer->fail(what);
 }
 
-void let_others_run() noexcept {
+void yield_thread() noexcept {
     explorer->wait();
 }
 

@@ -77,7 +77,7 @@ struct Outcome {
 
 /// Within a scenario.
 void require(bool condition, const char* what);
-void let_others_run() noexcept;
+void yield_thread() noexcept;
 
 /// Who wrote and read plain memory last.
 class Shadow {

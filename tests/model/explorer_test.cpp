@@ -165,7 +165,7 @@ struct Waiting : Scenario {
             if (Sets) set.store(true, std::memory_order_relaxed);
         } else {
             while (!set.load(std::memory_order_relaxed) && !given_up) {
-                model::let_others_run();
+                model::yield_thread();
                 given_up = ++turns > 3;
             }
         }

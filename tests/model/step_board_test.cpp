@@ -5,10 +5,10 @@
 
 namespace {
 
-using model::let_others_run;
 using model::maker_of;
 using model::require;
 using model::Scenario;
+using model::yield_thread;
 
 using Board = cep::BasicStepBoard<7>;
 using SmallBoard = cep::BasicStepBoard<2>;  ///< publishers have to wait for a slot
