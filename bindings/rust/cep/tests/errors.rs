@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What invalid values lead to: an error that names them.
+//! Invalid values lead to an error that names them.
 
 use cep::{Code, Kind, Options};
 
-/// Options with which nothing can be opened but an error.
+/// The error of opening a profiler with these options, in a directory that cannot be made.
 fn failing(options: Options) -> cep::Error {
     options.directory("/dev/null/none").open().expect_err("nothing can be made there")
 }

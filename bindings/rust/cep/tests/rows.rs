@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the crate's calls leave in the rank file.
+//! The rows that the crate's calls write.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cep::{Attributes, Backend, Code, Kind, Options, Profiler, Stream, DEFAULT_TIMEOUT};
 
-/// A directory of its own for each test, removed at its end.
+/// A private directory for each test, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -33,7 +33,7 @@ impl Folder {
         text.lines().map(String::from).collect()
     }
 
-    /// The lines of spans, which have no type.
+    /// The lines of spans, which have no "type".
     fn spans(&self, profiler: &Profiler) -> Vec<String> {
         self.lines(profiler).into_iter().filter(|line| !line.contains(r#""type":"#)).collect()
     }
@@ -180,7 +180,7 @@ fn nothing_is_recorded_off_a_recorded_step() {
     for step in 0..4 {
         profiler.step(step).unwrap();
         assert_eq!(profiler.recording(), step % 2 == 0);
-        let invalid = Attributes::new().bytes(-1); // not looked at
+        let invalid = Attributes::new().bytes(-1); // not checked
         assert!(forward.begin(Stream::HOST).recorded() == profiler.recording());
         if !profiler.recording() {
             assert!(forward.begin_with(Stream::HOST, &invalid).end_with(&invalid).is_ok());
