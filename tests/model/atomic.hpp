@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes the place of what lib/atomic.hpp has, for the structures under test.
+// Replaces lib/atomic.hpp for the structures under test.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,7 @@ class Atomic {
         expected = value(now);
         return done;
     }
-    /// Fails only where the strong one does: a spurious failure is a turn of the loop that changes nothing.
+    /// Fails only if the strong one would: a spurious failure only repeats the loop, which changes nothing.
     [[nodiscard]] bool compare_exchange_weak(T& expected, T desired, std::memory_order success,
                                              std::memory_order failure, const char* file = __builtin_FILE(),
                                              int line = __builtin_LINE(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The explorer finds what C++ allows, and nothing else: the well-known small programs.
+// The explorer finds exactly the results that C++ allows for well-known small programs.
 #include "explorer.hpp"
 
 #include "atomic.hpp"
@@ -107,7 +107,7 @@ TEST(Explorer, LetsNobodySeeOlderThanWhatHappenedBefore) {
     expect_holds(maker_of<IndependentReads>());
 }
 
-/// A release is also seen through another thread's relaxed update of what it stored.
+/// A relaxed update by another thread continues a release sequence.
 struct ReleaseSequence : Scenario {
     [[nodiscard]] std::size_t threads() const override { return 3; }
     void run(std::size_t thread) override {
@@ -145,7 +145,7 @@ TEST(Explorer, FindsTheLostUpdate) {
     expect_fails(maker_of<Counting<false>>(), "a count is lost");
 }
 
-/// Two threads of two independent operations each: one order stands for all six.
+/// Two threads with two independent operations each: one order represents all six.
 struct Independent : Scenario {
     void run(std::size_t thread) override {
         for (int i = 0; i < 2; ++i) (thread == 1 ? x : y).store(i, std::memory_order_release);
