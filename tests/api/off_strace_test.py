@@ -19,7 +19,7 @@ FORBIDDEN = re.compile(
 
 
 def traced_calls(program: str, how: str, directory: str) -> list[str]:
-    """The system calls between the program's two marks."""
+    """The system calls between the program's two marker writes."""
     log = os.path.join(directory, how + ".trace")
     subprocess.run(["strace", "-f", "-o", log, program, how], cwd=directory, check=True, stderr=subprocess.DEVNULL)
     with open(log, encoding="utf-8") as lines:
