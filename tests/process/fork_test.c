@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Children made at any moment, in any way: the parent's file stays the parent's.
+// Children made at any moment and in any way do not write the parent's file.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -138,7 +138,7 @@ TEST(a_child_made_while_the_disk_stalls_is_made_at_once_and_ends) {
     finish_recording();
 }
 
-// A child of a child: nothing is armed twice.
+// A child of a child: the fork handlers run again without harm.
 static void fork_again(void) {
     CHECK_CHILD_PASSES(use_everything_in_the_child);
     use_everything_in_the_child();
@@ -176,7 +176,7 @@ static volatile pid_t* orphan;
 
 static void become_an_orphan_by_fork(void) {
     if (fork() == 0) {
-        *orphan = getpid();  // past the fork: it has let go of the file
+        *orphan = getpid();  // after the fork: its copy of the file is closed
         alarm(120);
         for (;;) pause();
     }
