@@ -77,7 +77,7 @@ std::int64_t Poller::next_pause(const PollResult& last) noexcept {
         return idle_pause_ns;
     }
     if (is_urgent()) return urgent_pause_ns;
-    // A wakeup costs more than a query: lengthen the pause while passes find few spans, shorten it while they find
+    // A wakeup costs more than a query, so the pause grows while passes find few spans and shrinks while they find
     // many.
     pause_ns_ = last.resolved > busy_pass_spans ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
     return pause_ns_ = std::clamp(pause_ns_, shortest_pause_ns, longest_pause_ns);

@@ -19,7 +19,7 @@ class RunMeta {
     /// max_run_meta_bytes. May throw bad_alloc. On any error nothing is merged.
     [[nodiscard]] std::int32_t merge(const char* json);
 
-    [[nodiscard]] bool empty() const noexcept { return known_.empty() && free_.empty(); }
+    [[nodiscard]] bool empty() const noexcept { return known_.empty() && other_.empty(); }
     /// Appends `,"dp":0,…,"meta":{…}`.
     void append_members(std::string& out) const;
     /// All members as one object.
@@ -33,7 +33,7 @@ class RunMeta {
     static void set(Members& members, std::string_view key, std::string_view value);
 
     Members known_;
-    Members free_;
+    Members other_;
 };
 
 /// The contents of a `run` row beyond the options.

@@ -22,8 +22,7 @@ constexpr std::int64_t clock_interval_ns = 10 * ns_per_s;
 constexpr std::int64_t shortest_pause_ns = 1 * ns_per_ms;
 constexpr std::size_t busy_round_records = 1024;
 constexpr std::int64_t start_retry_ns = 100 * ns_per_ms;
-/// Slewing affects the system clock and the monotonic clock alike. They only diverge when somebody sets the system
-/// clock.
+/// Slewing affects the system clock and the monotonic clock alike. They diverge only if the system clock is set.
 constexpr std::int64_t smallest_clock_step_ns = 1 * ns_per_ms;
 
 }  // namespace

@@ -70,8 +70,7 @@ class Context {
     /// A small number for a stream, in the order of first use; 0 is the legacy default stream.
     [[nodiscard]] std::int32_t stream_number(std::uint64_t stream_key) noexcept;
 
-    /// Creates an event, within the limit, that holds both references. Null if that fails; `error` is the driver's
-    /// code.
+    /// Creates an event with both references, within the limit. Null if that fails; `error` is the driver's code.
     [[nodiscard]] Event* create_event(const DriverApi& driver, EventPool& pool, CUresult& error) noexcept;
     [[nodiscard]] EventPool* add_pool(std::size_t capacity);
 

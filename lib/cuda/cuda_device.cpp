@@ -10,8 +10,8 @@ namespace cep::cuda {
 namespace {
 
 constexpr std::size_t small_pool = 256;
-// The search for the driver takes the loader's lock, which an import can hold for long. So the pauses between failed
-// searches grow.
+// The search for the driver takes the loader's lock, which an import can hold for long. So pauses between searches
+// grow.
 constexpr std::int64_t first_search_pause_ns = ns_per_s / 4;
 constexpr std::int64_t longest_search_pause_ns = 30 * ns_per_s;
 
@@ -24,8 +24,7 @@ CudaDevice::~CudaDevice() {
 }
 
 std::unique_ptr<DeviceThread> CudaDevice::make_thread(bool full_ring) {
-    // Find the driver before the thread's first stamp. Else its first spans of a phase would be timed on the host
-    // clock.
+    // Find the driver before the thread's first stamp, else its first spans would be timed on the host clock.
     if (state_.driver.load(std::memory_order_acquire) == nullptr)
         state_.driver.store(find_driver(), std::memory_order_release);
     const std::size_t capacity = full_ring ? state_.pool_limit : std::min(small_pool, state_.pool_limit);

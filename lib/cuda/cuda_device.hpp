@@ -99,8 +99,7 @@ class CudaDevice final : public Device {
     void anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept;
     /// Finds when the stamp's event happened, on the host's clock. The outcome tells whether that is known.
     [[nodiscard]] Outcome host_time_of(ContextClock& clock, const Stamp& stamp, std::int64_t& host_ns);
-    /// If the model's prediction failed, publishes the larger error and shortens the anchor interval. True if it
-    /// failed.
+    /// Whether the model's prediction failed. If so, publishes the larger error and shortens the anchor interval.
     bool handle_failed_prediction(ContextClock& clock);
     // The published error, which the run row states, is the worst context's error plus a margin.
     void raise_clock_error(std::int64_t error_ns);
