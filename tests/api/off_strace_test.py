@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A profiler that is off makes no system call that opens, makes or starts anything.
 
-Usage: off_strace_test.py PROGRAM. Exits with 77 where strace is missing or may not trace.
+Usage: off_strace_test.py PROGRAM. Exits with 77 if strace is missing or not permitted to trace.
 """
 
 import os

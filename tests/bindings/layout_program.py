@@ -3,8 +3,8 @@
 
     layout_program.py HEADER > layout.c
 
-The names come from the header, so that nothing new in it can be forgotten; sizes, offsets, types and values come from
-the compiler. The program prints one line for each fact:
+The names come from the header, so that no new declaration can be forgotten. Sizes, offsets, types and values come from the
+compiler. The program prints one line for each fact:
 
     version MAJOR MINOR PATCH
     struct NAME SIZE_BYTES

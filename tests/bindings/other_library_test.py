@@ -3,8 +3,8 @@
 
     other_library_test.py LIBRARY COMMAND...
 
-The command is a program that makes every call, and exits with 0 if each failed with the library's code and message.
-Where opening fails it prints that code and message.
+The command is a program that makes every call. It exits with 0 if each call failed with the library's code and message. If
+opening fails, it prints that code and message.
 """
 
 import os

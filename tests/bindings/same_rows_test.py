@@ -3,7 +3,7 @@
 
     same_rows_test.py C_PROGRAM LANGUAGE COMMAND...
 
-Each is run with the directory of its rank file as its last argument.
+Each program gets the directory of its rank file as its last argument.
 """
 
 import json

@@ -29,8 +29,7 @@ namespace {
 template <typename T>
 inline constexpr bool is_number = std::is_integral_v<T> || std::is_enum_v<T>;
 
-/// Whether two types are passed in the same way: pointers to opaque or such types, integers and enums of one size,
-/// UUIDs.
+/// Whether two types are passed alike: pointers to opaque or matching types, integers and enums of one size, UUIDs.
 template <typename A, typename B>
 constexpr bool same_abi() {
     if constexpr (std::is_same_v<A, B>) {

@@ -71,8 +71,8 @@ TEST_F(DriverTest, LegacyStreamWaitsForBlockingStreamsOnly) {
     ASSERT_EQ(work.spin(blocking, 500 * ms), result::success);
     CUevent behind = record(nullptr);
     CUstream free = new_stream();
-    CUevent beside = record(free);
-    ASSERT_EQ(driver().event_synchronize(beside), result::success);
+    CUevent concurrent = record(free);
+    ASSERT_EQ(driver().event_synchronize(concurrent), result::success);
     EXPECT_EQ(driver().event_query(behind), result::not_ready);
     EXPECT_EQ(driver().event_synchronize(behind), result::success);
 }

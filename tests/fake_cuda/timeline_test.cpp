@@ -127,8 +127,8 @@ TEST_F(TimelineTest, ClosedGateBlocksItsStreamOnly) {
     CUstream held = new_stream(), free = new_stream();
     ASSERT_EQ(fake.enqueue_gate(held), result::success);
     CUevent behind = record(held);
-    CUevent beside = record(free);
-    ASSERT_EQ(driver().event_synchronize(beside), result::success);
+    CUevent concurrent = record(free);
+    ASSERT_EQ(driver().event_synchronize(concurrent), result::success);
     EXPECT_EQ(driver().event_query(behind), result::not_ready);
     std::int64_t host = 0;
     std::uint64_t gpu = 0;

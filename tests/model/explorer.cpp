@@ -164,7 +164,7 @@ std::uint32_t Explorer::runnable() {
     if (ready != 0 || waiting == 0) return ready;
     for (std::size_t t = 1; t <= scenario_->threads(); ++t) {
         if (fibers_[t].finished) continue;
-        if (fibers_[t].sees_latest) fail("threads wait for each other for ever");
+        if (fibers_[t].sees_latest) fail("deadlock: threads wait for each other");
         fibers_[t].sees_latest = true;
     }
     return waiting;

@@ -177,7 +177,7 @@ struct Waiting : Scenario {
 
 TEST(Explorer, LetsAThreadWaitForAnother) {
     expect_holds(maker_of<Waiting<true>>());
-    expect_fails(maker_of<Waiting<false>>(), "threads wait for each other for ever");
+    expect_fails(maker_of<Waiting<false>>(), "deadlock: threads wait for each other");
 }
 
 }  // namespace

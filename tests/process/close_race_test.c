@@ -120,7 +120,7 @@ static void close_the_inherited_profiler(void) {
 }
 
 TEST(a_child_forked_while_a_thread_is_in_close_closes_at_once_and_exits) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     start_a_close_that_stalls();
     CHECK_CHILD_PASSES(close_the_inherited_profiler);
     finish_the_close();
@@ -142,7 +142,7 @@ static void start_a_flush_that_stalls(void) {
 }
 
 TEST(a_child_forked_while_a_thread_is_in_flush_closes_at_once_and_exits) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     start_a_flush_that_stalls();
     CHECK_CHILD_PASSES(close_the_inherited_profiler);
     finish_the_close();

@@ -109,7 +109,7 @@ static void check_child_ended(pid_t child, int number) {
 }
 
 TEST(a_thousand_children_made_while_threads_record_leave_the_file_whole) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     enum { children = 1000 };
     start_recording();
     for (int i = 0; i < children; ++i) {
@@ -127,7 +127,7 @@ TEST(children_made_by_spawning_while_threads_record_leave_the_file_whole) {
 }
 
 TEST(a_child_made_while_the_disk_stalls_is_made_at_once_and_ends) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     alarm(60);
     start_recording();
     disk_stall();
@@ -145,7 +145,7 @@ static void fork_again(void) {
 }
 
 TEST(a_grandchild_does_nothing_on_the_profiler_either) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     start_recording();
     for (int i = 0; i < 20; ++i) CHECK_CHILD_PASSES(fork_again);
     finish_recording();

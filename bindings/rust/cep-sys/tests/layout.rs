@@ -144,7 +144,7 @@ macro_rules! functions {
 
 #[test]
 #[ignore = "needs CEP_LAYOUT_TABLE"]
-fn functions_take_and_return_what_those_of_c_do() {
+fn functions_have_the_argument_and_result_types_of_c() {
     let found = BTreeSet::from(functions!(
         cep_version(),
         cep_strerror(_),
