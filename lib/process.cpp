@@ -170,7 +170,7 @@ void register_profiler(cep_profiler& profiler) {
     registry.profilers->push_back(&profiler);
 }
 
-bool wait_until_left(const cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept {
+bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept {
     const auto is_inside = [&] {
         const std::lock_guard guard(registry.mutex);
         for (const ThreadNode* node = registry.threads; node != nullptr; node = node->next) {

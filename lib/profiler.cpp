@@ -37,7 +37,7 @@ constexpr std::int64_t leave_grace_ns = 100 * ns_per_ms;
     profiler.kept_totals.store(&profiler.totals_before_close, std::memory_order_release);
     profiler.session.store(nullptr, std::memory_order_seq_cst);
     const auto grace_end_ns = [&] { return std::max(deadline_ns, monotonic_ns() + leave_grace_ns); };
-    const bool alone = wait_until_left(profiler, grace_end_ns(), exiting);
+    const bool alone = wait_until_no_thread_inside(profiler, grace_end_ns(), exiting);
     const std::int32_t code = session.writer.finish(deadline_ns);
     const bool written = session.writer.join(grace_end_ns());
     profiler.totals_after_close = final_totals(session);

@@ -103,7 +103,8 @@ class SessionGuard {
 
 /// Waits until no thread is inside the session of that profiler. With `exiting` the calling thread does not count.
 /// False if the deadline passes first.
-[[nodiscard]] bool wait_until_left(const cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept;
+[[nodiscard]] bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t deadline_ns,
+                                               bool exiting) noexcept;
 
 /// Registers the handlers for exit, fork and thread exit, once per process. Must succeed before a profiler is on.
 /// Returns CEP_ELIMIT if the process has no thread-specific key left.
