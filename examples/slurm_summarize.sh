@@ -22,5 +22,5 @@ share=$(find "$directory" -name 'cuda_events_rank_*.jsonl*' | sort | awk -v task
 [ -n "$share" ] || exit 0
 status=0
 printf '%s\n' "$share" | cep summarize --save "$partials/$task.partial.zst" --files-from - >/dev/null || status=$?
-# 3: nothing of the share could be read. That is saved too: the whole then tells of it.
+# Status 3: no file of the share could be read. The partial summary records that, so the final summary reports it.
 [ "$status" -eq 3 ] || exit "$status"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A training loop with everything that cep times: phases in a chain, gradient accumulation, a collective that
-// analyses can match between ranks, data loading on the host clock, counters, and a checkpoint.
+// A training loop that uses all features of cep: a chain of phases, gradient accumulation, a collective that analyses
+// can match between ranks, data loading on the host clock, counters, and a checkpoint.
 //
 //     cc -o training_loop training_loop.c $(pkg-config --cflags --libs cep) -lm
 //     ./training_loop output && cep summarize output
 //
-// The passes are plain CPU work, so that it runs anywhere; a trainer passes its cudaStream_t where this passes NULL.
+// The passes are plain CPU work, so that it runs anywhere. A trainer passes its cudaStream_t instead of NULL.
 #include <cep/cep.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void train_micro_batch(const phases* job) {
 
     span = cep_begin(job->forward, NULL);
     work(20000);
-    span = cep_switch(span, job->backward, NULL);  // one event ends the one and begins the other
+    span = cep_switch(span, job->backward, NULL);  // one event ends forward and begins backward
     work(40000);
     cep_end(job->backward, span, NULL);
 }
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
     options.directory = directory;
     options.record_every_n_steps = 5;
 
-    // A profiler that cannot be opened stays NULL, and every call below accepts that: the job trains on.
+    // If the profiler cannot be opened, it stays NULL. The calls below accept NULL, so the job trains without it.
     cep_profiler* profiler = NULL;
     if (cep_open(&options, &profiler) != CEP_OK) fprintf(stderr, "not profiled: %s\n", cep_last_error());
 

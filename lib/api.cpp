@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C functions of cep.h. No exception passes them.
+// The C functions of cep.h. No exception leaves them.
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
@@ -27,16 +27,17 @@ constexpr std::size_t max_name_bytes = 255;
 cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* given) noexcept {
     const StepContext context = region.profiler->inputs.board.read();
     if (!context.recording) return CEP_SPAN_NONE;
-    Visit visit(*region.profiler);
-    if (visit.session() == nullptr) {
-        visit.count_if_refused();
+    SessionGuard guard(*region.profiler);
+    if (guard.session() == nullptr) {
+        guard.count_if_refused();
         return CEP_SPAN_NONE;
     }
-    ThreadRecorder* recorder = visit.recorder();
+    ThreadRecorder* recorder = guard.recorder();
     return recorder == nullptr ? CEP_SPAN_NONE : recorder->begin(region, context, stream, given);
 }
 
-/// Which recorder has the span of that handle; CEP_SPAN_INNERMOST is looked up on this thread. Null if none has.
+/// Finds the recorder that holds the span, and the span's id. CEP_SPAN_INNERMOST is looked up on this thread. Null if
+/// no recorder holds it.
 ThreadRecorder* locate(Session& session, ThreadRecorder* recorder, const cep_region* region, cep_span span,
                        SpanId& id) noexcept {
     if (span == CEP_SPAN_INNERMOST) return recorder != nullptr && recorder->innermost(region, id) ? recorder : nullptr;
@@ -46,44 +47,44 @@ ThreadRecorder* locate(Session& session, ThreadRecorder* recorder, const cep_reg
 
 void end_span(cep_region& region, cep_span span, void* stream, const GivenAttributes* given) noexcept {
     if (span == CEP_SPAN_INNERMOST && !this_thread_has_recorded()) return;
-    Visit visit(*region.profiler);
-    if (visit.session() == nullptr) return;
-    ThreadRecorder* recorder = visit.known_recorder();
+    SessionGuard guard(*region.profiler);
+    if (guard.session() == nullptr) return;
+    ThreadRecorder* recorder = guard.existing_recorder();
     SpanId id{};
-    ThreadRecorder* began_by = locate(*visit.session(), recorder, &region, span, id);
+    ThreadRecorder* began_by = locate(*guard.session(), recorder, &region, span, id);
     if (began_by == nullptr) return;
-    if (recorder == nullptr && began_by->has_open(id)) recorder = visit.recorder();
+    if (recorder == nullptr && began_by->has_open(id)) recorder = guard.recorder();
     if (recorder != nullptr) recorder->end(*began_by, id, stream, given);
 }
 
 cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
     const StepContext context = region.profiler->inputs.board.read();
     if (!context.recording && span == CEP_SPAN_INNERMOST && !this_thread_has_recorded()) return CEP_SPAN_NONE;
-    Visit visit(*region.profiler);
-    if (visit.session() == nullptr) {
-        if (context.recording) visit.count_if_refused();
+    SessionGuard guard(*region.profiler);
+    if (guard.session() == nullptr) {
+        if (context.recording) guard.count_if_refused();
         return CEP_SPAN_NONE;
     }
-    ThreadRecorder* recorder = visit.known_recorder();
+    ThreadRecorder* recorder = guard.existing_recorder();
     SpanId id{};
-    ThreadRecorder* began_by = locate(*visit.session(), recorder, nullptr, span, id);
+    ThreadRecorder* began_by = locate(*guard.session(), recorder, nullptr, span, id);
     if (recorder == nullptr && (context.recording || (began_by != nullptr && began_by->has_open(id))))
-        recorder = visit.recorder();
+        recorder = guard.recorder();
     if (recorder == nullptr) return CEP_SPAN_NONE;
     return recorder->switch_span(began_by, id, context.recording ? &region : nullptr, context, stream);
 }
 
 /// Hands a counter, mark or external span to the writer.
 void add_record(cep_profiler& profiler, const Record& record, const GivenAttributes& attributes) noexcept {
-    Visit visit(profiler);
-    if (visit.session() == nullptr) return visit.count_if_refused();
-    if (ThreadRecorder* recorder = visit.recorder()) recorder->add(record, attributes);
+    SessionGuard guard(profiler);
+    if (guard.session() == nullptr) return guard.count_if_refused();
+    if (ThreadRecorder* recorder = guard.recorder()) recorder->add(record, attributes);
 }
 
-/// The system refused the library a thread: another try, at a flush step.
-void start_again(cep_profiler& profiler) noexcept {
-    const Visit visit(profiler);
-    if (visit.session() != nullptr) visit.session()->writer.start();
+/// Tries again to start the threads that the system refused before. Called at flush steps.
+void retry_thread_start(cep_profiler& profiler) noexcept {
+    const SessionGuard guard(profiler);
+    if (guard.session() != nullptr) guard.session()->writer.start();
 }
 
 void copy_totals(const Totals& totals, cep_stats& stats) noexcept {
@@ -119,7 +120,7 @@ std::int32_t load_options(const char* function, cep_options* options, Load load)
         if (storage == nullptr) {
             fresh = std::make_unique<OptionStorage>();
             storage = fresh.get();
-            changed.enable = 0;  // a configuration has to say so
+            changed.enable = 0;  // off unless the configuration enables it
         }
         const std::int32_t code = load(changed, *storage);
         if (code != CEP_OK) return code;
@@ -151,7 +152,8 @@ const char* cep_last_error(void) {
 int32_t cep_options_init(cep_options* options, uint32_t struct_size) {
     if (options == nullptr) return fail(CEP_EINVAL, "cep_options_init: options is NULL");
     if (struct_size < offsetof(cep_options, directory))
-        return fail(CEP_EINVAL, "cep_options_init: struct_size %" PRIu32 " is too small", struct_size);
+        return fail(CEP_EINVAL, "cep_options_init: struct_size %" PRIu32 " is too small; pass sizeof(cep_options)",
+                    struct_size);
     cep_options defaults = cep::default_options();
     defaults.struct_size = struct_size;
     std::memset(static_cast<void*>(options), 0, struct_size);
@@ -191,14 +193,14 @@ int32_t cep_open(const cep_options* options, cep_profiler** out) {
 
 int32_t cep_close(cep_profiler* profiler, int64_t timeout_ms) {
     if (profiler == nullptr) return fail(CEP_EINVAL, "cep_close: profiler is NULL");
-    if (timeout_ms < 0) return fail(CEP_EINVAL, "cep_close: timeout_ms %" PRId64 " is negative", timeout_ms);
+    if (timeout_ms < 0) return fail(CEP_EINVAL, "cep_close: timeout_ms: %" PRId64 " is negative", timeout_ms);
     const cep::KeepErrno keep;
     return cep::close_profiler(*profiler, cep::deadline_after(timeout_ms), false);
 }
 
 int32_t cep_flush(cep_profiler* profiler, int64_t timeout_ms) {
     if (profiler == nullptr) return fail(CEP_EINVAL, "cep_flush: profiler is NULL");
-    if (timeout_ms < 0) return fail(CEP_EINVAL, "cep_flush: timeout_ms %" PRId64 " is negative", timeout_ms);
+    if (timeout_ms < 0) return fail(CEP_EINVAL, "cep_flush: timeout_ms: %" PRId64 " is negative", timeout_ms);
     return cep::flush_profiler(*profiler, timeout_ms);
 }
 
@@ -220,7 +222,8 @@ int32_t cep_get_stats(cep_profiler* profiler, cep_stats* stats) {
         return fail(CEP_EINVAL, "cep_get_stats: %s is NULL", profiler == nullptr ? "profiler" : "stats");
     const uint32_t size = stats->struct_size;
     if (size < offsetof(cep_stats, recorded))
-        return fail(CEP_EINVAL, "cep_get_stats: struct_size %" PRIu32 " is too small", size);
+        return fail(CEP_EINVAL, "cep_get_stats: struct_size %" PRIu32 " is too small; set it to sizeof(cep_stats)",
+                    size);
     cep::Totals totals;
     if (const int32_t code = cep::read_totals(*profiler, totals); code != CEP_OK) return code;
     cep_stats values{};
@@ -239,7 +242,7 @@ int32_t cep_step(cep_profiler* profiler, int64_t step) {
     inputs.board.publish(step, sampling.records(step), sampling.in_window(step));
     if (!sampling.flushes(step)) return CEP_OK;
     inputs.flush_due.store(true, std::memory_order_release);
-    if (inputs.unattended.load(std::memory_order_relaxed)) cep::start_again(*profiler);
+    if (inputs.thread_start_failed.load(std::memory_order_relaxed)) cep::retry_thread_start(*profiler);
     return CEP_OK;
 }
 
@@ -264,9 +267,10 @@ cep_region* cep_region_get(cep_profiler* profiler, const char* name, int32_t kin
             return new cep_region(text, given == cep::schema::Kind::infer ? cep::schema::infer_kind(text) : given,
                                   profiler);
         });
-        return region != nullptr ? CEP_OK
-                                 : fail(CEP_ELIMIT, "cep_region_get: \"%s\" is one more than %zu regions", name,
-                                        cep_profiler::max_names);
+        return region != nullptr
+                   ? CEP_OK
+                   : fail(CEP_ELIMIT, "cep_region_get: no room for \"%s\": the profiler already has %zu regions", name,
+                          cep_profiler::max_names);
     });
     return region;
 }

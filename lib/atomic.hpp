@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The atomics of the structures that threads share without a lock. tests/model builds them over atomics of its own,
-// which try every interleaving and every value that the memory model allows.
+// Atomics for the lock-free structures. tests/model replaces them with its own, which try every interleaving and every
+// value that the memory model allows.
 #pragma once
 
 #ifdef CEP_ATOMIC_HEADER
@@ -17,12 +17,12 @@ namespace cep {
 template <class T>
 using Atomic = std::atomic<T>;
 
-/// Another thread has to go on before this one can.
-inline void let_others_run() noexcept {
+/// Call it where this thread cannot go on before another thread does.
+inline void yield_thread() noexcept {
     std::this_thread::yield();
 }
 
-/// Plain memory that threads hand to each other is about to be read or written; only tests look.
+/// Mark a read or write of plain memory that one thread hands to another. Only the tests use these marks.
 inline void note_read(const void*, std::size_t) noexcept {}
 inline void note_write(const void*, std::size_t) noexcept {}
 

@@ -24,10 +24,13 @@ constexpr std::size_t max_meta_bytes = 16384;
 
 [[nodiscard]] std::int32_t copy_attributes(const cep_attrs& from, cep_attrs& to) noexcept {
     if (from.struct_size < offsetof(cep_attrs, bytes))
-        return fail(CEP_EINVAL, "attrs: struct_size %" PRIu32 " is too small", from.struct_size);
+        return fail(CEP_EINVAL, "attrs: struct_size %" PRIu32 " is too small; start from CEP_ATTRS_INIT",
+                    from.struct_size);
     const auto* bytes = reinterpret_cast<const char*>(&from);
     for (std::size_t i = sizeof to; i < from.struct_size; ++i)
-        if (bytes[i] != 0) return fail(CEP_EINVAL, "attrs: the field at byte %zu is newer than this library", i);
+        if (bytes[i] != 0)
+            return fail(CEP_EINVAL, "attrs: the field at byte %zu is set, but this library (%s) does not have it", i,
+                        cep_version());
     to = CEP_ATTRS_INIT;
     std::memcpy(&to, &from, std::min<std::size_t>(from.struct_size, sizeof to));
     return to.reserved == 0 ? CEP_OK : fail(CEP_EINVAL, "attrs: reserved: %" PRIu32 " is not 0", to.reserved);
@@ -36,10 +39,10 @@ constexpr std::size_t max_meta_bytes = 16384;
 [[nodiscard]] std::int32_t check_numbers(const cep_attrs& attrs) noexcept {
     if (attrs.bytes < 0) return fail(CEP_EINVAL, "attrs: bytes: %" PRId64 " is negative", attrs.bytes);
     if (!std::isfinite(attrs.flops) || attrs.flops < 0)
-        return fail(CEP_EINVAL, "attrs: flops: %g is not a number of at least 0", attrs.flops);
+        return fail(CEP_EINVAL, "attrs: flops: %g is not a finite number of at least 0", attrs.flops);
     if (attrs.coll < -1) return fail(CEP_EINVAL, "attrs: coll: %" PRId64 " is less than -1", attrs.coll);
     if (attrs.coll > 0 && attrs.group == nullptr)
-        return fail(CEP_EINVAL, "attrs: coll: %" PRId64 " without a group", attrs.coll);
+        return fail(CEP_EINVAL, "attrs: coll: %" PRId64 " needs a group", attrs.coll);
     return CEP_OK;
 }
 
@@ -61,11 +64,12 @@ constexpr std::size_t max_meta_bytes = 16384;
 }  // namespace
 
 std::int32_t check_text(const char* what, const char* text, std::size_t max_bytes) noexcept {
-    if (text == nullptr) return fail(CEP_EINVAL, "%s: NULL", what);
+    if (text == nullptr) return fail(CEP_EINVAL, "%s is NULL", what);
     const std::size_t bytes = strnlen(text, max_bytes + 1);
-    if (bytes == 0) return fail(CEP_EINVAL, "%s: an empty string", what);
+    if (bytes == 0) return fail(CEP_EINVAL, "%s is an empty string", what);
     if (bytes > max_bytes) return fail(CEP_EINVAL, "%s: \"%.40s…\" is longer than %zu bytes", what, text, max_bytes);
-    if (!json::is_plain_text({text, bytes})) return fail(CEP_EINVAL, "%s: not UTF-8 without control characters", what);
+    if (!json::is_plain_text({text, bytes}))
+        return fail(CEP_EINVAL, "%s: not valid UTF-8, or has control characters", what);
     return CEP_OK;
 }
 
@@ -74,9 +78,9 @@ std::int32_t intern(NameTable<Name>& names, const char* what, const char* text, 
     if (const std::int32_t code = check_text(what, text, max_bytes); code != CEP_OK) return code;
     return guarded(what, [&] {
         name = names.find_or_add(text, make_name);
-        return name != nullptr
-                   ? CEP_OK
-                   : fail(CEP_ELIMIT, "%s: \"%s\" is one more than %zu distinct names", what, text, names.limit());
+        return name != nullptr ? CEP_OK
+                               : fail(CEP_ELIMIT, "%s: no room for \"%s\": the profiler already has %zu distinct names",
+                                      what, text, names.limit());
     });
 }
 

@@ -9,7 +9,7 @@
 
 namespace cep {
 
-/// What is known about a span beyond its times. Zero or null: not given; coll −1: not given.
+/// What the caller tells about a span besides its times. Zero or null (coll: −1) means not given.
 struct Attributes {
     std::int64_t bytes = 0;
     double flops = 0;
@@ -28,18 +28,18 @@ struct Attributes {
     }
 };
 
-/// Attributes together with the metadata text they came with (borrowed from the caller).
+/// Attributes and the metadata text that came with them. The text still belongs to the caller.
 struct GivenAttributes {
     Attributes values;
     std::string_view meta;
-    bool refused = false;  ///< some were given and are invalid: the span goes without any
+    bool refused = false;  ///< the given attributes are invalid: the span gets none
 };
 
-/// Checks what a caller gave (null: nothing). On an error `given` has none of it and is marked as refused.
+/// Checks and copies a caller's attributes (null: none). On an error `given` is empty and marked as refused.
 [[nodiscard]] std::int32_t read_attributes(NameTable<Name>& names, const cep_attrs* from,
                                            GivenAttributes& given) noexcept;
 
-/// The name in the table, added the first time; `what` is how errors call it.
+/// Looks the name up, and adds it the first time. Errors call it `what`.
 [[nodiscard]] std::int32_t intern(NameTable<Name>& names, const char* what, const char* text, std::size_t max_bytes,
                                   const Name*& name) noexcept;
 

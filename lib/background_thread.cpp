@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t stack_bytes = std::size_t{1} << 20;
 
-/// All signals but those that a thread raises by its own doing: blocking these would hide a crash.
+/// All signals but the synchronous ones, which a thread raises itself: blocking those would hide a crash.
 [[nodiscard]] sigset_t asynchronous_signals() noexcept {
     sigset_t set;
     sigfillset(&set);
@@ -39,7 +39,7 @@ bool BackgroundThread::create() noexcept {
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, stack_bytes);
     int code = pthread_create(&thread_, &attributes, &main, this);
-    // A program with much thread-local storage needs a larger stack than ours.
+    // A program with much thread-local storage needs a larger stack than stack_bytes.
     if (code == EINVAL) code = pthread_create(&thread_, nullptr, &main, this);
     pthread_attr_destroy(&attributes);
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -79,7 +79,7 @@ WriteSignalsBlocked::~WriteSignalsBlocked() {
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-/// A signal that a write of ours has raised must not arrive once it is let through again.
+/// Discards a signal that the library's write raised, so that it does not arrive when it is unblocked.
 void WriteSignalsBlocked::take_back(int signal) const noexcept {
     sigset_t one;
     sigset_t pending;

@@ -11,7 +11,7 @@
 
 namespace cep {
 
-/// A thread of the library's. It leaves asynchronous signals to the trainer's threads.
+/// A thread of the library. It leaves asynchronous signals to the trainer's threads.
 class BackgroundThread {
   public:
     using Body = void (*)(void*) noexcept;
@@ -20,11 +20,11 @@ class BackgroundThread {
     BackgroundThread(const BackgroundThread&) = delete;
     BackgroundThread& operator=(const BackgroundThread&) = delete;
 
-    /// Starts the thread unless it has been started. Any thread. False if the system refuses; another call tries again.
+    /// Starts the thread once. Any thread may call it. False if the system refuses; call again to retry.
     bool start(const char* name, Body body, void* argument) noexcept;
     [[nodiscard]] bool started() const noexcept { return state_.load(std::memory_order_acquire) == State::started; }
-    /// Waits for the end of the body. True: it has ended, or was never started, and uses nothing any more. False: it
-    /// goes on by itself. Call once.
+    /// Waits for the thread to end. True: it has ended or was never started, so what it used can be freed. False: it
+    /// still runs and is detached. Call once.
     [[nodiscard]] bool join(std::int64_t deadline_ns) noexcept;
 
   private:
@@ -41,7 +41,7 @@ class BackgroundThread {
     Requests ended_;
 };
 
-/// Keeps the calling thread from being ended by what its own writes raise: SIGPIPE, and SIGXFSZ past RLIMIT_FSIZE.
+/// Blocks the signals that the calling thread's own writes can raise: SIGPIPE, and SIGXFSZ past RLIMIT_FSIZE.
 class WriteSignalsBlocked {
   public:
     WriteSignalsBlocked() noexcept;

@@ -19,7 +19,7 @@ class Count {
     std::atomic<std::uint64_t> value_{0};
 };
 
-/// What became of everything begun on recorded steps; see cep_stats.
+/// What happened to everything that began on recorded steps; see cep_stats.
 struct Totals {
     std::uint64_t recorded = 0;
     std::uint64_t written = 0;
@@ -37,9 +37,9 @@ struct Totals {
     std::uint64_t bytes_written = 0;
     std::uint64_t self_ns = 0;
     std::uint32_t threads = 0;
-    std::int64_t clock_error_ns = 0;  ///< of the device's clock now; 0: no device
+    std::int64_t clock_error_ns = 0;  ///< of the device clock now; 0: no device
 
-    /// Calls that were refused before anything could be begun.
+    /// Counts calls that were refused before they recorded anything.
     void add_refused(std::uint64_t calls) noexcept {
         recorded += calls;
         dropped_slots += calls;

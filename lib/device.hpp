@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library asks of a clock other than the host's. Every stamp carries the host clock; a device adds an event of
-// its own, which the poller later turns into the device's time.
+// The interface to a device that times spans on its own clock. Every stamp holds the host time. A device adds an event
+// to it, and the poller later turns that event into a device time.
 #pragma once
 
 #include <atomic>
@@ -15,24 +15,24 @@
 namespace cep {
 
 struct Totals;
-struct Event;  // a device's own
+struct Event;  // each device defines its own
 
 /// One end of a span.
 struct Stamp {
-    std::int64_t host_ns = 0;  ///< monotonic clock
-    Event* event = nullptr;    ///< null: the host clock is all there is
-    std::int32_t stream = 0;   ///< small stable number of the stream within its device
-    std::uint16_t holds = 2;   ///< of the event's two halves: both, or one where two spans share it (cep_switch)
+    std::int64_t host_ns = 0;      ///< monotonic clock
+    Event* event = nullptr;        ///< null: there is only the host time
+    std::int32_t stream = 0;       ///< small stable number of the stream within its device
+    std::uint16_t references = 2;  ///< to the event: 2, or 1 each if two spans share it (cep_switch)
 };
 
 enum class StampResult : std::uint8_t {
-    ok,         ///< stamped, with an event or, where the thread has no device, without
-    capturing,  ///< the stream is being captured into a graph: the span is not to be recorded
+    ok,         ///< stamped; without an event if the thread has no device
+    capturing,  ///< the stream is being captured into a graph: do not record the span
     no_event,   ///< the pool is exhausted
     failed,     ///< the driver refused; counted by the device
 };
 
-/// The trainer's side of a device, one for each recording thread; only that thread calls it.
+/// The part of a device that one recording thread uses. Only that thread calls it.
 class DeviceThread {
   public:
     DeviceThread() = default;
@@ -44,20 +44,20 @@ class DeviceThread {
     [[nodiscard]] virtual StampResult stamp(void* stream, Stamp& stamp) noexcept = 0;
 };
 
-/// A finished span on its way to the poller. It holds both stamps' events.
+/// A finished span on its way to the poller. It owns its references to the events of both stamps.
 struct DeviceSpan {
     std::uint64_t id;
     Stamp begin;
     Stamp end;
 };
 
-/// What the poller found out about a span.
+/// The poller's result for a span.
 struct DeviceTimes {
     enum class Outcome : std::uint8_t {
-        resolved,    ///< the device's times
-        length,      ///< the device's duration; its clock could not be tied to the host's: it starts when submitted
-        host_clock,  ///< the device has no time for it: the stamps' host times are all there is
-        lost,        ///< the device will never finish it, or cannot say when it did
+        resolved,    ///< start and duration from the device
+        length,      ///< duration from the device; the start is the host's, because the device clock has no anchor
+        host_clock,  ///< start and duration from the host times of the stamps
+        lost,        ///< no times: the device will never finish it, or its events cannot be read
     };
     std::uint64_t id;
     Outcome outcome;
@@ -66,23 +66,23 @@ struct DeviceTimes {
     std::int64_t duration_ns;
 };
 
-/// What the run row says of a device.
+/// What the run row records about a device.
 struct DeviceFacts {
-    std::string name;  ///< empty: no device has been used yet
+    std::string name;  ///< empty: no device has been used so far
     std::string uuid;
     std::int32_t driver_version = 0;
-    std::int64_t clock_error_ns = 0;  ///< of the device's clock against the host's
+    std::int64_t clock_error_ns = 0;  ///< error bound of device times on the host's clock
 };
 
 /// One pass of the poller over the spans it has accepted.
 struct PollResult {
-    std::size_t resolved = 0;  ///< spans, lost ones among them
-    bool pending = false;      ///< some are left
-    bool caught_up = false;    ///< those left are, without exception, not finished by the device
+    std::size_t resolved = 0;  ///< number of spans, lost ones included
+    bool pending = false;      ///< some spans are left
+    bool caught_up = false;    ///< the device has finished none of the spans that are left
 };
 
-/// One kind of device. The poller's thread makes all driver calls behind the trainer's back, since a driver call can
-/// hang with the GPU; what other threads may call says so.
+/// One kind of device. A driver call can hang with the GPU, so only the poller's thread makes driver calls in the
+/// background. Functions that other threads may call say so.
 class Device {
   public:
     Device() = default;
@@ -90,24 +90,24 @@ class Device {
     Device& operator=(const Device&) = delete;
     virtual ~Device() = default;
 
-    /// Any thread: the calling thread's side.
+    /// Any thread: makes the part that the calling thread uses.
     [[nodiscard]] virtual std::unique_ptr<DeviceThread> make_thread(bool full_ring) = 0;
-    /// Any thread: lets go of a stamp's event. No driver call.
+    /// Any thread: drops the stamp's references to its event. Makes no driver call.
     virtual void release(const Stamp& stamp) noexcept = 0;
     /// Any thread. `version` grows when the facts have changed.
     [[nodiscard]] virtual DeviceFacts facts() const = 0;
     [[nodiscard]] virtual std::uint32_t facts_version() const noexcept = 0;
     virtual void add_counts(Totals& totals) const noexcept = 0;
 
-    /// Poller: takes a span over. Throws when memory runs out; then the span is still the caller's.
+    /// Poller: takes a span over. Throws if memory runs out; the caller then still owns the span.
     virtual void accept(const DeviceSpan& span) = 0;
-    /// Poller: hands over what the device has finished since, as far as there is room. Where the device's clock is not
-    /// tied to the host's yet, spans wait for that; if it is the `last_chance`, they start when they were submitted.
-    [[nodiscard]] virtual PollResult poll(Ring<DeviceTimes>& results, bool last_chance) = 0;
-    /// Poller: a line that the user should read, once; else empty. What is the same on all ranks is told by the first
-    /// of a host.
+    /// Poller: puts the times of finished spans into `results` while there is room. A span waits until its device clock
+    /// has an anchor; on the `final_pass` it takes the host's submission time as its start instead.
+    [[nodiscard]] virtual PollResult poll(Ring<DeviceTimes>& results, bool final_pass) = 0;
+    /// Poller: returns a message for the user once, else an empty text. A message that is the same on all ranks comes
+    /// from the first rank of a host only.
     [[nodiscard]] virtual std::string take_notice(bool first_of_host) = 0;
-    /// Poller's last call: lets go of the spans left and destroys the driver's objects. Nobody records any more.
+    /// Poller's last call, after all recording has ended: drops the remaining spans and destroys the driver's objects.
     virtual void shut_down() noexcept = 0;
 };
 

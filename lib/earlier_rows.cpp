@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::int64_t search_limit_bytes = 2 * stats_interval_bytes;
 constexpr std::int64_t block_bytes = 256 * 1024;
-constexpr std::int64_t head_bytes = 2048;  ///< of a row: its attempt is within
+constexpr std::int64_t head_bytes = 2048;  ///< the first bytes of a row, which contain its attempt
 constexpr std::string_view run_row_start = R"({"type":"run")";
 constexpr std::string_view stats_row_start = R"({"type":"stats")";
 constexpr std::string_view attempt_key = R"("attempt":)";
 
-/// The attempt that a line's beginning speaks of; 0 if it is another kind of row.
+/// Reads the attempt from the beginning of a run or stats row; 0 for other rows.
 [[nodiscard]] std::int64_t attempt_of(std::string_view line) noexcept {
     if (!line.starts_with(run_row_start) && !line.starts_with(stats_row_start)) return 0;
     const std::size_t at = line.find(attempt_key);
@@ -42,7 +42,7 @@ constexpr std::string_view attempt_key = R"("attempt":)";
     return done == bytes;
 }
 
-/// The attempt of the last line that begins within the first `begins` bytes of the text and has one.
+/// Reads the attempt from the last row that has one and begins within the first `begins` bytes of the text.
 [[nodiscard]] std::int64_t last_attempt(std::string_view text, std::size_t begins, bool at_file_start) {
     for (std::size_t end = begins; end > 0;) {
         const std::size_t newline = text.rfind('\n', end - 1);
@@ -64,14 +64,14 @@ EarlierRows read_earlier_rows(int fd, std::int64_t size_bytes) {
     const std::int64_t limit = std::max<std::int64_t>(size_bytes - search_limit_bytes, 0);
     for (std::int64_t end = size_bytes; end > limit && found.attempt == 0;) {
         const std::int64_t begin = std::max(end - block_bytes, limit);
-        // Lines that begin in this block may end in the one behind it.
+        // A line that begins in this block may end in the block after it.
         const std::int64_t past = std::min(end + head_bytes, size_bytes);
         if (!read_at(fd, begin, text, static_cast<std::size_t>(past - begin))) return found;
         if (end == size_bytes) found.broken_line = text.back() != '\n';
         found.attempt = last_attempt(text, static_cast<std::size_t>(end - begin), begin == 0);
         end = begin;
     }
-    // A long file of another writer: its beginning is better than nothing.
+    // Another program may have written a long file without these rows at its end. Its beginning may have one.
     if (found.attempt == 0 && limit > 0 && read_at(fd, 0, text, static_cast<std::size_t>(block_bytes)))
         found.attempt = last_attempt(text, text.size(), true);
     return found;

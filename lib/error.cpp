@@ -11,17 +11,17 @@
 namespace cep {
 namespace {
 
-// Trivial, so that it needs no destructor and stays readable while a thread exits.
+// A plain array needs no destructor, so it stays readable while its thread exits.
 thread_local char message[1024];
 
 }  // namespace
 
 std::int32_t fail(std::int32_t code, const char* format, ...) noexcept {
     const int saved_errno = errno;
-    char text[sizeof message];  // the arguments may point into the old message
+    char text[sizeof message];  // formatted here first: the arguments may point into the old message
     std::va_list arguments;
     va_start(arguments, format);
-    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it does not see va_start() through a fortified vsnprintf()
+    // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): the check misses va_start() if vsnprintf() is fortified
     std::vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     std::memcpy(message, text, sizeof message);

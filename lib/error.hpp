@@ -5,11 +5,11 @@
 
 namespace cep {
 
-/// Stores the calling thread's message for cep_last_error(), cut at its fixed size, and returns `code`. Never
+/// Stores the calling thread's message for cep_last_error() and returns `code`. A long message is cut off. Never
 /// allocates.
 [[gnu::format(printf, 2, 3)]] std::int32_t fail(std::int32_t code, const char* format, ...) noexcept;
 
-/// Puts `prefix` before the calling thread's message (the variable or file that a nested error came from).
+/// Puts `prefix` before the calling thread's message: the variable or file that caused a nested error.
 void prefix_error(const char* prefix) noexcept;
 
 [[nodiscard]] const char* last_error() noexcept;

@@ -15,8 +15,8 @@
 
 namespace cep {
 
-/// Sleeps while `word` is `value`, until somebody wakes the word or the deadline (monotonic clock) has passed. May also
-/// return early: the caller looks again.
+/// Sleeps while `word` is `value`, until another thread wakes the word or the deadline (monotonic clock) passes. It may
+/// also return early, so the caller checks again.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns) noexcept {
     const KeepErrno keep;
     const timespec until{static_cast<std::time_t>(deadline_ns / ns_per_s), static_cast<long>(deadline_ns % ns_per_s)};

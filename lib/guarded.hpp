@@ -11,7 +11,7 @@
 
 namespace cep {
 
-/// Runs `body` and turns what it throws into a code: no exception passes a function of cep.h.
+/// Runs `body` and turns an exception into a code: no function of cep.h throws.
 template <class Body>
 std::int32_t guarded(const char* function, Body body) noexcept {
     const KeepErrno keep;

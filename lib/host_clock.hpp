@@ -18,7 +18,7 @@ inline constexpr std::int64_t ns_per_s = 1'000'000'000;
     return static_cast<std::int64_t>(now.tv_sec) * ns_per_s + now.tv_nsec;
 }
 
-/// The clock of all host times inside the library: steady, the same for all processes of a host.
+/// The clock of all host times inside the library. It is steady, and all processes of a host share it.
 [[nodiscard]] inline std::int64_t monotonic_ns() noexcept {
     return clock_ns(CLOCK_MONOTONIC);
 }
@@ -26,9 +26,9 @@ inline constexpr std::int64_t ns_per_s = 1'000'000'000;
 /// Maps the monotonic clock to UNIX time.
 struct UnixAnchor {
     std::int64_t offset_ns = 0;  ///< UNIX time − monotonic time
-    std::int64_t error_ns = 0;   ///< half of the bracket it was read in
+    std::int64_t error_ns = 0;   ///< half the width of the bracket
 
-    /// Reads UNIX time between two readings of the monotonic clock; the tightest of a few brackets is kept.
+    /// Reads UNIX time between two readings of the monotonic clock. Keeps the narrowest of a few such brackets.
     [[nodiscard]] static UnixAnchor read() noexcept {
         UnixAnchor best{0, std::numeric_limits<std::int64_t>::max()};
         for (int attempt = 0; attempt < 5; ++attempt) {

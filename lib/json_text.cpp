@@ -29,7 +29,7 @@ template <class T>
     return integer.front() == '-' ? fits<std::int64_t>(integer) : fits<std::uint64_t>(integer);
 }
 
-/// The power of ten that a decimal's exponent states; far out of any double's range where it has too many digits.
+/// Parses a decimal's exponent. If it has too many digits, the result is far beyond the range of doubles.
 [[nodiscard]] std::int64_t stated_exponent(std::string_view exponent) noexcept {
     constexpr std::int64_t far_out = INT64_MAX / 2;
     const bool negative = exponent.starts_with('-');
@@ -40,7 +40,7 @@ template <class T>
     return negative ? -power : power;
 }
 
-/// Whether a decimal is nearer to 0 than 1 is.
+/// Whether the magnitude of a decimal is below 1.
 [[nodiscard]] bool is_below_one(std::string_view decimal) noexcept {
     const std::size_t exponent_at = decimal.find_first_of("eE");
     const std::string_view mantissa = decimal.substr(0, exponent_at);
@@ -54,7 +54,7 @@ template <class T>
     return digits_before_point + power <= 0;
 }
 
-/// Whether a decimal rounds to a finite double; one too small for a double rounds to 0.
+/// Whether a decimal rounds to a finite double. A decimal that is too small for a double rounds to 0.
 [[nodiscard]] bool is_finite_double(std::string_view decimal) noexcept {
     double value = 0;
     const auto [end, error] = std::from_chars(decimal.data(), decimal.data() + decimal.size(), value);
@@ -220,7 +220,7 @@ class Validator {
         return true;
     }
 
-    /// From the 'u': \u and four digits, or two of these that make one character.
+    /// Reads \u and four digits, or two of these that make one character. The reader is at the 'u'.
     bool unicode_escape() noexcept {
         const std::size_t begin = at_ - 1;
         std::uint32_t unit = 0;

@@ -14,23 +14,24 @@
 
 namespace cep {
 
-/// A name and its JSON form, ready to be written. Never changes and is never freed once it is in a table.
+/// A name and its JSON text. A name in a table never changes and is never freed.
 struct Name {
     explicit Name(std::string_view name) : text(name) { json::append_string(quoted, text); }
 
     std::string text;
     std::string quoted;
-    // The table's.
-    Name* older = nullptr;   ///< the one added before, of any name
+    // Used by the table:
+    Name* older = nullptr;   ///< the name added before this one
     Name* next = nullptr;    ///< in the same bucket
-    std::size_t number = 0;  ///< names in the table when it was added, itself among them
+    std::size_t number = 0;  ///< names in the table when this one was added, itself included
 };
 
-/// Names seen so far, found without a lock and never forgotten. It stays usable in a forked child, whatever another
-/// thread was doing at the fork.
+/// All names seen so far. Lookup and insertion take no lock, so the table stays usable in a forked child, whatever
+/// other threads were doing at the fork.
 ///
-/// A name is added by putting it before `newest_`: that one step keeps it from being added twice, and counts it. Then
-/// it is linked into the bucket in which it is found fast. Whoever misses it there meanwhile looks through all.
+/// To add a name, a thread pushes it onto the list at `newest_`. That one atomic step numbers the name and prevents a
+/// second copy. Then the thread links the name into its hash bucket, for fast lookup. A thread that does not find a
+/// name in its bucket searches the whole list if some names are not linked yet.
 template <class Node>
 class NameTable {
   public:
@@ -46,7 +47,7 @@ class NameTable {
 
     [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
 
-    /// Null, too, for a name that another thread is just adding.
+    /// Null if the name is not in its bucket: it is unknown, or another thread is just adding it.
     [[nodiscard]] Node* find(std::string_view name) const noexcept {
         for (Node* node = buckets_[bucket_of(name)].load(std::memory_order_acquire); node != nullptr;
              node = static_cast<Node*>(node->next))
@@ -54,13 +55,13 @@ class NameTable {
         return nullptr;
     }
 
-    /// The node of that name, made by `make(name)` the first time. Null when the table is full; make may throw.
+    /// The node of that name; `make(name)` creates it the first time. Null if the table is full. `make` may throw.
     template <class Make>
     [[nodiscard]] Node* find_or_add(std::string_view name, Make make) {
         if (Node* found = find(name)) return found;
         const std::size_t linked = linked_.load(std::memory_order_acquire);
         Node* newest = newest_.load(std::memory_order_acquire);
-        // As many as there are have been linked: then each has, and the bucket knows them.
+        // If all names were linked before, the bucket is complete, and a second look at it is enough.
         Node* found = linked == number_of(newest) ? find(name) : search(newest, nullptr, name);
         std::unique_ptr<Node> node;
         while (found == nullptr) {
@@ -91,7 +92,7 @@ class NameTable {
     }
     [[nodiscard]] static Node* older_than(const Node& node) noexcept { return static_cast<Node*>(node.older); }
 
-    /// Among those from `newest` back to `until`, which is not looked at.
+    /// Searches the list from `newest` back to `until`, which is excluded.
     [[nodiscard]] static Node* search(Node* newest, const Node* until, std::string_view name) noexcept {
         for (; newest != until; newest = older_than(*newest))
             if (newest->text == name) return newest;

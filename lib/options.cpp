@@ -47,7 +47,7 @@ const T& field_at(const cep_options& options, const OptionField& field) noexcept
 
 [[nodiscard]] std::int32_t check_ranks(const std::int32_t* ranks, std::uint64_t count) noexcept {
     if (count > max_listed_ranks)
-        return fail(CEP_EOPTION, "ranks: %" PRIu64 " listed, more than %zu", count, max_listed_ranks);
+        return fail(CEP_EOPTION, "ranks: %" PRIu64 " are listed; at most %zu are allowed", count, max_listed_ranks);
     for (std::uint64_t i = 0; i < count; ++i)
         if (ranks[i] < 0) return fail(CEP_EOPTION, "ranks: %" PRId32 " is negative", ranks[i]);
     return CEP_OK;
@@ -62,13 +62,14 @@ const T& field_at(const cep_options& options, const OptionField& field) noexcept
         return fail(CEP_EOPTION, "end_step: %" PRId64 " is before start_step %" PRId64, options.end_step,
                     options.start_step);
     if (options.ranks_count != 0 && options.ranks == nullptr)
-        return fail(CEP_EOPTION, "ranks: NULL with ranks_count %" PRIu64, options.ranks_count);
+        return fail(CEP_EOPTION, "ranks: NULL, but ranks_count is %" PRIu64, options.ranks_count);
     if (options.ranks != nullptr && options.ranks_count == 0)
-        return fail(CEP_EOPTION, "ranks: an empty list; leave it out for all ranks, or set enable to 0");
+        return fail(CEP_EOPTION, "ranks: the list is empty; set NULL for all ranks, or set enable to 0 for none");
     if (options.run_id != nullptr && (std::strlen(options.run_id) > 255 || !json::is_plain_text(options.run_id)))
-        return fail(CEP_EOPTION, "run_id: not at most 255 bytes of UTF-8 without control characters");
+        return fail(CEP_EOPTION, "run_id: longer than 255 bytes, not valid UTF-8, or has control characters: \"%.40s\"",
+                    options.run_id);
     if (options.directory != nullptr && *options.directory == '\0')
-        return fail(CEP_EOPTION, "directory: an empty path");
+        return fail(CEP_EOPTION, "directory: the path is empty; set NULL for ./cuda_event_profiler");
     std::string_view meta;
     if (options.meta != nullptr)
         if (const auto code = check_meta(options.meta, max_run_meta_bytes, CEP_EOPTION, meta); code != CEP_OK)
@@ -134,12 +135,13 @@ cep_options default_options() noexcept {
 std::int32_t read_options(const cep_options* from, cep_options& to) {
     to = default_options();
     if (from->struct_size < offsetof(cep_options, directory))
-        return fail(CEP_EINVAL, "struct_size: %" PRIu32 " is not a cep_options; call cep_options_init first",
+        return fail(CEP_EINVAL, "struct_size: %" PRIu32 " is too small for a cep_options; call cep_options_init first",
                     from->struct_size);
     const auto* bytes = reinterpret_cast<const char*>(from);
     for (std::size_t i = sizeof to; i < from->struct_size; ++i)
         if (bytes[i] != 0)
-            return fail(CEP_EOPTION, "an option at byte %zu of cep_options is newer than this library (%s)", i,
+            return fail(CEP_EOPTION,
+                        "the option at byte %zu of cep_options is set, but this library (%s) does not have it", i,
                         cep_version());
     std::memcpy(&to, from, std::min<std::size_t>(from->struct_size, sizeof to));
     to.struct_size = sizeof to;
@@ -163,7 +165,7 @@ std::int32_t set_text(cep_options& options, const OptionField& field, std::strin
                     static_cast<int>(std::min<std::size_t>(value.size(), 200)), value.data(), field.choices[0],
                     field.choices[1]);
     }
-    if (value.empty()) return fail(CEP_EOPTION, "%s: an empty string", field.name);
+    if (value.empty()) return fail(CEP_EOPTION, "%s: the string is empty", field.name);
     field_at<const char*>(options, field) = storage.strings.emplace_back(value).c_str();
     return CEP_OK;
 }
@@ -171,7 +173,8 @@ std::int32_t set_text(cep_options& options, const OptionField& field, std::strin
 std::int32_t set_ranks(cep_options& options, const OptionField& field, std::vector<std::int32_t> ranks,
                        OptionStorage& storage) {
     if (ranks.empty())
-        return fail(CEP_EOPTION, "%s: an empty list; leave it out for all ranks, or set enable to false", field.name);
+        return fail(CEP_EOPTION, "%s: the list is empty; leave it out for all ranks, or set enable to false for none",
+                    field.name);
     if (const std::int32_t code = check_ranks(ranks.data(), ranks.size()); code != CEP_OK) return code;
     const auto& kept = storage.rank_lists.emplace_back(std::move(ranks));
     options.ranks = kept.data();

@@ -14,13 +14,12 @@
 
 namespace cep {
 
-/// The longest JSON configuration, of a file or given as text.
+/// The longest JSON configuration, as a file or as text.
 inline constexpr std::size_t max_config_bytes = 1 << 20;
-/// Every run row repeats the list.
+/// The longest list of ranks. It is limited because every run row repeats it.
 inline constexpr std::size_t max_listed_ranks = 65536;
 
-/// Checked options of one profiler, with every default filled in. The defaults are stated here and in Sampling, and
-/// nowhere else in the library.
+/// The checked options of one profiler, with every default filled in. Only this struct and Sampling state defaults.
 struct Config {
     bool enable = true;
     std::string directory;
@@ -41,12 +40,13 @@ struct Config {
     [[nodiscard]] bool active() const noexcept;
 };
 
-/// Checks options and the launcher's environment. `options` null: everything from the environment. May throw bad_alloc.
+/// Checks the options and the launcher's variables. If `options` is null, reads the options from the environment. May
+/// throw bad_alloc.
 [[nodiscard]] std::int32_t make_config(const cep_options* options, Config& config);
 
 enum class OptionType : std::uint8_t { boolean, integer32, integer64, text, ranks, choice, object };
 
-/// One row for each option: the single place that knows its name, place, type and range.
+/// Name, place, type and range of one option. option_fields() lists them all, and no other place repeats them.
 struct OptionField {
     const char* name;
     OptionType type;
@@ -62,7 +62,7 @@ inline constexpr std::size_t option_count = 17;
 /// Null if there is no option of that name.
 [[nodiscard]] const OptionField* find_option(std::string_view name) noexcept;
 
-/// What the load calls allocate for a cep_options.
+/// Memory that the load calls allocate for a cep_options.
 struct OptionStorage {
     std::deque<std::string> strings;
     std::deque<std::vector<std::int32_t>> rank_lists;
@@ -71,10 +71,10 @@ struct OptionStorage {
 /// The options with their defaults (see cep.h).
 [[nodiscard]] cep_options default_options() noexcept;
 
-/// Copies a caller's struct, shorter or longer than ours; an error for one whose unknown tail is set.
+/// Copies a caller's struct, which may be shorter or longer than ours. Fails if a field beyond ours is set.
 [[nodiscard]] std::int32_t read_options(const cep_options* from, cep_options& to);
 
-// Setting one option from outside: range-checked, with an error that names the option and the value.
+// Set one option from JSON or the environment. They check the range; errors name the option and the value.
 [[nodiscard]] std::int32_t set_integer(cep_options& options, const OptionField& field, std::int64_t value);
 [[nodiscard]] std::int32_t set_text(cep_options& options, const OptionField& field, std::string_view value,
                                     OptionStorage& storage);
@@ -87,12 +87,12 @@ void set_default(cep_options& options, const OptionField& field) noexcept;
 [[nodiscard]] std::int32_t load_options_json(cep_options& options, const char* json, OptionStorage& storage);
 [[nodiscard]] std::int32_t load_options_env(cep_options& options, OptionStorage& storage);
 
-/// A whole decimal integer, or false.
+/// Parses a text that is exactly one decimal integer; else returns false.
 [[nodiscard]] bool parse_integer(std::string_view text, std::int64_t& value) noexcept;
 
-/// Fills rank, world_size and local_rank where they are CEP_FIND_IT, from the launcher's variables.
+/// Sets rank, world_size and local_rank from the launcher's variables, if they are CEP_FIND_IT.
 [[nodiscard]] std::int32_t find_ranks(cep_options& options);
-/// The run's name by the launcher's variables, else made from the parent process. May throw bad_alloc.
+/// The run's id from the launcher's variables, else made from the host and the parent process. May throw bad_alloc.
 [[nodiscard]] std::string find_run_id();
 
 }  // namespace cep

@@ -13,7 +13,7 @@
 namespace cep {
 namespace {
 
-/// A variable that is set and not empty, or null.
+/// The variable's value; null if it is unset or empty.
 [[nodiscard]] const char* variable(const char* name) noexcept {
     const char* value = std::getenv(name);
     return value != nullptr && *value != '\0' ? value : nullptr;
@@ -102,8 +102,9 @@ constexpr Launcher launchers[] = {
         if (text == nullptr) continue;
         std::int64_t number = 0;
         if (!parse_integer(text, number) || number < minimum || number > INT32_MAX)
-            return fail(CEP_EOPTION, "%s: \"%.100s\" in %s is not an integer of at least %" PRId64, option, text, name,
-                        minimum);
+            return fail(CEP_EOPTION,
+                        "%s: \"%.100s\" in %s is not an integer of at least %" PRId64 "; correct it or set the option",
+                        option, text, name, minimum);
         value = static_cast<std::int32_t>(number);
         return CEP_OK;
     }
@@ -115,7 +116,7 @@ constexpr Launcher launchers[] = {
     std::ifstream stat("/proc/" + std::to_string(getppid()) + "/stat");
     std::string line;
     std::getline(stat, line);
-    std::size_t at = line.rfind(')');  // the command's name may hold anything
+    std::size_t at = line.rfind(')');  // ends the command's name, which may contain any character
     for (int field = 2; field < 22 && at != std::string::npos; ++field) at = line.find(' ', at + 1);
     return at == std::string::npos ? "0" : line.substr(at + 1, line.find(' ', at + 1) - at - 1);
 }
@@ -157,7 +158,7 @@ std::int32_t find_ranks(cep_options& options) {
 }
 
 std::string find_run_id() {
-    // torchrun without --rdzv-id says "none".
+    // torchrun sets "none" when it has no --rdzv-id.
     if (const char* id = variable("TORCHELASTIC_RUN_ID"); id != nullptr && std::string_view(id) != "none") return id;
     if (const char* id = variable("SLURM_JOB_ID")) return id;
     char host[256] = "";

@@ -27,7 +27,7 @@ class Descriptor {
     int number_;
 };
 
-/// A path may be longer than a message; the reason needs room in it, too.
+/// A path may be longer than a message. This leaves room for the reason.
 constexpr int max_shown_path = 500;
 
 [[nodiscard]] std::int32_t system_error(const char* path) noexcept {
@@ -42,13 +42,13 @@ constexpr int max_shown_path = 500;
     struct stat status {};
     if (::fstat(descriptor, &status) != 0) return system_error(path);
     if (S_ISREG(status.st_mode)) return CEP_OK;
-    return fail(CEP_EIO, "%.*s: %s, not a regular file", max_shown_path, path, kind_of(status.st_mode));
+    return fail(CEP_EIO, "%.*s: is %s, not a regular file", max_shown_path, path, kind_of(status.st_mode));
 }
 
 }  // namespace
 
 std::int32_t read_config_file(const char* path, std::string& text) {
-    // O_NONBLOCK: a FIFO that nobody writes to must not keep open(2) waiting.
+    // O_NONBLOCK: open(2) must not wait on a FIFO without a writer.
     const Descriptor file(::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (file.get() < 0) return system_error(path);
     if (const std::int32_t code = check_file(path, file.get()); code != CEP_OK) return code;
@@ -61,7 +61,7 @@ std::int32_t read_config_file(const char* path, std::string& text) {
         else if (errno != EINTR)
             return system_error(path);
     }
-    return fail(CEP_EIO, "%.*s: a configuration of more than %zu bytes", max_shown_path, path, max_config_bytes);
+    return fail(CEP_EIO, "%.*s: the configuration is longer than %zu bytes", max_shown_path, path, max_config_bytes);
 }
 
 }  // namespace cep

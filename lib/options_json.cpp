@@ -20,7 +20,7 @@ struct CJsonDelete {
 };
 using CJson = std::unique_ptr<cJSON, CJsonDelete>;
 
-constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: what a double holds exactly
+constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: doubles are exact for integers up to this
 
 /// The text of a valid JSON string without \u0000.
 [[nodiscard]] std::string unescaped(std::string_view quoted) {
@@ -29,13 +29,13 @@ constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: what a doub
     return node->valuestring;
 }
 
-/// `value` is shown up to the end of its line.
+/// The message shows `value` up to the end of its first line.
 [[nodiscard]] std::int32_t refuse(const OptionField& field, std::string_view value, const char* expected) {
     const std::size_t shown = std::min<std::size_t>(std::min(value.find_first_of("\r\n"), value.size()), 200);
     return fail(CEP_EOPTION, "%s: %.*s is not %s", field.name, static_cast<int>(shown), value.data(), expected);
 }
 
-/// 1000, and 1e3 as well.
+/// Parses an integer such as 1000 or 1e3.
 [[nodiscard]] bool integer_of(std::string_view json, std::int64_t& value) noexcept {
     if (parse_integer(json, value)) return true;
     double number = 0;
@@ -98,7 +98,7 @@ constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: what a doub
     return set_from(options, *field, value, storage);
 }
 
-/// Where a valid JSON text has a \u0000, at which the C strings of the options would end; npos if nowhere.
+/// Position of a \u0000 in a valid JSON text, where an option's C string would end; npos if there is none.
 [[nodiscard]] std::size_t find_nul(std::string_view json) noexcept {
     for (std::size_t at = json.find('\\'); at != std::string_view::npos; at = json.find('\\', at + 2))
         if (json.substr(at, 6) == "\\u0000") return at;
@@ -116,7 +116,7 @@ constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: what a doub
     const json::Check check = json::check_object(text);
     if (!check.valid) return refuse_text("not a JSON object", text, check.offset, check.reason);
     if (const std::size_t at = find_nul(text); at != std::string_view::npos)
-        return refuse_text("\\u0000", text, at, "no option holds such a character");
+        return refuse_text("\\u0000", text, at, "no option may contain this character");
     std::int32_t code = CEP_OK;
     json::for_each_member(text, [&](std::string_view key, std::string_view value) {
         if (code == CEP_OK) code = set_member(options, key, value, storage);
@@ -126,7 +126,8 @@ constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: what a doub
 
 [[nodiscard]] std::int32_t load_inline_text(cep_options& options, const char* json, OptionStorage& storage) {
     const std::size_t bytes = strnlen(json, max_config_bytes + 1);
-    if (bytes > max_config_bytes) return fail(CEP_EJSON, "a configuration of more than %zu bytes", max_config_bytes);
+    if (bytes > max_config_bytes)
+        return fail(CEP_EJSON, "the configuration is longer than %zu bytes", max_config_bytes);
     return load_text(options, {json, bytes}, storage);
 }
 

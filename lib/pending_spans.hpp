@@ -11,23 +11,24 @@
 
 namespace cep {
 
-/// The writer's spans whose times the poller is to find, in the order in which they came.
+/// The writer's spans that wait for their times from the poller, in the order of arrival.
 class PendingSpans {
   public:
-    /// Metadata kept for them; behind a stalled GPU, spans past it go without.
+    /// Limit of the metadata kept for these spans. While the GPU is stalled, spans beyond it lose their metadata.
     static constexpr std::size_t meta_limit_bytes = std::size_t{1} << 20;
 
     struct Entry {
         Record record;
         std::string meta;
-        std::uint64_t order = 0;  ///< counts up; 0: a free place
+        std::uint64_t order = 0;  ///< 1 for the first span, and so on; 0: a free place
         std::uint32_t previous = 0;
         std::uint32_t next = 0;
     };
 
     PendingSpans() { entries_.emplace_back(); }  // place 0 is both ends of the list
 
-    /// Returns the span's id. False in `kept_meta` if its metadata found no room. May throw, and then has not taken it.
+    /// Returns the span's id. `kept_meta` is false if there was no room for the metadata. If it throws, the span is not
+    /// added.
     [[nodiscard]] std::uint64_t add(const Record& record, std::string_view meta, bool& kept_meta) {
         kept_meta = meta_bytes_ + meta.size() <= meta_limit_bytes;
         std::string text(kept_meta ? meta : std::string_view{});
@@ -59,7 +60,7 @@ class PendingSpans {
     [[nodiscard]] bool empty() const noexcept { return entries_[0].next == 0; }
     [[nodiscard]] std::uint64_t first() const noexcept { return entries_[0].next; }
     [[nodiscard]] std::uint64_t last_order() const noexcept { return last_order_; }
-    /// Whether all spans up to the n-th are gone.
+    /// Whether all spans up to that order have been removed.
     [[nodiscard]] bool settled(std::uint64_t order) const noexcept {
         return empty() || entries_[entries_[0].next].order > order;
     }

@@ -5,8 +5,8 @@
 #include <exception>
 
 #include "host_clock.hpp"
+#include "message.hpp"
 #include "options.hpp"
-#include "say.hpp"
 
 namespace cep {
 namespace {
@@ -14,8 +14,8 @@ namespace {
 constexpr std::int64_t shortest_pause_ns = 1 * ns_per_ms;
 constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
 constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
-constexpr std::int64_t idle_pause_ns = ns_per_s;  // the writer wakes us when it has spans
-constexpr std::size_t plenty = 1024;
+constexpr std::int64_t idle_pause_ns = ns_per_s;  // the writer wakes the poller when it has spans
+constexpr std::size_t busy_pass_spans = 1024;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void Poller::run() noexcept {
         self_ns_.set(static_cast<std::uint64_t>(clock_ns(CLOCK_THREAD_CPUTIME_ID)));
         wakeup_.wait(next_pause(last));
     }
-    say_notice();
+    print_notice();
     if (shut_down_.load(std::memory_order_acquire)) device_.shut_down();
 }
 
@@ -43,10 +43,10 @@ PollResult Poller::work() noexcept {
     PollResult last{.pending = true};
     try {
         accept_spans();
-        last = device_.poll(times_, last_chance_.load(std::memory_order_relaxed));
-    } catch (const std::exception&) {  // no memory: what is in the ring stays there for the next round
+        last = device_.poll(times_, final_pass_.load(std::memory_order_relaxed));
+    } catch (const std::exception&) {  // no memory: the spans stay in the ring for the next pass
     }
-    say_notice();
+    print_notice();
     const bool served = last.caught_up && !refused_ && !catch_up_.served(asked);
     if (served) catch_up_.serve(asked);
     if (served || (last.resolved > 0 && is_urgent())) writer_.notify();
@@ -63,11 +63,11 @@ void Poller::accept_spans() {
     }
 }
 
-void Poller::say_notice() noexcept {
+void Poller::print_notice() noexcept {
     try {
         const std::string notice = device_.take_notice(first_of_host_);
-        if (!notice.empty()) say(rank_, notice);
-    } catch (const std::exception&) {  // no memory for the words
+        if (!notice.empty()) print_message(rank_, notice);
+    } catch (const std::exception&) {  // no memory for the message
     }
 }
 
@@ -77,8 +77,9 @@ std::int64_t Poller::next_pause(const PollResult& last) noexcept {
         return idle_pause_ns;
     }
     if (is_urgent()) return urgent_pause_ns;
-    // Waking costs more than a query: longer while passes find little, shorter while they find much.
-    pause_ns_ = last.resolved > plenty ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
+    // A wakeup costs more than a query, so the pause grows while passes find few spans and shrinks while they find
+    // many.
+    pause_ns_ = last.resolved > busy_pass_spans ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
     return pause_ns_ = std::clamp(pause_ns_, shortest_pause_ns, longest_pause_ns);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What belongs to the process as a whole: its threads, its exit, its forks.
+// The parts that concern the whole process: its threads, its exit and its forks.
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -16,23 +16,23 @@
 
 namespace cep {
 
-/// One for each thread that has recorded: says which session it is inside, and holds its recorders.
+/// One for each thread that has recorded: the session that the thread is inside, and its recorders.
 struct ThreadNode {
     struct Attachment {
         cep_profiler* profiler;
         Session* session;
-        ThreadRecorder* recorder;  ///< null: there was none to be had
-        std::uint32_t vacancies;   ///< Recorder::vacancies() then
+        ThreadRecorder* recorder;  ///< null: none was free
+        std::uint32_t vacancies;   ///< Recorder::vacancies() at that time
     };
 
-    /// Serial of the profiler whose session the thread is in; 0: none.
+    /// Serial of the profiler whose session the thread is inside; 0: none.
     std::atomic<std::uint64_t> inside{0};
     std::vector<Attachment> attachments;
     ThreadNode* previous = nullptr;
     ThreadNode* next = nullptr;
 };
 
-/// What a thread finds of itself.
+/// The state of the calling thread.
 struct ThisThread {
     ThreadNode* node = nullptr;
     /// Set while the thread is inside the library. A call that finds it set comes from a signal handler.
@@ -43,7 +43,7 @@ namespace {
 
 constexpr std::int64_t exit_timeout_ms = 5000;
 
-/// The handle table: what close, exit and fork must be able to find. Constant-initialised and never destroyed.
+/// All profilers and recording threads, for close, exit and fork. Constant-initialised and never destroyed.
 struct Registry {
     std::mutex mutex;
     ThreadNode* threads = nullptr;
@@ -51,7 +51,7 @@ struct Registry {
     std::atomic<std::uint64_t> last_serial{0};
     pthread_key_t thread_exit_key = 0;
     bool handlers_registered = false;
-    /// Close makes every thread pass a memory barrier (membarrier(2)), so that hot calls need none of their own.
+    /// True: cep_close() makes every thread pass a memory barrier (membarrier(2)), so hot calls need none of their own.
     std::atomic<bool> remote_barriers{false};
 };
 
@@ -75,8 +75,8 @@ void unlock_in_parent() {
     registry.mutex.unlock();
 }
 
-/// The child's copy of a profiler is off; and it gives up the file, or its lock would outlive the parent.
-void disarm(cep_profiler& profiler) noexcept {
+/// Turns the child's copy of a profiler off. Closes the file, because the child's descriptor would keep it locked.
+void turn_off_copy(cep_profiler& profiler) noexcept {
     profiler.forked.store(true, std::memory_order_relaxed);
     profiler.inputs.board.stop();
     profiler.session.store(nullptr, std::memory_order_relaxed);
@@ -84,8 +84,8 @@ void disarm(cep_profiler& profiler) noexcept {
     if (fd >= 0) ::close(fd);
 }
 
-/// The child has none of the parent's threads: its copies of the profilers are turned off and left alone.
-void disarm_in_child() {
+/// The child has none of the parent's threads, so its copies of the profilers are turned off and never freed.
+void turn_off_in_child() {
     const KeepErrno keep;
     registry.threads = this_thread.node;
     if (this_thread.node != nullptr) {
@@ -93,11 +93,11 @@ void disarm_in_child() {
         this_thread.node->inside.store(0, std::memory_order_relaxed);
     }
     if (registry.profilers != nullptr)
-        for (cep_profiler* profiler : *registry.profilers) disarm(*profiler);
+        for (cep_profiler* profiler : *registry.profilers) turn_off_copy(*profiler);
     registry.mutex.unlock();
 }
 
-/// A thread that exits leaves its recorders, with what is still in them, to the writer and to later threads.
+/// At thread exit: leaves the recorders to later threads. The writer still takes the records in them.
 void leave_recorders(void* pointer) {
     auto* node = static_cast<ThreadNode*>(pointer);
     this_thread.is_inside = true;
@@ -120,14 +120,14 @@ void leave_recorders(void* pointer) {
     return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-/// Whatever another thread did before this call, in its program order, is seen after it.
+/// After this call, the calling thread sees all that other threads had done before it, in their program order.
 void remote_barrier() noexcept {
     if (!registry.remote_barriers.load(std::memory_order_relaxed)) return;
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 && register_remote_barriers())
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-// Out of line: a visit that has its node then saves no registers for this.
+// Out of line: a call whose thread has its node then saves no registers for this.
 [[nodiscard, gnu::noinline, gnu::cold]] ThreadNode* make_node() noexcept {
     const KeepErrno keep;
     auto* node = new (std::nothrow) ThreadNode;
@@ -154,25 +154,27 @@ std::int32_t register_handlers() {
     const std::lock_guard guard(registry.mutex);
     if (registry.handlers_registered) return CEP_OK;
     if (pthread_key_create(&registry.thread_exit_key, &leave_recorders) != 0)
-        return fail(CEP_ELIMIT, "cep_open: this process has no thread-specific key left (PTHREAD_KEYS_MAX)");
+        return fail(
+            CEP_ELIMIT,
+            "cep_open: this process has used all its thread-specific keys (pthread_key_create, PTHREAD_KEYS_MAX)");
     registry.handlers_registered = true;
     registry.remote_barriers.store(register_remote_barriers(), std::memory_order_relaxed);
-    pthread_atfork(&lock_for_fork, &unlock_in_parent, &disarm_in_child);
+    pthread_atfork(&lock_for_fork, &unlock_in_parent, &turn_off_in_child);
     std::atexit(&close_all_at_exit);
     return CEP_OK;
 }
 
-void remember_profiler(cep_profiler& profiler) {
+void register_profiler(cep_profiler& profiler) {
     const std::lock_guard guard(registry.mutex);
     if (registry.profilers == nullptr) registry.profilers = new std::vector<cep_profiler*>;
     registry.profilers->push_back(&profiler);
 }
 
-bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept {
+bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept {
     const auto is_inside = [&] {
         const std::lock_guard guard(registry.mutex);
         for (const ThreadNode* node = registry.threads; node != nullptr; node = node->next) {
-            if (exiting && node == this_thread.node) continue;  // exit() in a signal handler: the visit never goes on
+            if (exiting && node == this_thread.node) continue;  // exit() in a signal handler: the call never resumes
             if (node->inside.load(std::memory_order_seq_cst) == profiler.serial) return true;
         }
         return false;
@@ -186,7 +188,7 @@ bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns, b
     return true;
 }
 
-Visit::Visit(cep_profiler& profiler) noexcept : profiler_(profiler) {
+SessionGuard::SessionGuard(cep_profiler& profiler) noexcept : profiler_(profiler) {
     if (!profiler.is_on()) return;
     ThisThread* const thread = &this_thread;
     refused_ = thread->is_inside;
@@ -201,8 +203,8 @@ Visit::Visit(cep_profiler& profiler) noexcept : profiler_(profiler) {
         return;
     }
     thread_ = thread;
-    // Either this thread sees that the session is gone, or close sees that this thread is inside: by a barrier here, or
-    // by the one that close makes this thread pass between the store of the session and the look at `inside`.
+    // Either this thread sees that the session has gone, or cep_close() sees that this thread is inside. This needs a
+    // barrier: here, or the remote one that cep_close() makes between storing the session and reading `inside`.
     if (registry.remote_barriers.load(std::memory_order_relaxed)) {
         node_->inside.store(profiler.serial, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -212,20 +214,20 @@ Visit::Visit(cep_profiler& profiler) noexcept : profiler_(profiler) {
     session_ = profiler.session.load(std::memory_order_seq_cst);
 }
 
-Visit::~Visit() {
+SessionGuard::~SessionGuard() {
     if (thread_ == nullptr) return;
     node_->inside.store(0, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     thread_->is_inside = false;
 }
 
-ThreadRecorder* Visit::known_recorder() const noexcept {
+ThreadRecorder* SessionGuard::existing_recorder() const noexcept {
     for (const ThreadNode::Attachment& attachment : node_->attachments)
         if (attachment.session == session_ && attachment.profiler == &profiler_) return attachment.recorder;
     return nullptr;
 }
 
-ThreadRecorder* Visit::recorder() noexcept {
+ThreadRecorder* SessionGuard::recorder() noexcept {
     for (const ThreadNode::Attachment& attachment : node_->attachments) {
         if (attachment.session != session_ || attachment.profiler != &profiler_) continue;
         if (attachment.recorder != nullptr) return attachment.recorder;
@@ -238,7 +240,7 @@ ThreadRecorder* Visit::recorder() noexcept {
     return recorder;
 }
 
-[[gnu::noinline, gnu::cold]] ThreadRecorder* Visit::attach() noexcept {
+[[gnu::noinline, gnu::cold]] ThreadRecorder* SessionGuard::attach() noexcept {
     const KeepErrno keep;
     const std::uint32_t vacancies = session_->recorder.vacancies();
     try {
@@ -251,7 +253,7 @@ ThreadRecorder* Visit::recorder() noexcept {
         return nullptr;
     }
     ThreadRecorder* recorder = session_->recorder.attach();
-    if (recorder == nullptr && !session_->recorder.is_full()) return nullptr;  // memory may be there the next time
+    if (recorder == nullptr && !session_->recorder.is_full()) return nullptr;  // no memory: the next call tries again
     node_->attachments.push_back({&profiler_, session_, recorder, vacancies});
     session_->writer.start();
     return recorder;

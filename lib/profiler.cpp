@@ -9,20 +9,20 @@
 #include "error.hpp"
 #include "guarded.hpp"
 #include "host_clock.hpp"
-#include "say.hpp"
+#include "message.hpp"
 
 namespace cep {
 namespace {
 
-/// Longest extra wait, past a close's own timeout, for threads that are inside a hot call right now.
-constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
+/// Longest wait, beyond the timeout of cep_close(), for threads to leave a hot call.
+constexpr std::int64_t leave_grace_ns = 100 * ns_per_ms;
 
 [[nodiscard]] std::unique_ptr<Device> make_device(const Config& config) {
     if (config.backend == CEP_BACKEND_HOST) return nullptr;
     return std::make_unique<cuda::CudaDevice>(config.pool_limit);
 }
 
-/// What is still on its way when the closer gives up is lost as far as anybody can tell.
+/// Counts what is still pending at the end of a close as lost.
 [[nodiscard]] Totals final_totals(const Session& session) noexcept {
     Totals totals = session.writer.totals();
     totals.dropped_io += totals.pending;
@@ -36,8 +36,8 @@ constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
     profiler.totals_before_close = session.writer.totals();
     profiler.kept_totals.store(&profiler.totals_before_close, std::memory_order_release);
     profiler.session.store(nullptr, std::memory_order_seq_cst);
-    const auto grace_end_ns = [&] { return std::max(deadline_ns, monotonic_ns() + visitor_grace_ns); };
-    const bool alone = wait_for_visitors(profiler, grace_end_ns(), exiting);
+    const auto grace_end_ns = [&] { return std::max(deadline_ns, monotonic_ns() + leave_grace_ns); };
+    const bool alone = wait_until_no_thread_inside(profiler, grace_end_ns(), exiting);
     const std::int32_t code = session.writer.finish(deadline_ns);
     const bool written = session.writer.join(grace_end_ns());
     profiler.totals_after_close = final_totals(session);
@@ -48,7 +48,7 @@ constexpr std::int64_t visitor_grace_ns = 100 * ns_per_ms;
     if (shut_down && written && polled)
         delete &session;
     else
-        profiler.left_behind = &session;  // somebody still holds on to it
+        profiler.left_behind = &session;  // a thread may still use it
     return code;
 }
 
@@ -79,20 +79,20 @@ std::int32_t open_profiler(Config config, cep_profiler*& out) {
         bool busy = false;
         if (const std::int32_t code = session->writer.open(busy); code != CEP_OK) return code;
         if (busy) {
-            say(session->config.rank,
-                session->writer.path() + ": another profiler is writing this file; this one is off");
+            print_message(session->config.rank,
+                          session->writer.path() + ": another profiler is writing this file; this one is off");
             session.reset();
         }
     }
-    remember_profiler(*profiler);
+    register_profiler(*profiler);
     profiler->session.store(session.release(), std::memory_order_release);
     out = profiler.release();
     return CEP_OK;
 }
 
 std::int32_t flush_profiler(cep_profiler& profiler, std::int64_t timeout_ms) noexcept {
-    Visit visit(profiler);
-    Session* session = visit.session();
+    SessionGuard guard(profiler);
+    Session* session = guard.session();
     if (session == nullptr) return CEP_OK;
     if (timeout_ms == 0) {
         profiler.inputs.flush_due.store(true, std::memory_order_release);
@@ -115,11 +115,12 @@ std::int32_t close_profiler(cep_profiler& profiler, std::int64_t deadline_ns, bo
 }
 
 std::int32_t read_totals(cep_profiler& profiler, Totals& totals) noexcept {
-    const Visit visit(profiler);
-    if (visit.refused())
-        return fail(CEP_EINVAL, "cep_get_stats: within another call (by a signal handler), or without memory");
-    if (visit.session() != nullptr)
-        totals = visit.session()->writer.totals();
+    const SessionGuard guard(profiler);
+    if (guard.refused())
+        return fail(CEP_EINVAL,
+                    "cep_get_stats: called by a signal handler within another cep call, or memory has run out");
+    if (guard.session() != nullptr)
+        totals = guard.session()->writer.totals();
     else if (const Totals* kept = profiler.kept_totals.load(std::memory_order_acquire))
         totals = *kept;
     return CEP_OK;

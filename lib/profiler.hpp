@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The handle of cep.h, and how its calls reach the machinery behind it.
+// The handle of cep.h, and the way its calls reach the session behind it.
 #pragma once
 
 #include <atomic>
@@ -15,12 +15,12 @@
 
 namespace cep {
 
-/// What exists only while a profiler is on: freed by its close, once no thread is inside.
+/// The parts that exist only while a profiler is on. cep_close() frees them once no thread is inside.
 struct Session {
     Session(Config checked, WriterInputs& inputs);
 
     const Config config;
-    Wakeup wakeup;  ///< the writer's
+    Wakeup wakeup;  ///< wakes the writer
     const std::unique_ptr<Device> device;
     Recorder recorder;
     const std::unique_ptr<Poller> poller;
@@ -29,7 +29,7 @@ struct Session {
 
 }  // namespace cep
 
-/// Never freed, so that a call on a closed profiler, or one inherited by a forked child, finds it inert.
+/// Never freed: a call on a closed profiler, or on a forked child's copy, must find it inert.
 struct cep_profiler {
     static constexpr std::size_t max_names = 4096;
 
@@ -43,74 +43,75 @@ struct cep_profiler {
 
     std::atomic<bool> closing{false};
     std::atomic<bool> forked{false};      ///< a child's copy of its parent's profiler
-    cep::Session* left_behind = nullptr;  ///< after a close that could not free it
+    cep::Session* left_behind = nullptr;  ///< a session that cep_close() could not free
     cep::NameTable<cep_region> regions{max_names};
     cep::NameTable<cep::Name> names{max_names};
 
     cep::Totals totals_before_close;
     cep::Totals totals_after_close;
-    std::atomic<const cep::Totals*> kept_totals{nullptr};  ///< one of these, from the begin of a close on
+    std::atomic<const cep::Totals*> kept_totals{nullptr};  ///< one of the two above once a close has begun
 
     [[nodiscard]] bool recording() const noexcept { return inputs.board.recording(); }
-    /// Whether there is a session, at a glance: a Visit says so for sure.
+    /// Whether there is a session. A quick check; only a SessionGuard can tell for certain.
     [[nodiscard]] bool is_on() const noexcept { return session.load(std::memory_order_relaxed) != nullptr; }
 };
 
 namespace cep {
 
-/// A thread inside the session of one profiler: while this lives, close() does not free it. There is no visit, and
-/// nothing is touched, where the profiler is off; nor in a signal handler that has interrupted another visit of this
-/// thread, since what that one was doing is half done.
-class Visit {
+/// Keeps the calling thread inside the session of a profiler: cep_close() does not free the session while this lives.
+/// It enters no session if the profiler is off. It is also refused in a signal handler that has interrupted another
+/// guarded call of this thread, because that call's changes are half done.
+class SessionGuard {
   public:
-    explicit Visit(cep_profiler& profiler) noexcept;
-    Visit(const Visit&) = delete;
-    Visit& operator=(const Visit&) = delete;
-    ~Visit();
+    explicit SessionGuard(cep_profiler& profiler) noexcept;
+    SessionGuard(const SessionGuard&) = delete;
+    SessionGuard& operator=(const SessionGuard&) = delete;
+    ~SessionGuard();
 
-    /// Null: the profiler is off, closed or forked, or the visit was refused.
+    /// Null: the profiler is off, closed or forked, or entry was refused.
     [[nodiscard]] Session* session() const noexcept { return session_; }
     [[nodiscard]] bool refused() const noexcept { return refused_; }
-    /// For calls that would have recorded something: counts one that was refused.
+    /// Counts a refused call. For calls that would have recorded something.
     void count_if_refused() const noexcept {
         if (refused_) profiler_.inputs.refused.fetch_add(1, std::memory_order_relaxed);
     }
-    /// The calling thread's recorder, made the first time; null when there can be none (counted).
+    /// The calling thread's recorder, attached the first time. Null if there is none for it; that is counted.
     [[nodiscard]] ThreadRecorder* recorder() noexcept;
     /// The calling thread's recorder if it has one.
-    [[nodiscard]] ThreadRecorder* known_recorder() const noexcept;
+    [[nodiscard]] ThreadRecorder* existing_recorder() const noexcept;
 
   private:
     [[nodiscard]] ThreadRecorder* attach() noexcept;
 
     cep_profiler& profiler_;
     struct ThreadNode* node_ = nullptr;
-    struct ThisThread* thread_ = nullptr;  ///< null: no visit
+    struct ThisThread* thread_ = nullptr;  ///< null: not inside
     Session* session_ = nullptr;
     bool refused_ = false;
 };
 
-/// Whether the calling thread has ever been inside a session; where not, it has no open span.
+/// Whether the calling thread has ever been inside a session. If not, it has no open span.
 [[nodiscard]] bool this_thread_has_recorded() noexcept;
 
-/// Opens a profiler: an enabled, listed one with a session, any other without.
+/// Opens a profiler. It gets a session if it is enabled and its rank is listed.
 [[nodiscard]] std::int32_t open_profiler(Config config, cep_profiler*& out);
 [[nodiscard]] std::int32_t flush_profiler(cep_profiler& profiler, std::int64_t timeout_ms) noexcept;
 [[nodiscard]] std::int32_t close_profiler(cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept;
-/// CEP_EINVAL in a signal handler that has interrupted another call: nothing can be read then.
+/// Returns CEP_EINVAL in a signal handler that has interrupted another call: the counts cannot be read then.
 [[nodiscard]] std::int32_t read_totals(cep_profiler& profiler, Totals& totals) noexcept;
 [[nodiscard]] std::int64_t deadline_after(std::int64_t timeout_ms) noexcept;
 
-/// Waits until no thread (but the calling one, when it is `exiting`) is inside the session of that profiler, or the
-/// deadline has passed (false).
-[[nodiscard]] bool wait_for_visitors(const cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept;
+/// Waits until no thread is inside the session of that profiler. With `exiting` the calling thread does not count.
+/// False if the deadline passes first.
+[[nodiscard]] bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t deadline_ns,
+                                               bool exiting) noexcept;
 
-/// Sees to exit, fork and the end of threads; needed before a profiler is on. CEP_ELIMIT where the process has no
-/// thread-specific key left.
+/// Registers the handlers for exit, fork and thread exit, once per process. Must succeed before a profiler is on.
+/// Returns CEP_ELIMIT if the process has no thread-specific key left.
 [[nodiscard]] std::int32_t register_handlers();
-/// Keeps the profiler findable for the life of the process. May throw.
-void remember_profiler(cep_profiler& profiler);
-/// A number for a new profiler.
+/// Adds the profiler to the list that the exit and fork handlers use. May throw.
+void register_profiler(cep_profiler& profiler);
+/// Serial number for a new profiler.
 [[nodiscard]] std::uint64_t next_serial() noexcept;
 
 }  // namespace cep

@@ -21,21 +21,21 @@ namespace cep {
 namespace {
 
 constexpr int lock_attempts = 10;
-constexpr int first_own_descriptor = 3;  // 0 to 2 are the standard streams, also where the trainer has closed them
+constexpr int first_own_descriptor = 3;  // 0 to 2 are the standard streams, even if the trainer has closed them
 
 [[nodiscard]] std::string message_of(int error) {
     return std::generic_category().message(error);
 }
 
-/// Why open() refuses what is at the path, in words that say more than errno.
+/// Why open() failed, in clearer words than those of errno where possible.
 [[nodiscard]] std::string open_error(int error) {
     if (error == ELOOP) return "is a symbolic link, which is not followed";
     if (error == ENXIO) return "is a FIFO or a device that nobody reads";
     return message_of(error);
 }
 
-/// File systems without locks are fine: then nothing keeps two writers apart. A process that has just been killed, or a
-/// child of it that is just being forked, may hold the lock for some moments more.
+/// Locks the file. True also if the file system has no locks; then nothing prevents a second writer. Tries for a short
+/// while, because a process that was just killed, or its child that is just being forked, may still hold the lock.
 [[nodiscard]] bool lock(int fd) noexcept {
     const timespec pause{0, 10 * ns_per_ms};
     for (int attempt = 0;; ++attempt) {
@@ -48,7 +48,7 @@ constexpr int first_own_descriptor = 3;  // 0 to 2 are the standard streams, als
 }  // namespace
 
 std::int32_t RankFile::open(const Config& config, bool& busy) {
-    // The trainer may change its working directory before the file has to be opened again.
+    // An absolute path: the trainer may change its working directory before the file is opened again.
     std::error_code ignored;
     directory_ = std::filesystem::absolute(config.directory, ignored);
     if (directory_.empty()) directory_ = config.directory;
@@ -117,7 +117,7 @@ void RankFile::adopt(int fd, std::int64_t now_ns) {
 void RankFile::close() noexcept {
     const int fd = fd_.exchange(-1, std::memory_order_acq_rel);
     if (fd < 0) return;
-    (void)flock(fd, LOCK_UN);  // also for copies in children that were forked just now
+    (void)flock(fd, LOCK_UN);  // children that were just forked may still have copies of the descriptor
     ::close(fd);
 }
 
@@ -137,14 +137,14 @@ RankFile::Change RankFile::check(std::int64_t now_ns, bool at_once, bool closing
     checked_ns_ = now_ns;
     std::int64_t size_bytes = 0;
     if (!is_at_path(size_bytes)) {
-        notice_ = path_ + ": was removed or renamed; a new file goes on";
+        notice_ = path_ + ": was removed or renamed; rows continue in a new file";
         close();
         return reopen(now_ns) ? Change::replaced : Change::none;
     }
     const bool shrunk = size_bytes < size_bytes_;
     size_bytes_ = size_bytes;
     if (!shrunk) return Change::none;
-    notice_ = path_ + ": was cut to " + std::to_string(size_bytes) + " bytes by somebody else; rows go on behind them";
+    notice_ = path_ + ": another program cut it to " + std::to_string(size_bytes) + " bytes; rows continue after them";
     adopt(fd_.load(std::memory_order_relaxed), now_ns);
     return Change::shrunk;
 }
@@ -159,7 +159,7 @@ bool RankFile::reopen(std::int64_t now_ns) {
 }
 
 std::int64_t RankFile::limit_for(RowKind kind) const noexcept {
-    // Room is kept for what tells of the loss: some stats rows on the way, and the last one.
+    // Room is reserved for the rows that report the loss: some stats rows, and the last one.
     const std::int64_t reserve_bytes = std::min<std::int64_t>(limit_bytes_ / 4, 2048);
     if (kind == RowKind::closing) return limit_bytes_;
     return limit_bytes_ - (kind == RowKind::measurement ? reserve_bytes : reserve_bytes / 2);
@@ -180,7 +180,8 @@ void RankFile::drop_past_limit(RowBlock& block) {
         } else if (row.kind == RowKind::measurement) {
             dropped_file_.add();
             if (!std::exchange(full_, true))
-                notice_ = path_ + ": has reached max_file_bytes; further rows are dropped and counted";
+                notice_ = path_ + ": has reached max_file_bytes (" + std::to_string(limit_bytes_) +
+                          "); further rows are dropped and counted";
         }
         begin = row.end;
     }
@@ -250,18 +251,18 @@ void RankFile::failed(std::int64_t now_ns) {
     if (!failing()) {
         const bool reopening = fd_.load(std::memory_order_relaxed) < 0;
         notice_ = path_ + ": cannot be written (" + (reopening ? reopen_error_ : message_of(last_error_)) +
-                  "): rows wait for the next try, and those past " + std::to_string(backlog_limit_bytes >> 20) +
-                  " MiB are lost";
+                  "): rows wait for the next try; beyond " + std::to_string(backlog_limit_bytes >> 20) +
+                  " MiB they are lost";
         dropped_before_failing_ = dropped_io_.get();
     }
     retry_ns_ = std::clamp(retry_ns_ * 2, first_retry_ns, longest_retry_ns);
     next_try_ns_ = now_ns + retry_ns_;
-    if (last_error_ == ESTALE) close();  // of a file that is gone on the server
+    if (last_error_ == ESTALE) close();  // the server no longer has the file
 }
 
 void RankFile::recovered() {
     retry_ns_ = 0;
-    notice_ = path_ + ": is written again; " + std::to_string(dropped_io_.get() - dropped_before_failing_) +
+    notice_ = path_ + ": can be written again; " + std::to_string(dropped_io_.get() - dropped_before_failing_) +
               " rows were lost";
 }
 
@@ -280,7 +281,7 @@ bool RankFile::failure_is_transient() const noexcept {
     }
 }
 
-void RankFile::lose_last(RowBlock& block) {
+void RankFile::drop_last(RowBlock& block) {
     if (block.rows.back().kind == RowKind::measurement)
         dropped_io_.add();
     else
@@ -289,7 +290,7 @@ void RankFile::lose_last(RowBlock& block) {
 }
 
 void RankFile::drop_past_backlog(RowBlock& block) {
-    while (block.text.size() > backlog_limit_bytes && block.rows.size() > 1) lose_last(block);
+    while (block.text.size() > backlog_limit_bytes && block.rows.size() > 1) drop_last(block);
 }
 
 void RankFile::give_up(RowBlock& block) noexcept {

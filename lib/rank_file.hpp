@@ -17,57 +17,57 @@
 
 namespace cep {
 
-/// The rank file: opened for append, never truncated, whole lines only, written by one profiler at a time. One thread
-/// at a time uses it; the counts may be read by any.
+/// The rank file: opened for append, never truncated, made of whole lines, written by one profiler at a time. One
+/// thread at a time uses it; any thread may read the counts.
 class RankFile {
   public:
-    /// Rows kept for another try while the file cannot be written.
+    /// Limit of the rows that wait while the file cannot be written.
     static constexpr std::size_t backlog_limit_bytes = std::size_t{4} << 20;
     static constexpr std::int64_t check_interval_ns = 5 * ns_per_s;
     static constexpr std::int64_t first_retry_ns = ns_per_s / 10;
     static constexpr std::int64_t longest_retry_ns = 5 * ns_per_s;
 
-    /// What became of the file at its path since the last look.
+    /// What happened to the file at its path since the last check.
     enum class Change : std::uint8_t {
         none,
         replaced,  ///< it was removed or renamed: a new one is open
-        shrunk,    ///< somebody cut it (logrotate's copytruncate)
+        shrunk,    ///< another program cut it (logrotate's copytruncate)
     };
 
-    /// `fd` is where the descriptor is kept: a forked child has to close its copy, or the lock would outlive the
-    /// parent.
+    /// `fd` stores the descriptor, so that a forked child can close its copy: else the lock would outlive the parent.
     explicit RankFile(std::atomic<int>& fd) noexcept : fd_(fd) {}
     RankFile(const RankFile&) = delete;
     RankFile& operator=(const RankFile&) = delete;
     ~RankFile() { close(); }
 
-    /// Makes the directory, opens and locks the file. `busy` says, with CEP_OK, that another profiler is writing it.
+    /// Makes the directory, then opens and locks the file. If another profiler is writing it, returns CEP_OK and sets
+    /// `busy`.
     [[nodiscard]] std::int32_t open(const Config& config, bool& busy);
     void close() noexcept;
-    /// The number of this start: one more than the last that the file tells of.
+    /// The number of this start: one more than the last in the file.
     [[nodiscard]] std::int64_t attempt() const noexcept { return attempt_; }
 
-    /// Compares the open file with the one at its path, every check_interval_ns or when the profiler is `closing`.
-    /// While none is open, it is opened when another try is due or wanted `at_once`. After a change, rows begin anew:
-    /// the file needs a run row before them.
+    /// Compares the open file with the one at its path, every check_interval_ns or if the profiler is `closing`. If no
+    /// file is open, tries to open it when a retry is due or `at_once`. After a change, the caller must write a run row
+    /// before other rows.
     [[nodiscard]] Change check(std::int64_t now_ns, bool at_once, bool closing);
 
-    /// Appends the block and empties it. What cannot be written stays in it for a later call; past backlog_limit_bytes
-    /// its newest rows are lost, and counted. After a failure the next try waits from 0.1 to 5 s, unless `at_once`.
-    /// False while rows wait.
+    /// Appends the block and empties it. Rows that cannot be written stay in it for a later call; beyond
+    /// backlog_limit_bytes the newest rows are lost and counted. After a failure the next try waits 0.1 to 5 s, unless
+    /// `at_once`. False while rows wait.
     bool append(RowBlock& block, std::int64_t now_ns, bool at_once);
-    /// Gives the block up; its measurements are counted as lost.
+    /// Empties the block without writing it, and counts its measurements as lost.
     void give_up(RowBlock& block) noexcept;
-    /// A measurement that never became a row.
+    /// Counts a measurement that never became a row.
     void count_lost() noexcept { dropped_io_.add(); }
 
     [[nodiscard]] bool failing() const noexcept { return retry_ns_ > 0; }
     [[nodiscard]] std::int64_t next_try_ns() const noexcept { return next_try_ns_; }
-    /// Whether the last failure may pass within moments.
+    /// Whether the last failure may soon pass by itself.
     [[nodiscard]] bool failure_is_transient() const noexcept;
-    /// Whether own rows were among what was lost, since the last call.
+    /// Whether bookkeeping rows have been lost since the last call.
     [[nodiscard]] bool take_bookkeeping_lost() noexcept { return std::exchange(bookkeeping_lost_, false); }
-    /// A line that the user should read; else empty.
+    /// A message for the user, once; else empty.
     [[nodiscard]] std::string take_notice() { return std::exchange(notice_, {}); }
 
     [[nodiscard]] const std::string& path() const noexcept { return path_; }
@@ -86,7 +86,7 @@ class RankFile {
     void drop_past_limit(RowBlock& block);
     [[nodiscard]] std::int64_t limit_for(RowKind kind) const noexcept;
     void drop_past_backlog(RowBlock& block);
-    void lose_last(RowBlock& block);
+    void drop_last(RowBlock& block);
     [[nodiscard]] bool write_rows(RowBlock& block);
     [[nodiscard]] bool write_some(std::string_view text, std::size_t& done);
     void account(RowBlock& block, std::size_t done);
@@ -95,16 +95,16 @@ class RankFile {
 
     std::atomic<int>& fd_;
     std::string directory_;  ///< absolute
-    std::string path_;       ///< as messages call it
+    std::string path_;       ///< for messages
     std::string absolute_path_;
     dev_t file_system_ = 0;
     ino_t file_number_ = 0;
     std::int64_t size_bytes_ = 0;
     std::int64_t limit_bytes_ = 0;
     std::int64_t attempt_ = 0;
-    std::size_t partial_bytes_ = 0;  ///< of the block's first row, already in the file
-    bool broken_line_ = false;       ///< the file ends in the middle of a line that nobody will finish
-    bool full_ = false;              ///< limit_bytes_ has been reached, and said so
+    std::size_t partial_bytes_ = 0;  ///< bytes of the block's first row that are already in the file
+    bool broken_line_ = false;       ///< the file ends with an incomplete line that will never be finished
+    bool full_ = false;              ///< limit_bytes_ has been reached and reported
     bool bookkeeping_lost_ = false;
     std::int64_t checked_ns_ = 0;
     std::int64_t retry_ns_ = 0;  ///< pause before the next try; 0: the last one succeeded

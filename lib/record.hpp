@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the trainer's threads hand to the writer.
+// The records that the trainer's threads hand to the writer.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 struct cep_profiler;
 
-/// A region is a name with a kind, and the count of its spans in the current step.
+/// A region: a name, a kind, and the count of its spans in the current step.
 struct cep_region : cep::Name {
     cep_region(std::string_view name, cep::schema::Kind region_kind, cep_profiler* owner)
         : Name(name), kind(region_kind), profiler(owner) {}
@@ -40,8 +40,8 @@ namespace cep {
 
 enum class RecordType : std::uint8_t {
     span,
-    external,             ///< timed elsewhere; its start is known as UNIX time
-    external_ending_now,  ///< timed elsewhere; its start follows from when it was handed over
+    external,             ///< timed elsewhere; the caller gave its start as UNIX time
+    external_ending_now,  ///< timed elsewhere; it ended when the caller added it
     counter,
     mark,
 };
@@ -57,8 +57,8 @@ struct Record {
         const Name* name;              ///< of a counter or mark
     };
     std::int64_t step = 0;
-    Stamp begin;  ///< of `external`: host_ns is its UNIX start
-    Stamp end;    ///< of `external` and `external_ending_now`: host_ns is its duration
+    Stamp begin;  ///< for `external`, host_ns is the start as UNIX time
+    Stamp end;    ///< for `external` and `external_ending_now`, host_ns is the duration
     Attributes attributes;
     double value = 0;  ///< of a counter
 };

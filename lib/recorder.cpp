@@ -110,7 +110,7 @@ cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_
             release(ending->begin);
             count_failure(result);
         } else {
-            if (uses_event && slot_index >= 0) now.holds = 1;
+            if (uses_event && slot_index >= 0) now.references = 1;
             finish(*ending, uses_event ? now : Stamp{.host_ns = now.host_ns}, nullptr);
             if (!uses_event && slot_index < 0) release(now);
         }
@@ -143,7 +143,7 @@ void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttribu
     record.begin = slot.begin;
     record.end = end;
     record.attributes = slot.attributes;
-    if (end.event == nullptr) {  // one end on the host clock: both are
+    if (end.event == nullptr) {  // if one end has no event, both are timed on the host clock
         release(slot.begin);
         record.begin.event = nullptr;
     }
@@ -195,7 +195,7 @@ bool ThreadRecorder::innermost(const cep_region* region, SpanId& span) noexcept 
 bool ThreadRecorder::adopt() noexcept {
     bool expected = false;
     if (!owned_.compare_exchange_strong(expected, true, std::memory_order_acq_rel)) return false;
-    stack_.clear();  // spans that the last owner left open stay open, for whoever has their handles
+    stack_.clear();  // spans that the last owner left open can still be ended by their handles
     return true;
 }
 
@@ -254,7 +254,7 @@ ThreadRecorder* Recorder::create() noexcept {
         return thread;
     } catch (const std::exception&) {
         std::size_t taken = index + 1;
-        (void)count_.compare_exchange_strong(taken, index);  // else its index stays empty
+        (void)count_.compare_exchange_strong(taken, index);  // fails if a later index is taken: this one stays empty
         return nullptr;
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trainer's side: what happens on the thread that begins and ends spans.
+// The code that runs on the trainer's threads when they begin and end spans.
 #pragma once
 
 #include <array>
@@ -23,10 +23,10 @@
 
 namespace cep {
 
-/// Where a span belongs: read once from the profiler at its begin.
+/// The step that a span belongs to, read once from the profiler at its begin.
 using StepContext = StepBoard::View;
 
-/// A span handle, taken apart: recorder + 1 in the top 16 bits, then 16 bits of slot, 32 of generation.
+/// The parts of a span handle: recorder + 1 in the top 16 bits, then 16 bits of slot and 32 of generation.
 struct SpanId {
     std::uint16_t recorder;
     std::uint16_t slot;
@@ -41,7 +41,7 @@ struct SpanId {
     }
 };
 
-/// One thread's ring, open spans and counts. "Owner" is the thread that has attached it.
+/// One thread's ring, open spans and counts. Its owner is the thread that has attached it.
 class ThreadRecorder {
   public:
     ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, MetaBudget& meta_budget, Wakeup& writer,
@@ -49,15 +49,16 @@ class ThreadRecorder {
     ThreadRecorder(const ThreadRecorder&) = delete;
     ThreadRecorder& operator=(const ThreadRecorder&) = delete;
 
-    // Owner. Attributes that were refused (see GivenAttributes) are counted.
+    // Owner. Refused attributes (see GivenAttributes) are counted.
     cep_span begin(cep_region& region, StepContext context, void* stream, const GivenAttributes* given) noexcept;
     void end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept;
-    /// Ends `span` (of `began_by`, null: none) and begins one of `region` (null: none) with one stamp.
+    /// Ends `span` of the recorder `began_by` and begins a span of `region` with one stamp. If either is null, that
+    /// part is left out.
     cep_span switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
                          void* stream) noexcept;
-    /// Hands over a record that no begin has counted.
+    /// Hands over a record that did not come from begin(), and counts it as recorded.
     void add(const Record& record, const GivenAttributes& attributes) noexcept;
-    /// The innermost open span, of that region if it is not null. False if there is none.
+    /// Finds the innermost open span, of `region` unless that is null. False if there is none.
     [[nodiscard]] bool innermost(const cep_region* region, SpanId& span) noexcept;
     /// Any thread: whether the span is open.
     [[nodiscard]] bool has_open(SpanId span) noexcept {
@@ -65,7 +66,7 @@ class ThreadRecorder {
         return slot != nullptr && SpanSlots::is_open(*slot, span.generation);
     }
 
-    /// A thread takes the recorder over, or leaves it to the next.
+    /// Makes the calling thread the owner if there is none; leave() makes the recorder free for the next thread.
     [[nodiscard]] bool adopt() noexcept;
     void leave() noexcept { owned_.store(false, std::memory_order_release); }
 
@@ -74,9 +75,9 @@ class ThreadRecorder {
 
     // Writer.
     [[nodiscard]] bool take(Record& record, std::string& meta);
-    /// Records in the ring, about.
+    /// Approximate number of records in the ring.
     [[nodiscard]] std::size_t backlog() const noexcept { return ring_.size(); }
-    /// Closer, once nobody records any more: lets go of the events of spans that were never ended.
+    /// Closing thread, after all recording has ended: releases the events of spans that were never ended.
     void release_left_open() noexcept;
     void add_counts(Totals& totals) const noexcept;
 
@@ -88,9 +89,9 @@ class ThreadRecorder {
     cep_span open(cep_region& region, StepContext context, const Stamp& begin, int slot_index,
                   const GivenAttributes* given) noexcept;
     void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;
-    /// Whether a record can be handed over; counts it as dropped if not.
+    /// Whether the ring has room for a record. If not, counts the record as dropped.
     [[nodiscard]] bool has_room() noexcept;
-    /// Hands over the ring's next record, which has been filled.
+    /// Hands over the ring's next record, which the caller has filled.
     void enqueue(Record& record, std::string_view meta) noexcept;
 
     const std::uint16_t index_;
@@ -111,11 +112,11 @@ class ThreadRecorder {
     Count abandoned_;
 };
 
-/// The recorders of all threads of one profiler. Recorders live as long as it does; a dead thread's is reused.
+/// The recorders of all threads of one profiler. They live as long as it does; a later thread reuses a dead thread's.
 class Recorder {
   public:
     static constexpr std::size_t max_threads = 1024;
-    static constexpr std::size_t full_rings = 16;  ///< further threads get small ones: memory stays bounded
+    static constexpr std::size_t full_rings = 16;  ///< further threads get small rings, to bound the memory
     static constexpr std::size_t small_ring_capacity = 64;
 
     Recorder(const Config& config, Wakeup& writer, Device* device) noexcept
@@ -124,21 +125,21 @@ class Recorder {
     Recorder& operator=(const Recorder&) = delete;
     ~Recorder();
 
-    /// A recorder for the calling thread; null when there are too many threads or no memory.
+    /// A recorder for the calling thread; null if there are too many threads or memory runs out.
     [[nodiscard]] ThreadRecorder* attach() noexcept;
-    /// The recorder of a span's handle; null if the handle cannot be one of ours.
+    /// The recorder in a span's handle; null if this profiler cannot have made the handle.
     [[nodiscard]] ThreadRecorder* find(SpanId span) noexcept {
         return span.recorder < max_threads ? threads_[span.recorder].load(std::memory_order_acquire) : nullptr;
     }
-    /// A thread leaves its recorder to the next.
+    /// Makes the recorder of an exiting thread free for the next thread.
     void leave(ThreadRecorder& recorder) noexcept {
         recorder.leave();
         vacancies_.fetch_add(1, std::memory_order_release);
     }
-    /// Grows when a recorder becomes free: whoever got none need not ask again before.
+    /// Grows whenever a recorder becomes free. A thread that got none need not try again before that.
     [[nodiscard]] std::uint32_t vacancies() const noexcept { return vacancies_.load(std::memory_order_acquire); }
     [[nodiscard]] bool is_full() const noexcept { return count_.load(std::memory_order_relaxed) >= max_threads; }
-    /// Something could not even be begun, for want of a recorder.
+    /// Counts a call that recorded nothing because its thread has no recorder.
     void count_refused() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
     [[nodiscard]] bool has_recorded() const noexcept { return attached_.load(std::memory_order_relaxed) > 0; }
 

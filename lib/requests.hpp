@@ -9,17 +9,17 @@
 
 namespace cep {
 
-/// Numbered requests of any threads to one that serves them in order. No lock: a signal handler that ends the process,
-/// or a fork, finds nothing held.
+/// Numbered requests from any thread to one server thread, which serves them in order. There is no lock that a fork or
+/// a signal handler that calls exit() could find held.
 class Requests {
   public:
-    /// Asks, and returns the request's number.
+    /// Makes a request and returns its number.
     [[nodiscard]] std::uint32_t ask() noexcept { return asked_.fetch_add(1, std::memory_order_acq_rel) + 1; }
 
-    /// Server: the last number given out.
+    /// Server: the number of the last request.
     [[nodiscard]] std::uint32_t asked() const noexcept { return asked_.load(std::memory_order_acquire); }
 
-    /// Server: all requests up to this number are served.
+    /// Server: marks all requests up to this number as served.
     void serve(std::uint32_t number) noexcept {
         served_.store(number, std::memory_order_release);
         futex_wake(served_, INT_MAX);
@@ -29,7 +29,7 @@ class Requests {
         return static_cast<std::int32_t>(served_.load(std::memory_order_acquire) - number) >= 0;
     }
 
-    /// Waits until that request is served, or the deadline (monotonic clock) has passed (false).
+    /// Waits until that request is served. False if the deadline (monotonic clock) passes first.
     [[nodiscard]] bool wait(std::uint32_t number, std::int64_t deadline_ns) noexcept {
         for (;;) {
             const std::uint32_t now = served_.load(std::memory_order_acquire);

@@ -16,25 +16,26 @@
 
 namespace cep {
 
-/// Fixed ring from one producer thread to one consumer thread. Neither ever waits for the other.
+/// Ring of fixed capacity from one producer thread to one consumer thread. Neither ever waits for the other.
 template <class T>
 class Ring {
     static_assert(std::is_trivially_copyable_v<T>);
 
   public:
-    /// Holds `capacity` items, rounded up to a power of two. Memory pages are first touched when used. May throw.
+    /// Holds `capacity` items, rounded up to a power of two. Does not touch memory pages before their first use. May
+    /// throw.
     explicit Ring(std::size_t capacity)
         : mask_(std::bit_ceil(capacity) - 1), bytes_(allocate((mask_ + 1) * sizeof(T))) {}
 
     [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }
 
-    /// Producer. Begins to fetch the memory of the next push: the consumer has read it last, on another core.
+    /// Producer. Prefetches the memory of the next push, which the consumer on another core read last.
     void prepare_push() noexcept {
         std::byte* const next = at(tail_.load(std::memory_order_relaxed));
         for (std::size_t i = 0; i < sizeof(T); i += line_bytes) __builtin_prefetch(next + i, 1);
     }
 
-    /// Producer. Whether a push now succeeds.
+    /// Producer. Whether a push would succeed now.
     [[nodiscard]] bool has_room() noexcept { return backlog() <= mask_ || refreshed_backlog() <= mask_; }
 
     /// Producer. False when full.
@@ -45,18 +46,18 @@ class Ring {
         return true;
     }
 
-    /// Producer, when there is room: a new item in its place, to be filled and committed.
+    /// Producer, if there is room. A new item in the ring, to fill and then commit().
     [[nodiscard]] T& next() noexcept {
         std::byte* const place = at(tail_.load(std::memory_order_relaxed));
         note_write(place, sizeof(T));
         return *new (place) T;
     }
-    /// Producer. The consumer may take what next() gave.
+    /// Producer. Hands the item from next() to the consumer.
     void commit() noexcept { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
-    /// Producer. Items not yet taken, at most; counts against the head the producer last saw.
+    /// Producer. Upper bound of the items not yet taken, by the consumer's head that the producer saw last.
     [[nodiscard]] std::size_t backlog() const noexcept { return tail_.load(std::memory_order_relaxed) - cached_head_; }
-    /// Producer. The same against the consumer's present head.
+    /// Producer. The same by the consumer's present head.
     [[nodiscard]] std::size_t refreshed_backlog() noexcept {
         cached_head_ = head_.load(std::memory_order_acquire);
         return backlog();
@@ -72,18 +73,18 @@ class Ring {
         return true;
     }
 
-    /// Consumer. Begins to fetch the items after the next line's.
+    /// Consumer. Prefetches the cache line of items after the next one.
     void prepare_pop() noexcept {
         __builtin_prefetch(at(head_.load(std::memory_order_relaxed) + line_bytes / sizeof(T)));
     }
 
-    /// Either thread, or any other: items in the ring, about.
+    /// Any thread. Approximate number of items in the ring.
     [[nodiscard]] std::size_t size() const noexcept {
         const std::size_t head = head_.load(std::memory_order_acquire);
         return tail_.load(std::memory_order_acquire) - head;
     }
 
-    /// Any thread: items ever pushed.
+    /// Any thread. Number of items ever pushed.
     [[nodiscard]] std::size_t pushed() const noexcept { return tail_.load(std::memory_order_acquire); }
 
   private:
@@ -94,7 +95,7 @@ class Ring {
     };
     using Bytes = std::unique_ptr<std::byte[], Free>;
 
-    // Raw: constructing the items would touch every page.
+    // Raw memory, because constructing the items would touch every page.
     [[nodiscard]] static Bytes allocate(std::size_t size) {
         return Bytes(static_cast<std::byte*>(::operator new[](size, std::align_val_t{line_bytes})));
     }
@@ -107,8 +108,8 @@ class Ring {
     alignas(64) Atomic<std::size_t> head_{0};
 };
 
-/// Ring of bytes beside a Ring: the texts of its items, in the same order. The Ring's commit is what shows the consumer
-/// a text that was pushed before it.
+/// Ring of bytes with the texts of a Ring's items, in the same order. The Ring's commit() publishes the texts that were
+/// pushed before it.
 class ByteRing {
   public:
     static constexpr std::size_t default_capacity = 64 * 1024;
@@ -116,7 +117,7 @@ class ByteRing {
     /// Holds `capacity` bytes, rounded up to a power of two.
     explicit ByteRing(std::size_t capacity = default_capacity) noexcept : mask_(std::bit_ceil(capacity) - 1) {}
 
-    /// Producer. False when `text` does not fit now. The memory is allocated by the first call.
+    /// Producer. False if `text` does not fit now. The first call allocates the memory.
     [[nodiscard]] bool push(std::string_view text) noexcept {
         if (bytes_ == nullptr) bytes_.reset(new (std::nothrow) char[mask_ + 1]);
         const std::size_t room = mask_ + 1 - (tail_ - head_.load(std::memory_order_acquire));
@@ -129,7 +130,8 @@ class ByteRing {
         return true;
     }
 
-    /// Consumer. Takes the next `size` bytes, which an item taken before promised. False without memory: they are lost.
+    /// Consumer. Takes the next `size` bytes, the text of an item that was taken before. False if memory runs out: the
+    /// text is then lost.
     bool pop(std::size_t size, std::string& out) noexcept {
         const std::size_t head = head_.load(std::memory_order_relaxed);
         const std::size_t at = head & mask_;

@@ -11,20 +11,20 @@ namespace cep {
 
 enum class RowKind : std::uint8_t {
     measurement,  ///< a span, counter or mark: counted when written and when lost
-    bookkeeping,  ///< the profiler's own: run, stats, open
+    bookkeeping,  ///< a row about the profiler itself: run, stats, open
     closing,      ///< the last stats row
 };
 
-/// Rows on their way to the file, each a whole line.
+/// Rows that wait to be written to the file, each a whole line.
 struct RowBlock {
     struct Row {
-        std::size_t end;  ///< offset past its newline
+        std::size_t end;  ///< offset after its newline
         RowKind kind;
     };
     std::string text;
     std::vector<Row> rows;
 
-    /// The text appended since the last row is one row.
+    /// Makes the text appended since the last row one row.
     void finish_row(RowKind kind) { rows.push_back({text.size(), kind}); }
     [[nodiscard]] bool empty() const noexcept { return rows.empty(); }
     [[nodiscard]] std::uint64_t measurements() const noexcept {
@@ -32,7 +32,7 @@ struct RowBlock {
         for (const Row& row : rows) count += row.kind == RowKind::measurement;
         return count;
     }
-    /// Takes away the text behind the last whole row: of a row that could not be finished.
+    /// Removes the text after the last whole row: a row that could not be finished.
     void drop_unfinished_row() noexcept { text.resize(rows.empty() ? 0 : rows.back().end); }
     void erase_front(std::size_t count) {
         if (count == 0) return;

@@ -20,7 +20,7 @@ void append_number(std::string& out, Number value) {
     out.append(text, static_cast<std::size_t>(end - text));
 }
 
-/// Nanoseconds as milliseconds with six decimals: exact.
+/// Appends nanoseconds as milliseconds with six decimals, which is exact.
 void append_ms(std::string& out, std::int64_t ns) {
     if (ns < 0) {
         out += '-';
@@ -47,7 +47,7 @@ void append_text_or_null(std::string& out, std::string_view key, std::string_vie
         json::append_string(out, text);
 }
 
-/// JSON text of the caller's, on one line.
+/// Appends the caller's JSON text on one line.
 void append_json(std::string& out, std::string_view json) {
     const std::size_t at = out.size();
     out += json;
@@ -97,7 +97,7 @@ void append_config(std::string& out, const Config& config) {
     out += '}';
 }
 
-/// Members of metadata that a flat row may have: none that is a core key, each key once, the first one given.
+/// Adds members of the metadata to a flat row, except core keys. Of repeated keys it takes the first.
 class FlatMembers {
   public:
     explicit FlatMembers(std::string& out) : out_(out) {}
@@ -109,7 +109,7 @@ class FlatMembers {
 
   private:
     void add(std::string_view key, std::string_view value) {
-        if (key.find('\\') != std::string_view::npos) return;  // could spell a core key
+        if (key.find('\\') != std::string_view::npos) return;  // an escape could spell a core key
         for (std::string_view taken : taken_)
             if (taken == key) return;
         taken_.push_back(key);

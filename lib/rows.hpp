@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records become text: the rows of cep-jsonl(5).
+// Formats records as the rows of cep-jsonl(5).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace cep {
 
-/// A span with its times resolved.
+/// A span whose times are known.
 struct ResolvedSpan {
     const Record* record;
     std::string_view clock;  ///< schema::clock
@@ -36,7 +36,7 @@ class RowFormatter {
 
     void set_unix_anchor(UnixAnchor anchor) noexcept { anchor_ = anchor; }
     [[nodiscard]] const UnixAnchor& unix_anchor() const noexcept { return anchor_; }
-    /// Metadata of the whole run, which flat rows repeat.
+    /// Sets the metadata of the run, which every flat row repeats.
     void set_flat_metadata(std::string_view object) { flat_metadata_ = object; }
 
     void span(RowBlock& block, const ResolvedSpan& span) const;

@@ -14,7 +14,7 @@ namespace {
 
 struct KnownKey {
     std::string_view quoted;
-    bool integer;  ///< a coordinate; else a positive number
+    bool integer;  ///< true: a coordinate, an integer ≥ 0; false: a number > 0
 };
 
 constexpr KnownKey known_keys[] = {
@@ -56,7 +56,7 @@ constexpr KnownKey known_keys[] = {
 [[nodiscard]] std::string one_line(std::string_view json) {
     std::string text(json);
     for (char& c : text)
-        if (c == '\n' || c == '\r') c = ' ';  // outside strings: JSON has no raw ones inside
+        if (c == '\n' || c == '\r') c = ' ';  // never inside a string: JSON escapes them there
     return text;
 }
 
@@ -82,7 +82,7 @@ void RunMeta::set(Members& members, std::string_view key, std::string_view value
 
 std::size_t RunMeta::bytes() const noexcept {
     std::size_t sum = 0;
-    for (const Members* members : {&known_, &free_})
+    for (const Members* members : {&known_, &other_})
         for (const auto& [key, value] : *members) sum += key.size() + value.size() + 2;  // with ':' and ','
     return sum;
 }
@@ -92,10 +92,10 @@ std::int32_t RunMeta::add(std::string_view object) {
     json::for_each_member(object, [&](std::string_view key, std::string_view value) {
         const KnownKey* known = find_known(key);
         if (known != nullptr && code == CEP_OK) code = check_known(*known, value);
-        if (code == CEP_OK) set(known != nullptr ? known_ : free_, key, value);
+        if (code == CEP_OK) set(known != nullptr ? known_ : other_, key, value);
     });
     if (code == CEP_OK && bytes() > max_run_meta_bytes)
-        return fail(CEP_ELIMIT, "meta: more than %zu bytes with what was given before", max_run_meta_bytes);
+        return fail(CEP_ELIMIT, "meta: all metadata of the run together is longer than %zu bytes", max_run_meta_bytes);
     return code;
 }
 
@@ -111,14 +111,14 @@ std::int32_t RunMeta::merge(const char* json) {
 
 void RunMeta::append_members(std::string& out) const {
     for (const auto& [key, value] : known_) out.append(1, ',').append(key).append(1, ':').append(value);
-    if (free_.empty()) return;
+    if (other_.empty()) return;
     out += ",\"meta\":";
-    append_object(out, free_);
+    append_object(out, other_);
 }
 
 std::string RunMeta::as_object() const {
     Members all = known_;
-    all.insert(all.end(), free_.begin(), free_.end());
+    all.insert(all.end(), other_.begin(), other_.end());
     std::string out;
     append_object(out, all);
     return out;

@@ -12,14 +12,14 @@
 
 namespace cep {
 
-/// What cep_set_meta() was told: JSON texts by key, the ones with a meaning apart from the free ones.
+/// The members given to cep_set_meta(), as JSON texts by key. Known keys and other keys are kept apart.
 class RunMeta {
   public:
-    /// Checks and merges an object. On an error nothing is merged: CEP_EJSON, or CEP_ELIMIT where all members would
-    /// take more than max_run_meta_bytes. May throw bad_alloc, and then merges nothing, either.
+    /// Checks and merges an object. Returns CEP_EJSON, or CEP_ELIMIT if all members together would take more than
+    /// max_run_meta_bytes. May throw bad_alloc. On any error nothing is merged.
     [[nodiscard]] std::int32_t merge(const char* json);
 
-    [[nodiscard]] bool empty() const noexcept { return known_.empty() && free_.empty(); }
+    [[nodiscard]] bool empty() const noexcept { return known_.empty() && other_.empty(); }
     /// Appends `,"dp":0,…,"meta":{…}`.
     void append_members(std::string& out) const;
     /// All members as one object.
@@ -33,7 +33,7 @@ class RunMeta {
     static void set(Members& members, std::string_view key, std::string_view value);
 
     Members known_;
-    Members free_;
+    Members other_;
 };
 
 /// The contents of a `run` row beyond the options.

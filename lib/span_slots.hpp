@@ -17,14 +17,14 @@
 
 namespace cep {
 
-/// Bytes that the open spans of all threads of a profiler may keep as metadata.
+/// Limit of the metadata, in bytes, that the open spans of all threads of a profiler may keep.
 class MetaBudget {
   public:
     static constexpr std::size_t default_bytes = 2 * 1024 * 1024;
 
     explicit MetaBudget(std::size_t bytes = default_bytes) noexcept : total_(bytes), left_(bytes) {}
 
-    /// Any thread. False, and nothing is taken, when fewer are left.
+    /// Any thread. Takes bytes from the budget. If fewer are left it takes none and returns false.
     [[nodiscard]] bool take(std::size_t bytes) noexcept {
         std::size_t left = left_.load(std::memory_order_relaxed);
         while (left >= bytes)
@@ -35,7 +35,7 @@ class MetaBudget {
     /// Any thread.
     void give(std::size_t bytes) noexcept { left_.fetch_add(bytes, std::memory_order_relaxed); }
 
-    /// Any thread: whether more than half is taken, so that none should be kept for later.
+    /// Any thread. Whether more than half is taken: free slots should then keep no buffers.
     [[nodiscard]] bool is_scarce() const noexcept { return left_.load(std::memory_order_relaxed) < total_ / 2; }
     [[nodiscard]] std::size_t left() const noexcept { return left_.load(std::memory_order_relaxed); }
 
@@ -44,8 +44,9 @@ class MetaBudget {
     Atomic<std::size_t> left_;
 };
 
-/// A span that has begun and not ended. The thread that began it fills it; whoever ends it takes it first.
-/// What may be read while the span is open (for `open` rows) is atomic, the rest belongs to the owner or the taker.
+/// An open span. The owner, the thread that begins the span, fills the slot. The thread that ends the span takes it
+/// first. Fields that other threads read while the span is open (for `open` rows) are atomic. The rest belongs to the
+/// owner until a thread takes the slot, and then to that thread.
 struct SpanSlot {
     static constexpr std::uint64_t open_bit = 1;
 
@@ -65,7 +66,7 @@ struct SpanSlot {
     [[nodiscard]] std::string_view meta_text() const noexcept { return {meta.get(), meta_bytes}; }
 };
 
-/// The facts of a span that has not ended, as another thread saw them.
+/// A copy of an open span's data, as read by another thread.
 struct OpenSpan {
     const cep_region* region;
     std::int64_t step;
@@ -75,8 +76,9 @@ struct OpenSpan {
     bool on_device;
 };
 
-/// The open spans of one thread, its owner. The life of a slot: the owner claims a free one, fills and publishes it;
-/// any thread takes it to end its span; then the owner keeps it, warm, or any thread releases it.
+/// The open spans of one thread, the owner. The owner claims a free slot, fills it and publishes it. Any thread may
+/// take it to end the span. Then the owner keeps the slot for its next span, while it is still in the cache, or another
+/// thread releases it.
 class SpanSlots {
   public:
     static constexpr std::size_t max_slots = 1024;
@@ -93,7 +95,7 @@ class SpanSlots {
         }
     }
 
-    /// Owner. Index of a free slot, now the owner's to fill, or −1. Allocates a block when the others are in use.
+    /// Owner. Claims a free slot and returns its index, or −1. Allocates a block if all slots are in use.
     [[nodiscard]] int claim() noexcept {
         if (kept_count_ > 0) return kept_[--kept_count_];
         for (std::size_t w = 0; w < free_.size(); ++w) {
@@ -110,12 +112,12 @@ class SpanSlots {
 
     /// The owner, or any thread once find() has given it the slot.
     [[nodiscard]] SpanSlot& at(std::size_t index) noexcept {
-        if (index < first_block_slots) return blocks_[0].load(std::memory_order_relaxed)[index];  // nearly always
+        if (index < first_block_slots) return blocks_[0].load(std::memory_order_relaxed)[index];  // the usual case
         const std::size_t block = block_of(index);
         return blocks_[block].load(std::memory_order_relaxed)[index - first_of(block)];
     }
 
-    /// Any thread. The slot of that index if it can exist, for a handle that came from outside.
+    /// Any thread. The slot of that index from a caller's handle; null if there is none.
     [[nodiscard]] SpanSlot* find(std::size_t index) noexcept {
         if (index >= max_slots) return nullptr;
         const std::size_t block = index < first_block_slots ? 0 : block_of(index);
@@ -123,7 +125,7 @@ class SpanSlots {
         return slots == nullptr ? nullptr : &slots[index - first_of(block)];
     }
 
-    /// Owner of a claimed slot. Copies the metadata; false when budget or memory is used up, and there is none.
+    /// Owner, for a claimed slot. Copies the metadata. False if budget or memory has run out: the slot then has none.
     [[nodiscard]] bool set_meta(SpanSlot& slot, std::string_view text) noexcept {
         has_meta_ = true;
         slot.meta_bytes = 0;
@@ -141,7 +143,7 @@ class SpanSlots {
         return static_cast<std::uint32_t>(generation);
     }
 
-    /// Any thread. True for the one caller that may end the span of that generation.
+    /// Any thread. True for exactly one caller, which may then end the span of that generation.
     [[nodiscard]] static bool take(SpanSlot& slot, std::uint32_t generation) noexcept {
         std::uint64_t now = slot.state.load(std::memory_order_relaxed);
         if (static_cast<std::uint32_t>(now >> 1) != generation || (now & SpanSlot::open_bit) == 0) return false;
@@ -154,20 +156,20 @@ class SpanSlots {
         return static_cast<std::uint32_t>(now >> 1) == generation && (now & SpanSlot::open_bit) != 0;
     }
 
-    /// Owner, after a claim or having taken the span: the slot, still warm, is the next to be claimed.
+    /// Owner, after it claimed the slot or took the span: keeps the slot, still in the cache, for the next claim().
     void keep(std::size_t index) noexcept {
         if (kept_count_ == kept_.size()) return release(index);
         if (has_meta_) drop_large_meta(at(index));
         kept_[kept_count_++] = static_cast<std::uint16_t>(index);
     }
 
-    /// Any thread that took the span: the slot is free.
+    /// Any thread that took the span: frees the slot.
     void release(std::size_t index) noexcept {
         drop_large_meta(at(index));
         free_[index / word_bits].fetch_or(std::uint64_t{1} << index % word_bits, std::memory_order_release);
     }
 
-    /// Once nobody records any more: calls `visit(SpanSlot&)` for each span still open.
+    /// After all recording has ended: calls `visit(SpanSlot&)` for each span still open.
     template <class Visit>
     void visit_left_open(Visit visit) noexcept {
         for (std::size_t block = 0; block < block_count; ++block)
@@ -216,7 +218,7 @@ class SpanSlots {
 
     [[nodiscard]] bool make_meta(SpanSlot& slot, std::size_t bytes) noexcept {
         drop_meta(slot);
-        // In steps, so that texts which differ a little in length soon need no new buffer.
+        // Rounded up, so that a slightly longer text fits the same buffer.
         if (bytes <= kept_meta_bytes) bytes = std::bit_ceil(std::max(bytes, smallest_meta_bytes));
         if (!meta_budget_.take(bytes)) return false;
         const KeepErrno keep;
@@ -237,17 +239,17 @@ class SpanSlots {
         slot.meta_bytes = 0;
     }
 
-    /// A free slot keeps a small buffer for its next span, unless open spans may need its share.
+    /// A free slot keeps a small buffer for its next span, unless the budget is scarce.
     void drop_large_meta(SpanSlot& slot) noexcept {
         if (slot.meta_capacity == 0) return;
         if (slot.meta_capacity > kept_meta_bytes || meta_budget_.is_scarce()) drop_meta(slot);
     }
 
-    /// False if the span is not open, or ended meanwhile.
+    /// False if the span is not open, or if it ended during the read.
     [[nodiscard]] static bool read_open(const SpanSlot& slot, OpenSpan& span) noexcept {
         const std::uint64_t before = slot.state.load(std::memory_order_acquire);
         if ((before & SpanSlot::open_bit) == 0) return false;
-        // Acquire: a value of the slot's next life is seen only with that life's state.
+        // Acquire: if a value belongs to the slot's next span, the state read below has changed, too.
         span.region = slot.region.load(std::memory_order_acquire);
         span.step = slot.step.load(std::memory_order_acquire);
         span.begin_host_ns = slot.begin_host_ns.load(std::memory_order_acquire);
@@ -260,12 +262,12 @@ class SpanSlots {
     MetaBudget& meta_budget_;
     std::array<Atomic<SpanSlot*>, block_count> blocks_{};
     std::array<Atomic<std::uint64_t>, max_slots / word_bits> free_{};  ///< a bit each
-    std::array<std::uint16_t, 16> kept_{};                             ///< free, but not marked so: the owner's alone
+    std::array<std::uint16_t, 16> kept_{};                             ///< free, but only the owner may claim these
     std::size_t kept_count_ = 0;
-    bool has_meta_ = false;  ///< the owner's: some slot may have a buffer
+    bool has_meta_ = false;  ///< only the owner uses it: some slot may have a buffer
 };
 
-/// The spans open on one thread, innermost last. Spans that other threads have ended are passed over.
+/// The spans open on one thread, innermost last. It skips spans that other threads have ended.
 class SpanStack {
   public:
     struct Entry {
@@ -276,20 +278,20 @@ class SpanStack {
     void clear() noexcept { size_ = 0; }
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
-    /// The number of open spans, once those on top that have ended elsewhere are gone.
+    /// The number of spans on the stack, after removing those on top that other threads have ended.
     [[nodiscard]] std::uint16_t depth(SpanSlots& slots) noexcept {
         while (size_ > 0 && !SpanSlots::is_open(slots.at(entries_[size_ - 1].slot), entries_[size_ - 1].generation))
             --size_;
         return static_cast<std::uint16_t>(size_);
     }
 
-    /// Without memory for one more the span is not on the stack: innermost() and depth() do not know it.
+    /// If memory runs out, the span is not put on the stack, and innermost() and depth() leave it out.
     void push(SpanSlots& slots, Entry entry) noexcept {
         if (size_ == capacity_ && !make_room(slots)) return;
         entries_[size_++] = entry;
     }
 
-    /// Removes the entry of that slot and generation, wherever it is.
+    /// Removes the entry of that slot and generation from any position.
     void remove(std::uint16_t slot, std::uint32_t generation) noexcept {
         for (std::size_t i = size_; i-- > 0;) {
             if (entries_[i].slot != slot || entries_[i].generation != generation) continue;
@@ -312,7 +314,7 @@ class SpanStack {
   private:
     static constexpr std::size_t first_capacity = 16;
 
-    /// Grows when most of its spans are open; no more than max_slots − 1 others are when one is pushed.
+    /// Removes ended spans, and grows if most of the spans are still open. At most max_slots − 1 others are open here.
     [[nodiscard]] bool make_room(SpanSlots& slots) noexcept {
         const KeepErrno keep;
         compact(slots);
@@ -326,7 +328,7 @@ class SpanStack {
         return true;
     }
 
-    /// Spans ended elsewhere can lie below open ones.
+    /// Removes all ended spans. Those that other threads ended can be below open ones.
     void compact(SpanSlots& slots) noexcept {
         std::size_t kept = 0;
         for (std::size_t i = 0; i < size_; ++i)

@@ -10,10 +10,11 @@
 
 namespace cep {
 
-/// The present step, published by any thread to all others. A reader never pairs one step's number with the epoch or
-/// the flags of another. Publishers write the number into a slot of their own and then switch one word over to it.
+/// The current step, which any thread may publish to all others. A reader never combines one step's number with the
+/// epoch or flags of another. A publisher writes the number into a slot that it has claimed, and then switches one
+/// atomic word to that slot.
 ///
-/// `Slots` − 1 threads can be inside publish() before another has to wait; readers wait for nobody.
+/// Up to `Slots` − 1 threads can be inside publish() before another one has to wait. Readers never wait for publishers.
 template <unsigned Slots>
 class BasicStepBoard {
     static_assert(Slots >= 2 && Slots <= 16);
@@ -48,10 +49,10 @@ class BasicStepBoard {
     [[nodiscard]] View read() const noexcept {
         for (;;) {
             const std::uint64_t before = word_.load(std::memory_order_acquire);
-            // Acquire: the number of a later step is seen only with a word that has left `before` behind.
+            // Acquire: if this is the number of a later step, the word read below has a later epoch.
             const std::int64_t step = steps_[slot_of(before)].load(std::memory_order_acquire);
             const std::uint64_t after = word_.load(std::memory_order_relaxed);
-            // What has been claimed meanwhile, or a stop, does not touch the number.
+            // The word may differ by claimed slots or a stop, which do not change the number.
             if (epoch_of(before) == epoch_of(after))
                 return {step, epoch_of(after), has(after, recording_bit), has(after, in_window_bit)};
         }
@@ -60,7 +61,7 @@ class BasicStepBoard {
     [[nodiscard]] bool recording() const noexcept { return has(word_.load(std::memory_order_relaxed), recording_bit); }
     [[nodiscard]] bool in_window() const noexcept { return has(word_.load(std::memory_order_relaxed), in_window_bit); }
 
-    /// Any thread. Neither recording nor in the window from now on, whatever is published.
+    /// Any thread. From now on no step is recorded or in the window, whatever is published.
     void stop() noexcept {
         std::uint64_t now = word_.load(std::memory_order_relaxed);
         while (!word_.compare_exchange_weak(now, (now & ~(recording_bit | in_window_bit)) | stopped_bit,
@@ -69,7 +70,7 @@ class BasicStepBoard {
     }
 
   private:
-    // The word: flags, the slot of the present step, the slots that publishers have claimed, and the epoch.
+    // Parts of the word: flags, the slot of the current step, the slots that publishers have claimed, and the epoch.
     static constexpr std::uint64_t recording_bit = 1;
     static constexpr std::uint64_t in_window_bit = 2;
     static constexpr std::uint64_t stopped_bit = 4;
@@ -88,13 +89,13 @@ class BasicStepBoard {
         return std::uint64_t{1} << (claimed_shift + slot);
     }
 
-    /// A slot that neither the present step nor another publisher has.
+    /// Claims a slot that neither the current step nor another publisher uses.
     [[nodiscard]] unsigned claim_slot() noexcept {
         std::uint64_t now = word_.load(std::memory_order_relaxed);
         for (;;) {
             const std::uint64_t free = all_slots & ~(now >> claimed_shift) & ~(std::uint64_t{1} << slot_of(now));
             if (free == 0) {
-                let_others_run();
+                yield_thread();
                 now = word_.load(std::memory_order_relaxed);
                 continue;
             }

@@ -8,7 +8,7 @@
 
 namespace cep {
 
-/// Wakes one sleeping thread. notify() never blocks, and makes a system call only when the other side sleeps.
+/// Wakes one sleeping thread. notify() never blocks, and makes a system call only if that thread sleeps.
 class Wakeup {
   public:
     void notify() noexcept {
@@ -16,7 +16,7 @@ class Wakeup {
         if (state_.exchange(notified, std::memory_order_acq_rel) == sleeping) futex_wake(state_, 1);
     }
 
-    /// Sleeps until notified, or `pause_ns` have passed. One thread only.
+    /// Sleeps until notified or until `pause_ns` have passed. Only one thread may call it.
     void wait(std::int64_t pause_ns) noexcept {
         std::uint32_t expected = idle;
         if (state_.compare_exchange_strong(expected, sleeping, std::memory_order_acq_rel))
@@ -24,7 +24,7 @@ class Wakeup {
         state_.exchange(idle, std::memory_order_acq_rel);
     }
 
-    /// What notify() calls until set_served(): the thread may not have been there to be started yet. Before any
+    /// Sets a function that notify() calls until set_served(), to start the thread that sleeps here. Call it before any
     /// notify().
     void set_start(void (*start)(void*) noexcept, void* argument) noexcept {
         start_ = start;

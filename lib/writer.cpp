@@ -9,7 +9,7 @@
 #include "earlier_rows.hpp"
 #include "error.hpp"
 #include "host_clock.hpp"
-#include "say.hpp"
+#include "message.hpp"
 #include "schema.hpp"
 
 namespace cep {
@@ -20,9 +20,9 @@ constexpr std::size_t longest_meta_bytes = 16 * 1024;
 constexpr std::int64_t longest_wait_for_write_ns = 5 * ns_per_s;
 constexpr std::int64_t clock_interval_ns = 10 * ns_per_s;
 constexpr std::int64_t shortest_pause_ns = 1 * ns_per_ms;
-constexpr std::size_t plenty_of_records = 1024;
+constexpr std::size_t busy_round_records = 1024;
 constexpr std::int64_t start_retry_ns = 100 * ns_per_ms;
-/// The system's clock is slewed together with the monotonic one: they part only when somebody sets it.
+/// Slewing affects the system clock and the monotonic clock alike. They diverge only if the system clock is set.
 constexpr std::int64_t smallest_clock_step_ns = 1 * ns_per_ms;
 
 }  // namespace
@@ -40,7 +40,7 @@ Writer::Writer(const Config& config, WriterInputs& inputs, Recorder& recorder, D
     const UnixAnchor anchor = UnixAnchor::read();
     formatter_.set_unix_anchor(anchor);
     wakeup_.set_start([](void* self) noexcept { static_cast<Writer*>(self)->start(); }, this);
-    meta_.reserve(longest_meta_bytes);  // so that a record taken from a ring is not lost for want of memory
+    meta_.reserve(longest_meta_bytes);  // then taking a record from a ring needs no memory
     clock_read_ns_ = monotonic_ns();
     facts_.start_unix_ns = anchor.unix_ns(clock_read_ns_);
     facts_.clock_error_ns = anchor.error_ns;
@@ -51,7 +51,7 @@ std::int32_t Writer::open(bool& busy) {
     facts_.attempt = file_.attempt();
     const WriteSignalsBlocked blocked;
     ensure_run_row();
-    write_block(true);  // where it fails, the row waits for the next try
+    write_block(true);  // if it fails, the row waits for the next try
     return CEP_OK;
 }
 
@@ -61,12 +61,12 @@ void Writer::start() noexcept {
     if (now < due || !next_start_ns_.compare_exchange_strong(due, now + start_retry_ns)) return;
     const bool polls = poller_ == nullptr || poller_->start();
     const bool writes = thread_.start("cep-writer", &thread_main, this);
-    inputs_.unattended.store(!polls || !writes, std::memory_order_relaxed);
+    inputs_.thread_start_failed.store(!polls || !writes, std::memory_order_relaxed);
     if (writes) wakeup_.set_served();
 }
 
 void Writer::run() noexcept {
-    // A flush may be doing our work: it began when there was no thread yet.
+    // A flush that began before this thread ran may be acting as the writer: wait until it is done.
     while (!act_as_writer([this] {
         while (finish_deadline_ns_.load(std::memory_order_acquire) < 0) {
             const std::int64_t pause = next_pause(round());
@@ -89,10 +89,10 @@ std::size_t Writer::round() noexcept {
             flush_serving_ = flushes;
             flush_order_ = pending_.last_order();
         }
-        watch_clock();
+        check_system_clock();
         ensure_run_row();
         if (flush_due) write_stats_if_due();
-    } catch (const std::exception&) {  // no memory: the next round goes on where this one ended
+    } catch (const std::exception&) {  // no memory: the next round continues where this one stopped
         block_.drop_unfinished_row();
     }
     const bool stale = !block_.empty() && monotonic_ns() - block_since_ns_ > longest_wait_for_write_ns;
@@ -144,12 +144,12 @@ void Writer::write_span(const PendingSpans::Entry& entry, const DeviceTimes& tim
 std::size_t Writer::drain() {
     std::size_t moved = 0;
     recorder_.for_each([&](ThreadRecorder& thread) {
-        // No more than there is now: a thread that records without a pause must not keep the others waiting.
+        // Take only the records that are there now: a thread that records without a pause must not delay the others.
         for (std::size_t left = thread.backlog(); left > 0 && thread.take(record_, meta_); --left) {
             ++moved;
             try {
                 if (record_.end.event != nullptr)
-                    hold_for_poller();
+                    queue_for_poller();
                 else
                     write_record();
             } catch (const std::exception&) {
@@ -162,7 +162,7 @@ std::size_t Writer::drain() {
     return moved;
 }
 
-void Writer::hold_for_poller() {
+void Writer::queue_for_poller() {
     bool kept_meta = true;
     DeviceSpan span{.id = 0, .begin = record_.begin, .end = record_.end};
     try {
@@ -249,11 +249,11 @@ void Writer::write_run_row(RowBlock& block) {
     formatter_.run(block, facts_, config_);
 }
 
-void Writer::watch_clock() {
+void Writer::check_system_clock() {
     const std::int64_t now = monotonic_ns();
     if (now - clock_read_ns_ < clock_interval_ns) return;
     clock_read_ns_ = now;
-    // Rows keep the time line of the start: within a run, times stay comparable whatever happens to the system's clock.
+    // Rows keep the offset from the start of the run, so that their times stay comparable if the system clock is set.
     const UnixAnchor anchor = UnixAnchor::read();
     const std::int64_t step_ns = anchor.offset_ns - formatter_.unix_anchor().offset_ns;
     if (std::llabs(step_ns - clock_step_ns_) < smallest_clock_step_ns) return;
@@ -263,8 +263,8 @@ void Writer::watch_clock() {
     formatter_.set_unix_anchor(kept);
     facts_.clock_error_ns = kept.error_ns;
     run_row_written_ = false;
-    say(config_.rank, "the system clock was set by " + std::to_string(step_ns / ns_per_ms) +
-                          " ms; rows keep the time of before, and the run row states the error");
+    print_message(config_.rank, "the system clock was set by " + std::to_string(step_ns / ns_per_ms) +
+                                    " ms; rows keep the old time, and the run row states the error");
 }
 
 void Writer::write_stats(RowKind kind) {
@@ -294,23 +294,23 @@ void Writer::write_block(bool at_once) noexcept {
     try {
         const std::int64_t now = monotonic_ns();
         const RankFile::Change change = file_.check(now, at_once, closing_.load(std::memory_order_relaxed));
-        say_notice();
+        print_notice();
         if (change != RankFile::Change::none) {
             RowBlock front;
             write_run_row(front);
             block_.prepend(std::move(front));
         }
         (void)file_.append(block_, now, at_once);
-        say_notice();
-    } catch (const std::exception&) {  // no memory: the rows wait, and a new file gets its run row with the next ones
+        print_notice();
+    } catch (const std::exception&) {  // no memory: the rows wait, and the next block begins with a run row
         run_row_written_ = false;
     }
     io_failing_.store(file_.failing(), std::memory_order_release);
 }
 
-void Writer::say_notice() {
+void Writer::print_notice() {
     const std::string notice = file_.take_notice();
-    if (!notice.empty()) say(config_.rank, notice);
+    if (!notice.empty()) print_message(config_.rank, notice);
 }
 
 void Writer::serve() {
@@ -336,15 +336,15 @@ void Writer::serve() {
 
 std::int64_t Writer::next_pause(std::size_t moved) noexcept {
     if (waiters_.load(std::memory_order_relaxed) > 0 && !flushes_.served(flush_serving_)) return urgent_pause_ns;
-    // Waking costs more than a row: longer while rounds find little, shorter while they find much. A ring that fills in
-    // the middle of a pause ends it.
-    pause_ns_ = moved > plenty_of_records ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
+    // A wakeup costs more than a row: lengthen the pause while rounds find few records, shorten it while they find
+    // many. A ring that gets half full ends the pause.
+    pause_ns_ = moved > busy_round_records ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
     return pause_ns_ = std::clamp(pause_ns_, shortest_pause_ns, longest_pause_ns);
 }
 
 std::int32_t Writer::io_code() const noexcept {
     if (!io_failing_.load(std::memory_order_acquire)) return CEP_OK;
-    return fail(CEP_EIO, "%s: rows could not be written", file_.path().c_str());
+    return fail(CEP_EIO, "%s: rows could not be written; they are tried again", file_.path().c_str());
 }
 
 void Writer::add_waiters(int change) noexcept {
@@ -353,7 +353,7 @@ void Writer::add_waiters(int change) noexcept {
 }
 
 bool Writer::wait_for_flush(std::uint32_t number, std::int64_t deadline_ns) noexcept {
-    wakeup_.notify();  // starts the threads where that has failed before
+    wakeup_.notify();  // also retries a failed start of the threads
     while (!started() && !flushes_.served(number) && monotonic_ns() < deadline_ns) {
         const WriteSignalsBlocked blocked;
         if (!act_as_writer([this] { (void)round(); })) break;
@@ -374,7 +374,7 @@ std::int32_t Writer::flush(std::int64_t deadline_ns, bool closing) {
         wakeup_.notify();
         (void)open_rows_.wait(rows, monotonic_ns() + grace_ns);
     }
-    return fail(CEP_ETIMEDOUT, "%s: device work or the file was not finished in time", file_.path().c_str());
+    return fail(CEP_ETIMEDOUT, "%s: device work or writing did not finish within the timeout", file_.path().c_str());
 }
 
 Totals Writer::totals() const noexcept {
@@ -383,7 +383,7 @@ Totals Writer::totals() const noexcept {
     totals.dropped_file = file_.dropped_file();
     totals.dropped_io = file_.dropped_io();
     const std::uint64_t settled = totals.written + totals.dropped_file + totals.dropped_io + abandoned_.get();
-    recorder_.add_counts(totals);  // after what has left the rings, so that `pending` is never negative
+    recorder_.add_counts(totals);  // read after the counts above, so that `pending` is never negative
     totals.pending -= settled;
     totals.add_refused(inputs_.refused.load(std::memory_order_relaxed));
     totals.abandoned += abandoned_.get();

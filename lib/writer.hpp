@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread that owns the file: it takes records from the trainers' rings, has the poller find device times, formats
-// rows and writes them. It makes no driver call, so that a hung GPU holds up nothing but its own spans.
+// The thread that owns the file. It takes records from the rings of the trainer's threads, gets device times from the
+// poller, formats rows and writes them. It makes no driver call, so a hung GPU delays only its own spans.
 #pragma once
 
 #include <atomic>
@@ -27,17 +27,17 @@
 
 namespace cep {
 
-/// What the writer and the profiler share; it outlives the session.
+/// State that the writer and the profiler share. It outlives the session.
 struct WriterInputs {
     StepBoard board;
-    std::atomic<bool> flush_due{false};          ///< cep_step() passed a flush step
+    std::atomic<bool> flush_due{false};          ///< cep_step() reached a flush step
     std::atomic<std::uint32_t> meta_version{0};  ///< grows with each cep_set_meta()
     mutable std::mutex meta_mutex;
     RunMeta meta;
-    std::atomic<std::uint64_t> refused{0};  ///< calls of a signal handler that interrupted another call
-    std::atomic<bool> unattended{false};    ///< the system has refused a thread: to be tried again
-    std::atomic<int> fd{-1};                ///< of the rank file
-    Requests closed;                        ///< request 1 is served when the writer has done all it will do
+    std::atomic<std::uint64_t> refused{0};         ///< calls of a signal handler that interrupted another call
+    std::atomic<bool> thread_start_failed{false};  ///< the system refused a thread: try again
+    std::atomic<int> fd{-1};                       ///< of the rank file
+    Requests closed;                               ///< request 1 is served when the writer has finished
 };
 
 class Writer {
@@ -48,22 +48,24 @@ class Writer {
     Writer(const Writer&) = delete;
     Writer& operator=(const Writer&) = delete;
 
-    /// Opener: opens the file and writes the run row. `busy`, with CEP_OK: another profiler is writing the file.
+    /// Opening thread: opens the file and writes the run row. If another profiler is writing the file, returns CEP_OK
+    /// and sets `busy`.
     [[nodiscard]] std::int32_t open(bool& busy);
 
-    /// Any thread: starts the writer and the poller unless they run. Where the system refuses, other calls try again,
-    /// but not all the time.
+    /// Any thread: starts the threads of the writer and the poller once. If the system refuses, later calls try again,
+    /// but not more often than every 100 ms.
     void start() noexcept;
     [[nodiscard]] bool started() const noexcept { return thread_.started(); }
 
-    /// Any thread: writes out everything recorded before the call. Past the deadline it writes `open` rows, unless it
-    /// is `closing`, and returns CEP_ETIMEDOUT.
+    /// Any thread: writes out everything recorded before the call. If the deadline passes first, it returns
+    /// CEP_ETIMEDOUT and, unless `closing`, writes `open` rows.
     [[nodiscard]] std::int32_t flush(std::int64_t deadline_ns, bool closing);
 
-    /// Closer, when nothing is recorded any more: writes what is left, an `open` row for each unfinished span and the
-    /// last stats row, and closes the file. Returns cep_close()'s code.
+    /// Closing thread, after all recording has ended: writes the remaining rows, an `open` row for each unfinished span
+    /// and the last stats row, and closes the file. Returns the code for cep_close().
     [[nodiscard]] std::int32_t finish(std::int64_t deadline_ns) noexcept;
-    /// Closer, after finish(): false if the thread hangs in the file, so that all it uses must live on.
+    /// Closing thread, after finish(): false if the writer's thread hangs in a write. Everything it uses must then stay
+    /// alive.
     [[nodiscard]] bool join(std::int64_t deadline_ns) noexcept { return thread_.join(deadline_ns); }
 
     [[nodiscard]] Totals totals() const noexcept;
@@ -72,7 +74,7 @@ class Writer {
   private:
     static void thread_main(void* self) noexcept { static_cast<Writer*>(self)->run(); }
     void run() noexcept;
-    /// Runs `body` in the calling thread if no other is the writer now. False if one is.
+    /// Runs `body` in the calling thread, unless another thread is acting as the writer now (false).
     template <class Body>
     [[nodiscard]] bool act_as_writer(Body body) noexcept {
         if (acting_.exchange(true, std::memory_order_acquire)) return false;
@@ -81,24 +83,24 @@ class Writer {
         return true;
     }
 
-    // What the acting writer does.
+    // Called by the acting writer only:
     std::size_t round() noexcept;
     std::size_t take_times();
     std::size_t drain();
     void write_record();
-    void hold_for_poller();
+    void queue_for_poller();
     void send_to_poller() noexcept;
     void write_span(const PendingSpans::Entry& entry, const DeviceTimes& times);
     void abandon_pending() noexcept;
     void begin_rows();
     void ensure_run_row();
     void write_run_row(RowBlock& block);
-    void watch_clock();
+    void check_system_clock();
     void write_stats(RowKind kind);
     void write_stats_if_due();
     void write_open_rows();
     void write_block(bool at_once) noexcept;
-    void say_notice();
+    void print_notice();
     void serve();
     void finish_device_spans(std::int64_t deadline_ns) noexcept;
     void finish_file(std::int64_t deadline_ns) noexcept;
@@ -110,7 +112,7 @@ class Writer {
 
     static constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
     static constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
-    /// Longest wait, past a deadline, for what should take moments: a pass of the poller, a block's write, `open` rows.
+    /// Longest wait beyond a deadline for short work: a pass of the poller, the write of a block, `open` rows.
     static constexpr std::int64_t grace_ns = 200 * ns_per_ms;
 
     const Config& config_;
@@ -130,7 +132,7 @@ class Writer {
     std::atomic<bool> io_failing_{false};
     std::atomic<bool> closing_{false};
 
-    // The acting writer's own.
+    // Used by the acting writer only:
     RankFile file_;
     RowFormatter formatter_;
     RowBlock block_;
@@ -143,10 +145,10 @@ class Writer {
     std::uint32_t meta_version_written_ = 0;
     std::uint32_t facts_version_written_ = 0;
     std::uint64_t losses_written_ = 0;
-    std::uint64_t stats_at_bytes_ = 0;  ///< bytes written and formatted when the last stats row came
-    std::uint32_t flush_serving_ = 0;   ///< the request that flush_order_ belongs to
-    std::uint64_t flush_order_ = 0;     ///< device spans that must be settled first
-    std::int64_t block_since_ns_ = 0;   ///< when the block's first row came
+    std::uint64_t stats_at_bytes_ = 0;  ///< bytes written and formatted at the last stats row
+    std::uint32_t flush_serving_ = 0;   ///< the flush request being served
+    std::uint64_t flush_order_ = 0;     ///< pending spans up to this order belong to that request
+    std::int64_t block_since_ns_ = 0;   ///< when the block got its first row
     std::int64_t clock_read_ns_ = 0;
     std::int64_t clock_step_ns_ = 0;
     std::int64_t pause_ns_ = 0;

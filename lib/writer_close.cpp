@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a writer: what is left when the profiler closes.
+// The last work of a writer when the profiler closes.
 #include <algorithm>
 #include <exception>
 
@@ -13,7 +13,7 @@ namespace cep {
 
 void Writer::finish_device_spans(std::int64_t deadline_ns) noexcept {
     if (poller_ == nullptr || !poller_->started()) return;
-    poller_->add_waiters(1);  // to the end
+    poller_->add_waiters(1);  // never removed: the poller polls often until it stops
     bool asked = false;
     std::uint32_t number = 0;
     for (;;) {
@@ -21,8 +21,8 @@ void Writer::finish_device_spans(std::int64_t deadline_ns) noexcept {
         const std::int64_t now = monotonic_ns();
         if (pending_.empty() || now >= deadline_ns + grace_ns) return;
         if (now >= deadline_ns) {
-            // Out of patience: what the device has finished is still asked for, once.
-            if (now >= deadline_ns + grace_ns / 2) poller_->set_last_chance();
+            // The deadline has passed: ask once more for everything that the device has finished.
+            if (now >= deadline_ns + grace_ns / 2) poller_->set_final_pass();
             if (asked && poller_->caught_up(number)) break;
             if (!asked && unsent_.empty()) {
                 number = poller_->ask_to_catch_up();
@@ -39,7 +39,7 @@ void Writer::abandon_pending() noexcept {
         abandoned_.add();
         pending_.remove(pending_.first());
     }
-    for (const DeviceSpan& span : unsent_) {  // the others' events are the poller's
+    for (const DeviceSpan& span : unsent_) {  // the poller releases the events of the spans it has got
         device_->release(span.begin);
         device_->release(span.end);
     }
@@ -97,7 +97,7 @@ std::int32_t Writer::finish(std::int64_t deadline_ns) noexcept {
     }
     if (!inputs_.closed.wait(1, deadline_ns + 2 * grace_ns)) {
         inputs_.closed.serve(1);
-        return fail(CEP_ETIMEDOUT, "%s: the file could not be written in time", file_.path().c_str());
+        return fail(CEP_ETIMEDOUT, "%s: writing did not finish within the timeout", file_.path().c_str());
     }
     switch (finish_code_.load(std::memory_order_acquire)) {
         case CEP_OK:
@@ -105,7 +105,7 @@ std::int32_t Writer::finish(std::int64_t deadline_ns) noexcept {
         case CEP_EIO:
             return fail(CEP_EIO, "%s: rows could not be written", file_.path().c_str());
         default:
-            return fail(CEP_ETIMEDOUT, "%s: device work was not finished in time", file_.path().c_str());
+            return fail(CEP_ETIMEDOUT, "%s: device work did not finish within the timeout", file_.path().c_str());
     }
 }
 

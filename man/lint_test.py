@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mandoc finds nothing to warn of in the given pages. Exits with 77 where mandoc is missing."""
+"""mandoc has no warnings about the given pages. Exits with 77 if mandoc is missing."""
 
 import shutil
 import subprocess

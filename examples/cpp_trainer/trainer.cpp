@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A training loop in C++, instrumented with cep.hpp. With CMake see CMakeLists.txt; without:
+// A training loop in C++, instrumented with cep.hpp. CMakeLists.txt builds it with CMake. Without CMake:
 //
 //     c++ -std=c++17 -o trainer trainer.cpp $(pkg-config --cflags --libs cep)
 //     ./trainer output && cep summarize output
 //
-// The passes are plain CPU work, so that it runs anywhere; a trainer passes its cudaStream_t where this passes nullptr.
+// The passes are plain CPU work, so that it runs anywhere. A trainer passes its cudaStream_t instead of nullptr.
 #include <cep/cep.hpp>
 #include <cmath>
 #include <cstdint>
@@ -67,13 +67,13 @@ double train_step(const Phases& phases, LineFit& model, std::int64_t step) {
     const cep::Span whole = phases.training_step.begin();
     cep::Span span = phases.forward.begin();
     const double loss = model.forward();
-    span.switch_to(phases.backward);  // one event ends the one phase and begins the next
+    span.switch_to(phases.backward);  // one event ends forward and begins backward
     model.backward();
     span.end();
     {
         const cep::Attributes collective = cep::Attributes().collective("dp", step).bytes(2 * sizeof(double));
         const cep::Span reduction = phases.all_reduce.begin(nullptr, collective);
-        // One rank only: there is nothing to reduce with.
+        // A job of one rank has nothing to reduce.
     }
     const cep::Span update = phases.optimizer.begin();
     model.update(0.5);
@@ -92,7 +92,7 @@ void train(cep::Profiler& profiler) {
     }
 }
 
-/// A job whose profiler cannot be opened trains on without it.
+/// If the profiler cannot be opened, the job trains without it.
 cep::Profiler open_profiler(const std::string& output_dir) {
     try {
         cep::Options options;
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
     cep::Profiler profiler = open_profiler(argc > 1 ? argv[1] : "output");
     train(profiler);
     try {
-        if (!profiler.close()) std::cerr << "not everything was written in time\n";
+        if (!profiler.close()) std::cerr << "not everything was written within the timeout\n";
         std::cout << profiler.stats().written << " measurements written\n";
     } catch (const cep::Error& error) {
         std::cerr << "rows were lost: " << error.what() << '\n';

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- The table of `cep summarize`: how often, and how long. Percentiles interpolate as cep's do.
+-- The table of `cep summarize`: count and durations of each phase. Percentiles interpolate in the same way.
 SELECT
     name,
     count(*) AS count,

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- Of each phase the rank with the highest median, and how far it is from the median of the ranks' medians.
+-- The rank with the highest median of each phase, and the ratio of that median to the median of the ranks' medians.
 WITH medians AS (
     SELECT name, rank, median(duration_ms) AS median_ms
     FROM spans

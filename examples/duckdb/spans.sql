@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
--- The spans of a job. Run this first; the other files ask it. Before it, say where the rank files are:
+-- The spans of a job. Run this file first; the other files use it. Before that, set the path of the rank files:
 --
 --     SET VARIABLE job = 'output/cuda_event_profiler/cuda_events_rank_*.jsonl*';
 --
--- Lines that are no rows (a cut-off last one, NUL bytes) come out as nulls and are left out, as cep leaves them out.
+-- Damaged lines (an incomplete last line, NUL bytes) are read as nulls and left out, as in cep.
 CREATE OR REPLACE VIEW spans AS
 SELECT name, step, rank, duration_ms, start_ns, kind, clock
 FROM read_ndjson(

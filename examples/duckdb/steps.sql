@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- The longest span of each phase in each step, and whose it was: what the others had to wait for.
+-- The longest span of each phase in each step, and its rank: the other ranks may have waited for it.
 SELECT
     step,
     name,

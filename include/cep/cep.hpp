@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
  * @file cep.hpp
- * @brief cep, the CUDA Event Profiler, for C++17: scopes over the C interface of <cep/cep.h>, and nothing else.
+ * @brief cep, the CUDA Event Profiler, for C++17: classes over the C interface of <cep/cep.h>, with nothing to link.
  *
  * @code{.cpp}
  *   cep::Options options;
@@ -15,13 +15,13 @@
  *   }
  * @endcode
  *
- * Calls outside the step loop throw cep::Error. Calls of the step loop are noexcept and return the C code, which may be
- * ignored: they cost what the C calls cost. A default-made Profiler, Region or Span is off and accepts every call, so
- * that a job whose profiler could not be opened trains on.
+ * Functions for use outside the step loop throw cep::Error. Functions of the step loop are noexcept and cost as much as
+ * the C calls; they return the C code, which may be ignored. A default-constructed Profiler, Region or Span is off and
+ * accepts every call, so that a job whose profiler could not be opened continues unprofiled.
  *
- * A stream is a cudaStream_t or CUstream as void *; nullptr is the legacy default stream, CEP_HOST the host clock.
- * Profiler and Region may be used from any number of threads at once. A Span belongs to one thread at a time, and may
- * be moved to another.
+ * A stream is a cudaStream_t or CUstream as void *. nullptr is the legacy default stream, CEP_HOST the host clock.
+ * Any number of threads may use a Profiler or a Region at once. One thread at a time may use a Span; it can be moved to
+ * another thread.
  */
 #ifndef CEP_CEP_HPP
 #define CEP_CEP_HPP
@@ -41,8 +41,8 @@
 
 namespace cep {
 
-/// A call into libcep failed: a negative CEP_E… code, and as what() one line that names the argument, option or path.
-/// A newer library may return codes that this header has no name for.
+/// A call of libcep failed. code() is a negative CEP_E… code; what() is one line that names the argument, option or
+/// path. A newer library may return codes that this header does not define.
 class Error : public std::runtime_error {
   public:
     Error(std::int32_t code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -53,7 +53,7 @@ class Error : public std::runtime_error {
     std::int32_t code_;
 };
 
-/// What a phase does. Any other CEP_KIND_… value may be cast to it.
+/// The kind of a phase. Any other CEP_KIND_… value may be cast to it.
 enum class Kind : std::int32_t {
     automatic = CEP_KIND_AUTO,  ///< Infer from the words of the name.
     step = CEP_KIND_STEP,
@@ -69,7 +69,7 @@ enum class Layout : std::int32_t { full = CEP_LAYOUT_FULL, flat = CEP_LAYOUT_FLA
 
 enum class Backend : std::int32_t { automatic = CEP_BACKEND_AUTO, host = CEP_BACKEND_HOST };
 
-/// How long closing waits for unfinished device work where nobody says.
+/// Default timeout of close() and flush().
 inline constexpr std::chrono::milliseconds default_timeout{5000};
 
 namespace detail {
@@ -83,7 +83,7 @@ inline void check(std::int32_t code) {
     if (code != CEP_OK) raise(code);
 }
 
-/// 0.x may change incompatibly at each minor version, and the soname stays.
+/// Until 1.0 a minor version may be incompatible without a new soname.
 inline void check_version() {
     const char* version = cep_version();
     char* rest = nullptr;
@@ -96,28 +96,28 @@ inline void check_version() {
 
 }  // namespace detail
 
-/// What to record, and where. Each call overrules what was set before; the defaults are those of cep_options_init(3).
+/// What to record, and where. Each call overrides earlier ones. cep_options_init(3) lists the defaults.
 class Options {
   public:
-    /// On, with the defaults. The environment's CEP_ variables are not read; see load_env() and from_env().
+    /// Enabled, with the defaults. Does not read the CEP_ variables; see load_env() and from_env().
     Options() : state_(std::make_unique<State>()) {
         detail::check_version();
         detail::check(cep_options_init(&state_->native, sizeof state_->native));
     }
 
-    /// What the environment says: off, unless CEP_ENABLE or CEP_CONFIG turns it on.
+    /// The options from the environment: off unless CEP_ENABLE or CEP_CONFIG enables the profiler.
     [[nodiscard]] static Options from_env() {
         Options options;
         options.load_env();
         return options;
     }
 
-    /// The first load turns the profiler off unless the configuration says `"enable": true`.
+    /// Loads the CEP_ variables. The first load sets `enable` to false unless the configuration says `"enable": true`.
     Options& load_env() {
         detail::check(cep_options_load_env(&state_->native));
         return *this;
     }
-    /// A JSON object's text, or the path of a file that holds one. As to `enable`, see load_env().
+    /// Loads a JSON object, given as text or as the path of a file. For `enable`, see load_env().
     Options& load_json(const std::string& json) {
         detail::check(cep_options_load_json(&state_->native, json.c_str()));
         return *this;
@@ -133,7 +133,7 @@ class Options {
     Options& end_step(std::int64_t value) { return set(&cep_options::end_step, value); }
     Options& record_every_n_steps(std::int64_t value) { return set(&cep_options::record_every_n_steps, value); }
     Options& flush_every_n_steps(std::int64_t value) { return set(&cep_options::flush_every_n_steps, value); }
-    /// The ranks to profile; on others the profiler is off. None given: all.
+    /// The ranks to profile; on others the profiler is off. An empty list means all.
     Options& ranks(std::vector<std::int32_t> value) {
         state_->ranks = std::move(value);
         state_->native.ranks = state_->ranks.empty() ? nullptr : state_->ranks.data();
@@ -151,7 +151,7 @@ class Options {
     [[nodiscard]] const cep_options& native() const noexcept { return state_->native; }
 
   private:
-    // On the heap, so that the native struct's pointers hold when the Options move.
+    // On the heap, so that the native struct's pointers stay valid when the Options are moved.
     struct State {
         State() = default;
         State(const State&) = delete;
@@ -177,8 +177,8 @@ class Options {
     std::unique_ptr<State> state_;
 };
 
-/// What may be known about a span beyond its times. Strings are not copied: they must live until the call that is
-/// given the attributes returns.
+/// Attributes of a span besides its times. Strings are not copied: they must live until the call that takes the
+/// attributes returns.
 class Attributes {
   public:
     Attributes() noexcept {
@@ -186,9 +186,9 @@ class Attributes {
         native_.coll = -1;
     }
 
-    /// Bytes moved by the operation.
+    /// Bytes that the operation moves.
     Attributes& bytes(std::int64_t value) noexcept { return set(&cep_attrs::bytes, value); }
-    /// Floating-point operations done.
+    /// Floating-point operations.
     Attributes& flops(double value) noexcept { return set(&cep_attrs::flops, value); }
     /// Process group of a collective, at most 63 bytes, and the index of the collective within it.
     Attributes& collective(const char* group, std::int64_t index) noexcept {
@@ -216,18 +216,19 @@ class Attributes {
 
 class Span;
 
-/// A named phase of a profiler: a handle to copy freely. It outlives its profiler, and is inert then.
+/// A named phase of a profiler. A handle, cheap to copy. It stays valid after its profiler is closed, and is then
+/// inert.
 class Region {
   public:
     Region() noexcept = default;
     explicit Region(cep_region* native) noexcept : native_(native) {}
 
-    /// Begins a span; it ends with its scope. Nothing is recorded off a recorded step.
+    /// Begins a span, which ends with its scope. Records nothing if the step is not recorded.
     [[nodiscard]] inline Span begin(void* stream = nullptr) const noexcept;
-    /// With attributes; with invalid ones the span goes without any, and cep_last_error() says why.
+    /// Begins a span with attributes. If they are invalid the span has none, and cep_last_error() tells why.
     [[nodiscard]] inline Span begin(void* stream, const Attributes& attributes) const noexcept;
 
-    /// Adds a span that was timed elsewhere: its start as UNIX time (0: now less the duration), both in nanoseconds.
+    /// Adds a span that was timed elsewhere. Its start is a UNIX time; 0: now minus the duration.
     std::int32_t record(std::int64_t start_ns, std::int64_t duration_ns) const noexcept {
         return cep_record(native_, start_ns, duration_ns, nullptr);
     }
@@ -241,8 +242,8 @@ class Region {
     cep_region* native_ = nullptr;
 };
 
-/// One passage through a phase, from Region::begin() to end() or the end of its scope. A scope that is left by an
-/// exception marks its row with the error "exception".
+/// A span, from Region::begin() to end() or the end of its scope. If an exception leaves the scope, the row gets the
+/// error "exception".
 class [[nodiscard]] Span {
   public:
     Span() noexcept = default;
@@ -272,19 +273,19 @@ class [[nodiscard]] Span {
             end();
     }
 
-    /// Ends it, on the stream that it began on. Again does nothing.
+    /// Ends the span on the stream that it began on. A second call does nothing.
     void end() noexcept { end_on(stream_); }
-    /// Ends it on another stream.
+    /// Ends the span on another stream.
     void end_on(void* stream) noexcept {
         if (native_ != CEP_SPAN_NONE) cep_end(region_, std::exchange(native_, CEP_SPAN_NONE), stream);
     }
-    /// With attributes known only now; each given one replaces that of the begin. Invalid ones end it without.
+    /// Ends the span with attributes. Each replaces the same attribute from the begin; invalid ones are left out.
     std::int32_t end(const Attributes& attributes) noexcept {
         if (native_ == CEP_SPAN_NONE) return CEP_OK;
         return cep_end_with(region_, std::exchange(native_, CEP_SPAN_NONE), stream_, attributes.native());
     }
 
-    /// Ends it and begins one of another region with one event: N phases back to back cost N + 1 records, not 2 N.
+    /// Ends the span and begins one of another region with one event: N back-to-back phases cost N + 1 records.
     void switch_to(Region region) noexcept { switch_to(region, stream_); }
     void switch_to(Region region, void* stream) noexcept {
         native_ = cep_switch(native_, region.native(), stream);
@@ -293,11 +294,11 @@ class [[nodiscard]] Span {
         exceptions_ = exceptions_now();
     }
 
-    /// Whether this is the span of a recorded step and not ended.
+    /// Whether the span is recorded and has not ended.
     [[nodiscard]] bool recorded() const noexcept { return native_ != CEP_SPAN_NONE; }
 
   private:
-    // Unrecorded spans end without looking, so they need not look at their begin either.
+    // The end of an unrecorded span does not use the count, so its begin need not read it.
     [[nodiscard]] int exceptions_now() const noexcept {
         return native_ == CEP_SPAN_NONE ? 0 : std::uncaught_exceptions();
     }
@@ -316,18 +317,18 @@ inline Span Region::begin(void* stream, const Attributes& attributes) const noex
     return Span(native_, cep_begin_with(native_, stream, attributes.native()), stream);
 }
 
-/// Times the phases of one process of a job. Closed by its destructor, which waits for unfinished device work at most
-/// default_timeout and reports no error; close() does.
+/// The profiler of one process of a job. The destructor closes it with default_timeout and reports no error; call
+/// close() to see errors.
 class Profiler {
   public:
     /// Off.
     Profiler() noexcept = default;
-    /// Throws Error if an option is invalid, or the directory or file cannot be made; then nothing is left open.
+    /// Opens a profiler. Throws Error if an option is invalid, or if the directory or file cannot be made.
     explicit Profiler(const Options& options) {
         detail::check_version();
         detail::check(cep_open(&options.native(), &native_));
     }
-    /// A profiler that the environment alone configures: off unless it says otherwise.
+    /// A profiler with the options from the environment: off unless that enables it.
     [[nodiscard]] static Profiler from_env() { return Profiler(Options::from_env()); }
 
     Profiler(Profiler&& other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
@@ -342,12 +343,12 @@ class Profiler {
     Profiler& operator=(const Profiler&) = delete;
     ~Profiler() { close_quietly(); }
 
-    /// Ends recording, writes what is finished, and closes the file. False if something was not done in time: what was
-    /// left behind is counted in stats(). Throws Error if rows could not be written.
+    /// Ends recording, writes all finished spans, and closes the file. False if that did not finish within the timeout;
+    /// stats() counts what is lost. Throws Error if rows could not be written.
     bool close(std::chrono::milliseconds timeout = default_timeout) {
         return native_ == nullptr || finished(cep_close(native_, timeout.count()));
     }
-    /// Writes out everything finished before the call. False if it was not done in time.
+    /// Writes out everything finished before the call. False if that did not finish within the timeout.
     bool flush(std::chrono::milliseconds timeout = default_timeout) {
         return native_ == nullptr || finished(cep_flush(native_, timeout.count()));
     }
@@ -355,14 +356,15 @@ class Profiler {
     void set_meta(const std::string& json) {
         if (native_ != nullptr) detail::check(cep_set_meta(native_, json.c_str()));
     }
-    /// The counts so far; all 0 when off.
+    /// The counts so far; all 0 if the profiler is off.
     [[nodiscard]] cep_stats stats() const {
         cep_stats counts{};
         counts.struct_size = sizeof counts;
         if (native_ != nullptr) detail::check(cep_get_stats(native_, &counts));
         return counts;
     }
-    /// A phase by its name, made the first time. Once per phase, outside the step loop. Throws Error for a bad name.
+    /// The phase of that name, created the first time. Call it once per phase, outside the step loop. Throws Error for
+    /// a bad name.
     [[nodiscard]] Region region(const std::string& name, Kind kind = Kind::automatic) {
         if (native_ == nullptr) return Region();
         cep_region* found = cep_region_get(native_, name.c_str(), static_cast<std::int32_t>(kind));
@@ -370,13 +372,13 @@ class Profiler {
         return Region(found);
     }
 
-    /// Says which step the trainer is in, and so whether what follows is recorded.
+    /// Sets the current step.
     std::int32_t step(std::int64_t step) noexcept { return cep_step(native_, step); }
     /// Whether spans begun now are recorded.
     [[nodiscard]] bool recording() const noexcept { return cep_recording(native_) != 0; }
-    /// Records a value in the current step, if it is recorded.
+    /// Records a value in the current step, if that step is recorded.
     std::int32_t counter(const char* name, double value) noexcept { return cep_counter(native_, name, value); }
-    /// Records that something happened in the current step, sampled or not; meta is a JSON object or nullptr.
+    /// Records an event in the current step, sampled or not. `meta` is a JSON object or nullptr.
     std::int32_t mark(const char* name, const char* meta = nullptr) noexcept { return cep_mark(native_, name, meta); }
 
     [[nodiscard]] cep_profiler* native() const noexcept { return native_; }

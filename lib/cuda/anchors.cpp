@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of CudaDevice that keeps each GPU's clock tied to the host's.
+// The part of CudaDevice that maps each GPU's clock to the host's clock, by anchors.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -10,18 +10,18 @@
 namespace cep::cuda {
 namespace {
 
-// A float of milliseconds holds 1 s to 0.06 µs; the nearest of the recent anchors is never further than that while
-// spans keep coming.
+// An elapsed time of 1 s, as a float of milliseconds, is exact to 0.06 µs. While spans keep coming, the nearest anchor
+// is never further away than 1 s.
 constexpr std::int64_t longest_interval_ns = ns_per_s;
 constexpr std::int64_t shortest_interval_ns = 20 * ns_per_ms;
-// After a longer silence a chain of elapsed times would lose more than it is worth: the GPU clock starts again.
+// After a longer gap an elapsed time between anchors is too inexact to continue the chain: the GPU clock starts anew.
 constexpr std::int64_t chain_limit_ns = 8 * ns_per_s;
-// How long to watch for a new anchor before leaving it to the next round: an idle GPU answers within 20 µs.
-constexpr std::int64_t watch_ns = 200'000;
-// A larger error, as of one long span, is stated for at least so long.
-constexpr std::int64_t stated_for_ns = 60 * ns_per_s;
-// After as many anchors in a row that failed there will be none: starts are then the host's.
-constexpr int most_failures = 3;
+// Longest wait for a new anchor within one pass. An idle GPU completes an anchor within 20 µs.
+constexpr std::int64_t anchor_wait_ns = 200'000;
+// After the published error has been raised (say, by one long span), it is not lowered for this long.
+constexpr std::int64_t hold_raised_error_ns = 60 * ns_per_s;
+// After this many failed anchors in a row the clock is given up: spans then take their start from the host.
+constexpr int max_anchor_failures = 3;
 
 void restart(ContextClock& clock) noexcept {
     clock.model.restart();
@@ -29,7 +29,7 @@ void restart(ContextClock& clock) noexcept {
     for (ContextClock::Anchor& anchor : clock.recent) anchor.gpu_ns = std::nan("");
 }
 
-/// Makes a context current for a scope, if it can.
+/// Makes a context current for a scope. code() tells whether that succeeded.
 class CurrentContext {
   public:
     CurrentContext(const DriverApi& driver, const Context& context) noexcept
@@ -86,12 +86,12 @@ bool CudaDevice::open_clock(Context& context, ContextClock& clock) {
 
 void CudaDevice::record_anchor(Context& context, ContextClock& clock) noexcept {
     if (!clock.model.empty() && monotonic_ns() - clock.recent[0].host_ns > chain_limit_ns) restart(clock);
-    // The oldest anchor's event is used again; what it was is forgotten first, whatever the calls below say.
+    // The oldest anchor's event is reused, so that anchor is invalid now, even if a call below fails.
     ContextClock::Anchor& oldest = clock.recent.back();
     oldest.gpu_ns = std::nan("");
     const CurrentContext current(driver(), context);
     CUresult code = current.code();
-    // The first record and query of a thread that has slept are slow; the bracket is to be narrow.
+    // The first record and query after a sleep are slow. Make them once, so that the bracket below is narrow.
     if (code == result::success) code = driver().event_record(oldest.event, clock.stream);
     if (code == result::success) (void)driver().event_query(oldest.event);
     const std::int64_t before_ns = monotonic_ns();
@@ -104,7 +104,7 @@ void CudaDevice::record_anchor(Context& context, ContextClock& clock) noexcept {
 }
 
 void CudaDevice::await_anchor(Context& context, ContextClock& clock) {
-    const std::int64_t give_up_ns = monotonic_ns() + watch_ns;
+    const std::int64_t give_up_ns = monotonic_ns() + anchor_wait_ns;
     std::int64_t after_ns = 0;
     CUresult code = result::not_ready;
     do {
@@ -119,7 +119,7 @@ void CudaDevice::await_anchor(Context& context, ContextClock& clock) {
 void CudaDevice::anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept {
     state_.count_error(&context, code);
     clock.pending = nullptr;
-    if (++clock.failures < most_failures) return;
+    if (++clock.failures < max_anchor_failures) return;
     clock.unusable = true;
     restart(clock);
 }
@@ -145,17 +145,17 @@ void CudaDevice::complete_anchor(Context& context, ContextClock& clock, std::int
     newest.host_ns = (clock.pending_before_ns + after_ns) / 2;
     clock.newest_gpu_ns = newest.gpu_ns;
     clock.model.add({newest.gpu_ns, clock.pending_before_ns, after_ns});
-    if (!after_surprise(clock))
+    if (!handle_failed_prediction(clock))
         clock.interval_ns =
             std::clamp(clock.interval_ns + clock.interval_ns / 2, shortest_interval_ns, longest_interval_ns);
     lower_clock_error();
     raise_clock_error(clock.model.error_ns(clock.interval_ns));
 }
 
-bool CudaDevice::after_surprise(ContextClock& clock) {
-    if (!clock.model.surprised()) return false;
-    // Times mapped since the anchor before may be wrong by so much; new anchors soon tell the drift that there is now.
-    raise_clock_error(clock_error_ns_.load(std::memory_order_relaxed) + clock.model.last_surprise_ns());
+bool CudaDevice::handle_failed_prediction(ContextClock& clock) {
+    if (!clock.model.prediction_failed()) return false;
+    // Times mapped since the previous anchor may be wrong by the prediction error. New anchors soon measure the drift.
+    raise_clock_error(clock_error_ns_.load(std::memory_order_relaxed) + clock.model.prediction_error_ns());
     clock.interval_ns = shortest_interval_ns;
     return true;
 }
@@ -163,11 +163,11 @@ bool CudaDevice::after_surprise(ContextClock& clock) {
 void CudaDevice::raise_clock_error(std::int64_t error_ns) {
     if (error_ns <= clock_error_ns_.load(std::memory_order_relaxed)) return;
     raised_ns_ = monotonic_ns();
-    state_clock_error(error_ns);
+    publish_clock_error(error_ns);
 }
 
 void CudaDevice::lower_clock_error() {
-    // Small improvements, and short ones, are not published: each change is one more run row.
+    // Small or brief improvements are not published, because each change writes another run row.
     std::int64_t worst_ns = 0;
     bool learning = false;
     for (const auto& [context, clock] : clocks_) {
@@ -175,15 +175,15 @@ void CudaDevice::lower_clock_error() {
         worst_ns = std::max(worst_ns, clock.model.error_ns(clock.interval_ns));
         learning = learning || clock.interval_ns < longest_interval_ns;
     }
-    const bool settled = learning || monotonic_ns() - raised_ns_ > stated_for_ns;
-    if (settled && worst_ns < clock_error_ns_.load(std::memory_order_relaxed) / 4) state_clock_error(worst_ns);
+    const bool settled = learning || monotonic_ns() - raised_ns_ > hold_raised_error_ns;
+    if (settled && worst_ns < clock_error_ns_.load(std::memory_order_relaxed) / 4) publish_clock_error(worst_ns);
 }
 
-void CudaDevice::state_clock_error(std::int64_t error_ns) {
-    const std::int64_t stated_ns = error_ns + error_ns / 4;  // a little more than now
-    clock_error_ns_.store(stated_ns, std::memory_order_relaxed);
+void CudaDevice::publish_clock_error(std::int64_t error_ns) {
+    const std::int64_t published_ns = error_ns + error_ns / 4;  // some margin, so that it changes rarely
+    clock_error_ns_.store(published_ns, std::memory_order_relaxed);
     const std::lock_guard guard(facts_mutex_);
-    facts_.clock_error_ns = stated_ns;
+    facts_.clock_error_ns = published_ns;
     facts_version_.fetch_add(1, std::memory_order_release);
 }
 
@@ -196,8 +196,8 @@ CudaDevice::Outcome CudaDevice::host_time_of(ContextClock& clock, const Stamp& s
             nearest = &anchor;
     }
     if (nearest == nullptr) {
-        host_ns = stamp.host_ns;  // where no anchor is to be had, the best that is known
-        return clock.unusable || last_chance_ ? Outcome::without_start : Outcome::waiting;
+        host_ns = stamp.host_ns;  // without an anchor, the submission time is the best estimate
+        return clock.unusable || final_pass_ ? Outcome::without_start : Outcome::waiting;
     }
     float elapsed_ms = 0;
     const CUresult code = driver().event_elapsed_time(&elapsed_ms, nearest->event, stamp.event->handle);
@@ -209,8 +209,8 @@ CudaDevice::Outcome CudaDevice::host_time_of(ContextClock& clock, const Stamp& s
     const double elapsed_ns = static_cast<double>(elapsed_ms) * 1e6;
     const double gpu_ns = nearest->gpu_ns + elapsed_ns;
     clock.model.observe_submission(gpu_ns, stamp.host_ns);
-    (void)after_surprise(clock);
-    host_ns = std::max(clock.model.host_ns(gpu_ns), stamp.host_ns);  // no work starts before it is submitted
+    (void)handle_failed_prediction(clock);
+    host_ns = std::max(clock.model.host_ns(gpu_ns), stamp.host_ns);  // work cannot start before it is submitted
     const auto distance_ns = static_cast<std::int64_t>(std::abs(gpu_ns - clock.newest_gpu_ns));
     raise_clock_error(clock.model.error_ns(distance_ns) +
                       ClockModel::elapsed_rounding_ns(static_cast<std::int64_t>(std::abs(elapsed_ns))));

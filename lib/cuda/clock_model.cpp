@@ -8,18 +8,18 @@
 namespace cep::cuda {
 namespace {
 
-// A drift that has been steady for `settled_ns` is taken to be that of two crystals in a warm machine: 1 ppm a kelvin,
-// 6 K a minute, and in the long run no more than a machine's temperature changes under load.
+// A drift that has been steady for `settled_ns` is taken as the drift of two crystals in a warm machine. It changes by
+// 1 ppm a kelvin at 6 K a minute, and in the long run by no more than the temperature changes under load.
 constexpr double settled_ns = 30e9;
 constexpr double settled_wander_per_ns = 0.1e-6 * 1e-9;
 constexpr double settled_wander_limit = 3e-6;
-// Before, the host's clock may be coming out of a slew: the kernel's PLL takes 1/256 off it each second at NTP's usual
-// poll of 64 s, 2 ppm of 500.
+// Before that, the host's clock may be at the end of a slew. At NTP's usual poll interval of 64 s the kernel's PLL
+// reduces the slew by 1/256 each second: 2 ppm of 500.
 constexpr double unsettled_wander_per_ns = 2e-6 * 1e-9;
-// At any age: the kernel steers in steps of a tick, and brackets move by the noise of the reading.
+// At any age: the kernel adjusts the clock in steps of a tick, and reading noise moves the brackets.
 constexpr double drift_noise = 0.5e-6;
-constexpr double submission_reach_ns = 20e6;       // further away the drift's uncertainty makes the bound useless
-constexpr std::int64_t event_resolution_ns = 500;  // of cuEventElapsedTime(), as its manual has it
+constexpr double submission_reach_ns = 20e6;       // beyond, the drift's uncertainty makes the bound useless
+constexpr std::int64_t event_resolution_ns = 500;  // of cuEventElapsedTime(), according to its manual
 
 [[nodiscard]] double width_ns(const ClockModel::Anchor& anchor) noexcept {
     return static_cast<double>(anchor.after_ns - anchor.before_ns);
@@ -36,15 +36,15 @@ const ClockModel::Anchor& ClockModel::at(std::size_t age_order) const noexcept {
 }
 
 void ClockModel::add(const Anchor& anchor) noexcept {
-    surprise_ns_ = 0;
+    prediction_error_ns_ = 0;
     const bool first = size_ == 0;
     const Anchor previous = latest();
-    const std::int64_t surprise_ns = first ? 0 : distance_to_prediction_ns(anchor);
+    const std::int64_t prediction_error_ns = first ? 0 : prediction_error_of(anchor);
     anchors_[next_] = anchor;
     next_ = (next_ + 1) % window;
     size_ = std::min(size_ + 1, window);
     if (!first) steady_ns_ += anchor.gpu_ns - previous.gpu_ns;
-    if (surprise_ns > event_resolution_ns) forget_steadiness(surprise_ns, slope_between(previous, anchor));
+    if (prediction_error_ns > event_resolution_ns) reset_drift(prediction_error_ns, slope_between(previous, anchor));
     settled_ = steady_ns_ >= settled_ns;
     measure_drift();
     if (settled_ && !is_straight()) {
@@ -57,7 +57,7 @@ void ClockModel::add(const Anchor& anchor) noexcept {
 
 void ClockModel::restart() noexcept {
     size_ = next_ = 0;
-    surprise_ns_ = 0;
+    prediction_error_ns_ = 0;
 }
 
 void ClockModel::observe_submission(double gpu_ns, std::int64_t host_ns) noexcept {
@@ -65,7 +65,7 @@ void ClockModel::observe_submission(double gpu_ns, std::int64_t host_ns) noexcep
     const double distance_ns = gpu_ns - latest().gpu_ns;
     const std::int64_t late_ns = host_ns - this->host_ns(gpu_ns) - error_ns(std::llround(std::abs(distance_ns)));
     if (distance_ns > 0 && late_ns > event_resolution_ns + elapsed_rounding_ns(std::llround(distance_ns))) {
-        forget_steadiness(late_ns, slope_between(latest(), {gpu_ns, host_ns, host_ns}));
+        reset_drift(late_ns, slope_between(latest(), {gpu_ns, host_ns, host_ns}));
         return place_line();
     }
     if (std::abs(distance_ns) > submission_reach_ns) return;
@@ -77,7 +77,7 @@ void ClockModel::observe_submission(double gpu_ns, std::int64_t host_ns) noexcep
     place_line();
 }
 
-std::int64_t ClockModel::distance_to_prediction_ns(const Anchor& anchor) const noexcept {
+std::int64_t ClockModel::prediction_error_of(const Anchor& anchor) const noexcept {
     const std::int64_t predicted_ns = host_ns(anchor.gpu_ns);
     const std::int64_t bound_ns = error_ns(std::llround(std::abs(anchor.gpu_ns - latest().gpu_ns)));
     return std::max(
@@ -91,7 +91,7 @@ double ClockModel::wander(double age_ns) const noexcept {
 
 double ClockModel::uncertainty(const Drift& drift, double distance_ns) const noexcept {
     const std::int64_t age_ns = std::max(std::int64_t{0}, latest().before_ns - drift.at_host_ns);
-    // On average the distance is half as far away as its end.
+    // The drift's average over a distance is its drift at the middle.
     const double wandered = drift.half_width + wander(static_cast<double>(age_ns) + distance_ns / 2);
     return std::min(wandered, unknown_drift(drift));
 }
@@ -116,7 +116,7 @@ std::int64_t ClockModel::elapsed_rounding_ns(std::int64_t distance_ns) noexcept 
 }
 
 ClockModel::Drift ClockModel::slope_between(const Anchor& early, const Anchor& late) noexcept {
-    // Between the flattest and the steepest line through both brackets.
+    // The drift lies between the flattest and the steepest line through both brackets.
     const double baseline_ns = late.gpu_ns - early.gpu_ns;
     const double flattest = static_cast<double>(late.before_ns - early.after_ns) / baseline_ns - 1;
     const double steepest = static_cast<double>(late.after_ns - early.before_ns) / baseline_ns - 1;
@@ -137,11 +137,11 @@ void ClockModel::measure_drift() noexcept {
         }
 }
 
-ClockModel::Interval ClockModel::moved(const Anchor& anchor, double open_ns) const noexcept {
+ClockModel::Interval ClockModel::moved(const Anchor& anchor, double slack_ns) const noexcept {
     const double distance_ns = latest().gpu_ns - anchor.gpu_ns;
     const double low_ns =
-        static_cast<double>(anchor.before_ns - latest().before_ns) + distance_ns * (1 + drift_.value) - open_ns;
-    return {low_ns, low_ns + width_ns(anchor) + 2 * open_ns};
+        static_cast<double>(anchor.before_ns - latest().before_ns) + distance_ns * (1 + drift_.value) - slack_ns;
+    return {low_ns, low_ns + width_ns(anchor) + 2 * slack_ns};
 }
 
 double ClockModel::distance_to_latest_ns(const Interval& moved) const noexcept {
@@ -150,23 +150,22 @@ double ClockModel::distance_to_latest_ns(const Interval& moved) const noexcept {
 
 bool ClockModel::is_straight() const noexcept {
     for (std::size_t i = 0; i < size_; ++i) {
-        const double open_ns = (latest().gpu_ns - at(i).gpu_ns) * (drift_.half_width + drift_noise);
-        if (distance_to_latest_ns(moved(at(i), open_ns)) > 0) return false;
+        const double slack_ns = (latest().gpu_ns - at(i).gpu_ns) * (drift_.half_width + drift_noise);
+        if (distance_to_latest_ns(moved(at(i), slack_ns)) > 0) return false;
     }
     return true;
 }
 
 void ClockModel::find_contradiction() noexcept {
     for (std::size_t i = size_; i-- > 0;) {
-        const double open_ns = drift_error_ns(latest().gpu_ns - at(i).gpu_ns);
-        const double apart_ns = distance_to_latest_ns(moved(at(i), open_ns));
-        if (apart_ns > event_resolution_ns)
-            return forget_steadiness(rounded_up(apart_ns), slope_between(at(i), latest()));
+        const double slack_ns = drift_error_ns(latest().gpu_ns - at(i).gpu_ns);
+        const double apart_ns = distance_to_latest_ns(moved(at(i), slack_ns));
+        if (apart_ns > event_resolution_ns) return reset_drift(rounded_up(apart_ns), slope_between(at(i), latest()));
     }
 }
 
-void ClockModel::forget_steadiness(std::int64_t surprise_ns, const Drift& contradicting) noexcept {
-    surprise_ns_ = std::max(surprise_ns_, surprise_ns);
+void ClockModel::reset_drift(std::int64_t prediction_error_ns, const Drift& contradicting) noexcept {
+    prediction_error_ns_ = std::max(prediction_error_ns_, prediction_error_ns);
     const double before = uncertainty(drift_, 0);
     const double low = std::min({-drift_limit, drift_.value - before, contradicting.value - contradicting.half_width});
     const double high = std::max({drift_limit, drift_.value + before, contradicting.value + contradicting.half_width});
@@ -182,7 +181,7 @@ void ClockModel::place_line() noexcept {
         const Interval bracket = moved(at(i), drift_error_ns(latest().gpu_ns - at(i).gpu_ns));
         if (bracket.high_ns - bracket.low_ns < narrowest.high_ns - narrowest.low_ns) narrowest = bracket;
     }
-    // Not their intersection: where the drift has wandered a little too far, it is narrow, and beside the truth.
+    // The intersection of all brackets would be wrong: if the drift wanders too far, it is narrow but misses the truth.
     const double middle_ns =
         std::clamp((narrowest.low_ns + narrowest.high_ns) / 2, 0.0, std::max(0.0, width_ns(latest())));
     origin_gpu_ns_ = latest().gpu_ns;

@@ -9,15 +9,15 @@ namespace cep::cuda {
 
 /// Maps one GPU's event clock to the host's monotonic clock.
 ///
-/// Each anchor is an event known to have happened between two host times: host(gpu) ∈ [before, after]. The model is
-/// the line host = gpu · (1 + drift) + offset through the middle of the narrowest bracket, each bracket widened by what
-/// the drift leaves open between it and the latest anchor. So the error at the latest anchor is half of its own
-/// bracket, whatever the drift does, except where an older bracket that is narrower speaks for it.
+/// Each anchor is an event known to have happened between two host times: host(gpu) ∈ [before, after], its bracket. The
+/// model widens each bracket by the uncertainty of the drift between its anchor and the latest one. Then it puts the
+/// line host = gpu · (1 + drift) + offset through the middle of the narrowest bracket. So the error at the latest
+/// anchor is at most half of that anchor's own bracket, whatever the drift does.
 ///
-/// What is assumed: between two anchors the drift stays within a limit (steered host clock plus crystals); and it is
-/// steady but for a small wander until an anchor contradicts this. A change of the drift cannot be known before the
-/// next anchor. That one notices it (surprised()): everything older is then forgotten but its order of magnitude, and
-/// the error covers any drift until new anchors measure it.
+/// The model makes two assumptions. Between two anchors the drift stays within a limit (slewed host clock plus
+/// crystals). And the drift is steady, except for a small wander, until an anchor contradicts it. A change of the drift
+/// shows only at the next anchor (prediction_failed()). The model then drops all older anchors and keeps only the range
+/// of the drift. Its error covers any drift in that range until new anchors measure it.
 class ClockModel {
   public:
     struct Anchor {
@@ -26,33 +26,32 @@ class ClockModel {
         std::int64_t after_ns;   ///< host time when it was first seen to be complete
     };
 
-    /// The anchors come in the order of their times.
+    /// Anchors must come in the order of their times.
     void add(const Anchor& anchor) noexcept;
-    /// The GPU cannot have passed `gpu_ns` before the host submitted the work, at `host_ns`: a lower bound that an idle
-    /// GPU makes tighter than any anchor. Far from the latest anchor, where drift would spoil it, it is used only to
-    /// notice that the drift has changed.
+    /// Adds a lower bound: the GPU cannot have passed `gpu_ns` before the host submitted the work at `host_ns`. If the
+    /// GPU was idle, this bound is tighter than any anchor. Far from the latest anchor the drift makes it inexact;
+    /// there it only serves to detect a change of the drift.
     void observe_submission(double gpu_ns, std::int64_t host_ns) noexcept;
-    /// Forgets the anchors (the GPU clock's origin has moved) but keeps the drift.
+    /// Drops the anchors, because the GPU clock's origin has moved, but keeps the drift.
     void restart() noexcept;
 
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
     [[nodiscard]] std::int64_t host_ns(double gpu_ns) const noexcept;
-    /// Bound of host_ns() for every GPU time at most this far from the latest anchor, before or after it.
+    /// Error bound of host_ns() for every GPU time at most this far from the latest anchor, before or after it.
     ///
-    /// It holds for any distance. Backwards it grows with what is known of the drift as far back as nothing
-    /// contradicted it, and with the limits of any drift beyond. Forwards it is a prediction: it holds until the drift
-    /// changes. It does not contain the rounding of the elapsed time that `gpu_ns` was made from:
-    /// elapsed_rounding_ns().
+    /// It holds for any distance. Backwards, it grows with the uncertainty of the measured drift for as long as the
+    /// drift was steady, and with the limit of any drift before that. Forwards, it is a prediction that holds until the
+    /// drift changes. It does not include the rounding of the elapsed time behind `gpu_ns`: see elapsed_rounding_ns().
     [[nodiscard]] std::int64_t error_ns(std::int64_t distance_ns) const noexcept;
-    /// What a time of this length loses in cuEventElapsedTime(): a float of milliseconds has 24 bits, whose last is
-    /// worth 61 ns at 1 s, 0.5 µs at 8 s and 3.9 µs at 60 s.
+    /// Rounding error of a time of this length from cuEventElapsedTime(). A float of milliseconds has 24 bits; the last
+    /// bit is 61 ns at 1 s, 0.5 µs at 8 s and 3.9 µs at 60 s.
     [[nodiscard]] static std::int64_t elapsed_rounding_ns(std::int64_t distance_ns) noexcept;
 
-    /// Whether the latest anchor, or a submission after it, contradicted what was predicted for it: times that were
-    /// mapped since the anchor before may be wrong by more than was said. Anchors are needed soon.
-    [[nodiscard]] bool surprised() const noexcept { return surprise_ns_ > 0; }
-    /// By how much it lay outside the prediction and its bound; 0: it did not.
-    [[nodiscard]] std::int64_t last_surprise_ns() const noexcept { return surprise_ns_; }
+    /// Whether the latest anchor, or a submission after it, contradicted the prediction. Times mapped since the
+    /// previous anchor may then be wrong by more than error_ns() stated, and new anchors are needed soon.
+    [[nodiscard]] bool prediction_failed() const noexcept { return prediction_error_ns_ > 0; }
+    /// How far it was outside the bound of the prediction; 0: it was not.
+    [[nodiscard]] std::int64_t prediction_error_ns() const noexcept { return prediction_error_ns_; }
 
     /// GPU clock against host clock, in parts per million.
     [[nodiscard]] double drift_ppm() const noexcept { return drift_.value * 1e6; }
@@ -63,13 +62,13 @@ class ClockModel {
     /// (adjtime(3), MAXFREQ of NTP). This is the first estimate; a measured drift is never clamped to it.
     static constexpr double drift_limit = 600e-6;
 
-    /// The drift, as an interval that brackets prove for some time in the past.
+    /// The drift at some past time, as an interval that the brackets prove.
     struct Drift {
         double value = 0;
         double half_width = drift_limit;
         std::int64_t at_host_ns = 0;  ///< the middle of that time
     };
-    /// Host times that an instant lies between, relative to the latest anchor's `before`.
+    /// Lower and upper bound of a host time, relative to the latest anchor's `before`.
     struct Interval {
         double low_ns;
         double high_ns;
@@ -78,35 +77,35 @@ class ClockModel {
     [[nodiscard]] const Anchor& at(std::size_t age_order) const noexcept;
     [[nodiscard]] Anchor& latest() noexcept { return anchors_[(next_ + window - 1) % window]; }
     [[nodiscard]] const Anchor& latest() const noexcept { return anchors_[(next_ + window - 1) % window]; }
-    /// How far the drift may be from what it was on average at a time so long ago.
+    /// How far the drift may have changed from its average at a time this long ago.
     [[nodiscard]] double wander(double age_ns) const noexcept;
     /// How far the drift may be from a measured one, on average over a distance from the latest anchor.
     [[nodiscard]] double uncertainty(const Drift& drift, double distance_ns) const noexcept;
-    /// The same where nothing is known but the limit.
+    /// The same if only the limit of the drift is known.
     [[nodiscard]] static double unknown_drift(const Drift& drift) noexcept;
     [[nodiscard]] static Drift slope_between(const Anchor& early, const Anchor& late) noexcept;
-    /// What the drift leaves open at a distance from the latest anchor.
+    /// Error that the uncertainty of the drift causes at a distance from the latest anchor.
     [[nodiscard]] double drift_error_ns(double distance_ns) const noexcept;
-    /// An anchor's bracket moved to the latest one's GPU time, and widened on both sides.
-    [[nodiscard]] Interval moved(const Anchor& anchor, double open_ns) const noexcept;
+    /// An anchor's bracket, moved to the latest anchor's GPU time and widened by `slack_ns` on both sides.
+    [[nodiscard]] Interval moved(const Anchor& anchor, double slack_ns) const noexcept;
     [[nodiscard]] double distance_to_latest_ns(const Interval& moved) const noexcept;
-    [[nodiscard]] std::int64_t distance_to_prediction_ns(const Anchor& anchor) const noexcept;
+    [[nodiscard]] std::int64_t prediction_error_of(const Anchor& anchor) const noexcept;
 
     void measure_drift() noexcept;
-    /// Whether one drift explains all brackets: a clock that comes out of a slew has a curve.
+    /// Whether a single drift fits all brackets. It does not while the host's clock is at the end of a slew.
     [[nodiscard]] bool is_straight() const noexcept;
     void place_line() noexcept;
     void find_contradiction() noexcept;
-    /// Notes a surprise, and keeps of all that is known the latest anchor and the range that the drift is in.
-    void forget_steadiness(std::int64_t surprise_ns, const Drift& contradicting) noexcept;
+    /// Records the prediction error, and keeps only the latest anchor and the range of the drift.
+    void reset_drift(std::int64_t prediction_error_ns, const Drift& contradicting) noexcept;
 
     std::array<Anchor, window> anchors_{};
     std::size_t next_ = 0;
     std::size_t size_ = 0;
     Drift drift_;
-    double steady_ns_ = 0;  ///< how long nothing has contradicted the drift
-    bool settled_ = false;  ///< steady for long and straight: the wander is that of warm crystals
-    std::int64_t surprise_ns_ = 0;
+    double steady_ns_ = 0;  ///< how long no anchor has contradicted the drift
+    bool settled_ = false;  ///< long steady and straight: only the crystals' wander is left
+    std::int64_t prediction_error_ns_ = 0;
     double origin_gpu_ns_ = 0;
     std::int64_t origin_host_ns_ = 0;
     std::int64_t half_width_ns_ = 0;

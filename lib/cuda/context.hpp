@@ -16,19 +16,19 @@ namespace cep {
 
 namespace cuda {
 class Context;
-struct Supply;
+struct EventPool;
 }  // namespace cuda
 
-/// A pooled CUDA event. One span holds both of its halves, or two spans one each (cep_switch); the stamp records which,
-/// so that the trainer's thread never writes here what the poller, on another core, has written last. A thread acquires
-/// an event, any thread releases it, and the poller recycles it into the supply of the thread that made it.
+/// A pooled CUDA event with two references. One span holds both, or two spans hold one each (cep_switch). The stamp
+/// records how many, so that the trainer's thread need not write here: the poller, on another core, wrote here last. A
+/// thread acquires an event, any thread releases it, and the poller returns it to the pool of the thread that made it.
 struct Event {
-    static constexpr std::uint16_t halves = 2;
+    static constexpr std::uint16_t max_references = 2;
 
     cuda::CUevent handle = nullptr;
-    cuda::Supply* home = nullptr;
+    cuda::EventPool* pool = nullptr;
     cuda::Context* context = nullptr;
-    std::atomic<std::uint32_t> held{halves};
+    std::atomic<std::uint32_t> references{max_references};
     Event* next_released = nullptr;
 };
 
@@ -38,19 +38,19 @@ namespace cep::cuda {
 
 struct FreeEvent {
     Event* event = nullptr;
-    CUevent handle = nullptr;  ///< beside the pointer: the thread need not touch memory that the poller wrote last
+    CUevent handle = nullptr;  ///< copied from the event: spares the thread a read of memory that the poller wrote last
 };
 
-/// Events waiting for one thread: the poller puts them in, the thread takes them out.
-struct Supply {
-    Supply(std::size_t capacity, Supply* next_supply) : events(capacity), next(next_supply) {}
+/// Free events of one thread: the poller puts them in, the thread takes them out.
+struct EventPool {
+    EventPool(std::size_t capacity, EventPool* next_pool) : events(capacity), next(next_pool) {}
     Ring<FreeEvent> events;
-    Supply* const next;
-    std::size_t created = 0;  ///< by the thread; never more than the ring holds
+    EventPool* const next;
+    std::size_t created = 0;  ///< events that the thread has created; at most the capacity of the ring
 };
 
-/// What cep knows of one CUDA context. Trainer threads find and extend it without locks; it lives as long as the
-/// profiler. The poller's own part (clock, anchors) is in CudaDevice.
+/// One CUDA context and its pools of events. Trainer threads find and extend it without locks. It lives as long as the
+/// profiler. CudaDevice holds the poller's part: clock and anchors.
 class Context {
   public:
     Context(CUcontext handle, std::uint64_t id, CUdevice device, std::size_t pool_limit)
@@ -63,34 +63,34 @@ class Context {
     [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
     [[nodiscard]] CUdevice device() const noexcept { return device_; }
 
-    /// After a sticky error, or destruction by the trainer, no call is made on the context any more.
+    /// After a sticky error, or after the trainer has destroyed the context, cep makes no more calls on it.
     [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
     void set_lost() noexcept { lost_.store(true, std::memory_order_relaxed); }
 
     /// A small number for a stream, in the order of first use; 0 is the legacy default stream.
     [[nodiscard]] std::int32_t stream_number(std::uint64_t stream_key) noexcept;
 
-    /// A new event within the limit, wholly held; null when there is none. `error` says what the driver answered.
-    [[nodiscard]] Event* create_event(const DriverApi& driver, Supply& home, CUresult& error) noexcept;
-    [[nodiscard]] Supply* add_supply(std::size_t capacity);
+    /// Creates an event with both references, within the limit. Null if that fails; `error` is the driver's code.
+    [[nodiscard]] Event* create_event(const DriverApi& driver, EventPool& pool, CUresult& error) noexcept;
+    [[nodiscard]] EventPool* add_pool(std::size_t capacity);
 
-    /// Any thread: lets go of so many halves; the last leaves the event to the poller.
-    void release(Event& event, std::uint16_t halves) noexcept;
-    /// Poller: released events go back to the threads that made them.
+    /// Any thread: drops references. After the last one the poller recycles the event.
+    void release(Event& event, std::uint16_t references) noexcept;
+    /// Poller: returns the released events to their pools.
     void recycle_released() noexcept;
-    /// Poller: release() and, after the last half, back at once: events keep the order in which they were used, and
-    /// with it their neighbours in memory.
-    void recycle(Event& event, std::uint16_t halves) noexcept;
-    /// Poller, when no thread records any more: destroys the events that are in supplies.
+    /// Poller: drops references, and after the last one returns the event to its pool at once. So events stay in the
+    /// order of use, next to their neighbours in memory.
+    void recycle(Event& event, std::uint16_t references) noexcept;
+    /// Poller, after all recording has ended: destroys the events in the pools.
     void destroy_idle_events(const DriverApi& driver) noexcept;
 
     std::atomic<Context*> next{nullptr};  ///< in the list of contexts
 
   private:
-    [[nodiscard]] static bool let_go(Event& event, std::uint16_t halves) noexcept {
-        return event.held.fetch_sub(halves, std::memory_order_acq_rel) == halves;
+    [[nodiscard]] static bool drop_references(Event& event, std::uint16_t references) noexcept {
+        return event.references.fetch_sub(references, std::memory_order_acq_rel) == references;
     }
-    static void supply(Event& event) noexcept;
+    static void return_to_pool(Event& event) noexcept;
     [[nodiscard]] Event* take_released() noexcept { return released_.exchange(nullptr, std::memory_order_acquire); }
 
     static constexpr std::size_t max_streams = 255;
@@ -102,7 +102,7 @@ class Context {
     std::atomic<bool> lost_{false};
     std::atomic<std::size_t> live_events_{0};
     std::atomic<Event*> released_{nullptr};
-    std::atomic<Supply*> supplies_{nullptr};
+    std::atomic<EventPool*> pools_{nullptr};
     std::array<std::atomic<std::uint64_t>, max_streams> streams_{};
 };
 

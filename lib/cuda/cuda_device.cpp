@@ -9,52 +9,53 @@
 namespace cep::cuda {
 namespace {
 
-constexpr std::size_t small_supply = 256;
-// Looking for the driver takes the loader's lock, which an import can hold for long: ever rarer where there is none.
-constexpr std::int64_t first_look_pause_ns = ns_per_s / 4;
-constexpr std::int64_t longest_look_pause_ns = 30 * ns_per_s;
+constexpr std::size_t small_pool = 256;
+// The search for the driver takes the loader's lock, which an import can hold for long. So pauses between searches
+// grow.
+constexpr std::int64_t first_search_pause_ns = ns_per_s / 4;
+constexpr std::int64_t longest_search_pause_ns = 30 * ns_per_s;
 
 }  // namespace
 
 CudaDevice::~CudaDevice() {
     for (auto& [key, queue] : queues_)
         for (const DeviceSpan& span : queue) recycle(span);
-    for (const DeviceSpan& span : mixed_) recycle(span);
+    for (const DeviceSpan& span : mixed_spans_) recycle(span);
 }
 
 std::unique_ptr<DeviceThread> CudaDevice::make_thread(bool full_ring) {
-    // The first stamp of a thread must already know the driver, or a phase would begin its life on two clocks.
+    // Find the driver before the thread's first stamp, else its first spans would be timed on the host clock.
     if (state_.driver.load(std::memory_order_acquire) == nullptr)
         state_.driver.store(find_driver(), std::memory_order_release);
-    const std::size_t capacity = full_ring ? state_.pool_limit : std::min(small_supply, state_.pool_limit);
+    const std::size_t capacity = full_ring ? state_.pool_limit : std::min(small_pool, state_.pool_limit);
     return std::make_unique<CudaThread>(state_, capacity);
 }
 
 void CudaDevice::release(const Stamp& stamp) noexcept {
-    if (stamp.event != nullptr) stamp.event->context->release(*stamp.event, stamp.holds);
+    if (stamp.event != nullptr) stamp.event->context->release(*stamp.event, stamp.references);
 }
 
 void CudaDevice::recycle(const DeviceSpan& span) noexcept {
-    for (const Stamp& stamp : {span.begin, span.end}) stamp.event->context->recycle(*stamp.event, stamp.holds);
+    for (const Stamp& stamp : {span.begin, span.end}) stamp.event->context->recycle(*stamp.event, stamp.references);
 }
 
 void CudaDevice::accept(const DeviceSpan& span) {
     Context* context = span.end.event->context;
     if (span.begin.event->context != context)
-        mixed_.push_back(span);
+        mixed_spans_.push_back(span);
     else
         queues_[{context, span.end.stream}].push_back(span);
 }
 
-PollResult CudaDevice::poll(Ring<DeviceTimes>& results, bool last_chance) {
-    last_chance_ = last_chance;
+PollResult CudaDevice::poll(Ring<DeviceTimes>& results, bool final_pass) {
+    final_pass_ = final_pass;
     PollResult result{.resolved = 0, .pending = false, .caught_up = true};
     if (state_.driver.load(std::memory_order_acquire) == nullptr) {
-        look_for_driver();
+        search_for_driver();
         return result;
     }
     recycle_released();
-    pass_mixed(results, result);
+    report_mixed_spans(results, result);
     const auto has_spans = [](const auto& entry) { return !entry.second.empty(); };
     if (std::none_of(queues_.begin(), queues_.end(), has_spans)) return result;
     const RelaxedCapture relaxed(driver());
@@ -69,13 +70,13 @@ PollResult CudaDevice::poll(Ring<DeviceTimes>& results, bool last_chance) {
     return result;
 }
 
-void CudaDevice::look_for_driver() {
-    if (state_.fallback.load(std::memory_order_relaxed) == HostFallback::none) return;  // nobody has asked for it
+void CudaDevice::search_for_driver() {
+    if (state_.fallback.load(std::memory_order_relaxed) == HostFallback::none) return;  // no thread needed it so far
     const std::int64_t now_ns = monotonic_ns();
-    if (now_ns < next_look_ns_) return;
+    if (now_ns < next_search_ns_) return;
     state_.driver.store(find_driver(), std::memory_order_release);
-    look_pause_ns_ = std::clamp(2 * look_pause_ns_, first_look_pause_ns, longest_look_pause_ns);
-    next_look_ns_ = now_ns + look_pause_ns_;
+    search_pause_ns_ = std::clamp(2 * search_pause_ns_, first_search_pause_ns, longest_search_pause_ns);
+    next_search_ns_ = now_ns + search_pause_ns_;
 }
 
 void CudaDevice::check_existence(Context& context) noexcept {
@@ -122,19 +123,19 @@ CudaDevice::Outcome CudaDevice::resolve(Context& context, const DeviceSpan& span
     return host_time_of(clocks_[&context], span.begin, times.start_ns);
 }
 
-void CudaDevice::pass_mixed(Ring<DeviceTimes>& results, PollResult& result) {
-    while (!mixed_.empty() && results.has_room()) {
-        const DeviceSpan& span = mixed_.back();
+void CudaDevice::report_mixed_spans(Ring<DeviceTimes>& results, PollResult& result) {
+    while (!mixed_spans_.empty() && results.has_room()) {
+        const DeviceSpan& span = mixed_spans_.back();
         (void)results.push({.id = span.id,
                             .outcome = DeviceTimes::Outcome::host_clock,
                             .device = -1,
                             .start_ns = span.begin.host_ns,
                             .duration_ns = span.end.host_ns - span.begin.host_ns});
         recycle(span);
-        mixed_.pop_back();
+        mixed_spans_.pop_back();
         ++result.resolved;
     }
-    if (mixed_.empty()) return;
+    if (mixed_spans_.empty()) return;
     result.pending = true;
     result.caught_up = false;
 }
@@ -150,24 +151,25 @@ DeviceFacts CudaDevice::facts() const {
 
 std::string CudaDevice::take_notice(bool first_of_host) {
     const HostFallback fallback = state_.fallback.load(std::memory_order_relaxed);
-    if (first_of_host && fallback != fallback_told_) {
-        fallback_told_ = fallback;
+    if (first_of_host && fallback != fallback_reported_) {
+        fallback_reported_ = fallback;
         const char* symbol = missing_driver_symbol();
         if (symbol != nullptr)
-            return std::string("the CUDA driver has no ") + symbol + ": spans are timed on the host clock";
+            return std::string("the CUDA driver lacks ") + symbol +
+                   ": spans are timed on the host clock; update the driver";
         return std::string(fallback == HostFallback::no_driver ? "no CUDA driver is loaded"
                                                                : "a recording thread has no CUDA context") +
-               ": spans on streams are timed on the host clock (backend \"host\" says that this is meant)";
+               ": spans on streams are timed on the host clock (if that is intended, set backend to \"host\")";
     }
     const Context* lost = nullptr;
     for_each_context([&](const Context& context) { lost = context.lost() ? &context : lost; });
-    if (loss_told_ || lost == nullptr) return {};
-    loss_told_ = true;
+    if (loss_reported_ || lost == nullptr) return {};
+    loss_reported_ = true;
     const char* name = nullptr;
     const CUresult code = state_.last_error.load(std::memory_order_relaxed);
     (void)driver().get_error_name(code, &name);
     return "the CUDA context of device " + std::to_string(lost->device()) + " is lost (" +
-           (name != nullptr ? name : "error " + std::to_string(code)) + "): it is not profiled any more";
+           (name != nullptr ? name : "error " + std::to_string(code)) + "): it is no longer profiled";
 }
 
 void CudaDevice::add_counts(Totals& totals) const noexcept {
@@ -180,17 +182,17 @@ void CudaDevice::shut_down() noexcept {
         for (const DeviceSpan& span : queue) recycle(span);
         queue.clear();
     }
-    for (const DeviceSpan& span : mixed_) recycle(span);
-    mixed_.clear();
+    for (const DeviceSpan& span : mixed_spans_) recycle(span);
+    mixed_spans_.clear();
     if (state_.driver.load(std::memory_order_acquire) == nullptr) return;
     const RelaxedCapture relaxed(driver());
     recycle_released();
     for_each_context([this](Context& context) {
-        if (!context.lost() && !state_.exists(context)) context.set_lost();  // its objects went with it
+        if (!context.lost() && !state_.exists(context)) context.set_lost();  // destroyed, together with its objects
     });
     for (auto& [context, clock] : clocks_) {
         if (context->lost()) continue;
-        for (const ContextClock::Anchor& anchor : clock.recent)  // the pending one is among them
+        for (const ContextClock::Anchor& anchor : clock.recent)  // includes the pending one
             if (anchor.event != nullptr) (void)driver().event_destroy(anchor.event);
         if (clock.stream != nullptr) (void)driver().stream_destroy(clock.stream);
         clock = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA events on the poller's thread: which are done, when they were, and back into the pool.
+// CUDA events on the poller's thread: it finds which have completed and when, and returns them to their pools.
 #pragma once
 
 #include <array>
@@ -21,24 +21,24 @@
 
 namespace cep::cuda {
 
-/// The anchors of one context: events on a stream of our own whose host time is known within a bracket.
+/// The anchors of one context: events on a private stream whose host time is known within a bracket.
 class ContextClock {
   public:
     struct Anchor {
         CUevent event = nullptr;
-        double gpu_ns = std::numeric_limits<double>::quiet_NaN();  ///< not a number: not known to be complete
+        double gpu_ns = std::numeric_limits<double>::quiet_NaN();  ///< NaN until the event is seen to be complete
         std::int64_t host_ns = 0;                                  ///< middle of the bracket
     };
 
     ClockModel model;
     CUstream stream = nullptr;
-    bool unusable = false;      ///< stream or events could not be made, or anchors keep failing
-    int failures = 0;           ///< of anchors, one after the other
+    bool unusable = false;      ///< creating the stream or events failed, or too many anchors did
+    int failures = 0;           ///< failed anchors in a row
     CUevent pending = nullptr;  ///< recorded and not yet seen to be complete
     std::int64_t pending_before_ns = 0;
     std::int64_t interval_ns = 0;    ///< until the next anchor: short while the drift is unknown
     std::array<Anchor, 4> recent{};  ///< the newest first
-    double newest_gpu_ns = 0;        ///< of the last anchor that the model was given
+    double newest_gpu_ns = 0;        ///< of the model's latest anchor
 };
 
 class CudaDevice final : public Device {
@@ -57,7 +57,7 @@ class CudaDevice final : public Device {
 
     // Poller.
     void accept(const DeviceSpan& span) override;
-    [[nodiscard]] PollResult poll(Ring<DeviceTimes>& results, bool last_chance) override;
+    [[nodiscard]] PollResult poll(Ring<DeviceTimes>& results, bool final_pass) override;
     [[nodiscard]] std::string take_notice(bool first_of_host) override;
     void shut_down() noexcept override;
 
@@ -69,18 +69,18 @@ class CudaDevice final : public Device {
     enum class Outcome : std::uint8_t {
         resolved,
         without_start,
-        unfinished,  ///< the device has not come to it
-        waiting,     ///< the device has finished it, but its host time cannot be said yet
+        unfinished,  ///< the device has not finished it
+        waiting,     ///< the device has finished it, but its host time is not known yet
         lost,
     };
 
-    void look_for_driver();
+    void search_for_driver();
     void recycle_released() noexcept;
-    /// A handle of a destroyed context must not be used, nor may those of its events.
+    /// Marks a destroyed context as lost: its handle and its events must not be used.
     void check_existence(Context& context) noexcept;
     void poll_queue(Context& context, Queue& queue, Ring<DeviceTimes>& results, PollResult& result);
     [[nodiscard]] Outcome resolve(Context& context, const DeviceSpan& span, DeviceTimes& times);
-    void pass_mixed(Ring<DeviceTimes>& results, PollResult& result);
+    void report_mixed_spans(Ring<DeviceTimes>& results, PollResult& result);
     static void recycle(const DeviceSpan& span) noexcept;
     template <class Visit>
     void for_each_context(Visit visit) noexcept {
@@ -97,31 +97,31 @@ class CudaDevice final : public Device {
     void await_anchor(Context& context, ContextClock& clock);
     void complete_anchor(Context& context, ContextClock& clock, std::int64_t after_ns);
     void anchor_failed(Context& context, ContextClock& clock, CUresult code) noexcept;
-    /// When the stamp's event happened, on the host's clock; or that this cannot be said yet, or ever.
+    /// Finds when the stamp's event happened, on the host's clock. The outcome tells whether that is known.
     [[nodiscard]] Outcome host_time_of(ContextClock& clock, const Stamp& stamp, std::int64_t& host_ns);
-    /// Whether the model has found itself wrong: its error is then stated, and anchors come soon.
-    bool after_surprise(ContextClock& clock);
-    // What the run row says is the error of the worst context, or a little more.
+    /// Whether the model's prediction failed. If so, publishes the larger error and shortens the anchor interval.
+    bool handle_failed_prediction(ContextClock& clock);
+    // The published error, which the run row states, is the worst context's error plus a margin.
     void raise_clock_error(std::int64_t error_ns);
     void lower_clock_error();
-    void state_clock_error(std::int64_t error_ns);
+    void publish_clock_error(std::int64_t error_ns);
     void read_identity(Context& context);
 
     CudaState state_;
     std::map<QueueKey, Queue> queues_;
     std::map<Context*, ContextClock> clocks_;
-    std::vector<DeviceSpan> mixed_;  ///< ended in another context than they began in: no event time to be had
-    std::int64_t next_look_ns_ = 0;  ///< for the driver
-    std::int64_t look_pause_ns_ = 0;
-    HostFallback fallback_told_ = HostFallback::none;
-    bool loss_told_ = false;
-    bool last_chance_ = false;  ///< of this pass
+    std::vector<DeviceSpan> mixed_spans_;  ///< begun and ended in different contexts: timed on the host clock
+    std::int64_t next_search_ns_ = 0;      ///< time of the next search for the driver
+    std::int64_t search_pause_ns_ = 0;
+    HostFallback fallback_reported_ = HostFallback::none;
+    bool loss_reported_ = false;
+    bool final_pass_ = false;
 
     mutable std::mutex facts_mutex_;  ///< never held over a driver call
     DeviceFacts facts_;
     std::atomic<std::uint32_t> facts_version_{0};
     std::atomic<std::int64_t> clock_error_ns_{0};
-    std::int64_t raised_ns_ = 0;  ///< when it was last raised
+    std::int64_t raised_ns_ = 0;  ///< when the published error was last raised
 };
 
 }  // namespace cep::cuda

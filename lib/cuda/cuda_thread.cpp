@@ -79,7 +79,7 @@ StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
 
 StampResult CudaThread::fail(Binding& binding, CUresult code, Event* event) noexcept {
     state_.count_error(binding.context, code);
-    if (event != nullptr) binding.context->release(*event, Event::halves);
+    if (event != nullptr) binding.context->release(*event, Event::max_references);
     return StampResult::failed;
 }
 
@@ -108,7 +108,7 @@ CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
     Context* context = state_.find_or_add_context(handle);
     if (context == nullptr) return nullptr;
     try {
-        *free = {handle, context, context->add_supply(supply_capacity_)};
+        *free = {handle, context, context->add_pool(pool_capacity_)};
     } catch (const std::exception&) {
         return nullptr;
     }
@@ -117,12 +117,12 @@ CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
 
 FreeEvent CudaThread::acquire_event(const DriverApi& driver, Binding& binding) noexcept {
     FreeEvent free;
-    if (binding.supply->events.pop(free)) {
-        binding.supply->events.prepare_pop();
+    if (binding.pool->events.pop(free)) {
+        binding.pool->events.prepare_pop();
         return free;
     }
     CUresult code = result::success;
-    free.event = binding.context->create_event(driver, *binding.supply, code);
+    free.event = binding.context->create_event(driver, *binding.pool, code);
     if (code != result::success) state_.count_error(binding.context, code);
     if (free.event != nullptr) free.handle = free.event->handle;
     return free;
@@ -131,7 +131,8 @@ FreeEvent CudaThread::acquire_event(const DriverApi& driver, Binding& binding) n
 std::int32_t CudaThread::stream_number(Binding& binding, void* stream) noexcept {
     if (stream == binding.last_stream) return binding.last_stream_number;
     auto key = reinterpret_cast<std::uint64_t>(stream);
-    if (key == stream_handles::per_thread) key |= reinterpret_cast<std::uint64_t>(this) << 8;  // one for each thread
+    if (key == stream_handles::per_thread)
+        key |= reinterpret_cast<std::uint64_t>(this) << 8;  // each thread has its own
     binding.last_stream = stream;
     return binding.last_stream_number = binding.context->stream_number(key);
 }

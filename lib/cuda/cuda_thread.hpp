@@ -18,18 +18,18 @@ namespace cep::cuda {
 /// Why spans on a stream were timed on the host clock.
 enum class HostFallback : std::uint8_t { none, no_driver, no_context };
 
-/// What trainer threads and the poller share.
+/// State that trainer threads and the poller share.
 struct CudaState {
     explicit CudaState(std::size_t limit) noexcept : pool_limit(limit) {}
     CudaState(const CudaState&) = delete;
     CudaState& operator=(const CudaState&) = delete;
     ~CudaState();
 
-    /// The context of that handle; made when it is new. Null without memory.
+    /// The context of that handle; added if it is new. Null if memory runs out.
     [[nodiscard]] Context* find_or_add_context(CUcontext handle) noexcept;
-    /// Tells a context from an earlier one at the same address; 0 where the driver cannot say.
+    /// An id that differs from that of an earlier context at the same address; 0 if the driver is too old to tell.
     [[nodiscard]] std::uint64_t context_id(CUcontext handle) const noexcept;
-    /// False once the trainer has destroyed the context, even if another one is now where it was.
+    /// False once the trainer has destroyed the context, even if a new one has the same address.
     [[nodiscard]] bool exists(const Context& context) const noexcept {
         return context_id(context.handle()) == context.id();
     }
@@ -45,8 +45,7 @@ struct CudaState {
 
 class CudaThread final : public DeviceThread {
   public:
-    CudaThread(CudaState& state, std::size_t supply_capacity) noexcept
-        : state_(state), supply_capacity_(supply_capacity) {}
+    CudaThread(CudaState& state, std::size_t pool_capacity) noexcept : state_(state), pool_capacity_(pool_capacity) {}
 
     [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept override;
 
@@ -54,12 +53,13 @@ class CudaThread final : public DeviceThread {
     struct Binding {
         CUcontext handle = nullptr;
         Context* context = nullptr;
-        Supply* supply = nullptr;
+        EventPool* pool = nullptr;
         void* last_stream = nullptr;
         std::int32_t last_stream_number = 0;
     };
 
-    /// The binding of the calling thread's current context, null if there can be none. False without such a context.
+    /// Finds the binding of the calling thread's current context; null if it cannot be made. False if the thread has no
+    /// current context.
     [[nodiscard]] bool find_binding(const DriverApi& driver, std::int64_t now_ns, Binding*& binding) noexcept;
     [[nodiscard]] Binding* bind(CUcontext handle) noexcept;
     [[nodiscard]] FreeEvent acquire_event(const DriverApi& driver, Binding& binding) noexcept;
@@ -67,15 +67,16 @@ class CudaThread final : public DeviceThread {
     StampResult fail(Binding& binding, CUresult code, Event* event) noexcept;
     StampResult fall_back(HostFallback reason) noexcept;
 
-    /// A context's address can come to stand for another one, into which an event of the first must not be recorded;
-    /// its number cannot, but costs 25 ns. To destroy a context and make another takes some 100 ms.
+    /// A new context can get the address of a destroyed one, and events of the old one must not be recorded into it.
+    /// Context ids are never reused, but reading one takes 25 ns. Replacing a context takes about 100 ms, so the id is
+    /// read only this often.
     static constexpr std::int64_t identity_lasts_ns = 1'000'000;
 
     CudaState& state_;
-    const std::size_t supply_capacity_;
+    const std::size_t pool_capacity_;
     std::array<Binding, 16> bindings_{};
     Binding* current_ = nullptr;
-    std::int64_t identified_ns_ = 0;  ///< when current_ was last known to be the context it was made for
+    std::int64_t identified_ns_ = 0;  ///< when the context of current_ was last identified by its id
 };
 
 }  // namespace cep::cuda

@@ -23,7 +23,7 @@ constinit Loader loader;
 const DriverApi* find_driver() noexcept {
     if (const DriverApi* ready = loader.ready.load(std::memory_order_acquire)) return ready;
     if (loader.missing.load(std::memory_order_relaxed) != nullptr) return nullptr;
-    // RTLD_NODELETE: the poller may call the driver as long as it lives.
+    // RTLD_NODELETE: the driver must stay loaded for as long as the poller may call it.
     void* library = dlopen(library_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     if (library == nullptr) return nullptr;
     const std::lock_guard guard(loader.mutex);

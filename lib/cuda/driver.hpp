@@ -5,18 +5,18 @@
 
 namespace cep::cuda {
 
-/// The driver's entry points, if this process has loaded libcuda; null if it has not, or if the driver lacks one that
-/// cep needs. Never loads the library itself: a process without it has no CUDA context either. Takes the loader's
-/// lock the first times; not for the hot path.
+/// The driver's entry points. Null if this process has not loaded libcuda, or if the driver lacks a required one. It
+/// never loads libcuda itself: a process without libcuda has no CUDA context either. Until it succeeds it takes the
+/// loader's lock, so it is not for the hot path.
 [[nodiscard]] const DriverApi* find_driver() noexcept;
 
-/// The symbol that kept find_driver() from using the library; null if there was none.
+/// The required symbol that find_driver() did not find in libcuda; null if none is missing.
 [[nodiscard]] const char* missing_driver_symbol() noexcept;
 
-/// Whether the error says that the context, and everything in it, is gone for good.
+/// Whether the error means that the context and everything in it is lost.
 [[nodiscard]] bool is_sticky(CUresult code) noexcept;
 
-/// While it lives, calls of this thread cannot invalidate another thread's stream capture.
+/// While this object lives, this thread's calls cannot invalidate another thread's stream capture.
 class RelaxedCapture {
   public:
     explicit RelaxedCapture(const DriverApi& driver) noexcept : driver_(driver) {

@@ -67,7 +67,7 @@ inline constexpr unsigned int normal = 0x0;
 inline constexpr unsigned int non_blocking = 0x1;
 }  // namespace stream_flags
 
-/// Handles that stand for a stream without being one: NULL and `legacy` are the same stream.
+/// Special stream handles. NULL and `legacy` mean the same stream.
 namespace stream_handles {
 inline constexpr std::uintptr_t legacy = 0x1;
 inline constexpr std::uintptr_t per_thread = 0x2;
@@ -87,9 +87,9 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
 
 // X(member, name, symbol, older_symbol, need, parameters)
 //   name          as a CUDA program writes it; cuda.h may #define it to a versioned symbol
-//   symbol        what libcuda.so.1 exports for it; the variant where NULL means the legacy default stream
-//   older_symbol  what drivers without `symbol` export instead; equal to `symbol` where there is no such thing
-//   need          required: cep is of no use without it; optional: null where the driver is too old
+//   symbol        the symbol of libcuda.so.1; of variants, the one where NULL means the legacy default stream
+//   older_symbol  the symbol in older drivers that lack `symbol`; else equal to `symbol`
+//   need          required: cep cannot work without it; optional: null if the driver is too old
 // clang-format off
 #define CEP_CUDA_FUNCTIONS(X)                                                                                          \
     X(driver_get_version, cuDriverGetVersion, cuDriverGetVersion, cuDriverGetVersion, required, (int* version))        \
@@ -135,7 +135,7 @@ struct DriverApi {
 
 enum class Need : std::uint8_t { required, optional };
 
-/// Fills one entry point. False if it is required and missing.
+/// Looks up one entry point. False if it is required and missing.
 template <typename Function, typename Lookup>
 [[nodiscard]] bool load_function(Function& function, const char* symbol, const char* older_symbol, Need need,
                                  const Lookup& lookup) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The row schema of cep-jsonl(5): the one thing that the library, which writes rows, and the command,
-// which reads them, share.
+// The row schema of cep-jsonl(5). The library writes rows and the command reads them; this file is all they share.
 #pragma once
 
 #include <array>
@@ -16,7 +15,7 @@ inline constexpr std::string_view file_prefix = "cuda_events_rank_";
 inline constexpr std::string_view file_suffix = ".jsonl";
 inline constexpr std::string_view default_directory_name = "cuda_event_profiler";
 
-/// Kinds of phase; the values are those of CEP_KIND_… in <cep/cep.h>, 0 standing for "infer".
+/// Kinds of phase. The values equal CEP_KIND_… in <cep/cep.h>; `infer` is CEP_KIND_AUTO.
 enum class Kind : std::uint8_t { infer, step, compute, comm, data, memory, host, other };
 
 inline constexpr std::array<std::string_view, 8> kind_names = {"",     "step",   "compute", "comm",
@@ -26,7 +25,7 @@ inline constexpr std::array<std::string_view, 8> kind_names = {"",     "step",  
     return kind_names[static_cast<std::size_t>(kind)];
 }
 
-/// The kind of that name; `Kind::other` for a name this version does not know.
+/// The kind of that name; `Kind::other` for an unknown name.
 [[nodiscard]] constexpr Kind kind_from_name(std::string_view name) noexcept {
     for (std::size_t i = 1; i < kind_names.size(); ++i)
         if (kind_names[i] == name) return static_cast<Kind>(i);
@@ -49,7 +48,7 @@ inline constexpr std::string_view host = "host";
 inline constexpr std::string_view external = "external";
 }  // namespace clock
 
-/// Causes of loss: the keys of "dropped" in a stats row. All but `meta` lose the span.
+/// Causes of loss: the keys of "dropped" in a stats row. `meta` means lost metadata; all others mean a lost span.
 namespace dropped {
 inline constexpr std::string_view ring = "ring";
 inline constexpr std::string_view slots = "slots";
@@ -66,7 +65,7 @@ struct Phrase {
     Kind kind;
 };
 
-// The longest phrase found decides; of equally long ones, the first in this table.
+// The phrase with the most words decides; of equally long ones, the first in this table.
 inline constexpr Phrase phrases[] = {
     {"allreduce", Kind::comm},
     {"all reduce", Kind::comm},
@@ -171,7 +170,7 @@ inline constexpr Phrase phrases[] = {
     {"compute", Kind::compute},
 };
 
-// Names that mean a whole step; only as the whole name ("optimizer_step" is compute).
+// These names mean a whole step, but only as the whole name: "optimizer_step" is compute.
 inline constexpr std::string_view step_names[] = {
     "step", "training step", "train step", "iteration", "iter", "training iteration", "train iteration", "global step",
 };
@@ -185,8 +184,8 @@ inline constexpr std::string_view step_names[] = {
 
 inline constexpr std::size_t normalized_capacity = 512;
 
-/// Writes " word word word " in lower case: words end at anything not alphanumeric and where a capital follows
-/// a small letter (AllReduce). The spaces at both ends let a phrase be searched for as whole words.
+/// Writes " word word word " in lower case. A word ends before a character that is not alphanumeric, and between a
+/// small letter and a capital (AllReduce). The spaces at both ends allow a search for whole words.
 constexpr std::size_t normalize(std::string_view name, char (&out)[normalized_capacity]) noexcept {
     std::size_t size = 0;
     out[size++] = ' ';
@@ -205,7 +204,7 @@ constexpr std::size_t normalize(std::string_view name, char (&out)[normalized_ca
 
 }  // namespace detail
 
-/// The kind that the words of a phase's name suggest. Whole words only: "mm" is inside "comm".
+/// Infers the kind from the words of a phase's name. It compares whole words, because "mm" is inside "comm".
 [[nodiscard]] constexpr Kind infer_kind(std::string_view name) noexcept {
     char buffer[detail::normalized_capacity] = {};
     const std::string_view words(buffer, detail::normalize(name, buffer));

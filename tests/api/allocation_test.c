@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stands in for the allocator, and counts what the trainer's thread asks of it.
+// Replaces the allocator, and counts the allocations of the trainer's thread.
 #include <stddef.h>
 #include <stdlib.h>
 

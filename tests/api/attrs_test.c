@@ -30,7 +30,7 @@ static const row* written_with(const cep_attrs* attrs) {
     return rows_span(&all, "all_reduce", 0);
 }
 
-// Every call that takes attributes refuses these, keeps its span without them, and counts that.
+// Every call that takes attributes refuses these, keeps the span without them, and counts it.
 static void check_attrs_refused(const cep_attrs* attrs, int32_t code, const char* name) {
     cep_profiler* profiler = open_here();
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
@@ -121,7 +121,7 @@ TEST(an_error_is_written) {
     CHECK_TEXT(row_text(written_with(&attrs), "error"), "RuntimeError");
 }
 
-TEST(attributes_at_the_end_replace_those_of_the_begin_one_by_one) {
+TEST(each_attribute_at_the_end_replaces_that_of_the_begin) {
     cep_profiler* profiler = open_here();
     cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
@@ -181,7 +181,7 @@ TEST(a_meta_with_big_integers_is_kept_exactly) {
     CHECK_CONTAINS(written_with(&attrs)->text, "9007199254740993");
 }
 
-// rows_read() fails the test if any line is not one whole object.
+// rows_read() fails the test if a line is not exactly one object.
 TEST(a_meta_with_newlines_stays_on_one_line) {
     check_meta_comes_back(" {\n\t\"a\" :\r\n [ 1 ,\n 2 ] }\n");
 }
@@ -228,7 +228,7 @@ TEST(a_meta_that_is_not_utf8_is_refused) {
     check_meta_refused("{\"a\":\"\xff\"}");
 }
 
-TEST(a_meta_nested_beyond_reason_is_refused) {
+TEST(a_meta_nested_too_deeply_is_refused) {
     enum { depth = 8000 };
     char meta[2 * depth + 16] = "{\"a\":";
     memset(meta + 5, '[', depth);
@@ -369,7 +369,7 @@ TEST(longer_attributes_with_an_unknown_one_set_are_refused) {
     close_now(profiler);
 }
 
-TEST(attributes_are_not_looked_at_off_a_recorded_step) {
+TEST(attributes_are_not_checked_on_an_unrecorded_step) {
     cep_options options = host_options();
     options.record_every_n_steps = 10;
     cep_profiler* profiler = open_with(&options);

@@ -96,7 +96,7 @@ static void remove_tree(const char* path) {
     if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0) fprintf(stderr, "%s is left behind\n", path);
 }
 
-// What a launcher or a user of the machine may have set, and no test expects.
+// Variables that a launcher or a user may have set, and that no test expects.
 static void clean_environment(void) {
     extern char** environ;
     static const char* const prefixes[] = {"CEP_", "SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "MPI_"};
@@ -143,7 +143,7 @@ static bool run_test(int number) {
     return passed;
 }
 
-// Runs the tests named by the arguments, or all.
+// Runs the tests that the arguments name, or all tests.
 int main(int argc, char** argv) {
     int failed = 0;
     printf("1..%d\n", tests_count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A test runner for C programs: each TEST runs in a process and an empty working directory of its own, so that
-// environment, threads, exit handlers and files of one test cannot reach another. Results are printed as TAP.
+// A test runner for C programs. Each TEST runs in its own process and an empty working directory, so that the
+// environment, threads, exit handlers and files of one test cannot affect another. It prints results as TAP.
 #ifndef CEP_TESTS_API_CHECK_H
 #define CEP_TESTS_API_CHECK_H
 
@@ -25,7 +25,7 @@ typedef void (*check_body)(void);
 void check_register(const char* name, check_body body);
 __attribute__((noreturn, format(printf, 3, 4))) void check_fail(const char* file, int line, const char* format, ...);
 __attribute__((noreturn)) void check_skip(const char* reason);
-// Where a failure is reported from now on, for tests that close standard error or keep what is written there.
+// The stream for failure reports from now on. For tests that close or capture standard error.
 void check_report_to(int descriptor);
 
 // Runs body in a forked process that leaves through exit(0), and returns its wait status.

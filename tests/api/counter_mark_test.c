@@ -31,7 +31,7 @@ TEST(a_counter_keeps_every_digit_of_a_double) {
         CHECK(row_number(rows_nth(&all, "counter", i), "value") == values[i]);
 }
 
-TEST(a_counter_off_a_recorded_step_is_not_written) {
+TEST(a_counter_on_an_unrecorded_step_is_not_written) {
     cep_options options = host_options();
     options.record_every_n_steps = 10;
     cep_profiler* profiler = open_with(&options);
@@ -71,7 +71,7 @@ TEST(more_than_4096_counter_names_are_refused) {
     cep_profiler* profiler = open_here();
     char name[32];
     int accepted = 0, code = CEP_OK;
-    // A flush now and then keeps the ring from filling: the limit under test is that of the names.
+    // Flush now and then, so that the ring does not fill: this test is about the limit of names.
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     for (int i = 0; i < 5000 && code == CEP_OK; ++i) {
         snprintf(name, sizeof name, "counter %d", i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads and unloads the library at run time, as bindings do. Not linked against it.
+// Loads and unloads the library at run time, as bindings do. This program is not linked against it.
 #include <cep/cep.h>
 #include <dlfcn.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ typedef struct library {
     void (*end)(cep_region*, cep_span, void*);
 } library;
 
-// dlsym() gives an object pointer; its bytes are the function's address.
+// dlsym() returns an object pointer, whose bytes are the function's address.
 static void bind(const library* loaded, const char* name, void* function) {
     void* address = dlsym(loaded->handle, name);
     if (address == NULL) check_fail(__FILE__, __LINE__, "%s", dlerror());
@@ -30,7 +30,7 @@ static void bind(const library* loaded, const char* name, void* function) {
 
 static const char* path;
 
-// The runner takes CEP_ variables out of each test's environment.
+// The runner removes CEP_ variables from each test's environment, so read it before.
 __attribute__((constructor)) static void remember_path(void) {
     path = getenv("CEP_TEST_LIBRARY");
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every C and Python example of README, manual, header and examples/ compiles; each whole program runs as written and
-leaves a valid rank file."""
+"""Every C and Python example of README, manual, header and examples/ compiles. Each complete program runs as written and
+writes a valid rank file."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 
 RANK_FILE = "cuda_events_rank_0.jsonl"
 
-# What a fragment takes from the program around it.
+# The declarations that a fragment uses from the program around it.
 AROUND_FRAGMENT = """
 #include <cep/cep.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ def fenced(page: Path, language: str) -> list[str]:
 
 
 def manual_literals(page: Path) -> list[str]:
-    """C in literal displays; those without a semicolon are for the shell."""
+    """The C code in literal displays. Displays without a semicolon are shell commands."""
     displays = re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed", page.read_text(encoding="utf-8"), flags=re.M | re.S)
     return [text.replace("\\e", "\\").replace("\\-", "-") for text in displays if ";" in text]
 
@@ -120,7 +120,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         count = check_c(arguments)
-        # An interpreter without a sanitizer cannot load a library with one.
+        # An interpreter without a sanitizer cannot load a library that has one.
         if arguments.sanitize == "none":
             count += check_python(arguments)
     except (subprocess.CalledProcessError, AssertionError, ValueError) as error:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ends of processes and threads at awkward moments.
+// Processes and threads that end at unusual moments.
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -106,7 +106,7 @@ TEST(spans_may_end_and_begin_in_destructors_of_a_thread) {
     CHECK_EQ(rows_spans_named(&all, "backward"), 5);
 }
 
-TEST(no_descriptor_passes_to_programs_that_the_trainer_starts) {
+TEST(programs_that_the_trainer_starts_inherit_no_descriptor) {
     open_shared();
     record_spans(profiler, "forward", 1);
     for (int descriptor = 3; descriptor < 256; ++descriptor) {
@@ -120,7 +120,7 @@ TEST(no_descriptor_passes_to_programs_that_the_trainer_starts) {
     close_now(profiler);
 }
 
-TEST(a_second_profiler_on_one_file_is_off_and_leaves_the_first_alone) {
+TEST(a_second_profiler_on_one_file_is_off_and_does_not_affect_the_first) {
     open_shared();
     cep_profiler* other = open_here();
     CHECK_EQ(cep_step(other, 0), CEP_OK);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header alone, as C++.
+// Compiles the header alone as C++.
 #include <cep/cep.h>
 
 #include <type_traits>

@@ -72,7 +72,7 @@ TEST(the_librarys_threads_block_asynchronous_signals_and_no_other) {
     need_exact_threads();
     cep_profiler* profiler = open_here();
     record_step(profiler, 0, "forward");
-    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);  // the thread is past what the C library does at its start
+    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);  // then the C library has finished the thread's start
     DIR* tasks = opendir("/proc/self/task");
     CHECK(tasks != NULL);
     int checked = 0;

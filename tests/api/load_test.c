@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// More spans than the rings hold: what is lost is counted, and what is counted as written is in the file.
+// More spans than the rings hold: every lost span is counted, and every span counted as written is in the file.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trainer.h"
 
-// A sanitizer makes each span many times dearer, and needs fewer of them to see a race.
+// With a sanitizer each span takes much longer, and fewer spans are enough to show a race.
 enum {
     load_threads = 16,
     spans_per_thread = CHECK_SANITIZED ? 5000 : 100000,
@@ -74,7 +74,7 @@ TEST(a_span_left_open_while_a_million_others_pass_is_written) {
     CHECK_EQ(count_spans_in_file(RANK_FILE), stats.written);
 }
 
-TEST(spans_nested_deeper_than_there_are_slots_are_counted) {
+TEST(spans_nested_beyond_the_slots_are_counted) {
     enum { nested = 5000 };
     static cep_span spans[nested];
     cep_profiler* profiler = open_here();
@@ -161,7 +161,7 @@ static void* begin_one_of_many(void* argument) {
     return NULL;
 }
 
-TEST(more_threads_than_there_are_rings_are_served_or_counted) {
+TEST(threads_beyond_the_limit_are_recorded_or_counted) {
     enum { threads = CHECK_SANITIZED ? 300 : 1500 };
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);

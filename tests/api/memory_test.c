@@ -56,7 +56,7 @@ static void* record_some(void* argument) {
     return NULL;
 }
 
-TEST(threads_that_come_and_go_do_not_add_up) {
+TEST(threads_that_come_and_go_do_not_accumulate_memory) {
     need_exact_memory();
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);

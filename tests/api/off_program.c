@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains a little with a profiler that is off, between two writes that a tracer sees.
+// Trains a few steps with a profiler that is off, between two writes that a tracer sees.
 // Argument: "disabled" or "unlisted".
 #include <cep/cep.h>
 #include <stddef.h>

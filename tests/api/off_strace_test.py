@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A profiler that is off makes no system call that opens, makes or starts anything.
 
-Usage: off_strace_test.py PROGRAM. Exits with 77 where strace is missing or may not trace.
+Usage: off_strace_test.py PROGRAM. Exits with 77 if strace is missing or not permitted to trace.
 """
 
 import os
@@ -19,7 +19,7 @@ FORBIDDEN = re.compile(
 
 
 def traced_calls(program: str, how: str, directory: str) -> list[str]:
-    """The system calls between the program's two marks."""
+    """The system calls between the program's two marker writes."""
     log = os.path.join(directory, how + ".trace")
     subprocess.run(["strace", "-f", "-o", log, program, how], cwd=directory, check=True, stderr=subprocess.DEVNULL)
     with open(log, encoding="utf-8") as lines:

@@ -95,13 +95,13 @@ TEST(ranks_take_single_numbers_and_ranges) {
     cep_options_clear(&options);
 }
 
-TEST(ranks_that_are_no_list_are_refused) {
+TEST(ranks_that_are_not_a_list_are_refused) {
     check_variable_refused("CEP_RANKS", "0,x");
 }
-TEST(a_range_of_ranks_that_runs_backwards_is_refused) {
+TEST(a_descending_range_of_ranks_is_refused) {
     check_variable_refused("CEP_RANKS", "9-3");
 }
-TEST(a_range_of_ranks_beyond_reason_is_refused) {
+TEST(a_huge_range_of_ranks_is_refused) {
     check_variable_refused("CEP_RANKS", "0-99999999999");
 }
 TEST(a_range_of_more_ranks_than_can_be_listed_is_refused_with_the_limit) {
@@ -123,10 +123,10 @@ TEST(a_refused_variable_is_named_once_and_so_is_its_option) {
     check_variable_refused("CEP_START_STEP", "soon");
     CHECK_TEXT(cep_last_error(), "CEP_START_STEP: start_step: \"soon\" is not an integer");
 }
-TEST(a_word_where_a_number_belongs_is_refused) {
+TEST(a_word_instead_of_a_number_is_refused) {
     check_variable_refused("CEP_START_STEP", "soon");
 }
-TEST(a_number_with_a_tail_is_refused) {
+TEST(a_number_with_trailing_text_is_refused) {
     check_variable_refused("CEP_END_STEP", "100k");
 }
 TEST(a_number_beyond_64_bits_is_refused) {
@@ -138,7 +138,7 @@ TEST(an_unknown_layout_is_refused) {
 TEST(an_unknown_backend_is_refused) {
     check_variable_refused("CEP_BACKEND", "tpu");
 }
-TEST(an_enable_that_is_no_boolean_is_refused) {
+TEST(an_enable_that_is_not_a_boolean_is_refused) {
     check_variable_refused("CEP_ENABLE", "perhaps");
 }
 
@@ -151,7 +151,7 @@ TEST(an_unknown_key_in_the_configuration_is_named_with_its_variable) {
     cep_options_clear(&options);
 }
 
-TEST(a_configuration_file_that_is_not_there_is_named) {
+TEST(a_missing_configuration_file_is_named) {
     setenv("CEP_CONFIG", "nowhere.json", 1);
     cep_options options = fresh();
     CHECK_EQ(cep_options_load_env(&options), CEP_EIO);
@@ -181,7 +181,7 @@ TEST(a_configuration_path_of_any_length_leaves_room_for_the_reason) {
     check_open_refuses_configuration(path, CEP_EIO, "too long");
 }
 
-TEST(variables_that_are_no_options_are_left_alone) {
+TEST(variables_that_are_not_options_are_ignored) {
     setenv("CEP_LIBRARY", "/somewhere/libcep.so", 1);
     setenv("CEP_ENABLE", "1", 1);
     cep_options options = from_environment();
@@ -208,7 +208,7 @@ TEST(a_configuration_file_is_read) {
     cep_options_clear(&options);
 }
 
-TEST(a_variable_overrules_the_configuration) {
+TEST(a_variable_overrides_the_configuration) {
     setenv("CEP_CONFIG", "{\"enable\":true,\"start_step\":7,\"end_step\":9}", 1);
     setenv("CEP_START_STEP", "3", 1);
     cep_options options = from_environment();
@@ -225,7 +225,7 @@ TEST(a_variable_can_switch_off_what_the_configuration_enables) {
     cep_options_clear(&options);
 }
 
-TEST(explicit_options_do_not_look_at_the_environment) {
+TEST(explicit_options_ignore_the_environment) {
     setenv("CEP_ENABLE", "0", 1);
     setenv("CEP_DIRECTORY", "elsewhere", 1);
     setenv("CEP_START_STEP", "soon", 1);
@@ -273,7 +273,7 @@ static void set_place(const place* launcher, int rank) {
     }
 }
 
-// Opens with nothing said about the rank, and checks the file's name and the run row.
+// Opens a profiler without setting the rank, and checks the file's name and the run row.
 static void check_discovered(int rank, int world_size, int local_rank) {
     cep_options options = fresh();
     options.directory = "out";
@@ -322,7 +322,7 @@ TEST(torchrun_precedes_slurm_precedes_open_mpi_precedes_pmi) {
     }
 }
 
-TEST(an_explicit_rank_precedes_the_launcher) {
+TEST(an_explicit_rank_overrides_the_launcher) {
     set_place(&launchers[0], 11);
     cep_options options = host_options();
     options.rank = 2;
@@ -331,7 +331,7 @@ TEST(an_explicit_rank_precedes_the_launcher) {
     CHECK(path_exists("out/cuda_events_rank_2.jsonl"));
 }
 
-TEST(cep_rank_precedes_the_launcher) {
+TEST(cep_rank_overrides_the_launcher) {
     set_place(&launchers[0], 11);
     setenv("CEP_ENABLE", "1", 1);
     setenv("CEP_DIRECTORY", "out", 1);
@@ -348,7 +348,7 @@ TEST(a_launcher_whose_rank_is_outside_its_world_is_refused) {
     check_refused(&options, CEP_EOPTION, "rank", "4");
 }
 
-TEST(a_launcher_rank_that_is_no_number_is_refused_and_named) {
+TEST(a_launcher_rank_that_is_not_a_number_is_refused_and_named) {
     setenv("RANK", "first", 1);
     setenv("WORLD_SIZE", "4", 1);
     cep_options options = fresh();

@@ -23,7 +23,7 @@ static void write_text(const char* path, const char* text) {
     CHECK_EQ(fclose(file), 0);
 }
 
-// The load fails with that code, names each part, and changes no option.
+// The load fails with that code, its message has each part, and no option changes.
 static void check_load_refused(const char* json, int32_t code, const char* name, const char* value) {
     cep_options options = fresh();
     options.start_step = 42;
@@ -66,7 +66,7 @@ TEST(json_text_sets_every_option_it_names) {
     cep_options_clear(&options);
 }
 
-TEST(json_leaves_the_options_it_does_not_name) {
+TEST(json_keeps_the_options_that_it_does_not_name) {
     cep_options options = fresh();
     options.ring_capacity = 32;
     CHECK_EQ(cep_options_load_json(&options, "{\"enable\":true,\"start_step\":5}"), CEP_OK);
@@ -76,7 +76,7 @@ TEST(json_leaves_the_options_it_does_not_name) {
     cep_options_clear(&options);
 }
 
-TEST(a_configuration_that_does_not_say_enable_is_off) {
+TEST(a_configuration_without_enable_is_off) {
     cep_options options = fresh();
     CHECK_EQ(cep_options_load_json(&options, "{\"start_step\":5}"), CEP_OK);
     CHECK_EQ(options.enable, 0);
@@ -130,11 +130,11 @@ TEST(a_key_of_the_wrong_case_is_unknown) {
     check_load_refused("{\"Start_Step\":1}", CEP_EOPTION, "Start_Step", "");
 }
 
-TEST(text_where_a_number_belongs_is_refused_and_named) {
+TEST(text_instead_of_a_number_is_refused_and_named) {
     check_load_refused("{\"start_step\":\"soon\"}", CEP_EOPTION, "start_step", "soon");
 }
 
-TEST(a_fraction_where_an_integer_belongs_is_refused) {
+TEST(a_fraction_instead_of_an_integer_is_refused) {
     check_load_refused("{\"start_step\":2.5}", CEP_EOPTION, "start_step", "2.5");
 }
 
@@ -146,15 +146,15 @@ TEST(a_rank_beyond_32_bits_is_refused) {
     check_load_refused("{\"rank\":4294967297}", CEP_EOPTION, "rank", "4294967297");
 }
 
-TEST(a_number_where_enable_needs_a_boolean_is_refused) {
+TEST(a_number_instead_of_a_boolean_is_refused) {
     check_load_refused("{\"enable\":\"yes\"}", CEP_EOPTION, "enable", "yes");
 }
 
-TEST(an_object_where_a_number_belongs_is_refused) {
+TEST(an_object_instead_of_a_number_is_refused) {
     check_load_refused("{\"start_step\":{\"a\":1}}", CEP_EOPTION, "start_step", "");
 }
 
-TEST(a_number_where_the_directory_belongs_is_refused) {
+TEST(a_number_instead_of_a_directory_is_refused) {
     check_load_refused("{\"directory\":7}", CEP_EOPTION, "directory", "7");
 }
 
@@ -166,7 +166,7 @@ TEST(an_unknown_backend_name_is_refused) {
     check_load_refused("{\"backend\":\"tpu\"}", CEP_EOPTION, "backend", "tpu");
 }
 
-TEST(ranks_that_are_no_list_are_refused) {
+TEST(ranks_that_are_not_a_list_are_refused) {
     check_load_refused("{\"ranks\":3}", CEP_EOPTION, "ranks", "");
 }
 
@@ -174,7 +174,7 @@ TEST(ranks_with_text_among_them_are_refused) {
     check_load_refused("{\"ranks\":[0,\"one\"]}", CEP_EOPTION, "ranks", "");
 }
 
-TEST(a_meta_that_is_no_object_is_refused) {
+TEST(a_meta_that_is_not_an_object_is_refused) {
     check_load_refused("{\"meta\":[1]}", CEP_EOPTION, "meta", "");
 }
 
@@ -186,12 +186,12 @@ TEST(text_after_the_object_is_refused) {
     check_load_refused("{\"start_step\":1} x", CEP_EJSON, "", "");
 }
 
-TEST(a_file_that_holds_no_object_is_refused_and_named) {
+TEST(a_file_without_an_object_is_refused_and_named) {
     write_text("list.json", "[1, 2]\n");
     check_load_refused("list.json", CEP_EJSON, "list.json", "");
 }
 
-TEST(a_file_that_is_not_there_is_refused_and_named) {
+TEST(a_missing_file_is_refused_and_named) {
     check_load_refused("nowhere/config.json", CEP_EIO, "nowhere/config.json", "");
 }
 
@@ -200,7 +200,7 @@ TEST(a_path_that_is_a_directory_is_refused_and_named) {
     check_load_refused("folder", CEP_EIO, "folder", "");
 }
 
-// Reading without end ends the test instead of the machine.
+// A limit, so that endless reading ends the test instead of using up the machine's memory.
 static void bound_time_and_memory(void) {
     const struct rlimit limit = {.rlim_cur = 1UL << 30, .rlim_max = 1UL << 30};
     if (!CHECK_SANITIZED) CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
@@ -232,7 +232,7 @@ TEST(a_symbolic_link_to_a_file_is_followed) {
     cep_options_clear(&options);
 }
 
-// {"start_step":3} and white space, of that many bytes; to be freed.
+// Returns {"start_step":3} and white space, of that many bytes in all. The caller frees it.
 static char* padded_json(size_t bytes) {
     static const char json[] = "{\"start_step\":3}";
     char* text = malloc(bytes + 1);
@@ -267,7 +267,7 @@ TEST(a_text_of_the_longest_size_is_read_and_a_longer_one_refused) {
     free(text);
 }
 
-// {"ranks":[0,0,…]} with that many ranks; to be freed.
+// Returns {"ranks":[0,0,…]} with that many ranks. The caller frees it.
 static char* json_of_ranks(size_t count) {
     char* text = malloc(2 * count + 16);
     CHECK(text != NULL);
@@ -308,7 +308,7 @@ TEST(a_backslash_before_u0000_is_a_backslash) {
     cep_options_clear(&options);
 }
 
-TEST(a_configuration_that_no_reader_takes_is_refused_with_its_place_and_reason) {
+TEST(a_configuration_that_readers_refuse_is_refused_with_its_place_and_reason) {
     check_load_refused("{\"meta\":{\"a\":1e999}}", CEP_EJSON, "line 1, column 14", "range of doubles");
     check_load_refused("{\"meta\":\n{\"a\":18446744073709551616}}", CEP_EJSON, "line 2", "64 bits");
     check_load_refused("{\"meta\":{\"a\":\"\\ud800\"}}", CEP_EJSON, "line 1", "surrogate");
@@ -354,7 +354,7 @@ TEST(a_byte_order_mark_before_a_files_text_is_skipped) {
     cep_options_clear(&options);
 }
 
-TEST(json_nested_beyond_reason_is_refused) {
+TEST(json_nested_too_deeply_is_refused) {
     enum { depth = 200000 };
     char* json = malloc(2 * depth + 32);
     CHECK(json != NULL);

@@ -32,14 +32,14 @@ TEST(init_sets_the_documented_defaults) {
     CHECK(options.run_id == NULL && options.meta == NULL && options.storage == NULL);
 }
 
-TEST(init_refuses_no_struct_and_a_size_that_is_none) {
+TEST(init_refuses_null_and_a_size_that_is_too_small) {
     cep_options options;
     CHECK_EQ(cep_options_init(NULL, sizeof options), CEP_EINVAL);
     CHECK_EQ(cep_options_init(&options, 0), CEP_EINVAL);
     CHECK_EQ(cep_options_init(&options, sizeof(uint32_t)), CEP_EINVAL);
 }
 
-// A caller of an older header owns fewer bytes: exactly those may be touched.
+// A caller with an older header has a smaller struct: only its bytes may be read or written.
 TEST(a_shorter_struct_is_not_written_or_read_past_its_end) {
     const uint32_t size = offsetof(cep_options, ring_capacity);
     unsigned char* bytes = malloc(sizeof(cep_options));
@@ -171,7 +171,7 @@ TEST(a_meta_that_the_reader_would_refuse_is_refused) {
     }
 }
 
-// {"a":"xxx…"} of that many bytes; to be freed.
+// Returns {"a":"xxx…"} of that many bytes. The caller frees it.
 static char* meta_of(size_t bytes) {
     char* text = malloc(bytes + 1);
     CHECK(text != NULL);
@@ -256,7 +256,7 @@ TEST(the_library_copies_the_strings_and_arrays_it_is_given) {
 }
 
 TEST(an_unwritable_directory_is_refused_and_named) {
-    // Not even root makes a directory there.
+    // Even root cannot make a directory there.
     cep_options options = host_options();
     options.directory = "/proc/cep-cannot-be-made/out";
     check_refused(&options, CEP_EIO, "/proc/cep-cannot-be-made", "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Exit, fork, threads that go, handles used too late.
+// Exit, fork, threads that exit, and handles used after close.
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ TEST(sigterm_handled_by_the_trainer_loses_nothing) {
     for (size_t i = 0; i < 21; ++i) CHECK_EQ(row_int(rows_span(&all, "forward", i), "step"), i);
 }
 
-TEST(signals_of_the_process_are_left_to_the_trainers_threads) {
+TEST(the_trainers_threads_get_the_signals_of_the_process) {
     signal(SIGUSR1, request_stop);
     cep_profiler* profiler = open_here();
     record_step(profiler, 0, "forward");
@@ -95,7 +95,7 @@ TEST(a_kill_loses_at_most_what_was_not_flushed) {
     CHECK_EQ(rows_spans_named(&all, "forward"), 30);
 }
 
-// What the forked children below find.
+// State that the forked children below inherit.
 static cep_profiler* inherited;
 static cep_region* inherited_region;
 static cep_span inherited_span;
@@ -122,7 +122,7 @@ TEST(a_forked_child_does_nothing_on_the_parents_profiler) {
     CHECK_EQ(cep_step(inherited, 1), CEP_OK);
     record_spans(inherited, "forward", 10);
     inherited_span = cep_begin(inherited_region, CEP_HOST);
-    // A sanitizer's allocator does not survive a fork beside a thread that is inside it: the writer shall be at rest.
+    // A sanitizer's allocator does not survive a fork while another thread is inside it, so the writer must be idle.
     if (CHECK_SANITIZED) CHECK_EQ(cep_flush(inherited, close_timeout_ms), CEP_OK);
     CHECK_CHILD_PASSES(call_everything_on_the_inherited_profiler);
     cep_end(inherited_region, inherited_span, CEP_HOST);
@@ -156,8 +156,8 @@ static void open_a_profiler_of_its_own(void) {
     close_now(profiler);
 }
 
-TEST(a_forked_child_may_open_a_profiler_of_its_own) {
-    // Their allocators do not survive a fork beside a thread that is inside one of them.
+TEST(a_forked_child_may_open_its_own_profiler) {
+    // The sanitizers' allocators do not survive a fork while another thread is inside one of them.
     if (CHECK_SANITIZED) check_skip("sanitizers do not support threads in a child of a threaded process");
     inherited = open_here();
     record_step(inherited, 1, "forward");
@@ -244,7 +244,7 @@ TEST(null_handles_are_refused_elsewhere) {
     CHECK(cep_region_get(NULL, "forward", CEP_KIND_AUTO) == NULL);
 }
 
-TEST(several_profilers_in_one_process_keep_apart) {
+TEST(several_profilers_in_one_process_do_not_mix) {
     enum { profilers = 5 };
     cep_profiler* opened[profilers];
     for (int i = 0; i < profilers; ++i) {

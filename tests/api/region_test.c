@@ -20,7 +20,7 @@ static void check_name_refused(const char* name) {
     close_now(profiler);
 }
 
-TEST(no_name_is_refused) {
+TEST(a_null_name_is_refused) {
     check_name_refused(NULL);
 }
 TEST(an_empty_name_is_refused) {
@@ -68,7 +68,7 @@ TEST(an_unknown_kind_is_refused_and_named) {
     close_now(profiler);
 }
 
-TEST(names_are_written_so_that_json_gives_them_back) {
+TEST(names_are_escaped_as_json) {
     static const char* const names[] = {"a \"quoted\" phase",      "back\\slash",       "\xe5\x89\x8d\xe5\x90\x91",
                                         "\xf0\x9f\x9a\x80 launch", "a/b {c} [d], e: f", "\xc2\xb5s"};
     cep_profiler* profiler = open_here();
@@ -78,7 +78,7 @@ TEST(names_are_written_so_that_json_gives_them_back) {
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) CHECK_EQ(rows_spans_named(&all, names[i]), 1);
 }
 
-TEST(more_than_4096_regions_are_refused_and_the_others_go_on) {
+TEST(more_than_4096_regions_are_refused_and_the_others_still_work) {
     cep_profiler* profiler = open_here();
     char name[32];
     for (int i = 0; i < 4096; ++i) {
@@ -94,7 +94,7 @@ TEST(more_than_4096_regions_are_refused_and_the_others_go_on) {
     CHECK_EQ(rows_spans_named(&all, "region 4095"), 1);
 }
 
-TEST(regions_with_many_names_keep_their_spans_apart) {
+TEST(regions_with_many_names_do_not_mix_their_spans) {
     enum { regions = 300 };
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);

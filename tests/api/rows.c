@@ -10,7 +10,7 @@
 
 #include "check.h"
 
-// Keeps every row reachable, so that a leak checker sees only the library's leaks.
+// Keeps every row reachable, so that a leak checker reports only leaks of the library.
 static struct kept {
     struct kept* next;
     row* items;
@@ -35,7 +35,7 @@ static void reader_close(reader* in) {
     fclose(in->file);
 }
 
-// The next line's object, NULL for one that is none; false at the end.
+// Reads the next line's object, or NULL if the line is not an object. False at the end of the file.
 static bool reader_next(reader* in, cJSON** json) {
     const ssize_t size = getline(&in->line, &in->capacity, in->file);
     if (size < 0) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads rank files the way a strict reader would: every line a complete JSON object, or the test fails.
+// Reads rank files strictly: the test fails unless every line is a complete JSON object.
 #ifndef CEP_TESTS_API_ROWS_H
 #define CEP_TESTS_API_ROWS_H
 
@@ -15,17 +15,17 @@ typedef struct row {
     long end_offset;  // offset in the file of the byte after the newline
 } row;
 
-// Rows live until the test's process ends.
+// Rows stay allocated until the test's process ends.
 typedef struct rows {
     row* items;
     size_t count;
 } rows;
 
-// The type of span rows, which carry no "type".
+// Stands for span rows, which have no "type".
 #define SPAN NULL
 
 rows rows_read(const char* path);
-// Keeps the complete rows, and passes over lines that are cut off.
+// Keeps the complete rows, and skips incomplete lines.
 rows rows_read_leniently(const char* path);
 size_t rows_count(const rows* all, const char* type);
 // The n-th row of a type, and the n-th span of a name; the test fails if there is none.
@@ -38,7 +38,7 @@ bool row_is(const row* r, const char* type);
 bool row_has(const row* r, const char* key);
 const char* row_text(const row* r, const char* key);
 double row_number(const row* r, const char* key);
-// Exact for 64-bit integers, which cJSON's doubles are not. The key must be at top level, and unique in the row.
+// Reads 64-bit integers exactly, unlike cJSON's doubles. The key must be at top level and unique in the row.
 int64_t row_int(const row* r, const char* key);
 // The value at a path of keys separated by '/', or NULL.
 const cJSON* row_at(const row* r, const char* path);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The limits of what cep_set_meta() keeps for the run row.
+// The limits of the metadata that cep_set_meta() keeps for the run row.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trainer.h"
 
-// Sets "key0", "key1", … to texts of 1,000 bytes, until one is refused; returns how many were not.
+// Sets "key0", "key1", … to texts of 1,000 bytes until one is refused. Returns how many were accepted.
 static int set_meta_until_refused(cep_profiler* profiler, int32_t* code) {
     char json[1100];
     char text[1001];
@@ -35,7 +35,7 @@ TEST(set_meta_keeps_at_most_64_kib_in_all) {
     CHECK_EQ(cJSON_GetArraySize(row_at(run, "meta")), kept);
 }
 
-TEST(set_meta_takes_a_key_again_where_no_more_fit) {
+TEST(set_meta_replaces_a_key_when_no_more_keys_fit) {
     cep_profiler* profiler = open_here();
     int32_t code = CEP_OK;
     (void)set_meta_until_refused(profiler, &code);
@@ -72,7 +72,7 @@ TEST(set_meta_keeps_a_nul_character_as_it_is_written) {
     CHECK_CONTAINS(rows_last(&all, "run")->text, "\"a\":\"b\\u0000c\"");
 }
 
-TEST(set_meta_refuses_what_the_reader_would_refuse) {
+TEST(set_meta_refuses_texts_that_the_reader_would_refuse) {
     static const char* const refused[] = {"{\"a\":1e999}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\\udc00\"}",
                                           "{\"a\":18446744073709551616}", "{\"a\":[-9223372036854775809]}"};
     cep_profiler* profiler = open_here();

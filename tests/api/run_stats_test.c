@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows that are not measurements: run, stats, open; and the flat layout, which has none of them.
+// The rows that are not measurements (run, stats, open), and the flat layout, which has none of them.
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ TEST(each_restart_appends_a_run_row_with_the_next_attempt) {
         CHECK_EQ(row_int(rows_nth(&all, "run", (size_t)start), "attempt"), first + start);
 }
 
-TEST(the_attempt_is_found_behind_many_rows) {
+TEST(the_attempt_is_found_before_many_rows) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     for (int i = 0; i < 5; ++i) {
@@ -109,7 +109,7 @@ static void append_text(const char* text) {
     CHECK_EQ(fclose(file), 0);
 }
 
-TEST(a_restart_after_a_cut_off_line_starts_on_a_line_of_its_own) {
+TEST(a_restart_after_an_incomplete_line_starts_on_a_new_line) {
     cep_profiler* profiler = open_here();
     record_step(profiler, 0, "forward");
     close_now(profiler);
@@ -193,7 +193,7 @@ TEST(set_meta_twice_keeps_both) {
     CHECK_EQ(row_int(run, "attempt"), row_int(rows_nth(&all, "run", 0), "attempt"));
 }
 
-TEST(set_meta_refuses_what_is_no_object_or_has_another_type) {
+TEST(set_meta_refuses_non_objects_and_known_keys_of_the_wrong_type) {
     static const char* const refused[] = {"",
                                           "[1]",
                                           "7",
@@ -244,7 +244,7 @@ TEST(the_stats_row_at_close_accounts_for_every_span) {
     }
 }
 
-TEST(get_stats_fills_only_what_an_older_caller_knows) {
+TEST(get_stats_fills_only_the_struct_of_an_older_caller) {
     cep_profiler* profiler = open_here();
     record_step(profiler, 0, "forward");
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
@@ -283,7 +283,7 @@ TEST(a_span_unfinished_at_close_gets_an_open_row) {
     check_nothing_unaccounted(&stats);
 }
 
-TEST(a_flush_writes_what_is_finished) {
+TEST(a_flush_writes_finished_spans) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
     record_spans(profiler, "forward", 5);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer.h"
 
-// Which of the given steps, in their order, leave a span in the file.
+// Returns which of the given steps, in this order, have a span in the file.
 static void check_recorded(const cep_options* options, const int64_t* steps, size_t steps_count,
                            const int64_t* expected, size_t expected_count) {
     cep_profiler* profiler = open_with(options);
@@ -82,7 +82,7 @@ TEST(recording_says_whether_the_step_is_recorded) {
     CHECK_EQ(cep_recording(profiler), 0);
 }
 
-TEST(a_negative_step_is_refused_and_the_step_stays) {
+TEST(a_negative_step_is_refused_and_the_current_step_does_not_change) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 5), CEP_OK);
     CHECK_EQ(cep_step(profiler, -1), CEP_EINVAL);
@@ -108,7 +108,7 @@ static cep_options rank_of_4(int32_t rank, const int32_t* ranks, uint64_t count)
     return options;
 }
 
-TEST(a_rank_outside_the_list_leaves_nothing) {
+TEST(a_rank_outside_the_list_writes_nothing) {
     static const int32_t ranks[] = {0, 1};
     const cep_options options = rank_of_4(3, ranks, 2);
     cep_profiler* profiler = open_with(&options);
@@ -129,7 +129,7 @@ TEST(a_rank_in_the_list_is_recorded) {
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
 
-TEST(a_disabled_profiler_leaves_nothing) {
+TEST(a_disabled_profiler_writes_nothing) {
     cep_options options = host_options();
     options.enable = 0;
     cep_profiler* profiler = open_with(&options);
@@ -138,13 +138,13 @@ TEST(a_disabled_profiler_leaves_nothing) {
     CHECK(!path_exists("out"));
 }
 
-TEST(a_flush_step_writes_without_being_waited_for) {
+TEST(a_flush_step_writes_without_a_wait) {
     cep_options options = host_options();
     options.flush_every_n_steps = 3;
     cep_profiler* profiler = open_with(&options);
     record_step(profiler, 1, "forward");
     CHECK_EQ(cep_step(profiler, 3), CEP_OK);
-    // The writer writes when it runs; the test waits for the row itself, however long that takes.
+    // The writer writes whenever it runs. The test waits for the row itself, however long that takes.
     size_t spans = 0;
     while (spans == 0) {
         const rows all = rows_read_leniently(RANK_FILE);

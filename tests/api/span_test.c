@@ -33,7 +33,7 @@ TEST(a_span_row_has_the_documented_keys_in_their_order) {
     }
 }
 
-TEST(a_host_span_says_what_it_is) {
+TEST(a_host_span_has_the_keys_of_the_host_clock) {
     cep_profiler* profiler = open_here();
     record_step(profiler, 7, "forward");
     close_now(profiler);
@@ -64,7 +64,7 @@ TEST(start_and_duration_lie_within_the_time_of_the_calls) {
     close_now(profiler);
     const rows all = rows_read(RANK_FILE);
     const row* written = rows_nth(&all, SPAN, 0);
-    const int64_t slack_ns = 1000000;  // The clocks of UNIX and of monotonic time are not one.
+    const int64_t slack_ns = 1000000;  // UNIX time and the monotonic clock are different clocks.
     CHECK(row_int(written, "start_ns") >= before_ns - slack_ns && row_int(written, "start_ns") <= after_ns + slack_ns);
     CHECK(row_number(written, "duration_ms") >= 1.0);
     CHECK(row_number(written, "duration_ms") <= (double)(after_ns - before_ns + slack_ns) / 1e6);
@@ -188,7 +188,7 @@ TEST(a_span_may_end_on_another_thread) {
     CHECK_EQ(rows_count(&all, "open"), 0);
 }
 
-TEST(span_innermost_looks_at_the_calling_thread_only) {
+TEST(span_innermost_applies_to_the_calling_thread_only) {
     cep_profiler* profiler = open_here();
     handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0};
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
@@ -201,7 +201,7 @@ TEST(span_innermost_looks_at_the_calling_thread_only) {
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
 
-TEST(a_span_ended_elsewhere_is_no_longer_innermost) {
+TEST(a_span_ended_on_another_thread_is_no_longer_innermost) {
     cep_profiler* profiler = open_here();
     handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0};
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
@@ -217,7 +217,7 @@ TEST(a_span_ended_elsewhere_is_no_longer_innermost) {
     CHECK_EQ(row_int(rows_span(&all, "optimizer", 0), "depth"), 0);
 }
 
-TEST(begin_returns_span_none_off_a_recorded_step) {
+TEST(begin_returns_span_none_on_an_unrecorded_step) {
     cep_options options = host_options();
     options.record_every_n_steps = 10;
     cep_profiler* profiler = open_with(&options);
@@ -262,7 +262,7 @@ TEST(a_span_ended_twice_is_written_once) {
     CHECK_EQ(rows_spans_named(&all, "forward"), 2);
 }
 
-TEST(a_span_that_never_was_is_ignored) {
+TEST(a_span_that_never_existed_is_ignored) {
     cep_profiler* profiler = open_here();
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
@@ -275,7 +275,7 @@ TEST(a_span_that_never_was_is_ignored) {
     CHECK_EQ(rows_count(&all, SPAN), 1);
 }
 
-TEST(a_span_that_ends_off_a_recorded_step_has_the_step_of_its_begin) {
+TEST(a_span_that_ends_on_an_unrecorded_step_has_the_step_of_its_begin) {
     cep_options options = host_options();
     options.record_every_n_steps = 10;
     cep_profiler* profiler = open_with(&options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests have in common with a trainer: options for one rank, and a few spans.
+// The parts of a trainer that the tests share: options for one rank, and a few spans.
 #ifndef CEP_TESTS_API_TRAINER_H
 #define CEP_TESTS_API_TRAINER_H
 
@@ -22,12 +22,12 @@ void close_now(cep_profiler* profiler);
 void record_spans(cep_profiler* profiler, const char* name, int count);
 void record_step(cep_profiler* profiler, int64_t step, const char* name);
 cep_stats stats_of(cep_profiler* profiler);
-// recorded = written + lost + not timed + still open + on the way to the file; the identity that cep.h promises.
+// Checks recorded = written + lost + not timed + still open + on the way to the file, as cep.h promises.
 void check_nothing_unaccounted(const cep_stats* stats);
-// cep_open() refuses the options with that code, names each part in its message, and leaves nothing behind.
+// cep_open() refuses the options with that code, its message has each part, and it leaves nothing open.
 void check_refused(const cep_options* options, int32_t code, const char* name, const char* value);
 int count_threads(void);
-// Returns once the process has that many threads; a joined thread may show for a moment longer.
+// Returns once the process has that many threads. A joined thread may still be listed for a moment.
 void wait_for_threads(int count);
 
 #endif

@@ -17,7 +17,7 @@ static void limit_file_size(rlim_t bytes) {
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-// SIGXFSZ keeps its deadly default here: the trainer must not get it for what the profiler writes.
+// SIGXFSZ keeps its default here, which kills: the trainer must not get it for the profiler's writes.
 TEST(a_full_file_system_loses_rows_and_counts_them) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
@@ -37,7 +37,7 @@ TEST(a_full_file_system_loses_rows_and_counts_them) {
     CHECK_EQ(rows_count(&all, SPAN), stats.written);
 }
 
-TEST(after_a_write_error_the_next_rows_start_on_a_line_of_their_own) {
+TEST(after_a_write_error_the_next_rows_start_on_a_new_line) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     record_spans(profiler, "forward", 10);
@@ -85,7 +85,7 @@ TEST(rows_past_the_largest_file_size_are_dropped_and_counted) {
     CHECK_EQ(rows_count(&all, SPAN), stats.written);
 }
 
-TEST(the_stats_row_says_what_the_largest_file_size_cost) {
+TEST(the_stats_row_counts_rows_lost_to_the_largest_file_size) {
     cep_options options = host_options();
     options.max_file_bytes = 8192;
     cep_profiler* profiler = open_with(&options);
@@ -96,7 +96,7 @@ TEST(the_stats_row_says_what_the_largest_file_size_cost) {
     CHECK_EQ(row_at(rows_last(&all, "stats"), "dropped/file")->valuedouble, stats_of(profiler).dropped_file);
 }
 
-TEST(the_largest_file_size_counts_what_earlier_starts_wrote) {
+TEST(the_largest_file_size_includes_rows_of_earlier_starts) {
     cep_options options = host_options();
     options.max_file_bytes = 8192;
     for (int start = 0; start < 5; ++start) {

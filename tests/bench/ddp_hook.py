@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What DDP's communication hook costs a training step, beside PyTorch's own hook in Python.
+"""The cost of DDP's communication hook for a training step, compared with PyTorch's own hook in Python.
 
     torchrun --standalone --nproc-per-node 2 tests/bench/ddp_hook.py
 
-Models of equal layers, a bucket each, so that the costs are of so many buckets. Blocks of steps of all arms take turns, in
-an order that is random anew in each round; each is compared with the mean of the two blocks without a hook of its round.
+The models have equal layers with one bucket each, so that the cost of a bucket follows from their number. Each round runs
+a block of steps of each arm, in a random order. A block is compared with the mean of the round's two blocks without a hook.
 
-    no hook        what DDP does by itself, in C++
+    no hook        DDP's default, in C++
     PyTorch's      torch.distributed.algorithms.ddp_comm_hooks.default_hooks.allreduce_hook
-    unrecorded     cep.torch.instrument_ddp(), a step that is not recorded
-    recorded       the same, recorded
+    unrecorded     cep.torch.instrument_ddp(), on unrecorded steps
+    recorded       the same on recorded steps
 """
 
 import argparse
@@ -31,7 +31,7 @@ import cep.torch
 
 BARE, BARE_AGAIN, PYTORCHS, UNRECORDED, RECORDED = "no hook", "no hook again", "PyTorch's", "unrecorded", "recorded"
 FIRST_RECORDED = 1 << 40
-# Width, layers, sequences: of a step that the launches bound, and of one that the kernels do.
+# Width, layers and sequences of a host-bound step and of a device-bound one.
 SHAPES = {"host-bound": (512, 24, 64), "device-bound": (2048, 24, 32768)}
 
 
@@ -51,7 +51,7 @@ def model_of(width, layers, device):
 
 
 def block_ms(model, batch, prof, first_step, steps):
-    """The time of a step in a block of them."""
+    """The mean time of a step in a block of steps."""
     torch.cuda.synchronize()
     dist.barrier()
     begin = time.perf_counter()
@@ -64,7 +64,7 @@ def block_ms(model, batch, prof, first_step, steps):
 
 
 def measure(shape, options, device, directory):
-    """The bare step in ms, and each arm's differences to it."""
+    """The time of the bare step in ms, and the difference of each arm to it."""
     width, layers, sequences = shape
     batch = torch.randn(sequences, width, device=device, dtype=torch.bfloat16)
     prof = cep.Profiler(directory, start_step=FIRST_RECORDED, record_every_n_steps=1, flush_every_n_steps=10)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that make no CUDA call: regions off a recorded step, of a profiler that is off, and on the host clock.
+// Calls that make no CUDA call: regions on an unrecorded step, of a profiler that is off, and on the host clock.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -27,7 +27,7 @@ cep_profiler* off_profiler() {
     return off;
 }
 
-/// The loop itself: what the other rows contain beside their calls.
+/// The empty loop, which the other rows contain as well.
 void empty_loop(benchmark::State& state) {
     for (auto _ : state) benchmark::ClobberMemory();
 }
@@ -50,7 +50,7 @@ void region_of_a_profiler_that_is_off(benchmark::State& state) {
     for (auto _ : state) cep_end(region, cep_begin(region, nullptr), nullptr);
 }
 
-/// The two clock readings that a span on the host clock is made of.
+/// The two clock readings of a span on the host clock.
 void two_clock_readings(benchmark::State& state) {
     for (auto _ : state) {
         benchmark::DoNotOptimize(now_ns());
@@ -58,7 +58,7 @@ void two_clock_readings(benchmark::State& state) {
     }
 }
 
-/// Bursts that fit the thread's ring; the flush after each is not timed. "ns" is a thread's time for a region; the
+/// Bursts fit the thread's ring; the flush after each is not timed. "ns" is a thread's time for a region. The benchmark
 /// library's own column divides it by the number of threads.
 void host_clock_region(benchmark::State& state) {
     constexpr int burst = 1024;
@@ -78,7 +78,7 @@ void host_clock_region(benchmark::State& state) {
     if (state.thread_index() == 0) state.counters["lost"] = static_cast<double>(host_profiler().lost());
 }
 
-void counter_off_a_recorded_step(benchmark::State& state) {
+void counter_on_an_unrecorded_step(benchmark::State& state) {
     host_profiler().record(false);
     for (auto _ : state) benchmark::DoNotOptimize(cep_counter(host_profiler().get(), "loss", 1.0));
 }
@@ -87,7 +87,7 @@ BENCHMARK(empty_loop);
 BENCHMARK(unrecorded_region)->Threads(1)->Threads(8);
 BENCHMARK(unrecorded_switch);
 BENCHMARK(region_of_a_profiler_that_is_off);
-BENCHMARK(counter_off_a_recorded_step);
+BENCHMARK(counter_on_an_unrecorded_step);
 BENCHMARK(two_clock_readings);
 BENCHMARK(host_clock_region)->Threads(1)->Threads(8)->UseManualTime();
 

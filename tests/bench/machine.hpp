@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a benchmark runs on: a GPU with one context and work for it, a profiler, and how long things took.
+// The environment of a benchmark: a GPU with one context and work for it, a profiler, and timers.
 #pragma once
 
 #include <dirent.h>
@@ -20,7 +20,7 @@
 
 namespace cep::bench {
 
-inline constexpr int skipped_status = 77;  ///< what a test harness takes for "cannot run here"
+inline constexpr int skipped_status = 77;  ///< test harnesses read it as "skipped"
 
 [[nodiscard]] inline std::int64_t clock_ns(clockid_t clock) {
     timespec time{};
@@ -32,20 +32,20 @@ inline constexpr int skipped_status = 77;  ///< what a test harness takes for "c
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/// Ends the benchmark when a call that its figures depend on fails.
+/// Ends the benchmark if a call fails that its results depend on.
 inline void require(bool good, const char* what) {
     if (good) return;
     std::fprintf(stderr, "failed: %s (cep: %s)\n", what, cep_last_error());
     std::exit(1);
 }
 
-/// Keeps a loop whose result nobody reads.
+/// Prevents the compiler from removing a loop whose result is unused.
 template <class T>
 inline void keep(const T& value) {
     asm volatile("" : : "r,m"(value) : "memory");
 }
 
-/// The first GPU, its primary context current on the calling thread. Without a driver the program ends as skipped.
+/// The first GPU, with its primary context current on the calling thread. Without a driver the program ends as skipped.
 class Gpu {
   public:
     Gpu() : program_(cuda::load_cuda_program()) {
@@ -106,11 +106,11 @@ class Gpu {
     cuda::GpuWork work_;
 };
 
-/// A profiler in a directory of its own, which goes with it.
+/// A profiler in a temporary directory, which is removed with it.
 class OpenProfiler {
   public:
-    /// `configure(options)` changes what it likes. By default only steps divisible by 2 are recorded, and rows are
-    /// written when a flush asks for it.
+    /// `configure(options)` may change options. By default only steps divisible by 2 are recorded, and rows are written
+    /// only by a flush.
     template <class Configure>
     explicit OpenProfiler(Configure configure) {
         std::string pattern = (std::filesystem::temp_directory_path() / "cep_bench_XXXXXX").string();
@@ -148,7 +148,7 @@ class OpenProfiler {
         require(cep_get_stats(profiler_, &stats) == CEP_OK, "cep_get_stats");
         return stats;
     }
-    /// Spans that are not in the file and never will be.
+    /// The number of lost spans.
     [[nodiscard]] std::uint64_t lost() const {
         const cep_stats now = stats();
         return now.dropped_ring + now.dropped_slots + now.dropped_pool + now.dropped_file + now.dropped_io +
@@ -161,7 +161,7 @@ class OpenProfiler {
     cep_profiler* profiler_ = nullptr;
 };
 
-/// The CPU clock of a thread of this process, as clock_gettime(2) numbers them (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED).
+/// The CPU clock id of a thread of this process, in the encoding of Linux (CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED).
 [[nodiscard]] inline clockid_t thread_cpu_clock(pid_t thread_id) {
     return static_cast<clockid_t>(~static_cast<unsigned int>(thread_id) << 3 | 6);
 }
@@ -192,7 +192,7 @@ class LibraryThreads {
     std::vector<clockid_t> clocks_;
 };
 
-/// A line of /proc/self/status that is a size: "VmRSS:", "VmHWM:".
+/// A size from a line of /proc/self/status: "VmRSS:", "VmHWM:".
 [[nodiscard]] inline double status_mib(const char* key) {
     std::FILE* file = std::fopen("/proc/self/status", "r");
     require(file != nullptr, "/proc/self/status");

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What CUDA_DEVICE_MAX_CONNECTIONS=1 does to cep's clock anchors, and cep to the overlap of two streams under it.
+"""The effect of CUDA_DEVICE_MAX_CONNECTIONS=1 on cep's clock anchors, and of cep on the overlap of two streams.
 
     python3 max_connections.py            # one GPU; starts itself once for each setting
 
 A step issues compute (matrix products) on one stream and transfers (pinned copies to the device, on the copy engine) on
-another, interleaved, as a trainer that overlaps communication does. Its time says how much of them overlapped: the sum
-of both alone where nothing does, the longer one where everything does. With one connection all streams share one queue
-into the GPU, so that work waits for work of other streams that was issued before it.
+another. It interleaves them, like a trainer that overlaps communication. Its time shows the overlap: without overlap it is
+the sum of both, with full overlap the longer one. With one connection all streams share one queue into the GPU, so work
+waits for earlier work of other streams.
 """
 
 import argparse

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a region costs the trainer's thread in Python, beside the least that ctypes allows and other ways to time a phase.
+"""The cost of a region for the trainer's thread in Python, compared with bare ctypes calls and other ways to time a phase.
 
     python3 python_region.py [--rounds N] [--host]
 
-With PyTorch and a GPU, spans go to PyTorch's current stream, and torch.cuda.Event is measured beside them in the same run;
-otherwise everything is on the host clock. Each round runs every case once, in rotating order, as a burst that the GPU's
-queue (256 events) and the thread's ring take without delay; what comes after a burst (device sync, flush) is not timed.
-Ratios are of bursts of the same round.
+With PyTorch and a GPU, spans are timed on PyTorch's current stream, and the same run also measures torch.cuda.Event.
+Otherwise everything uses the host clock. Each round runs every case once, in rotating order, as a burst that fits the
+GPU's queue (256 events) and the thread's ring. The work after a burst (device sync, flush) is not timed. Ratios compare
+bursts of the same round.
 """
 
 import argparse
@@ -24,20 +24,20 @@ UNRECORDED, RECORDED = 1, 0  # steps, of which every second is recorded
 WARM_UP_ROUNDS = 10
 
 SHIM = "a class that calls begin and end by ctypes"
-PAIR_IDIOM = "torch.cuda.Event pair, made anew"
+PAIR_IDIOM = "torch.cuda.Event pair, new for each span"
 REUSED = "torch.cuda.Event pair, reused"
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--host", action="store_true", help="the host clock, even where there is a GPU")
-    parser.add_argument("--json", metavar="FILE", help="also writes the samples")
+    parser.add_argument("--host", action="store_true", help="use the host clock even if there is a GPU")
+    parser.add_argument("--json", metavar="FILE", help="also write the samples to FILE")
     return parser.parse_args()
 
 
 class Shim:
-    """The least that times a block through ctypes: one stream, no threads, no nesting, no errors."""
+    """A minimal timer through ctypes: one stream, no threads, no nesting, no errors."""
 
     __slots__ = ("_begin", "_end", "_handle", "_stream", "_recording", "_span")
 
@@ -58,7 +58,7 @@ class Shim:
 
 
 class ReusedEvents:
-    """A phase with two events of its own, recorded over and over: what trainers do that have seen creation cost."""
+    """A phase with two events that are recorded again and again, as in trainers that avoid creating events."""
 
     __slots__ = ("_start", "_end")
 
@@ -75,7 +75,7 @@ class ReusedEvents:
 
 
 def cases_of_cep(prof, stream):
-    """(name, step, body) for everything that needs no PyTorch."""
+    """(name, step, body) of every case that does not need PyTorch."""
     region, shim = prof.region("forward"), Shim(prof, stream)
     handle, begin, end = region._handle, region._begin_span, region._end_span
 
@@ -127,7 +127,7 @@ def cases_of_cep(prof, stream):
 
 
 def cases_of_torch(torch):
-    """The ways to time a phase that a trainer has without a profiler."""
+    """Ways to time a phase without a profiler."""
     reused = [ReusedEvents(torch) for _ in range(BURST)]
 
     def pair_idiom():
@@ -147,7 +147,7 @@ def cases_of_torch(torch):
 
 
 def gpu():
-    """PyTorch, with CUDA initialised, where both exist; else None."""
+    """PyTorch with CUDA initialised, or None if either is missing."""
     try:
         import torch
     except ImportError:
@@ -160,7 +160,7 @@ def gpu():
 
 
 def measure(prof, cases, rounds, settle):
-    """Nanoseconds a span, by case and round, the loop's own share taken off."""
+    """Nanoseconds a span by case and round, without the time of the loop itself."""
     samples = {(name, step): [] for name, step, _ in cases}
     for turn in range(-WARM_UP_ROUNDS, rounds):
         for index in range(len(cases)):
@@ -225,7 +225,7 @@ def main():
         lost = prof.stats.lost
     clock = torch.cuda.get_device_name() + f", torch {torch.__version__}" if torch else "host clock"
     print(f"Python {sys.version.split()[0]}, {clock}; ns a span, {options.rounds} rounds, median and quartiles")
-    print_table(samples, UNRECORDED, "off a recorded step")
+    print_table(samples, UNRECORDED, "unrecorded step")
     print_table(samples, RECORDED, "recorded")
     print_ratios(samples)
     print(f"spans lost: {lost}")

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast `cep` reads rank files, beside other programs on the same bytes and the same question.
+"""The speed of `cep` in reading rank files, compared with other programs on the same bytes and the same question.
 
     python3 tests/bench/reading.py --cep build/tools/cep
     python3 tests/bench/reading.py --cep build/tools/cep --rows 1000000 --repeats 3      # a quick look
 
-Makes the rank files of a simulated job (`cep simulate`) in --data, which is kept for the next time, reads them once so that
-they are in the page cache, and takes turns: each program --repeats times, medians and extremes. The question is, by phase:
-how many spans, their mean, median, 90th and 99th percentile and maximum. What `cep summarize` says beyond that (ranks, skew,
-steps, runs, loss, damage) the others are not asked for. `sort -m` gets the same rows in order, with the key in front of each:
-that is the least that a merge has to do.
+Makes the rank files of a simulated job (`cep simulate`) in --data, and keeps them for later runs. Reads them once, so that
+they are in the page cache. Then the programs run in turns, --repeats times each; the table has medians and extremes. Each
+program computes, by phase: the number of spans, their mean, median, 90th and 99th percentile and maximum. `cep summarize`
+also computes ranks, skew, steps, runs, loss and damage. `sort -m` gets the same rows in order, with the key in front of
+each, which is the minimum work of a merge.
 
-jq and Python's json are asked about the first --sample-mb of one file: all of the data would take them minutes, and what they
-take grows with the bytes. Their lines are to be compared by the byte. Speeds are in bytes of the files, compressed ones in
-bytes of what they hold. Programs that are not there are left out.
+jq and Python's json read only the first --sample-mb of one file, because they would need minutes for all of the data.
+Compare their time per byte. Speeds count the bytes of the files, or of their uncompressed contents. Missing programs are
+left out.
 """
 
 import argparse
@@ -93,11 +93,11 @@ def arguments():
     parser.add_argument("--cep", default="build/tools/cep")
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of summarize and DuckDB, one after the other")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="thread counts of summarize and DuckDB")
     parser.add_argument("--sample-mb", type=float, default=16.0)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "cep_bench_reading")
     parser.add_argument("--duckdb", help="folder of DuckDB's npm package (@duckdb/node-api)", default=find_duckdb())
-    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="lines with one of these words in their name")
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="measure only lines with one of these words")
     return parser.parse_args()
 
 
@@ -132,7 +132,7 @@ class Data:
             shutil.rmtree(probe)
             return count
 
-        # Files begin and end with rows that are no step's.
+        # Files begin and end with rows that do not belong to a step.
         few, more = rows_of(2), rows_of(4)
         of_step = (more - few) / 2
         steps = max(1, round((rows - few) / of_step + 2))
@@ -146,7 +146,7 @@ class Data:
 class Measured:
     """One program on one data set: seconds, CPU seconds and peak memory of each repeat.
 
-    Of a program that takes less memory than this one, Linux gives the memory of this one, from which it was forked.
+    If a program takes less memory than this script, Linux reports the memory of the script, which forked it.
     """
 
     def __init__(self, name, command, size):
@@ -200,7 +200,7 @@ def sample_of(path, size, folder):
 
 
 def summarize(options, path, threads, *more):
-    """Without the verdict, which is no part of the question that the others are asked."""
+    """Without the verdict, which the other programs do not compute."""
     return [options.cep, "summarize", "--threads", str(threads), "--json", *(more or ["--no-verdict"]), str(path)]
 
 
@@ -209,7 +209,7 @@ def merge(options, path):
 
 
 def programs(options, few, many, work):
-    """All that is measured, in the table's order."""
+    """All measurements, in the order of the table."""
     one_file = few.files[0]
     sample = sample_of(one_file, int(options.sample_mb * 1e6), work)
     sample_bytes = sample.stat().st_size
@@ -272,7 +272,7 @@ def print_table(measured):
 
 
 def print_ratios(measured, threads):
-    """Times a byte, of the same rounds."""
+    """Ratios of the time per byte, from the same rounds."""
     by_name = {m.name: m for m in measured}
     print("\n| time a byte | ratio, median | least–most |\n|---|---|---|")
     for name, other in ratios(threads):
@@ -284,7 +284,7 @@ def print_ratios(measured, threads):
 
 
 def warm(path):
-    """Reads a file into the page cache. Returns how many lines it has."""
+    """Reads a file into the page cache. Returns its number of lines."""
     lines = 0
     with open(path, "rb", buffering=0) as file:
         while block := file.read(1 << 20):

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a region costs the trainer's thread and the GPU, beside the bare CUDA events it is made of.
+// The cost of a region for the trainer's thread and the GPU, compared with the bare CUDA events in it.
 //
 //     region_cost [--rounds=N] [--chains=N]
 //
-// Each round runs every arm once, in rotating order, as a burst of at most 256 records that the GPU's queue takes
-// without delay (longer ones measure the queue); the device and the library catch up between bursts, untimed. Ratios
-// are of bursts of the same round.
+// Each round runs every arm once, in rotating order, as a burst of at most 256 records, which the GPU's queue accepts
+// without delay (longer bursts measure the queue). Between bursts the device and the library catch up, untimed. Ratios
+// compare bursts of the same round.
 #include <atomic>
 #include <barrier>
 #include <functional>
@@ -29,10 +29,10 @@ struct Arm {
     std::string name;
     int items;
     std::function<void()> burst;
-    std::function<void()> after = {};  ///< untimed, when the device is done
-    Samples ns = {};                   ///< an item, by round
-    Samples inside_ns = {};            ///< of a burst that times a part of itself
-    Samples asleep_ns = {};            ///< of them, those during which the library's threads did not run
+    std::function<void()> after = {};  ///< runs untimed, after the device has finished
+    Samples ns = {};                   ///< time of an item, by round
+    Samples inside_ns = {};            ///< the same for a burst that times a part of itself
+    Samples asleep_ns = {};            ///< the samples during which the library's threads did not run
     Samples awake_ns = {};
 };
 
@@ -72,7 +72,7 @@ class Bursts {
     bool threads_ran_ = false;
 };
 
-/// The calls that a burst makes, on the events and stream of one thread.
+/// The calls of a burst, on the events and stream of one thread.
 class Calls {
   public:
     Calls(const Gpu& gpu, const OpenProfiler& profiler)
@@ -86,7 +86,7 @@ class Calls {
     void bare_records(int count) const {
         for (int i = 0; i < count; ++i) gpu_.record(events_[static_cast<std::size_t>(i)], stream_);
     }
-    /// Reads the events on another thread, as the poller does: their memory is then in that thread's core.
+    /// Reads the events on another thread, as the poller does, so that their memory is in that thread's core.
     void read_elsewhere() const {
         std::thread([this] {
             gpu_.enter();
@@ -96,7 +96,7 @@ class Calls {
             }
         }).join();
     }
-    /// What a profiler that must not spoil a capture calls at the least for each record.
+    /// The minimum calls for each record of a profiler that must not invalidate a capture.
     void checked_records() const {
         for (const cuda::CUevent event : events_) {
             cuda::CUcontext context = nullptr;
@@ -123,7 +123,7 @@ class Calls {
     void host_regions() const {
         for (int i = 0; i < burst_regions; ++i) cep_end(region_, cep_begin(region_, CEP_HOST), CEP_HOST);
     }
-    /// The chain's first and last call are counted with it: burst_records events in all.
+    /// A chain with its first and last call: burst_records events in all.
     void switches() const {
         cep_span span = cep_begin(region_, stream_);
         for (int i = 0; i < burst_records - 2; ++i) span = cep_switch(span, i % 2 == 0 ? next_ : region_, stream_);
@@ -172,7 +172,7 @@ void one_thread(const Gpu& gpu, long rounds) {
     std::printf("spans lost: %llu\n", static_cast<unsigned long long>(profiler.lost()));
 }
 
-/// The same while somebody asks for a flush without pause: the poller polls as fast as it ever does.
+/// The same while another thread asks for a flush without pause, so that the poller polls at its fastest.
 void beside_busy_threads(const Gpu& gpu, long rounds) {
     OpenProfiler profiler;
     const Calls calls(gpu, profiler);
@@ -193,7 +193,7 @@ void beside_busy_threads(const Gpu& gpu, long rounds) {
     print_by_threads(arms[2]);
 }
 
-/// One call at a time, after work that has used the caches for something else, as a phase of a trainer does.
+/// One call at a time, after work that has replaced the contents of the caches, as a phase of a trainer does.
 void out_of_caches(const Gpu& gpu, long rounds) {
     constexpr std::size_t other_work_bytes = 16 << 20;
     OpenProfiler profiler;
@@ -225,10 +225,10 @@ void out_of_caches(const Gpu& gpu, long rounds) {
     Bursts(gpu, profiler).run(arms, rounds);
     cep_end(regions[turn % 2], span, stream);
     for (Arm& arm : arms) arm.ns.assign(arm.inside_ns.begin() + warm_up_rounds, arm.inside_ns.end());
-    print_arms(arms, "recorded, 1 thread, one at a time with nothing of it in the caches", {0, 1, 1, 0, 4});
+    print_arms(arms, "recorded, 1 thread, one call at a time, out of the caches", {0, 1, 1, 0, 4});
 }
 
-/// Every thread runs the same burst on its own stream at the same time; the slowest counts.
+/// All threads run the same burst at the same time, each on its own stream. The slowest counts.
 class Threads {
   public:
     Threads(const Gpu& gpu, OpenProfiler& profiler, int count)
@@ -293,8 +293,8 @@ void many_threads(const Gpu& gpu, long rounds, int count) {
     std::printf("spans lost: %llu\n", static_cast<unsigned long long>(profiler.lost()));
 }
 
-/// GPU time of chains of short kernels, with nothing, event pairs, or regions round each. A long kernel ahead of the
-/// chain keeps the GPU from ever waiting for the host.
+/// GPU time of chains of short kernels, with nothing, event pairs, or regions round each. A long kernel before the
+/// chain ensures that the GPU never waits for the host.
 void gpu_time(const Gpu& gpu, long chains) {
     constexpr int kernels = 64;
     constexpr std::uint64_t kernel_ns = 10'000;

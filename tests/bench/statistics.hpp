@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmarks print: medians with quartiles, and ratios of paired samples with a 95 % interval.
+// The statistics of the benchmarks: medians with quartiles, and ratios of paired samples with a 95 % interval.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace cep::bench {
 
 using Samples = std::vector<double>;
 
-/// A median between two bounds: the quartiles, or the ends of its 95 % interval.
+/// A median with two bounds: the quartiles, or the ends of its 95 % interval.
 struct Spread {
     double median;
     double low;
@@ -34,7 +34,7 @@ struct Spread {
     return {quantile(samples, 0.5), quantile(samples, 0.25), quantile(samples, 0.75)};
 }
 
-/// The median and its 95 % interval by order statistics: no assumption about how the samples are distributed.
+/// The median and its 95 % interval by order statistics, which assume nothing about the distribution of the samples.
 [[nodiscard]] inline Spread median_interval(Samples samples) {
     std::sort(samples.begin(), samples.end());
     const double half_width = 0.98 / std::sqrt(static_cast<double>(samples.size()));  // 1.96 / 2 standard deviations
@@ -42,7 +42,7 @@ struct Spread {
             quantile(samples, std::min(1.0, 0.5 + half_width))};
 }
 
-/// samples[i] / peers[i]: both were taken in round i, so that what slowed the round down slowed both.
+/// samples[i] / peers[i]. Both are from round i, so that a disturbance of the round affects both.
 [[nodiscard]] inline Samples paired_ratios(const Samples& samples, const Samples& peers) {
     Samples ratios(std::min(samples.size(), peers.size()));
     for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] = samples[i] / peers[i];
@@ -54,7 +54,7 @@ inline void print_heading(const std::string& title, const char* unit) {
     std::printf("\n%-58s %9s %9s %9s   %s\n", title.c_str(), unit, "q1", "q3", "ratio [95 % interval]");
 }
 
-/// One row: the samples, and where there is a peer of the same run, their ratio to it.
+/// One row: the samples and, if there is a peer in the same run, their ratio to it.
 inline void print_row(const std::string& name, const Samples& samples, const Samples* peer = nullptr,
                       const std::string& peer_name = "") {
     if (samples.empty()) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the library's threads cost: their share of a core while a trainer records at a steady rate, the rows a second it
-// can do when that is all it does, and what the process's memory does over very many spans.
+// The cost of the library's threads: their share of a core while a trainer records at a steady rate, their maximum of
+// rows a second, and the memory of the process over very many spans.
 //
 //     thread_load [--seconds=N] [--spans=N] [--rows=N] [--host]
 //
-// --host: only what needs no GPU.
+// --host: only the parts that need no GPU.
 #include <algorithm>
 #include <cinttypes>
 #include <memory>
@@ -30,7 +30,7 @@ void record_regions(cep_region* region, void* stream, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) cep_end(region, cep_begin(region, stream), stream);
 }
 
-/// Records `per_ms` regions at each millisecond for so long; the library threads' share of a core in each second, in %.
+/// Records `per_ms` regions each millisecond. Returns the library threads' share of a core in %, by second.
 Samples steady_rate(const OpenProfiler& profiler, cep_region* region, void* stream, std::int64_t per_ms, long seconds) {
     Samples percent;
     std::int64_t next_ns = now_ns();
@@ -72,7 +72,7 @@ void print_load(const char* clock, void* stream, long seconds) {
     }
 }
 
-/// Rows formatted and written, for each second of the threads' CPU time.
+/// Rows formatted and written in each second of the threads' CPU time.
 void rows_a_second(long rows, long rounds) {
     Samples millions;
     std::uint64_t bytes = 0;
@@ -104,7 +104,7 @@ void rows_a_second(long rows, long rounds) {
                 static_cast<double>(bytes) / static_cast<double>(written), lost);
 }
 
-/// Resident memory before, early and late in very many spans at the default options.
+/// Resident memory before, early in and late in very many spans with the default options.
 void print_memory(const char* clock, void* stream, long spans) {
     const double before_mib = status_mib("VmRSS:");
     OpenProfiler profiler;
@@ -134,7 +134,7 @@ int main(int count, char** arguments) {
     const char* clock = host_only ? "host" : gpu->is_fake() ? "gpu (fake)" : "gpu";
     void* stream = host_only ? CEP_HOST : static_cast<void*>(gpu->make_stream());
 
-    // First, while nothing has been freed yet that could be used again.
+    // Measure memory first, before freed memory could be reused.
     std::printf("\nresident memory, MiB\n%-10s %12s %12s %12s %14s %12s %10s\n", "clock", "spans", "before",
                 "first tenth", "the rest", "peak growth", "lost");
     print_memory(clock, stream, spans);

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What recording three regions a step does to a real DistributedDataParallel training.
+"""The cost of recording three regions a step in a real DistributedDataParallel training.
 
     python3 training.py                              # every GPU, one process each
     torchrun --nproc-per-node 4 training.py
     python3 training.py --nproc 2 --step-ms 20       # no GPU: checks the program, not the claim
 
-A small transformer, given as many layers as bring a step near --step-ms. All arms take turns in one run: a short block of
-steps each, in an order that is random anew in each round, timed by the wall clock between two device syncs. A block of an
-arm is compared with the two blocks without any instrumentation of the same round, a fraction of a second away, so that
-what drifts slowly (clocks, temperatures, neighbours) falls out; many short rounds make the intervals narrow.
+The model is a small transformer, with as many layers as bring a step near --step-ms. Each round runs a short block of steps
+of each arm, in a random order, timed by the wall clock between two device syncs. A block is compared with the round's two
+blocks without instrumentation, which run within a fraction of a second, so slow drifts (clocks, temperatures, neighbours)
+cancel out. Many short rounds make the intervals narrow.
 
     off, off again   no instrumentation; their difference is the noise
     every step       cep, three regions, every step recorded, flush every 10th
     every 10th       cep, three regions, every 10th step recorded, flush every 10th
-    event pairs      the idiom, every step, to the same end: a torch.cuda.Event pair for each phase, those that are done
-                     read and written as rows every 10th step, nothing waited for
+    event pairs      a torch.cuda.Event pair for each phase of every step; every 10th step reads the finished pairs and
+                     writes them as rows, without waiting
 
-and with --arms, to see where a cost comes from:
+and with --arms, to find the source of a cost:
 
     cep phases               every step, prof.phase(): four event records for three phases
     cep on the host clock    every step, no CUDA event
-    reused events, not read  two records for each phase of events made beforehand: the least that any event timing does
+    reused events, not read  two records of existing events for each phase, the minimum of any timing with events
 
-A second table says what an arm's own calls take of the trainer's thread within such steps, where nothing of them is in the
-caches: host time of a step less that of its phases.
+A second table shows the time of an arm's own calls on the trainer's thread within such steps, where nothing of them is in
+the caches: the host time of a step minus that of its phases.
 """
 
 import argparse
@@ -58,15 +58,15 @@ def arguments():
     parser.add_argument("--block-steps", type=int, default=20)
     parser.add_argument("--warm-up-steps", type=int, default=2, help="untimed steps before each block")
     parser.add_argument("--step-ms", type=float, default=3.0, help="the step to aim at")
-    parser.add_argument("--layers", type=int, default=0, help="instead of aiming")
+    parser.add_argument("--layers", type=int, default=0, help="number of layers, instead of --step-ms")
     parser.add_argument(
         "--bound",
         choices=("host", "device"),
         default="host",
-        help="what a step is short of: host: a narrow model, its launches take longer than its kernels; device: a wide one",
+        help="host: a narrow model, whose launches take longer than its kernels; device: a wide model",
     )
     parser.add_argument("--arms", nargs="+", choices=tuple(ARMS), default=DEFAULT_ARMS, metavar="ARM", help=", ".join(ARMS))
-    parser.add_argument("--json", metavar="FILE", help="also writes the samples")
+    parser.add_argument("--json", metavar="FILE", help="also write the samples to FILE")
     return parser.parse_args()
 
 
@@ -111,7 +111,7 @@ class Training:
 
 
 class Stopwatch:
-    """A training that adds up the host time inside its phases."""
+    """A training that sums the host time inside its phases."""
 
     def __init__(self, training):
         self.training, self.ready = training, training.ready
@@ -290,7 +290,7 @@ def wait_for_device(device):
 
 
 class Arm:
-    """One way of instrumenting a training, kept from block to block as a job keeps its profiler."""
+    """One way to instrument a training. It is kept from block to block, as a job keeps its profiler."""
 
     def __init__(self, name, training, folder):
         self.training = training
@@ -329,7 +329,7 @@ class Arm:
 
 @contextlib.contextmanager
 def all_arms(training, device, options):
-    """The arms by name; the rows that each wrote are in `.rows` at the end."""
+    """The arms by name. At the end `.rows` has the rows that each wrote."""
     with tempfile.TemporaryDirectory() as folder:
         names = arms_for(device, options)
         arms = {name: Arm(name, training, os.path.join(folder, str(i))) for i, name in enumerate(names)}
@@ -349,7 +349,7 @@ def step_ms_with(layers, device, options):
 
 
 def layers_for(device, options):
-    """Layers that bring a step near the aim: time is a constant and so much a layer, as measured with two models."""
+    """The number of layers for the wanted step time, from a linear fit to two models."""
     if options.layers:
         return options.layers
     few, many = 1, 5
@@ -382,7 +382,7 @@ def measure(training, device, options):
 
 
 def measure_own(training, device, options):
-    """This rank's own_us by arm and round, those of the arm without instrumentation (the stopwatch's) taken off."""
+    """This rank's own_us by arm and round, minus those of the arm without instrumentation (the stopwatch's)."""
     with all_arms(Stopwatch(training), device, options) as arms:
         samples = {name: [] for name in arms if name not in (OFF, OFF_AGAIN)}
         for turn in range(-2, max(3, options.rounds // 10)):
@@ -393,7 +393,7 @@ def measure_own(training, device, options):
 
 
 def midmean(values):
-    """The mean of the middle half: robust as a median, and narrower."""
+    """The mean of the middle half: as robust as a median, with less variance."""
     values = sorted(values)
     quarter = len(values) // 4
     return statistics.fmean(values[quarter : len(values) - quarter])
@@ -407,7 +407,7 @@ def bootstrap_interval(values, statistic, draws=2_000):
 
 
 def differences(blocks, arm):
-    """By round: how much longer the arm's steps took than those without instrumentation, in % of these."""
+    """By round: the extra time of the arm's steps over those without instrumentation, in % of these."""
     if arm == OFF_AGAIN:
         return [100 * (again / off - 1) for off, again in zip(blocks[OFF], blocks[OFF_AGAIN])]
     off = [(one + other) / 2 for one, other in zip(blocks[OFF], blocks[OFF_AGAIN])]
@@ -443,7 +443,7 @@ def print_results(device, options, layers, blocks, rows):
 
 
 def print_own(own, off_ms):
-    print("\nof the trainer's thread, outside the phases")
+    print("\ntime on the trainer's thread, outside the phases")
     print(f"{'':22} {'us a step':>10} {'q1':>9} {'q3':>9}   % of a step")
     for arm, values in own.items():
         low, median, high = statistics.quantiles(values, n=4)
@@ -474,7 +474,7 @@ def run_rank(options, init_method="env://"):
 
 
 def run_spawned(rank, options, init_method):
-    """One process of torch.multiprocessing, told its place as torchrun would."""
+    """One process of torch.multiprocessing, with the variables that torchrun would set."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.nproc))
     run_rank(options, init_method)
 

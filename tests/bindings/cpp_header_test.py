@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cep.hpp compiles alone, in each language it supports, with each compiler there is, without a warning."""
+"""cep.hpp compiles alone and without a warning, in each language that it supports, with each installed compiler."""
 
 import shutil
 import subprocess

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cep.hpp over a library that is not of its own time; see other_library.c, to which this is linked.
+// cep.hpp with a library of another version. This program is linked to other_library.c.
 #include <gtest/gtest.h>
 
 #include <cep/cep.hpp>

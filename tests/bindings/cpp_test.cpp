@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the calls of cep.hpp leave in the rank file.
+// The rows that the calls of cep.hpp write.
 #include <gtest/gtest.h>
 
 #include <cep/cep.hpp>
@@ -51,7 +51,7 @@ class Rows : public testing::Test {
         return lines;
     }
 
-    /// Those of spans: they have no type.
+    /// The lines of spans, which have no "type".
     [[nodiscard]] std::vector<std::string> spans(cep::Profiler& profiler) const {
         std::vector<std::string> spans;
         for (const std::string& line : lines(profiler))
@@ -121,7 +121,7 @@ TEST_F(Rows, ExceptionMarksTheRowOfTheSpanItLeaves) {
         const cep::Span span = forward.begin(CEP_HOST);
         throw std::runtime_error("as a failing phase does");
     } catch (const std::runtime_error&) {
-        const cep::Span span = forward.begin(CEP_HOST);  // whole: the exception is over
+        const cep::Span span = forward.begin(CEP_HOST);  // no error: the exception has been handled
     }
     const std::vector<std::string> rows = spans(profiler);
     ASSERT_EQ(rows.size(), 2u);
@@ -129,7 +129,7 @@ TEST_F(Rows, ExceptionMarksTheRowOfTheSpanItLeaves) {
     EXPECT_FALSE(contains(rows[1], "error"));
 }
 
-TEST_F(Rows, SpanWithinADestructorOfAnUnwindingStackIsWhole) {
+TEST_F(Rows, SpanWithinADestructorOfAnUnwindingStackHasNoError) {
     cep::Profiler profiler = this->profiler();
     struct Cleanup {
         cep::Region region;
@@ -154,13 +154,13 @@ TEST_F(Rows, AttributesAreWritten) {
         EXPECT_TRUE(contains(row, part)) << part << " in " << row;
 }
 
-TEST_F(Rows, SpanGoesWithoutInvalidAttributes) {
+TEST_F(Rows, SpanIsRecordedWithoutInvalidAttributes) {
     cep::Profiler profiler = this->profiler();
     EXPECT_TRUE(profiler.region("sync").begin(CEP_HOST, cep::Attributes().bytes(-1)).recorded());
     EXPECT_FALSE(contains(spans(profiler).at(0), "bytes"));
 }
 
-TEST_F(Rows, TimesOfElsewhereCountersAndMarksAreRows) {
+TEST_F(Rows, SpansTimedElsewhereCountersAndMarksAreRows) {
     cep::Profiler profiler = this->profiler();
     EXPECT_EQ(profiler.region("forward").record(0, 1'500'000), CEP_OK);
     EXPECT_EQ(profiler.region("forward").record(0, 1, cep::Attributes().bytes(3)), CEP_OK);
@@ -183,7 +183,7 @@ TEST_F(Rows, FactsAreInTheRunRow) {
         EXPECT_TRUE(contains(row, part)) << part << " in " << row;
 }
 
-TEST_F(Rows, NothingIsRecordedOffARecordedStep) {
+TEST_F(Rows, NothingIsRecordedOnAnUnrecordedStep) {
     cep::Options options = this->options();
     cep::Profiler profiler(options.record_every_n_steps(2));
     for (std::int64_t step = 0; step < 4; ++step) {
@@ -228,7 +228,7 @@ TEST(OffProfiler, AcceptsEveryCall) {
     EXPECT_TRUE(profiler.flush() && profiler.close());
 }
 
-/// The code and message of what a call throws.
+/// The code and message of the exception that a call throws.
 template <typename Call>
 std::pair<std::int32_t, std::string> thrown(Call call) {
     try {
@@ -260,7 +260,7 @@ TEST(OptionsObject, KeepsItsStringsWhenItMoves) {
     EXPECT_EQ(moved.native().ranks[1], 2);
 }
 
-TEST(OptionsObject, LaterCallsOverruleAConfiguration) {
+TEST(OptionsObject, LaterCallsOverrideAConfiguration) {
     cep::Options options;
     options.load_json(R"({"directory": "/a", "start_step": 7})").start_step(1);
     EXPECT_EQ(options.native().start_step, 1);

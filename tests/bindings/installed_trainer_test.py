@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""examples/cpp_trainer, copied out of the tree, builds against an installation and runs.
+"""A copy of examples/cpp_trainer outside the tree builds with an installed library and runs.
 
     installed_trainer_test.py (cmake | pkg-config) BUILD_DIRECTORY TRAINER_DIRECTORY
 """
@@ -17,7 +17,7 @@ SPANS = {"training_step", "forward", "backward", "all_reduce", "optimizer", "sav
 
 
 def install(build, destination):
-    """Library, headers and pkg-config file; the environment in which pkg-config and the loader find them there."""
+    """Installs library, headers and pkg-config file. Returns an environment that finds them."""
     command = ["meson", "install", "--quiet", "--no-rebuild", "--tags", "devel,runtime", "-C", str(build)]
     subprocess.run([*command, "--destdir", str(destination)], check=True)
     (description,) = destination.rglob("cep.pc")
@@ -35,7 +35,7 @@ def build_with_cmake(source, environment):
 
 
 def build_with_pkg_config(source, environment):
-    """By the command that the source's comment gives."""
+    """Builds with the command from the comment in the source."""
     (command,) = [
         line.removeprefix("//").strip()
         for line in (source / "trainer.cpp").read_text(encoding="utf-8").splitlines()

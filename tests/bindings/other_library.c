@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A libcep of another time: the same calls, with the version that TEST_CEP_VERSION says, and a code that no binding
-// has a name for from every call that can fail. Opening fails too where TEST_CEP_OPEN_FAILS is set.
+// A libcep of another version. It has the same calls and the version in TEST_CEP_VERSION. Every call that can fail
+// returns a code that no binding defines. Opening also fails if TEST_CEP_OPEN_FAILS is set.
 #include <cep/cep.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { code_of_the_future = -99 };
 
-static int object;  // what every handle points to
+static int object;  // every handle points to this
 
 const char* cep_version(void) {
     const char* version = getenv("TEST_CEP_VERSION");

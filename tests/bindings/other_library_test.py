@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A binding over a library that is not of its own time: see other_library.c.
+"""A binding with a library of another version: see other_library.c.
 
     other_library_test.py LIBRARY COMMAND...
 
-The command is a program that makes every call, and exits with 0 if each failed with the library's code and message.
-Where opening fails it prints that code and message.
+The command is a program that makes every call. It exits with 0 if each call failed with the library's code and message. If
+opening fails, it prints that code and message.
 """
 
 import os

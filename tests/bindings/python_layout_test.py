@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ctypes structs, constants and prototypes of the Python package are those of <cep/cep.h>.
+"""The ctypes structs, constants and prototypes of the Python package equal those of <cep/cep.h>.
 
     python_layout_test.py TABLE
 """
@@ -25,7 +25,7 @@ TYPES = {
     _ffi.Span: "u64",
     None: "void",
 }
-# Calls whose result the package leaves alone: see _ffi.py.
+# Calls whose result the package ignores: see _ffi.py.
 RESULT_IGNORED = {"cep_step"}
 table = read_table(sys.argv.pop(1))
 
@@ -35,7 +35,7 @@ def type_code(ctype):
 
 
 def prototypes():
-    """Every function object of the loader module, by the name of its symbol."""
+    """All function objects of the loader module, by symbol name."""
     return {value.__name__: value for value in vars(_ffi).values() if isinstance(value, ctypes._CFuncPtr)}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package over a library that is not of its own time: another version, and codes it has no name for.
+"""The Python package with a library of another version, which returns undefined codes.
 
     python_other_library_test.py LIBRARY
 """

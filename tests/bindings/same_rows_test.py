@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same job in C and in another language leaves the same rows, field by field; times and facts of the process aside.
+"""The same job in C and in another language writes the same rows, except for times and facts of the process.
 
     same_rows_test.py C_PROGRAM LANGUAGE COMMAND...
 
-Each is run with the directory of its rank file as its last argument.
+Each program gets the directory of its rank file as its last argument.
 """
 
 import json
@@ -37,7 +37,7 @@ def clean_environment():
 
 
 def run_job(command, directory):
-    """The rows of a job; of the stats rows the last: how many there are depends on the writer's pace."""
+    """The rows of a job. Keeps only the last stats row, because their number depends on the writer's pace."""
     subprocess.run([*command, str(directory)], env=clean_environment(), check=True)
     rows = [json.loads(line) for line in (directory / RANK_FILE).read_text(encoding="utf-8").splitlines()]
     stats = [row for row in rows if row.get("type") == "stats"]
@@ -45,7 +45,7 @@ def run_job(command, directory):
 
 
 def check_whole(rows):
-    """That the job in C did what it says: two files that lack the same rows are not the same job done twice."""
+    """Checks the rows of the job in C, so that two files that lack the same rows do not pass as equal."""
     spans = [row["name"] for row in rows if "type" not in row]
     assert spans == SPANS_OF_A_STEP * STEPS + ["save"], spans
     others = [row["type"] for row in rows if "type" in row]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Anchors that fail half-way: the starts of spans stay right within the error that the run row states.
+// Anchors that fail half-way: the starts of spans stay within the error that the run row states.
 #include <string>
 
 #include "profiler_fixture.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 class AnchorFaultTest : public FakeProfilerTest {
   protected:
-    /// A span whose begin the fake knows, and how far its row is from that.
+    /// A span whose true start the fake reports, and the error of its row.
     void expect_right_start(CUstream stream, const std::string& name) {
         const std::int64_t offset_ns = unix_minus_host_ns();
         const CUevent before = record(stream);
@@ -30,18 +30,18 @@ class AnchorFaultTest : public FakeProfilerTest {
     }
 };
 
-// An anchor records its event twice: a first time to warm up, a second time that is measured. If only the first works,
-// the event no longer has the time that was known of it.
-TEST_F(AnchorFaultTest, AnchorWhoseSecondRecordFailsKeepsNoTime) {
+// An anchor records its event twice: first to warm up, then to measure. If only the first record works, the event has
+// lost its known time.
+TEST_F(AnchorFaultTest, AnchorWhoseSecondRecordFailsIsNotUsed) {
     open();
     CUstream idle = new_stream();
     CUstream held = new_stream();
     span("warm", idle);
     (void)flushed_rows();
-    // Submitted near the first anchors, which are the nearest to it; starts when the gate opens.
+    // The first anchors are nearest to its submission. It starts when the gate opens.
     plug(held);
     span("long", held);
-    // More anchors than are remembered, and the next one's second record fails once the span can end.
+    // Make more anchors than the profiler keeps. The second record of the next one fails once the span can end.
     const std::uint64_t before = fake.call_count("cuEventRecord");
     ASSERT_TRUE(eventually([&] { return fake.call_count("cuEventRecord") >= before + std::uint64_t{2} * 8; }));
     ASSERT_EQ(fake.inject("cuEventRecord:block@2;cuEventRecord:fail=1@2"), 0);
@@ -61,11 +61,11 @@ TEST_F(AnchorFaultTest, AnchorWhoseSecondRecordFailsKeepsNoTime) {
     expect_right_start(idle, "later");
 }
 
-TEST_F(AnchorFaultTest, AnchorsThatFailNowAndThenLeaveStartsRight) {
+TEST_F(AnchorFaultTest, OccasionalAnchorFailuresDoNotSpoilStarts) {
     open();
     CUstream stream = new_stream();
     std::string rules;
-    // While spans are recorded, every seventh record fails: spans' and anchors' alike.
+    // While spans are recorded, every seventh record fails, of spans and of anchors.
     for (int call = 7; call < 700; call += 7)
         rules += (rules.empty() ? "" : ";") + std::string("cuEventRecord:fail=1@") + std::to_string(call);
     ASSERT_EQ(fake.inject(rules.c_str()), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spans beside, across and inside the capture of graphs. Holds on the fake and on a real GPU.
+// Spans during, across and inside the capture of graphs. Runs on the fake driver and on a real GPU.
 #include <atomic>
 #include <functional>
 #include <vector>
@@ -22,7 +22,7 @@ class CaptureTest : public ProfilerTest, public testing::WithParamInterface<CUst
         ASSERT_EQ(driver().stream_begin_capture(stream, mode), result::success);
     }
 
-    /// Ends a capture, which must be whole.
+    /// Ends a capture, which must still be valid.
     static void end_capture(CUstream stream) {
         CUgraph graph = nullptr;
         ASSERT_EQ(driver().stream_end_capture(stream, &graph), result::success) << "the capture was invalidated";
@@ -30,7 +30,7 @@ class CaptureTest : public ProfilerTest, public testing::WithParamInterface<CUst
         ASSERT_EQ(driver().graph_destroy(graph), result::success);
     }
 
-    /// Spans that the poller waits for, all the while.
+    /// Spans that keep the poller busy all the time.
     void keep_poller_busy(CUstream stream) const {
         for (int i = 0; i < 4; ++i) span("pending", stream, [&] { EXPECT_EQ(work.spin(stream, 200 * us), 0); });
     }
@@ -68,7 +68,7 @@ TEST_P(CaptureTest, SpansOnOtherStreamsAreTimedMeanwhile) {
     begin_capture(captured, GetParam());
     span("same_thread", other, [&] { EXPECT_EQ(work.spin(other, 100 * us), result::success); });
     on_another_thread([&] { span("other_thread", other); });
-    const Rows written = flushed_rows();  // the poller opens its clock and resolves, all during the capture
+    const Rows written = flushed_rows();  // the poller opens its clock and resolves spans during the capture
     end_capture(captured);
     EXPECT_EQ(written.span("same_thread").clock(), "gpu");
     EXPECT_EQ(written.span("other_thread").clock(), "gpu");
@@ -108,7 +108,7 @@ TEST_P(CaptureTest, SwitchInsideSkipsBothPhases) {
     EXPECT_EQ(stats().capture_skipped, 2U);
 }
 
-TEST_P(CaptureTest, LegacyStreamBesideACapturedBlockingStreamIsSkipped) {
+TEST_P(CaptureTest, LegacyStreamDuringTheCaptureOfABlockingStreamIsSkipped) {
     CUstream blocking = new_stream(stream_flags::normal);
     begin_capture(blocking, GetParam());
     span("legacy", nullptr);
@@ -120,11 +120,11 @@ TEST_P(CaptureTest, LegacyStreamBesideACapturedBlockingStreamIsSkipped) {
     EXPECT_EQ(stats().capture_skipped, 1U);
 }
 
-TEST_P(CaptureTest, ThousandCapturesBesideThePollerStayWhole) {
+TEST_P(CaptureTest, ThousandCapturesDuringPollingStayValid) {
     CUstream busy = new_stream();
     CUstream captured = new_stream();
     std::atomic<bool> captures_done{false};
-    // A flush that waits makes the poller poll as fast as it ever does.
+    // A waiting flush makes the poller poll at its fastest.
     std::thread flusher([&] {
         while (!captures_done.load()) (void)cep_flush(profiler, 1);
     });
@@ -146,7 +146,7 @@ TEST_P(CaptureTest, ThousandCapturesBesideThePollerStayWhole) {
     EXPECT_EQ(stats().cuda_errors, 0U);
 }
 
-TEST_P(CaptureTest, CloseDuringACaptureLeavesItWhole) {
+TEST_P(CaptureTest, CloseDuringACaptureKeepsItValid) {
     CUstream captured = new_stream();
     CUstream other = new_stream();
     span("before", other);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double second_ns = 1e9;
 
-/// A GPU clock whose true relation to the host's is known: host = gpu · (1 + drift) + offset.
+/// A GPU clock with a known relation to the host's clock: host = gpu · (1 + drift) + offset.
 struct Truth {
     double drift = 0;
     std::int64_t offset_ns = 0;
@@ -24,7 +24,7 @@ struct Truth {
         return offset_ns + static_cast<std::int64_t>(std::llround(gpu_ns * (1 + drift)));
     }
 
-    /// An anchor whose event lies at `place` (0 to 1) of its bracket.
+    /// An anchor whose event is at `place` (0 to 1) within its bracket.
     [[nodiscard]] ClockModel::Anchor anchor(double gpu_ns, std::int64_t width_ns, double place) const {
         const std::int64_t before_ns =
             host_ns(gpu_ns) - static_cast<std::int64_t>(std::llround(static_cast<double>(width_ns) * place));
@@ -32,7 +32,7 @@ struct Truth {
     }
 };
 
-/// Places within a bracket, and widths, that differ from anchor to anchor without chance.
+/// Places within a bracket, and widths, that vary from anchor to anchor without random numbers.
 double place_of(int i) {
     return 0.05 + 0.9 * std::fmod(static_cast<double>(i) * 0.618034, 1.0);
 }
@@ -40,7 +40,7 @@ std::int64_t width_of(int i) {
     return 4'000 + 7'000 * (i * 5 % 7) + (i % 11 == 3 ? 900'000 : 0);
 }
 
-/// Compares the model with the truth at both ends and in the middle of what its error is given for.
+/// Compares the model with the true clock at both ends and in the middle of the range of its error.
 void expect_bounded(const ClockModel& model, const Truth& truth, double gpu_ns, double reach_ns, int anchors) {
     const std::int64_t bound_ns = model.error_ns(std::llround(reach_ns));
     for (double share : {-1.0, -0.5, 0.0, 0.5, 1.0}) {
@@ -56,14 +56,14 @@ class ClockModelTest : public testing::TestWithParam<double> {
     ClockModel model;
 };
 
-TEST_P(ClockModelTest, ErrorBoundsWhatIsWithinReachOfTheLastAnchor) {
+TEST_P(ClockModelTest, ErrorBoundHoldsNearTheLastAnchor) {
     for (int i = 0; i < 100; ++i) {
         model.add(truth.anchor(i * second_ns, width_of(i), place_of(i)));
         expect_bounded(model, truth, i * second_ns, second_ns, i + 1);
     }
 }
 
-TEST_P(ClockModelTest, ErrorBoundsFromTheFirstOfEverRarerAnchorsOn) {
+TEST_P(ClockModelTest, ErrorBoundHoldsWhileAnchorsBecomeRarer) {
     double gpu_ns = 0;
     double interval_ns = 20e6;
     for (int i = 0; i < 60; ++i) {
@@ -74,7 +74,7 @@ TEST_P(ClockModelTest, ErrorBoundsFromTheFirstOfEverRarerAnchorsOn) {
     }
 }
 
-TEST_P(ClockModelTest, ErrorBoundsWhereASubmissionIsNarrowerThanAnyBracket) {
+TEST_P(ClockModelTest, ErrorBoundHoldsIfASubmissionIsTighterThanAnyBracket) {
     for (int i = 0; i < 40; ++i) {
         const double gpu_ns = i * second_ns;
         model.add(truth.anchor(gpu_ns, 9'000, place_of(i)));
@@ -95,7 +95,7 @@ TEST_P(ClockModelTest, ErrorShrinksBelowOneBracketOnceTheDriftIsKnown) {
     EXPECT_LE(model.error_ns(std::llround(second_ns)), 8'000);
 }
 
-TEST_P(ClockModelTest, RestartForgetsTheOriginAndKeepsTheDrift) {
+TEST_P(ClockModelTest, RestartDropsTheOriginAndKeepsTheDrift) {
     for (int i = 0; i < 32; ++i) model.add(truth.anchor(i * second_ns, 8'000, place_of(i)));
     const double drift_ppm = model.drift_ppm();
     model.restart();
@@ -138,7 +138,7 @@ TEST(ClockModelTest, OneAnchorMapsItsOwnTimeToTheMiddleOfItsBracket) {
 /// A GPU clock whose drift changes: host(gpu) in pieces, each with a drift that may itself change evenly.
 class ChangingClock {
   public:
-    /// From this GPU time on the drift is this, and changes by `ppm_per_s`. In the order of the times.
+    /// From this GPU time on, the drift has this value and changes by `ppm_per_s`. Call in the order of the times.
     void change(double gpu_ns, double ppm, double ppm_per_s = 0) {
         const long double from_host_ns = pieces_.empty() ? 0.0L : exact_host_ns(gpu_ns);
         pieces_.push_back({gpu_ns, from_host_ns, ppm * 1e-6L, ppm_per_s * 1e-15L});
@@ -170,7 +170,7 @@ class ChangingClock {
     std::vector<Piece> pieces_;
 };
 
-/// By how much the error at its worst exceeds its bound in a span of GPU time; negative: nowhere.
+/// The largest excess of the error over its bound in a range of GPU time; negative: the bound holds everywhere.
 std::int64_t excess_ns(const ClockModel& model, const ChangingClock& clock, double latest_ns, double from_ns,
                        double to_ns) {
     constexpr int points = 20;
@@ -220,11 +220,11 @@ TEST(ClockModelTest, ErrorBoundsTheSteepestDriftWithinTheLimitFromTheFirstAnchor
         const double gpu_ns = i * 20e6;
         model.add(clock.anchor(gpu_ns, width_of(i), place_of(i)));
         EXPECT_LE(excess_ns(model, clock, gpu_ns, gpu_ns - second_ns, gpu_ns + second_ns), 0) << i;
-        EXPECT_FALSE(model.surprised()) << i;
+        EXPECT_FALSE(model.prediction_failed()) << i;
     }
 }
 
-/// The host's clock is slewed by 500 ppm from second 40.5 to 60.5, and has an anchor each second.
+/// The host's clock is slewed by 500 ppm from second 40.5 to 60.5. There is an anchor each second.
 class SlewTest : public testing::Test {
   protected:
     SlewTest() {
@@ -239,24 +239,24 @@ class SlewTest : public testing::Test {
     ClockModel model;
 };
 
-TEST_F(SlewTest, SurprisesAtTheFirstAnchorAfterItsBeginAndItsEndOnly) {
+TEST_F(SlewTest, PredictionFailsOnlyAtTheFirstAnchorAfterItsBeginAndItsEnd) {
     for (int i = 0; i < 100; ++i) {
         add(i);
-        EXPECT_EQ(model.surprised(), i == 41 || i == 61) << i << " s";
+        EXPECT_EQ(model.prediction_failed(), i == 41 || i == 61) << i << " s";
     }
 }
 
-TEST_F(SlewTest, LastSurpriseIsWhatThePredictionLackedInItsBound) {
+TEST_F(SlewTest, PredictionErrorIsTheDistanceOutsideTheBound) {
     for (int i = 0; i <= 40; ++i) add(i);
-    EXPECT_EQ(model.last_surprise_ns(), 0);
+    EXPECT_EQ(model.prediction_error_ns(), 0);
     const std::int64_t bound_ns = model.error_ns(std::llround(second_ns));
     add(41);
-    EXPECT_NEAR(static_cast<double>(model.last_surprise_ns()), 250'000.0 - static_cast<double>(bound_ns), 8'000);
+    EXPECT_NEAR(static_cast<double>(model.prediction_error_ns()), 250'000.0 - static_cast<double>(bound_ns), 8'000);
     model.restart();
-    EXPECT_FALSE(model.surprised());
+    EXPECT_FALSE(model.prediction_failed());
 }
 
-TEST_F(SlewTest, ErrorBoundsBothSidesOfAChangeThatIsNoticed) {
+TEST_F(SlewTest, ErrorBoundHoldsOnBothSidesOfADetectedChange) {
     for (int i = 0; i < 100; ++i) {
         add(i);
         const double gpu_ns = i * second_ns;
@@ -272,15 +272,15 @@ TEST_F(SlewTest, ErrorBecomesSmallAgain) {
     EXPECT_LE(model.error_ns(std::llround(second_ns)), 8'000);
 }
 
-TEST_F(SlewTest, SubmissionAfterThePredictedTimeIsASurprise) {
+TEST_F(SlewTest, SubmissionAfterThePredictedTimeIsAFailedPrediction) {
     for (int i = 0; i <= 40; ++i) add(i);
     const double gpu_ns = 40.9 * second_ns;
     model.observe_submission(gpu_ns, clock.host_ns(gpu_ns) - 5'000);
-    EXPECT_TRUE(model.surprised());
+    EXPECT_TRUE(model.prediction_failed());
     EXPECT_LE(excess_ns(model, clock, 40 * second_ns, 39 * second_ns, 42 * second_ns), 0);
 }
 
-TEST(ClockModelTest, SlewThatFadesIsBoundedExceptBetweenAChangeAndItsNotice) {
+TEST(ClockModelTest, FadingSlewIsBoundedExceptBetweenAChangeAndItsDetection) {
     ChangingClock clock;
     clock.change(0, 3);
     for (int i = 0; i < 600; ++i) clock.change((30 + i) * second_ns, 3 + 100 * std::pow(255.0 / 256.0, i));
@@ -294,7 +294,7 @@ TEST(ClockModelTest, SlewThatFadesIsBoundedExceptBetweenAChangeAndItsNotice) {
     }
 }
 
-TEST(ClockModelTest, WanderOfADriftIsNoSurprise) {
+TEST(ClockModelTest, WanderOfADriftIsNotAFailedPrediction) {
     for (unsigned seed = 0; seed < 100; ++seed) {
         std::mt19937_64 chance(seed);
         std::uniform_real_distribution<double> ppm_per_s(-0.05, 0.05);
@@ -309,7 +309,7 @@ TEST(ClockModelTest, WanderOfADriftIsNoSurprise) {
             model.add(clock.anchor(gpu_ns, width_of(i), place_of(i)));
             ASSERT_LE(excess_ns(model, clock, gpu_ns, std::max(0.0, gpu_ns - 60 * second_ns), gpu_ns + second_ns), 0)
                 << seed << ": " << i << " s";
-            ASSERT_FALSE(model.surprised()) << seed << ": " << i << " s";
+            ASSERT_FALSE(model.prediction_failed()) << seed << ": " << i << " s";
         }
     }
 }
@@ -328,7 +328,7 @@ TEST(ClockModelTest, ElapsedTimeIsRoundedToTheLastOf24Bits) {
     EXPECT_EQ(ClockModel::elapsed_rounding_ns(60'000'000'000), 3'907);
 }
 
-/// A machine made by chance: drift, wander, slews of the host's clock, anchors and their brackets.
+/// A random machine: drift, wander, slews of the host's clock, anchors and their brackets.
 class Scenario {
   public:
     explicit Scenario(unsigned seed) : chance_(seed), ppm_(uniform(-100, 100)) {
@@ -352,7 +352,7 @@ class Scenario {
     std::int64_t worst_ns = std::numeric_limits<std::int64_t>::min();
     int checked = 0;
     int unchecked = 0;
-    int unreported = 0;  ///< predictions wrong by more than their bound and a bracket without a surprise
+    int unreported = 0;  ///< predictions wrong by more than their bound and a bracket that prediction_failed() missed
 
   private:
     double uniform(double from, double to) { return std::uniform_real_distribution<double>(from, to)(chance_); }
@@ -368,20 +368,20 @@ class Scenario {
         const std::int64_t bound_ns = model_.error_ns(std::llround(gpu_ns_ - latest_ns_));
         model_.add(anchor);
         latest_ns_ = gpu_ns_;
-        if (model_.surprised()) unnoticed_ = false;
-        if (!first && !model_.surprised() && wrong_ns > bound_ns + anchor.after_ns - anchor.before_ns + 500)
+        if (model_.prediction_failed()) unnoticed_ = false;
+        if (!first && !model_.prediction_failed() && wrong_ns > bound_ns + anchor.after_ns - anchor.before_ns + 500)
             ++unreported;
         unchecked += unnoticed_;
     }
 
-    /// As the caller is told to: at once after a surprise, then more and more rarely.
+    /// The interval that the model advises: short after a failed prediction, then longer and longer.
     [[nodiscard]] double interval_ns() {
         if (!follows_advice_) return fixed_interval_ns_;
-        advised_interval_ns_ = model_.surprised() ? 20e6 : std::min(advised_interval_ns_ * 1.5, second_ns);
+        advised_interval_ns_ = model_.prediction_failed() ? 20e6 : std::min(advised_interval_ns_ * 1.5, second_ns);
         return advised_interval_ns_;
     }
 
-    /// Lets the drift wander, and now and then slews the clock. Returns until when the drift can be predicted.
+    /// Lets the drift wander, and sometimes slews the clock. Returns the time until which the drift is predictable.
     double plan_until(double next_ns) {
         const double wander = uniform(-0.05, 0.05);
         clock_.change(gpu_ns_, ppm_, wander);
@@ -405,9 +405,9 @@ class Scenario {
 
     void observe_submission(double next_ns) {
         const double at_ns = uniform(latest_ns_, std::min(next_ns, latest_ns_ + 30e6));
-        const std::int64_t surprise_of_anchor_ns = model_.last_surprise_ns();
+        const std::int64_t anchor_error_ns = model_.prediction_error_ns();
         model_.observe_submission(at_ns, clock_.host_ns(at_ns) - std::llround(uniform(500, 30'000)));
-        if (model_.last_surprise_ns() > surprise_of_anchor_ns && last_change_ns_ < at_ns) unnoticed_ = false;
+        if (model_.prediction_error_ns() > anchor_error_ns && last_change_ns_ < at_ns) unnoticed_ = false;
     }
 
     std::mt19937_64 chance_;
@@ -422,10 +422,10 @@ class Scenario {
     double gpu_ns_ = 0;
     double latest_ns_ = 0;
     double last_change_ns_ = -1;
-    bool unnoticed_ = false;  ///< the drift has changed, and no anchor has shown it yet
+    bool unnoticed_ = false;  ///< the drift has changed, and no anchor has detected it yet
 };
 
-TEST(ClockModelTest, ErrorBoundsInEveryScenarioWhateverWasNoticed) {
+TEST(ClockModelTest, ErrorBoundHoldsInEveryScenarioExceptForUndetectedChanges) {
     int checked = 0;
     int unchecked = 0;
     for (unsigned seed = 0; seed < 10'000; ++seed) {

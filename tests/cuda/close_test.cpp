@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a profiler that leaves no time to wait.
+// Closing a profiler without time to wait.
 #include "profiler_fixture.hpp"
 
 namespace cep::test {
@@ -17,7 +17,7 @@ class CloseTest : public FakeProfilerTest {
     }
 };
 
-TEST_F(CloseTest, CloseWithoutPatienceWritesEverySpanWhoseWorkIsDone) {
+TEST_F(CloseTest, CloseWithTimeoutZeroWritesEveryFinishedSpan) {
     open();
     CUstream stream = new_stream();
     for (int i = 0; i < 100; ++i) span("finished", stream);
@@ -29,7 +29,7 @@ TEST_F(CloseTest, CloseWithoutPatienceWritesEverySpanWhoseWorkIsDone) {
     expect_all_accounted_for();
 }
 
-TEST_F(CloseTest, CloseWithoutPatienceWritesFullRingsWhoseWorkIsDone) {
+TEST_F(CloseTest, CloseWithTimeoutZeroWritesFullRingsOfFinishedSpans) {
     open();
     CUstream stream = new_stream();
     for (int i = 0; i < 4000; ++i) span("finished", stream);
@@ -40,7 +40,7 @@ TEST_F(CloseTest, CloseWithoutPatienceWritesFullRingsWhoseWorkIsDone) {
     expect_all_accounted_for();
 }
 
-TEST_F(CloseTest, CloseWithoutPatienceOnAHungGpuWritesWhatWasDoneBefore) {
+TEST_F(CloseTest, CloseWithTimeoutZeroOnAHungGpuWritesEarlierSpans) {
     open();
     CUstream stream = new_stream();
     CUstream stuck = new_stream();
@@ -57,7 +57,7 @@ TEST_F(CloseTest, CloseWithoutPatienceOnAHungGpuWritesWhatWasDoneBefore) {
     expect_all_accounted_for();
 }
 
-TEST_F(CloseTest, CloseWithoutPatienceOfADriverThatBlocksReturns) {
+TEST_F(CloseTest, CloseWithTimeoutZeroReturnsWhileADriverCallBlocks) {
     open();
     CUstream stream = new_stream();
     span("finished", stream);
@@ -81,7 +81,7 @@ TEST_F(CloseTest, SecondCloseWaitsForDeviceWorkThatTheFirstWaitsFor) {
     plug(stream);
     for (int i = 0; i < 100; ++i) span("held", stream);
     std::thread first([&] { EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK) << cep_last_error(); });
-    ASSERT_TRUE(eventually([&] { return cep_recording(profiler) == 0; }));  // the first is in close
+    ASSERT_TRUE(eventually([&] { return cep_recording(profiler) == 0; }));  // the first thread is in cep_close()
     EXPECT_EQ(cep_close(profiler, 50), CEP_ETIMEDOUT);
     std::thread second([&] {
         EXPECT_EQ(cep_close(profiler, patience_ms), CEP_OK) << cep_last_error();

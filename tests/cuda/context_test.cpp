@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads with and without a CUDA context, and contexts that come and go.
+// Threads with and without a CUDA context, and contexts that are destroyed and replaced.
 #include <algorithm>
 #include <string>
 #include <thread>
@@ -19,7 +19,7 @@ class ContextTest : public ProfilerTest {
         open();
     }
 
-    /// A context of its own on device 0, current on this thread.
+    /// A new context on device 0, current on this thread.
     [[nodiscard]] static CUcontext push_new_context() {
         CUcontext created = nullptr;
         EXPECT_EQ(driver().ctx_create(&created, 0, 0), result::success);
@@ -27,7 +27,7 @@ class ContextTest : public ProfilerTest {
     }
 };
 
-TEST_F(ContextTest, ThreadWithoutContextIsTimedOnTheHostClockAndSaysSoOnce) {
+TEST_F(ContextTest, ThreadWithoutContextIsTimedOnTheHostClockAndReportedOnce) {
     testing::internal::CaptureStderr();
     std::thread([&] {
         for (int i = 0; i < 3; ++i) span("phase", nullptr);
@@ -71,7 +71,7 @@ TEST_F(ContextTest, SpanThatEndsInAnotherContextIsTimedOnTheHostClock) {
     EXPECT_EQ(driver().ctx_set_current(context), result::success);
 }
 
-TEST_F(ContextTest, ContextsOfOneDeviceAreKeptApart) {
+TEST_F(ContextTest, ContextsOfOneDeviceDoNotMix) {
     CUcontext other = push_new_context();
     CUstream stream = nullptr;
     ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
@@ -109,12 +109,12 @@ TEST_F(ContextTest, ContextThatIsDestroyedAndMadeAgainIsProfiledAgain) {
     EXPECT_EQ(written.spans("phase").size(), 10 * rounds);
     EXPECT_EQ(stats().abandoned, 0U);
     EXPECT_EQ(stats().cuda_errors, 0U);
-    // It asks each context once whether it is still there, which the fake counts; and nothing of its objects.
+    // It reads each context's id once, which the fake counts, and does not use the context's objects.
     misuses_expected = driver().is_fake() ? rounds : 0;
 }
 
-TEST_F(ContextTest, DestroyedContextIsToldByItsNumber) {
-    // What the profiler relies on, so as not to touch the events of a context that is gone.
+TEST_F(ContextTest, DestroyedContextIsRecognisedByItsId) {
+    // The profiler relies on this, because it must not use the events of a destroyed context.
     unsigned long long id = 0;
     CUcontext created = push_new_context();
     ASSERT_EQ(driver().ctx_get_id(created, &id), result::success);
@@ -149,7 +149,7 @@ TEST_F(ContextTest, ContextDestroyedWithPendingSpansCostsTheseSpansOnly) {
     misuses_expected = fake.misuse_count();
 }
 
-TEST_F(ContextTest, ThreadsThatComeAndGoUseEachOthersEvents) {
+TEST_F(ContextTest, LaterThreadsReuseTheEventsOfEarlierOnes) {
     CUstream stream = new_stream();
     std::uint64_t created = 0;
     for (int i = 0; i < 50; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which calls of the driver the profiler makes, how many, and what it asks of the allocator meanwhile.
+// The number and kind of the profiler's driver calls and allocations.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -26,7 +26,7 @@
 
 namespace {
 
-/// Where libcep's code is: what its own functions ask of the allocator is told apart from what the driver asks.
+/// Address range of libcep's code, to separate its allocations from those of the driver.
 struct CodeRange {
     std::uintptr_t begin = 0;
     std::uintptr_t end = 0;
@@ -94,7 +94,7 @@ class DriverCallsTest : public FakeProfilerTest {
     }
 };
 
-TEST_F(DriverCallsTest, SpanMakesTwoRecordsAndNothingThatCosts) {
+TEST_F(DriverCallsTest, SpanMakesTwoRecordsAndNoOtherExpensiveCall) {
     open();
     CUstream stream = new_stream();
     train(stream, 1);
@@ -105,7 +105,7 @@ TEST_F(DriverCallsTest, SpanMakesTwoRecordsAndNothingThatCosts) {
     EXPECT_LE(calls_during(nullptr, one_span), 2U * 3U);  // a record and two queries of state at each end
 }
 
-TEST_F(DriverCallsTest, ChainOfPhasesMakesOneRecordMoreThanThereArePhases) {
+TEST_F(DriverCallsTest, ChainOfPhasesMakesOneRecordMoreThanItsPhases) {
     open();
     CUstream stream = new_stream();
     constexpr std::uint64_t phases = 7;
@@ -180,11 +180,11 @@ TEST_F(DriverCallsTest, IdleProfilerMakesNoCall) {
     train(new_stream(), 10);
     (void)flushed_rows();
     const std::uint64_t calls = fake.call_count(nullptr);
-    (void)flushed_rows();  // the poller goes round at least once more
+    (void)flushed_rows();  // the poller makes at least one more pass
     EXPECT_EQ(fake.call_count(nullptr), calls);
 }
 
-TEST_F(DriverCallsTest, EventsAreUsedAgain) {
+TEST_F(DriverCallsTest, EventsAreReused) {
     open();
     CUstream stream = new_stream();
     const std::int32_t thread = static_cast<std::int32_t>(gettid());
@@ -200,7 +200,7 @@ TEST_F(DriverCallsTest, EventsAreUsedAgain) {
     EXPECT_EQ(stats().written, 100'000U);
 }
 
-TEST_F(DriverCallsTest, CloseGivesEveryObjectBack) {
+TEST_F(DriverCallsTest, CloseDestroysEveryObject) {
     open();
     CUstream stream = new_stream();
     const std::int64_t streams = fake.live_count("streams");
@@ -212,7 +212,7 @@ TEST_F(DriverCallsTest, CloseGivesEveryObjectBack) {
     EXPECT_EQ(fake.call_count("cuCtxPushCurrent"), fake.call_count("cuCtxPopCurrent"));
 }
 
-TEST_F(DriverCallsTest, CloseGivesTheEventsOfOpenSpansBack) {
+TEST_F(DriverCallsTest, CloseDestroysTheEventsOfOpenSpans) {
     open();
     CUstream stream = new_stream();
     (void)cep_begin(region("never_ended"), stream);
@@ -230,7 +230,7 @@ TEST_F(DriverCallsTest, PollerDoesNotSpinOnAStreamThatIsBusy) {
     const std::int64_t began_ns = host_ns();
     constexpr std::int64_t watched_ns = 300'000'000;
     ASSERT_TRUE(eventually([&] { return host_ns() > began_ns + watched_ns; }));
-    // A query every millisecond would be 300; pauses grow, and the anchors ask some more.
+    // A query every millisecond would make 300. The pauses grow, and anchors add some queries.
     EXPECT_LT(fake.call_count("cuEventQuery") - queries, 200U);
     unplug();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drivers that lack functions. This program stands in for dlsym, so that the library does not find them.
+// Drivers that lack functions. This program replaces dlsym, so that the library does not find them.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -32,7 +32,7 @@
 
 namespace {
 
-/// Names without their versions, once the test's own lookups are done.
+/// Names without their version suffix. Set after the test's own lookups.
 std::vector<std::string> hidden;
 
 [[maybe_unused]] bool is_hidden(const char* symbol) {
@@ -62,11 +62,11 @@ namespace {
 
 using namespace cep::cuda;
 
-/// Each test has a process of its own: the library looks for the driver once.
+/// Each test runs in its own process, because the library loads the driver's functions once.
 class DriverSymbolsTest : public testing::Test {
   protected:
     void SetUp() override {
-        if (CEP_TEST_SANITIZED != 0) GTEST_SKIP() << "dlsym is the sanitizer's";
+        if (CEP_TEST_SANITIZED != 0) GTEST_SKIP() << "the sanitizer replaces dlsym";
         if (dlopen(library_name, RTLD_NOW | RTLD_LOCAL) == nullptr) {
             ASSERT_EQ(std::getenv("FAKE_CUDA_EXPECTED"), nullptr) << "no libcuda.so.1";
             GTEST_SKIP() << "no driver";
@@ -103,7 +103,7 @@ class DriverSymbolsTest : public testing::Test {
         std::_Exit(code == CEP_OK ? 0 : 4);
     }
 
-    /// The rows of a process whose driver lacks these.
+    /// The rows of a process whose driver lacks these functions.
     [[nodiscard]] Rows rows_without(const std::vector<std::string>& lacking) const {
         std::fflush(nullptr);
         const pid_t child = fork();
@@ -127,7 +127,7 @@ TEST_F(DriverSymbolsTest, CompleteDriverTimesOnTheGpu) {
     expect_spans_on("gpu", rows_without({}));
 }
 
-TEST_F(DriverSymbolsTest, DriverWithoutWhatIsNeverCalledIsAccepted) {
+TEST_F(DriverSymbolsTest, DriverWithoutOptionalFunctionsIsAccepted) {
     expect_spans_on("gpu", rows_without({"cuMemGetInfo", "cuDeviceGetPCIBusId", "cuStreamGetCtx", "cuStreamGetId",
                                          "cuGetErrorString"}));
 }
@@ -136,7 +136,7 @@ TEST_F(DriverSymbolsTest, DriverWithoutContextIdsIsAccepted) {
     expect_spans_on("gpu", rows_without({"cuCtxGetId"}));
 }
 
-TEST_F(DriverSymbolsTest, DriverWithoutEventsLeavesTheHostClock) {
+TEST_F(DriverSymbolsTest, DriverWithoutEventFunctionsMeansTheHostClock) {
     for (const char* needed : {"cuEventRecord", "cuEventQuery", "cuEventElapsedTime"}) {
         expect_spans_on("host", rows_without({needed}));
         std::filesystem::remove(directory + "/cuda_events_rank_0.jsonl");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// More spans, and more metadata, than there is room for while the GPU stands still.
+// More spans and more metadata than fit, while the GPU stands still.
 #include <chrono>
 #include <fstream>
 #include <string>
@@ -33,7 +33,7 @@ class ExhaustionTest : public FakeProfilerTest {
         FakeProfilerTest::TearDown();
     }
 
-    /// Resident memory now, or the most there was.
+    /// Resident memory now, or its maximum so far.
     [[nodiscard]] static long status_kib(const std::string& key) {
         std::ifstream status("/proc/self/status");
         for (std::string line; std::getline(status, line);)
@@ -41,7 +41,7 @@ class ExhaustionTest : public FakeProfilerTest {
         return 0;
     }
 
-    /// Spans on a stream that stands still, with metadata or without, slowly enough for the library to take them over.
+    /// Records spans on a stalled stream, with or without metadata, slowly enough for the library to take them over.
     void record_held_spans(CUstream stream, int count, const char* meta) const {
         cep_region* const phase = region("held");
         cep_attrs attrs = CEP_ATTRS_INIT;
@@ -56,13 +56,13 @@ class ExhaustionTest : public FakeProfilerTest {
 };
 
 TEST_F(ExhaustionTest, MetadataBehindAStalledGpuStaysWithinTheBudget) {
-    if (CEP_TEST_SANITIZED != 0) GTEST_SKIP() << "the sanitizer has memory of its own";
+    if (CEP_TEST_SANITIZED != 0) GTEST_SKIP() << "the sanitizer uses additional memory";
     constexpr int count = 8000;
     const std::string meta = "{\"a\":\"" + std::string(16 * 1024 - 8, 'x') + "\"}";
     open();
     CUstream stream = new_stream();
     plug(stream);
-    // What the driver, the events and the spans themselves take is not the metadata's.
+    // Memory of the driver, the events and the spans themselves does not count as metadata.
     record_held_spans(stream, count, nullptr);
     unplug();
     (void)flushed_rows();
@@ -93,7 +93,7 @@ TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
     const cep_stats held = stats();
     EXPECT_EQ(held.recorded, 200U);
     EXPECT_GE(held.dropped_pool, 200U - 32U);
-    EXPECT_LE(fake.live_count("events"), 64 + 8);  // and the anchors
+    EXPECT_LE(fake.live_count("events"), 64 + 8);  // 64 and the events of anchors
     expect_all_accounted_for();
     unplug();
     (void)flushed_rows();
@@ -102,7 +102,7 @@ TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
     expect_all_accounted_for();
 }
 
-TEST_F(ExhaustionTest, FullPoolAndFullRingsTogetherLoseNothingUncounted) {
+TEST_F(ExhaustionTest, EveryLossOfFullPoolsAndFullRingsIsCounted) {
     cep_options options = default_options();
     options.pool_limit = 256;
     options.ring_capacity = 16;
@@ -127,7 +127,7 @@ TEST_F(ExhaustionTest, FullPoolAndFullRingsTogetherLoseNothingUncounted) {
     EXPECT_EQ(fake.live_count("events"), 0);
 }
 
-TEST_F(ExhaustionTest, SpansOnTheHostClockPassAStalledGpu) {
+TEST_F(ExhaustionTest, SpansOnTheHostClockAreWrittenDespiteAStalledGpu) {
     open();
     CUstream stream = new_stream();
     plug(stream);

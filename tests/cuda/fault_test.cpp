@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of the driver that fail: what is counted, what is written all the same, and what the trainer sees.
+// Driver calls that fail: the counts, the rows that are still written, and the effect on the trainer.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ class FaultTest : public FakeProfilerTest {
   protected:
     void inject(const std::string& rules) const { ASSERT_EQ(fake.inject(rules.c_str()), 0) << rules; }
 
-    /// Spans of which the driver spoils some; then healthy ones, which all must be written.
+    /// Records spans while the driver fails some calls, then healthy spans, which must all be written.
     struct Outcome {
         std::size_t written = 0;
         cep_stats stats{};
@@ -51,7 +51,7 @@ TEST_F(FaultTest, OneEventThatCannotBeCreatedCostsOneSpan) {
     expect_all_accounted_for();
 }
 
-TEST_F(FaultTest, NoEventCreatedFromTheNthOnLeavesTheOnesThereAre) {
+TEST_F(FaultTest, FailingEventCreationFromTheNthOnKeepsTheEarlierEvents) {
     open();
     const Outcome outcome = record_with("cuEventCreate:fail=2@5..", 10);
     EXPECT_GE(outcome.written, 2U);
@@ -80,13 +80,13 @@ TEST_F(FaultTest, RecordsThatFailFromTheNthOnCostTheRest) {
 TEST_F(FaultTest, FirstAnchorThatFailsIsTriedAgain) {
     open();
     CUstream stream = new_stream();
-    inject("cuEventRecord:fail=1@3");  // two of the span, then the anchor
+    inject("cuEventRecord:fail=1@3");  // two records of the span, then that of the anchor
     span("phase", stream);
     EXPECT_EQ(flushed_rows().span("phase").clock(), "gpu");
     EXPECT_EQ(stats().cuda_errors, 1U);
 }
 
-TEST_F(FaultTest, AnchorsThatAlwaysFailHoldNothingUp) {
+TEST_F(FaultTest, AnchorsThatAlwaysFailDelayNothing) {
     open();
     CUstream stream = new_stream();
     inject("cuEventRecord:fail=1@3..");
@@ -136,7 +136,7 @@ TEST_F(FaultTest, ElapsedTimesThatFailCostTheirSpansOnly) {
     expect_all_accounted_for();
 }
 
-TEST_F(FaultTest, ElapsedTimesThatAlwaysFailHoldNothingUp) {
+TEST_F(FaultTest, ElapsedTimesThatAlwaysFailDelayNothing) {
     open();
     const Outcome outcome = record_with("cuEventElapsedTime:fail=1", 10);
     EXPECT_EQ(outcome.written, 0U);
@@ -145,7 +145,7 @@ TEST_F(FaultTest, ElapsedTimesThatAlwaysFailHoldNothingUp) {
     expect_all_accounted_for();
 }
 
-TEST_F(FaultTest, StartTimesThatAlwaysFailHoldNothingUp) {
+TEST_F(FaultTest, StartTimesThatAlwaysFailDelayNothing) {
     open();
     CUstream stream = new_stream();
     span("warm", stream);
@@ -163,7 +163,7 @@ TEST_F(FaultTest, StartTimesThatAlwaysFailHoldNothingUp) {
     expect_all_accounted_for();
 }
 
-TEST_F(FaultTest, CaptureStateThatCannotBeAskedCostsTheSpan) {
+TEST_F(FaultTest, FailingCaptureQueryCostsTheSpan) {
     open();
     const Outcome outcome = record_with("cuStreamIsCapturing:fail=1@1", 10);
     EXPECT_EQ(outcome.written, 9U);
@@ -171,7 +171,7 @@ TEST_F(FaultTest, CaptureStateThatCannotBeAskedCostsTheSpan) {
     EXPECT_EQ(outcome.stats.cuda_errors, 1U);
 }
 
-TEST_F(FaultTest, StickyErrorEndsRecordingOnThatDeviceAndSaysSoOnce) {
+TEST_F(FaultTest, StickyErrorEndsRecordingOnThatDeviceAndIsReportedOnce) {
     open();
     CUstream stream = new_stream();
     for (int i = 0; i < 5; ++i) span("before", stream);
@@ -188,12 +188,12 @@ TEST_F(FaultTest, StickyErrorEndsRecordingOnThatDeviceAndSaysSoOnce) {
     EXPECT_EQ(written.last("stats").integer("/abandoned"), 5);
     EXPECT_EQ(stats().cuda_errors, 1U);
     expect_all_accounted_for();
-    // The error is still the trainer's to find.
+    // The trainer still gets the error.
     std::size_t bytes[2] = {};
     EXPECT_EQ(driver().mem_get_info(&bytes[0], &bytes[1]), result::launch_failed);
 }
 
-TEST_F(FaultTest, LostContextIsLeftAlone) {
+TEST_F(FaultTest, LostContextIsNotUsedAgain) {
     open();
     CUstream stream = new_stream();
     span("before", stream);
@@ -230,7 +230,7 @@ TEST_F(FaultTest, LostContextWithPendingSpansIsFoundByThePoller) {
     expect_all_accounted_for();
 }
 
-TEST_F(FaultTest, OneLostDeviceLeavesTheOtherToItsWork) {
+TEST_F(FaultTest, OneLostDeviceDoesNotAffectTheOther) {
     open();
     CUcontext second = nullptr;
     ASSERT_EQ(driver().primary_ctx_retain(&second, 1), result::success);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that runs out in the library's own threads while spans are on a GPU.
+// Memory runs out in the library's threads while spans are on a GPU.
 #include <string>
 
 #include "allocations.h"
@@ -12,7 +12,7 @@ namespace {
 class MemoryFaultTest : public FakeProfilerTest {
   protected:
     void SetUp() override {
-        if (!allocations_can_be_counted()) GTEST_SKIP() << "the allocator is the sanitizer's";
+        if (!allocations_can_be_counted()) GTEST_SKIP() << "the sanitizer replaces the allocator";
         FakeProfilerTest::SetUp();
         allocations_spare_this_thread();
     }
@@ -21,14 +21,14 @@ class MemoryFaultTest : public FakeProfilerTest {
         FakeProfilerTest::TearDown();
     }
 
-    /// The threads run, and have made what the fake driver keeps for each of them.
+    /// The threads run, and the fake driver has allocated its memory for each of them.
     void open_warm() {
         open();
         span("warm", new_stream());
         (void)flushed_rows();
     }
 
-    /// Spans while memory runs out; those after it must all be written.
+    /// Records spans while memory runs out. All later spans must be written.
     void train_through_a_shortage() {
         CUstream stream = new_stream();
         cep_attrs attrs = CEP_ATTRS_INIT;
@@ -61,7 +61,7 @@ TEST_F(MemoryFaultTest, OneFailedAllocationOfTheLibrarysThreadsIsSurvived) {
     }
 }
 
-TEST_F(MemoryFaultTest, ShortageInTheLibrarysThreadsStopsNothingForGood) {
+TEST_F(MemoryFaultTest, ShortageInTheLibrarysThreadsIsTemporary) {
     for (long place = 1; place <= 60; ++place) {
         SCOPED_TRACE("place " + std::to_string(place));
         open_warm();
@@ -71,7 +71,7 @@ TEST_F(MemoryFaultTest, ShortageInTheLibrarysThreadsStopsNothingForGood) {
     }
 }
 
-// The poller itself is in the midst of its queues when memory runs out.
+// Memory runs out while the poller works on its queues.
 TEST_F(MemoryFaultTest, ShortageWhileSpansArePendingLeavesThemToBeResolved) {
     for (long place = 1; place <= 60; ++place) {
         SCOPED_TRACE("place " + std::to_string(place));

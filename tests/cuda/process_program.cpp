@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trainer that ends in an unusual way, for process_test. Arguments: the profiler's directory, the way.
+// A trainer that ends in an unusual way, for process_test. Arguments: the profiler's directory, and the way to end.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 #include "cep/cep.h"
 #include "gpu_work.hpp"
 
-// A forked child lacks the other threads, so that what the C library keeps for their exit looks lost in it.
+// A forked child lacks the other threads, so memory that the C library keeps for their exit looks leaked in it.
 extern "C" const char* __lsan_default_suppressions() {
     return "leak:__cxa_thread_atexit_impl\n";
 }
@@ -57,7 +57,7 @@ void span(const char* name, std::uint64_t work_ns) {
     cep_end(region, begun, stream);
 }
 
-/// In the child: nothing of the profiler touches the driver, which is not there any more.
+/// In the child: the profiler must not call the driver, which does not work after a fork.
 int child(const fake_cuda::Controls& fake) {
     const std::uint64_t calls = fake.call_count != nullptr ? fake.call_count(nullptr) : 0;
     cep_region* const region = cep_region_get(profiler, "child", CEP_KIND_AUTO);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes that exit without a close, or fork, with work on the GPU.
+// Processes that exit without cep_close(), or fork, while work is on the GPU.
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -34,7 +34,7 @@ class ProcessTest : public testing::Test {
         if (!directory.empty()) std::filesystem::remove_all(directory);
     }
 
-    /// The exit status of the program, which lies beside this one.
+    /// Runs the program in the folder of this one, and returns its exit status.
     [[nodiscard]] int run(const char* way) const {
         const std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "process_program";
         std::string arguments[] = {program, directory, way};
@@ -78,7 +78,7 @@ TEST_F(ProcessTest, ForkedChildMakesNoDriverCallAndWritesNoRow) {
     EXPECT_EQ(written.spans("before").size(), 1U);
     EXPECT_EQ(written.spans("after").size(), 1U);
     EXPECT_EQ(written.spans("child").size(), 0U);
-    // The parent writes its run row again when it knows more of the GPU; the child could only repeat one.
+    // The parent writes a second run row at the first use of the GPU. A row from the child would only repeat one.
     std::set<std::string> runs;
     for (const Row& run : written.of_type("run")) EXPECT_TRUE(runs.insert(run.text).second) << run.text;
     EXPECT_FALSE(runs.empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A CUDA program with a profiler of its own, which checks after each test what must hold in all of them.
+// A CUDA program with a profiler. After each test it checks the rules that hold for all tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using fake_cuda::driver;
 inline constexpr std::uint64_t us = 1000;
 inline constexpr std::uint64_t ms = 1'000'000;
 
-/// Far longer than anything here takes: a test that reaches it fails.
+/// Much longer than any wait here takes. A test that reaches it fails.
 inline constexpr std::int64_t patience_ms = 60'000;
 
 [[nodiscard]] inline std::int64_t clock_ns(clockid_t clock) {
@@ -38,7 +38,7 @@ inline constexpr std::int64_t patience_ms = 60'000;
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/// UNIX time minus the monotonic clock, from the tightest of several readings.
+/// UNIX time minus the monotonic clock, from the narrowest of several brackets.
 [[nodiscard]] inline std::int64_t unix_minus_host_ns() {
     std::int64_t best = 0;
     std::int64_t width = INT64_MAX;
@@ -53,7 +53,7 @@ inline constexpr std::int64_t patience_ms = 60'000;
     return best;
 }
 
-/// Whether it becomes true before the patience ends.
+/// Whether the condition becomes true within the patience.
 template <typename Condition>
 [[nodiscard]] bool eventually(const Condition& condition) {
     const std::int64_t deadline_ns = host_ns() + patience_ms * static_cast<std::int64_t>(ms);
@@ -108,7 +108,7 @@ class ProfilerTest : public fake_cuda::DriverTest {
         return cep_region_get(profiler, name.c_str(), CEP_KIND_AUTO);
     }
 
-    /// A span round a body.
+    /// Runs a body inside a span.
     template <typename Body>
     void span(const std::string& name, void* stream, const Body& body) const {
         cep_region* const phase = region(name);
@@ -120,7 +120,7 @@ class ProfilerTest : public fake_cuda::DriverTest {
         span(name, stream, [] {});
     }
 
-    /// Waits for the GPU, as a trainer may.
+    /// Waits for the GPU, as a trainer does.
     void synchronize(CUstream stream) {
         ++own_synchronizations_;
         ASSERT_EQ(driver().stream_synchronize(stream), result::success);
@@ -130,7 +130,7 @@ class ProfilerTest : public fake_cuda::DriverTest {
         ASSERT_EQ(driver().event_synchronize(event), result::success);
     }
 
-    /// Holds a stream, so that what follows is queued: until unplug() on the fake, for 5 ms on a real GPU.
+    /// Blocks a stream, so that later work is queued: until unplug() on the fake, for 5 ms on a real GPU.
     void plug(CUstream stream) const {
         EXPECT_EQ(driver().is_fake() ? fake.enqueue_gate(stream) : work.spin(stream, 5 * ms), result::success);
     }
@@ -140,7 +140,7 @@ class ProfilerTest : public fake_cuda::DriverTest {
 
     [[nodiscard]] std::string path() const { return directory + "/cuda_events_rank_0.jsonl"; }
     [[nodiscard]] Rows rows() const { return Rows(path()); }
-    /// What is in the file once everything so far is.
+    /// Flushes, and reads the rows of the file.
     [[nodiscard]] Rows flushed_rows() const {
         EXPECT_EQ(cep_flush(profiler, patience_ms), CEP_OK) << cep_last_error();
         return rows();
@@ -157,7 +157,7 @@ class ProfilerTest : public fake_cuda::DriverTest {
         return values;
     }
 
-    /// Everything that was begun is somewhere: the identity of cep_stats.
+    /// Checks the identity of cep_stats: every record is counted somewhere.
     void expect_all_accounted_for() const {
         const cep_stats now = stats();
         EXPECT_EQ(now.recorded, now.written + now.dropped_ring + now.dropped_slots + now.dropped_pool +
@@ -173,19 +173,19 @@ class ProfilerTest : public fake_cuda::DriverTest {
     std::uint64_t own_synchronizations_ = 0;
 };
 
-/// A test that needs the controls of the fake.
+/// A test that needs to control the fake driver.
 class FakeProfilerTest : public ProfilerTest {
   protected:
     void SetUp() override {
         if (!driver().is_fake()) {
-            // Set by the build, so that a fake that is not found cannot turn its tests into skipped ones.
+            // The build sets this, so that the tests fail, and do not skip, if the fake is not found.
             ASSERT_EQ(std::getenv("FAKE_CUDA_EXPECTED"), nullptr) << "the loader found another libcuda.so.1";
-            GTEST_SKIP() << "a real driver has no controls";
+            GTEST_SKIP() << "a real driver cannot be controlled";
         }
         ProfilerTest::SetUp();
     }
 
-    /// Calls of the driver by the calling thread during a body.
+    /// The calling thread's driver calls during a body.
     template <typename Body>
     [[nodiscard]] std::uint64_t calls_during(const char* function, const Body& body) const {
         const std::int32_t thread = static_cast<std::int32_t>(gettid());

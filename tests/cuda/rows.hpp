@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of a rank file as a test asks for them.
+// Reads the rows of a rank file for tests.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,25 @@
 
 namespace cep::test {
 
-/// One row. Its values are looked up in its text; a missing one, or one of another type, is a test failure.
+/// One row. Values are looked up in its text. A missing value, or one of the wrong type, fails the test.
 class Row {
   public:
     explicit Row(std::string line) : text(std::move(line)) {}
 
-    /// Values by a JSON pointer ("/dropped/pool").
+    /// The value at a JSON pointer ("/dropped/pool").
     [[nodiscard]] bool has(std::string_view pointer) const;
     [[nodiscard]] std::int64_t integer(std::string_view pointer) const;
     [[nodiscard]] double number(std::string_view pointer) const;
     [[nodiscard]] std::string string(std::string_view pointer) const;
 
-    /// Of a key that holds milliseconds.
+    /// The value of a key in milliseconds, as nanoseconds.
     [[nodiscard]] std::int64_t ns(std::string_view pointer) const;
     [[nodiscard]] std::int64_t start_ns() const { return integer("/start_ns"); }
     [[nodiscard]] std::int64_t duration_ns() const { return ns("/duration_ms"); }
     [[nodiscard]] std::int64_t end_ns() const { return start_ns() + duration_ns(); }
     [[nodiscard]] std::string clock() const { return string("/clock"); }
     [[nodiscard]] std::string name() const { return string("/name"); }
-    /// "span" where there is none.
+    /// The row's type; "span" if it has none.
     [[nodiscard]] std::string type() const { return has("/type") ? string("/type") : "span"; }
 
     std::string text;
@@ -37,7 +37,7 @@ class Row {
 
 class Rows {
   public:
-    /// Reads whole lines; a line that is not a JSON object is a test failure.
+    /// Reads whole lines. A line that is not a JSON object fails the test.
     explicit Rows(const std::string& path);
 
     [[nodiscard]] std::vector<Row> of_type(std::string_view type) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spans on CUDA streams, as their rows tell them. Holds on the fake and on a real GPU.
+// The rows of spans on CUDA streams. Runs on the fake driver and on a real GPU.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -13,10 +13,10 @@
 namespace cep::test {
 namespace {
 
-/// A duration is exact to this, and to what an event itself costs.
+/// A duration is exact to this plus the cost of an event.
 constexpr std::int64_t tolerance_ns = 1000;
 
-/// What an event pair measures beyond the work between, lowest and highest of several.
+/// Time that an event pair measures in addition to the work between: lowest and highest of several.
 struct EventCost {
     std::int64_t low_ns = INT64_MAX;
     std::int64_t high_ns = INT64_MIN;
@@ -31,7 +31,7 @@ class SpanTest : public ProfilerTest {
         open();
     }
 
-    /// Event pairs of the test's own, round work as the spans' is.
+    /// The test's own event pairs round the same kind of work as in the spans.
     EventCost measure_event_cost(CUstream stream, std::uint64_t duration_ns) {
         constexpr int pairs = 20;
         std::array<CUevent, pairs> begins{};
@@ -54,7 +54,7 @@ class SpanTest : public ProfilerTest {
         return cost;
     }
 
-    /// Two streams' spans, one round `first`, the other round `second`, submitted so close that they overlap.
+    /// Spans of two streams, one round `first` and one round `second`, submitted so close that they overlap.
     void overlap_on(const std::vector<CUstream>& streams) {
         for (CUstream stream : streams) plug(stream);
         for (std::size_t i = 0; i < streams.size(); ++i)
@@ -184,11 +184,11 @@ TEST_F(SpanTest, LagIsTheWaitBehindEarlierWork) {
     const std::int64_t begun_ns = host_ns();
     cep_end(region("late"), begun, stream);
     const Row row = flushed_rows().span("late");
-    // The work started after before_ns and kept the stream for its length; the host began before begun_ns.
+    // The work started after before_ns and occupied the stream for its length. The host began before begun_ns.
     EXPECT_GE(row.ns("/lag_ms"), stopwatch->length_ns(spin) - (begun_ns - before_ns) - tolerance_ns);
 }
 
-TEST_F(SpanTest, LagOnAnIdleDeviceIsNoMoreThanTheCallItself) {
+TEST_F(SpanTest, LagOnAnIdleDeviceIsAtMostTheTimeOfTheCall) {
     CUstream stream = new_stream();
     span("warm", stream);
     (void)flushed_rows();
@@ -253,7 +253,7 @@ TEST_F(SpanTest, SpanMayEndOnAnotherThread) {
     EXPECT_EQ(row.integer("/depth"), 0);
 }
 
-TEST_F(SpanTest, NestedSpansLieWithinTheirParents) {
+TEST_F(SpanTest, NestedSpansAreWithinTheirParents) {
     CUstream stream = new_stream();
     plug(stream);
     span("outer", stream, [&] {
@@ -370,7 +370,7 @@ TEST_F(SpanTest, ClosedProfilerHasWrittenEverySpanItRecorded) {
 }
 
 TEST_F(SpanTest, EventsAndStreamsMayBeUsedWithoutACurrentContext) {
-    // What the poller relies on, which has no context of its own.
+    // The poller relies on this, because it has no context.
     CUstream stream = nullptr;
     ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
     CUevent begin = nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A GPU, or the driver, that does not answer: what waits, what does not, and what the file says then.
+// A GPU or a driver that hangs: which calls wait, which do not, and which rows are in the file.
 #include <algorithm>
 #include <vector>
 
@@ -21,7 +21,7 @@ class StallTest : public FakeProfilerTest {
         FakeProfilerTest::TearDown();
     }
 
-    /// Every row of a file that is whole, with a stats row at its end.
+    /// The rows of a complete file, which ends with a stats row.
     [[nodiscard]] Rows final_rows() const {
         Rows written = rows();
         EXPECT_TRUE(!written.all().empty() && written.all().back().type() == "stats");
@@ -29,7 +29,7 @@ class StallTest : public FakeProfilerTest {
     }
 };
 
-TEST_F(StallTest, FullPoolDropsAndCountsAndRecoversWhenTheGpuGoesOn) {
+TEST_F(StallTest, FullPoolDropsAndCountsAndRecoversWhenTheGpuContinues) {
     cep_options options = default_options();
     options.pool_limit = 64;
     open(options);
@@ -37,7 +37,7 @@ TEST_F(StallTest, FullPoolDropsAndCountsAndRecoversWhenTheGpuGoesOn) {
     plug(stream);
     for (int i = 0; i < 100; ++i) span("early", stream);
     EXPECT_GE(stats().dropped_pool, 100U - 32U);
-    EXPECT_LE(fake.live_count("events"), 64 + 4);  // and the anchors
+    EXPECT_LE(fake.live_count("events"), 64 + 4);  // 64 and the events of anchors
     const std::uint64_t dropped = stats().dropped_pool;
     unplug();
     EXPECT_EQ(flushed_rows().spans("early").size(), 100U - dropped);
@@ -48,7 +48,7 @@ TEST_F(StallTest, FullPoolDropsAndCountsAndRecoversWhenTheGpuGoesOn) {
     EXPECT_EQ(fake.live_count("events"), 0);
 }
 
-TEST_F(StallTest, SlowStreamDoesNotHoldUpAnother) {
+TEST_F(StallTest, SlowStreamDoesNotDelayAnother) {
     open();
     CUstream slow = new_stream();
     CUstream quick = new_stream();
@@ -62,7 +62,7 @@ TEST_F(StallTest, SlowStreamDoesNotHoldUpAnother) {
     EXPECT_EQ(flushed_rows().spans("slow").size(), 1U);
 }
 
-TEST_F(StallTest, FlushThatTimesOutNamesWhatIsPending) {
+TEST_F(StallTest, FlushThatTimesOutWritesOpenRowsForPendingSpans) {
     open();
     CUstream stream = new_stream();
     plug(stream);
@@ -96,7 +96,7 @@ TEST_F(StallTest, CloseOnAHungGpuIsBoundedAndNamesThePhase) {
     EXPECT_EQ(stats().abandoned, 1U);
 }
 
-TEST_F(StallTest, QueryThatBlocksInTheDriverHoldsUpNeitherFlushNorClose) {
+TEST_F(StallTest, QueryThatBlocksInTheDriverBlocksNeitherFlushNorClose) {
     open();
     CUstream stream = new_stream();
     span("finished", stream);
@@ -106,7 +106,7 @@ TEST_F(StallTest, QueryThatBlocksInTheDriverHoldsUpNeitherFlushNorClose) {
     ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));
     EXPECT_EQ(cep_flush(profiler, short_ms), CEP_ETIMEDOUT);
     EXPECT_EQ(rows().open("forward").size(), 1U);
-    const cep_span begun = cep_begin(region("backward"), stream);  // the trainer is not held up either
+    const cep_span begun = cep_begin(region("backward"), stream);  // the trainer is not blocked either
     cep_end(region("backward"), begun, stream);
     EXPECT_EQ(cep_close(profiler, short_ms), CEP_ETIMEDOUT);
     EXPECT_EQ(fake.waiting_threads(), 1) << "the call was still blocked when close returned";
@@ -137,7 +137,7 @@ TEST_F(StallTest, AnyDriverCallOfThePollerMayBlock) {
     }
 }
 
-TEST_F(StallTest, BlockedDriverCallHoldsUpNoSpanOfTheHost) {
+TEST_F(StallTest, BlockedDriverCallDelaysNoSpanOfTheHost) {
     open();
     CUstream stream = new_stream();
     ASSERT_EQ(fake.inject("cuEventQuery:block"), 0);
@@ -149,7 +149,7 @@ TEST_F(StallTest, BlockedDriverCallHoldsUpNoSpanOfTheHost) {
     fake.release();
 }
 
-TEST_F(StallTest, CloseWithoutPatienceWritesWhatTheDeviceHasFinished) {
+TEST_F(StallTest, CloseWithTimeoutZeroWritesSpansThatTheDeviceHasFinished) {
     open();
     CUstream stream = new_stream();
     plug(stream);
@@ -160,7 +160,7 @@ TEST_F(StallTest, CloseWithoutPatienceWritesWhatTheDeviceHasFinished) {
     EXPECT_EQ(stats().abandoned, 0U);
 }
 
-TEST_F(StallTest, CloseWithoutPatienceWritesWhatIsDone) {
+TEST_F(StallTest, CloseWithTimeoutZeroWritesFinishedSpans) {
     open();
     CUstream stream = new_stream();
     span("finished", stream);

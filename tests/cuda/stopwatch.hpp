@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPU work whose length and start are known from elsewhere than from events: on the fake because it was asked for, on a
-// real GPU because the kernel writes down the GPU's clock when it starts and when it ends.
+// GPU work whose length and start are known without events: on the fake because the test sets them, on a real GPU
+// because the kernel stores the GPU's clock when it starts and when it ends.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class Stopwatch {
   public:
     static constexpr std::size_t capacity = 4096;
 
-    /// In the calling thread's current context.
+    /// Uses the calling thread's current context.
     explicit Stopwatch(const CudaProgram& program) : fake_(fake_cuda::load_controls(program)) {
         lengths_ns_.resize(capacity);
         if (program.is_fake()) return;
@@ -55,7 +55,7 @@ class Stopwatch {
         EXPECT_EQ(program.module_get_function(&kernel_, module, "stamped_spin"), result::success);
     }
 
-    /// Launches work; the number it returns asks for its times later.
+    /// Launches work. The returned number identifies it for the functions below.
     std::size_t spin(CUstream stream, std::uint64_t duration_ns) {
         const std::size_t index = next_++ % capacity;
         lengths_ns_[index] = static_cast<std::int64_t>(duration_ns);
@@ -69,13 +69,13 @@ class Stopwatch {
         return index;
     }
 
-    /// How long finished work took, on the GPU's clock.
+    /// Duration of finished work on the GPU's clock.
     [[nodiscard]] std::int64_t length_ns(std::size_t index) const {
         if (kernel_ == nullptr) return lengths_ns_[index];
         return static_cast<std::int64_t>(stamps_[index * 2 + 1] - stamps_[index * 2]);
     }
 
-    /// When finished work started, on the real GPU's clock.
+    /// Start of finished work on the real GPU's clock.
     [[nodiscard]] std::int64_t start_gpu_ns(std::size_t index) const {
         return static_cast<std::int64_t>(stamps_[index * 2]);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many threads, contexts and streams at once: nothing is lost, nothing is written twice.
+// Many threads, contexts and streams at once: nothing is lost or written twice.
 #include <array>
 #include <atomic>
 #include <string>
@@ -22,7 +22,7 @@ class ThreadTest : public ProfilerTest {
         std::array<CUstream, 2> streams{};
     };
 
-    /// Two contexts, on two devices where there are two.
+    /// Two contexts, on two devices if there are two.
     void make_places() {
         int devices = 0;
         ASSERT_EQ(driver().device_get_count(&devices), result::success);
@@ -63,7 +63,7 @@ class ThreadTest : public ProfilerTest {
 TEST_F(ThreadTest, EightThreadsOnTwoContextsLoseNothing) {
     cep_options options = default_options();
     options.flush_every_n_steps = 10;
-    options.ring_capacity = 1 << 14;  // room for every span, should one thread after the other use the same ring
+    options.ring_capacity = 1 << 14;  // room for every span, even if all threads use the same ring one after the other
     open(options);
     make_places();
     std::atomic<bool> done{false};
@@ -103,7 +103,7 @@ TEST_F(ThreadTest, CloseWhileThreadsRecordIsSafe) {
     for (const Place& place : places) EXPECT_EQ(driver().ctx_destroy(place.context), result::success);
 }
 
-TEST_F(ThreadTest, SpansHandedRoundAmongThreadsAreAllWritten) {
+TEST_F(ThreadTest, SpansThatEndOnOtherThreadsAreAllWritten) {
     open();
     CUstream stream = new_stream();
     constexpr int count = 2000;

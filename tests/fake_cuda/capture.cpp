@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream capture. Each rule is what an H200 with driver 580 answered for every capture mode, for the capturing and for
-// another thread, and for every capture mode of the calling thread.
+// Stream capture. Each rule follows the answers of an H200 with driver 580 for every capture mode, for the capturing
+// thread and another thread, and for every capture mode of the calling thread.
 #include <algorithm>
 
 #include "model.hpp"
@@ -9,7 +9,7 @@
 namespace fake_cuda {
 namespace {
 
-/// Whether the capture forbids potentially unsafe calls to a thread.
+/// Whether the capture prohibits potentially unsafe calls of a thread.
 bool forbids(const Capture& capture, const ThreadState& thread) {
     if (thread.mode == capture_mode::relaxed) return false;
     if (capture.thread_id == thread.id) return capture.mode != capture_mode::relaxed;
@@ -31,7 +31,7 @@ bool blocks_legacy(const Capture& capture, const Stream& legacy) {
     return capture.blocking && capture.context == legacy.context;
 }
 
-/// Kernels of a stream that joined the capture and that nothing waits for.
+/// Kernels of a stream that joined the capture, for which no other work waits.
 bool has_unjoined_work(const Capture& capture) {
     return std::any_of(capture.members.begin(), capture.members.end(), [&](const auto& entry) {
         return entry.first != capture.origin && entry.second.kernels > entry.second.joined_kernels;

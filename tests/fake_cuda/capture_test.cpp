@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds on any CUDA driver while a stream is being captured.
+// The behaviour of any CUDA driver while a stream is being captured.
 #include <atomic>
 #include <functional>
 
@@ -72,7 +72,7 @@ class UnsafeCallTest : public CaptureTest, public testing::WithParamInterface<in
     }
 };
 
-TEST_P(UnsafeCallTest, QueriesAndSynchronisationAreProhibitedAsTheModesSay) {
+TEST_P(UnsafeCallTest, TheModesProhibitQueriesAndSynchronisation) {
     CUstream other = new_stream();
     CUevent done = completed_event(other);
     expect([&] { return driver().event_query(done); }, situation().prohibited());
@@ -81,7 +81,7 @@ TEST_P(UnsafeCallTest, QueriesAndSynchronisationAreProhibitedAsTheModesSay) {
     expect([&] { return driver().stream_synchronize(other); }, situation().prohibited());
 }
 
-TEST_P(UnsafeCallTest, WhatARecorderNeedsIsAlwaysAllowed) {
+TEST_P(UnsafeCallTest, CallsOfARecorderAreAlwaysAllowed) {
     CUstream other = new_stream();
     CUevent done = completed_event(other);
     float milliseconds = 0;
@@ -97,7 +97,7 @@ TEST_P(UnsafeCallTest, WhatARecorderNeedsIsAlwaysAllowed) {
     EXPECT_EQ(status, capture_status::none);
 }
 
-TEST_P(UnsafeCallTest, WaitingForTheContextAlwaysSpoilsTheCapture) {
+TEST_P(UnsafeCallTest, WaitingForTheContextAlwaysInvalidatesTheCapture) {
     expect([] { return driver().ctx_synchronize(); }, true);
 }
 
@@ -115,7 +115,7 @@ TEST_P(CaptureModeTest, StatusSaysThatAStreamIsCapturing) {
     EXPECT_EQ(status, capture_status::none);
 }
 
-TEST_P(CaptureModeTest, QueryOfACapturedEventSpoilsTheCapture) {
+TEST_P(CaptureModeTest, QueryOfACapturedEventInvalidatesTheCapture) {
     CUstream stream = begin_capture(GetParam());
     CUevent captured = record(stream);
     EXPECT_EQ(with_thread_mode(capture_mode::relaxed, [&] { return driver().event_query(captured); }),
@@ -123,7 +123,7 @@ TEST_P(CaptureModeTest, QueryOfACapturedEventSpoilsTheCapture) {
     EXPECT_EQ(end_capture(stream), result::capture_invalidated);
 }
 
-TEST_P(CaptureModeTest, ElapsedTimeOfACapturedEventFailsAndSpoilsNothing) {
+TEST_P(CaptureModeTest, ElapsedTimeOfACapturedEventFailsAndInvalidatesNothing) {
     CUevent done = completed_event(new_stream());
     CUstream stream = begin_capture(GetParam());
     CUevent captured = record(stream);
@@ -141,14 +141,14 @@ TEST_P(CaptureModeTest, EventStaysUnreadableAfterItsCaptureUntilItIsRecordedAgai
     EXPECT_EQ(driver().event_synchronize(captured), result::success);
 }
 
-TEST_P(CaptureModeTest, LegacyStreamAsksWithoutSpoilingTheCaptureOfABlockingStream) {
+TEST_P(CaptureModeTest, StatusOfTheLegacyStreamKeepsTheCaptureOfABlockingStreamValid) {
     CUstream stream = begin_capture(GetParam(), stream_flags::normal);
     CUstreamCaptureStatus status = capture_status::none;
     EXPECT_EQ(driver().stream_is_capturing(nullptr, &status), result::capture_implicit);
     EXPECT_EQ(end_capture(stream), result::success);
 }
 
-TEST_P(CaptureModeTest, AnyOtherUseOfTheLegacyStreamSpoilsTheCaptureOfABlockingStream) {
+TEST_P(CaptureModeTest, AnyOtherUseOfTheLegacyStreamInvalidatesTheCaptureOfABlockingStream) {
     CUevent event = new_event();
     unsigned long long id = 0;
     CUcontext of_stream = nullptr;
@@ -165,21 +165,21 @@ TEST_P(CaptureModeTest, AnyOtherUseOfTheLegacyStreamSpoilsTheCaptureOfABlockingS
     }
 }
 
-TEST_P(CaptureModeTest, LegacyStreamIsFreeBesideACaptureOfANonBlockingStream) {
+TEST_P(CaptureModeTest, LegacyStreamMayBeUsedDuringACaptureOfANonBlockingStream) {
     CUstream stream = begin_capture(GetParam());
     CUevent event = new_event();
     EXPECT_EQ(driver().event_record(event, nullptr), result::success);
     EXPECT_EQ(end_capture(stream), result::success);
 }
 
-TEST_P(CaptureModeTest, WaitForUncapturedWorkSpoilsTheCapture) {
+TEST_P(CaptureModeTest, WaitForUncapturedWorkInvalidatesTheCapture) {
     CUevent done = completed_event(new_stream());
     CUstream stream = begin_capture(GetParam());
     EXPECT_EQ(driver().stream_wait_event(stream, done, 0), result::capture_isolation);
     EXPECT_EQ(end_capture(stream), result::capture_invalidated);
 }
 
-TEST_P(CaptureModeTest, InvalidatedCaptureTakesNothingMore) {
+TEST_P(CaptureModeTest, InvalidatedCaptureAcceptsNoMoreWork) {
     CUstream stream = begin_capture(GetParam());
     CUevent event = new_event();
     ASSERT_EQ(driver().ctx_synchronize(), result::capture_unsupported);
@@ -194,7 +194,7 @@ TEST_P(CaptureModeTest, InvalidatedCaptureTakesNothingMore) {
 INSTANTIATE_TEST_SUITE_P(AllModes, CaptureModeTest,
                          testing::Values(capture_mode::global, capture_mode::thread_local_, capture_mode::relaxed));
 
-TEST_F(CaptureTest, GraphRunsWhatWasCaptured) {
+TEST_F(CaptureTest, GraphRunsTheCapturedWork) {
     CUstream stream = begin_capture(capture_mode::global);
     ASSERT_EQ(work.spin(stream, 5 * ms), result::success);
     ASSERT_EQ(work.spin(stream, 5 * ms), result::success);
@@ -211,7 +211,7 @@ TEST_F(CaptureTest, GraphRunsWhatWasCaptured) {
     EXPECT_EQ(driver().graph_destroy(graph), result::success);
 }
 
-TEST_F(CaptureTest, ForkedStreamJoinsTheCaptureAndMustComeBack) {
+TEST_F(CaptureTest, ForkedStreamJoinsTheCaptureAndMustBeJoinedAgain) {
     CUstream fork = new_stream();
     for (const bool joins : {true, false}) {
         CUstream stream = begin_capture(capture_mode::global);
@@ -243,7 +243,7 @@ TEST_F(CaptureTest, StreamsThatCannotBeCaptured) {
     EXPECT_EQ(end_capture(stream), result::illegal_state);
 }
 
-TEST_F(CaptureTest, ThousandCapturesBesideARelaxedPollerSucceed) {
+TEST_F(CaptureTest, ThousandCapturesDuringRelaxedPollingSucceed) {
     CUstream stream = new_stream();
     CUevent done = completed_event(new_stream());
     std::atomic<bool> finished = false;

@@ -163,7 +163,7 @@ int32_t fake_cuda_inject(const char* text) {
         for (const Rule& rule : *rules) {
             instance.objects.rules.push_back(rule);
             if (rule.fault == Fault::hang) instance.objects.timeline.stop_at_operation(rule.first);
-            // Streams are numbered from here on, too.
+            // Streams are counted from now on, too.
             if (rule.fault == Fault::slow) instance.objects.rules.back().first += instance.objects.streams_created;
         }
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who called what, how often.
+// Counts of calls by function and thread.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace fake_cuda {
 /// Adds one to the calling thread's count. Takes no lock after a thread's first call.
 void count_call(Function function);
 
-/// Calls of one function, or of all; by one thread, or by all.
+/// The number of calls of one function or all, by one thread or all.
 [[nodiscard]] std::uint64_t calls_of(std::optional<Function> function, std::optional<std::int32_t> thread_id);
 
 [[nodiscard]] std::uint64_t synchronizing_calls();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the fake counts.
+// The counts of the fake driver.
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ TEST_F(CountsTest, FailedCallsCountToo) {
     EXPECT_EQ(fake.call_count("cuEventQuery"), 1U);
 }
 
-TEST_F(CountsTest, SynchronisingCallsAreTold) {
+TEST_F(CountsTest, SynchronisingCallsAreCounted) {
     CUstream stream = new_stream();
     CUevent event = record(stream);
     driver().event_query(event);
@@ -89,7 +89,7 @@ TEST_F(CountsTest, EventDestroyedTwiceIsMisuse) {
     EXPECT_STREQ(fake.last_misuse(), "an event that does not exist");
 }
 
-TEST_F(CountsTest, DestroyedContextTakesItsObjectsAlong) {
+TEST_F(CountsTest, DestroyedContextDestroysItsObjects) {
     CUcontext other = nullptr;
     ASSERT_EQ(driver().ctx_create(&other, 0, 0), result::success);
     CUevent event = new_event();

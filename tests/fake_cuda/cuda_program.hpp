@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a test program calls to behave like a CUDA program: the entry points beside those that cep itself uses. They
-// are looked up in whichever libcuda.so.1 the loader finds, so the same test runs on the fake and on a real driver.
+// The entry points that a test program calls to act as a CUDA program, in addition to those that cep uses. They are
+// looked up in the libcuda.so.1 that the loader finds, so the same test runs on the fake and on a real driver.
 #pragma once
 
 #include <dlfcn.h>
@@ -54,16 +54,16 @@ using CUfunction = struct OpaqueFunction*;
        void** extra))
 // clang-format on
 
-/// The driver as a test program sees it.
+/// The driver for a test program.
 struct CudaProgram : DriverApi {
 #define CEP_CUDA_MEMBER(member, name, symbol, older_symbol, need, parameters) CUresult(*member) parameters = nullptr;
     CEP_CUDA_PROGRAM_FUNCTIONS(CEP_CUDA_MEMBER)
 #undef CEP_CUDA_MEMBER
 
-    /// Of version 2 because that one takes the same parameters in every driver; today's cuda.h maps to a later one.
+    /// Version 2, because it has the same parameters in every driver; the current cuda.h maps to a later version.
     CUresult (*ctx_create)(CUcontext* context, unsigned int flags, CUdevice device) = nullptr;
 
-    /// dlopen's handle, for looking up the controls of the fake. Null: no driver, or an unusable one.
+    /// The handle from dlopen, to look up the controls of the fake. Null: no driver, or an unusable one.
     void* library = nullptr;
     /// The required symbol that an unusable driver lacks.
     const char* missing = nullptr;
@@ -71,13 +71,13 @@ struct CudaProgram : DriverApi {
     [[nodiscard]] void* find(const char* symbol) const {
         return dlsym(library, symbol);
     }
-    /// Whether this driver is the fake, so that its controls exist.
+    /// Whether this driver is the fake, which has controls.
     [[nodiscard]] bool is_fake() const {
         return library != nullptr && find("fake_cuda_reset") != nullptr;
     }
 };
 
-/// Loads libcuda.so.1 and everything above from it.
+/// Loads libcuda.so.1 and looks up everything above in it.
 [[nodiscard]] inline CudaProgram load_cuda_program() {
     CudaProgram program;
     void* library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);

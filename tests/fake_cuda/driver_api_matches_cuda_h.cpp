@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proves lib/cuda/driver_api.hpp and cuda_program.hpp against the toolkit's cuda.h. Compiled twice: as a CUDA program
-// sees cuda.h, where names are macros for the current versions of the symbols; and with
+// Checks lib/cuda/driver_api.hpp and cuda_program.hpp against the toolkit's cuda.h. It is compiled twice: once like a
+// CUDA program, where names are macros for the current versions of the symbols, and once with
 // __CUDA_API_VERSION_INTERNAL, where every exported symbol is declared under its own name.
 #include <cuda.h>
 
@@ -11,7 +11,7 @@
 
 #include "cuda_program.hpp"
 
-// Declared as by the first toolkit that has them, so that an older one can be checked for the rest.
+// Declared as in the first toolkit that has them, so that an older toolkit can check the rest.
 extern "C" {
 #if CUDA_VERSION < 12000
 CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long* id);
@@ -29,7 +29,7 @@ namespace {
 template <typename T>
 inline constexpr bool is_number = std::is_integral_v<T> || std::is_enum_v<T>;
 
-/// Whether two types are passed alike: pointers to anything opaque or alike, integers and enums of one size, UUIDs.
+/// Whether two types are passed alike: pointers to opaque or matching types, integers and enums of one size, UUIDs.
 template <typename A, typename B>
 constexpr bool same_abi() {
     if constexpr (std::is_same_v<A, B>) {
@@ -60,7 +60,7 @@ requires(sizeof...(As) == sizeof...(Bs)) struct SameSignature<A (*)(As...), B (*
 }  // namespace
 
 #if defined(__CUDA_API_VERSION_INTERNAL)
-// The older symbols; the current ones are what the names expand to in the other compilation.
+// The older symbols. In the other compilation the names expand to the current ones.
 #define CEP_CHECK(member, name, symbol, older_symbol, need, parameters)                                 \
     static_assert(SameSignature<decltype(&::older_symbol), decltype(ours::CudaProgram::member)>::value, \
                   "the signature of " #older_symbol " differs from cuda.h");
@@ -117,7 +117,7 @@ CEP_CHECK_VALUE(capture_mode::relaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(sizeof(CUuuid) == sizeof(ours::CUuuid));
 
 int main() {
-    // The special stream handles are casts, no constant expressions.
+    // The special stream handles are casts, not constant expressions.
     const bool legacy = reinterpret_cast<std::uintptr_t>(CU_STREAM_LEGACY) == ours::stream_handles::legacy;
     const bool per_thread = reinterpret_cast<std::uintptr_t>(CU_STREAM_PER_THREAD) == ours::stream_handles::per_thread;
     return legacy && per_thread ? 0 : 1;

@@ -62,7 +62,7 @@ CUresult get_uuid(CUuuid* uuid, CUdevice device) {
     });
 }
 
-/// Copies a text as the driver does: cut to the buffer, always terminated.
+/// Copies a text like the driver: cut to the buffer, and always terminated.
 void copy_text(char* buffer, int capacity, const char* text) {
     require(buffer);
     if (capacity <= 0) throw DriverError{result::invalid_value};

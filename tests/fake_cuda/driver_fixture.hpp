@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fixtures of tests that are CUDA programs: a context that is current, streams and events that are cleaned up.
+// Fixtures for tests that are CUDA programs: a current context, and streams and events that are cleaned up.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline const CudaProgram& driver() {
     return program;
 }
 
-/// A test that holds on any driver, fake or real.
+/// A test that passes on any driver, fake or real.
 class DriverTest : public testing::Test {
   protected:
     void SetUp() override {
@@ -65,7 +65,7 @@ class DriverTest : public testing::Test {
         return event;
     }
 
-    /// An event that is complete.
+    /// A completed event.
     CUevent completed_event(CUstream stream) {
         CUevent event = record(stream);
         EXPECT_EQ(driver().event_synchronize(event), result::success);
@@ -78,7 +78,7 @@ class DriverTest : public testing::Test {
         return milliseconds;
     }
 
-    /// Runs a body on a thread of its own in the same context.
+    /// Runs a body on a new thread in the same context.
     template <typename Body>
     void on_another_thread(const Body& body) const {
         std::thread([&] {
@@ -96,14 +96,14 @@ class DriverTest : public testing::Test {
     std::vector<CUevent> events_;
 };
 
-/// A test of the fake's own controls.
+/// A test of the fake's controls.
 class FakeTest : public DriverTest {
   protected:
     void SetUp() override {
         if (!driver().is_fake()) {
-            // Set by the build, so that a fake that is not found cannot turn its tests into skipped ones.
+            // The build sets this, so that the tests fail, and do not skip, if the fake is not found.
             ASSERT_EQ(std::getenv("FAKE_CUDA_EXPECTED"), nullptr) << "the loader found another libcuda.so.1";
-            GTEST_SKIP() << "a real driver has no controls";
+            GTEST_SKIP() << "a real driver cannot be controlled";
         }
         DriverTest::SetUp();
     }

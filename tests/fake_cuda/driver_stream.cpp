@@ -107,7 +107,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
         Stream& waited = find_stream(instance, stream);
         check_usable(instance, waited);
         const bool legacy = waited.is_legacy;
-        // The legacy stream is done when all the streams it would wait for are.
+        // The legacy stream is done when all streams that it would wait for are done.
         const OperationPtr last = legacy ? submit(instance, waited, 0) : waited.tail;
         wait_until_complete(instance, lock, last);
         return result::success;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds on any CUDA driver outside captures. Run on a real GPU it proves that the fake answers as one.
+// The behaviour of any CUDA driver outside captures. On a real GPU these tests prove that the fake behaves like one.
 #include "driver_fixture.hpp"
 
 namespace fake_cuda {
@@ -71,8 +71,8 @@ TEST_F(DriverTest, LegacyStreamWaitsForBlockingStreamsOnly) {
     ASSERT_EQ(work.spin(blocking, 500 * ms), result::success);
     CUevent behind = record(nullptr);
     CUstream free = new_stream();
-    CUevent beside = record(free);
-    ASSERT_EQ(driver().event_synchronize(beside), result::success);
+    CUevent concurrent = record(free);
+    ASSERT_EQ(driver().event_synchronize(concurrent), result::success);
     EXPECT_EQ(driver().event_query(behind), result::not_ready);
     EXPECT_EQ(driver().event_synchronize(behind), result::success);
 }
@@ -105,7 +105,7 @@ TEST_F(DriverTest, EventsOfTwoContextsDoNotMix) {
     EXPECT_EQ(driver().ctx_destroy(other), result::success);
 }
 
-TEST_F(DriverTest, HandleOfNothingIsInvalid) {
+TEST_F(DriverTest, UnknownHandleIsInvalid) {
     EXPECT_EQ(driver().event_record(nullptr, nullptr), result::invalid_handle);
     EXPECT_EQ(driver().event_query(nullptr), result::invalid_handle);
 }
@@ -118,7 +118,7 @@ TEST_F(DriverTest, UnknownFlagsAreRefused) {
     EXPECT_EQ(driver().stream_create(&stream, 0x10, 0), result::invalid_value);
 }
 
-TEST_F(DriverTest, ThreadWithoutAContextIsToldSo) {
+TEST_F(DriverTest, ThreadWithoutAContextGetsAnError) {
     std::thread([] {
         CUcontext current = nullptr;
         CUevent event = nullptr;
@@ -135,7 +135,7 @@ TEST_F(DriverTest, ThreadWithoutAContextIsToldSo) {
     }).join();
 }
 
-TEST_F(DriverTest, DefaultStreamsHaveIdsOfTheirOwn) {
+TEST_F(DriverTest, DefaultStreamsHaveDistinctIds) {
     unsigned long long null_id = 0, legacy_id = 0, ours_id = 0, theirs_id = 0;
     const auto per_thread = reinterpret_cast<CUstream>(stream_handles::per_thread);
     EXPECT_EQ(driver().stream_get_id(nullptr, &null_id), result::success);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that is configured by the environment alone, as a program that knows nothing of the fake. Run by the build
+// Only the environment configures the fake here, as for a program that does not use its controls. The build runs this
 // with FAKE_CUDA_DEVICES=3, FAKE_CUDA_OFFSET_NS, FAKE_CUDA_DRIFT_PPM=0 and FAKE_CUDA_FAULTS="cuEventCreate:fail=2@2".
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Declares every exported driver function from the tables that are proved against cuda.h, so that a definition with
+// Declares every exported driver function from the tables that are checked against cuda.h, so that a definition with
 // another signature does not compile.
 #pragma once
 
@@ -15,7 +15,7 @@ extern "C" {
 CEP_CUDA_FUNCTIONS(FAKE_CUDA_DECLARE)
 CEP_CUDA_PROGRAM_FUNCTIONS(FAKE_CUDA_DECLARE)
 #undef FAKE_CUDA_DECLARE
-// What older drivers export.
+// Symbols that older drivers export.
 FAKE_CUDA_API CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice device);
 FAKE_CUDA_API CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end);
 FAKE_CUDA_API CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device);

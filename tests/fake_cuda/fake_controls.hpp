@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The controls of the fake driver as a test finds them: by name in the libcuda.so.1 it loaded, never linked, so that
-// the test also starts on a machine with a real driver.
+// Looks up the controls of the fake driver by name in the loaded libcuda.so.1. Tests do not link them, so that they
+// also start on a machine with a real driver.
 #pragma once
 
 #include "cuda_program.hpp"
@@ -33,7 +33,7 @@ namespace fake_cuda {
     X(hang)                      \
     X(break_context)
 
-/// Each control as a member without its prefix. All null on a real driver.
+/// Each control is a member, named without its prefix. All are null on a real driver.
 struct Controls {
 #define FAKE_CUDA_MEMBER(name) decltype(&::fake_cuda_##name) name = nullptr;
     FAKE_CUDA_CONTROLS(FAKE_CUDA_MEMBER)

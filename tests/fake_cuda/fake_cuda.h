@@ -3,27 +3,27 @@
  * @file fake_cuda.h
  * @brief Controls of the fake CUDA driver: a libcuda.so.1 for tests on machines without a GPU.
  *
- * The model. Each stream is a queue in order. An operation (a kernel of a given length, an event, a wait, a graph)
- * starts when the operation before it in its stream is done, when everything it waits for is done, and not before the
- * host submitted it; it ends its length later. Operations of different streams overlap freely. The legacy default
- * stream waits for all blocking streams of its context, and they for it. Time is the host's CLOCK_MONOTONIC: an
- * operation of 5 ms is complete 5 ms after its start, and cuEventQuery says "not ready" until then. The GPU's clock,
- * in which cuEventElapsedTime is measured, has an offset and a drift against the host's and ticks every 32 ns.
+ * The model. Each stream is an ordered queue. An operation (a kernel of a given length, an event, a wait, a graph)
+ * starts when the host has submitted it, the operation before it in its stream is done, and everything that it waits
+ * for is done. It ends after its length. Operations of different streams overlap freely. The legacy default stream and
+ * the blocking streams of its context wait for each other. Time is the host's CLOCK_MONOTONIC: an operation of 5 ms
+ * completes 5 ms after its start, and cuEventQuery returns "not ready" until then. cuEventElapsedTime uses the GPU's
+ * clock, which has an offset and a drift against the host's clock and ticks every 32 ns.
  *
- * What the model answers in corner cases (captures, errors, contexts) is what an H200 with driver 580 answered; the
- * tests of this folder that need no controls pass on both.
+ * In corner cases (captures, errors, contexts) the model gives the answers of an H200 with driver 580. The tests in
+ * this folder that need no controls pass on both.
  *
- * A handle is never given out twice, so every use of a destroyed one is seen and counted as misuse.
+ * The fake never reuses a handle, so it detects every use of a destroyed one and counts it as misuse.
  *
  * Environment, read at the first call into the driver:
  *   FAKE_CUDA_DEVICES=N       number of GPUs, default 2; 0: cuInit fails with "no device"
- *   FAKE_CUDA_FAULTS=RULES    as fake_cuda_inject(); a rule that does not parse ends the process
+ *   FAKE_CUDA_FAULTS=RULES    as for fake_cuda_inject(); a rule that does not parse ends the process
  *   FAKE_CUDA_OFFSET_NS=N     the GPU's clock minus CLOCK_MONOTONIC at the start, default 0
- *   FAKE_CUDA_DRIFT_PPM=X     how much faster than the host's clock the GPU's runs, default 0
- *   FAKE_CUDA_REPORT=FILE     written when the process exits: lines "calls THREAD_ID FUNCTION COUNT", and lines
+ *   FAKE_CUDA_DRIFT_PPM=X     how much faster the GPU's clock runs than the host's, default 0
+ *   FAKE_CUDA_REPORT=FILE     a report written when the process exits: lines "calls THREAD_ID FUNCTION COUNT",
  *                             "live KIND COUNT", "misuse COUNT", "invalidated_captures COUNT"
  *
- * All functions are thread-safe unless they say otherwise. A test finds them with dlsym().
+ * All functions are thread-safe unless their comment says otherwise. A test looks them up with dlsym().
  */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
@@ -41,8 +41,8 @@ extern "C" {
 #endif
 
 /**
- * Brings the driver back to where a new process starts: no cuInit, contexts, faults, offset, drift or counts. The
- * environment is not read again. Blocked calls are released. Not while another thread is inside the driver.
+ * Resets the driver to the state of a new process: no cuInit, contexts, faults, offset, drift or counts. Does not read
+ * the environment again. Releases blocked calls. Do not call it while another thread is inside the driver.
  */
 FAKE_CUDA_API void fake_cuda_reset(void);
 
@@ -61,14 +61,14 @@ FAKE_CUDA_API void fake_cuda_open_gates(void);
 FAKE_CUDA_API int32_t fake_cuda_slow_stream(void* stream, double factor);
 
 /**
- * Sets the GPU's clock: its distance from CLOCK_MONOTONIC now, and its drift from now on. Stamps of operations
- * submitted before stay as they are.
+ * Sets the GPU's clock: its offset from CLOCK_MONOTONIC now, and its drift from now on. Times of operations submitted
+ * before do not change.
  */
 FAKE_CUDA_API void fake_cuda_set_clock(int64_t offset_ns, double drift_ppm);
 
 /**
- * The truth about a recorded event: when it was or will be complete, in CLOCK_MONOTONIC and on the GPU's clock (exact,
- * not rounded to a tick). Returns 0; -1 for an event that is unknown, not recorded, captured, or behind a closed gate.
+ * The true completion time of a recorded event, on CLOCK_MONOTONIC and on the GPU's clock (exact, not rounded to a
+ * tick). Returns 0; -1 for an event that is unknown, not recorded, captured, or behind a closed gate.
  */
 FAKE_CUDA_API int32_t fake_cuda_event_times_ns(void* event, int64_t* monotonic_ns, uint64_t* gpu_ns);
 
@@ -107,11 +107,11 @@ FAKE_CUDA_API uint64_t fake_cuda_invalidated_capture_count(void);
 /* ---- Faults ------------------------------------------------------------------------------------- */
 
 /**
- * Adds faults. Calls are counted from here on, from 1. Returns 0, or -1 if the text does not parse (nothing is added).
+ * Adds faults. They count calls from now on, from 1. Returns 0, or -1 if the text does not parse; then it adds nothing.
  *
  *   RULES  = RULE { ";" RULE }
  *   RULE   = FUNCTION ":fail=" CODE [ "@" WHEN ]     these calls of the function return CODE and do nothing
- *          | FUNCTION ":block" [ "@" WHEN ]          these calls wait for fake_cuda_release(), then go on
+ *          | FUNCTION ":block" [ "@" WHEN ]          these calls wait for fake_cuda_release(), then continue
  *          | [ FUNCTION ":" ] "sticky=" CODE [ "@" N ]   the N-th call (of the function; of any that can report an
  *                                                    earlier error) loses the caller's current context: it and all
  *                                                    later ones in that context return CODE

@@ -12,7 +12,7 @@ bool parse_number(std::string_view text, Number& number) {
     return error == std::errc() && end == text.data() + text.size();
 }
 
-/// Cuts the text at the first separator and returns what follows it; none if there is no separator.
+/// Cuts the text at the first separator and returns the rest; none if there is no separator.
 std::optional<std::string_view> cut(std::string_view& text, std::string_view separator) {
     const std::size_t at = text.find(separator);
     if (at == std::string_view::npos) return std::nullopt;

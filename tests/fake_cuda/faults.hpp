@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The faults that a test asks for; fake_cuda.h has the grammar.
+// The faults that a test injects; fake_cuda.h has the grammar.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ class FaultsTest : public FakeTest {
         return driver().event_create(&event, 0);
     }
 
-    /// Until so many threads wait inside the driver.
+    /// Waits until this many threads wait inside the driver.
     void await_waiting_threads(int count) const {
         while (fake.waiting_threads() != count) std::this_thread::yield();
     }
@@ -71,7 +71,7 @@ TEST_F(FaultsTest, StickyErrorOfOneFunctionCountsItsCallsOnly) {
     EXPECT_EQ(create(), result::illegal_address);
 }
 
-TEST_F(FaultsTest, LostContextLeavesAnotherAlone) {
+TEST_F(FaultsTest, LostContextDoesNotAffectAnother) {
     CUcontext other = nullptr;
     ASSERT_EQ(driver().primary_ctx_retain(&other, 1), result::success);
     EXPECT_EQ(fake.break_context(context, result::launch_failed), 0);
@@ -80,7 +80,7 @@ TEST_F(FaultsTest, LostContextLeavesAnotherAlone) {
     EXPECT_EQ(create(), result::success);
 }
 
-TEST_F(FaultsTest, StoppedGpuCompletesNothingMore) {
+TEST_F(FaultsTest, StoppedGpuCompletesNoMoreWork) {
     CUstream stream = new_stream();
     CUevent before = completed_event(stream);
     ASSERT_EQ(fake.inject("hang@2"), 0);
@@ -120,7 +120,7 @@ TEST_F(FaultsTest, BlockedCallWaitsForTheReleaseAndBlocksNoOther) {
     EXPECT_EQ(fake.waiting_threads(), 0);
 }
 
-TEST_F(FaultsTest, RulesThatDoNotParseAreRefusedWhole) {
+TEST_F(FaultsTest, IfOneRuleDoesNotParseAllAreRefused) {
     for (const char* rules : {"",
                               ";",
                               "cuEventCreate",

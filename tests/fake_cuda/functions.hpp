@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of the fake driver, with what holds for each before its own rules.
+// The functions of the fake driver, with the general rules for each.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace fake_cuda {
 
-// X(name, needs_init, synchronizes, reports_errors). The name is the one without version: cuEventDestroy_v2 is counted
-// as cuEventDestroy. The last column: whether a lost context makes the call fail.
+// X(name, needs_init, synchronizes, reports_errors). The name has no version: cuEventDestroy_v2 is counted as
+// cuEventDestroy. reports_errors: whether a lost context makes the call fail.
 #define FAKE_CUDA_FUNCTIONS(X)                               \
     X(cuInit, false, false, false)                           \
     X(cuDriverGetVersion, false, false, false)               \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPU work of a known length: an operation of the fake's timeline, or on a real GPU a kernel that spins on the GPU's
-// nanosecond clock. The kernel is PTX that the driver compiles, so no CUDA compiler is needed.
+// GPU work of a known length: an operation in the fake's timeline, or on a real GPU a kernel that spins on the GPU's
+// nanosecond clock. The driver compiles the kernel from PTX, so no CUDA compiler is needed.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ again:
 }
 )";
 
-/// Launches work in one context. Not thread-safe while constructed; afterwards any thread may spin.
+/// Launches work in one context. Construct it on one thread; afterwards any thread may call spin().
 class GpuWork {
   public:
     GpuWork() = default;
 
-    /// Loads the kernel into the calling thread's current context. `error()` says whether that worked.
+    /// Loads the kernel into the calling thread's current context. `error()` tells whether that worked.
     explicit GpuWork(const CudaProgram& program)
         : enqueue_work_(fake_cuda::load_controls(program).enqueue_work), launch_kernel_(program.launch_kernel) {
         if (enqueue_work_ != nullptr) return;

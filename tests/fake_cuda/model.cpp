@@ -12,7 +12,7 @@
 namespace fake_cuda {
 namespace {
 
-/// A destructor of the library and no atexit handler: the code under test may call the driver from such a handler.
+/// A destructor of the library, not an atexit handler: the code under test may call the driver in such a handler.
 [[gnu::destructor]] void write_report() {
     const char* path = std::getenv("FAKE_CUDA_REPORT");
     if (path == nullptr) return;
@@ -42,7 +42,7 @@ void read_environment(Model& instance) {
     std::optional<std::vector<Rule>> rules = parse_rules(faults);
     if (!rules) {
         std::fprintf(stderr, "fake CUDA driver: FAKE_CUDA_FAULTS does not parse: %s\n", faults);
-        std::abort();  // a test whose fault is not injected must not pass
+        std::abort();  // a test must not pass if its fault is not injected
     }
     instance.objects.rules = std::move(*rules);
     for (const Rule& rule : instance.objects.rules)
@@ -68,7 +68,7 @@ void wait_for_release(Model& instance, Lock& lock) {
     --instance.waiting_threads;
 }
 
-/// The code with which the rules end a call, or success.
+/// The code of the rule that ends a call, or success.
 CUresult apply_rules(Model& instance, Lock& lock, Function function) {
     CUresult code = result::success;
     bool blocked = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of the fake driver: contexts, streams, events, captures, and the rules that every call keeps.
+// The state of the fake driver: contexts, streams, events, captures, and the rules for every call.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace fake_cuda {
 
 using namespace cep::cuda;  // the driver's types and codes
 
-/// Objects are known by numbers that are never given out twice; a program sees them as pointers.
+/// Objects have numbers that are never reused. A program sees the numbers as pointers.
 using Handle = std::uint64_t;
 
 template <typename Pointer>
@@ -31,17 +31,17 @@ template <typename Pointer>
     return static_cast<Handle>(reinterpret_cast<std::uintptr_t>(pointer));
 }
 
-/// Ends a call with a code. Never leaves the driver.
+/// An exception that ends a call with a code. It never leaves the driver.
 struct DriverError {
     CUresult code;
 };
 
-/// A capture under way. Times in it are nanoseconds after the graph's launch.
+/// A capture in progress. Its times are nanoseconds after the graph's launch.
 struct Capture {
     struct Member {
         double end_ns = 0;
         std::uint64_t kernels = 0;
-        std::uint64_t joined_kernels = 0;  // of `kernels`, those that another member waits for
+        std::uint64_t joined_kernels = 0;  // the part of `kernels` that another member waits for
     };
     CUstreamCaptureMode mode = capture_mode::global;
     std::int32_t thread_id = 0;
@@ -68,7 +68,7 @@ struct Stream {
 struct Event {
     Handle context = 0;
     unsigned int flags = 0;
-    OperationPtr operation;  // null: never recorded, or into a capture
+    OperationPtr operation;  // null: never recorded, or recorded into a capture
     std::shared_ptr<Capture> capture;
     Handle capture_stream = 0;
     double capture_ns = 0;
@@ -89,7 +89,7 @@ struct Graph {
     double duration_ns = 0;
 };
 
-/// What a new process starts with.
+/// The initial state of a process.
 struct Objects {
     bool initialized = false;
     std::unordered_map<Handle, Context> contexts;
@@ -110,7 +110,7 @@ struct Objects {
     Timeline timeline;
 };
 
-/// What the driver knows of the calling thread.
+/// The driver's state of the calling thread.
 struct ThreadState {
     std::uint64_t epoch = 0;
     std::int32_t id = 0;
@@ -134,17 +134,17 @@ struct Model {
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// The one model of the process; reads the environment the first time. Never destroyed.
+/// The model of the process. The first call reads the environment. Never destroyed.
 Model& model();
 ThreadState& this_thread(const Model& model);
 
-/// Counts a call that a correct program never makes, and ends it with `code`.
+/// Counts a call that a correct program never makes as misuse, and ends it with `code`.
 [[noreturn]] void misuse(Model& model, std::string what, CUresult code);
 
-// Looking things up. A missing object or a lost context ends the call.
+// Look-ups. A missing object or a lost context ends the call.
 Context& current_context(Model& model);
 Context& context_of(Model& model, Handle context);
-/// As context_of, and not lost.
+/// Like context_of(), but also ends the call if the context is lost.
 Context& healthy_context(Model& model, Handle context);
 Stream& find_stream(Model& model, CUstream stream);
 Event& find_event(Model& model, CUevent event);
@@ -155,33 +155,33 @@ Stream& add_stream(Model& model, Context& context, bool blocking);
 OperationPtr submit(Model& model, Stream& stream, double gpu_duration_ns, OperationPtr after = nullptr,
                     bool gate = false);
 
-/// Waits, without the lock, until the operation is complete. The GPU having stopped, until fake_cuda_release().
+/// Waits, without the lock, until the operation is complete. If the GPU has stopped, waits for fake_cuda_release().
 void wait_until_complete(Model& model, Lock& lock, const OperationPtr& operation);
 
 // Captures.
 void check_unsafe_call(Model& model);
-/// A use of the legacy default stream while a blocking stream of its context is capturing.
+/// Handles a use of the legacy default stream while a blocking stream of its context is capturing.
 void check_implicit_capture(Model& model, const Stream& stream);
 [[nodiscard]] bool implicitly_capturing(Model& model, const Stream& stream);
 void invalidate(Model& model, Capture& capture);
-/// A call that would wait for a stream that is capturing.
+/// Handles a call that would wait for a capturing stream.
 void check_not_capturing(Model& model, const Stream& stream);
 void check_context_not_capturing(Model& model, const Context& context);
 void check_capture_usable(const Capture& capture);
-/// A call that reads an event that was last recorded into a capture; `spoils`: it invalidates the capture.
+/// Handles a call that reads an event that was last recorded into a capture; `spoils`: it invalidates the capture.
 void check_not_captured(Model& model, const Event& event, bool spoils);
 void capture_kernel(Stream& stream, double duration_ns);
 void capture_record(Stream& stream, Event& event);
 void capture_wait(Model& model, Stream& stream, const Event& event);
 void begin_capture(Model& model, Stream& stream, CUstreamCaptureMode mode);
 [[nodiscard]] Graph end_capture(Model& model, Stream& stream);
-/// Takes the capture away from all its streams.
+/// Removes the capture from all its streams.
 void drop_capture(Model& model, std::shared_ptr<Capture> capture);
 
-/// Applies the fault rules to a call and checks that it may be made at all.
+/// Applies the fault rules to a call and checks that the call is allowed.
 [[nodiscard]] CUresult enter(Model& model, Lock& lock, Function function);
 
-/// The frame of every driver call: counts it, applies faults, runs the body under the lock.
+/// Runs a driver call: counts it, applies faults, and runs the body under the lock.
 template <typename Body>
 CUresult call(Function function, const Body& body) noexcept {
     try {

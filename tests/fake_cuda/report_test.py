@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A program that knows nothing of the fake driver leaves a report of its calls, and finds no device if told so."""
+"""The fake driver writes a report of a program's calls, and has no device if the environment says so."""
 import os
 import subprocess
 import sys

@@ -8,7 +8,7 @@
 namespace fake_cuda {
 namespace {
 
-// The smallest difference between two elapsed times that an H200 shows.
+// The smallest difference between two elapsed times on an H200.
 constexpr std::uint64_t tick_ns = 32;
 
 }  // namespace
@@ -27,7 +27,7 @@ void DeviceClock::set(std::int64_t now_ns, std::int64_t offset_ns, double drift_
 
 std::uint64_t DeviceClock::gpu_ns(std::int64_t time_ns) const {
     const std::int64_t drifted_ns = std::llround(static_cast<double>(time_ns - base_ns_) * drift_);
-    // Unsigned, so that a clock anywhere in 64 bits wraps instead of overflowing.
+    // Unsigned, so that a clock near the limits of 64 bits wraps instead of overflowing.
     return static_cast<std::uint64_t>(time_ns) + static_cast<std::uint64_t>(offset_ns_) +
            static_cast<std::uint64_t>(drifted_ns);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simulated GPU: operations, when each is done, and the GPU's clock.
+// The simulated GPU: its operations with their completion times, and its clock.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,17 @@ struct Operation {
     std::int64_t earliest_ns = 0;
     std::int64_t duration_ns = 0;
     bool gate_closed = false;
-    /// Not known while the operation is, or waits for, a closed gate.
+    /// Unknown while the operation is a closed gate or waits for one.
     std::optional<std::int64_t> end_ns;
     std::uint64_t end_gpu_ns = 0;
-    /// What must be done first; empty once end_ns is known.
+    /// Operations that must be done first; empty once end_ns is known.
     std::vector<OperationPtr> after;
 };
 
 /// CLOCK_MONOTONIC.
 [[nodiscard]] std::int64_t monotonic_ns();
 
-/// The GPU's clock as a line over the host's.
+/// The GPU's clock as a linear function of the host's clock.
 class DeviceClock {
   public:
     void set(std::int64_t now_ns, std::int64_t offset_ns, double drift_ppm);
@@ -53,15 +53,15 @@ class Timeline {
 
     void open_gates();
 
-    /// Nothing that is not complete now ever will be.
+    /// Stops the GPU: operations that are not complete now never will be.
     void stop();
-    /// stop(), when the n-th operation from now on is submitted.
+    /// Calls stop() when the n-th operation from now on is submitted.
     void stop_at_operation(std::uint64_t n) { stop_at_ = submitted_ + n; }
     void cancel_stop() { stop_at_ = 0; }
     [[nodiscard]] bool stopped() const { return stopped_ns_ != never_ns; }
 
     [[nodiscard]] bool complete(const Operation& operation) const;
-    /// Whether it is, or will be by itself.
+    /// Whether the operation is complete, or will be without further action.
     [[nodiscard]] bool completes(const Operation& operation) const;
 
   private:
@@ -69,13 +69,14 @@ class Timeline {
 
     bool settle(Operation& operation) const;
 
-    std::vector<OperationPtr> unsettled_;  // in the order of submission, so that one pass settles all that can be
+    std::vector<OperationPtr>
+        unsettled_;  // in the order of submission, so that one pass settles all that can be settled
     std::int64_t stopped_ns_ = never_ns;
     std::uint64_t submitted_ = 0;
     std::uint64_t stop_at_ = 0;
 };
 
-/// What cuEventElapsedTime returns: a float of milliseconds between two ticks of the GPU's clock.
+/// The result of cuEventElapsedTime: a float of milliseconds between two ticks of the GPU's clock.
 [[nodiscard]] float elapsed_ms(std::uint64_t start_gpu_ns, std::uint64_t end_gpu_ns);
 
 }  // namespace fake_cuda

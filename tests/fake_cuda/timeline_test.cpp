@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fake's simulated GPU. A gate holds a stream until everything is queued, so that the times between operations are
-// those of the simulation alone.
+// The fake's simulated GPU. A gate blocks a stream until everything is queued, so that only the simulation determines
+// the times between operations.
 #include <cstdlib>
 
 #include "driver_fixture.hpp"
@@ -113,7 +113,7 @@ TEST_F(TimelineTest, ElapsedTimeIsExactInTicksFarFromZero) {
     }
 }
 
-TEST_F(TimelineTest, EventIsStampedBetweenTheHostTimesOfItsRecord) {
+TEST_F(TimelineTest, EventTimeIsBetweenTheHostTimesOfItsRecord) {
     CUstream stream = new_stream();
     timespec before{}, after{};
     clock_gettime(CLOCK_MONOTONIC, &before);
@@ -123,12 +123,12 @@ TEST_F(TimelineTest, EventIsStampedBetweenTheHostTimesOfItsRecord) {
     EXPECT_LE(host_ns(event), std::int64_t{after.tv_sec} * 1'000'000'000 + after.tv_nsec);
 }
 
-TEST_F(TimelineTest, ClosedGateHoldsItsStreamOnly) {
+TEST_F(TimelineTest, ClosedGateBlocksItsStreamOnly) {
     CUstream held = new_stream(), free = new_stream();
     ASSERT_EQ(fake.enqueue_gate(held), result::success);
     CUevent behind = record(held);
-    CUevent beside = record(free);
-    ASSERT_EQ(driver().event_synchronize(beside), result::success);
+    CUevent concurrent = record(free);
+    ASSERT_EQ(driver().event_synchronize(concurrent), result::success);
     EXPECT_EQ(driver().event_query(behind), result::not_ready);
     std::int64_t host = 0;
     std::uint64_t gpu = 0;
@@ -159,7 +159,7 @@ TEST_F(TimelineTest, ThreadsShareTheDriver) {
     EXPECT_EQ(fake.misuse_count(), 0U);
 }
 
-TEST_F(TimelineTest, DriverIsNotInitializedUntilTheProgramAsks) {
+TEST_F(TimelineTest, DriverIsNotInitializedUntilTheProgramCallsCuInit) {
     fake.reset();
     CUcontext current = nullptr;
     int version = 0;

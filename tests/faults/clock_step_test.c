@@ -25,7 +25,7 @@ static void record_for_a_while(cep_profiler* profiler) {
     }
 }
 
-// Steps count from the clock's first reading; spans from before, across and after each.
+// Steps the clock; each step counts from its first reading. Records spans before, across and after each step.
 static cep_profiler* step_clock(const int64_t* steps_ns, int count) {
     if (!IO_HAS_THREADS_AND_CLOCKS) check_skip("the clock is the sanitizer's");
     keep_messages();
@@ -68,10 +68,10 @@ static void check_one_step(int64_t step_ns) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-TEST(a_clock_set_back_by_hours_leaves_times_going_on_and_is_stated) {
+TEST(times_continue_when_the_clock_is_set_back_by_hours_and_the_error_is_stated) {
     check_one_step(-20 * hour);
 }
-TEST(a_clock_set_forward_by_hours_leaves_times_going_on_and_is_stated) {
+TEST(times_continue_when_the_clock_is_set_forward_by_hours_and_the_error_is_stated) {
     check_one_step(20 * hour);
 }
 TEST(a_clock_set_back_by_a_second_is_stated) {
@@ -83,7 +83,7 @@ TEST(a_clock_set_back_to_1970_is_stated) {
     check_one_step(-(int64_t)now.tv_sec * second);
 }
 
-TEST(a_clock_that_is_not_set_is_no_message_and_no_row) {
+TEST(a_clock_that_is_not_set_causes_no_message_and_no_row) {
     cep_profiler* profiler = step_clock(NULL, 0);
     close_now(profiler);
     const rows all = rows_read(RANK_FILE);
@@ -100,7 +100,7 @@ TEST(a_clock_set_twice_is_stated_with_the_larger_error) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-TEST(a_start_after_the_clock_was_set_has_times_of_the_new_clock) {
+TEST(a_start_after_the_clock_was_set_uses_the_new_clock) {
     const int64_t step_ns = 20 * hour;
     close_now(step_clock(&step_ns, 1));
     cep_profiler* profiler = start();

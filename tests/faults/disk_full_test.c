@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Disks and quotas that are full, and have space again.
+// Disks and quotas that are full, and later have space again.
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ enum { second = 1000000000 };
 
 static const char in_file[] = RANK_FILE;
 
-// Some rows fit, and the last one that does only in part.
+// Some rows fit, and one more only in part.
 static void fill_and_heal(int error) {
     keep_messages();
     cep_profiler* profiler = start();
@@ -65,7 +65,7 @@ static void limit_file_size(rlim_t bytes) {
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-// SIGXFSZ keeps its deadly default here.
+// SIGXFSZ keeps its default here, which kills.
 TEST(rows_wait_for_the_limit_of_a_file_to_be_raised) {
     keep_messages();
     cep_profiler* profiler = start();
@@ -82,7 +82,7 @@ TEST(rows_wait_for_the_limit_of_a_file_to_be_raised) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-TEST(of_more_rows_than_can_wait_the_oldest_are_kept_and_the_others_counted) {
+TEST(beyond_the_rows_that_can_wait_the_newest_are_lost_and_counted) {
     enum { count = 60000 };
     keep_messages();
     cep_profiler* profiler = start();
@@ -179,7 +179,7 @@ TEST(a_close_on_a_disk_that_became_read_only_does_not_wait) {
     close_on_a_full_disk(EROFS);
 }
 
-TEST(a_start_after_a_row_was_cut_by_a_full_disk_begins_on_a_line_of_its_own) {
+TEST(a_start_after_a_full_disk_cut_a_row_begins_on_a_new_line) {
     close_on_a_full_disk(ENOSPC);
     io_heal_writes();
     cep_profiler* profiler = start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both names of each call that large files have two of are defined here: no redirection of one to the other.
+// Some calls have a second name for large files. This file defines both, so that none is redirected to the other.
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #include "faulty_io.h"
@@ -118,7 +118,7 @@ int64_t io_true_monotonic_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-// ---- What the process calls
+// ---- Functions that the process calls
 
 static bool names_rank_file(const char* path) {
     return path != NULL && strstr(path, "cuda_events_rank_") != NULL;
@@ -140,7 +140,7 @@ static int64_t fail(int error) {
     return -1;
 }
 
-// Takes one of what is left, if any is.
+// Takes one if any are left.
 static bool take_one(counter* left) {
     int64_t before = *left;
     while (before > 0)
@@ -156,7 +156,7 @@ static void suffer_delays(void) {
     if (ns > 0) nanosleep(&pause, NULL);
 }
 
-// The error that a write of so many bytes meets, or 0 and how many of them are let through.
+// The error for a write of this many bytes; 0: no error, and the number of bytes to write.
 static int error_of_write(size_t* size) {
     if (faults.interrupts && ++seen.interrupted % 2 == 0) return EINTR;
     if (faults.stale_error != 0) return faults.stale_error;
@@ -182,7 +182,7 @@ ssize_t write(int descriptor, const void* bytes, size_t size) {
     return done;
 }
 
-// A vector is written as its first part: a short write, which a caller must expect.
+// Writes only the first part of a vector: a short write, which callers must expect.
 ssize_t writev(int descriptor, const struct iovec* parts, int count) {
     if (!is_rank_file(descriptor)) return syscall(SYS_writev, descriptor, parts, count);
     for (int i = 0; i < count; ++i)
@@ -293,7 +293,7 @@ int clock_gettime(clockid_t clock, struct timespec* time) {
     return (int)code;
 }
 
-// The kernel waits by its own clock.
+// The kernel waits by the real clock.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const struct timespec* deadline) {
     clockwait_function next = NULL;

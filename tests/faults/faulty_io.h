@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A disk, a scheduler and a clock that fail on command. Linked into a test, the definitions in faulty_io.c stand in
-// front of the C library's for everything the process loads, libcep included. They act on rank files alone, known by
-// their name in /proc/self/fd, so that a descriptor counts however it was come by; all else is passed on.
+// A disk, a scheduler and a clock that fail on command. In a test that links faulty_io.c, its functions replace those
+// of the C library for everything that the process loads, libcep included. They affect only rank files, which they
+// recognise by their name in /proc/self/fd, however the descriptor was made. All other calls pass through.
 //
-// Each io_ function sets one fault, at once, for all threads; a forked child inherits what is set. A write meets the
-// faults in this order: it stalls, it takes its time, it is interrupted, it fails, it finds no room, it is cut short.
+// Each io_ function sets one fault, at once and for all threads; a forked child inherits the faults. A write checks the
+// faults in this order: stall, delay, interruption, error, no space, short write.
 #ifndef CEP_TESTS_FAULTS_FAULTY_IO_H
 #define CEP_TESTS_FAULTS_FAULTY_IO_H
 
@@ -16,55 +16,55 @@
 
 #include "check.h"
 
-// Threads and clocks are the sanitizers' own; tests that need these two faults skip there.
+// The sanitizers replace threads and clocks themselves, so tests that need these two faults skip there.
 #define IO_HAS_THREADS_AND_CLOCKS (!CHECK_SANITIZED)
 
-// As a number of times.
+// A number of times without limit.
 #define IO_FOR_EVER INT64_MAX
 
 // ---- Writes to a rank file
 
-// The next writes, that many, fail with that error.
+// This many next writes fail with that error.
 void io_fail_writes(int error, int64_t times);
-// Writes fail with that error until a rank file is opened for writing (a handle that the server has forgotten).
+// Writes fail with that error until a rank file is opened for writing, as with a stale handle.
 void io_fail_writes_until_reopened(int error);
-// That many more bytes fit; from then on writes fail with that error (a disk or quota that is full).
+// This many more bytes fit. After that, writes fail with that error, as on a full disk or quota.
 void io_leave_room(int error, int64_t bytes);
-// A write takes 1 byte, the next 2, and so on up to that many, and again from 1.
+// A write accepts 1 byte, the next 2, and so on up to this many, then again from 1.
 void io_cut_writes_short(int64_t longest_bytes);
 // Every second write is interrupted before it has written anything.
 void io_interrupt_every_second_write(void);
-// Every write takes that long, however it ends.
+// Every write takes this long, whether it succeeds or fails.
 void io_slow_writes_down(int64_t ns);
 // Writes block until io_release_writes().
 void io_stall_writes(void);
 void io_release_writes(void);
-// Returns once a thread is inside a stalled write; the test fails if none comes.
+// Returns once a thread is inside a stalled write. The test fails if that does not happen.
 void io_wait_for_stalled_write(void);
-// The disk is as good as new: none of the faults above.
+// Removes all faults above.
 void io_heal_writes(void);
 
 // ---- Opening
 
-// The next times that a rank file is opened, for reading or writing, it fails with that error.
+// This many next opens of a rank file, for reading or writing, fail with that error.
 void io_fail_opens(int error, int64_t times);
-// Every mkdir(2) of the process fails with that error; 0: none does.
+// Every mkdir(2) of the process fails with that error; 0: none fails.
 void io_fail_directories(int error);
-// Every flock(2) on a rank file fails with that error; 0: none does.
+// Every flock(2) on a rank file fails with that error; 0: none fails.
 void io_fail_locks(int error);
 
 // ---- Threads and clocks
 
-// The next pthread_create() calls, that many, fail with EAGAIN.
+// This many next pthread_create() calls fail with EAGAIN.
 void io_fail_threads(int64_t times);
-// Sets CLOCK_REALTIME, and no other clock, forward or back by that much.
+// Moves CLOCK_REALTIME, and no other clock, forward or back by this much.
 void io_step_clock(int64_t ns);
-// Lets all clocks be that much further, as if so much time had passed.
+// Moves all clocks forward by this much, as if that time had passed.
 void io_pass_time(int64_t ns);
-// CLOCK_MONOTONIC as the kernel has it, whatever io_pass_time() did.
+// The kernel's CLOCK_MONOTONIC, without the effect of io_pass_time().
 int64_t io_true_monotonic_ns(void);
 
-// ---- What happened, since the process began
+// ---- Counts since the process began
 
 int64_t io_writes_tried(void);
 int64_t io_writes_failed(void);

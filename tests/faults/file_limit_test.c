@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// max_file_bytes is a bound for everything that is written, whatever the rows are.
+// max_file_bytes limits everything that is written, whatever the rows are.
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -39,7 +39,7 @@ TEST(many_flushes_that_lose_rows_stay_within_the_limit) {
     check_used_up(profiler);
 }
 
-TEST(a_long_run_uses_the_limit_up_and_no_more) {
+TEST(a_long_run_fills_the_file_up_to_the_limit) {
     const cep_options options = limited_options();
     cep_profiler* profiler = start_with(&options);
     record_and_flush(profiler, 1, 20000);
@@ -109,7 +109,7 @@ TEST(open_rows_stay_within_the_limit) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-TEST(every_small_limit_is_held) {
+TEST(every_small_limit_is_kept) {
     for (int64_t bytes = 1; bytes < 4000; bytes += 97) {
         (void)remove(RANK_FILE);
         cep_options options = quiet_options();
@@ -122,7 +122,7 @@ TEST(every_small_limit_is_held) {
     }
 }
 
-TEST(the_flat_layout_uses_the_limit_up_and_no_more) {
+TEST(the_flat_layout_fills_the_file_up_to_the_limit) {
     cep_options options = limited_options();
     options.layout = CEP_LAYOUT_FLAT;
     cep_profiler* profiler = start_with(&options);
@@ -134,7 +134,7 @@ TEST(the_flat_layout_uses_the_limit_up_and_no_more) {
     check_accounted(profiler);
 }
 
-TEST(a_file_that_is_larger_than_the_limit_already_is_left_as_it_is) {
+TEST(a_file_that_is_already_larger_than_the_limit_does_not_change) {
     make_directory();
     FILE* file = fopen(RANK_FILE, "w");
     CHECK(file != NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Resuming onto a file that earlier starts have made large.
+// Resuming a file that earlier starts have made large.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 #include "scene.h"
 
 enum { mebibyte = 1 << 20, large_bytes = 64 * mebibyte, stats_interval_bytes = 4 * mebibyte };
-// What may be read of any file: the 8 MiB that are searched, and the ends of the lines there.
+// Limit of the bytes read from any file: the 8 MiB that are searched, and the ends of the lines there.
 enum { most_read_bytes = 9 * mebibyte };
 
-// The rows of three starts, and what of them is repeated to make the file large.
+// The rows of three starts, and the part of them that is repeated to make the file large.
 static struct {
     int64_t attempt;
     char *span, *stats;
@@ -107,7 +107,7 @@ TEST(a_large_file_without_stats_rows_is_appended_to_without_reading_all_of_it) {
     CHECK_EQ(rows_count(&added, SPAN), 1000);
 }
 
-TEST(all_that_is_read_of_a_file_is_read_by_open) {
+TEST(only_open_reads_the_file) {
     start_three_times();
     append_rows(true);
     cep_profiler* profiler = start();
@@ -118,7 +118,7 @@ TEST(all_that_is_read_of_a_file_is_read_by_open) {
     CHECK_EQ(io_bytes_read(), after_open);
 }
 
-TEST(the_attempt_is_found_behind_a_cut_off_line_of_a_large_file) {
+TEST(the_attempt_is_found_in_a_large_file_with_an_incomplete_line) {
     start_three_times();
     append_rows(true);
     append("{\"name\":\"forward\",\"step\":1,\"ra");
@@ -128,7 +128,7 @@ TEST(the_attempt_is_found_behind_a_cut_off_line_of_a_large_file) {
     CHECK_EQ(row_int(rows_nth(&added, "run", 0), "attempt"), earlier.attempt + 1);
 }
 
-// The longest stretch of the file that has no row with the attempt in it.
+// The longest part of the file without a row that has the attempt.
 static long longest_gap_bytes(void) {
     const rows all = rows_read(RANK_FILE);
     long longest = 0, last = 0;
@@ -158,8 +158,8 @@ TEST(a_start_that_was_killed_after_many_rows_leaves_its_attempt_within_reach) {
     CHECK_EQ(row_int(rows_nth(&added, "run", 0), "attempt"), 3);
 }
 
-// What a crash of the machine can leave: a file that has its length and not its bytes.
-TEST(rows_after_a_hole_of_a_gigabyte_start_on_a_line_of_their_own) {
+// A crash of the machine can leave a file with its length but without its data.
+TEST(rows_after_a_hole_of_a_gigabyte_start_on_a_new_line) {
     start_three_times();
     const long before = 1L << 30;
     CHECK_EQ(truncate(RANK_FILE, before), 0);

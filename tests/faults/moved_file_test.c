@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file, or its directory, goes away under the profiler: a new file takes the rows from there on. A close looks for
-// it, so that only one test has to wait for the look that is taken while rows are written.
+// The file or its directory disappears while the profiler is open. Later rows go to a new file. cep_close() also checks
+// for this, so only one test has to wait for the check during writes.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +18,10 @@ enum { second = 1000000000 };
 static struct {
     cep_profiler* profiler;
     int64_t attempt;
-    char* text;  // the file's, after the first 100 spans
+    char* text;  // of the file after the first 100 spans
 } job;
 
-// Not the first start, so that a wrong attempt shows.
+// Not the first start, so that a wrong attempt is detected.
 static void begin_job(void) {
     keep_messages();
     close_now(start());
@@ -40,7 +40,7 @@ static void end_job(void) {
     CHECK_EQ(stats_of(job.profiler).written, 200);
 }
 
-// It begins with a run row of the same attempt and has all that was recorded since.
+// The new file begins with a run row of the same attempt and has all later rows.
 static void check_new_file(void) {
     const rows all = rows_read(RANK_FILE);
     CHECK(row_is(first_row(&all), "run"));
@@ -60,7 +60,7 @@ TEST(a_removed_file_is_made_again) {
     check_new_file();
 }
 
-TEST(a_renamed_file_is_left_as_it_is_and_a_new_one_made) {
+TEST(a_renamed_file_does_not_change_and_a_new_one_is_made) {
     begin_job();
     CHECK_EQ(rename(RANK_FILE, "out/cuda_events_rank_0.jsonl.1"), 0);
     end_job();
@@ -68,7 +68,7 @@ TEST(a_renamed_file_is_left_as_it_is_and_a_new_one_made) {
     check_text_is("out/cuda_events_rank_0.jsonl.1", job.text);
 }
 
-TEST(a_file_that_another_was_put_in_the_place_of_is_left_as_it_is) {
+TEST(a_replaced_file_does_not_change) {
     begin_job();
     CHECK_EQ(rename(RANK_FILE, "out/cuda_events_rank_0.jsonl.1"), 0);
     write_text(RANK_FILE, "");
@@ -102,7 +102,7 @@ TEST(a_replaced_directory_gets_a_new_file) {
     check_text_is("old/cuda_events_rank_0.jsonl", job.text);
 }
 
-TEST(a_relative_path_keeps_its_meaning_when_the_trainer_changes_its_directory) {
+TEST(a_relative_path_stays_the_same_when_the_trainer_changes_its_directory) {
     begin_job();
     CHECK_EQ(mkdir("elsewhere", S_IRWXU), 0);
     CHECK_EQ(chdir("elsewhere"), 0);
@@ -124,7 +124,7 @@ TEST(a_file_cut_to_nothing_gets_its_run_row_again) {
     CHECK_EQ(rows_count(&all, SPAN), 100);
 }
 
-TEST(a_file_cut_within_a_line_goes_on_with_a_line_of_its_own) {
+TEST(a_file_cut_within_a_line_continues_on_a_new_line) {
     begin_job();
     CHECK_EQ(truncate(RANK_FILE, file_size(RANK_FILE) - 10), 0);
     end_job();
@@ -135,7 +135,7 @@ TEST(a_file_cut_within_a_line_goes_on_with_a_line_of_its_own) {
     check_has_numbers(RANK_FILE, 101, 100);
 }
 
-TEST(the_size_of_a_file_that_was_cut_to_nothing_is_counted_anew) {
+TEST(the_limit_applies_to_the_new_size_of_a_file_that_was_cut_to_nothing) {
     if (!IO_HAS_THREADS_AND_CLOCKS) check_skip("the clock is the sanitizer's");
     cep_options options = quiet_options();
     options.max_file_bytes = 100000;
@@ -162,7 +162,7 @@ static bool record_and_find_the_file(int64_t number) {
     return path_exists(RANK_FILE);
 }
 
-TEST(a_removed_file_is_missed_while_rows_are_written) {
+TEST(a_removed_file_is_noticed_while_rows_are_written) {
     begin_job();
     CHECK_EQ(unlink(RANK_FILE), 0);
     int64_t number = 101;
@@ -190,7 +190,7 @@ TEST(a_file_removed_again_and_again_is_made_again_each_time) {
     CHECK_EQ(row_int(first_row(&all), "attempt"), job.attempt);
 }
 
-TEST(rows_wait_while_a_removed_file_may_not_be_made_again) {
+TEST(rows_wait_while_a_removed_file_cannot_be_made_again) {
     if (!IO_HAS_THREADS_AND_CLOCKS) check_skip("the clock is the sanitizer's");
     begin_job();
     CHECK_EQ(unlink(RANK_FILE), 0);
@@ -209,7 +209,7 @@ TEST(rows_wait_while_a_removed_file_may_not_be_made_again) {
     check_has_numbers(RANK_FILE, 101, 100);
 }
 
-TEST(a_file_that_another_profiler_made_in_the_place_of_a_removed_one_is_left_to_it) {
+TEST(a_file_that_another_profiler_made_in_place_of_a_removed_one_is_not_written) {
     begin_job();
     CHECK_EQ(unlink(RANK_FILE), 0);
     cep_profiler* other = start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The largest steps, and names that are too long, too many, or no text.
+// The largest steps, and names that are too long, too many, or not text.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void check_name_refused(cep_profiler* profiler, const char* name) {
     CHECK_EQ(cep_mark(profiler, name, NULL), CEP_EINVAL);
 }
 
-TEST(names_that_are_no_text_are_refused_and_leave_the_file_alone) {
+TEST(names_that_are_not_text_are_refused_and_do_not_reach_the_file) {
     static const char* const names[] = {"",
                                         "\x01",
                                         "a\x01",
@@ -63,7 +63,7 @@ TEST(names_that_are_no_text_are_refused_and_leave_the_file_alone) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-TEST(names_of_any_text_come_back_as_they_were) {
+TEST(names_of_any_text_are_read_back_unchanged) {
     static const char* const names[] = {"\"",           "\\",       "\\u0000", "{\"type\":\"run\"}", "</script>",
                                         "\xe2\x80\xa8", "\xc2\x85", " ",       "\xf0\x9f\x98\x80",   "%s%n"};
     enum { count = sizeof names / sizeof *names };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stands at the rank file's path and is no regular file of this job's own: it is refused, and nothing is written
-// through it.
+// The rank file's path is not a regular file of this job. The library refuses it and writes nothing through it.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,7 +47,7 @@ TEST(a_directory_that_is_a_symbolic_link_is_followed) {
     check_has_numbers("elsewhere/cuda_events_rank_0.jsonl", 1, 10);
 }
 
-TEST(a_file_with_a_second_name_is_refused) {
+TEST(a_file_with_a_second_link_is_refused) {
     make_directory();
     write_text("theirs", "kept\n");
     CHECK_EQ(link("theirs", RANK_FILE), 0);
@@ -127,7 +126,7 @@ static void record_and_close(cep_profiler* profiler) {
     CHECK(count_messages(RANK_FILE, "") >= 1);
 }
 
-TEST(a_symbolic_link_put_in_the_place_of_a_removed_file_is_not_followed) {
+TEST(a_symbolic_link_in_place_of_a_removed_file_is_not_followed) {
     cep_profiler* profiler = start_and_remove_the_file();
     write_text("theirs", "kept\n");
     CHECK_EQ(symlink("../theirs", RANK_FILE), 0);
@@ -135,14 +134,14 @@ TEST(a_symbolic_link_put_in_the_place_of_a_removed_file_is_not_followed) {
     check_text_is("theirs", "kept\n");
 }
 
-TEST(a_symbolic_link_to_nothing_put_in_the_place_of_a_removed_file_makes_nothing) {
+TEST(a_symbolic_link_to_nothing_in_place_of_a_removed_file_makes_nothing) {
     cep_profiler* profiler = start_and_remove_the_file();
     CHECK_EQ(symlink("../theirs", RANK_FILE), 0);
     record_and_close(profiler);
     CHECK(!path_exists("theirs"));
 }
 
-TEST(a_file_with_a_second_name_put_in_the_place_of_a_removed_file_is_left_alone) {
+TEST(a_file_with_a_second_link_in_place_of_a_removed_file_does_not_change) {
     cep_profiler* profiler = start_and_remove_the_file();
     write_text("theirs", "kept\n");
     CHECK_EQ(link("theirs", RANK_FILE), 0);
@@ -150,14 +149,14 @@ TEST(a_file_with_a_second_name_put_in_the_place_of_a_removed_file_is_left_alone)
     check_text_is("theirs", "kept\n");
 }
 
-TEST(a_fifo_put_in_the_place_of_a_removed_file_gets_nothing_and_holds_nobody_up) {
+TEST(a_fifo_in_place_of_a_removed_file_gets_nothing_and_blocks_no_thread) {
     cep_profiler* profiler = start_and_remove_the_file();
     CHECK_EQ(mkfifo(RANK_FILE, 0600), 0);
     record_and_close(profiler);
     CHECK(path_exists(RANK_FILE));
 }
 
-TEST(a_fifo_with_a_reader_put_in_the_place_of_a_removed_file_gets_nothing) {
+TEST(a_fifo_with_a_reader_in_place_of_a_removed_file_gets_nothing) {
     cep_profiler* profiler = start_and_remove_the_file();
     CHECK_EQ(mkfifo("fifo", 0600), 0);
     const int reader = open("fifo", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -167,7 +166,7 @@ TEST(a_fifo_with_a_reader_put_in_the_place_of_a_removed_file_gets_nothing) {
     check_fifo_is_empty(reader);
 }
 
-TEST(a_directory_put_in_the_place_of_a_removed_file_is_no_crash) {
+TEST(a_directory_in_place_of_a_removed_file_causes_no_crash) {
     cep_profiler* profiler = start_and_remove_the_file();
     CHECK_EQ(mkdir(RANK_FILE, S_IRWXU), 0);
     record_and_close(profiler);

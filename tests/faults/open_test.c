@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Directories and files that cannot be made; rights; what a start leaves.
+// Directories and files that cannot be made, permissions, and the file after a start.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,14 +55,14 @@ static void check_directory_fails_with(int error) {
     close_now(start());
 }
 
-TEST(a_directory_that_may_not_be_made_is_an_error_that_names_it) {
+TEST(a_directory_that_cannot_be_made_is_an_error_that_names_it) {
     check_directory_fails_with(EACCES);
 }
 TEST(a_directory_on_a_read_only_file_system_is_an_error_that_names_it) {
     check_directory_fails_with(EROFS);
 }
 
-TEST(a_file_in_the_place_of_the_directory_is_an_error_that_names_it) {
+TEST(a_file_in_place_of_the_directory_is_an_error_that_names_it) {
     write_text("out", "kept\n");
     const cep_options options = quiet_options();
     check_fails(&options, "out", "");
@@ -101,7 +101,7 @@ TEST(a_path_of_a_megabyte_is_an_error) {
     check_too_long(1 << 20, 1, "");
 }
 
-// The directory's path is short enough and the file's is not. What is left is too deep for nftw(3).
+// The path of the directory is short enough, that of the file is not. The directories are too deep for nftw(3).
 static void open_with_a_path_too_long_for_the_file(void) {
     check_too_long(203, 20, "");
 }
@@ -112,7 +112,7 @@ TEST(a_path_too_long_for_the_file_is_an_error) {
     CHECK_EQ(status, 0);
 }
 
-// ---- What a start leaves
+// ---- The file after a start
 
 static mode_t mode_under(mode_t mask) {
     (void)umask(mask);
@@ -122,17 +122,17 @@ static mode_t mode_under(mode_t mask) {
     return status.st_mode & 07777;
 }
 
-TEST(the_file_has_the_rights_that_the_usual_umask_leaves) {
+TEST(the_file_has_the_permissions_of_the_usual_umask) {
     CHECK_EQ(mode_under(0022), 0644);
 }
-TEST(the_file_is_private_where_the_umask_says_so) {
+TEST(the_file_is_private_if_the_umask_says_so) {
     CHECK_EQ(mode_under(0077), 0600);
 }
-TEST(the_file_may_be_shared_where_the_umask_says_so) {
+TEST(the_file_is_shared_if_the_umask_says_so) {
     CHECK_EQ(mode_under(0002), 0664);
 }
 
-TEST(the_umask_of_the_trainer_stays_as_it_was) {
+TEST(the_umask_of_the_trainer_does_not_change) {
     (void)umask(0027);
     close_now(start());
     CHECK_EQ(umask(0), 0027);
@@ -143,7 +143,7 @@ static void open_and_vanish(void) {
     _exit(0);
 }
 
-TEST(a_process_that_vanishes_right_after_open_leaves_its_run_row) {
+TEST(a_process_that_is_killed_right_after_open_has_written_its_run_row) {
     CHECK_CHILD_PASSES(open_and_vanish);
     const rows all = rows_read(RANK_FILE);
     CHECK_EQ(all.count, 1);
@@ -151,7 +151,7 @@ TEST(a_process_that_vanishes_right_after_open_leaves_its_run_row) {
     CHECK_EQ(row_int(first_row(&all), "attempt"), 1);
 }
 
-TEST(the_run_row_is_written_once_for_a_start_that_learns_nothing_more) {
+TEST(the_run_row_is_written_once_if_nothing_changes) {
     CHECK_CHILD_PASSES(open_and_vanish);
     cep_profiler* profiler = start();
     record_and_flush(profiler, 1, 10);
@@ -161,7 +161,7 @@ TEST(the_run_row_is_written_once_for_a_start_that_learns_nothing_more) {
     CHECK_EQ(row_int(rows_last(&all, "run"), "attempt"), 2);
 }
 
-TEST(what_is_learned_later_repeats_the_run_row_with_the_same_attempt) {
+TEST(later_facts_repeat_the_run_row_with_the_same_attempt) {
     cep_profiler* profiler = start();
     CHECK_EQ(cep_set_meta(profiler, "{\"dp\":3}"), CEP_OK);
     record_and_flush(profiler, 1, 10);

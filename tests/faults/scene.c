@@ -25,9 +25,9 @@ bool patience_is_left(int64_t since_ns) {
     return io_true_monotonic_ns() - since_ns < (int64_t)patience_s * 1000000000;
 }
 
-// By a signal that nothing in the process can hold back, as the library's callers hold back others.
+// Uses a signal that the process cannot block; callers of the library may block others.
 void end_what_hangs(void) {
-    static pid_t limited;  // a forked child starts without its parent's timer
+    static pid_t limited;  // a forked child does not inherit the timer
     if (limited == getpid()) return;
     limited = getpid();
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -69,7 +69,7 @@ void record_and_flush(cep_profiler* profiler, int64_t first, int64_t count) {
     }
 }
 
-// How often the file has each number of [1, limit).
+// Counts how often the file has each number of [1, limit).
 static uint8_t* count_numbers(const char* path, int64_t limit) {
     uint8_t* counts = calloc((size_t)limit, 1);
     FILE* file = fopen(path, "r");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of faults have in common: spans with numbers, so that a file can be told to hold each one exactly
-// once; the lines that the library prints; and waits with an end.
+// Shared by the tests of faults: numbered spans, to check that a file has each one exactly once; the lines that the
+// library prints; and waits with a limit.
 #ifndef CEP_TESTS_FAULTS_SCENE_H
 #define CEP_TESTS_FAULTS_SCENE_H
 
@@ -9,13 +9,13 @@
 
 #include "trainer.h"
 
-// Comes before any wait in these tests has to be called hanging.
+// The longest that any wait in these tests may take.
 enum { patience_s = 8 };
 
 bool patience_is_left(int64_t since_ns);
 int64_t patience_begin_ns(void);
 
-// Returns once the condition is true; the test fails if that does not happen.
+// Returns once the condition is true. The test fails if that does not happen in time.
 #define WAIT_FOR(condition)                                                              \
     do {                                                                                 \
         const int64_t waited_since_ns = patience_begin_ns();                             \
@@ -26,49 +26,49 @@ int64_t patience_begin_ns(void);
         }                                                                                \
     } while (0)
 
-// Defaults as host_options(), except that no step asks for a flush, so that a test knows when rows are written.
+// host_options(), except that no step asks for a flush, so that a test controls when rows are written.
 cep_options quiet_options(void);
-// Ends this process if it is still there after longer than any test takes. quiet_options() and keep_messages() call it.
+// Kills this process if it runs longer than any test should. quiet_options() and keep_messages() call it.
 void end_what_hangs(void);
-// Opens, and begins step 1.
+// Opens a profiler and begins step 1.
 cep_profiler* start_with(const cep_options* options);
 cep_profiler* start(void);
 
-// Records spans numbered from `first` on, `count` of them. Numbers begin with 1.
+// Records `count` spans, numbered from `first`. Numbers begin with 1.
 void record_numbers(cep_profiler* profiler, int64_t first, int64_t count);
-// The same in portions that a ring holds, each flushed; what a flush returns does not matter.
+// The same in portions that fit the ring, with a flush after each. Ignores the code of the flush.
 void record_and_flush(cep_profiler* profiler, int64_t first, int64_t count);
-// The file has each number of [first, first + count) once. Other numbers do not matter.
+// Checks that the file has each number of [first, first + count) once. Ignores other numbers.
 void check_has_numbers(const char* path, int64_t first, int64_t count);
-// The first number, from 1 on, that the file lacks.
+// The first number from 1 that the file lacks.
 int64_t first_missing_number(const char* path);
-// No number is twice in the file.
+// Checks that no number is in the file twice.
 void check_no_number_twice(const char* path);
 
-// Every line is a row, the file has as many spans as the profiler counted as written, each once, and nothing is
-// unaccounted for.
+// Checks that every line is a row, that the file has as many spans as the profiler counted as written, each once, and
+// that the counts add up.
 void check_exactly_once(cep_profiler* profiler, const char* path);
-// The file's lines are rows, but for those that a failed write has cut; the rest as check_exactly_once().
+// Like check_exactly_once(), but accepts lines that a failed write has cut.
 void check_exactly_once_leniently(cep_profiler* profiler, const char* path);
-// recorded = written + every cause, now.
+// Checks that recorded = written + every cause, now.
 void check_accounted(cep_profiler* profiler);
 
-// From now on, what is written to standard error is kept.
+// Captures standard error from now on.
 void keep_messages(void);
-// Kept lines that have both parts.
+// The number of captured lines that have both parts.
 int count_messages(const char* part, const char* other_part);
-// The library's lines so far, whatever they say.
+// The number of lines from the library so far.
 int count_all_messages(void);
 
 // The test fails if there is none.
 const row* first_row(const rows* all);
 char* read_text(const char* path);
-// The file has that text and no more.
+// Checks that the file has exactly that text.
 void check_text_is(const char* path, const char* text);
 void write_text(const char* path, const char* text);
-// The directory of the rank file, before a profiler makes it.
+// Makes the directory of the rank file before a profiler does.
 void make_directory(void);
-// The lowest descriptor that has a rank file open; -1: none.
+// The lowest descriptor of an open rank file; -1: none.
 int rank_file_descriptor(void);
 
 #endif

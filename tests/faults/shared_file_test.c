@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One file, one profiler: the second one on it, in whichever process, is off.
+// One file, one profiler: a second one on the same file, in any process, is off.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ TEST(the_second_profiler_of_a_process_on_one_file_is_off) {
     check_one_run(profiler, 200);
 }
 
-TEST(the_same_file_by_another_path_is_the_same_file) {
+TEST(the_same_file_under_another_path_is_the_same_file) {
     keep_messages();
     cep_profiler* profiler = start();
     CHECK_EQ(symlink("out", "alias"), 0);
@@ -85,7 +85,7 @@ TEST(a_close_of_the_second_profiler_does_not_free_the_file) {
 
 // ---- Two processes
 
-// What a process has to say to another, and one end of a pipe for it.
+// A message from one process to another, and one end of a pipe for it.
 typedef struct messenger {
     int read_end, write_end;
 } messenger;
@@ -133,12 +133,12 @@ TEST(the_second_process_on_one_file_is_off) {
     CHECK_EQ(rows_spans_named(&all, "second"), 0);
 }
 
-// A data loader's worker: has what its parent had open, and lives on.
+// A data loader's worker: it inherits its parent's descriptors and outlives the parent.
 static void leave_a_worker(bool orphaned) {
     const pid_t worker = fork();
     if (worker == 0) {
         if (orphaned && fork() != 0) _exit(0);
-        alarm(worker_life_s);  // should the test fail and end without it
+        alarm(worker_life_s);  // in case the test fails and does not end it
         tell(opened, getpid());
         pause();
     }
@@ -229,6 +229,6 @@ TEST(a_file_system_that_does_not_support_locks_works) {
 TEST(a_kernel_without_locks_works) {
     run_without_locks(ENOSYS);
 }
-TEST(a_file_system_that_knows_no_locks_works) {
+TEST(a_file_system_without_locks_works) {
     run_without_locks(EINVAL);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file system that does not answer (NFS, Lustre): its writes neither succeed nor fail.
+// A file system that hangs (NFS, Lustre): its writes neither succeed nor fail.
 #include "faulty_io.h"
 #include "scene.h"
 
 enum { second = 1000000000, timeout_ms = 500, longest_wait_ns = second + second / 2 };
 
-// Written and open before; a write is stalled after.
+// Spans 1 to 100 are in the file. The write of spans 101 to 200 stalls.
 static cep_profiler* start_and_stall(void) {
     cep_profiler* profiler = start();
     record_and_flush(profiler, 1, 100);
@@ -17,7 +17,7 @@ static cep_profiler* start_and_stall(void) {
     return profiler;
 }
 
-TEST(the_trainer_goes_on_while_a_write_is_stalled) {
+TEST(the_trainer_continues_while_a_write_is_stalled) {
     cep_profiler* profiler = start_and_stall();
     for (int64_t step = 2; step < 1002; ++step) {
         CHECK_EQ(cep_step(profiler, step), CEP_OK);
@@ -49,7 +49,7 @@ TEST(a_flush_returns_by_its_timeout_while_a_write_is_stalled) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-// The write stalls under the flush, not before it.
+// The write stalls during the flush, not before it.
 TEST(a_flush_whose_own_write_stalls_returns_by_its_timeout) {
     cep_profiler* profiler = start();
     record_and_flush(profiler, 1, 100);
@@ -112,7 +112,7 @@ TEST(calls_after_a_close_that_gave_up_do_nothing) {
     io_release_writes();
 }
 
-TEST(a_profiler_of_another_file_works_while_a_write_is_stalled_no_more) {
+TEST(a_profiler_of_another_file_works_while_a_write_is_stalled_for_ever) {
     cep_profiler* profiler = start_and_stall();
     check_closed_by_deadline(profiler);
     io_release_writes();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trainers whose standard streams are closed, full or read by nobody.
+// Trainers whose standard streams are closed, full or without a reader.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 #include "faulty_io.h"
 #include "scene.h"
 
-// Makes the library print: a disk that is full and has space again, and a second profiler on the file.
+// Makes the library print, by a disk that is full for a while and a second profiler on the file.
 static void make_it_speak(cep_profiler* profiler) {
     io_leave_room(ENOSPC, 300);
     record_and_flush(profiler, 1, 100);
@@ -86,8 +86,8 @@ TEST(standard_error_on_a_full_device_is_harmless) {
     speak_to(descriptor);
 }
 
-// SIGPIPE keeps its deadly default here.
-TEST(standard_error_that_nobody_reads_any_more_is_harmless) {
+// SIGPIPE keeps its default here, which kills.
+TEST(standard_error_without_a_reader_is_harmless) {
     int ends[2];
     CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
     CHECK_EQ(close(ends[0]), 0);
@@ -105,8 +105,8 @@ static int full_pipe(void) {
     return ends[1];
 }
 
-// As when the launcher that collects the ranks' messages is stopped.
-TEST(standard_error_that_blocks_holds_no_call_of_the_trainer_up) {
+// This happens when the launcher that collects the messages of the ranks is stopped.
+TEST(standard_error_that_blocks_delays_no_call_of_the_trainer) {
     const int descriptor = full_pipe();
     keep_messages();
     cep_profiler* profiler = start();
@@ -118,5 +118,5 @@ TEST(standard_error_that_blocks_holds_no_call_of_the_trainer_up) {
     check_accounted(profiler);
     CHECK(cep_close(profiler, 500) != CEP_OK);
     check_accounted(profiler);
-    _exit(0);  // the message's writer is still inside its write
+    _exit(0);  // the thread that prints the message is still inside its write
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that may start no thread when the first span comes (RLIMIT_NPROC, a cgroup's pids.max), and may later.
+// A process that cannot start a thread at the first span (RLIMIT_NPROC, a cgroup's pids.max), but can later.
 #include "faulty_io.h"
 #include "scene.h"
 
-// The library asks again some time after a refusal; it has passed when this returns.
+// After a refusal the library waits before it asks again. When this returns, that time has passed.
 static cep_profiler* start_without_threads(int64_t times) {
     if (!IO_HAS_THREADS_AND_CLOCKS) check_skip("threads are the sanitizer's");
     cep_options options = quiet_options();
@@ -25,14 +25,14 @@ static void check_complete(cep_profiler* profiler, int64_t count) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-TEST(rows_are_written_after_a_flush_step_once_a_thread_may_be_started) {
+TEST(rows_are_written_after_a_flush_step_once_a_thread_can_be_started) {
     cep_profiler* profiler = start_without_threads(1);
     CHECK_EQ(cep_step(profiler, 10), CEP_OK);
     WAIT_FOR(stats_of(profiler).written == 100);
     check_complete(profiler, 100);
 }
 
-TEST(rows_are_written_by_a_flush_once_a_thread_may_be_started) {
+TEST(rows_are_written_by_a_flush_once_a_thread_can_be_started) {
     cep_profiler* profiler = start_without_threads(1);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     CHECK_EQ(stats_of(profiler).written, 100);
@@ -40,7 +40,7 @@ TEST(rows_are_written_by_a_flush_once_a_thread_may_be_started) {
     check_complete(profiler, 100);
 }
 
-TEST(rows_are_written_by_a_flush_while_no_thread_may_be_started) {
+TEST(rows_are_written_by_a_flush_while_no_thread_can_be_started) {
     cep_profiler* profiler = start_without_threads(IO_FOR_EVER);
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     CHECK_EQ(stats_of(profiler).written, 100);
@@ -72,7 +72,7 @@ TEST(an_exit_writes_all_rows_without_a_thread) {
     check_has_numbers(RANK_FILE, 1, 100);
 }
 
-TEST(what_a_ring_does_not_hold_without_a_thread_is_counted) {
+TEST(spans_beyond_a_ring_without_a_thread_are_counted) {
     cep_profiler* profiler = start_without_threads(IO_FOR_EVER);
     for (int64_t first = 101; first < 10101; first += 100) {
         record_numbers(profiler, first, 100);
@@ -85,7 +85,7 @@ TEST(what_a_ring_does_not_hold_without_a_thread_is_counted) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-TEST(refused_threads_are_asked_for_seldom) {
+TEST(refused_threads_are_rarely_requested_again) {
     cep_profiler* profiler = start_without_threads(IO_FOR_EVER);
     for (int64_t step = 2; step < 10000; ++step) {
         CHECK_EQ(cep_step(profiler, step), CEP_OK);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes that fail for a while, write less than asked, are interrupted, or have lost their file's handle.
+// Writes that fail for a while, are short, are interrupted, or have a stale handle.
 #include <errno.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ TEST(short_and_interrupted_writes_keep_every_byte) {
     write_in_pieces(1000);
 }
 
-TEST(interrupted_and_short_writes_are_no_fault_to_report) {
+TEST(interrupted_and_short_writes_are_not_reported) {
     keep_messages();
     io_cut_writes_short(100);
     io_interrupt_every_second_write();
@@ -65,16 +65,16 @@ static void close_through(int error, int64_t times) {
     check_all_written(profiler, 200);
 }
 
-TEST(a_close_tries_again_what_failed_once) {
+TEST(a_close_retries_a_write_that_failed_once) {
     close_through(EIO, 1);
 }
-TEST(a_close_tries_again_what_failed_a_few_times) {
+TEST(a_close_retries_a_write_that_failed_a_few_times) {
     close_through(EIO, 4);
 }
-TEST(a_close_tries_again_where_the_file_was_busy) {
+TEST(a_close_retries_if_the_file_was_busy) {
     close_through(EAGAIN, 4);
 }
-TEST(a_close_tries_again_where_the_file_was_stale) {
+TEST(a_close_retries_if_the_file_was_stale) {
     close_through(ESTALE, 2);
 }
 TEST(a_close_is_not_stopped_by_many_interruptions) {
@@ -122,8 +122,8 @@ TEST(a_failing_disk_is_reported_once_and_its_recovery_once) {
     check_all_written(profiler, 10100);
 }
 
-// At a pace that a disk which works keeps up with easily; the ring has room for more than 0.4 s of it.
-TEST(writes_that_fail_slowly_drive_no_rows_out_of_the_rings) {
+// The pace is slow for a working disk, and the ring has room for more than 0.4 s of it.
+TEST(writes_that_fail_slowly_do_not_overflow_the_rings) {
     enum { rounds = 150, portion = 2000 };
     cep_options options = quiet_options();
     options.ring_capacity = 131072;
@@ -143,9 +143,9 @@ TEST(writes_that_fail_slowly_drive_no_rows_out_of_the_rings) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
-// ---- Handles that the server has forgotten
+// ---- Stale handles
 
-TEST(a_stale_file_is_opened_anew) {
+TEST(a_stale_file_is_opened_again) {
     keep_messages();
     cep_profiler* profiler = start();
     record_and_flush(profiler, 1, 100);
@@ -162,7 +162,7 @@ TEST(a_stale_file_is_opened_anew) {
         CHECK_EQ(row_int(rows_nth(&all, "run", i), "attempt"), attempt);
 }
 
-TEST(a_file_that_is_stale_at_close_is_opened_anew) {
+TEST(a_file_that_is_stale_at_close_is_opened_again) {
     cep_profiler* profiler = start();
     record_and_flush(profiler, 1, 100);
     record_numbers(profiler, 101, 100);

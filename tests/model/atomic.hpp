@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes the place of what lib/atomic.hpp has, for the structures under test.
+// Replaces lib/atomic.hpp for the structures under test.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,7 @@ class Atomic {
         expected = value(now);
         return done;
     }
-    /// Fails only where the strong one does: a spurious failure is a turn of the loop that changes nothing.
+    /// Fails only if the strong one would: a spurious failure only repeats the loop, which changes nothing.
     [[nodiscard]] bool compare_exchange_weak(T& expected, T desired, std::memory_order success,
                                              std::memory_order failure, const char* file = __builtin_FILE(),
                                              int line = __builtin_LINE(),
@@ -82,7 +82,7 @@ class Atomic {
     model::Location location_;
 };
 
-using model::let_others_run;
+using model::yield_thread;
 void note_read(const void* memory, std::size_t bytes) noexcept;
 void note_write(const void* memory, std::size_t bytes) noexcept;
 

@@ -22,8 +22,8 @@ inline void expect_fails(const Maker& scenario, const std::string& why) {
     EXPECT_EQ(outcome.failure.substr(0, why.size()), why);
 }
 
-/// Each fault of one operation in `file` is found by one of the scenarios, but for `beyond`: those that only the order
-/// of two stores of different threads shows, which the explorer does not change.
+/// The scenarios find every fault of one operation in `file`, except those in `beyond`. Only another order of two
+/// threads' stores would show these, and the explorer does not change that order.
 inline void expect_no_survivor(const std::vector<Maker>& scenarios, const std::string& file,
                                const std::vector<std::string>& beyond = {}) {
     std::size_t mutations = 0;

@@ -17,7 +17,7 @@
 namespace model {
 namespace {
 
-/// What a thread does next. No location: it waits for others.
+/// The next operation of a thread. Without a location it waits for other threads.
 struct Operation {
     const void* location = nullptr;
     bool writes = true;
@@ -29,13 +29,13 @@ struct Operation {
     return same && (a.writes || b.writes);
 }
 
-/// A branch of the search: of threads by a set of them, of values by their number.
+/// A branch of the search: over a set of threads, or over a number of values.
 struct Branch {
     bool of_threads;
     std::uint32_t options;
     std::uint32_t taken;
-    std::uint32_t done;    ///< threads tried before
-    std::uint32_t asleep;  ///< threads whose next operation has been tried here earlier, to the same effect
+    std::uint32_t done;    ///< threads tried so far
+    std::uint32_t asleep;  ///< threads whose next operation was tried earlier with the same effect
 };
 
 struct Fiber {
@@ -46,7 +46,7 @@ struct Fiber {
     bool started = false;
     bool finished = false;
     bool waits = false;
-    bool sees_latest = false;  ///< has waited until nobody else could run
+    bool sees_latest = false;  ///< it has waited until no other thread could run
     Operation next;
     std::size_t ready_since = 0;  ///< the step after which `next` could run
 };
@@ -58,7 +58,7 @@ struct Event {
     std::uint64_t value;
 };
 
-/// The one search of the process, and its present execution.
+/// The search of this process, and its current execution.
 class Explorer {
   public:
     void execute(const Maker& maker);
@@ -100,7 +100,7 @@ class Explorer {
     std::vector<Branch> path_;
     std::size_t depth_ = 0;
     std::uint32_t asleep_ = 0;
-    bool draining_ = false;  ///< the execution only runs to its end: it branches no more
+    bool draining_ = false;  ///< the execution only runs to its end and branches no more
     std::size_t steps_ = 0;
     std::vector<Event> events_;
 };
@@ -164,7 +164,7 @@ std::uint32_t Explorer::runnable() {
     if (ready != 0 || waiting == 0) return ready;
     for (std::size_t t = 1; t <= scenario_->threads(); ++t) {
         if (fibers_[t].finished) continue;
-        if (fibers_[t].sees_latest) fail("threads wait for each other for ever");
+        if (fibers_[t].sees_latest) fail("deadlock: threads wait for each other");
         fibers_[t].sees_latest = true;
     }
     return waiting;
@@ -189,7 +189,7 @@ std::size_t Explorer::choose_thread(std::uint32_t enabled) {
     return branch.taken;
 }
 
-/// Those stay asleep whose operation could as well come before the one taken.
+/// Threads whose operation is independent of the one taken stay asleep.
 void Explorer::fall_asleep(std::uint32_t candidates, std::size_t taken) {
     asleep_ = 0;
     for (std::size_t t = 1; t <= scenario_->threads(); ++t)
@@ -360,7 +360,7 @@ void require(bool condition, const char* what) {
     if (!condition) explorer->fail(what);
 }
 
-void let_others_run() noexcept {
+void yield_thread() noexcept {
     explorer->wait();
 }
 
@@ -384,7 +384,7 @@ Location::Location(std::uint64_t value) noexcept {
     append(value, std::memory_order_relaxed, nullptr);
 }
 
-/// The store before which no load of this thread can see any: it, or another that it has seen, happened before.
+/// The oldest store that this thread's loads can see. It happened before the load, or the thread has seen it.
 std::size_t Location::oldest_visible() const noexcept {
     const Clock& clock = explorer->clock();
     if (stores_[0].time > clock[stores_[0].thread]) explorer->fail("data race: an atomic is used before it is made");
@@ -395,8 +395,8 @@ std::size_t Location::oldest_visible() const noexcept {
     return oldest;
 }
 
-/// A load that sees an older store than one which came while the load could already run is tried elsewhere: as the load
-/// that runs before that one.
+/// If a store came while the load could already run, the load need not try older stores here: another branch runs the
+/// load before that store.
 std::size_t Location::oldest_to_try() const noexcept {
     const std::size_t oldest = oldest_visible();
     return stores_.back().step > explorer->ready_since() ? stores_.size() - 1 : oldest;
@@ -415,7 +415,7 @@ void Location::append(std::uint64_t value, std::memory_order order, const Clock*
     Store store{value, explorer->thread(), explorer->tick(), explorer->step(), {}};
     if (releases(order)) {
         store.released = explorer->clock();
-        explorer->tick();  // what the thread does from now on is not part of it
+        explorer->tick();  // later operations of the thread are not part of this release
     }
     for (std::size_t t = 0; sequence != nullptr && t < max_threads; ++t)
         store.released[t] = std::max(store.released[t], (*sequence)[t]);
@@ -454,7 +454,7 @@ bool Location::compare_exchange(std::uint64_t& expected, std::uint64_t desired, 
                                 std::memory_order failure, Site site) noexcept {
     explorer->before({this, true});
     const std::size_t latest = stores_.size() - 1;
-    // A failure may see an older value, unless it is the one expected.
+    // A failing compare and exchange may see an older value, unless that equals the expected one.
     std::vector<std::size_t> seen{latest};
     for (std::size_t i = latest; i-- > oldest_to_try();)
         if (stores_[i].value != expected) seen.push_back(i);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs a scenario of two or three threads in every order of their atomic operations, with every value that each load
-// may see. Threads are switched only there; plain memory that one thread touches without having synchronised with
-// another that wrote it is found by vector clocks, in whatever order they ran.
+// may see. Threads switch only at atomic operations. Vector clocks find data races on plain memory, whatever the order
+// of execution.
 //
-// The memory model is C++20's without two things: a location's stores are ordered as they were executed, and a load
-// sees only stores executed before it. So relaxed, acquire, release and release sequences are what they are on weakly
-// ordered hardware, but for the reordering of a load with a later store of the same thread. Fences and seq_cst, which
-// the structures do not use, are not modelled.
+// The memory model is that of C++20 with two restrictions: a location's stores are ordered by their execution, and a
+// load sees only stores executed before it. So relaxed, acquire and release operations and release sequences behave as
+// on weakly ordered hardware, except that a load is never reordered with a later store of the same thread. The
+// structures use no fences and no seq_cst, so the explorer does not model these.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace model {
 
-/// Thread 0 sets the scenario up and looks at it in the end; the others run at once.
+/// Thread 0 sets up the scenario and checks it at the end; the other threads run concurrently.
 inline constexpr std::size_t max_threads = 4;
 using Clock = std::array<std::uint32_t, max_threads>;
 
@@ -37,14 +37,14 @@ struct Site {
     std::memory_order failure = std::memory_order_relaxed;  ///< of a compare and exchange
 };
 
-/// A fault put into the source: an operation loses half of its order, or an update is no longer one step.
+/// A planted fault: an operation loses part of its memory order, or an update is no longer atomic.
 struct Mutation {
     enum class What : std::uint8_t { none, no_acquire, no_release, no_acquire_on_failure, split } what = What::none;
     Site site{};
     [[nodiscard]] std::string text() const;
 };
 
-/// What threads do to one structure; made anew for each execution.
+/// The operations of the threads on one structure. Each execution makes a new one.
 class Scenario {
   public:
     Scenario() = default;
@@ -53,7 +53,7 @@ class Scenario {
     virtual ~Scenario() = default;
     [[nodiscard]] virtual std::size_t threads() const { return 2; }
     virtual void run(std::size_t thread) = 0;  ///< from 1
-    virtual void finish() {}                   ///< once all have run
+    virtual void finish() {}                   ///< after all threads have run
 };
 using Maker = std::function<std::unique_ptr<Scenario>()>;
 
@@ -64,22 +64,22 @@ template <class T>
 
 struct Outcome {
     std::uint64_t executions = 0;
-    std::string failure;      ///< of the first execution that failed, with what it did
-    std::vector<Site> sites;  ///< that were executed
+    std::string failure;      ///< the first failure, with the operations of its execution
+    std::vector<Site> sites;  ///< all executed operations
 };
 
-/// Stops at the first failure.
+/// Runs all executions, and stops at the first failure.
 [[nodiscard]] Outcome explore(const Maker& maker, const Mutation& mutation = {});
 
-/// Every fault of one operation of `file` that none of the scenarios finds, as text.
+/// The faults of single operations of `file` that no scenario finds, as text.
 [[nodiscard]] std::vector<std::string> surviving_mutations(const std::vector<Maker>& scenarios, const std::string& file,
                                                            std::size_t& mutations);
 
 /// Within a scenario.
 void require(bool condition, const char* what);
-void let_others_run() noexcept;
+void yield_thread() noexcept;
 
-/// Who wrote and read plain memory last.
+/// The threads that last wrote and read a plain memory location.
 class Shadow {
   public:
     Shadow() noexcept;
@@ -92,7 +92,7 @@ class Shadow {
     Clock read_at_{};
 };
 
-/// Plain data of a scenario that its threads hand to each other.
+/// Plain data that the threads of a scenario hand to each other.
 template <class T>
 class Plain {
   public:
@@ -114,7 +114,7 @@ class Plain {
     mutable Shadow shadow_;
 };
 
-/// The stores of one atomic, as bits, and who has seen them.
+/// The stores of one atomic, as bits, and the threads that have seen them.
 class Location {
   public:
     explicit Location(std::uint64_t value) noexcept;
@@ -129,9 +129,9 @@ class Location {
     struct Store {
         std::uint64_t value;
         std::size_t thread;
-        std::uint32_t time;  ///< of the thread that stored
-        std::size_t step;    ///< of the execution
-        Clock released;      ///< what an acquire of this store synchronises with
+        std::uint32_t time;  ///< clock of the storing thread
+        std::size_t step;    ///< step of the execution
+        Clock released;      ///< an acquire of this store synchronises with this
     };
     struct Seen {
         std::size_t thread;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The explorer finds what C++ allows, and nothing else: the well-known small programs.
+// The explorer finds exactly the results that C++ allows for well-known small programs.
 #include "explorer.hpp"
 
 #include "atomic.hpp"
@@ -107,7 +107,7 @@ TEST(Explorer, LetsNobodySeeOlderThanWhatHappenedBefore) {
     expect_holds(maker_of<IndependentReads>());
 }
 
-/// A release is also seen through another thread's relaxed update of what it stored.
+/// A relaxed update by another thread continues a release sequence.
 struct ReleaseSequence : Scenario {
     [[nodiscard]] std::size_t threads() const override { return 3; }
     void run(std::size_t thread) override {
@@ -145,7 +145,7 @@ TEST(Explorer, FindsTheLostUpdate) {
     expect_fails(maker_of<Counting<false>>(), "a count is lost");
 }
 
-/// Two threads of two independent operations each: one order stands for all six.
+/// Two threads with two independent operations each: one order represents all six.
 struct Independent : Scenario {
     void run(std::size_t thread) override {
         for (int i = 0; i < 2; ++i) (thread == 1 ? x : y).store(i, std::memory_order_release);
@@ -165,7 +165,7 @@ struct Waiting : Scenario {
             if (Sets) set.store(true, std::memory_order_relaxed);
         } else {
             while (!set.load(std::memory_order_relaxed) && !given_up) {
-                model::let_others_run();
+                model::yield_thread();
                 given_up = ++turns > 3;
             }
         }
@@ -177,7 +177,7 @@ struct Waiting : Scenario {
 
 TEST(Explorer, LetsAThreadWaitForAnother) {
     expect_holds(maker_of<Waiting<true>>());
-    expect_fails(maker_of<Waiting<false>>(), "threads wait for each other for ever");
+    expect_fails(maker_of<Waiting<false>>(), "deadlock: threads wait for each other");
 }
 
 }  // namespace

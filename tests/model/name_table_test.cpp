@@ -13,7 +13,7 @@ using model::Plain;
 using model::require;
 using model::Scenario;
 
-/// A name whose reads are watched.
+/// A name that records its reads.
 struct Watched {
     explicit Watched(std::string_view name) : text{std::string(name), 0} {}
     struct Text {
@@ -41,7 +41,7 @@ struct Adding : Scenario {
     cep::NameTable<Watched> table{Limit};
 };
 
-/// The last place and two threads with the same name: both get it.
+/// Two threads add the same name to the last free place: both get its node.
 struct SameName : Adding<1> {
     void run(std::size_t thread) override { got.at(thread) = add("a"); }
     void finish() override {
@@ -52,11 +52,11 @@ struct SameName : Adding<1> {
     std::array<Watched*, 3> got{};
 };
 
-TEST(NameTableModel, GivesTheLastPlaceToBothWhoAddTheSameName) {
+TEST(NameTableModel, GivesBothThreadsTheNodeOfTheSameNameInTheLastPlace) {
     model::expect_holds(maker_of<SameName>());
 }
 
-/// Two places, two threads that add the same name, a third with another one: nobody is refused.
+/// Two places, two threads that add the same name, and a third with another name: none is refused.
 struct SameNameAndAnother : Adding<2> {
     [[nodiscard]] std::size_t threads() const override { return 3; }
     void run(std::size_t thread) override { got.at(thread) = add(thread == 3 ? "b" : "a"); }
@@ -69,7 +69,7 @@ struct SameNameAndAnother : Adding<2> {
     std::array<Watched*, 4> got{};
 };
 
-TEST(NameTableModel, RefusesNobodyForANameThatIsAddedTwice) {
+TEST(NameTableModel, RefusesNoThreadForANameThatIsAddedTwice) {
     model::expect_holds(maker_of<SameNameAndAnother>());
 }
 
@@ -84,7 +84,7 @@ TEST(NameTableModel, GivesTheLastPlaceToOneOfTwoNames) {
     model::expect_holds(maker_of<LastPlace>());
 }
 
-/// Two names of one bucket, each added by both threads, in opposite order. Whoever has added one finds it.
+/// Two threads add two names of one bucket in opposite order. Each finds the names that it has added.
 struct SameBucket : Adding<2> {
     void run(std::size_t thread) override {
         for (std::size_t i = 0; i < 2; ++i) {
@@ -107,7 +107,7 @@ TEST(NameTableModel, NeedsEachOfItsOrders) {
     model::expect_no_survivor(
         {maker_of<SameName>(), maker_of<LastPlace>(), maker_of<SameBucket>(), maker_of<SameNameAndAnother>()},
         "name_table.hpp",
-        // A lost count of those linked costs time, no more: the table then looks through all names.
+        // A lost update of this count only costs time: the table then searches all names.
         {"link: update in two steps"});
 }
 

@@ -9,7 +9,7 @@ using model::maker_of;
 using model::require;
 using model::Scenario;
 
-/// The consumer gets what the producer pushed, in order, also where the ring is full in between.
+/// The consumer gets the pushed items in order, also if the ring is full in between.
 struct Passing : Scenario {
     void run(std::size_t thread) override {
         if (thread == 1) {
@@ -40,7 +40,7 @@ TEST(RingModel, PassesItemsInOrder) {
     model::expect_holds(maker_of<Passing>());
 }
 
-/// Whoever sees that items were pushed sees what the producer did before; and no more items taken than pushed.
+/// A thread that sees a pushed item sees the producer's earlier writes. It never sees more items taken than pushed.
 struct Counting : Scenario {
     [[nodiscard]] std::size_t threads() const override { return 3; }
     void run(std::size_t thread) override {
@@ -68,7 +68,7 @@ TEST(RingModel, CountsForAnyThread) {
     model::expect_holds(maker_of<Counting>());
 }
 
-/// A text comes with its item, across the byte ring's end too.
+/// A text arrives with its item, also across the end of the byte ring.
 struct Texts : Scenario {
     void run(std::size_t thread) override {
         if (thread == 1) {

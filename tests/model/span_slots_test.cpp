@@ -9,7 +9,7 @@ using model::maker_of;
 using model::require;
 using model::Scenario;
 
-/// The spans of thread 1, the owner. Each fact of span n is n.
+/// The spans of thread 1, the owner. Every field of span n has the value n.
 struct Spans : Scenario {
     static constexpr std::uint32_t none = ~0U;
 
@@ -55,7 +55,7 @@ struct Spans : Scenario {
         });
         return open;
     }
-    /// At the end: the first slots are each free or in use, not both and not neither.
+    /// At the end: each of the first slots is either free or in use.
     void check_free(std::size_t count) {
         std::array<bool, 8> free{};
         for (std::size_t i = 0; i < count; ++i) {
@@ -76,7 +76,7 @@ struct Spans : Scenario {
     std::array<int, 3> ended{};
 };
 
-/// Two threads end the same span: one does.
+/// Two threads end the same span: only one succeeds.
 struct EndedTwice : Spans {
     void run(std::size_t thread) override {
         if (thread == 1) {
@@ -96,7 +96,7 @@ TEST(SpanSlotsModel, EndsASpanOnce) {
     model::expect_holds(maker_of<EndedTwice>());
 }
 
-/// A span that another thread ends, while the owner begins others, perhaps in its slot.
+/// Another thread ends a span while the owner begins others, perhaps in the same slot.
 struct EndedElsewhere : Spans {
     void run(std::size_t thread) override {
         if (thread == 1) {
@@ -115,7 +115,7 @@ TEST(SpanSlotsModel, UsesASlotAgainThatAnotherThreadReleased) {
     model::expect_holds(maker_of<EndedElsewhere>());
 }
 
-/// The last free slot comes back from another thread: what that did to it has happened before.
+/// Another thread releases the last free slot: its writes to the slot happened before the owner's claim.
 struct ComesBack : Spans {
     ComesBack() {
         for (std::size_t i = 1; i < cep::SpanSlots::max_slots; ++i) (void)slots.claim();
@@ -135,7 +135,7 @@ TEST(SpanSlotsModel, HandsASlotBackToItsOwner) {
     model::expect_holds(maker_of<ComesBack>());
 }
 
-/// A visitor sees facts of one span at a time, in blocks that are made meanwhile.
+/// A reader sees the fields of one span at a time, also in blocks that are allocated meanwhile.
 struct Visited : Spans {
     void run(std::size_t thread) override {
         if (thread == 1) {
@@ -148,7 +148,7 @@ struct Visited : Spans {
     }
 };
 
-/// The same, the span being ended by a third thread.
+/// The same with a third thread that ends the span.
 struct VisitedElsewhere : Spans {
     [[nodiscard]] std::size_t threads() const override { return 3; }
     void run(std::size_t thread) override {
@@ -168,7 +168,7 @@ TEST(SpanSlotsModel, ShowsTheFactsOfOneSpanAtATime) {
     model::expect_holds(maker_of<VisitedElsewhere>());
 }
 
-/// A handle from nowhere, for a block that may just be made.
+/// An arbitrary handle, for a block that may just be allocated.
 struct Guessed : Spans {
     void run(std::size_t thread) override {
         if (thread == 1)
@@ -182,7 +182,7 @@ TEST(SpanSlotsModel, FindsASlotOnlyOnceItIsMade) {
     model::expect_holds(maker_of<Guessed>());
 }
 
-/// Threads that look whether a span is open.
+/// Threads that check whether a span is open.
 struct Asked : Spans {
     void run(std::size_t thread) override {
         if (thread == 1) {
@@ -200,7 +200,7 @@ TEST(SpanSlotsModel, IsNotOpenAfterItsEnd) {
     model::expect_holds(maker_of<Asked>());
 }
 
-/// One kilobyte left; who asks for two is refused without taking the one of another.
+/// One kilobyte is left. A request for two is refused, and does not take the one from another thread.
 struct Exhausted : Scenario {
     void run(std::size_t thread) override {
         if (thread == 1)
@@ -229,7 +229,7 @@ struct TakenAndGiven : Scenario {
     cep::Atomic<int> inside{0};
 };
 
-TEST(MetaBudgetModel, IsNeverOverdrawnAndRefusesNobodyItCouldServe) {
+TEST(MetaBudgetModel, IsNeverExceededAndRefusesNoRequestThatFits) {
     model::expect_holds(maker_of<Exhausted>());
     model::expect_holds(maker_of<TakenAndGiven>());
 }

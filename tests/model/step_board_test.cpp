@@ -5,10 +5,10 @@
 
 namespace {
 
-using model::let_others_run;
 using model::maker_of;
 using model::require;
 using model::Scenario;
+using model::yield_thread;
 
 using Board = cep::BasicStepBoard<7>;
 using SmallBoard = cep::BasicStepBoard<2>;  ///< publishers have to wait for a slot
@@ -26,7 +26,7 @@ void check(const View& view) {
     require(view.in_window == (view.step >= 2), "a step with another's window");
 }
 
-/// A reader beside a publisher of several steps, whose slots come round.
+/// A reader and a publisher of several steps, which reuses slots.
 template <class Board>
 struct Sequence : Scenario {
     void run(std::size_t thread) override {
@@ -75,7 +75,7 @@ TEST(StepBoardModel, TakesManyPublishersAtOnce) {
     model::expect_holds(maker_of<Publishers<SmallBoard>>());
 }
 
-/// Two publishers at once, one of them twice: slots are used again by another thread.
+/// Two publishers at once, one of them twice: another thread reuses a slot.
 struct PublishersInTurn : Scenario {
     void run(std::size_t thread) override {
         publish(board, thread == 1 ? 1 : 2);
@@ -96,7 +96,7 @@ TEST(StepBoardModel, TakesPublishersInTurn) {
     model::expect_holds(maker_of<PublishersInTurn>());
 }
 
-/// What happened before a publish is seen by whoever reads its step.
+/// A thread that reads a step sees the writes before its publish.
 struct Published : Scenario {
     void run(std::size_t thread) override {
         if (thread == 1) {
@@ -114,7 +114,7 @@ TEST(StepBoardModel, PublishesWhatWasDoneBefore) {
     model::expect_holds(maker_of<Published>());
 }
 
-/// Stopped for ever, whoever publishes meanwhile or later.
+/// A stop is final, whatever other threads publish meanwhile or later.
 template <std::size_t Threads>
 struct StoppingOf : Scenario {
     [[nodiscard]] std::size_t threads() const override { return Threads; }
@@ -151,11 +151,11 @@ TEST(StepBoardModel, NeedsEachOfItsOrders) {
     model::expect_no_survivor({maker_of<Sequence<SmallBoard>>(), maker_of<PublishersInTurn>(),
                                maker_of<Publishers<Board>>(), maker_of<Published>(), maker_of<Stopping>()},
                               "step_board.hpp",
-                              // Orders the number of a slot's earlier publisher before the next one's.
+                              // Orders the store of a slot's earlier publisher before that of the next one.
                               {"claim_slot: update without acquire"});
 }
 
-/// As two words, each in one step: what the board is there to avoid.
+/// Step and flags in two separate words, the mistake that the board avoids.
 class TwoWords {
   public:
     struct View {
@@ -184,7 +184,7 @@ TEST(StepBoardModel, FindsFaultInTwoWords) {
     model::expect_fails(maker_of<Sequence<TwoWords>>(), "a step with another's");
 }
 
-/// As a word and slots by epoch, but the word is not looked at again after the slot.
+/// A word and slots by epoch, but the reader does not check the word again after reading the slot.
 class Unchecked : public TwoWords {
   public:
     void publish(std::int64_t step, bool recording, bool in_window) noexcept {

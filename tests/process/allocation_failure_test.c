@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory that runs out at each place in turn: no crash, every span accounted for, and recording goes on.
+// Memory runs out at each allocation in turn: no crash, every span is counted, and recording continues.
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ static void* record_on_a_thread(void* profiler) {
     return NULL;
 }
 
-// Regions and names that cannot be made are NULL or an error, which a trainer may pass over.
+// Regions and names that cannot be made are NULL or an error, which a trainer may ignore.
 static void train_in_any_way(cep_profiler* profiler) {
     for (int step = 0; step < 5; ++step) {
         char name[32];
@@ -87,7 +87,7 @@ static void close_while_memory_runs_out(void) {
     check_file(&last);
 }
 
-// Says which places fail; a crash at one does not hide the next.
+// Reports which allocations fail the test. A crash at one does not hide the next.
 static void check_places(check_body body, int count, bool at_all_later_places) {
     if (!allocations_can_be_counted()) check_skip("the allocator is the sanitizer's");
     lasting = at_all_later_places;

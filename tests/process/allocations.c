@@ -55,14 +55,14 @@ static bool is_concerned(const void* caller) {
     return false;
 }
 
-// Whether this allocation is to be made.
+// Whether this allocation may succeed.
 static bool allowed(const void* caller) {
     if (!is_concerned(caller)) return true;
     ++allocations;
     if (spared || countdown <= 0) return true;
     long left = atomic_fetch_sub(&countdown, 1);
     if (left > 1) return true;
-    if (left < 1) return true;  // another thread has taken the last one
+    if (left < 1) return true;  // another thread has counted down the last one
     if (all_later) countdown = 1;
     ++failures;
     errno = ENOMEM;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stands in for the allocator of the program it is linked into. Counts and refuses what libcep and what it calls
-// (libcjson, the C library) ask for; the test's own allocations are let through.
+// Replaces the allocator of a program that links it. Counts and refuses allocations of libcep and of the libraries that
+// it calls (libcjson, the C library). The test's own allocations pass through.
 #ifndef CEP_TESTS_PROCESS_ALLOCATIONS_H
 #define CEP_TESTS_PROCESS_ALLOCATIONS_H
 
@@ -11,17 +11,17 @@
 extern "C" {
 #endif
 
-// False under a sanitizer, whose allocator cannot be stood in for.
+// False under a sanitizer, whose allocator cannot be replaced.
 bool allocations_can_be_counted(void);
 
-// Of the calling thread, by the library.
+// The library's allocations on the calling thread.
 unsigned long allocations_of_this_thread(void);
 
-// The n-th allocation from here on fails, on any thread; n from 1.
+// The n-th allocation from now on fails, on any thread; n from 1.
 void allocations_fail_nth(long n);
 // The n-th and all later ones fail.
 void allocations_fail_from(long n);
-// Allocations that failed since the last call of one of the two above.
+// The number of failed allocations since the last call of one of the two functions above.
 long allocations_failed(void);
 // No more failures.
 void allocations_work(void);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A close that takes a while, because the disk does: who else closes, exits or forks meanwhile.
+// A close that takes a while because of a slow disk, while other threads close, exit or fork.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ static void* close_patiently(void* unused) {
 
 static pthread_t closer;
 
-// A thread is in cep_close() and cannot go on.
+// Returns once a thread is inside cep_close() and blocked there.
 static void start_a_close_that_stalls(void) {
     profiler = open_here();
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
@@ -50,7 +50,7 @@ static void check_everything_is_written(void) {
     CHECK_EQ(row_int(rows_last(&all, "stats"), "written"), spans);
 }
 
-// The disk answers half a second after somebody else has come.
+// The disk works again half a second after another thread has called.
 static atomic_bool somebody_waits;
 
 static void* release_the_disk_later(void* unused) {
@@ -75,7 +75,7 @@ static void exit_while_another_thread_closes(void) {
     start_a_close_that_stalls();
     start_disk();
     CHECK_EQ(pthread_detach(closer), 0);
-    CHECK_EQ(atexit(note_the_exit), 0);  // runs before the library's own
+    CHECK_EQ(atexit(note_the_exit), 0);  // runs before the library's exit handler
 }
 
 TEST(exit_while_another_thread_is_in_close_loses_nothing) {
@@ -120,7 +120,7 @@ static void close_the_inherited_profiler(void) {
 }
 
 TEST(a_child_forked_while_a_thread_is_in_close_closes_at_once_and_exits) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     start_a_close_that_stalls();
     CHECK_CHILD_PASSES(close_the_inherited_profiler);
     finish_the_close();
@@ -142,7 +142,7 @@ static void start_a_flush_that_stalls(void) {
 }
 
 TEST(a_child_forked_while_a_thread_is_in_flush_closes_at_once_and_exits) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     start_a_flush_that_stalls();
     CHECK_CHILD_PASSES(close_the_inherited_profiler);
     finish_the_close();
@@ -150,7 +150,7 @@ TEST(a_child_forked_while_a_thread_is_in_flush_closes_at_once_and_exits) {
     check_everything_is_written();
 }
 
-TEST(nothing_is_unaccounted_for_while_the_disk_stalls) {
+TEST(the_counts_add_up_while_the_disk_stalls) {
     start_a_flush_that_stalls();
     record_spans(profiler, "backward", 5000);
     const cep_stats stats = stats_of(profiler);
@@ -174,7 +174,7 @@ static void* watch_the_counts(void* unused) {
     return (void*)(intptr_t)always_there;
 }
 
-TEST(the_counts_never_fall_back_during_a_close) {
+TEST(the_counts_never_decrease_during_a_close) {
     for (int round = 0; round < 100; ++round) {
         closed = false;
         profiler = open_here();
@@ -190,7 +190,7 @@ TEST(the_counts_never_fall_back_during_a_close) {
     }
 }
 
-TEST(a_close_that_the_disk_does_not_let_end_counts_what_it_gives_up) {
+TEST(a_close_that_a_stalled_disk_blocks_counts_the_lost_rows) {
     profiler = open_here();
     CHECK_EQ(cep_step(profiler, 1), CEP_OK);
     record_spans(profiler, "forward", spans);

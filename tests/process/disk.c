@@ -27,7 +27,7 @@ static bool is_rank_file(int descriptor) {
     return strstr(target, "cuda_events_rank_") != NULL;
 }
 
-// A stall has an end, so that what waits for it for ever is a failure; an alarm may be blocked by who waits.
+// A stall ends after a while, so that an endless wait fails the test. An alarm would not do: the waiter may block it.
 static void wait_for_release(void) {
     enum { longest_stall_s = 30 };
     const time_t start = time(NULL);

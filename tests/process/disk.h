@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stands in for write(2) of the program it is linked into: a disk that stalls or refuses while a test says so. Only
-// writes to rank files are concerned.
+// Replaces write(2) in a program that links it: a disk that stalls or fails on command. It affects only writes to rank
+// files.
 #ifndef CEP_TESTS_PROCESS_DISK_H
 #define CEP_TESTS_PROCESS_DISK_H
 
 // Writes wait from now on until disk_release().
 void disk_stall(void);
 void disk_release(void);
-// Threads that wait in a write now.
+// The number of threads that wait in a write now.
 int disk_waiting(void);
-// Returns once a write waits; the test fails if none does.
+// Returns once a write waits. The test fails if that does not happen.
 void disk_wait_until_stalled(void);
-// Writes fail with this errno from now on; 0: they work.
+// Writes fail with this errno from now on; 0: they succeed.
 void disk_refuse(int error);
 
 #endif

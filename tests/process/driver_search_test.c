@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A job without CUDA: the driver is not looked for again and again.
+// A job without CUDA: the library does not search for the driver all the time.
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static cep_profiler* open_for_any_device(void) {
     return open_with(&options);
 }
 
-TEST(two_seconds_of_spans_on_a_stream_look_for_the_driver_a_few_times) {
+TEST(two_seconds_of_spans_on_a_stream_search_for_the_driver_a_few_times) {
     cep_profiler* profiler = open_for_any_device();
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
     const time_t start = time(NULL);
@@ -43,7 +43,7 @@ TEST(two_seconds_of_spans_on_a_stream_look_for_the_driver_a_few_times) {
     CHECK(found <= 10);
 }
 
-TEST(spans_on_the_host_clock_never_look_for_the_driver) {
+TEST(spans_on_the_host_clock_never_search_for_the_driver) {
     cep_options options = host_options();
     cep_profiler* profiler = open_with(&options);
     record_step(profiler, 0, "forward");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// errno belongs to the trainer.
+// No call changes the trainer's errno.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ TEST(an_open_of_a_file_that_is_locked_leaves_errno) {
     close_now(first);
 }
 
-// The first span of a thread makes what the thread needs; the first of all starts the library's threads.
+// A thread's first span allocates its ring. The first span of all starts the library's threads.
 static void* call_everything(void* profiler) {
     cep_region* region = NULL;
     cep_attrs attrs = CEP_ATTRS_INIT, invalid = CEP_ATTRS_INIT;
@@ -146,7 +146,7 @@ TEST(every_call_on_any_device_leaves_errno) {
     check_everything_leaves_errno(CEP_BACKEND_AUTO);
 }
 
-TEST(calls_beside_a_disk_that_fails_leave_errno) {
+TEST(calls_while_a_disk_fails_leave_errno) {
     cep_profiler* profiler = open_here();
     record_step(profiler, 0, "forward");
     disk_refuse(ENOSPC);

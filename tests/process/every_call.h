@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every function of cep.h on one profiler, for tests of what none of them may do.
+// Calls every function of cep.h on one profiler, for tests of rules that hold for all functions.
 #ifndef CEP_TESTS_PROCESS_EVERY_CALL_H
 #define CEP_TESTS_PROCESS_EVERY_CALL_H
 
 #include "trainer.h"
 
-// Hot-path calls: each kind of span, counters and marks. Each begins, records or counts once.
+// Hot-path calls: each kind of span, counters and marks, once each.
 enum { hot_measurements = 6 };
 static inline void call_hot_functions(cep_profiler* profiler, cep_region* region, int64_t step) {
     const cep_attrs attrs = {.struct_size = sizeof attrs, .coll = -1, .meta = "{\"a\":1}"};
@@ -21,7 +21,7 @@ static inline void call_hot_functions(cep_profiler* profiler, cep_region* region
     (void)cep_mark(profiler, "checkpoint", "{\"a\":1}");
 }
 
-// The other calls on an open profiler, close apart.
+// The other calls on an open profiler, except close.
 static inline void call_other_functions(cep_profiler* profiler) {
     cep_stats stats = {.struct_size = sizeof stats};
     (void)cep_set_meta(profiler, "{\"dp\":1}");

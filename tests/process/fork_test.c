@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Children made at any moment, in any way: the parent's file stays the parent's.
+// Children made at any moment and in any way do not write the parent's file.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -109,7 +109,7 @@ static void check_child_ended(pid_t child, int number) {
 }
 
 TEST(a_thousand_children_made_while_threads_record_leave_the_file_whole) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     enum { children = 1000 };
     start_recording();
     for (int i = 0; i < children; ++i) {
@@ -127,7 +127,7 @@ TEST(children_made_by_spawning_while_threads_record_leave_the_file_whole) {
 }
 
 TEST(a_child_made_while_the_disk_stalls_is_made_at_once_and_ends) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     alarm(60);
     start_recording();
     disk_stall();
@@ -138,14 +138,14 @@ TEST(a_child_made_while_the_disk_stalls_is_made_at_once_and_ends) {
     finish_recording();
 }
 
-// A child of a child: nothing is armed twice.
+// A child of a child: the fork handlers run again without harm.
 static void fork_again(void) {
     CHECK_CHILD_PASSES(use_everything_in_the_child);
     use_everything_in_the_child();
 }
 
 TEST(a_grandchild_does_nothing_on_the_profiler_either) {
-    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork beside busy threads");
+    if (CHECK_SANITIZED) check_skip("sanitizers do not support a fork while other threads run");
     start_recording();
     for (int i = 0; i < 20; ++i) CHECK_CHILD_PASSES(fork_again);
     finish_recording();
@@ -176,7 +176,7 @@ static volatile pid_t* orphan;
 
 static void become_an_orphan_by_fork(void) {
     if (fork() == 0) {
-        *orphan = getpid();  // past the fork: it has let go of the file
+        *orphan = getpid();  // after the fork: its copy of the file is closed
         alarm(120);
         for (;;) pause();
     }

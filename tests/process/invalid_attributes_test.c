@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes that are refused cost the span its attributes, not its row.
+// A span with invalid attributes loses these attributes, not its row.
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { variants = 9 };
 
 static char long_text[20000];
 
-// Each invalid for one reason.
+// Each is invalid for one reason.
 static cep_attrs invalid(int variant) {
     cep_attrs attrs = CEP_ATTRS_INIT;
     memset(long_text, 'x', sizeof long_text - 1);
@@ -116,7 +116,7 @@ TEST(invalid_attributes_at_the_end_leave_those_of_the_begin) {
     CHECK_EQ(row_int(rows_span(&all, "forward", 0), "bytes"), 4096);
 }
 
-TEST(invalid_attributes_are_not_looked_at_off_a_recorded_step) {
+TEST(invalid_attributes_are_not_checked_on_an_unrecorded_step) {
     cep_options options = host_options();
     options.record_every_n_steps = 10;
     profiler = open_with(&options);
@@ -141,7 +141,7 @@ TEST(initialised_attributes_give_nothing) {
     CHECK_EQ(stats_of(profiler).dropped_meta, 0);
 }
 
-TEST(a_group_alone_says_nothing_of_a_collective) {
+TEST(a_group_alone_has_no_collective_index) {
     open_shared();
     cep_attrs attrs = CEP_ATTRS_INIT;
     attrs.group = "dp";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SIGKILL at random moments: what a flush has put into the file stays, the file stays readable, the next start goes on.
+// SIGKILL at random moments: flushed rows stay in the file, the file stays readable, and the next start continues it.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ enum {
     most_spans_between_flushes = 30
 };
 
-// What a trainer has done when it is killed; its parent can see it.
+// The trainer's progress when it is killed. The parent can read it.
 typedef struct progress {
     volatile uint64_t begun, flushed, opened;
 } progress;
@@ -37,7 +37,7 @@ static uint64_t random_below(uint64_t limit) {
     return (random_state >> 33) % limit;
 }
 
-// The step of every span says which life it is of.
+// The step of a span tells which start of the trainer it belongs to.
 static void train_until_killed(int life) {
     progress* done = &lives[life];
     cep_profiler* profiler = open_here();
@@ -101,7 +101,7 @@ static void read_file(const char* path, findings* found) {
             look_at_row(path, number, line, json, found);
         } else {
             ++found->broken_lines;
-            // The next start's rows are on lines of their own.
+            // The rows of the next start begin on a new line.
             if (strstr(line + 1, "{\"type\":\"run\"") != NULL) check_fail(path, number, "two rows in one: %s", line);
         }
         cJSON_Delete(json);
@@ -135,9 +135,9 @@ TEST(a_kill_at_any_moment_loses_only_what_was_not_flushed) {
         kills, (unsigned long long)opened, (unsigned long long)begun, (unsigned long long)written,
         (unsigned long long)most_lost, found.broken_lines, found.runs);
     fflush(stdout);
-    // What was begun after the last flush and before the kill.
+    // Spans begun after the last flush and before the kill.
     CHECK(most_lost <= 2 * most_spans_between_flushes);
-    // Each open that returned has written its run row, and the next start counts on from it.
+    // Each open that returned has written its run row, and the next start has the next attempt.
     CHECK(found.runs >= (int)opened);
     cep_profiler* next = open_here();
     record_step(next, 0, "backward");
@@ -149,7 +149,7 @@ TEST(a_kill_at_any_moment_loses_only_what_was_not_flushed) {
 
 static volatile uint64_t* row_to_die_at;
 
-// At a given number of rows instead of a given time, so that each place of the writer's work has its turn.
+// Kills at a given number of rows instead of a given time, so that every point of the writer's work is hit.
 static void die_after_some_rows(void) {
     cep_profiler* profiler = open_here();
     cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);

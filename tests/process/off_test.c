@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A profiler that is off (disabled, unlisted, closed, inherited by fork) leaves the process alone: no pthread key, no
-// memory, no thread.
+// A profiler that is off (disabled, unlisted, closed, inherited by fork) uses no pthread key, no memory and no thread.
 #include <pthread.h>
 #include <string.h>
 
 #include "allocations.h"
 #include "every_call.h"
 
-// Key 0 is what a key reads as that was never made.
+// A key that was never made reads as key 0.
 static pthread_key_t first_key;
 static const char ours[] = "the value of this program";
 
@@ -85,7 +84,7 @@ TEST(an_inherited_profiler_uses_no_thread_key_of_others) {
     close_now(profiler);
 }
 
-// On a thread that has never recorded.
+// Runs on a thread that has never recorded.
 static void* count_allocations_of_every_call(void* unused) {
     (void)unused;
     const unsigned long before = allocations_of_this_thread();
@@ -134,7 +133,7 @@ TEST(an_off_profiler_starts_no_thread_and_counts_nothing) {
     CHECK(!path_exists("out"));
 }
 
-// The innermost span of a thread that never recorded is none: nothing need be kept for that thread.
+// A thread that never recorded has no innermost span, so the library must allocate nothing for it.
 static void* end_without_having_begun(void* unused) {
     const unsigned long before = allocations_of_this_thread();
     cep_end(region, CEP_SPAN_INNERMOST, CEP_HOST);
@@ -144,7 +143,7 @@ static void* end_without_having_begun(void* unused) {
     return (void*)(uintptr_t)(allocations_of_this_thread() - before);
 }
 
-TEST(ending_off_a_recorded_step_costs_a_thread_that_never_recorded_nothing) {
+TEST(ending_on_an_unrecorded_step_costs_a_thread_that_never_recorded_nothing) {
     if (!allocations_can_be_counted()) check_skip("the allocator is the sanitizer's");
     cep_options options = host_options();
     options.record_every_n_steps = 10;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signal handlers that record, and interrupt a thread that records.
+// Signal handlers that record, and that interrupt a thread that records.
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "every_call.h"
 
-// Handlers here make calls that may allocate, which cep.h does not allow them: they are to do no harm all the same.
+// The handlers here make calls that cep.h does not allow in handlers. These calls must still do no harm.
 const char* __tsan_default_options(void);
 const char* __tsan_default_options(void) {
     return "report_signal_unsafe=0";
@@ -38,7 +38,7 @@ static void get_stats_from_handler(int number) {
 
 static timer_t timer;
 
-// A timer of its own: SIGALRM ends a test that hangs.
+// A separate timer, because SIGALRM ends a test that hangs.
 static void interrupt_often(void (*handler)(int)) {
     const struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     CHECK_EQ(sigaction(SIGUSR2, &action, NULL), 0);
@@ -100,7 +100,7 @@ TEST(a_handler_may_read_the_counts_and_ask_for_a_flush_at_any_moment) {
     check_interrupted_loop(get_stats_from_handler);
 }
 
-// A handler that comes while its thread is inside a slow call of the library, with or without its locks.
+// The handler interrupts a slow call of the library, which may hold a lock.
 TEST(a_handler_may_make_every_hot_call_while_its_thread_looks_up_flushes_and_reads_counts) {
     open_shared();
     uint64_t measured = 2 * hot_measurements;

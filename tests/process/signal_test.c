@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signals belong to the trainer: its handlers run on its threads, its fatal signals end it, and nothing that the
-// library does raises one.
+// The library does not interfere with signals: the trainer's handlers run on its threads, fatal signals end it, and the
+// library raises none.
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -66,7 +66,7 @@ static bool trainer_sleeps(void) {
 
 enum { signals_to_send = 5, patience_s = 5 };
 
-// Each signal is sent when the trainer's thread sleeps in its call, and must be handled while it does.
+// Each signal is sent while the trainer's thread sleeps in a call, and must be handled during that sleep.
 static void* signal_the_waiting_trainer(void* number) {
     disk_wait_until_stalled();
     const time_t start = time(NULL);
@@ -108,7 +108,7 @@ TEST(a_realtime_signals_handler_runs_while_its_thread_waits_in_close) {
     check_handler_runs_during(cep_close, SIGRTMIN);
 }
 
-// Delivered to whichever thread lets it through: only the one in the call does.
+// The kernel delivers it to a thread that does not block it; only the one in the call does not.
 TEST(an_alarm_goes_off_while_the_only_thread_waits_in_flush) {
     start_training();
     signal(SIGALRM, count_run);
@@ -155,7 +155,7 @@ TEST(system_calls_that_signals_interrupt_lose_nothing) {
 
 /* ---- Signals that writing raises ------------------------------------------------------------------- */
 
-// Interposed, so that the library finds no thread to write with.
+// Replaces pthread_create, so that the library cannot start a thread.
 static atomic_bool no_threads;
 typedef int thread_maker(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 
@@ -206,7 +206,7 @@ static void write_from_the_trainers_thread(void) {
     close_past_the_file_size_limit();
 }
 
-TEST(the_file_size_limit_does_not_kill_a_trainer_that_writes_itself) {
+TEST(the_file_size_limit_does_not_kill_a_trainer_that_writes_the_rows_itself) {
     if (CHECK_SANITIZED) check_skip("pthread_create is the sanitizer's");
     CHECK_CHILD_PASSES(write_from_the_trainers_thread);
     check_everything_is_written();
@@ -225,14 +225,14 @@ TEST(open_on_a_full_disk_succeeds_and_raises_nothing) {
     CHECK_CHILD_PASSES(open_with_a_full_disk);
 }
 
-TEST(rows_are_written_though_no_thread_could_be_made_at_first) {
+TEST(rows_are_written_although_no_thread_could_be_started_at_first) {
     if (CHECK_SANITIZED) check_skip("pthread_create is the sanitizer's");
     no_threads = true;
     start_training();
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     check_everything_is_written();
     no_threads = false;
-    int step = 0;  // a refused thread is asked for again after a while
+    int step = 0;  // the library retries a refused thread after a while
     do {
         record_step(profiler, step++, "backward");
         CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
@@ -242,7 +242,7 @@ TEST(rows_are_written_though_no_thread_could_be_made_at_first) {
     CHECK_EQ(rows_spans_named(&all, "backward"), step);
 }
 
-TEST(rows_are_written_at_close_though_no_thread_could_ever_be_made) {
+TEST(rows_are_written_at_close_although_no_thread_could_ever_be_started) {
     if (CHECK_SANITIZED) check_skip("pthread_create is the sanitizer's");
     no_threads = true;
     start_training();
@@ -252,7 +252,7 @@ TEST(rows_are_written_at_close_though_no_thread_could_ever_be_made) {
     check_nothing_unaccounted(&stats);
 }
 
-// What the library says on stderr goes to a pipe that nobody reads any more.
+// The library's messages on stderr go to a pipe without a reader.
 static void break_stderr(void) {
     signal(SIGPIPE, SIG_DFL);
     int ends[2];
@@ -265,11 +265,11 @@ static void break_stderr(void) {
 static void report_with_a_broken_stderr(void) {
     break_stderr();
     start_training();
-    cep_profiler* second = open_here();  // says that another profiler is writing
+    cep_profiler* second = open_here();  // prints that another profiler is writing
     CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
     limit_file_to_its_size();
     record_spans(profiler, "backward", 10);
-    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_EIO);  // says that writing fails
+    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_EIO);  // prints that writing fails
     (void)cep_close(second, close_timeout_ms);
     (void)cep_close(profiler, close_timeout_ms);
 }
@@ -453,7 +453,7 @@ static void exit_from_a_handler_during_the_call(void) {
     CHECK_EQ(pthread_create(&disk, NULL, release_the_disk_later, NULL), 0);
     in_call = true;
     (void)interrupted_call(profiler, close_timeout_ms);
-    for (;;) pause();  // were the handler late
+    for (;;) pause();  // in case the handler is late
 }
 
 TEST(exit_by_a_handler_that_interrupts_close_ends_with_the_rows_in_the_file) {

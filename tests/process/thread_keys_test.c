@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that has taken every pthread key there is.
+// A program that has used all pthread keys.
 #include <limits.h>
 #include <pthread.h>
 

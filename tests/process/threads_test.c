@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// More threads than the profiler has room for, many after each other or at once: what is refused is counted, and costs
+// More threads than the profiler has room for, one after the other or at once. Refused threads are counted and cost
 // neither time nor memory.
 #include <limits.h>
 #include <pthread.h>
@@ -113,7 +113,7 @@ static void join(unsigned count) {
     for (unsigned i = 0; i < count; ++i) CHECK_EQ(pthread_join(at_once[i], NULL), 0);
 }
 
-TEST(the_thread_after_the_last_is_refused_counted_and_cheap) {
+TEST(threads_beyond_the_limit_are_refused_counted_and_cheap) {
     if (CHECK_SANITIZED) check_skip("more threads than the sanitizer has room for");
     open_shared();
     start_at_once(most_threads, record_when_all_are_there);
@@ -177,7 +177,7 @@ static void* keep_spans_with_metadata_open(void* unused) {
     return unused;
 }
 
-TEST(metadata_of_open_spans_stays_within_the_budget_and_what_is_lost_is_counted) {
+TEST(metadata_of_open_spans_stays_within_the_budget_and_its_loss_is_counted) {
     if (CHECK_SANITIZED) check_skip("the sanitizer has memory of its own");
     make_meta();
     open_shared();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library that a program loads and lets go of, at awkward moments. Not linked against it.
+// Loads and unloads the library at unusual moments. This program is not linked against it.
 #include <cep/cep.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,12 +26,12 @@ static struct {
 
 static const char* path;
 
-// The runner takes CEP_ variables out of each test's environment.
+// The runner removes CEP_ variables from each test's environment, so read it before.
 __attribute__((constructor)) static void remember_path(void) {
     path = getenv("CEP_TEST_LIBRARY");
 }
 
-// dlsym() gives an object pointer; its bytes are the function's address.
+// dlsym() returns an object pointer, whose bytes are the function's address.
 static void bind(const char* name, void* function) {
     void* address = dlsym(cep.handle, name);
     if (address == NULL) check_fail(__FILE__, __LINE__, "%s", dlerror());
@@ -107,7 +107,7 @@ static void unload_while_a_thread_records(void) {
     while (!recording) continue;
     unload();
     unloaded = true;
-    CHECK_EQ(pthread_join(thread, NULL), 0);  // the thread's exit is the library's business, too
+    CHECK_EQ(pthread_join(thread, NULL), 0);  // the thread's exit runs the library's exit handler
 }
 
 TEST(unloading_while_a_thread_records_is_safe) {

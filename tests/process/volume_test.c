@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// As many spans as a long job has.
+// As many spans as in a long job.
 #include <stdio.h>
 #include <unistd.h>
 

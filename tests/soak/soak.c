@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A long job in short: two threads begin 100,000 spans a second with the default options. Fails if memory grows once
-// everything is warm, or if anything is lost.
+// Simulates a long job: two threads begin 100,000 spans a second with the default options. Fails if memory grows after
+// the warm-up, or if anything is lost.
 //
-//     soak [SECONDS [DIRECTORY]]      defaults: 600 s, a directory of its own that is removed in the end
+//     soak [SECONDS [DIRECTORY]]      defaults: 600 s, a temporary directory that is removed at the end
 #include <cep/cep.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,7 +43,7 @@ static int64_t now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-// One of the two also steps. A late step does not make the next ones come sooner.
+// One of the two threads also calls cep_step(). A late step does not make the next ones come sooner.
 static void* train(void* steps) {
     cep_region* outer = cep_region_get(profiler, "training_step", CEP_KIND_AUTO);
     cep_region* inner = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
@@ -110,7 +110,7 @@ static int open_profiler(const char* directory) {
     return code;
 }
 
-// The most there was in memory after the warm-up, a tenth of the time.
+// The largest memory use after the warm-up, which takes a tenth of the time.
 static long run(double seconds) {
     pthread_t threads[threads_count];
     const int64_t start_ns = now_ns();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cep command reads rows with simdjson and throws away a row that it cannot read. Metadata is written into rows as
-// it was given, so what the library accepts, the reader has to accept.
+// The cep command reads rows with simdjson and skips rows that it cannot read. The library writes metadata into rows
+// unchanged, so the reader must accept everything that the library accepts.
 #include <gtest/gtest.h>
 #include <simdjson.h>
 
@@ -28,7 +28,7 @@ class Reader {
     simdjson::dom::parser parser_;
 };
 
-/// Where the library is stricter: simdjson goes to 1,024 levels, and old ones let lone low surrogates pass.
+/// Texts that only the library refuses: simdjson accepts 1,024 levels, and old versions accept lone low surrogates.
 bool is_stricter_on_purpose(std::string_view reason) {
     return reason == "nested too deeply" || reason == "lone surrogate";
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Open spans when there is no more memory. Stands in for an operator new that does not throw.
+// Open spans when memory has run out. This program replaces the operator new that does not throw.
 #include <gtest/gtest.h>
 
 #include <new>
@@ -28,7 +28,7 @@ SpanStack::Entry begin(SpanSlots& slots) {
     return {static_cast<std::uint16_t>(index), slots.publish(static_cast<std::uint16_t>(index))};
 }
 
-TEST(NoMemory, LeavesASpanOpenThatTheStackDoesNotKnow) {
+TEST(NoMemory, OpensASpanThatIsNotOnTheStack) {
     MetaBudget budget;
     SpanSlots slots(budget);
     SpanStack stack;
@@ -47,7 +47,7 @@ TEST(NoMemory, LeavesASpanOpenThatTheStackDoesNotKnow) {
     EXPECT_TRUE(SpanSlots::is_open(slots.at(spans.back().slot), spans.back().generation));
 }
 
-TEST(NoMemory, LeavesNoSlotUntilThereIsSomeAgain) {
+TEST(NoMemory, GivesNoSlotUntilMemoryIsAvailableAgain) {
     MetaBudget budget;
     SpanSlots slots(budget);
     no_memory = true;

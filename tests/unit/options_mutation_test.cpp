@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whatever the configuration says, the options are read or refused with a code that says whose mistake it is.
+// Any configuration is either read, or refused with a code that fits its mistake.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -82,7 +82,7 @@ void expect_sound(const cep::Config& config) {
     EXPECT_TRUE(config.meta.empty() || cep::json::check_object(config.meta).valid);
 }
 
-/// Returns whether the options were good.
+/// Returns whether the options were accepted.
 bool expect_read_or_refused(const cep_options* options, const std::string& input) {
     cep::Config config;
     const std::int32_t code = cep::make_config(options, config);

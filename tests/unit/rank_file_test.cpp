@@ -109,7 +109,7 @@ TEST_F(RankFileTest, FindsAnAttemptAtEveryPlaceAcrossTheBlocksItReads) {
     }
 }
 
-TEST_F(RankFileTest, ReadsTheBeginningOfAFileThatTellsNothingAtItsEnd) {
+TEST_F(RankFileTest, ReadsTheBeginningOfAFileWithoutAnAttemptAtItsEnd) {
     std::string text = "{\"type\":\"run\",\"attempt\":6}\n";
     text.append(20U << 20, 'x');
     text += '\n';
@@ -121,7 +121,7 @@ TEST_F(RankFileTest, StartsAtAttemptOne) {
     EXPECT_EQ(attempt(), 1);
 }
 
-TEST_F(RankFileTest, StartsAFreshLineAfterOneThatWasCutOff) {
+TEST_F(RankFileTest, StartsANewLineAfterAnIncompleteOne) {
     given("{\"name\":\"forwa");
     open(file_);
     EXPECT_EQ(file_.attempt(), 1);
@@ -130,7 +130,7 @@ TEST_F(RankFileTest, StartsAFreshLineAfterOneThatWasCutOff) {
     EXPECT_EQ(contents(), "{\"name\":\"forwa\nnew\n");
 }
 
-TEST_F(RankFileTest, KeepsRoomWithinTheLimitForItsOwnRows) {
+TEST_F(RankFileTest, ReservesRoomWithinTheLimitForItsOwnRows) {
     config_.max_file_bytes = 40;
     open(file_);
     add(block_, "12345678");
@@ -145,7 +145,7 @@ TEST_F(RankFileTest, KeepsRoomWithinTheLimitForItsOwnRows) {
     EXPECT_NE(file_.take_notice().find("max_file_bytes"), std::string::npos);
 }
 
-/// The file may grow by so many bytes, as on a disk that is nearly full.
+/// Lets the file grow by this many bytes, as on a disk that is nearly full.
 class FileSizeLimit {
   public:
     explicit FileSizeLimit(rlim_t bytes) {
@@ -180,7 +180,7 @@ TEST_F(RankFileTest, FinishesALineThatAFullDiskInterrupted) {
     EXPECT_EQ(file_.dropped_io(), 0U);
 }
 
-TEST_F(RankFileTest, CountsWhatAFullDiskCostAndStartsAFreshLineLater) {
+TEST_F(RankFileTest, CountsRowsLostToAFullDiskAndStartsANewLineLater) {
     open(file_);
     add(block_, "first");
     add(block_, "second");
@@ -213,7 +213,7 @@ TEST_F(RankFileTest, KeepsABoundedBacklogOfItsOldestRowsWhileItCannotWrite) {
     EXPECT_EQ(file_.dropped_io() + block_.measurements(), 10000U);
 }
 
-TEST_F(RankFileTest, TriesEverMoreRarelyAndSaysSoOnceEachWay) {
+TEST_F(RankFileTest, RetriesMoreAndMoreRarelyAndReportsFailureAndRecoveryOnce) {
     open(file_);
     add(block_, "row");
     int tries = 0;
@@ -235,7 +235,7 @@ TEST_F(RankFileTest, TriesEverMoreRarelyAndSaysSoOnceEachWay) {
     EXPECT_EQ(contents(), "row\n");
 }
 
-TEST_F(RankFileTest, OpensAnewAtItsPathOnceTheFileIsGoneFromThere) {
+TEST_F(RankFileTest, MakesANewFileAtItsPathAfterTheFileIsGone) {
     open(file_);
     add(block_, "one");
     EXPECT_TRUE(file_.append(block_, now_ns_, false));
@@ -263,7 +263,7 @@ TEST_F(RankFileTest, NoticesThatItWasCut) {
     EXPECT_EQ(file_.dropped_file(), 0U);
 }
 
-TEST_F(RankFileTest, RefusesWhatIsNoFileOfItsOwn) {
+TEST_F(RankFileTest, RefusesEverythingButARegularFileWithOneLink) {
     std::filesystem::create_directories(config_.directory);
     const std::string other = directory_ + "/other";
     std::ofstream(other) << "precious";
@@ -284,7 +284,7 @@ TEST_F(RankFileTest, RefusesWhatIsNoFileOfItsOwn) {
     EXPECT_EQ(text.str(), "precious");
 }
 
-TEST_F(RankFileTest, LeavesAFileThatAnotherIsWritingAlone) {
+TEST_F(RankFileTest, DoesNotTouchAFileThatAnotherProfilerIsWriting) {
     open(file_);
     std::atomic<int> fd{-1};
     RankFile second(fd);

@@ -34,7 +34,7 @@ TEST(Ring, IsEmptyAfterAsManyPopsAsPushes) {
     }
 }
 
-TEST(Ring, CountsWhatWasEverPushed) {
+TEST(Ring, CountsAllPushedItems) {
     cep::Ring<int> ring(2);
     int item = 0;
     for (int i = 0; i < 5; ++i) {
@@ -67,7 +67,7 @@ TEST(Ring, PassesEverythingInOrderBetweenTwoThreads) {
     producer.join();
 }
 
-TEST(ByteRing, GivesTextsBackAcrossItsEnd) {
+TEST(ByteRing, ReturnsTextsAcrossItsEnd) {
     cep::ByteRing ring;
     std::string out;
     for (int round = 0; round < 1000; ++round) {
@@ -88,7 +88,7 @@ TEST(ByteRing, RefusesWhatDoesNotFit) {
     EXPECT_TRUE(ring.push(big));
 }
 
-TEST(ByteRing, HoldsAsMuchAsItIsToldTo) {
+TEST(ByteRing, HoldsItsCapacity) {
     cep::ByteRing ring(8);
     EXPECT_FALSE(ring.push("123456789"));
     EXPECT_TRUE(ring.push("12345678"));
@@ -98,7 +98,7 @@ TEST(ByteRing, HoldsAsMuchAsItIsToldTo) {
     EXPECT_EQ(out, "12345678");
 }
 
-TEST(ByteRing, PassesTextsBesideARingBetweenTwoThreads) {
+TEST(ByteRing, PassesTheTextsOfARingBetweenTwoThreads) {
     constexpr int count = 20000;
     cep::Ring<std::size_t> sizes(64);
     cep::ByteRing texts(256);

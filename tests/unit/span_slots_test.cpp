@@ -19,7 +19,7 @@ using cep::SpanSlot;
 using cep::SpanSlots;
 using cep::SpanStack;
 
-/// Open spans of one thread, with a budget of their own.
+/// Open spans of one thread, with their own budget.
 struct Thread {
     MetaBudget budget;
     SpanSlots slots{budget};
@@ -68,7 +68,7 @@ TEST(SpanSlots, LetsASpanBeTakenOnce) {
     EXPECT_FALSE(SpanSlots::is_open(slots.at(span.index), span.generation));
 }
 
-TEST(SpanSlots, TellsASpanFromAnEarlierOneInItsSlot) {
+TEST(SpanSlots, DistinguishesASpanFromAnEarlierOneInItsSlot) {
     MetaBudget budget;
     SpanSlots slots(budget);
     const Begun first = begin(slots);
@@ -238,7 +238,7 @@ TEST(SpanMeta, OfAnEarlierSpanIsNotTheNextOnes) {
     EXPECT_FALSE(has_meta);
 }
 
-// The owner ends every other span itself and hands the rest to another thread; a third looks on.
+// The owner ends every other span itself and hands the rest to another thread. A third thread reads all open spans.
 TEST(SpanSlots, KeepEachSpansFactsTogetherWhileOtherThreadsEndThem) {
     constexpr std::int64_t spans = 20000;
     MetaBudget budget;
@@ -310,7 +310,7 @@ TEST(SpanStack, CountsTheSpansOpenOnTheThread) {
     const Begun inner = begin(slots);
     stack->push(slots, {inner.index, inner.generation});
     EXPECT_EQ(stack->depth(slots), 2);
-    end(slots, inner);  // elsewhere: the stack is not told
+    end(slots, inner);  // as another thread does: the stack still has the entry
     EXPECT_EQ(stack->depth(slots), 1);
     end(slots, outer);
     EXPECT_EQ(stack->depth(slots), 0);
@@ -331,7 +331,7 @@ TEST(SpanStack, RemovesFromTheMiddle) {
     EXPECT_EQ(stack->innermost(slots, nullptr)->slot, spans[2].index);
 }
 
-TEST(SpanStack, OutlivesChainsOfSpansThatEndElsewhereUnderAnOpenOne) {
+TEST(SpanStack, CompactsSpansThatOtherThreadsEndBelowAnOpenOne) {
     Thread thread;
     SpanSlots& slots = thread.slots;
     SpanStack* const stack = &thread.stack;
@@ -346,7 +346,7 @@ TEST(SpanStack, OutlivesChainsOfSpansThatEndElsewhereUnderAnOpenOne) {
     }
 }
 
-TEST(SpanStack, KnowsAsManySpansAsCanBeOpen) {
+TEST(SpanStack, HoldsAsManySpansAsCanBeOpen) {
     Thread thread;
     std::vector<Begun> spans;
     for (std::size_t i = 0; i < SpanSlots::max_slots; ++i) {

@@ -64,7 +64,7 @@ TEST(StepBoard, FillsOneCacheLine) {
     EXPECT_EQ(alignof(StepBoard), 64U);
 }
 
-// A step that is even is recorded, one that divides by three is in the window.
+// Even steps are recorded, and steps divisible by three are in the window.
 TEST(StepBoard, PairsEachStepWithItsOwnFlagsWhileThreadsPublish) {
     constexpr int publishers = 10;  // more than there are slots
     constexpr std::int64_t steps = 20000;

@@ -15,7 +15,7 @@ TEST(Wakeup, RemembersANotificationThatCameFirst) {
     wakeup.notify();
     wakeup.notify();
     wakeup.wait(an_hour_ns);
-    wakeup.wait(1);  // both are spent: this one runs into its timeout
+    wakeup.wait(1);  // no notification is left: this wait ends by its timeout
 }
 
 TEST(Wakeup, EndsTheSleepOfAnotherThreadEveryTime) {

@@ -14,9 +14,9 @@ CEP, the CUDA Event Profiler: coarse phase timing for long training jobs.
         end
     end
 
-Each rank writes `output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl`; `cep summarize output` reads them. The
-package is a thin layer over libcep.so (see cep(3)). It loads what `CEP_LIBRARY` names, else `libcep.so.0` from where
-the loader looks, and says at loading what it found amiss.
+Each rank writes `output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl`; `cep summarize output` reads these files.
+The package is a thin layer over libcep.so (see cep(3)). It loads the library that `CEP_LIBRARY` names, or else
+`libcep.so.0` from the loader's search path. If that fails, loading the package is an error that tells why.
 """
 module CEP
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What calls return. The codes are open: a newer library may return some that have no name here.
+# The codes that calls return. A newer library may return codes that are not defined here.
 
 const OK = Int32(0)
 const EINVAL = Int32(-1)
@@ -12,8 +12,8 @@ const ELIMIT = Int32(-7)
 const EINTERNAL = Int32(-8)
 
 """
-A call into libcep failed: `code` is a negative `CEP_E…` code, perhaps one without a name here; `message` is one line
-that names the argument, option, path or CUDA error concerned.
+A call of libcep failed. `code` is a negative `CEP_E…` code, which may be one that is not defined here. `message` is one
+line that names the argument, option, path or CUDA error.
 """
 struct Error <: Exception
     code::Int32
@@ -22,7 +22,7 @@ end
 
 Base.showerror(io::IO, failure::Error) = print(io, "CEP.Error: ", failure.message, " (code ", failure.code, ")")
 
-"""What libcep says about the last failure on this thread, or what the code means in general."""
+"""libcep's message for the last failure on this thread, or else the description of the code."""
 function last_message(code::Int32)
     message = unsafe_string(cep_last_error())
     return isempty(message) ? unsafe_string(cep_strerror(code)) : message
@@ -36,9 +36,9 @@ const KINDS = (auto = 0, step = 1, compute = 2, comm = 3, data = 4, memory = 5, 
 const LAYOUTS = (full = 0, flat = 1)
 const BACKENDS = (auto = 0, host = 1)
 
-"""The number of a choice that is given by its name."""
+"""The number of the choice with that name."""
 function choice(what::String, choices::NamedTuple, name)
     key = Symbol(name)
     haskey(choices, key) && return Int32(choices[key])
-    throw(Error(EOPTION, "$what: $(repr(name)) is none of $(join(keys(choices), ", "))"))
+    throw(Error(EOPTION, "$what: $(repr(name)) is not one of $(join(keys(choices), ", "))"))
 end

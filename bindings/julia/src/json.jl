@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Facts as JSON. Text is taken as JSON already; Julia's standard library has no writer.
+# Turns facts into JSON, because Julia's standard library has no JSON writer. A text must be JSON already.
 
 json_object(text::AbstractString) = String(text)
 json_object(facts::Union{NamedTuple,AbstractDict}) = sprint(write_json, facts)
 function json_object(facts)
-    throw(Error(EJSON, "meta: JSON text, a named tuple or a dictionary is needed, not $(typeof(facts))"))
+    throw(Error(EJSON, "meta: $(typeof(facts)) is not JSON text, a named tuple or a dictionary"))
 end
 
 write_json(io::IO, value::Union{Bool,Integer}) = print(io, value)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# libcep.so itself: its structs and its calls, as <cep/cep.h> declares them, and nothing else.
+# The structs and calls of libcep.so, as <cep/cep.h> declares them.
 
 const SONAME = "libcep.so.0"
-# The calls below are those of this version's header; 0.x may change incompatibly at each minor version.
+# The calls below match the header of this version. Until 1.0 a minor version may be incompatible.
 const REQUIRED_VERSION = (0, 1)
 
 const SPAN_NONE = typemax(UInt64)
@@ -71,7 +71,7 @@ struct Prototype
     name::Symbol
     result::DataType
     arguments::Tuple
-    address::Base.RefValue{Ptr{Cvoid}} # filled when the library is opened: what is precompiled knows no address
+    address::Base.RefValue{Ptr{Cvoid}} # set when the library is opened, because precompiled code cannot hold an address
 end
 
 const PROTOTYPES = Prototype[]
@@ -79,7 +79,7 @@ const PROTOTYPES = Prototype[]
 """
     @native name(argument::Type, ...)::Result
 
-Defines a Julia function of that name that calls the C function of that name.
+Defines a Julia function that calls the C function of the same name.
 """
 macro native(declaration)
     call, result = declaration.args
@@ -120,16 +120,16 @@ end
 
 const LIBRARY = Ref{Ptr{Cvoid}}(C_NULL)
 
-"""The version of the library that was loaded, "MAJOR.MINOR.PATCH"."""
+"""The version of the loaded library, "MAJOR.MINOR.PATCH"."""
 library_version() = unsafe_string(cep_version())
 
-"""The path of the library that was loaded."""
+"""The path of the loaded library."""
 library_path() = dlpath(LIBRARY[])
 
-# An explicit CEP_LIBRARY is the only candidate: falling back from it would hide a mistake.
+# If CEP_LIBRARY is set, it is the only candidate: a fallback would hide a mistake in it.
 function library_candidate()
     explicit = get(ENV, "CEP_LIBRARY", "")
-    return isempty(explicit) ? (SONAME, "the loader's path") : (explicit, "CEP_LIBRARY")
+    return isempty(explicit) ? (SONAME, "the loader's search path") : (explicit, "CEP_LIBRARY")
 end
 
 function open_library()
@@ -147,7 +147,8 @@ function load_library(path, origin)
     try
         return dlopen(path)
     catch failure
-        hint = origin == "CEP_LIBRARY" ? "unset CEP_LIBRARY to look elsewhere" : "CEP_LIBRARY is not set"
+        hint = origin == "CEP_LIBRARY" ? "correct CEP_LIBRARY, or unset it to use the loader's search path" :
+               "set CEP_LIBRARY to the path of libcep.so"
         error("cannot load libcep from $origin: $(sprint(showerror, failure)) ($hint)")
     end
 end

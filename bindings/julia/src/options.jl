@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# From the keywords of Profiler to the options struct of libcep.
+# Turns the keywords of Profiler into the options struct of libcep.
 
 const DIRECTORY_NAME = "cuda_event_profiler"
 const TEXT_OPTIONS = (:directory, :run_id)
@@ -7,8 +7,8 @@ const TEXT_OPTIONS = (:directory, :run_id)
 """
     with_options(f, explicit; config, on_by_default)
 
-Calls `f` with a filled struct: defaults, then the environment, `config`, and the explicit options. What the struct
-points to lives as long as the call.
+Calls `f` with an options struct. It holds the defaults, overridden by the environment, then by `config`, then by the
+explicit options. The memory that the struct points to lives as long as the call.
 """
 function with_options(f, explicit; config = nothing, on_by_default = true)
     options = NativeOptions()
@@ -25,8 +25,8 @@ function with_options(f, explicit; config = nothing, on_by_default = true)
     end
 end
 
-# The first load call on a struct turns it off unless it says otherwise: so an empty one goes first where the profiler
-# is to be on unless somebody says no.
+# The first load call on a struct sets `enable` to 0 unless its configuration enables the profiler. If the profiler is on
+# by default, load an empty configuration first and set `enable` again.
 function load(options, config, on_by_default)
     if on_by_default
         check(cep_options_load_json(options, "{}"))
@@ -56,11 +56,12 @@ end
 
 function kept_text!(kept, text::String)
     push!(kept, text)
-    return convert(Ptr{UInt8}, Base.unsafe_convert(Cstring, text)) # refuses a text with a NUL
+    return convert(Ptr{UInt8}, Base.unsafe_convert(Cstring, text)) # throws if the text contains a NUL
 end
 
 function set_ranks!(options, kept, ranks)
-    isempty(ranks) && throw(Error(EOPTION, "ranks: empty; leave it out for all ranks, or pass enable = false"))
+    isempty(ranks) &&
+        throw(Error(EOPTION, "ranks: the list is empty; leave it out for all ranks, or pass enable = false for none"))
     numbers = Int32[whole_number(:ranks, Int32, rank) for rank in ranks]
     push!(kept, numbers)
     options.ranks = pointer(numbers)
@@ -69,5 +70,5 @@ end
 
 function whole_number(name::Symbol, type::DataType, value)
     value isa Integer && typemin(type) <= value <= typemax(type) && return type(value)
-    throw(Error(EOPTION, "$name: a whole number is needed, not $(repr(value))"))
+    throw(Error(EOPTION, "$name: $(repr(value)) is not an integer from $(typemin(type)) to $(typemax(type))"))
 end

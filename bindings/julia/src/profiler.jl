@@ -6,20 +6,20 @@ const CLOSE_TIMEOUT_S = 5.0
     Profiler(output_dir = nothing; options...)
     Profiler(f, output_dir = nothing; options...)
 
-Times the phases of one process of a job; writes them to
-`<output_dir>/cuda_event_profiler/cuda_events_rank_<rank>.jsonl`. With a function, calls it with the profiler and
-closes.
+The profiler of one process of a job. It times phases and writes them to
+`<output_dir>/cuda_event_profiler/cuda_events_rank_<rank>.jsonl`. With a function `f`, calls it with the profiler and
+closes the profiler afterwards.
 
-Made so, a profiler is on, unless `enable = false`, or the environment (`CEP_ENABLE=0`) or `config` says so. Each
-option is taken from the first of these that says it: the keyword, `config` (JSON text, the path of a JSON file, a
-dictionary or a named tuple), `CEP_<OPTION>`, `CEP_CONFIG`, the default. `CEP.from_env()` makes one that is off unless
-the environment turns it on.
+The profiler is on unless `enable = false`, `config` or the environment (`CEP_ENABLE=0`) turns it off. The value of an
+option comes from the first of these that sets it: the keyword, `config` (JSON text, the path of a JSON file, a
+dictionary or a named tuple), `CEP_<OPTION>`, `CEP_CONFIG`, the default. `CEP.from_env()` makes a profiler that is off
+unless the environment enables it.
 
 Keywords: `enable`, `directory` (the rank file's directory itself, instead of `output_dir`), `rank`, `world_size`,
 `local_rank`, `start_step`, `end_step`, `record_every_n_steps` (10), `flush_every_n_steps` (10), `ranks`, `layout`
 (`:full`, `:flat`), `max_file_bytes`, `ring_capacity`, `pool_limit`, `backend` (`:auto`, `:host`), `run_id`, `meta`, and
-`current_stream`, a function that gives the stream of spans for which none is said. With CUDA.jl, whose tasks have
-streams of their own, pass `current_stream = CUDA.stream`; by default it is the legacy default stream.
+`current_stream`, a function that returns the stream for spans without one; by default that is the legacy default
+stream. In CUDA.jl each task has its own stream, so pass `current_stream = CUDA.stream`.
 
 Any number of threads may use a profiler at once. A job that exits without closing loses nothing.
 """
@@ -57,7 +57,7 @@ function Profiler(f::Function, arguments...; options...)
     end
 end
 
-"""A profiler that the environment alone configures: off unless `CEP_ENABLE` or `CEP_CONFIG` turns it on."""
+"""A profiler with the options from the environment: off unless `CEP_ENABLE` or `CEP_CONFIG` enables it."""
 from_env(; current_stream = default_stream) = open_profiler((), current_stream; on_by_default = false)
 
 function open_profiler(explicit, current_stream; options...)
@@ -71,15 +71,15 @@ end
 """
     close(prof; timeout = 5.0)
 
-Ends recording, writes what is finished, and closes the file; again does nothing. Waits at most `timeout` seconds. False
-if something was not done in time: what was left behind is counted in `stats(prof)`.
+Ends recording, writes all finished spans, and closes the file. A second call does nothing. Waits at most `timeout`
+seconds. Returns false if that did not finish within the timeout; `stats(prof)` counts what is lost.
 """
 Base.close(profiler::Profiler; timeout = CLOSE_TIMEOUT_S) = finished(cep_close(handle(profiler), milliseconds(timeout)))
 
 """
     flush(prof; timeout = 5.0)
 
-Writes out everything finished before the call. False if it was not done within `timeout` seconds.
+Writes out everything finished before the call. Returns false if that did not finish within `timeout` seconds.
 """
 Base.flush(profiler::Profiler; timeout = CLOSE_TIMEOUT_S) = finished(cep_flush(handle(profiler), milliseconds(timeout)))
 
@@ -91,7 +91,7 @@ function finished(code::Int32)
     return true
 end
 
-# A profiler does not end a job that did its work, nor take the place of what ended it.
+# A failed close must neither end a job that succeeded nor hide the exception that ended it.
 function close_quietly(profiler)
     try
         close(profiler) || @warn "cep: not everything was written within the timeout"
@@ -104,13 +104,13 @@ end
     set_meta!(prof, facts)
     set_meta!(prof; facts...)
 
-Adds facts about this rank to its `run` row: a named tuple, a dictionary, JSON text, or keywords. cep_set_meta(3) lists
-the keys with a meaning.
+Adds facts about this rank to its `run` row, as a named tuple, a dictionary, JSON text, or keywords. cep_set_meta(3)
+lists the known keys.
 """
 set_meta!(profiler::Profiler, facts) = check(cep_set_meta(handle(profiler), json_object(facts)))
 set_meta!(profiler::Profiler; facts...) = set_meta!(profiler, (; facts...))
 
-"""The counts so far, as a named tuple; all 0 when off."""
+"""The counts so far, as a named tuple; all 0 if the profiler is off."""
 function stats(profiler::Profiler)
     counts = Ref(NativeStats(sizeof(NativeStats), zeros(Int, fieldcount(NativeStats) - 1)...))
     check(cep_get_stats(handle(profiler), counts))
@@ -121,17 +121,17 @@ end
 """
     step!(prof, step)
 
-Says which step the trainer is in, and so whether what follows is recorded. Steps may jump, repeat and go back.
+Sets the current step. Steps may jump, repeat and go back.
 """
 step!(profiler::Profiler, step::Integer) = check(cep_step(handle(profiler), Int64(step)))
 
-"""Whether what begins now is recorded."""
+"""Whether spans begun now are recorded."""
 @inline recording(profiler::Profiler) = cep_recording(handle(profiler)) != 0
 
 """
     counter!(prof, name, value)
 
-Records a value (memory allocated, loss, queue length) in the current step, if it is recorded.
+Records a value (memory allocated, loss, queue length) in the current step, if that step is recorded.
 """
 function counter!(profiler::Profiler, name::AbstractString, value::Real)
     check(cep_counter(handle(profiler), name, Float64(value)))
@@ -140,7 +140,7 @@ end
 """
     mark!(prof, name, meta = nothing)
 
-Records that something happened in the current step (checkpoint, evaluation, restart), sampled or not.
+Records an event in the current step (checkpoint, evaluation, restart), sampled or not.
 """
 mark!(profiler::Profiler, name::AbstractString, ::Nothing = nothing) = check(cep_mark(handle(profiler), name, C_NULL))
 mark!(profiler::Profiler, name::AbstractString, meta) = check(cep_mark(handle(profiler), name, json_object(meta)))

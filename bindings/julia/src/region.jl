@@ -3,8 +3,8 @@
 """
     Region(prof, name; kind = :auto)
 
-A phase of a profiler by its name, made the first time; the first use of a name decides its kind: `:step`, `:compute`,
-`:comm`, `:data`, `:memory`, `:host`, `:other`, or `:auto` for what the name's words say.
+The phase of that name, created the first time. The first call for a name sets its kind: `:step`, `:compute`, `:comm`,
+`:data`, `:memory`, `:host`, `:other`, or `:auto` to infer it from the words of the name.
 """
 struct Region{P<:Profiler}
     profiler::P
@@ -28,8 +28,8 @@ function region_handle(profiler::Profiler, name::String, kind)
 end
 
 """
-One passage through a phase, from `start!` to `stop!`, which may be called on another thread. One that is not of a
-recorded step is begun and ended for nothing.
+A span of a phase, from `start!` to `stop!`. `stop!` may be called on another thread. On a step that is not recorded,
+neither call does anything.
 """
 struct Span
     region::Ptr{Cvoid}
@@ -39,18 +39,18 @@ end
 
 const NO_SPAN = Span(C_NULL, SPAN_NONE, C_NULL)
 
-"""Whether a span is of a recorded step."""
+"""Whether a span is recorded."""
 recorded(span::Span) = span.number != SPAN_NONE
 
 """
     start!(region; stream = nothing, attributes...)
     start!(prof, name; kind = :auto, stream = nothing, attributes...)
 
-Begins a span, on the profiler's current stream if none is said; `stream` is a CUDA.jl stream, a pointer or `CEP.HOST`.
+Begins a span. `stream` is a CUDA.jl stream, a pointer or `CEP.HOST`; by default the profiler's current stream.
 
-Attributes: `bytes` moved, `flops` done, process `group` of a collective and its index `coll` in it, `error`, and
-`meta`, JSON text, a named tuple or a dictionary. They are looked at on recorded steps only. Values that libcep
-refuses are left out, and that is counted.
+Attributes: `bytes` that the operation moves, its `flops`, the process `group` of a collective and the index `coll` in
+it, `error`, and `meta` (JSON text, a named tuple or a dictionary). They are checked on recorded steps only. If libcep
+refuses them, the span has none and is counted in `dropped_meta`.
 """
 @inline function start!(region::Region; stream = nothing, attributes...)
     recording(region.profiler) || return NO_SPAN
@@ -75,8 +75,8 @@ end
 """
     stop!(span; attributes...)
 
-Ends a span, on the stream that it began on; again does nothing. Attributes given here replace those of the begin;
-values that libcep refuses are an error, and the span ends all the same.
+Ends a span on the stream that it began on. A second call does nothing. Each attribute replaces the same one from the
+begin. If libcep refuses them, that is an error, and the span still ends.
 """
 @inline function stop!(span::Span; attributes...)
     recorded(span) || return
@@ -89,8 +89,8 @@ end
 """
     switch!(span, region)
 
-Ends a span and begins one of another region on the same stream with one event, so that N phases back to back cost N + 1
-records instead of 2 N. The new span.
+Ends a span and begins one of another region on the same stream with one event. So N back-to-back phases cost N + 1
+records instead of 2 N. Returns the new span.
 """
 function switch!(span::Span, region::Region)
     recorded(span) || return start!(region)
@@ -100,8 +100,8 @@ end
 """
     record!(region, start_ns, duration_ns; attributes...)
 
-Adds a span that was timed elsewhere, in the current step, if it is recorded: its start as UNIX time (0: now less its
-duration), both in nanoseconds.
+Adds a span to the current step that was timed elsewhere, if that step is recorded. Its start is a UNIX time in
+nanoseconds; 0: now minus the duration.
 """
 function record!(region::Region, start_ns::Integer, duration_ns::Integer; attributes...)
     with_attributes(attributes) do native
@@ -131,8 +131,8 @@ end
     region(f, prof, name; kind = :auto, stream = nothing, attributes...)
     region(f, region; stream = nothing, attributes...)
 
-Calls `f` and times it as a span of a phase; see `start!`. If it throws, the row is marked with the exception's type,
-and the exception passes through.
+Calls `f` and times it as a span of a phase; see `start!`. If `f` throws, the row gets the exception's type, and the
+exception is rethrown.
 
     region(prof, "all_reduce"; group = "dp", coll = step) do
         all_reduce!(gradients)
@@ -161,8 +161,8 @@ end
 """
     @region prof "name" [option = value ...] expression
 
-As `region(prof, "name"; options...)`, but in place: the expression may return from the function around it, and its
-value is the macro's.
+Like `region(prof, "name"; options...)`, but times an expression in place. The expression may return from the enclosing
+function. Its value is the value of the macro.
 """
 macro region(profiler, name, rest...)
     isempty(rest) && throw(ArgumentError("@region: a profiler, a name and an expression are needed"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The package's structs, constants and calls beside the layout table, which a C program printed: what its compiler
-# makes of <cep/cep.h>. CEP_LAYOUT_TABLE is the path of the table.
+# Compares the package's structs, constants and calls with the layout table that a C program printed from <cep/cep.h>.
+# CEP_LAYOUT_TABLE is the path of the table.
 
 table_lines(what) = Set(filter(line -> startswith(line, what), readlines(ENV["CEP_LAYOUT_TABLE"])))
 
@@ -43,7 +43,7 @@ end
     @test any(line -> startswith(line, "version $(join(CEP.REQUIRED_VERSION, ' ')) "), table_lines("version "))
 end
 
-@testset "calls take and return what those of C do" begin
+@testset "calls have the argument and result types of C" begin
     words(call) = ["function", call.name, type_code(call.result), type_code.(call.arguments)...]
     found = Set(join(words(prototype), ' ') for prototype in CEP.PROTOTYPES)
     @test found == table_lines("function ")

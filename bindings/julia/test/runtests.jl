@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the package's calls leave in the rank file, and what invalid values lead to.
+# The rows that the package's calls write, and the errors of invalid values.
 #
 #     julia --project=bindings/julia bindings/julia/test/runtests.jl
 
@@ -51,14 +51,14 @@ end
 
 returns_from_within(prof) = (@region prof "forward" (return 1); 2)
 
-@testset "@region may return from the function around it" begin
+@testset "@region may return from the enclosing function" begin
     spans = spans_of(prof -> @test returns_from_within(prof) == 1)
     @test length(spans) == 1 && !has(spans[1], "error")
 end
 
 struct DiskFull <: Exception end
 
-@testset "a body that throws marks its row, and the exception passes through" begin
+@testset "a body that throws marks its row, and the exception is rethrown" begin
     spans = spans_of() do prof
         @test_throws DiskFull region(() -> throw(DiskFull()), prof, "save")
         @test_throws DiskFull @region prof "save" throw(DiskFull())
@@ -106,7 +106,7 @@ end
                         "\"text\":\"a\\\"b\\u000a\",\"none\":null,\"half\":0.5}")
 end
 
-@testset "a span goes without attributes that libcep refuses, which are an error at its end" begin
+@testset "a span is recorded without refused attributes, which are an error at its end" begin
     spans = spans_of() do prof
         span = start!(prof, "sync"; bytes = -1)
         @test CEP.recorded(span)
@@ -118,7 +118,7 @@ end
     @test length(spans) == 2
 end
 
-@testset "times of elsewhere, counters and marks are rows" begin
+@testset "spans timed elsewhere, counters and marks are rows" begin
     text = join(lines_of() do prof
         record!(Region(prof, "forward"), 0, 1_500_000; bytes = 3)
         counter!(prof, "loss", 1 // 4)
@@ -134,7 +134,7 @@ end
     @test has(join(lines), "\"run_id\":\"demo\"", "\"dp\":1", "\"model\":\"tiny\"")
 end
 
-@testset "nothing is recorded off a recorded step, and attributes are not looked at" begin
+@testset "on a step that is not recorded nothing is recorded and attributes are not checked" begin
     spans = spans_of(record_every_n_steps = 2) do prof
         for step in 0:3
             step!(prof, step)
@@ -177,7 +177,7 @@ end
     @test failure_of(() -> Profiler(config = "{")).code == CEP.EJSON
 end
 
-@testset "a configuration precedes the environment, and keywords precede both" begin
+@testset "a configuration overrides the environment, and keywords override both" begin
     withenv("CEP_RECORD_EVERY_N_STEPS" => "0") do
         @test failure_of(() -> Profiler(mktempdir(); enable = true)).code == CEP.EOPTION
     end
@@ -213,7 +213,7 @@ end
     @test isempty(readdir(folder))
 end
 
-@testset "a function's profiler is closed at its end, also when it throws" begin
+@testset "a function's profiler is closed at its end, also if it throws" begin
     opened = Ref{Any}(nothing)
     @test_throws DiskFull Profiler(mktempdir(); record_every_n_steps = 1) do prof
         opened[] = prof
@@ -223,7 +223,7 @@ end
     @test !recording(opened[])
 end
 
-@testset "codes without a name are kept" begin
+@testset "undefined codes are kept" begin
     failure = failure_of(() -> CEP.check(Int32(-99)))
     @test failure isa CEP.Error && failure.code == -99 && !isempty(sprint(showerror, failure))
 end
@@ -231,7 +231,7 @@ end
 """The first Julia program of a Markdown page."""
 program_of(page) = match(r"^```julia\n(.*?)^```"ms, read(page, String))[1]
 
-@testset "the program of the README runs and leaves its rows" begin
+@testset "the program of the README runs and writes its rows" begin
     program = program_of(joinpath(@__DIR__, "..", "README.md"))
     mktempdir() do folder
         cd(() -> include_string(Module(:Program), program), folder)

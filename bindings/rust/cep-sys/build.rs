@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Says where libcep is; with the feature "bindgen", makes the declarations anew.
+//! Tells the linker where libcep is. With the feature "bindgen", generates the declarations from the header.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -38,20 +38,20 @@ fn main() {
     }
 }
 
-/// The directory to tell the linker; None where it looks by itself.
+/// The directory for the linker to search; None if its own search path is enough.
 fn library_directory() -> Option<String> {
     if let Ok(directory) = env::var("CEP_LIB_DIR") {
-        assert!(Path::new(&directory).is_dir(), "CEP_LIB_DIR: {directory:?} is no directory");
+        assert!(Path::new(&directory).is_dir(), "CEP_LIB_DIR: {directory:?} is not a directory");
         return Some(directory);
     }
-    // Documentation is built without the library, and nothing is linked then.
+    // docs.rs builds the documentation without the library, and links nothing.
     if env::var_os("DOCS_RS").is_some() {
         return None;
     }
     match pkg_config(&["--exists", "--print-errors", VERSION_RANGE]) {
         Ok(_) => pkg_config(&["--variable=libdir", "cep"]).ok().filter(|text| !text.is_empty()),
         Err(why) => {
-            println!("cargo:warning=libcep not found by pkg-config ({why}); CEP_LIB_DIR is not set");
+            println!("cargo:warning=pkg-config does not find libcep ({why}), and CEP_LIB_DIR is not set");
             None
         }
     }
@@ -71,7 +71,7 @@ fn pkg_config(arguments: &[&str]) -> Result<String, String> {
 fn include_directory() -> String {
     env::var("CEP_INCLUDE_DIR")
         .or_else(|_| pkg_config(&["--variable=includedir", "cep"]))
-        .unwrap_or_else(|why| panic!("no cep/cep.h: CEP_INCLUDE_DIR is not set, and {why}"))
+        .unwrap_or_else(|why| panic!("cannot find cep/cep.h: CEP_INCLUDE_DIR is not set, and pkg-config says: {why}"))
 }
 
 fn make_declarations() {

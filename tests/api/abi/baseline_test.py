@@ -6,7 +6,7 @@ To write a new baseline, from a build with debug information:
     python3 tests/api/abi/baseline_test.py --write --baseline tests/api/abi/libcep.abi \\
         --library build/lib/libcep.so --headers include/cep
 
-Exits with 77 where libabigail's abidw and abidiff are missing, and for a library without debug information.
+Exits with 77 if libabigail's abidw and abidiff are missing, or if the library has no debug information.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import tempfile
 SKIPPED = 77
 # Bits of abidiff's exit status.
 ERROR, USAGE, CHANGED, INCOMPATIBLE = 1, 2, 4, 8
-# The exported functions and the types of the public header; what differs from one machine to the next is left out.
+# The exported functions and the types of the public header, without details that differ between machines.
 DUMP = [
     "abidw", "--exported-interfaces-only", "--drop-private-types", "--drop-undefined-syms", "--no-corpus-path",
     "--no-comp-dir-path", "--no-show-locs", "--no-elf-needed",
@@ -32,13 +32,13 @@ def dump(library: str, headers: str, out: str) -> None:
 
 
 def has_debug_information(library: str) -> bool:
-    """Without it a library shows names and no types, which compares as equal to anything."""
+    """Without it the dump has names but no types, and equals any other."""
     with open(library, "rb") as file:
         return b".debug_info" in file.read()
 
 
 def structs_only_grow(report: str) -> bool:
-    """Whether all that has changed is members behind the old end of structs: struct_size tells these from older ones."""
+    """Whether structs only grow at their end, which struct_size makes compatible."""
     sizes = re.findall(r"type size changed from (\d+) to \d+ \(in bits\)", report)
     inserted = re.findall(r"at offset (\d+) \(in bits\)", report)
     other = re.search(r"deletion|offset changed|data member changes?|type changed from|name changed|parameter \d+ was", report)
@@ -55,7 +55,7 @@ def compare(baseline: str, library: str, headers: str) -> int:
     print(result.stdout + result.stderr)
     if result.returncode & (ERROR | USAGE):
         return 1
-    # Additions are compatible; they are in the baseline from the next release on.
+    # Additions are compatible. The next release adds them to the baseline.
     changed = "[C]" in result.stdout and not structs_only_grow(result.stdout)
     return 1 if result.returncode & INCOMPATIBLE or changed or "[D]" in result.stdout else 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's soname, and what it needs at run time: libc, libm, the loader and cJSON, and nothing else."""
+"""Checks the library's soname, and that it needs only libc, libm, the loader and cJSON at run time."""
 
 import argparse
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that the header declares, the version script names and the library exports are the same."""
+"""The header declares, the version script names, and the library exports the same functions."""
 
 import argparse
 import re
@@ -19,7 +19,7 @@ def declared(header: str) -> set[str]:
 
 
 def mapped(version_script: str) -> tuple[set[str], list[str]]:
-    """Names under "global:", and what is wrong with the script."""
+    """The names under "global:", and the mistakes in the script."""
     with open(version_script, encoding="utf-8") as file:
         text = re.sub(r"/\*.*?\*/|#[^\n]*", "", file.read(), flags=re.S)
     names, problems = set(), []

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cep.hpp adds to the C calls that it makes: regions off a recorded step and on the host clock.
+// The cost that cep.hpp adds to its C calls: regions on an unrecorded step and on the host clock.
 #include <cep/cep.hpp>
 #include <chrono>
 #include <cstdio>
@@ -26,7 +26,7 @@ double time_burst(cep::Profiler& profiler, Call call) {
     return took.count() / burst;
 }
 
-/// The pair of ways to do one thing, in turns within each round, so that what slows one down slows the other.
+/// Two ways to do one thing, in turns within each round, so that a disturbance affects both.
 template <typename Native, typename Wrapped>
 void compare(const std::string& what, cep::Profiler& profiler, Native native, Wrapped wrapped) {
     Samples native_ns, wrapped_ns;
@@ -72,7 +72,7 @@ int main() {
     const cep::Region region = profiler.region("forward");
     cep::bench::print_heading("C++: region", "ns");
     profiler.step(1);
-    compare_regions("off a recorded step", profiler, region);
+    compare_regions("unrecorded step", profiler, region);
     profiler.step(2);
     compare_regions("recorded, host clock", profiler, region);
     compare_attributes("recorded with group, coll and bytes", profiler, region);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the package CEP adds to the C calls that it makes: regions off a recorded step and on the host clock.
+# The cost that the package CEP adds to its C calls: regions on an unrecorded step and on the host clock.
 
 using CEP
 using Printf
@@ -30,7 +30,7 @@ function print_row(name, samples, ratio = "")
     @printf("%-58s %9.1f %9.1f %9.1f   %s\n", name, quantile(samples, [0.5, 0.25, 0.75])..., ratio)
 end
 
-"""The ways to do one thing, in turns within each round, so that what slows one down slows the others."""
+"""Several ways to do one thing, in turns within each round, so that a disturbance affects all."""
 function compare(what, prof, ways)
     foreach(way -> time_burst(way[2], prof), ways) # compiled before they are timed
     samples_ns = [Float64[] for _ in ways]
@@ -60,7 +60,7 @@ function main()
         ways = ways_of(prof, Region(prof, "forward"))
         @printf("\n%-58s %9s %9s %9s   %s\n", "Julia $VERSION: region", "ns", "q1", "q3", "ratio [95 % interval]")
         step!(prof, 1)
-        compare("off a recorded step", prof, ways)
+        compare("unrecorded step", prof, ways)
         step!(prof, 2)
         compare("recorded, host clock", prof, ways)
         println("lost: ", stats(prof).dropped_ring)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the crate `cep` adds to the C calls that it makes: regions off a recorded step and on the host clock.
+//! The cost that the crate `cep` adds to its C calls: regions on an unrecorded step and on the host clock.
 
 use std::mem::size_of;
 use std::ptr::null;
@@ -47,7 +47,7 @@ fn ratio_text(samples: &[f64], peers: &[f64]) -> String {
     format!("{median:.3} [{low:.3}, {high:.3}] x C")
 }
 
-/// The pair of ways to do one thing, in turns within each round, so that what slows one down slows the other.
+/// Two ways to do one thing, in turns within each round, so that a disturbance affects both.
 fn compare(what: &str, profiler: &Profiler, native: impl Fn(), wrapped: impl Fn()) {
     let (mut native_ns, mut wrapped_ns) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
@@ -99,7 +99,7 @@ fn main() -> Result<(), Error> {
     let region = profiler.region("forward", Kind::Auto)?;
     println!("\n{:58} {:>9} {:>9} {:>9}   ratio [95 % interval]", "Rust: region", "ns", "q1", "q3");
     profiler.step(1)?;
-    compare_regions("off a recorded step", &profiler, region);
+    compare_regions("unrecorded step", &profiler, region);
     profiler.step(2)?;
     compare_regions("recorded, host clock", &profiler, region);
     compare_attributes("recorded with group, coll and bytes", &profiler, region);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The package over a library that is not of its own time (see other_library.c): every call ends in an error that keeps
-# the code, and none crashes. Prints what opening fails with, if it fails.
+# The package with a library of another version (see other_library.c): every call fails with an error that keeps the
+# code, and none crashes. Prints the error of opening, if any.
 
 using CEP
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package's own tests, as `Pkg.test()` runs them, on a copy of the package and without any registry.
+"""Runs the package's tests with `Pkg.test()`, on a copy of the package and without a registry.
 
     package_test.py JULIA PACKAGE_DIRECTORY
 """
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# Where there is no registry at all, Pkg fetches one.
+# An empty registry, because Pkg downloads one if there is none.
 EMPTY_REGISTRY = 'name = "Empty"\nuuid = "5e5b8c42-6c4b-4a83-8e4c-0c2a55d7ad11"\nrepo = ""\n\n[packages]\n'
 
 

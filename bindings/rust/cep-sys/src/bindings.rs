@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Made from <cep/cep.h> by bindgen 0.60; see build.rs.
+// Generated from <cep/cep.h> by bindgen 0.60; see build.rs.
 
 pub const CEP_VERSION_MAJOR: i32 = 0;
 pub const CEP_VERSION_MINOR: i32 = 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! With the feature "bindgen": what bindgen makes of the header is what src/bindings.rs says.
+//! With the feature "bindgen": bindgen's output for the header equals src/bindings.rs.
 #![cfg(feature = "bindgen")]
 
-/// The declarations without what differs between versions of bindgen and rustfmt: comments, white space, a comma after
-/// the last argument, and the keyword that newer editions ask for before `extern`.
+/// Removes from the declarations the differences between versions of bindgen and rustfmt: comments, white space, a comma
+/// after the last argument, and the keyword that newer editions require before `extern`.
 fn normalized(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let words: String = lines.flat_map(str::split_whitespace).collect();

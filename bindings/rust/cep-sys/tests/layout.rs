@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The declarations beside the layout table, which a C program printed: what its compiler makes of `<cep/cep.h>`.
-//! CEP_LAYOUT_TABLE is the path of the table.
+//! Compares the declarations with the layout table that a C program printed from `<cep/cep.h>`. CEP_LAYOUT_TABLE is the
+//! path of the table.
 
 use std::collections::BTreeSet;
 use std::mem::{size_of, MaybeUninit};
@@ -33,7 +33,7 @@ impl<T> Code for *mut T {
     const CODE: &'static str = "ptr";
 }
 
-/// Size and code of what a pointer points to.
+/// Size and code of a pointer's target type.
 fn pointee<T: Code>(_: *const T) -> (usize, &'static str) {
     (size_of::<T>(), T::CODE)
 }
@@ -144,7 +144,7 @@ macro_rules! functions {
 
 #[test]
 #[ignore = "needs CEP_LAYOUT_TABLE"]
-fn functions_take_and_return_what_those_of_c_do() {
+fn functions_have_the_argument_and_result_types_of_c() {
     let found = BTreeSet::from(functions!(
         cep_version(),
         cep_strerror(_),

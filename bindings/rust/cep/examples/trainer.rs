@@ -3,8 +3,7 @@
 //!
 //!     cargo run --example trainer -- output && cep summarize output
 //!
-//! The passes are plain CPU work, so that it runs anywhere; a trainer passes its stream where this passes
-//! `Stream::DEFAULT`.
+//! The passes are plain CPU work, so that it runs anywhere. A trainer passes its own stream instead of `Stream::DEFAULT`.
 
 use std::path::Path;
 
@@ -75,11 +74,11 @@ fn train_step(phases: &Phases, model: &mut LineFit, step: i64) -> f64 {
     let _whole = phases.training_step.begin(Stream::DEFAULT);
     let span = phases.forward.begin(Stream::DEFAULT);
     let loss = model.forward();
-    let span = span.switch_to(phases.backward); // one event ends the one phase and begins the next
+    let span = span.switch_to(phases.backward); // one event ends forward and begins backward
     let gradient = model.backward();
     span.end();
     let collective = Attributes::new().collective("dp", step).bytes(16);
-    phases.all_reduce.begin_with(Stream::DEFAULT, &collective).end(); // one rank only: nothing to reduce with
+    phases.all_reduce.begin_with(Stream::DEFAULT, &collective).end(); // a job of one rank has nothing to reduce
     let _update = phases.optimizer.begin(Stream::DEFAULT);
     model.update(gradient);
     loss
@@ -102,7 +101,7 @@ fn train(profiler: &Profiler) -> Result<(), Error> {
 fn main() {
     let output = std::env::args_os().nth(1).unwrap_or_else(|| "output".into());
     let options = Options::new().directory(Path::new(&output).join("cuda_event_profiler")).record_every_n_steps(5);
-    // A job whose profiler cannot be opened trains on without it.
+    // If the profiler cannot be opened, the job trains without it.
     let profiler = options.meta(r#"{"dp":0}"#).open().unwrap_or_else(|error| {
         eprintln!("not profiled: {error}");
         Profiler::off()

@@ -5,7 +5,7 @@ use std::ptr::null;
 
 use crate::text::{long_text, AttributeText};
 
-/// What may be known about a span beyond its times. Cheap to make in each step: nothing is looked at or copied until a
+/// Attributes of a span besides its times. They are cheap to make in each step: nothing is checked or copied unless a
 /// span is recorded.
 ///
 /// ```
@@ -25,18 +25,18 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Nothing known.
+    /// No attributes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes moved by the operation.
+    /// Bytes that the operation moves.
     pub fn bytes(mut self, bytes: i64) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// Floating-point operations done.
+    /// Floating-point operations.
     pub fn flops(mut self, flops: f64) -> Self {
         self.flops = flops;
         self
@@ -48,7 +48,7 @@ impl<'a> Attributes<'a> {
         self
     }
 
-    /// Process group of a collective, and the collective's index within it, the same on all ranks of the group.
+    /// Process group of a collective, and the index of the collective within it, equal on all ranks of the group.
     pub fn collective(mut self, group: &'a str, index: i64) -> Self {
         self.group = Some(group);
         self.coll = Some(index);
@@ -67,7 +67,7 @@ impl<'a> Attributes<'a> {
         self
     }
 
-    /// Calls with the struct that C takes.
+    /// Calls `call` with the C struct.
     #[inline]
     pub(crate) fn with_native<T>(&self, call: impl FnOnce(*const cep_sys::cep_attrs) -> T) -> T {
         let group = self.group.map(AttributeText::new);

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fmt;
 
-/// What kind of failure it was: one of the constants here, or a code that a newer library has and this crate does not.
+/// The kind of an error: one of the constants here, or another code of a newer library.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Code(i32);
 
@@ -12,27 +12,27 @@ impl Code {
     pub const EINVAL: Code = Code(cep_sys::CEP_EINVAL);
     /// An option, its JSON key or its environment variable is invalid.
     pub const EOPTION: Code = Code(cep_sys::CEP_EOPTION);
-    /// A JSON text does not parse, or is not the kind of value asked for.
+    /// A JSON text does not parse, or has the wrong type of value.
     pub const EJSON: Code = Code(cep_sys::CEP_EJSON);
     /// A directory or file cannot be created, read or written.
     pub const EIO: Code = Code(cep_sys::CEP_EIO);
     /// Memory ran out.
     pub const ENOMEM: Code = Code(cep_sys::CEP_ENOMEM);
-    /// The timeout passed first; what was not written is counted.
+    /// The timeout passed first; unwritten records are counted.
     pub const ETIMEDOUT: Code = Code(cep_sys::CEP_ETIMEDOUT);
-    /// A limit is reached: of regions, names, metadata, or of the process.
+    /// A limit is reached: regions, names, metadata, or one of the process.
     pub const ELIMIT: Code = Code(cep_sys::CEP_ELIMIT);
     /// A defect in cep.
     pub const EINTERNAL: Code = Code(cep_sys::CEP_EINTERNAL);
 
-    /// The number that C has for it.
+    /// The number of the C code.
     pub const fn value(self) -> i32 {
         self.0
     }
 
-    /// What the library says a code means; "unknown code" for one it does not have.
+    /// The library's description of the code; "unknown code" if the library does not have it.
     pub fn description(self) -> &'static str {
-        // SAFETY: any number is accepted; the answer is a static string, never NULL.
+        // SAFETY: the function accepts any number and returns a static string, never NULL.
         let text = unsafe { CStr::from_ptr(cep_sys::cep_strerror(self.0)) };
         text.to_str().unwrap_or("")
     }
@@ -67,7 +67,7 @@ impl fmt::Debug for Code {
     }
 }
 
-/// A call into libcep failed.
+/// A call of libcep failed.
 ///
 /// ```
 /// let error = cep::Options::new().record_every_n_steps(0).open().unwrap_err();
@@ -77,9 +77,9 @@ impl fmt::Debug for Code {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
-    /// What kind of failure it was.
+    /// The kind of the error.
     pub code: Code,
-    /// One line that names the argument, option, path or CUDA error concerned.
+    /// One line that names the argument, option, path or CUDA error.
     pub message: String,
 }
 
@@ -88,10 +88,10 @@ impl Error {
         Error { code, message: message.into() }
     }
 
-    /// The error that this thread's last failed call left.
+    /// The error of this thread's last failed call.
     #[cold]
     pub(crate) fn last(code: Code) -> Error {
-        // SAFETY: never NULL, and valid until this thread's next failing call; it is copied here.
+        // SAFETY: never NULL, and valid until this thread's next failing call; it is copied before that.
         let text = unsafe { CStr::from_ptr(cep_sys::cep_last_error()) };
         let message = if text.to_bytes().is_empty() { code.description().into() } else { text.to_string_lossy() };
         Error::new(code, message)
@@ -106,7 +106,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A code that C returned, as a result.
+/// Turns a C code into a result.
 #[inline]
 pub(crate) fn check(code: i32) -> Result<(), Error> {
     if code == cep_sys::CEP_OK {

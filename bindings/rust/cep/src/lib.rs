@@ -20,7 +20,7 @@ pub use region::{Kind, Region, Span};
 pub use stats::Stats;
 pub use stream::Stream;
 
-/// The version of the library that was loaded, "MAJOR.MINOR.PATCH".
+/// The version of the loaded library, "MAJOR.MINOR.PATCH".
 pub fn library_version() -> &'static str {
     // SAFETY: a static string, never NULL.
     let version = unsafe { std::ffi::CStr::from_ptr(cep_sys::cep_version()) };

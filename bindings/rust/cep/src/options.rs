@@ -10,7 +10,7 @@ use crate::error::{check, Code, Error};
 use crate::text::long_text;
 use crate::Profiler;
 
-/// Which rows and keys are written.
+/// The rows and keys to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layout {
@@ -20,17 +20,17 @@ pub enum Layout {
     Flat = cep_sys::CEP_LAYOUT_FLAT as isize,
 }
 
-/// Which clock times spans.
+/// The clock for spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
-    /// CUDA events where there is a CUDA context, else the host clock.
+    /// CUDA events if the calling thread has a CUDA context, else the host clock.
     Auto = cep_sys::CEP_BACKEND_AUTO as isize,
-    /// The host clock only; CUDA is never looked for.
+    /// The host clock only; the library does not search for CUDA.
     Host = cep_sys::CEP_BACKEND_HOST as isize,
 }
 
-/// What to record, and where. Each call overrules what was set before; [`open`](Options::open) says what is wrong.
+/// What to record, and where. Each call overrides earlier ones. [`open`](Options::open) reports invalid values.
 ///
 /// ```
 /// # let directory = std::env::temp_dir().join(format!("cep-options-{}", std::process::id()));
@@ -50,7 +50,7 @@ pub enum Backend {
 #[must_use]
 pub struct Options {
     native: cep_sys::cep_options,
-    // What native points to.
+    // The memory that native points to.
     directory: CString,
     run_id: CString,
     meta: CString,
@@ -64,10 +64,10 @@ unsafe impl Send for Options {}
 unsafe impl Sync for Options {}
 
 impl Options {
-    /// On, with the defaults. The environment's `CEP_` variables are not read; see [`Options::from_env`].
+    /// Enabled, with the defaults. Does not read the `CEP_` variables; see [`Options::from_env`].
     pub fn new() -> Options {
         let mut native = MaybeUninit::<cep_sys::cep_options>::zeroed();
-        // SAFETY: zero is a value of every field, and the size is the struct's own.
+        // SAFETY: zero is a valid value of every field, and the size is that of the struct.
         let (native, code) = unsafe {
             let code = cep_sys::cep_options_init(native.as_mut_ptr(), size_of::<cep_sys::cep_options>() as u32);
             (native.assume_init(), code)
@@ -82,32 +82,32 @@ impl Options {
         }
     }
 
-    /// What the environment says: off, unless `CEP_ENABLE` or `CEP_CONFIG` turns it on.
+    /// The options from the environment: off unless `CEP_ENABLE` or `CEP_CONFIG` enables the profiler.
     pub fn from_env() -> Result<Options, Error> {
         Options::new().load_env()
     }
 
-    /// Sets what the environment says. The first load turns the profiler off unless the configuration turns it on.
+    /// Loads the `CEP_` variables. The first load sets `enable` to false unless the configuration says otherwise.
     pub fn load_env(mut self) -> Result<Options, Error> {
-        // SAFETY: initialised by new(). Environment changes by other threads are as unsafe as for std::env.
+        // SAFETY: new() initialised it. Other threads may change the environment only as std::env allows.
         check(unsafe { cep_sys::cep_options_load_env(&mut self.native) })?;
         Ok(self)
     }
 
-    /// Sets what a JSON object's text, or the file of that path, says. As to `enable`, see [`Options::load_env`].
+    /// Loads a JSON object, given as text or as the path of a file. For `enable`, see [`Options::load_env`].
     pub fn load_json(mut self, json: &str) -> Result<Options, Error> {
-        // SAFETY: initialised by new(); the text is copied.
+        // SAFETY: new() initialised it; the call copies the text.
         check(unsafe { cep_sys::cep_options_load_json(&mut self.native, long_text(json).as_ptr()) })?;
         Ok(self)
     }
 
-    /// False: off. The profiler opens no file, starts no thread and accepts every call.
+    /// False turns the profiler off: it opens no file, starts no thread, and accepts every call.
     pub fn enable(mut self, enable: bool) -> Options {
         self.native.enable = i32::from(enable);
         self
     }
 
-    /// Where the rank file goes; made if absent.
+    /// Directory of the rank file; made if absent.
     pub fn directory(mut self, directory: impl AsRef<Path>) -> Options {
         match CString::new(directory.as_ref().as_os_str().as_bytes()) {
             Ok(text) => self.native.directory = keep(&mut self.directory, text),
@@ -116,25 +116,25 @@ impl Options {
         self
     }
 
-    /// This process's rank; otherwise what the launcher set, else 0.
+    /// This process's rank. Default: from the launcher, else 0.
     pub fn rank(mut self, rank: i32) -> Options {
         self.native.rank = rank;
         self
     }
 
-    /// Number of ranks in the job; otherwise what the launcher set, else 1.
+    /// Number of ranks in the job. Default: from the launcher, else 1.
     pub fn world_size(mut self, world_size: i32) -> Options {
         self.native.world_size = world_size;
         self
     }
 
-    /// Rank within the host; otherwise what the launcher set, else 0.
+    /// Rank within the host. Default: from the launcher, else 0.
     pub fn local_rank(mut self, local_rank: i32) -> Options {
         self.native.local_rank = local_rank;
         self
     }
 
-    /// Which rows and keys are written.
+    /// The rows and keys to write.
     pub fn layout(mut self, layout: Layout) -> Options {
         self.native.layout = layout as i32;
         self
@@ -158,13 +158,13 @@ impl Options {
         self
     }
 
-    /// Rows are written out at steps divisible by this. Default 10.
+    /// The writer writes rows at steps divisible by this. Default 10.
     pub fn flush_every_n_steps(mut self, cadence: i64) -> Options {
         self.native.flush_every_n_steps = cadence;
         self
     }
 
-    /// The ranks to profile; on others the profiler is off. Empty: all.
+    /// The ranks to profile; on others the profiler is off. An empty list means all.
     pub fn ranks(mut self, ranks: impl IntoIterator<Item = i32>) -> Options {
         self.ranks = ranks.into_iter().collect();
         self.native.ranks = if self.ranks.is_empty() { std::ptr::null() } else { self.ranks.as_ptr() };
@@ -172,13 +172,13 @@ impl Options {
         self
     }
 
-    /// Rows past this size of the file are dropped and counted. Default 0: no limit.
+    /// Rows beyond this file size are dropped and counted. Default 0: no limit.
     pub fn max_file_bytes(mut self, max_file_bytes: i64) -> Options {
         self.native.max_file_bytes = max_file_bytes;
         self
     }
 
-    /// Finished spans a thread can hold before they are written. Default 4096.
+    /// Finished spans that a thread can hold for the writer. Default 4096.
     pub fn ring_capacity(mut self, ring_capacity: i64) -> Options {
         self.native.ring_capacity = ring_capacity;
         self
@@ -190,13 +190,13 @@ impl Options {
         self
     }
 
-    /// Which clock times spans.
+    /// The clock for spans.
     pub fn backend(mut self, backend: Backend) -> Options {
         self.native.backend = backend as i32;
         self
     }
 
-    /// Names the run across its ranks; otherwise what the launcher set, else made up.
+    /// An id of the run, the same on all its ranks. Default: from the launcher, else generated.
     pub fn run_id(mut self, run_id: &str) -> Options {
         self.native.run_id = keep(&mut self.run_id, long_text(run_id));
         self
@@ -208,13 +208,13 @@ impl Options {
         self
     }
 
-    /// Opens the profiler; on an error nothing is left open.
+    /// Opens the profiler. An error leaves nothing open.
     pub fn open(&self) -> Result<Profiler, Error> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
         }
         let mut profiler = std::ptr::null_mut();
-        // SAFETY: what native points to is owned by self, and copied by the call.
+        // SAFETY: self owns the memory that native points to, and the call copies it.
         check(unsafe { cep_sys::cep_open(&self.native, &mut profiler) })?;
         Ok(Profiler::from_native(profiler))
     }
@@ -228,18 +228,18 @@ impl Default for Options {
 
 impl Drop for Options {
     fn drop(&mut self) {
-        // SAFETY: frees what the load calls allocated; what self owns is not touched.
+        // SAFETY: it frees the memory of the load calls only, not that of self.
         unsafe { cep_sys::cep_options_clear(&mut self.native) }
     }
 }
 
-/// Stores a text; its memory stays where it is when the owner moves.
+/// Stores a text and returns its address, which stays the same when the owner moves.
 fn keep(owner: &mut CString, text: CString) -> *const c_char {
     *owner = text;
     owner.as_ptr()
 }
 
-/// 0.x may change incompatibly at each minor version, and the soname stays.
+/// Until 1.0 a minor version may be incompatible without a new soname.
 fn check_version() -> Result<(), Error> {
     let (major, minor) = (cep_sys::CEP_VERSION_MAJOR, cep_sys::CEP_VERSION_MINOR);
     let version = crate::library_version();

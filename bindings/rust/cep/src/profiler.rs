@@ -9,20 +9,20 @@ use crate::region::{Kind, Region};
 use crate::text::{long_text, Name};
 use crate::{Options, Stats};
 
-/// How long a profiler that is dropped waits for unfinished device work; good for most calls of
-/// [`close`](Profiler::close) and [`flush`](Profiler::flush) too.
+/// Timeout of a profiler that is dropped. It also suits most calls of [`close`](Profiler::close) and
+/// [`flush`](Profiler::flush).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Times the phases of one process of a job.
+/// The profiler of one process of a job.
 ///
-/// All methods may be called from any number of threads at once. Dropping it closes it, with [`DEFAULT_TIMEOUT`]; only
-/// [`close`](Profiler::close) says what went wrong then. Regions and spans outlive it, and do nothing then.
+/// Any number of threads may call its methods at once. Dropping it closes it with [`DEFAULT_TIMEOUT`] and reports no
+/// error; call [`close`](Profiler::close) to see errors. Regions and spans may outlive it; they then do nothing.
 #[derive(Debug)]
 pub struct Profiler {
     native: *mut cep_sys::cep_profiler,
 }
 
-// SAFETY: every function of libcep may be called on one profiler from any number of threads at once.
+// SAFETY: any number of threads may call every function of libcep on one profiler at once.
 unsafe impl Send for Profiler {}
 // SAFETY: as above.
 unsafe impl Sync for Profiler {}
@@ -32,7 +32,7 @@ impl Profiler {
         Profiler { native }
     }
 
-    /// A profiler that is off: every call does nothing. For a job that trains on where opening failed:
+    /// A profiler that is off: every call does nothing. With it a job can train on if opening failed:
     ///
     /// ```
     /// # let options = cep::Options::new().record_every_n_steps(0);
@@ -46,16 +46,16 @@ impl Profiler {
         Profiler { native: null_mut() }
     }
 
-    /// A profiler that the environment alone configures: off, unless it says otherwise.
+    /// A profiler with the options from the environment: off unless that enables it.
     pub fn from_env() -> Result<Profiler, Error> {
         Options::from_env()?.open()
     }
 
-    /// Ends recording, writes what is finished, and closes the file. Again does nothing.
+    /// Ends recording, writes all finished spans, and closes the file. A second call does nothing.
     ///
     /// # Errors
     ///
-    /// [`Code::ETIMEDOUT`] if something was not done in time: what was left behind is counted in [`Profiler::stats`].
+    /// [`Code::ETIMEDOUT`] if that did not finish within the timeout; [`Profiler::stats`] counts what is lost.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         if self.native.is_null() {
             return Ok(());
@@ -64,11 +64,11 @@ impl Profiler {
         check(unsafe { cep_sys::cep_close(self.native, milliseconds(timeout)) })
     }
 
-    /// Writes out everything finished before the call. Needed only where another program reads the file now.
+    /// Writes out everything finished before the call. It is needed only if another program reads the file now.
     ///
     /// # Errors
     ///
-    /// [`Code::ETIMEDOUT`] if it was not done in time.
+    /// [`Code::ETIMEDOUT`] if that did not finish within the timeout.
     pub fn flush(&self, timeout: Duration) -> Result<(), Error> {
         if self.native.is_null() {
             return Ok(());
@@ -77,7 +77,7 @@ impl Profiler {
         check(unsafe { cep_sys::cep_flush(self.native, milliseconds(timeout)) })
     }
 
-    /// Adds facts about this rank to its `run` row: a JSON object; cep_set_meta(3) lists the keys with a meaning.
+    /// Adds facts about this rank to its `run` row, as a JSON object. cep_set_meta(3) lists the known keys.
     pub fn set_meta(&self, json: &str) -> Result<(), Error> {
         if self.native.is_null() {
             return Ok(());
@@ -86,12 +86,12 @@ impl Profiler {
         check(unsafe { cep_sys::cep_set_meta(self.native, long_text(json).as_ptr()) })
     }
 
-    /// The counts so far; all 0 when off.
+    /// The counts so far; all 0 if the profiler is off.
     pub fn stats(&self) -> Result<Stats, Error> {
         if self.native.is_null() {
             return Ok(Stats::default());
         }
-        // SAFETY: zero is a value of every field; the size tells the library how much it may write.
+        // SAFETY: zero is a valid value of every field; the size tells the library how much it may write.
         let native = unsafe {
             let mut native = MaybeUninit::<cep_sys::cep_stats>::zeroed().assume_init();
             native.struct_size = size_of::<cep_sys::cep_stats>() as u32;
@@ -101,7 +101,8 @@ impl Profiler {
         Ok(native.into())
     }
 
-    /// A phase by its name, made the first time. Once per phase, outside the step loop; the first use decides its kind.
+    /// The phase of that name, created the first time. Call it once per phase, outside the step loop. The first call
+    /// sets the kind.
     pub fn region(&self, name: &str, kind: Kind) -> Result<Region, Error> {
         if self.native.is_null() {
             return Ok(Region::OFF);
@@ -114,7 +115,7 @@ impl Profiler {
         Ok(Region::from_native(self.native, native))
     }
 
-    /// Says which step the trainer is in, and so whether what follows is recorded. Steps may jump, repeat and go back.
+    /// Sets the current step. Steps may jump, repeat and go back.
     #[inline]
     pub fn step(&self, step: i64) -> Result<(), Error> {
         // SAFETY: NULL, or valid for the life of the process.
@@ -128,14 +129,14 @@ impl Profiler {
         unsafe { cep_sys::cep_recording(self.native) != 0 }
     }
 
-    /// Records a value (memory allocated, loss, queue length) in the current step, if it is recorded. Names have their
-    /// unit by custom: "memory.allocated_bytes".
+    /// Records a value (memory allocated, loss, queue length) in the current step, if that step is recorded. By
+    /// convention names have their unit: "memory.allocated_bytes".
     pub fn counter(&self, name: &str, value: f64) -> Result<(), Error> {
         // SAFETY: NULL, or valid for the life of the process; the name is copied.
         check(unsafe { cep_sys::cep_counter(self.native, Name::new(name).as_ptr(), value) })
     }
 
-    /// Records that something happened in the current step (checkpoint, evaluation, restart), sampled or not.
+    /// Records an event in the current step (checkpoint, evaluation, restart), sampled or not.
     pub fn mark(&self, name: &str) -> Result<(), Error> {
         // SAFETY: as for counter().
         check(unsafe { cep_sys::cep_mark(self.native, Name::new(name).as_ptr(), null()) })
@@ -143,11 +144,11 @@ impl Profiler {
 
     /// [`Profiler::mark`] with a JSON object.
     pub fn mark_with(&self, name: &str, json: &str) -> Result<(), Error> {
-        // SAFETY: as for counter(); the JSON is copied too.
+        // SAFETY: as for counter(); the JSON is copied, too.
         check(unsafe { cep_sys::cep_mark(self.native, Name::new(name).as_ptr(), long_text(json).as_ptr()) })
     }
 
-    /// The handle that C takes, for calls of `cep-sys`; NULL when off.
+    /// The C handle, for calls of `cep-sys`; NULL if the profiler is off.
     pub fn as_raw(&self) -> *mut cep_sys::cep_profiler {
         self.native
     }

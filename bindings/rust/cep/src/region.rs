@@ -6,11 +6,11 @@ use std::ptr::{null, null_mut};
 use crate::error::{check, Error};
 use crate::{Attributes, Stream};
 
-/// What a phase does.
+/// The kind of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// Infer from the words of the name ("all_reduce": comm).
+    /// Infer it from the words of the name ("all_reduce": comm).
     Auto = cep_sys::CEP_KIND_AUTO as isize,
     /// A whole training step.
     Step = cep_sys::CEP_KIND_STEP as isize,
@@ -28,7 +28,7 @@ pub enum Kind {
     Other = cep_sys::CEP_KIND_OTHER as isize,
 }
 
-/// A named phase of a profiler: a handle to copy freely, usable from any number of threads at once.
+/// A named phase of a profiler. A handle, cheap to copy; any number of threads may use it at once.
 ///
 /// ```
 /// # fn forward_pass() {}
@@ -57,14 +57,15 @@ impl Region {
         Region { profiler, native }
     }
 
-    /// Begins a span; it ends when it is dropped. Off a recorded step nothing is recorded.
+    /// Begins a span, which ends when it is dropped. Records nothing if the step is not recorded.
     #[inline]
     pub fn begin(self, stream: Stream) -> Span {
-        // SAFETY: NULL or valid for the life of the process; Stream vouches for the stream.
+        // SAFETY: NULL or valid for the life of the process; Stream::from_raw() demands a valid stream.
         Span::new(self, unsafe { cep_sys::cep_begin(self.native, stream.as_raw()) }, stream)
     }
 
-    /// [`Region::begin`] with attributes. With invalid ones the span goes without any, which is counted.
+    /// [`Region::begin`] with attributes. If they are invalid the span has none, and is counted in
+    /// [`Stats::dropped_meta`](crate::Stats::dropped_meta).
     #[inline]
     pub fn begin_with(self, stream: Stream, attributes: &Attributes<'_>) -> Span {
         // SAFETY: as for begin().
@@ -78,8 +79,8 @@ impl Region {
         Span::new(self, native, stream)
     }
 
-    /// Adds a span that was timed elsewhere, in the current step, if it is recorded: its start as UNIX time (0: now
-    /// less its duration), both in nanoseconds.
+    /// Adds a span to the current step that was timed elsewhere, if that step is recorded. Its start is a UNIX time in
+    /// nanoseconds; 0: now minus the duration.
     pub fn record(self, start_ns: i64, duration_ns: i64) -> Result<(), Error> {
         // SAFETY: NULL or valid for the life of the process.
         check(unsafe { cep_sys::cep_record(self.native, start_ns, duration_ns, null()) })
@@ -93,27 +94,28 @@ impl Region {
         }))
     }
 
-    /// The handle that C takes, for calls of `cep-sys`; NULL when off.
+    /// The C handle, for calls of `cep-sys`; NULL if the profiler is off.
     pub fn as_raw(self) -> *mut cep_sys::cep_region {
         self.native
     }
 }
 
-/// One passage through a phase, from [`Region::begin`] until it is ended or dropped, on any thread. A span that is
-/// dropped because its thread panics marks its row with the error "panic".
+/// A span, from [`Region::begin`] until it is ended or dropped, on any thread. If a panic drops it, its row gets the
+/// error "panic".
 ///
-/// A span ends on the stream that it began on, unless [`Span::end_on`] says another.
+/// A span ends on the stream that it began on, unless [`Span::end_on`] names another.
 ///
 /// ```
 /// # let profiler = cep::Profiler::off();
-/// # let (forward, backward) = (profiler.region("forward", cep::Kind::Auto)?, profiler.region("backward",
-/// cep::Kind::Auto)?); let span = forward.begin(cep::Stream::DEFAULT);
-/// let span = span.switch_to(backward); // one event ends the one phase and begins the next
+/// # let forward = profiler.region("forward", cep::Kind::Auto)?;
+/// # let backward = profiler.region("backward", cep::Kind::Auto)?;
+/// let span = forward.begin(cep::Stream::DEFAULT);
+/// let span = span.switch_to(backward); // one event ends forward and begins backward
 /// std::thread::spawn(move || span.end()).join().unwrap();
 /// # Ok::<(), cep::Error>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a span that is not kept ends at once"]
+#[must_use = "a span that is not stored in a variable ends at once"]
 pub struct Span {
     region: Region,
     native: cep_sys::cep_span,
@@ -124,28 +126,28 @@ pub struct Span {
 impl Span {
     #[inline]
     fn new(region: Region, native: cep_sys::cep_span, stream: Stream) -> Span {
-        // Unrecorded spans end without looking.
+        // The end of an unrecorded span does not use the flag.
         let begun_in_panic = native != cep_sys::CEP_SPAN_NONE && std::thread::panicking();
         Span { region, native, stream, begun_in_panic }
     }
 
-    /// Ends it now.
+    /// Ends the span now.
     #[inline]
     pub fn end(self) {
         let stream = self.stream;
         self.end_on(stream);
     }
 
-    /// Ends it on another stream.
+    /// Ends the span on another stream.
     #[inline]
     pub fn end_on(self, stream: Stream) {
         let span = ManuallyDrop::new(self);
-        // SAFETY: the region is NULL or valid for the life of the process; Stream vouches for the stream.
+        // SAFETY: the region is NULL or valid for the life of the process; Stream::from_raw() demands a valid stream.
         unsafe { cep_sys::cep_end(span.region.native, span.native, stream.as_raw()) }
     }
 
-    /// Ends it with attributes known only now; each one given replaces that of the begin. With invalid ones it ends all
-    /// the same, without them.
+    /// Ends the span with attributes. Each replaces the same attribute from the begin. If they are invalid, the span
+    /// still ends, without them.
     pub fn end_with(self, attributes: &Attributes<'_>) -> Result<(), Error> {
         let span = ManuallyDrop::new(self);
         if span.native == cep_sys::CEP_SPAN_NONE {
@@ -154,8 +156,8 @@ impl Span {
         check(span.end_native_with(attributes))
     }
 
-    /// Ends it and begins one of another region on the same stream with one event: N phases back to back cost N + 1
-    /// records instead of 2 N.
+    /// Ends the span and begins one of another region on the same stream with one event: N back-to-back phases cost
+    /// N + 1 records instead of 2 N.
     #[inline]
     pub fn switch_to(self, region: Region) -> Span {
         let span = ManuallyDrop::new(self);
@@ -164,7 +166,7 @@ impl Span {
         Span::new(region, native, span.stream)
     }
 
-    /// Whether it is of a recorded step.
+    /// Whether the span is recorded.
     #[inline]
     pub fn recorded(&self) -> bool {
         self.native != cep_sys::CEP_SPAN_NONE

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Counts of a profiler since it was opened. Every span begun on a recorded step is in the end written, counted in one
-/// of the causes here, or still open.
+/// Counts of a profiler since it was opened. Every span of a recorded step is in the end written, lost and counted by
+/// cause, or still open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Threads that have recorded.
     pub threads: u32,
-    /// Spans begun, times of [`Region::record`](crate::Region::record), counters and marks accepted.
+    /// Spans begun, spans of [`Region::record`](crate::Region::record), counters and marks.
     pub recorded: u64,
-    /// Rows of these that are in the file.
+    /// Those of them whose rows are in the file.
     pub written: u64,
     /// Lost: the thread's ring was full.
     pub dropped_ring: u64,
     /// Lost: too many spans open at once on a thread, or too many threads.
     pub dropped_slots: u64,
-    /// Lost: no CUDA event to be had.
+    /// Lost: no CUDA event was left.
     pub dropped_pool: u64,
     /// Lost: the file's limit was reached.
     pub dropped_file: u64,
     /// Lost: the file could not be written.
     pub dropped_io: u64,
-    /// Spans written without their metadata or attributes: invalid, or no room. Not lost.
+    /// Not lost: recorded without their metadata or attributes, which were invalid or did not fit.
     pub dropped_meta: u64,
     /// Spans not timed because their stream was capturing a graph.
     pub capture_skipped: u64,
     /// CUDA calls that failed.
     pub cuda_errors: u64,
-    /// Spans whose device work never finished before close.
+    /// Spans whose device work did not finish before close, or whose CUDA calls failed.
     pub abandoned: u64,
-    /// Spans begun and not ended now.
+    /// Spans that have begun and not ended.
     pub open_spans: u64,
     /// Bytes appended to the file.
     pub bytes_written: u64,
     /// CPU time of the library's threads in nanoseconds.
     pub self_ns: u64,
-    /// On the way to the file: in rings, at the device, or waiting for the disk. 0 once closed.
+    /// In rings, waiting for the device, or waiting for the disk. 0 once the profiler is closed.
     pub pending: u64,
 }
 

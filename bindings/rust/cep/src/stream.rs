@@ -2,13 +2,13 @@
 
 use std::os::raw::c_void;
 
-/// What a span is timed on: a CUDA stream, or the host clock.
+/// The clock of a span: a CUDA stream, or the host clock.
 ///
-/// Without a CUDA context on the calling thread, every stream means the host clock.
+/// If the calling thread has no CUDA context, every stream means the host clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream(*mut c_void);
 
-// SAFETY: a handle that is only passed on; CUDA accepts streams from any thread.
+// SAFETY: the handle is only passed on, and CUDA accepts streams from any thread.
 unsafe impl Send for Stream {}
 // SAFETY: as above.
 unsafe impl Sync for Stream {}
@@ -23,13 +23,13 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// The stream must exist in each call that this is passed to and when each span begun on it ends, and belong to the
-    /// context that is then the calling thread's current one.
+    /// During each call that takes it, and at the end of each span that began on it, the stream must exist and belong to
+    /// the calling thread's current context.
     pub const unsafe fn from_raw(stream: *mut c_void) -> Stream {
         Stream(stream)
     }
 
-    /// The pointer that C takes.
+    /// The pointer for C calls.
     pub const fn as_raw(self) -> *mut c_void {
         self.0
     }

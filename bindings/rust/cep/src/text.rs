@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rust's texts as C's: NUL-terminated. What cannot be one is passed in a form that the library refuses by name, so
-//! that there is one place that says what a valid name is.
+//! Turns Rust's texts into NUL-terminated C texts. A text that contains a NUL is passed with a control character in its
+//! place, which the library refuses with its usual message. So only the library defines valid names.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -13,7 +13,7 @@ pub(crate) type AttributeText = ShortText<65>;
 
 const REFUSED: u8 = 1; // a control character
 
-/// A copy on the stack: hot calls do not allocate. Longer text is cut off where it is too long already.
+/// A copy on the stack, because hot calls must not allocate. A longer text is cut to a length that is still too long.
 pub(crate) struct ShortText<const CAPACITY: usize> {
     bytes: [MaybeUninit<u8>; CAPACITY],
 }
@@ -38,7 +38,7 @@ impl<const CAPACITY: usize> ShortText<CAPACITY> {
     }
 }
 
-/// Text of any length, for calls outside the step loop. One with a NUL is no JSON and no path.
+/// Text of any length, for calls outside the step loop. A text with a NUL becomes one that is neither JSON nor a path.
 pub(crate) fn long_text(text: &str) -> CString {
     CString::new(text).unwrap_or_else(|_| CString::new([REFUSED]).unwrap_or_default())
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What invalid values lead to: an error that names them.
+//! Invalid values lead to an error that names them.
 
 use cep::{Code, Kind, Options};
 
-/// Options with which nothing can be opened but an error.
+/// The error of opening a profiler with these options, in a directory that cannot be made.
 fn failing(options: Options) -> cep::Error {
     options.directory("/dev/null/none").open().expect_err("nothing can be made there")
 }
@@ -35,12 +35,12 @@ fn a_directory_with_a_nul_is_an_error() {
 }
 
 #[test]
-fn a_configuration_that_is_no_json_is_an_error() {
+fn a_configuration_that_is_not_json_is_an_error() {
     assert_eq!(Options::new().load_json("{\"enable\": maybe}").unwrap_err().code, Code::EJSON);
 }
 
 #[test]
-fn a_configuration_sets_options_and_later_calls_overrule_it() {
+fn a_configuration_sets_options_and_later_calls_override_it() {
     let configured = || Options::new().load_json(r#"{"enable": true, "start_step": 7}"#).unwrap();
     assert_eq!(failing(configured().end_step(3)).code, Code::EOPTION);
     assert_eq!(failing(configured().start_step(1).end_step(3)).code, Code::EIO);
@@ -78,7 +78,7 @@ fn a_negative_step_is_an_error() {
 }
 
 #[test]
-fn codes_without_a_name_are_kept() {
+fn undefined_codes_are_kept() {
     let code = Code::from(-99);
     assert_eq!(code.value(), -99);
     assert_eq!(format!("{code:?} {:?}", Code::EIO), "Code(-99) EIO");
@@ -86,6 +86,6 @@ fn codes_without_a_name_are_kept() {
 }
 
 #[test]
-fn the_library_is_of_the_version_that_the_crate_needs() {
+fn the_library_has_the_required_version() {
     assert!(cep::library_version().starts_with("0.1."));
 }

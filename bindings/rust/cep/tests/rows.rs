@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the crate's calls leave in the rank file.
+//! The rows that the crate's calls write.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cep::{Attributes, Backend, Code, Kind, Options, Profiler, Stream, DEFAULT_TIMEOUT};
 
-/// A directory of its own for each test, removed at its end.
+/// A private directory for each test, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -33,7 +33,7 @@ impl Folder {
         text.lines().map(String::from).collect()
     }
 
-    /// The lines of spans, which have no type.
+    /// The lines of spans, which have no "type".
     fn spans(&self, profiler: &Profiler) -> Vec<String> {
         self.lines(profiler).into_iter().filter(|line| !line.contains(r#""type":"#)).collect()
     }
@@ -108,7 +108,7 @@ fn switching_ends_one_phase_and_begins_the_next() {
 }
 
 #[test]
-fn a_panic_marks_the_row_of_the_span_it_leaves() {
+fn a_panic_marks_the_row_of_the_span_that_it_drops() {
     let folder = Folder::new();
     let profiler = folder.profiler();
     let forward = profiler.region("forward", Kind::Auto).unwrap();
@@ -143,7 +143,7 @@ fn attributes_are_written() {
 }
 
 #[test]
-fn a_span_with_invalid_attributes_goes_without_them_and_that_is_counted() {
+fn a_span_is_recorded_without_invalid_attributes_and_counted() {
     let folder = Folder::new();
     let profiler = folder.profiler();
     let sync = profiler.region("sync", Kind::Comm).unwrap();
@@ -173,14 +173,14 @@ fn invalid_attributes_at_the_end_are_an_error_and_the_span_is_written() {
 }
 
 #[test]
-fn nothing_is_recorded_off_a_recorded_step() {
+fn nothing_is_recorded_on_an_unrecorded_step() {
     let folder = Folder::new();
     let profiler = folder.options().record_every_n_steps(2).open().unwrap();
     let forward = profiler.region("forward", Kind::Auto).unwrap();
     for step in 0..4 {
         profiler.step(step).unwrap();
         assert_eq!(profiler.recording(), step % 2 == 0);
-        let invalid = Attributes::new().bytes(-1); // not looked at
+        let invalid = Attributes::new().bytes(-1); // not checked
         assert!(forward.begin(Stream::HOST).recorded() == profiler.recording());
         if !profiler.recording() {
             assert!(forward.begin_with(Stream::HOST, &invalid).end_with(&invalid).is_ok());
@@ -190,7 +190,7 @@ fn nothing_is_recorded_off_a_recorded_step() {
 }
 
 #[test]
-fn times_of_elsewhere_counters_and_marks_are_rows() {
+fn spans_timed_elsewhere_counters_and_marks_are_rows() {
     let folder = Folder::new();
     let profiler = folder.profiler();
     let forward = profiler.region("forward", Kind::Auto).unwrap();

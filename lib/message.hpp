@@ -7,6 +7,6 @@
 namespace cep {
 
 /// Writes "cep: rank R: TEXT" as one line to standard error. Never throws, raises no SIGPIPE, keeps errno.
-void say(std::int32_t rank, std::string_view text) noexcept;
+void print_message(std::int32_t rank, std::string_view text) noexcept;
 
 }  // namespace cep
