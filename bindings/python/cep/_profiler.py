@@ -8,24 +8,22 @@ import warnings
 import weakref
 from ctypes import byref, c_int64, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _ffi, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, whole_number
+from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, opened
 from ._errors import EINVAL, ETIMEDOUT, OK, OptionError, error_for
 from ._handle import Handle
 from ._iterate import TimedIterable
-from ._life import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, opened
 from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
 from ._region import Region
 from ._sampling import Sampling
 from ._stats import Stats, read_stats
 from ._streams import Stream
 
-if TYPE_CHECKING:
-    from .torch import Escalation
-
 Item = TypeVar("Item")
+Self = TypeVar("Self", bound="Profiler")
 Phase = tuple[_ffi.Span, Region, c_void_p]
 
 
@@ -128,7 +126,7 @@ class Profiler(Handle):
         self._open(on_by_default=True, config=config, explicit=explicit)
 
     @classmethod
-    def from_env(cls) -> Profiler:
+    def from_env(cls: type[Self]) -> Self:
         """A profiler that the environment alone configures: off unless ``CEP_ENABLE`` or ``CEP_CONFIG`` turns it on.
 
         Raises:
@@ -146,7 +144,7 @@ class Profiler(Handle):
             _ffi.check(_ffi.open_profiler(byref(options), byref(self._handle)))
             self._sampling = Sampling(options)
             self._path, self._rank = rank_file(options)
-            self._on_host = options.backend == _ffi.BACKENDS["host"]
+            self._on_host: bool = options.backend == _ffi.BACKENDS["host"]
         self._recording: list[bool] = []  # true while recording; shared with every region
         self._current_stream: Callable[[], c_void_p] = _null_stream
         self._step = self._told_step = -1  # the trainer's; the last that libcep was told of
@@ -211,7 +209,7 @@ class Profiler(Handle):
         _ffi.check(code)
         return True
 
-    def _forget_after_fork(self) -> None:
+    def _turn_off_after_fork(self) -> None:
         """In a forked child: off. libcep ignores the child's calls anyway; this saves making them."""
         self._finalizer.detach()
         self._enabled = False
@@ -466,10 +464,3 @@ class Profiler(Handle):
             if self._told_step != self._step:
                 self._tell_step()
             _ffi.check(_ffi.mark(self._handle, name.encode(), None if meta is None else meta_text(meta)))
-
-    def escalate(self, rule: Callable[..., Optional[str]], **options: Any) -> Escalation:
-        """Runs torch.profiler for a few steps once a rule on this rank's own timings fires: cep.torch.Escalation, which
-        has the parameters. Imports PyTorch."""
-        from .torch import Escalation
-
-        return Escalation(self, rule, **options)

@@ -8,15 +8,13 @@ import inspect
 from ctypes import byref, c_void_p
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, AsyncGenerator, Awaitable, Callable, Generator, Optional, TypeVar, cast
+from typing import Any, AsyncGenerator, Awaitable, Callable, Generator, Optional, TypeVar, cast
 
 from . import _ffi
 from ._attributes import Attributes, attributes_struct, error_struct
 from ._ffi import Attrs, Span
+from ._protocols import RegionOwner
 from ._streams import HOST_POINTER
-
-if TYPE_CHECKING:
-    from ._profiler import Profiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Block = tuple[Span, c_void_p, Optional[Any]]
@@ -59,7 +57,7 @@ class Region:
 
     def __init__(
         self,
-        profiler: Profiler,
+        profiler: RegionOwner,
         name: str,
         handle: Optional[c_void_p],
         stream: Optional[c_void_p],

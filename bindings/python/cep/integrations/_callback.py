@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from .. import Profiler
 from .._handle import Removal, take_off
-from .._profiler import Profiler
 from ._steps import TrainingSteps
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 from typing import Any, Optional
 
+from .. import Profiler
 from .. import torch as cep_torch
 from .._handle import Removal
-from .._profiler import Profiler
 from .._streams import HOST
 from ..torch._instrument import instrument_ddp_if_free
 from ..torch._pytorch import torch

@@ -15,8 +15,8 @@ import math
 import weakref
 from typing import Any, Optional
 
+from .. import Profiler
 from .. import torch as cep_torch
-from .._profiler import Profiler
 from ._callback import TrainingCallback
 from ._loading import attach_loaders
 

@@ -7,14 +7,11 @@ import os
 import sys
 import weakref
 from ctypes import c_void_p
-from typing import TYPE_CHECKING
 
 from . import _ffi
 from ._attributes import INT64_MAX
 from ._errors import EINVAL, OptionError
-
-if TYPE_CHECKING:
-    from ._profiler import Profiler
+from ._protocols import ForkAware
 
 CLOSE_TIMEOUT_S = 5.0
 
@@ -40,12 +37,12 @@ def close_at_end_of_worker(handle: c_void_p, recording: list[bool]) -> None:
         util.Finalize(None, close_handle, (handle, recording), exitpriority=0)
 
 
-opened: weakref.WeakSet[Profiler] = weakref.WeakSet()
+opened: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
     for profiler in opened:
-        profiler._forget_after_fork()
+        profiler._turn_off_after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
