@@ -12,8 +12,8 @@
                 loss.backward()
 
 Each rank writes ``output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``; ``cep summarize output`` reads them.
-The package is a thin layer over libcep.so (see cep(3)). It looks for the library in ``CEP_LIBRARY``, in its own
-directory, and in the loader's path, and importing it fails with a list of these if there is none.
+The package is a thin layer over libcep.so (see cep(3)). It looks for the library in ``CEP_LIBRARY``, then in its own
+directory, then in the loader's path. If there is no library, the import fails and lists these places.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from .. import Profiler
-from .._handle import Removal, take_off
+from .._handle import Removal, undo_all
 from ._steps import TrainingSteps
 
 
@@ -50,7 +50,7 @@ class TrainingCallback:
 
     def _finish(self) -> None:
         """Takes off what a training put on, and closes what it opened."""
-        take_off(self._removals)
+        undo_all(self._removals)
         self._steps = None
         if self._is_own and self.profiler is not None:
             self.profiler._end()
