@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding libcep.so, and saying where it was looked for."""
+"""Finding libcep.so, and the error that lists the places."""
 
 import os
 import re
