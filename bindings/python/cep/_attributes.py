@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attributes of a span beside its times, and the struct in which libcep takes them."""
+"""The attributes that a caller gives to a span, and the struct in which libcep takes them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def attributes_struct(given: Attributes) -> Attrs:
         struct.group = _short_text("group", given.group, GROUP_MAX_BYTES)
     if given.coll is not None:
         if given.group is None:
-            raise OptionError(EINVAL, f"coll: {given.coll!r} needs a group, in which it is an index")
+            raise OptionError(EINVAL, f"coll: {given.coll!r} is an index within a group, and no group is given")
         struct.coll = whole_number("coll", given.coll, 0)
     if given.meta is not None:
         struct.meta = meta_text(given.meta)

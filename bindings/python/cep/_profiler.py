@@ -68,7 +68,7 @@ class Profiler(Handle):
         max_file_bytes: Rows beyond this size of the file are dropped and counted. Default 0: no limit.
         ring_capacity: Finished spans a thread can hold before they are written. Default 4096.
         pool_limit: CUDA events in flight. Default 16384.
-        backend: "auto" (default): CUDA events where there is a CUDA context, else the host clock; "host": host clock.
+        backend: "auto" (default): CUDA events if there is a CUDA context, else the host clock; "host": the host clock.
         run_id: Identifies the run on all its ranks; by default taken from the launcher, else generated.
         meta: Facts about this rank, as for set_meta().
         directory: The rank file's directory itself, instead of output_dir.

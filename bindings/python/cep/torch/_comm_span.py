@@ -19,7 +19,7 @@ class Unmeasured(Exception):
 
 
 class Description(NamedTuple):
-    """What the row of a collective has beside its times."""
+    """What the row of a collective has in addition to its times."""
 
     name: str
     bytes: Optional[int]
@@ -95,7 +95,7 @@ class AsyncSpan:
         self._region._end(span, stream if self._side is None else self._profiler._current_stream(), None)
 
     def _end_on_side_stream(self, future: Future) -> None:
-        """NCCL's futures are done at once, and hold the events of the work that runs: their wait() makes only the
+        """NCCL's futures are done from the start, and hold the events of the running work: their wait() makes only the
         current stream wait. Work.wait() would also release the tensors that the Work keeps alive for its caller."""
         error: Optional[type[BaseException]] = None
         try:

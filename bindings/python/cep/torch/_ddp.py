@@ -25,7 +25,7 @@ def _average(group: Any, bucket: Any) -> Future:
     # DDP multiplies by the inverse. So does this, for the same result to the last bit.
     tensor = bucket.buffer().mul_(1.0 / group.size())
     # The checks of dist.all_reduce() would take longer than the call itself.
-    # On a GPU the future is done at once, so its callback runs here and not on a thread of the backend.
+    # On a GPU the future is done from the start, so its callback runs here and not on a thread of the backend.
     return group.allreduce([tensor]).get_future().then(_first if tensor.is_cuda else FutureCallback(_first))
 
 
@@ -75,8 +75,8 @@ def ddp_comm_hook(
 ) -> Hook:
     """A DDP communication hook that times each bucket's reduction on recorded steps::
 
-        model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof))  # where there is none
-        model.register_comm_hook(state, cep.torch.ddp_comm_hook(prof, powerSGD_hook))  # around another
+        model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof))  # instead of no hook
+        model.register_comm_hook(state, cep.torch.ddp_comm_hook(prof, powerSGD_hook))  # around another hook
 
     The rows are like those of instrument_collectives(), and both count ``coll`` together; ``bytes`` is the size of the
     bucket. On a GPU a span lasts from when the bucket's gradients are ready and the previous bucket is reduced, to when

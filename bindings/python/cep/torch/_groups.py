@@ -56,7 +56,7 @@ def _identity(group: ProcessGroup) -> str:
 
 
 def _purpose(group: ProcessGroup) -> str:
-    """What the group is for, if PyTorch was told (the dimension of a device mesh)."""
+    """What the group is for, if PyTorch knows (the dimension of a device mesh)."""
     description = getattr(group, "group_desc", "") or ""
     if description in ("", "undefined", "default_pg"):
         return "group"
@@ -103,7 +103,7 @@ class Groups:
     """
 
     def __init__(self) -> None:
-        # By id(). The weak reference tells whether the id is still that group's. A weak dictionary would be slower.
+        # By id(). The weak reference shows whether the id still belongs to that group. A weak dictionary is slower.
         self._known: dict[int, tuple[Callable[[], Any], Group]] = {}
         # By name, so that a group that is destroyed and made again goes on counting.
         self._counts: dict[str, Iterator[int]] = {}

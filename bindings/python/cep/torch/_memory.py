@@ -18,7 +18,7 @@ _POOLS = {
 }
 _EVENTS = {"memory.alloc_retries": "num_alloc_retries", "memory.ooms": "num_ooms"}
 
-# torch.cuda.memory_allocated() and its like first flatten all statistics into a dict, which takes ten times as long.
+# torch.cuda.memory_allocated() and similar calls first make a flat dict of all statistics: they take ten times as long.
 _read_stats: Optional[Callable[[int], Mapping[str, Any]]] = getattr(torch._C, "_cuda_memoryStats", None)
 
 
