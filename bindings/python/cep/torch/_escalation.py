@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from .._handle import Handle
 from .._profiler import Profiler
-from ._capture import OPTIONS, Capture, warn, export
+from ._capture import OPTIONS, Capture, export, warn
 from ._own_rows import OwnRows
 from ._rules import Rule
 from ._steps import step_listeners

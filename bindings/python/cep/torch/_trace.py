@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from ..__main__ import command_path
 from .._errors import EOPTION, OptionError
 from .._handle import Handle
-from ._capture import OPTIONS, Capture, warn, export
+from ._capture import OPTIONS, Capture, export, warn
 
 _SUMMARY_TIMEOUT_S = 120.0
 _KEYS = frozenset(("enable", "ranks", "start_step", "end_step", "directory", "output_dir", "world_size", *OPTIONS))
