@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Summarises a large job on many processes: each writes a partial summary of its share of the rank files.
+"""Summarises a large job with many processes. Each writes a partial summary of its share of the rank files.
 
     mpirun -n 4 python3 mpi_summarize.py output/cuda_event_profiler partials
     cep summarize 'partials/part_*_of_4.partial.zst'
 
-Under Slurm, `srun -n 4` in the place of `mpirun -n 4`. No process waits for another and none needs an MPI library: what
-they have in common is the list of files. The second command prints what `cep summarize output` would.
+Under Slurm, use `srun -n 4` instead of `mpirun -n 4`. No process waits for another, and none needs an MPI library: they
+share only the list of files. The second command prints what `cep summarize output` would.
 """
 
 import os
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Launchers say a process's number and how many there are in these variables.
+# Launchers set these variables to a process's number and to the number of processes.
 LAUNCHERS = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))
 NOTHING_READABLE = 3
 
@@ -38,7 +38,7 @@ def main(directory, partials):
     command = ["cep", "summarize", "--save", str(partial), "--files-from", "-"]
     done = subprocess.run(command, input="".join(f"{file}\n" for file in share), text=True, stdout=subprocess.DEVNULL,
                           check=False)
-    # A share of which nothing could be read is saved too: the whole then tells of it.
+    # A share in which nothing is readable is saved too, and the whole summary reports it.
     return 0 if done.returncode == NOTHING_READABLE else done.returncode
 
 

@@ -3,7 +3,7 @@
 
 Eight processes, one per rank, train one small network by data-parallel gradient descent, in plain Python: each rank
 unpacks its own batches, computes its own gradient, and averages it with the others' in a real all-reduce over
-shared memory. In some of the steps the disk of one rank is slow, and all the others wait for it in that all-reduce.
+shared memory. In some of the steps the disk of one rank is slow, and all other ranks wait for it in the all-reduce.
 
     python3 quickstart_job.py output
     cep summarize output
@@ -24,7 +24,7 @@ FEATURES = 192
 HIDDEN = 12
 PARAMETERS = HIDDEN * FEATURES + HIDDEN
 BATCH_SIZE = 32
-BATCHES = 16  # a rank's shard of the data, used again in each epoch
+BATCHES = 16  # in a rank's shard of the data, which each epoch uses again
 LEARNING_RATE = 0.01
 BARRIER_TIMEOUT_S = 60
 
@@ -35,13 +35,13 @@ def arguments():
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--slow-rank", type=int, default=5, help="the rank with the slow disk; -1: none")
-    parser.add_argument("--slow-ms", type=float, default=100.0, help="what a read costs there, in ms")
+    parser.add_argument("--slow-ms", type=float, default=100.0, help="how long a read takes there, in ms")
     parser.add_argument("--slow-steps", type=int, nargs=2, default=(35, 94), metavar=("FIRST", "LAST"))
     return parser.parse_args()
 
 
 class Shard:
-    """One rank's training data: compressed batches of int8 features, and targets of one hidden linear model."""
+    """One rank's training data: compressed batches of int8 features, and the targets of a hidden linear model."""
 
     def __init__(self, rank):
         secret = random.Random(0)
@@ -57,7 +57,7 @@ class Shard:
 
 
 class AllReduce:
-    """The mean over ranks of a vector, through shared memory: reduce-scatter, barrier, all-gather."""
+    """The mean of a vector over the ranks, through shared memory: reduce-scatter, barrier, all-gather."""
 
     def __init__(self, context, ranks):
         self.ranks = ranks
@@ -84,12 +84,12 @@ class Network:
         self.output = [start.gauss(0, HIDDEN**-0.5) for _ in range(HIDDEN)]
 
     def forward(self, inputs, targets):
-        """The activations of the hidden layer and the error, of each row."""
+        """The hidden layer's activations and the error, for each row."""
         activations = [[max(0.0, sum(map(mul, unit, row))) for unit in self.hidden] for row in inputs]
         return activations, [sum(map(mul, self.output, a)) - target for a, target in zip(activations, targets)]
 
     def backward(self, inputs, activations, errors):
-        """The gradient of the loss, flat."""
+        """The gradient of the loss as one flat list."""
         hidden = [[0.0] * FEATURES for _ in range(HIDDEN)]
         output = [0.0] * HIDDEN
         for row, active, error in zip(inputs, activations, errors):
@@ -120,7 +120,7 @@ def train(prof, options, rank, reducer):
         with prof.region("training_step"):
             with prof.region("data_load", stream=cep.HOST):
                 if rank == options.slow_rank and options.slow_steps[0] <= step <= options.slow_steps[1]:
-                    time.sleep(options.slow_ms / 1000)  # the planted fault: a disk that takes its time
+                    time.sleep(options.slow_ms / 1000)  # the planted fault: a slow disk
                 inputs, targets = shard.read(step)
             with prof.region("forward"):
                 activations, errors = network.forward(inputs, targets)
@@ -149,7 +149,7 @@ def run_rank(options, rank, reducer):
         try:
             loss = train(prof, options, rank, reducer)
         except BaseException:
-            reducer.barrier.abort()  # so that the others stop too, instead of waiting
+            reducer.barrier.abort()  # so that the other ranks stop too instead of waiting
             raise
     if rank == 0:
         print(f"rank 0: {options.steps} steps, loss {loss:.4f}, {prof.stats.written} rows")

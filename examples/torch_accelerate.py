@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop with Accelerate, recorded with cep. The two lines that begin with `with` are all that it needs.
+"""A training loop with Accelerate, recorded with cep. cep needs only the two `with` lines in main().
 
     python3 torch_accelerate.py --output-dir output
     torchrun --nproc-per-node 2 torch_accelerate.py --output-dir output
     cep summarize output
 
-A small causal transformer with made-up data, on GPUs where there is one for each local rank, else on CPUs.
+A small causal transformer with made-up data, on GPUs if there is one for each local rank, else on CPUs.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def arguments():
 
 
 class Progressions(Dataset):
-    """Sequences that count on from somewhere by some stride: the next token can be learned from the last two."""
+    """Sequences with a start and a stride: the next token can be learned from the last two."""
 
     def __len__(self):
         return 4096

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch DistributedDataParallel training, instrumented with cep.
 
-    python3 torch_ddp.py --nproc 2 --output-dir output       # processes of its own
+    python3 torch_ddp.py --nproc 2 --output-dir output       # starts the processes itself
     torchrun --nproc-per-node 2 torch_ddp.py --output-dir output
     cep summarize output
 
-nccl on GPUs where there is one for each local rank, else gloo on CPUs. The lines with `prof` are all that cep needs.
+It uses nccl on GPUs if there is one for each local rank, else gloo on CPUs. cep needs only the lines with `prof`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ CONTEXT = 64
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--nproc", type=int, default=2, help="processes to start where no launcher did")
+    parser.add_argument("--nproc", type=int, default=2, help="processes to start if no launcher did")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch-size", type=int, default=8, help="sequences a rank and step")
     parser.add_argument("--width", type=int, default=64, help="of the model")
@@ -37,13 +37,13 @@ def arguments():
     parser.add_argument("--output-dir", default="output")
     parser.add_argument("--backend", choices=("auto", "host"), default="auto", help="clock of the profiler")
     parser.add_argument("--record-every-n-steps", type=int, default=1)
-    parser.add_argument("--slow-rank", type=int, default=-1, help="a rank whose data loading is made slow")
-    parser.add_argument("--slow-ms", type=float, default=50.0, help="by how much, in ms a step")
+    parser.add_argument("--slow-rank", type=int, default=-1, help="a rank with slow data loading; -1: none")
+    parser.add_argument("--slow-ms", type=float, default=50.0, help="what that adds to each of its steps, in ms")
     return parser.parse_args()
 
 
 class Progressions(Dataset):
-    """Sequences that count on from somewhere by some stride: the next token can be learned from the last two."""
+    """Sequences with a start and a stride: the next token can be learned from the last two."""
 
     def __len__(self):
         return 4096
@@ -70,7 +70,7 @@ class LanguageModel(nn.Module):
 
 
 class Gradients:
-    """All gradients of a model in one buffer, so that one collective carries them."""
+    """Copies all gradients of a model to one buffer, so that one collective carries them, and back."""
 
     def __init__(self, parameters):
         self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
@@ -123,7 +123,7 @@ def train(options, prof, device):
     for step in range(options.steps):
         prof.step(step)
         with prof.region("training_step"):
-            # Waiting for a batch is host time: cep.HOST keeps it off the GPU's clock.
+            # Waiting for a batch is host time: cep.HOST times it on the host clock.
             with prof.region("data_load", stream=cep.HOST):
                 batch = next(batches)
                 if rank == options.slow_rank:
@@ -131,8 +131,8 @@ def train(options, prof, device):
             with prof.region("host_to_device"):
                 batch = batch.to(device, non_blocking=True)
                 inputs, targets = batch[:, :-1], batch[:, 1:]
-            # DDP would hide its all-reduces in the backward, where a rank that waits for another looks like one that
-            # computes. no_sync() keeps them out; the gradients travel below, in a phase that is communication only.
+            # DDP would run its all-reduces in the backward, where a rank that waits looks like a rank that computes.
+            # no_sync() keeps them out: the gradients are reduced below, in a phase of communication only.
             with model.no_sync():
                 with prof.region("forward"):
                     loss = nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
@@ -140,8 +140,8 @@ def train(options, prof, device):
                     optimizer.zero_grad()
                     loss.backward()
                     flat = gradients.flatten()
-            # group and coll say which collective this is, so that its times on all ranks can be laid side by side. On a
-            # GPU the current stream waits for the collective, so the span on it lasts as long.
+            # group and coll identify the collective, so that its times on all ranks can be compared. On a GPU the
+            # current stream waits for the collective, so the span on that stream lasts as long as the collective.
             with prof.region("all_reduce", group="dp", coll=step, bytes=flat.numel() * flat.element_size()):
                 dist.all_reduce(flat)
             with prof.region("optimizer"):
@@ -173,7 +173,7 @@ def run_rank(options, init_method="env://"):
 
 
 def run_spawned(rank, options, init_method):
-    """One process of torch.multiprocessing, told its place as torchrun would."""
+    """One process of torch.multiprocessing, with the variables that torchrun would set."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.nproc))
     run_rank(options, init_method)
 

@@ -5,14 +5,14 @@
     torchrun --nproc-per-node 4 torch_fsdp.py --output-dir output
     cep summarize output
 
-Needs PyTorch 2.6 or later and a GPU for each local rank; ends with status 77 and a message where there is neither. The
-lines with `prof` are all that cep needs.
+It needs PyTorch 2.6 or later and a GPU for each local rank; otherwise it prints a message and ends with status 77. cep
+needs only the lines with `prof`.
 
-What the phases can say. FSDP gathers each layer's parameters inside the forward and the backward, and scatters its
-gradients inside the backward. A rank that waits there for another looks like one that computes, and the forward and
-backward are about equally long on all ranks, whoever is slow. So these phases are marked (`"hides"` in their rows), and one
-collective that every rank enters with its own batch in hand is a phase of its own: the rank that waits least in it is the
-one the others waited for.
+How the slow rank is found: FSDP gathers each layer's parameters inside the forward and the backward, and scatters its
+gradients inside the backward. There a rank that waits looks like a rank that computes, and whichever rank is slow,
+forward and backward are about equally long on all ranks. So the rows of these phases name the collectives that they
+contain (`"hides"`), and another collective, which every rank enters with its own batch, is a phase of its own. The rank
+that waits least in it is the one that the others wait for.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # noqa: E4
 
 VOCABULARY = 256
 CONTEXT = 256
-PADDING = -100  # what cross_entropy leaves out
+PADDING = -100  # cross_entropy ignores these targets
 
 
 def arguments():
@@ -52,13 +52,13 @@ def arguments():
     parser.add_argument("--workers", type=int, default=1, help="loader processes of each rank")
     parser.add_argument("--output-dir", default="output")
     parser.add_argument("--record-every-n-steps", type=int, default=1)
-    parser.add_argument("--slow-rank", type=int, default=-1, help="a rank whose data loading is made slow")
-    parser.add_argument("--slow-ms", type=float, default=50.0, help="by how much, in ms a step")
+    parser.add_argument("--slow-rank", type=int, default=-1, help="a rank with slow data loading; -1: none")
+    parser.add_argument("--slow-ms", type=float, default=50.0, help="what that adds to each of its steps, in ms")
     return parser.parse_args()
 
 
 class Progressions(Dataset):
-    """Sequences of various lengths that count on by some stride: the next token can be learned from the last two."""
+    """Sequences with a start, a stride and a length: the next token can be learned from the last two."""
 
     def __len__(self):
         return 8192
@@ -93,7 +93,7 @@ class LanguageModel(nn.Module):
 
 
 def sharded_model(options, device):
-    """Each layer is gathered, computed and freed by itself; what is left belongs to the root."""
+    """Shards each layer, so that each is gathered, computed and freed separately, and then the rest of the model."""
     model = LanguageModel(options.width, options.layers).to(device)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     precision = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -125,14 +125,14 @@ def train(options, prof, device):
 
     tokens = options.batch_size * CONTEXT
     prof.set_meta(dp=rank, tokens_per_step=tokens * ranks, flops_per_step=6.0 * parameters * tokens)
-    # Regions with metadata are made once: they say in each row which collectives the phase hides.
+    # Regions with metadata are made once. Each of their rows names the collectives that the phase hides.
     forward = prof.region("forward", meta={"hides": ["all_gather"]})
     backward = prof.region("backward", meta={"hides": ["all_gather", "reduce_scatter"]})
 
     for step in range(options.steps):
         prof.step(step)
         with prof.region("training_step"):
-            # Waiting for a batch is host time: cep.HOST keeps it off the GPU's clock.
+            # Waiting for a batch is host time: cep.HOST times it on the host clock.
             with prof.region("data_load", stream=cep.HOST):
                 inputs, targets = next(batches)
                 if rank == options.slow_rank:
@@ -140,8 +140,8 @@ def train(options, prof, device):
             with prof.region("host_to_device"):
                 inputs = inputs.to(device, non_blocking=True)
                 targets = targets.to(device, non_blocking=True)
-            # How many tokens all ranks have, which the loss is divided by: the collective that every rank enters before
-            # FSDP's hidden ones. group and coll say which it is, so that its times on all ranks can be laid side by side.
+            # The number of tokens on all ranks, by which the loss is divided. Every rank enters this collective before
+            # FSDP's hidden ones. group and coll identify it, so that its times on all ranks can be compared.
             with prof.region("all_reduce", group="dp", coll=step, bytes=8):
                 count = (targets != PADDING).sum()
                 dist.all_reduce(count)
@@ -182,7 +182,7 @@ def run_rank(options, init_method="env://"):
 
 
 def run_spawned(rank, options, init_method):
-    """One process of torch.multiprocessing, told its place as torchrun would."""
+    """One process of torch.multiprocessing, with the variables that torchrun would set."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(options.nproc))
     run_rank(options, init_method)
 

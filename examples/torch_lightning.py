@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training with Lightning, recorded with cep. The callback is all that it needs.
+"""A training with Lightning, recorded with cep. cep needs only the callback.
 
     python3 torch_lightning.py --output-dir output
     torchrun --nproc-per-node 2 torch_lightning.py --output-dir output
     cep summarize output
 
-A small causal transformer with made-up data, on GPUs where there is one for each local rank, else on CPUs.
+A small causal transformer with made-up data, on GPUs if there is one for each local rank, else on CPUs.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def arguments():
 
 
 class Progressions(Dataset):
-    """Sequences that count on from somewhere by some stride: the next token can be learned from the last two."""
+    """Sequences with a start and a stride: the next token can be learned from the last two."""
 
     def __len__(self):
         return 4096

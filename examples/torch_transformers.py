@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training with Transformers' Trainer, recorded with cep. The one line with `cep` is all that it needs.
+"""A training with Transformers' Trainer, recorded with cep. cep needs only the line with instrument().
 
     python3 torch_transformers.py --output-dir output
     torchrun --nproc-per-node 2 torch_transformers.py --output-dir output
     cep summarize output
 
-A small Llama with made-up data, on GPUs where there is one for each local rank, else on CPUs.
+A small Llama with made-up data, on GPUs if there is one for each local rank, else on CPUs.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def arguments():
 
 
 class Progressions(Dataset):
-    """Sequences that count on from somewhere by some stride: the next token can be learned from the last two."""
+    """Sequences with a start and a stride: the next token can be learned from the last two."""
 
     def __len__(self):
         return 4096

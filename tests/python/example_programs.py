@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running the programs in examples/ and the cep command, and reading what they leave."""
+"""Runs the programs in examples/ and the cep command, and reads what they write."""
 
 import json
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rank files of a training must hold, whichever framework ran it: the examples' tests here and on GPUs."""
+"""Checks of a training's rank files, for any framework. The examples' tests here and on GPUs use them."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ def _problems_of_steps(spans, steps, batches):
         if found != list(steps):
             yield f"{name}: in steps {found}, not {list(steps)}"
         expected = 1 if name in STEP_PHASES else batches
-        # Loaders fetch a batch ahead: the first step waits for one more, the last for one less.
+        # Loaders fetch one batch ahead: the first step waits for one batch more, the last for one less.
         inner = [step for step in steps if name not in ("data_load", "host_to_device") or 0 < step < max(steps)]
         wrong = {step: counts[name, step] for step in inner if counts[name, step] != expected}
         if wrong:
@@ -37,7 +37,7 @@ def _problems_of_nesting(spans):
         if step is None or row["clock"] != step["clock"] or row["name"] not in ("optimizer", *BATCH_PHASES):
             continue
         late_ms = (row["start_ns"] - step["start_ns"]) / 1e6 + row["duration_ms"] - step["duration_ms"]
-        # Start times are doubles of the device's clock brought to the host's: 0.1 ms allows for that.
+        # Start times are converted from the device's clock to the host's, and are doubles: 0.1 ms allows for that.
         if row["start_ns"] < step["start_ns"] - 100_000 or late_ms > 0.1:
             yield f"{row['name']} of step {row['step']} is not inside its training_step"
 
@@ -68,14 +68,14 @@ def _problems_of_rank(rows, steps, batches, ranks, clock):
 
 
 def problems_of(output_dir, *, ranks, steps, batches=1, clock="host"):
-    """What is wrong with a training's files; empty where nothing is.
+    """The problems in a training's files; empty if there are none.
 
     Args:
-        output_dir: Its output directory.
-        ranks: How many there were.
+        output_dir: The training's output directory.
+        ranks: The number of ranks.
         steps: The steps that were recorded.
         batches: Micro-batches in a step.
-        clock: On which forward and backward are timed.
+        clock: The clock on which forward and backward are timed.
     """
     return [
         f"rank {rank}: {problem}"

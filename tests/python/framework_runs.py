@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running the examples of training frameworks, alone or under torchrun, on CPUs."""
+"""Runs the examples of training frameworks, alone or under torchrun, on CPUs."""
 
 import sys
 
@@ -8,9 +8,9 @@ from framework_rows import problems_of
 
 
 def run_example(framework, output_dir, command, *, ranks, steps, stride, batches=1):
-    """Runs examples/torch_<framework>.py; fails with what is wrong with its rows, or says what its summary lacks."""
+    """Runs examples/torch_<framework>.py, and checks its rank files, also with `cep check`."""
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks] if ranks > 1 else []
-    # Lightning asks MPI, where mpi4py is installed, whether mpirun is the launcher: that needs no remote shell.
+    # If mpi4py is installed, Lightning asks MPI whether mpirun is the launcher. That needs no remote shell.
     environment = ["env", "OMPI_MCA_plm=isolated"]
     options = ["--steps", steps, "--accumulate", batches, "--record-every-n-steps", stride, "--output-dir", output_dir]
     out = run(*environment, sys.executable, *launcher, EXAMPLES / f"torch_{framework}.py", *options, cwd=output_dir)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No call that can block keeps the interpreter's lock: whoever ends the wait may need it.
+"""No call that can block keeps the GIL: the thread that ends the wait may need it.
 
-cuEventRecord() blocks while the GPU's queue is full. Here the fake driver blocks it, and a thread of Python's releases
-it, as a host function on the stream would (cuLaunchHostFunc).
+cuEventRecord() blocks while the GPU's queue is full. Here the fake driver blocks it, and a Python thread releases it,
+as a host function on the stream would (cuLaunchHostFunc).
 """
 
 import os

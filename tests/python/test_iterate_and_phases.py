@@ -12,7 +12,7 @@ def test_each_wait_for_an_item_is_a_span_on_the_host_clock(profiler, files):
     assert list(profiler.iterate("data_load", [10, 20, 30])) == [10, 20, 30]
     profiler.close()
     rows = files.spans("data_load")
-    assert len(rows) == 4, "the last wait finds the end"
+    assert len(rows) == 4, "the last wait only finds the end"
     assert {row["clock"] for row in rows} == {"host"}
     assert {row["kind"] for row in rows} == {"data"}
     assert not any("error" in row for row in rows)
@@ -54,7 +54,7 @@ def test_with_a_first_step_each_wait_belongs_to_the_step_it_is_for(tmp_path, fil
             with profiler.region("forward"):
                 pass
     assert [row["step"] for row in files.spans("forward")] == [5, 6]
-    assert sorted({row["step"] for row in files.spans("data_load")}) == [5, 6], "finding the end is no step"
+    assert sorted({row["step"] for row in files.spans("data_load")}) == [5, 6], "finding the end is not a step"
 
 
 def test_phases_follow_each_other_without_a_gap(profiler, files):

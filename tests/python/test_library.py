@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding libcep.so, and saying where it was looked for."""
+"""Finding libcep.so, and the error that lists the places."""
 
 import os
 import re
@@ -64,7 +64,8 @@ def test_the_package_is_typed_and_says_what_everything_does():
     assert (Path(cep.__file__).parent / "py.typed").exists()
     for public in (cep.Profiler, cep.Region, cep.Stats, cep.TimedIterable):
         assert public.__doc__
-        for name, member in vars(public).items():
+        for name in dir(public):
+            member = getattr(public, name)
             if not name.startswith("_") and callable(member):
                 assert member.__doc__, f"{public.__name__}.{name}"
 

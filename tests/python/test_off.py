@@ -3,7 +3,7 @@
 
 import pytest
 
-# ctypes finds the interpreter's thread state by a thread key, often the first of the process.
+# For a callback, ctypes finds the interpreter's thread state by a thread key, often the first key of the process.
 CALL_BACK = """
 import ctypes
 compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int))

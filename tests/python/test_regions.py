@@ -262,7 +262,7 @@ def test_what_is_no_stream_is_refused(profiler):
 
 
 class FakeTorch(types.ModuleType):
-    """What of PyTorch the package looks at; device 3 is current, and -1 may stand for it."""
+    """The part of PyTorch that the package uses. Device 3 is current, and -1 may mean it."""
 
     def __init__(self, minus_one_is_current):
         super().__init__("torch")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real PyTorch training on two CPU processes, from its rank files to its summary."""
+"""A real PyTorch training on two CPU processes, from the rank files to the summary."""
 
 import importlib.util
 import json

@@ -38,7 +38,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def rank(files):
-    """What a launcher gives a rank, and so each worker of it."""
+    """The variables that a launcher sets for a rank, and that the rank's workers inherit."""
     return {
         "CEP_ENABLE": "1",
         "CEP_DIRECTORY": str(files.directory),
@@ -71,7 +71,7 @@ def test_workers_with_files_of_their_own_are_on(scripts, files, rank, method):
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_worker_that_outlives_its_rank_does_not_keep_the_restart_off(scripts, files, rank, method):
-    """The rank is killed; a worker of it goes on, as one may that waits in a system call."""
+    """The rank is killed and a worker of it goes on, as a worker that waits in a system call may."""
     text = f"""
 import multiprocessing, os, signal, time
 

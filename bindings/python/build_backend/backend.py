@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build backend that pip calls for `pip install .`: builds with Meson, and packs what was installed as a wheel.
+"""The build backend that pip calls for `pip install .`: builds with Meson, and packs the installed files as a wheel.
 
 The wheel carries the Python package, libcep.so, the cep command, and the shared libraries that these need beyond the C
-library, so that it runs where none of them is installed. Its tag says the oldest C library that it runs with.
+library, so that it runs where none of them is installed. Its tag names the oldest C library with which it runs.
 
 Settings (``pip install --config-settings NAME=VALUE .``):
-    build-dir: A build directory to use and keep. One that is already built is taken as it is, whatever its
-        options; else it is configured and built. Default: a temporary one.
+    build-dir: A build directory to use and keep. If it is built already, it is used as it is, whatever its options;
+        else it is configured and built. Default: a temporary directory.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     command = ["git", "-C", str(SOURCE), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True)
     if listed.returncode != 0:
-        raise SystemExit(f"cep: a source archive is made from a git checkout: {listed.stderr.strip()}")
+        raise SystemExit(f"cep: a source archive needs a git checkout: {listed.stderr.strip()}")
     with tarfile.open(Path(sdist_directory, f"{root}.tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(set(listed.stdout.split("\0"))):
             if name and (SOURCE / name).exists():
@@ -117,7 +117,7 @@ def _stage(build: Path, install: Path, package: Path) -> None:
     shutil.copytree(_only(install, "cep/_ffi.py").parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     for name, folder in (("bin/cep", "bin"), (LIBRARY, "lib")):
         (package / folder).mkdir(exist_ok=True)
-        # A link to the versioned file: its target is what goes into the wheel.
+        # The library's name is a link to a versioned file. The wheel gets the file.
         shutil.copy2(_only(install, name), package / folder / Path(name).name)
 
 

@@ -22,18 +22,18 @@ def _readelf(*arguments: str) -> str:
 
 
 def needed(path: Path) -> list[str]:
-    """The libraries that a file names itself."""
+    """The libraries that a file itself names as needed."""
     return re.findall(r"\(NEEDED\).*\[(.+)\]", _readelf("-d", str(path)))
 
 
 def _resolved(path: Path) -> dict[str, str]:
-    """The libraries that a file needs, its libraries' included, and where the loader finds them."""
+    """The paths at which the loader finds the libraries that a file needs, with those that its libraries need."""
     result = subprocess.run(["ldd", str(path)], capture_output=True, text=True, env={"LC_ALL": "C"})
     return dict(re.findall(r"^\s*(\S+) => (/\S+)", result.stdout, re.MULTILINE))
 
 
 def bundle_libraries(path: Path, folder: Path) -> None:
-    """Copies every library that a file needs, but the C library's, into a folder in which it looks for them."""
+    """Copies every library that a file needs, except the C library's, to the folder where the file looks for them."""
     found = _resolved(path)
     waiting = needed(path)
     done: set[str] = set()
@@ -50,13 +50,13 @@ def bundle_libraries(path: Path, folder: Path) -> None:
 
 
 def glibc_version(path: Path) -> tuple[int, int]:
-    """The newest version of the GNU C library that a file takes a symbol of."""
+    """The newest version of the GNU C library that the symbols in a file need."""
     versions = re.findall(r"\bGLIBC_(\d+)\.(\d+)", _readelf("-V", str(path)))
     return max(((int(major), int(minor)) for major, minor in versions), default=(2, 5))
 
 
 def platform_tag(folders: Iterable[Path]) -> str:
-    """The wheel's platform: manylinux with the oldest GNU C library that has all symbols that the files take."""
+    """The wheel's platform: manylinux with the oldest GNU C library that has all symbols that the files need."""
     files = [path for folder in folders for path in folder.iterdir()]
     major, minor = max(glibc_version(path) for path in files)
     return f"manylinux_{major}_{minor}_{platform.machine()}"

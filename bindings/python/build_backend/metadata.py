@@ -37,7 +37,7 @@ class Project:
         return f"Wheel-Version: 1.0\nGenerator: cep {self.version}\nRoot-Is-Purelib: false\nTag: {tag}\n"
 
     def files(self, source: Path) -> dict[str, str]:
-        """Name to text of each file but WHEEL and RECORD."""
+        """The texts of all files except WHEEL and RECORD, by name."""
         return {
             "METADATA": self._core_metadata(source),
             "entry_points.txt": self._entry_points(),

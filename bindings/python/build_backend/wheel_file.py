@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Optional
 
-# The oldest time that zip knows: the same sources give the same wheel.
+# The oldest time that zip has. A fixed time makes the same wheel of the same sources.
 OLDEST_TIME = (1980, 1, 1, 0, 0, 0)
 REGULAR_FILE = 0o100000
 
@@ -37,7 +37,7 @@ class WheelFile:
         self._archive.close()
 
     def add(self, path: Path, name: str) -> None:
-        """Adds a file, executable if it is."""
+        """Adds a file, and keeps whether it is executable."""
         self._add(name, path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644)
 
     def add_text(self, name: str, text: str) -> None:

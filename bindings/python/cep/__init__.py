@@ -12,12 +12,15 @@
                 loss.backward()
 
 Each rank writes ``output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``; ``cep summarize output`` reads them.
-The package is a thin layer over libcep.so (see cep(3)). It looks for the library in ``CEP_LIBRARY``, in its own
-directory, and in the loader's path, and importing it fails with a list of these if there is none.
+The package is a thin layer over libcep.so (see cep(3)). It looks for the library in ``CEP_LIBRARY``, then in its own
+directory, then in the loader's path. If there is no library, the import fails and lists these places.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from . import _profiler
 from ._errors import (
     EINTERNAL,
     EINVAL,
@@ -32,10 +35,12 @@ from ._errors import (
 )
 from ._ffi import library_path, library_version
 from ._iterate import TimedIterable
-from ._profiler import Profiler
 from ._region import Region
 from ._stats import Stats
 from ._streams import HOST
+
+if TYPE_CHECKING:
+    from .torch import Escalation
 
 __version__ = "0.1.0"
 
@@ -59,3 +64,18 @@ __all__ = [
     "library_path",
     "library_version",
 ]
+
+
+class Profiler(_profiler.Profiler):
+    # escalate() needs cep.torch, and cep.torch needs the class in _profiler. So escalate() is added here.
+    __doc__ = _profiler.Profiler.__doc__
+
+    def escalate(self, rule: Callable[..., Optional[str]], **options: Any) -> Escalation:
+        """Runs torch.profiler for a few steps once a rule on this rank's own timings fires. Imports PyTorch.
+
+        Args:
+            rule: As for cep.torch.Escalation; so are the options.
+        """
+        from .torch import Escalation
+
+        return Escalation(self, rule, **options)

@@ -10,7 +10,7 @@ from typing import NoReturn, Optional
 
 
 def _is_program(path: Path) -> bool:
-    """Whether it is the command itself, not a script that calls this module."""
+    """Whether a file is the command itself, not a script that calls this module."""
     if not os.access(path, os.X_OK):
         return False
     with open(path, "rb") as file:
@@ -18,14 +18,14 @@ def _is_program(path: Path) -> bool:
 
 
 def command_path() -> Optional[str]:
-    """The command that this package carries, else the first on PATH, else None."""
+    """The path of the command in this package, else of the first on PATH, else None."""
     folders = [Path(__file__).resolve().parent / "bin", *map(Path, os.get_exec_path())]
     candidates = (folder / "cep" for folder in folders)
     return next((str(path) for path in candidates if path.is_file() and _is_program(path)), None)
 
 
 def main() -> NoReturn:
-    """Becomes the command: same arguments, streams and exit status."""
+    """Replaces this process by the command, with the same arguments, streams and exit status."""
     command = command_path()
     if command is None:
         sys.exit("cep: the package carries no command, and there is none on PATH")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading on in a file that grows, from a background thread."""
+"""Reads the lines that are appended to a growing file, on a background thread."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _PAUSE_S = 0.001
 
 
 class AddedLines:
-    """The whole lines that were added to a file since the last time.
+    """Reads the whole lines that were appended to a file since the last read.
 
-    Pauses now and then, so that the trainer's thread gets the interpreter's lock. Not thread-safe.
+    Pauses now and then, so that the trainer's thread gets the GIL. Not thread-safe.
 
     Args:
-        path: The file. What it holds now is left out: an earlier attempt's rows are not this one's.
-        limit_bytes: At most this much is read at a time; of more, the last. None: all.
+        path: The file. Lines that it holds already are skipped: they are from an earlier attempt.
+        limit_bytes: The most to read at a time. If more was appended, only the newest part is read. None: no limit.
     """
 
     def __init__(self, path: Path, limit_bytes: Optional[int] = None) -> None:
@@ -26,10 +26,10 @@ class AddedLines:
         self._limit_bytes = limit_bytes
         self._offset_bytes = path.stat().st_size if path.exists() else 0
         self.skipped_bytes = 0
-        """Not read, as more was added than the limit."""
+        """Bytes that were not read, because more than the limit was appended."""
 
     def read(self) -> Iterator[bytes]:
-        """The lines, each with its end. A line without an end waits for it.
+        """Yields the new lines with their line ends. An incomplete last line is left for the next read.
 
         Raises:
             OSError: The file cannot be read.
@@ -46,7 +46,7 @@ class AddedLines:
                     time.sleep(_PAUSE_S)
 
     def _skip_excess(self, file: BinaryIO) -> None:
-        """Goes on to the first whole line within the limit."""
+        """Moves on to the first whole line within the limit."""
         size_bytes = file.seek(0, 2)
         if self._limit_bytes is None or size_bytes - self._offset_bytes <= self._limit_bytes:
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known about a span beyond its times, as the struct that libcep takes."""
+"""The attributes that a caller gives to a span, and the struct in which libcep takes them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INT64_MAX = 2**63 - 1
 
 
 class Attributes(NamedTuple):
-    """The attributes of a span as the caller gave them; None: not given."""
+    """The attributes of a span as the caller gave them. None: not given."""
 
     bytes: Optional[int] = None
     flops: Optional[float] = None
@@ -31,7 +31,10 @@ class Attributes(NamedTuple):
 
 
 def _plain_number(value: object) -> Union[int, float]:
-    """For json: numbers of other libraries (numpy.int64). Not tensors: reading one would synchronise the device."""
+    """Converts numbers of other libraries (numpy.int64) for json.
+
+    Refuses tensors: reading one would synchronise the device.
+    """
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
@@ -40,7 +43,7 @@ def _plain_number(value: object) -> Union[int, float]:
 
 
 def meta_text(meta: Meta) -> bytes:
-    """A JSON object's text for libcep: a mapping is serialised, a string is taken as JSON already."""
+    """The text of a JSON object for libcep. A mapping is serialised; a string is passed on as it is."""
     if isinstance(meta, str):
         return meta.encode()
     if not isinstance(meta, Mapping):
@@ -52,8 +55,8 @@ def meta_text(meta: Meta) -> bytes:
 
 
 def whole_number(name: str, value: object, minimum: int) -> int:
-    """An int64 that is at least minimum, from anything that is an integer."""
-    # int first: the answer of the abstract class takes ten times as long.
+    """Converts any kind of integer to an int. Refuses one that is below minimum or does not fit an int64."""
+    # int comes first: the check against the abstract class takes ten times as long.
     if isinstance(value, (int, numbers.Integral)) and minimum <= int(value) <= INT64_MAX:
         return int(value)
     raise OptionError(EINVAL, f"{name}: a whole number of at least {minimum} is needed, not {value!r}")
@@ -77,12 +80,12 @@ _EMPTY_BYTES = bytes(Attrs(struct_size=ctypes.sizeof(Attrs), coll=-1))
 
 
 def empty_struct() -> Attrs:
-    """A struct in which nothing is given."""
+    """A struct without attributes."""
     return Attrs.from_buffer_copy(_EMPTY_BYTES)
 
 
 def attributes_struct(given: Attributes) -> Attrs:
-    """The struct of given attributes; an OptionError names the one that is invalid."""
+    """The struct of the given attributes. Raises an OptionError that names an invalid one."""
     struct = empty_struct()
     if given.bytes is not None:
         struct.bytes = whole_number("bytes", given.bytes, 0)
@@ -92,7 +95,7 @@ def attributes_struct(given: Attributes) -> Attrs:
         struct.group = _short_text("group", given.group, GROUP_MAX_BYTES)
     if given.coll is not None:
         if given.group is None:
-            raise OptionError(EINVAL, f"coll: {given.coll!r} needs a group, in which it is an index")
+            raise OptionError(EINVAL, f"coll: {given.coll!r} is an index within a group, and no group is given")
         struct.coll = whole_number("coll", given.coll, 0)
     if given.meta is not None:
         struct.meta = meta_text(given.meta)

@@ -13,7 +13,7 @@ ETIMEDOUT = -6
 ELIMIT = -7
 EINTERNAL = -8
 
-_CALLERS_FAULT = frozenset((EINVAL, EOPTION, EJSON))
+_INVALID_VALUE_CODES = frozenset((EINVAL, EOPTION, EJSON))
 
 
 class Error(RuntimeError):
@@ -38,5 +38,5 @@ class OptionError(Error, ValueError):
 
 
 def error_for(code: int, message: str) -> Error:
-    """The exception for a code: OptionError where the caller can mend the value, else Error."""
-    return OptionError(code, message) if code in _CALLERS_FAULT else Error(code, message)
+    """The exception for a code: OptionError if the caller can correct the value, else Error."""
+    return OptionError(code, message) if code in _INVALID_VALUE_CODES else Error(code, message)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libcep.so itself: where it is found, its structs, and the prototype of every call the package makes."""
+"""Loads libcep.so, and declares its structs and the prototype of every call that the package makes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Iterator, NamedTuple
 from ._errors import OK, error_for
 
 SONAME = "libcep.so.0"
-# The calls below are those of this version's header; 0.x may change incompatibly at each minor version.
+# The declarations below follow this version's header. Each minor version of 0.x may change it incompatibly.
 REQUIRED_VERSION = (0, 1)
 
 KINDS = {"auto": 0, "step": 1, "compute": 2, "comm": 3, "data": 4, "memory": 5, "host": 6, "other": 7}
@@ -89,16 +89,16 @@ class StatsStruct(ctypes.Structure):
 
 
 class Span(c_uint64):
-    """cep_span. A subclass, because ctypes returns those as they are: no conversion on the way back in."""
+    """cep_span. ctypes returns instances of a subclass unconverted, so they can be passed back without conversion."""
 
 
 SPAN_NONE = Span(2**64 - 1)
 
 
 def _candidates() -> Iterator[tuple[str, str]]:
-    """Where the library may be, best first, as (what to load, why there).
+    """The places of the library in the order of the search, each as (path or soname, origin).
 
-    An explicit CEP_LIBRARY is the only candidate: falling back from it would hide a mistake.
+    If CEP_LIBRARY is set, it is the only candidate: a fallback would hide a mistake.
     """
     explicit = os.environ.get("CEP_LIBRARY")
     if explicit:
@@ -112,7 +112,7 @@ def _candidates() -> Iterator[tuple[str, str]]:
 
 
 def _find_library() -> str:
-    """The first candidate that loads; an ImportError that lists them all if none does."""
+    """The first candidate that loads. If none does, raises an ImportError that lists them all."""
     failures = []
     for path, origin in _candidates():
         try:
@@ -128,11 +128,11 @@ def _find_library() -> str:
 
 
 _path = _find_library()
-# PyDLL keeps the interpreter's lock: right for calls that never block. CDLL gives it up: needed for those that can, or
-# that wait for a lock of libcep's. No call to CUDA may be made with the lock kept, not even a query of whether the next
-# would block: it waits for the driver's own locks, and who holds these may wait for a host function that needs ours.
-_keeping_lock = PyDLL(_path)
-_giving_lock = CDLL(_path)
+# PyDLL keeps the GIL during a call: for calls that never block. CDLL releases it: for calls that can block, or that
+# take one of libcep's locks. No call may keep the GIL while it calls CUDA, not even for a query: CUDA takes the
+# driver's own locks, and the thread that holds one may wait for a host function that needs the GIL.
+_keeping_gil = PyDLL(_path)
+_releasing_gil = CDLL(_path)
 
 
 def _prototype(library: CDLL, name: str, result: Any, *arguments: Any) -> Any:
@@ -146,31 +146,32 @@ def _prototype(library: CDLL, name: str, result: Any, *arguments: Any) -> Any:
     return function
 
 
-version = _prototype(_keeping_lock, "cep_version", c_char_p)
-strerror = _prototype(_keeping_lock, "cep_strerror", c_char_p, c_int32)
-last_error = _prototype(_keeping_lock, "cep_last_error", c_char_p)
+version = _prototype(_keeping_gil, "cep_version", c_char_p)
+strerror = _prototype(_keeping_gil, "cep_strerror", c_char_p, c_int32)
+last_error = _prototype(_keeping_gil, "cep_last_error", c_char_p)
 
-options_init = _prototype(_keeping_lock, "cep_options_init", c_int32, POINTER(Options), c_uint32)
-options_load_json = _prototype(_giving_lock, "cep_options_load_json", c_int32, POINTER(Options), c_char_p)
-options_load_env = _prototype(_giving_lock, "cep_options_load_env", c_int32, POINTER(Options))
-options_clear = _prototype(_keeping_lock, "cep_options_clear", None, POINTER(Options))
+options_init = _prototype(_keeping_gil, "cep_options_init", c_int32, POINTER(Options), c_uint32)
+options_load_json = _prototype(_releasing_gil, "cep_options_load_json", c_int32, POINTER(Options), c_char_p)
+options_load_env = _prototype(_releasing_gil, "cep_options_load_env", c_int32, POINTER(Options))
+options_clear = _prototype(_keeping_gil, "cep_options_clear", None, POINTER(Options))
 
-open_profiler = _prototype(_giving_lock, "cep_open", c_int32, POINTER(Options), POINTER(c_void_p))
-close = _prototype(_giving_lock, "cep_close", c_int32, c_void_p, c_int64)
-flush = _prototype(_giving_lock, "cep_flush", c_int32, c_void_p, c_int64)
-set_meta = _prototype(_giving_lock, "cep_set_meta", c_int32, c_void_p, c_char_p)
-get_stats = _prototype(_giving_lock, "cep_get_stats", c_int32, c_void_p, POINTER(StatsStruct))
+open_profiler = _prototype(_releasing_gil, "cep_open", c_int32, POINTER(Options), POINTER(c_void_p))
+close = _prototype(_releasing_gil, "cep_close", c_int32, c_void_p, c_int64)
+flush = _prototype(_releasing_gil, "cep_flush", c_int32, c_void_p, c_int64)
+set_meta = _prototype(_releasing_gil, "cep_set_meta", c_int32, c_void_p, c_char_p)
+get_stats = _prototype(_releasing_gil, "cep_get_stats", c_int32, c_void_p, POINTER(StatsStruct))
 
-recording = _prototype(_keeping_lock, "cep_recording", c_int32, c_void_p)
-region_get = _prototype(_giving_lock, "cep_region_get", c_void_p, c_void_p, c_char_p, c_int32)
+recording = _prototype(_keeping_gil, "cep_recording", c_int32, c_void_p)
+region_get = _prototype(_releasing_gil, "cep_region_get", c_void_p, c_void_p, c_char_p, c_int32)
 
-# Every recorded step makes some of these calls: without `argtypes` they cost a tenth less. They take ctypes objects and
-# None only. A step that is at least 0, as the caller has made sure, is never refused.
-step = _prototype(_keeping_lock, "cep_step", None)
+# Recorded steps make this call, and begin, end and switch below, often. They have no `argtypes`, which saves a tenth of
+# their cost: pass them ctypes objects and None only. The result of cep_step() is ignored: it refuses negative steps
+# only, and the caller has checked for these.
+step = _prototype(_keeping_gil, "cep_step", None)
 
 
 class SpanCalls(NamedTuple):
-    """The calls that read a span's clock."""
+    """The calls that begin and end spans."""
 
     begin: Any
     begin_with: Any
@@ -189,38 +190,38 @@ def _span_calls(library: CDLL) -> SpanCalls:
     )
 
 
-host_calls = _span_calls(_keeping_lock)
-"""For spans that are sure to be on the host's clock: they make no CUDA call."""
+host_calls = _span_calls(_keeping_gil)
+"""For spans that are certainly on the host clock: these calls make no CUDA call."""
 
-device_calls = _span_calls(_giving_lock)
-"""For all others. cuEventRecord() blocks while the GPU's queue is full. What fills it may wait for a host function
-(cuLaunchHostFunc) that needs the interpreter's lock."""
+device_calls = _span_calls(_releasing_gil)
+"""For all other spans. cuEventRecord() blocks while the GPU's queue is full, and the work in the queue may wait for a
+host function (cuLaunchHostFunc) that needs the GIL."""
 
-begin, begin_with, end, end_with, switch = device_calls  # safe for every span
+begin, begin_with, end, end_with, switch = device_calls  # these are safe for every span
 
-record = _prototype(_keeping_lock, "cep_record", c_int32, c_void_p, c_int64, c_int64, POINTER(Attrs))
-counter = _prototype(_keeping_lock, "cep_counter", c_int32, c_void_p, c_char_p, c_double)
-mark = _prototype(_keeping_lock, "cep_mark", c_int32, c_void_p, c_char_p, c_char_p)
+record = _prototype(_keeping_gil, "cep_record", c_int32, c_void_p, c_int64, c_int64, POINTER(Attrs))
+counter = _prototype(_keeping_gil, "cep_counter", c_int32, c_void_p, c_char_p, c_double)
+mark = _prototype(_keeping_gil, "cep_mark", c_int32, c_void_p, c_char_p, c_char_p)
 
 
 def library_version() -> str:
-    """The version of the library that was loaded, "MAJOR.MINOR.PATCH"."""
+    """The version of the loaded library, "MAJOR.MINOR.PATCH"."""
     return str(version().decode())
 
 
 def library_path() -> str:
-    """What was loaded: a path, or the bare soname where the loader found it."""
+    """The path of the loaded library, or its bare soname if the loader's path has it."""
     return _path
 
 
 def last_message(code: int) -> str:
-    """What libcep says about the last failure on this thread, or what the code means in general."""
+    """libcep's message about the last failure on this thread, or the general meaning of the code."""
     text = last_error() or strerror(code)
     return str(text.decode("utf-8", "replace"))
 
 
 def check(code: int) -> None:
-    """Raises the exception of a code that is not OK."""
+    """Raises the exception for a code other than OK."""
     if code != OK:
         raise error_for(code, last_message(code))
 

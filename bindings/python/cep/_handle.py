@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles: what a call hands out for as long as what it began is to last."""
+"""Handles: objects that calls return, and that end what the call began."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Callable, Iterable, Optional, TypeVar
 
 Self = TypeVar("Self", bound="Handle")
 Removal = Callable[[], object]
-"""Takes off again what was put on."""
+"""Undoes one change: removes a hook, or puts a replaced function back."""
 
 
-def take_off(removals: list[Removal]) -> None:
-    """Takes everything off, the last put on first, and empties the list."""
+def undo_all(removals: list[Removal]) -> None:
+    """Undoes all changes, the last one first, and empties the list."""
     while removals:
         removals.pop()()
 
 
 class Handle:
-    """A context manager: the end of a ``with`` block is the end of what the handle stands for."""
+    """A context manager that calls _end() at the end of its ``with`` block."""
 
     def __enter__(self: Self) -> Self:
         return self
@@ -36,14 +36,14 @@ class Handle:
 
 
 class Removable(Handle):
-    """A handle on what was put on, which remove() or the end of a ``with`` block takes off again."""
+    """A handle on hooks and replaced functions. remove(), or the end of a ``with`` block, removes them."""
 
     def __init__(self, removals: Iterable[Removal] = ()) -> None:
         self._removals = list(removals)
 
     def remove(self) -> None:
-        """Takes everything off again. Calling it again does nothing."""
-        take_off(self._removals)
+        """Removes everything. Calling it again does nothing."""
+        undo_all(self._removals)
 
     def _end(self) -> None:
         self.remove()

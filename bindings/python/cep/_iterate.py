@@ -1,23 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iteration over a loader with each wait for the next item timed."""
+"""Iterates over a loader, and times each wait for the next item."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Iterable, Iterator, Optional, TypeVar
+from typing import Generic, Iterable, Iterator, Optional, TypeVar
 
+from ._protocols import StepCounter
 from ._region import Region
-
-if TYPE_CHECKING:
-    from ._profiler import Profiler
 
 Item = TypeVar("Item")
 
 
 class TimedIterable(Generic[Item]):
-    """What Profiler.iterate() returns. Can be iterated as often as the loader can, and has a length if it has."""
+    """What Profiler.iterate() returns. Can be iterated as often as the loader, and has a length if the loader has."""
 
     def __init__(
-        self, profiler: Profiler, region: Region, iterable: Iterable[Item], first_step: Optional[int]
+        self, profiler: StepCounter, region: Region, iterable: Iterable[Item], first_step: Optional[int]
     ) -> None:
         self._profiler = profiler
         self._region = region
@@ -44,7 +42,7 @@ class TimedIterable(Generic[Item]):
             yield item
 
     def _end_step(self, first_step: int) -> Optional[int]:
-        """The step after the last item's, where the loader has a length: looking for the end is not a step."""
+        """The step after the last item's, if the loader has a length. It never begins: its wait only finds the end."""
         try:
             return first_step + len(self)
         except TypeError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the arguments of cep.Profiler to the options struct of libcep."""
+"""Converts the arguments of cep.Profiler to libcep's options struct."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
-# Ranges that only libcep's meaning narrows further are left to it; these keep a value from being cut off on its
-# way, and -1 from being taken as "find it".
+# These limits keep a value from being truncated to its field's type, and -1 from meaning "ask the launcher". libcep
+# checks everything else.
 _WHOLE_NUMBERS = {
     "rank": (0, _INT32[1]),
     "world_size": (0, _INT32[1]),
@@ -56,7 +56,7 @@ def _choice(name: str, value: object, choices: Mapping[str, int]) -> int:
 
 
 def kind_number(kind: str) -> int:
-    """The CEP_KIND_… of a kind's name."""
+    """The CEP_KIND_… number of a kind's name."""
     return _choice("kind", kind, _ffi.KINDS)
 
 
@@ -110,7 +110,7 @@ def _set_explicit(options: _ffi.Options, explicit: Mapping[str, Any]) -> None:
 
 
 def directory_in(output_dir: PathText) -> Path:
-    """Where a trainer's output directory has its rank files."""
+    """The directory of the rank files in a trainer's output directory."""
     try:
         return Path(output_dir) / DIRECTORY_NAME
     except TypeError:
@@ -118,7 +118,7 @@ def directory_in(output_dir: PathText) -> Path:
 
 
 def rank_file(options: _ffi.Options) -> tuple[Path, int]:
-    """The rank file of a profiler that was opened with these options, and its rank."""
+    """The path of the rank file of a profiler that was opened with these options, and its rank."""
     rank: int = options.rank
     if rank < 0:
         rank = next((int(os.environ[name]) for name in _RANK_VARIABLES if os.environ.get(name)), 0)
@@ -130,10 +130,10 @@ def rank_file(options: _ffi.Options) -> tuple[Path, int]:
 def options_struct(
     *, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]
 ) -> Iterator[_ffi.Options]:
-    """A filled options struct, for as long as the block lasts: defaults, environment, config, explicit values.
+    """Fills an options struct for the time of a ``with`` block: defaults, then environment, config, explicit values.
 
-    The first load call on a struct turns it off unless it says otherwise, so an empty one goes first where
-    the profiler is to be on unless somebody says no.
+    The first load call on a struct sets ``enable`` to false unless its input sets it. For a profiler that is on by
+    default, an empty configuration is loaded first and ``enable`` is set after it.
     """
     options = _ffi.Options()
     reference = ctypes.byref(options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The profiler: one per process, from its options to its counts."""
+"""The profiler of one process."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ import warnings
 import weakref
 from ctypes import byref, c_int64, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _ffi, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, whole_number
+from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, open_profilers
 from ._errors import EINVAL, ETIMEDOUT, OK, OptionError, error_for
 from ._handle import Handle
 from ._iterate import TimedIterable
-from ._life import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, opened
 from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
 from ._region import Region
 from ._sampling import Sampling
 from ._stats import Stats, read_stats
 from ._streams import Stream
 
-if TYPE_CHECKING:
-    from .torch import Escalation
-
 Item = TypeVar("Item")
+Self = TypeVar("Self", bound="Profiler")
 Phase = tuple[_ffi.Span, Region, c_void_p]
 
 
 def _is_on(handle: c_void_p) -> bool:
-    """A profiler that is on refuses facts that are no JSON object; one that is off accepts and ignores every call."""
+    """Whether the library's profiler is on: it then refuses meta that is no JSON object. Off, it accepts every call."""
     return bool(_ffi.set_meta(handle, b"null") != OK)
 
 
@@ -42,42 +40,42 @@ class Profiler(Handle):
     """Times the phases of one process of a job; writes them to
     ``<output_dir>/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``.
 
-    Made explicitly, a profiler is on, unless ``enable=False``, or the environment (``CEP_ENABLE=0``, or the file that
-    ``CEP_CONFIG`` names) or ``config`` says ``enable: false``. Profiler.from_env() makes one that is off unless
-    the environment turns it on. A profiler that is off makes no file and no directory, starts no thread, makes no CUDA
-    call, and accepts every call.
+    A profiler made by this constructor is on, unless ``enable=False``, or ``config`` or the environment
+    (``CEP_ENABLE=0``, or the file that ``CEP_CONFIG`` names) sets ``enable`` to false. Profiler.from_env() makes one
+    that is off unless the environment turns it on. A profiler that is off accepts every call, makes no file and no
+    directory, starts no thread, and makes no CUDA call.
 
-    Each option is taken from the first of these that says it: the argument here, ``config``, ``CEP_<OPTION>``,
+    The value of an option comes from the first of these that sets it: the argument here, ``config``, ``CEP_<OPTION>``,
     ``CEP_CONFIG``, the default.
 
     Thread-safe: all methods may be called from any number of threads at once. After os.fork() the child's copy is
-    silently off. At a normal end of the interpreter, what is finished is written without close(). The end of a ``with``
-    block closes it, and says what went wrong as a warning.
+    silently off. When the interpreter exits normally, finished rows are written even without close(). The end of a
+    ``with`` block closes the profiler, and warns of failures.
 
     Args:
-        output_dir: The trainer's output directory; the rank file goes into its ``cuda_event_profiler``. None: the
-            directory is what the configuration says, else ``./cuda_event_profiler``.
+        output_dir: The trainer's output directory; the rank file goes into ``cuda_event_profiler`` in it. None: the
+            configuration sets the directory, else it is ``./cuda_event_profiler``.
         enable: True or False overrules every configuration.
-        rank: This process's rank; by default what the launcher (torchrun, Slurm, Open MPI, PMI) set, else 0.
-        world_size: Number of ranks in the job; found likewise, else 1.
-        local_rank: Rank within the host; found likewise, else 0.
+        rank: This process's rank; by default the one that the launcher (torchrun, Slurm, Open MPI, PMI) set, else 0.
+        world_size: Number of ranks in the job; by default from the launcher too, else 1.
+        local_rank: Rank within the host; by default from the launcher too, else 0.
         start_step: First step of the window, inclusive. Default 0.
         end_step: Last step of the window, inclusive. Default: none.
         record_every_n_steps: Stride within the window, from start_step. Default 10.
-        flush_every_n_steps: Rows are written out at steps divisible by this. Default 10.
+        flush_every_n_steps: Rows are written at steps divisible by this. Default 10.
         ranks: The ranks to profile; on others the profiler is off. Default: all.
         layout: "full" (default), or "flat" for span rows with the four core keys only.
-        max_file_bytes: Rows past this size of the file are dropped and counted. Default 0: no limit.
+        max_file_bytes: Rows beyond this size of the file are dropped and counted. Default 0: no limit.
         ring_capacity: Finished spans a thread can hold before they are written. Default 4096.
         pool_limit: CUDA events in flight. Default 16384.
-        backend: "auto" (default): CUDA events where there is a CUDA context, else the host clock; "host": host clock.
-        run_id: Names the run across its ranks; by default taken from the launcher, else made up.
+        backend: "auto" (default): CUDA events if there is a CUDA context, else the host clock; "host": the host clock.
+        run_id: Identifies the run on all its ranks; by default taken from the launcher, else generated.
         meta: Facts about this rank, as for set_meta().
         directory: The rank file's directory itself, instead of output_dir.
         config: Options by name: a mapping, JSON text, or the path of a JSON file.
 
     Raises:
-        OptionError: A value, here or in the configuration, is invalid. It is named, and nothing is left open.
+        OptionError: A value, here or in the configuration, is invalid. The message names it. Nothing is left open.
         Error: The directory or the file cannot be made or written.
     """
 
@@ -128,11 +126,11 @@ class Profiler(Handle):
         self._open(on_by_default=True, config=config, explicit=explicit)
 
     @classmethod
-    def from_env(cls) -> Profiler:
+    def from_env(cls: type[Self]) -> Self:
         """A profiler that the environment alone configures: off unless ``CEP_ENABLE`` or ``CEP_CONFIG`` turns it on.
 
         Raises:
-            OptionError: A variable's value is invalid; it is named.
+            OptionError: A variable's value is invalid. The message names it.
             Error: The directory or the file cannot be made or written.
         """
         profiler = cls.__new__(cls)
@@ -146,23 +144,23 @@ class Profiler(Handle):
             _ffi.check(_ffi.open_profiler(byref(options), byref(self._handle)))
             self._sampling = Sampling(options)
             self._path, self._rank = rank_file(options)
-            self._on_host = options.backend == _ffi.BACKENDS["host"]
-        self._recording: list[bool] = []  # true while recording; shared with every region
+            self._on_host: bool = options.backend == _ffi.BACKENDS["host"]
+        self._recording: list[bool] = []  # not empty while recording; every region reads this very list
         self._current_stream: Callable[[], c_void_p] = _null_stream
-        self._step = self._told_step = -1  # the trainer's; the last that libcep was told of
+        self._step = self._library_step = -1  # the trainer's step; the last step that libcep was given
         self._regions: dict[Any, Region] = {}
         self._native_regions: dict[str, Optional[c_void_p]] = {}
         self._phase = threading.local()
-        self._enabled = self._wrote = _is_on(self._handle)
-        opened.add(self)
+        self._enabled = self._has_file = _is_on(self._handle)
+        open_profilers.add(self)
         self._finalizer = weakref.finalize(self, close_handle, self._handle, self._recording)
         if self._enabled:
             close_at_end_of_worker(self._handle, self._recording)
 
-    # ---- Life -------------------------------------------------------------------------------------------
+    # ---- State ------------------------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """Closes. Says what went wrong as a warning: a profiler does not end a job that did its work."""
+        """Closes. Failures are warnings: a profiler must not end a job that has done its work."""
         try:
             if not self.close():
                 warnings.warn("cep: not everything was written within the timeout", RuntimeWarning, stacklevel=3)
@@ -170,14 +168,14 @@ class Profiler(Handle):
             warnings.warn(f"cep: {failure}", RuntimeWarning, stacklevel=3)
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
-        """Ends recording, writes what is finished, writes an ``open`` row for each span that is not, closes the file.
+        """Ends recording, writes finished rows and an ``open`` row for each unfinished span, and closes the file.
         Calling it again does nothing.
 
         Args:
             timeout: Longest wait in seconds. 0 does not wait for unfinished device work.
 
         Returns:
-            True; False if device work or the file was not done in time: what was left behind is counted in stats.
+            True; False if device work or the file was not done in time. Then stats counts what was lost.
 
         Raises:
             OptionError: The timeout is negative.
@@ -187,13 +185,13 @@ class Profiler(Handle):
         self._finalizer.detach()
         self._enabled = False
         self._recording.clear()
-        return self._finished(_ffi.close(self._handle, timeout_ms))
+        return self._done_in_time(_ffi.close(self._handle, timeout_ms))
 
     def flush(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
-        """Writes out everything finished before the call. Needed only where another program reads the file now.
+        """Writes everything that was finished before the call. Needed only if another program reads the file now.
 
         Args:
-            timeout: Longest wait in seconds; 0 asks and does not wait.
+            timeout: Longest wait in seconds; 0 asks for the writing and does not wait.
 
         Returns:
             True; False if it was not done in time.
@@ -202,17 +200,17 @@ class Profiler(Handle):
             OptionError: The timeout is negative.
             Error: Rows could not be written.
         """
-        return self._finished(_ffi.flush(self._handle, milliseconds(timeout)))
+        return self._done_in_time(_ffi.flush(self._handle, milliseconds(timeout)))
 
     @staticmethod
-    def _finished(code: int) -> bool:
+    def _done_in_time(code: int) -> bool:
         if code == ETIMEDOUT:
             return False
         _ffi.check(code)
         return True
 
-    def _forget_after_fork(self) -> None:
-        """In a forked child: off. libcep ignores the child's calls anyway; this saves making them."""
+    def _turn_off_after_fork(self) -> None:
+        """Turns a forked child's copy off. libcep ignores the child's calls anyway; this saves making them."""
         self._finalizer.detach()
         self._enabled = False
         self._recording.clear()
@@ -224,32 +222,32 @@ class Profiler(Handle):
 
     @property
     def path(self) -> Optional[Path]:
-        """The rank file; None where the profiler was off from the start."""
-        return self._path if self._wrote else None
+        """The rank file; None if the profiler was off from the start."""
+        return self._path if self._has_file else None
 
     @property
     def rank(self) -> int:
-        """This process's rank, as the options or the launcher have it."""
+        """This process's rank, from the options or the launcher."""
         return self._rank
 
     @property
     def stats(self) -> Stats:
-        """The counts so far; not one snapshot while other threads record. All 0 when off."""
+        """The counts so far. All are 0 when off. They are no consistent snapshot while other threads record."""
         return read_stats(self._handle)
 
     def set_meta(self, meta: Optional[Meta] = None, **facts: Any) -> None:
         """Adds facts about this rank to its ``run`` row.
 
-        Keys with a meaning: ``dp``, ``tp``, ``pp``, ``ep``, ``cp`` (this rank's parallel coordinates);
+        Known keys: ``dp``, ``tp``, ``pp``, ``ep``, ``cp`` (this rank's parallel coordinates);
         ``flops_per_step`` (of this rank's model), ``hardware_flops_per_step`` (with recomputation), ``peak_flops``
-        (FLOP/s of this rank's device), ``tokens_per_step`` (of the whole job). Any other is kept under ``meta``.
+        (FLOP/s of this rank's device), ``tokens_per_step`` (of the whole job). Other keys go under ``meta``.
 
         Args:
             meta: A mapping, or a JSON object's text.
             **facts: The same, as keywords.
 
         Raises:
-            OptionError: It cannot be written as JSON, or a key with a meaning has another type.
+            OptionError: A value cannot be written as JSON, or the value of a known key has the wrong type.
         """
         for given in (meta, facts):
             if given:
@@ -258,7 +256,7 @@ class Profiler(Handle):
     # ---- Steps ------------------------------------------------------------------------------------------
 
     def step(self, step: Optional[int] = None) -> None:
-        """Says which step the trainer is in, and so whether what follows is recorded. Nothing is before the first call.
+        """Begins a step of the trainer. It decides whether what follows is recorded; before the first call nothing is.
 
         Steps may jump, repeat and go back. Never waits; no I/O.
 
@@ -266,16 +264,16 @@ class Profiler(Handle):
             step: The step, at least 0; None: one more than the last (the first is 0).
 
         Raises:
-            OptionError: It is not a whole number of at least 0.
+            OptionError: The step is not a whole number of at least 0.
         """
         self._step = number = self._step + 1 if step is None else whole_number("step", step, 0)
         if not self._enabled:
             return
         records = self._sampling.records(number)
         if not records and not self._recording and not self._sampling.flushes(number):
-            return  # nothing changes for libcep: most steps of a job end here
-        self._tell_step()
-        if not (records and _ffi.recording(self._handle)):  # libcep has the last word
+            return  # nothing changes for libcep: most steps of a job return here
+        self._set_library_step()
+        if not (records and _ffi.recording(self._handle)):  # libcep decides
             self._recording.clear()
             return
         if self._current_stream is _null_stream:
@@ -283,8 +281,8 @@ class Profiler(Handle):
         if not self._recording:
             self._recording.append(True)
 
-    def _tell_step(self) -> None:
-        self._told_step = self._step
+    def _set_library_step(self) -> None:
+        self._library_step = self._step
         _ffi.step(self._handle, c_int64(self._step))
 
     @property
@@ -305,15 +303,15 @@ class Profiler(Handle):
         coll: Optional[int] = None,
         meta: Optional[Meta] = None,
     ) -> Region:
-        """A phase to time, as a context manager or decorator. Cheap to call again for the same name in a loop.
+        """A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.
 
-        Attributes (bytes to meta) are written with every span of the returned object; they are looked at only when a
-        span is recorded, as in C.
+        Attributes (bytes to meta) are written with every span of the returned object. They are checked only when a span
+        is recorded, as in the C API.
 
         Args:
             name: 1 to 255 bytes without control characters.
             kind: "step", "compute", "comm", "data", "memory", "host" or "other"; None: inferred from the name's
-                words ("all_reduce": comm). The first use of a name decides.
+                words ("all_reduce": comm). The first use of a name decides its kind.
             stream: The CUDA stream to time: None for PyTorch's current one at each use (else the default stream), a
                 PyTorch or CuPy stream, a cudaStream_t as integer; cep.HOST for the host clock.
             bytes: Bytes moved by the operation.
@@ -323,9 +321,9 @@ class Profiler(Handle):
             meta: A mapping or JSON object's text, at most 16384 bytes as JSON.
 
         Raises:
-            OptionError: The name, kind or stream is invalid. Attributes: when a span is recorded with them.
+            OptionError: The name, kind or stream is invalid. Invalid attributes raise when a span is recorded.
         """
-        # Spelled out: this is the way of every `with prof.region("forward")` in a step loop.
+        # Written out for speed: every `with prof.region("forward")` in a step loop comes through here.
         if bytes is None and flops is None and group is None and coll is None and meta is None:
             if kind is None and stream is None:
                 try:
@@ -343,7 +341,7 @@ class Profiler(Handle):
         return self._regions.setdefault(key, Region(self, name, handle, pointer, None))
 
     def _native_region(self, name: str, kind: Optional[str]) -> Optional[c_void_p]:
-        """The library's region, looked up once. None, which it accepts, where the profiler is off."""
+        """The library's region of this name, looked up once. None if the profiler is off; libcep accepts that."""
         number = 0 if kind is None else kind_number(kind)
         try:
             return self._native_regions[name]
@@ -371,17 +369,17 @@ class Profiler(Handle):
 
         Args:
             name: The region's name ("data_load").
-            iterable: The loader. The result has a length if it has.
+            iterable: The loader. The result has a length if the loader has.
             kind: As for region().
-            first_step: The step of the first item; each further item is one step more.
+            first_step: The step of the first item; each further item is one step later.
         """
         return TimedIterable(self, self.region(name, kind, _streams.HOST), iterable, first_step)
 
     def phase(self, name: str, kind: Optional[str] = None, stream: Stream = None) -> None:
         """Ends this thread's current phase, if it has one, and begins the next, with one event for both.
 
-        For phases back to back, N of them cost N + 1 event records instead of 2 N. Thread-safe: each thread has a
-        current phase of its own. Ended by end_phase(); an exception between does not end or mark it.
+        N phases back to back cost N + 1 event records instead of 2 N. end_phase() ends the last one. An exception does
+        not end a phase and does not mark its row. Thread-safe: each thread has a current phase of its own.
 
         Args:
             name: As for region().
@@ -405,7 +403,7 @@ class Profiler(Handle):
         span, region, stream = current
         region._end(span, stream, None)
 
-    # ---- Rows without a body ----------------------------------------------------------------------------
+    # ---- Rows without a region --------------------------------------------------------------------------
 
     def record(
         self,
@@ -420,7 +418,7 @@ class Profiler(Handle):
         coll: Optional[int] = None,
         meta: Optional[Meta] = None,
     ) -> None:
-        """Adds a span that was timed elsewhere, in the current step, if it is recorded.
+        """Adds a span that was timed elsewhere to the current step, if the step is recorded.
 
         Args:
             name: As for region().
@@ -429,7 +427,7 @@ class Profiler(Handle):
             kind: As for region(); so are bytes, flops, group, coll and meta.
 
         Raises:
-            OptionError: A value is invalid. Looked at only on a recorded step.
+            OptionError: A value is invalid. Checked only on recorded steps.
         """
         if not self._recording:
             return
@@ -440,14 +438,14 @@ class Profiler(Handle):
         _ffi.check(_ffi.record(handle, start_ns, duration_ns, byref(struct)))
 
     def counter(self, name: str, value: Union[int, float]) -> None:
-        """Records a value (memory allocated, loss, queue length) in the current step, if it is recorded.
+        """Records a value (memory allocated, loss, queue length) in the current step, if the step is recorded.
 
         Args:
             name: As for region(); by custom with its unit: "memory.allocated_bytes".
             value: A finite number.
 
         Raises:
-            OptionError: The name is invalid, or the value is NaN or infinite. Looked at only on a recorded step.
+            OptionError: The name is invalid, or the value is NaN or infinite. Checked only on recorded steps.
         """
         if self._recording:
             _ffi.check(_ffi.counter(self._handle, name.encode(), float(value)))
@@ -463,13 +461,6 @@ class Profiler(Handle):
             OptionError: The name or meta is invalid.
         """
         if self._enabled:
-            if self._told_step != self._step:
-                self._tell_step()
+            if self._library_step != self._step:
+                self._set_library_step()
             _ffi.check(_ffi.mark(self._handle, name.encode(), None if meta is None else meta_text(meta)))
-
-    def escalate(self, rule: Callable[..., Optional[str]], **options: Any) -> Escalation:
-        """Runs torch.profiler for a few steps once a rule on this rank's own timings fires: cep.torch.Escalation, which
-        has the parameters. Imports PyTorch."""
-        from .torch import Escalation
-
-        return Escalation(self, rule, **options)

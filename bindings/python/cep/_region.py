@@ -8,23 +8,21 @@ import inspect
 from ctypes import byref, c_void_p
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, AsyncGenerator, Awaitable, Callable, Generator, Optional, TypeVar, cast
+from typing import Any, AsyncGenerator, Awaitable, Callable, Generator, Optional, TypeVar, cast
 
 from . import _ffi
 from ._attributes import Attributes, attributes_struct, error_struct
 from ._ffi import Attrs, Span
+from ._protocols import RegionOwner
 from ._streams import HOST_POINTER
-
-if TYPE_CHECKING:
-    from ._profiler import Profiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Block = tuple[Span, c_void_p, Optional[Any]]
 
-# Names of this module are found faster than those of another.
+# Globals of this module are looked up faster than attributes of another.
 _host_calls, _device_calls = _ffi.host_calls, _ffi.device_calls
 
-# Raised by and into healthy generators: the end of an iteration, not a failure of the phase.
+# Generators raise and receive these at the end of an iteration, which is no failure of the phase.
 _NOT_FAILURES = (GeneratorExit, StopIteration, StopAsyncIteration)
 
 
@@ -32,15 +30,16 @@ class Region:
     """A phase to time: ``with region: …``, or ``@region`` above a function. Made by Profiler.region().
 
     A region is reusable, nests (also in itself), and may be entered by any number of threads at once. A ``with``
-    block has to be left on the thread that entered it. In coroutines that interleave on one thread, use the decorator:
-    it keeps each call's span apart.
+    block has to be left on the thread that entered it. For coroutines that interleave on one thread, use the
+    decorator: it gives each call a span of its own.
 
-    A span ends on the stream that it began on.
+    A span ends on the stream on which it began.
 
-    A body that raises is marked in its row with the exception's type, and the exception passes through.
+    If the body raises, the row names the exception's type, and the exception passes through.
 
-    Thread-safe. Entering and leaving do no I/O and do nothing at all off a recorded step. They never wait for the device,
-    but, as a kernel's launch does, for room in its queue. Meanwhile other threads of Python's run.
+    Thread-safe. Entering and leaving do no I/O, and do nothing at all on a step that is not recorded. They never wait
+    for the device to finish work. Like a kernel launch, they wait for room if the device's queue is full; other Python
+    threads run meanwhile.
     """
 
     __slots__ = (
@@ -48,7 +47,7 @@ class Region:
         "_profiler",
         "_handle",
         "_stream",
-        "_given",
+        "_attributes",
         "_struct",
         "_calls",
         "_begin_span",
@@ -59,38 +58,38 @@ class Region:
 
     def __init__(
         self,
-        profiler: Profiler,
+        profiler: RegionOwner,
         name: str,
         handle: Optional[c_void_p],
         stream: Optional[c_void_p],
-        given: Optional[Attributes],
+        attributes: Optional[Attributes],
     ) -> None:
         self.name = name
         self._profiler = profiler
         self._handle = handle
         self._stream = stream
-        self._given = given
-        self._struct: Optional[Attrs] = None  # of _given, made when a span first needs it
+        self._attributes = attributes
+        self._struct: Optional[Attrs] = None  # made from _attributes when a span first needs it
         self._calls = calls = _host_calls if stream is HOST_POINTER or profiler._on_host else _device_calls
-        self._begin_span, self._end_span = calls.begin, calls.end  # found faster
-        # The profiler's own list, true while recording: one load decides an unrecorded `with`.
+        self._begin_span, self._end_span = calls.begin, calls.end  # saves a lookup in each span
+        # The profiler's own list, not empty while recording. Held here, it costs an unrecorded `with` a single lookup.
         self._recording = profiler._recording
-        # The unfinished `with` blocks: by thread the innermost's span and stream, and the block around it. Each thread
-        # touches its own entry only. While there is any, unrecorded blocks are kept too (their span is SPAN_NONE), so
-        # that each block finds its own at its end.
+        # The open `with` blocks. By thread: the span and stream of the innermost block, and the block around it. A
+        # thread touches its own entry only. While any block is open, unrecorded blocks are entered too (with SPAN_NONE
+        # as their span), so that every exit finds its own block.
         self._open: dict[int, Block] = {}
 
     def __repr__(self) -> str:
         return f"<cep.Region {self.name!r}>"
 
     def __enter__(self) -> Region:
-        # _begin() and _end() are spelled out here and below: a call of Python's is a tenth of a recorded block.
+        # _begin() and _end() are written out here and below: a Python call costs a tenth of a recorded block.
         if self._recording or self._open:
-            thread, stream, unfinished = get_ident(), self._stream, self._open
+            thread, stream, open_blocks = get_ident(), self._stream, self._open
             if stream is None:
                 stream = self._profiler._current_stream()
-            span = self._begin_span(self._handle, stream) if self._given is None else self._begin_given(stream)
-            unfinished[thread] = (span, stream, unfinished.get(thread))
+            span = self._begin_span(self._handle, stream) if self._attributes is None else self._begin_with(stream)
+            open_blocks[thread] = (span, stream, open_blocks.get(thread))
         return self
 
     def __exit__(
@@ -112,15 +111,15 @@ class Region:
             else:
                 self._end(span, stream, error)
 
-    def _begin_given(self, stream: c_void_p) -> Span:
-        assert self._given is not None
+    def _begin_with(self, stream: c_void_p) -> Span:
+        assert self._attributes is not None
         if self._struct is None:
-            self._struct = attributes_struct(self._given)
+            self._struct = attributes_struct(self._attributes)
         return self._calls.begin_with(self._handle, stream, byref(self._struct))  # type: ignore[no-any-return]
 
     def _begin(self) -> tuple[Span, c_void_p]:
         stream = self._stream if self._stream is not None else self._profiler._current_stream()
-        span = self._begin_span(self._handle, stream) if self._given is None else self._begin_given(stream)
+        span = self._begin_span(self._handle, stream) if self._attributes is None else self._begin_with(stream)
         return span, stream
 
     def _end(self, span: Span, stream: c_void_p, error: Optional[type[BaseException]]) -> None:
@@ -132,8 +131,8 @@ class Region:
     def __call__(self, function: Function) -> Function:
         """Wraps a function so that each call is a span of this region.
 
-        A coroutine function's span lasts from its first step to its return, waiting included. A generator
-        function, plain or asynchronous, has a span for each item: its own work, not its consumer's.
+        A coroutine function has one span, from its first step to its return, waiting included. A generator function,
+        plain or asynchronous, has a span for each item; the consumer's work between items is in none.
         """
         if inspect.isasyncgenfunction(function):
             wrapper: Callable[..., Any] = self._wrap_async_generator(function)
@@ -173,7 +172,7 @@ class Region:
         return timed
 
     async def _await_timed(self, awaitable: Awaitable[Any]) -> Any:
-        """Awaits within one span that this call alone holds, as others of the thread may run meanwhile."""
+        """Awaits within a span of this call's own: other coroutines may enter the region on this thread meanwhile."""
         if not self._recording:
             return await awaitable
         span, stream = self._begin()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps are recorded, as cep_step() has it, so that a step that changes nothing needs no call."""
+"""Which steps are recorded: cep_step()'s rule again, so that a step that changes nothing needs no call into libcep."""
 
 from __future__ import annotations
 

@@ -11,21 +11,21 @@ from . import _ffi
 
 
 class Stats(NamedTuple):
-    """Counts since the profiler was opened. Every span begun on a recorded step is in the end written, counted in one
-    of the dropped, in capture_skipped, in abandoned, or still open."""
+    """Counts since the profiler was opened. Every span begun on a recorded step ends up as written, in one of the
+    dropped counts, in capture_skipped, in abandoned, or still open."""
 
     threads: int
     """Threads that have recorded."""
     recorded: int
-    """Spans begun, record() times, counters and marks accepted."""
+    """Spans begun; times (record()), counters and marks accepted."""
     written: int
-    """Rows of these that are in the file."""
+    """Of these, the rows in the file."""
     dropped_ring: int
     """Lost: the thread's ring was full."""
     dropped_slots: int
     """Lost: too many spans open on a thread, too many threads, or a call by a signal handler within another call."""
     dropped_pool: int
-    """Lost: no CUDA event to be had (pool_limit)."""
+    """Lost: no free CUDA event (pool_limit)."""
     dropped_file: int
     """Lost: max_file_bytes reached."""
     dropped_io: int
@@ -39,13 +39,13 @@ class Stats(NamedTuple):
     abandoned: int
     """Spans whose device work never finished before close."""
     open_spans: int
-    """Spans begun and not ended now."""
+    """Spans begun and not yet ended."""
     bytes_written: int
     """Bytes appended to the file."""
     self_ns: int
     """CPU time of the library's threads, in nanoseconds."""
     pending: int
-    """On the way to the file: in rings, at the device, or waiting for the disk. 0 once closed."""
+    """Not yet in the file: in rings, at the device, or waiting for the disk. 0 once closed."""
 
     @property
     def lost(self) -> int:
@@ -55,7 +55,7 @@ class Stats(NamedTuple):
 
 
 def read_stats(handle: c_void_p) -> Stats:
-    """The counts of the library's profiler now."""
+    """Reads the current counts of the library's profiler."""
     struct = _ffi.StatsStruct(struct_size=ctypes.sizeof(_ffi.StatsStruct))
     _ffi.check(_ffi.get_stats(handle, byref(struct)))
     return Stats(*(getattr(struct, field) for field in Stats._fields))

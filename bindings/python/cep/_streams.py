@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CUDA stream a span is timed on, as the pointer that libcep takes."""
+"""Converts CUDA streams to the pointers that libcep takes, and finds PyTorch's current stream."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_POINTER = c_void_p(None)  # the legacy default stream
 
 
 def stream_pointer(stream: Stream) -> Optional[c_void_p]:
-    """The pointer for what a caller passed; None where the current stream is to be asked for at each span.
+    """The pointer of the stream that a caller passed. None: each span uses the stream that is current at its begin.
 
     Accepts None, cep.HOST, an integer cudaStream_t, and objects with ``cuda_stream`` (PyTorch) or ``ptr`` (CuPy).
     """
@@ -47,7 +47,7 @@ def stream_pointer(stream: Stream) -> Optional[c_void_p]:
 
 
 class _Pointers(dict[int, c_void_p]):
-    """Raw streams to pointers, made once each."""
+    """Maps raw streams to pointers, and makes each pointer once."""
 
     def __missing__(self, raw: int) -> c_void_p:
         pointer = self[raw] = c_void_p(raw)
@@ -55,10 +55,10 @@ class _Pointers(dict[int, c_void_p]):
 
 
 def current_stream_finder() -> Optional[Callable[[], c_void_p]]:
-    """A call that returns PyTorch's current stream, once this process uses CUDA through PyTorch; else None.
+    """A function that returns PyTorch's current stream. None until this process uses CUDA through PyTorch.
 
     Never imports PyTorch, never initialises CUDA. torch.cuda.current_stream() builds an object and costs 4 µs; the
-    two raw calls 0.1 µs.
+    two raw calls cost 0.1 µs.
     """
     torch = sys.modules.get("torch")
     if torch is None:
@@ -83,7 +83,7 @@ def _finder(torch: Any) -> Callable[[], c_void_p]:
 
 
 def _knows_current_device(raw_stream: Callable[[int], int], device: int) -> bool:
-    """Whether -1 stands for the current device, as in PyTorch's C++: that saves a call for each span."""
+    """Whether -1 means the current device, as in PyTorch's C++ API. That saves a call for each span."""
     try:
         return raw_stream(-1) == raw_stream(device)
     except Exception:

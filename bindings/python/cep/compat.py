@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For trainers that have a CUDA event profiler of their own: a class with the same calls, file and rows over cep.
+"""A replacement for the CUDA event profilers that trainers have: the same calls, file and rows, made with cep.
 
     from cep.compat import CudaEventProfiler
 
@@ -11,7 +11,7 @@
     profiler.close()
 
 It writes ``<directory>/cuda_events_rank_<rank>.jsonl``: a row for each span with ``duration_ms``, ``name``, ``rank``,
-``step``, and the metadata of record() beside these. cep.Profiler records more: start times, kinds, counters, what was
+``step``, and the metadata given to record(). cep.Profiler records more: start times, kinds, counters, and what was
 lost.
 """
 
@@ -26,7 +26,7 @@ from typing import Any, Mapping, Optional, Union
 
 from ._profiler import Profiler
 
-_NOTHING: AbstractContextManager[Any] = nullcontext()
+_NO_SPAN: AbstractContextManager[Any] = nullcontext()
 _DEFAULT_STRIDE = _DEFAULT_FLUSH_CADENCE = 10
 _FLUSH_TIMEOUT_S = 30.0
 
@@ -46,22 +46,22 @@ def _has_cuda() -> bool:
 class CudaEventProfiler:
     """Times named regions of a training step with CUDA events on the current stream, on sampled steps of chosen ranks.
 
-    Off where ``enable`` is false, where the rank is not among ``ranks``, and, with a warning, where there is no CUDA:
-    then no file and no directory is made, and every call does nothing.
+    It is off if ``enable`` is false, if the rank is not among ``ranks``, and, with a warning, if there is no CUDA. When
+    off, it makes no file and no directory, and every call does nothing.
 
     Thread-safe.
 
     Args:
         enable: Whether to profile.
-        directory: Where the rank file goes; made if absent. The file is appended to.
+        directory: Where the rank file goes; made if absent. An existing file is appended to.
         rank: This process's rank.
         profiler_config: ``start_step`` (0) and ``end_step`` (None: no end) of the window, both inclusive;
-            ``record_every_n_steps`` (10), the stride from start_step; ``flush_every_n_steps`` (10), the cadence of
-            maybe_flush(), of absolute steps; ``ranks`` (None: all). A stride or cadence below 1 is taken as 1. And
-            ``backend``: "host" times on the host's clock, with or without CUDA.
+            ``record_every_n_steps`` (10), the stride from start_step; ``flush_every_n_steps`` (10), at whose multiples
+            maybe_flush() flushes; ``ranks`` (None: all); ``backend``: "host" times on the host clock, with or without
+            CUDA. A stride or cadence below 1 is taken as 1.
 
     Raises:
-        cep.OptionError: A value is invalid; it is named.
+        cep.OptionError: A value is invalid. The message names it.
         cep.Error: The directory or the file cannot be made or written.
     """
 
@@ -85,7 +85,7 @@ class CudaEventProfiler:
         self.path = Path(directory) / f"cuda_events_rank_{rank}.jsonl"
         backend = config.get("backend", "auto")
         self.enable = bool(enable) and self._is_listed() and self._has_clock(backend)
-        self._step_and_begin = threading.Lock()
+        self._begin_lock = threading.Lock()
         self._profiler = self._open(backend)
 
     def _is_listed(self) -> bool:
@@ -99,7 +99,7 @@ class CudaEventProfiler:
         return False
 
     def _open(self, backend: str) -> Profiler:
-        # This class's rows do not say how many ranks there are: any number that has this rank among them will do.
+        # The rows of this class do not hold world_size, so any value above the rank will do.
         return Profiler(
             None,
             enable=self.enable,
@@ -125,31 +125,31 @@ class CudaEventProfiler:
         return (step - self.start_step) % self.record_every_n_steps == 0
 
     def record(self, name: str, step: int, **metadata: Any) -> AbstractContextManager[Any]:
-        """A region to time, as a context manager. One that raises is recorded, and the exception passes through.
+        """Times a region, as a context manager. If it raises, it is still recorded, and the exception passes through.
 
         Args:
             name: The row's name.
             step: The row's step.
-            **metadata: Further keys of the row. They must be JSON's kinds of values, and replace none of its own keys.
+            **metadata: Further keys of the row, with values that JSON has. They never replace the row's own keys.
 
         Raises:
-            cep.OptionError: The name or the metadata is invalid, and the step is recorded.
+            cep.OptionError: The name or the metadata is invalid. Checked only on recorded steps.
         """
         if not self.should_record(step):
-            return _NOTHING
+            return _NO_SPAN
         return _Span(self, name, step, metadata)
 
     def maybe_flush(self, step: int) -> None:
-        """Has finished rows written at steps divisible by flush_every_n_steps. Does not wait."""
+        """Asks for finished rows to be written, at steps divisible by flush_every_n_steps. Does not wait."""
         if self._profiler.enabled and step % self.flush_every_n_steps == 0:
             self._profiler.flush(0)
 
     def flush(self, blocking: bool = False) -> None:
-        """Has what is finished written.
+        """Writes finished rows.
 
         Args:
-            blocking: Wait, 30 s at most, for the device to finish what was recorded and for its rows to be in the
-                file. False: rows of what the device has finished are written soon; nothing is waited for.
+            blocking: True waits, 30 s at most, until the device has finished what was recorded and its rows are in the
+                file. False does not wait: rows of finished work are written soon.
 
         Raises:
             cep.Error: Rows could not be written.
@@ -164,7 +164,7 @@ class CudaEventProfiler:
 
 
 class _Span(AbstractContextManager[None]):
-    """One passage of record(). The step is the profiler's until the span has begun."""
+    """What record() returns. Holds a lock from setting the profiler's step until the span has begun."""
 
     def __init__(self, owner: CudaEventProfiler, name: str, step: int, metadata: Mapping[str, Any]) -> None:
         self._owner = owner
@@ -173,7 +173,7 @@ class _Span(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         owner = self._owner
-        with owner._step_and_begin:
+        with owner._begin_lock:
             owner._profiler.step(self._step)
             self._region.__enter__()
 

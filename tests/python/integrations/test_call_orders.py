@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The integrations under stand-ins that make the frameworks' calls in their order, for machines without these."""
+"""The integrations with stand-ins that make the frameworks' calls in order, for machines without the frameworks."""
 
 import sys
 from pathlib import Path

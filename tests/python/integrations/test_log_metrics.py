@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cep.integrations.log_metrics(): what experiment loggers get of a rank's rows, and that nobody waits for them."""
+"""cep.integrations.log_metrics(): which metrics experiment loggers get, and that the trainer never waits for them."""
 
 import importlib.util
 import threading
@@ -27,7 +27,7 @@ def logged(profiler, logger, *steps):
 
 
 class SlowLogger:
-    """A function that logs, held up until it is released."""
+    """A logging function that blocks until it is released."""
 
     def __init__(self):
         self.entered, self.release = threading.Event(), threading.Event()
@@ -259,7 +259,7 @@ def test_the_function_keeps_one_logger_for_a_profiler(profiler):
     log_metrics(profiler, second, 1)
     from cep.integrations import _metrics
 
-    assert _metrics._made.pop(id(profiler)).close()
+    assert _metrics._loggers_by_profiler.pop(id(profiler)).close()
     assert len(first.calls) == 1 and second.calls == []
 
 

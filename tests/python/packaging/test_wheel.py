@@ -34,7 +34,7 @@ with cep.Profiler("output") as prof:
 
 
 def run(*command, cwd=None, status=0):
-    # Nothing of this build's: the installed files alone must do.
+    # Nothing of this build is in the environment: the installed files have to be enough.
     environment = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
     environment["PATH"] = "/usr/bin:/bin"
     words = [str(word) for word in command]
@@ -93,14 +93,14 @@ def test_a_ten_line_job_and_its_summary_in_a_clean_directory(installed, tmp_path
 
 
 def test_it_runs_where_none_of_its_libraries_is_installed(installed, binaries, tmp_path):
-    """In a mount namespace in which the machine's own are empty files."""
+    """Runs it in a mount namespace in which the machine's own libraries are empty files."""
     if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0:
         pytest.skip("no right to a mount namespace")
     (tmp_path / "empty").touch()
     (tmp_path / "job.py").write_text(TEN_LINES)
     known = dict(re.findall(r"^\s*(\S+) .*=> (/\S+)", run("/sbin/ldconfig", "-p"), re.MULTILINE))
     own = {Path(known[name]).resolve() for name in binaries if name in known}
-    # Debian's interpreter needs these two itself.
+    # Debian's Python interpreter itself needs libz and libgcc_s.
     hidden = [path for path in own if not path.name.startswith(("libz.", "libgcc_s."))]
     assert any(path.name.startswith("libcjson") for path in hidden), known
     mounts = "".join(f"mount --bind empty {path} && " for path in hidden)

@@ -289,20 +289,20 @@ dist.destroy_process_group()
     assert (row["name"], row["bytes"], row["group"], row["coll"]) == ("fp16_all_reduce", 80, "world", 0)
 
 
-# Callbacks of ours, lent to a thread that frees them late: as gloo's may, but certainly.
-def test_the_interpreter_waits_for_callbacks_that_are_still_lent(tmp_path):
+# A thread that certainly frees a callback of cep's late, as gloo's threads may.
+def test_the_interpreter_waits_until_callbacks_are_freed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         """
 import atexit, threading, weakref
-lent = []
-atexit.register(lambda: print("freed" if lent[0]() is None else "still lent"))  # the last one to be called
+callbacks = []
+atexit.register(lambda: print("freed" if callbacks[0]() is None else "not freed"))  # the last one to be called
 import torch, cep.torch
-from cep.torch._lent import Lent
+from cep.torch._future_callbacks import FutureCallback
 
 future = torch.futures.Future()
-callback = Lent(lambda future: None)
-lent.append(weakref.ref(callback))
+callback = FutureCallback(lambda future: None)
+callbacks.append(weakref.ref(callback))
 future.add_done_callback(callback)
 ending = threading.Event()
 del callback

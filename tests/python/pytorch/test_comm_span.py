@@ -18,7 +18,7 @@ WHAT = Description("all_reduce", 64, GROUP, 3)
 
 
 class Stream:
-    """Notes what is put on it."""
+    """A stream that logs what is queued on it."""
 
     def __init__(self, log, number):
         self.log = log
@@ -29,7 +29,7 @@ class Stream:
 
 
 class Event:
-    """Stands for what is on a stream when it is recorded there, until it is recorded again."""
+    """An event: keeps the stream on which it was recorded last."""
 
     stream = None
 
@@ -53,7 +53,7 @@ class Future:
 
 
 class Log(list):
-    """What was done, in its order, and the stream that is current."""
+    """The calls in their order, and the stream that is current."""
 
     def __init__(self):
         super().__init__()

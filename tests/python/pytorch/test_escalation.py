@@ -19,7 +19,7 @@ def spans(*durations_ms, name="forward"):
 
 
 class FiresWhenTold:
-    """A rule that fires once, and says when it was asked."""
+    """A rule that fires once when it is set to, and counts its calls."""
 
     def __init__(self):
         self.fires = False
@@ -59,7 +59,7 @@ def profiler(tmp_path):
 
 
 def fire(steps, rule, escalation):
-    """The rule's answer is taken up at a later step's begin."""
+    """Has the rule fire. The trace begins at a later step, once the rule has answered on its thread."""
     rule.fires = True
     steps.run_until_asked(rule)
     while escalation._capture is None:

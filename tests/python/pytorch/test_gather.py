@@ -47,7 +47,7 @@ def test_a_straggler_whose_phases_are_as_long_as_the_others_has_no_phase():
 
 def test_a_healthy_job_has_no_straggler():
     summary = summarize(ranks_with(20.0, 1.0, 10.0, 30.0), NAMES)
-    assert summary.straggler is None and summary.reason == "no rank is waited for"
+    assert summary.straggler is None and summary.reason == "no rank makes the others wait"
 
 
 def test_without_collectives_a_slow_phase_is_pointed_at_and_nobody_is_accused():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who imports PyTorch, and what is said where there is none."""
+"""Which modules import PyTorch, and the error if there is none."""
 
 import importlib.util
 

@@ -83,7 +83,7 @@ def test_evaluation_is_a_phase_of_its_own_without_a_backward(files, profiler, tr
 
 
 class Checkpointed(torch.nn.Module):
-    """A model whose whole inside is computed again in the backward."""
+    """A model that computes its whole forward again in the backward."""
 
     def __init__(self, inner, use_reentrant):
         super().__init__()

@@ -14,7 +14,7 @@ POOLS = ("allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_by
 
 
 def allocator_statistics():
-    """In the form of torch._C._cuda_memoryStats(), each number another."""
+    """Statistics in the form of torch._C._cuda_memoryStats(), with a different number in each place."""
     stats = {pool: {"all": {"current": 10 * n + 1, "peak": 10 * n + 2}} for n, pool in enumerate(POOLS)}
     return {**stats, "num_alloc_retries": 71, "num_ooms": 72}
 

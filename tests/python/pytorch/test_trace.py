@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""build_profiler(): which steps torch.profiler traces on which ranks, and what becomes of the traces."""
+"""build_profiler(): which steps torch.profiler traces on which ranks, and what happens to the traces."""
 
 import json
 import types
@@ -15,7 +15,7 @@ from training_jobs import steps_in_trace  # noqa: E402
 
 @pytest.fixture
 def stub_command(tmp_path, monkeypatch):
-    """Stands for the cep command: writes its arguments to where the summary goes."""
+    """Replaces the cep command: writes its arguments to the summary's file."""
     path = tmp_path / "stub"
     path.write_text('#!/bin/sh\nset -e\n[ "$1 $2" = "kernels -o" ]\necho "$@" > "$3"\n')
     path.chmod(0o755)

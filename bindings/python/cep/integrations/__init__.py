@@ -8,11 +8,11 @@
 | cep.integrations.accelerate | training loops with Accelerate |
 | log_metrics() | Weights & Biases, TensorBoard, MLflow, or a function |
 
-The framework is imported with the module that is for it, never with this one.
+Each module imports its framework; this package imports none of them.
 
-Each names the phases alike: ``training_step`` with ``data_load``, ``host_to_device``, ``forward``, ``backward`` and
-``optimizer`` in it, beside them a row for each collective (see cep.torch.instrument_collectives()), the allocator's
-counters, and marks for evaluations and checkpoints.
+All of them record the same rows: ``training_step``, and in it ``data_load``, ``host_to_device``, ``forward``,
+``backward`` and ``optimizer``; a row for each collective (see cep.torch.instrument_collectives()); the allocator's
+counters; and marks for evaluations and checkpoints.
 """
 
 from __future__ import annotations

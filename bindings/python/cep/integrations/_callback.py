@@ -1,42 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the callbacks of trainers share: the profiler, their own or the caller's, and one training after the other."""
+"""The base of the callbacks: opens and closes the profiler, unless it is the caller's, for each training."""
 
 from __future__ import annotations
 
 from typing import Any, Optional
 
-from .._handle import Removal, take_off
-from .._profiler import Profiler
+from .. import Profiler
+from .._handle import Removal, undo_all
 from ._steps import TrainingSteps
 
 
 class TrainingCallback:
-    """A base class to name before the framework's class of callbacks.
+    """A base class. It comes before the framework's own class of callbacks.
 
     Args:
         profiler: The profiler; the caller closes it. None: each training opens one and closes it.
-        **options: Of those of its own.
+        **options: Options of the profilers that trainings open.
 
     Attributes:
         profiler: The profiler, once there is one.
 
     Raises:
-        TypeError: There are options for a profiler that is given already.
+        TypeError: Both a profiler and options are given.
     """
 
     def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
         super().__init__()
         if profiler is not None and options:
-            raise TypeError(f"{', '.join(options)}: options of a profiler that is given already")
+            raise TypeError(f"{', '.join(options)}: options cannot be set, because the profiler is given")
         self.profiler = profiler
         self._is_own = profiler is None
         self._options = options
-        self._steps: Optional[TrainingSteps] = None  # while a training is under way that is profiled
+        self._steps: Optional[TrainingSteps] = None  # during a training that is profiled
         self._removals: list[Removal] = []
 
     def _start(self, output_dir: Any, first_step: int) -> Optional[TrainingSteps]:
-        """A training begins. Its steps; None where it is not profiled."""
-        self._finish()  # one that an exception ended
+        """Begins a training. Returns its steps; None if it is not profiled."""
+        self._finish()  # the training before, if an exception ended it
         if self._is_own:
             self.profiler = Profiler(output_dir, **self._options)
         assert self.profiler is not None
@@ -49,8 +49,8 @@ class TrainingCallback:
             self._steps.profiler.mark(name)
 
     def _finish(self) -> None:
-        """Takes off what a training put on, and closes what it opened."""
-        take_off(self._removals)
+        """Removes the hooks of a training, and closes the profiler if the training opened it."""
+        undo_all(self._removals)
         self._steps = None
         if self._is_own and self.profiler is not None:
             self.profiler._end()

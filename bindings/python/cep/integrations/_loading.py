@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerate's data loaders, which Transformers' Trainer uses too: the wait for a batch, and its copy to the device.
+"""Times Accelerate's data loaders, which Transformers' Trainer uses too.
 
-Both happen inside a loader's next(), a batch ahead of the loop and before any callback.
+The wait for a batch and its copy to the device both happen inside a loader's next(), one batch ahead of the loop and
+before any callback.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from ._steps import TrainingSteps
 
 
 def attach_loaders(steps: TrainingSteps, loaders: Iterable[Any]) -> list[Removal]:
-    """Times the waits for batches of those loaders that Accelerate made, and the copies of these batches to the device:
-    the first phases of a training's steps.
+    """Times the first phases of a training's steps: the waits for batches, and their copies to the device.
+
+    Loaders that Accelerate did not make are not timed.
 
     Returns:
-        What takes it off again. Iterations under way stay timed.
+        What undoes it. Iterations under way stay timed.
     """
     timer = _LoaderTimer(steps)
     removals = [timer.attach_copies()]
@@ -35,14 +37,14 @@ def attach_loaders(steps: TrainingSteps, loaders: Iterable[Any]) -> list[Removal
 class _LoaderTimer:
     def __init__(self, steps: TrainingSteps) -> None:
         self._steps = steps
-        # Batches on their way to the device. A loader may copy them otherwise, or not at all: so only the last ones.
+        # Batches that are fetched and not yet copied. Only the latest: a loader may copy them in another way, or never.
         self._fetched: collections.deque[Any] = collections.deque(maxlen=2)
         self._load = steps.profiler.region("data_load", kind="data", stream=HOST)
         self._copy = steps.profiler.region("host_to_device", kind="data")
 
     def attach(self, base: Any) -> Removal:
         iterate = base.__iter__
-        base.__iter__ = lambda: self._timed(iterate())  # its loader calls it as a method, not by iter()
+        base.__iter__ = lambda: self._timed(iterate())  # Accelerate calls this attribute, not iter()
         return lambda: vars(base).pop("__iter__", None)
 
     def _timed(self, iterator: Iterator[Any]) -> Iterator[Any]:
@@ -56,8 +58,8 @@ class _LoaderTimer:
             self._fetched.append(batch)
             yield batch
 
-    def _forget(self, batch: Any) -> bool:
-        """Whether a batch is one that was fetched for a step and not yet copied."""
+    def _take_fetched(self, batch: Any) -> bool:
+        """Removes a batch from those that are not yet copied. Returns whether it was among them."""
         for index, fetched in enumerate(self._fetched):
             if fetched is batch:
                 del self._fetched[index]
@@ -70,9 +72,9 @@ class _LoaderTimer:
 
         @functools.wraps(original)
         def send_to_device(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._forget(tensor):
+            if not self._take_fetched(tensor):
                 return original(tensor, *args, **kwargs)
-            self._steps.begin()  # of a batch that was fetched ahead, in the step before, this is the first phase
+            self._steps.begin()  # the first phase of its step, if the batch was fetched in the step before
             with self._copy:
                 return original(tensor, *args, **kwargs)
 

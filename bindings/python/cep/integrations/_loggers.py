@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiment loggers, told apart by their methods: none is imported here."""
+"""Experiment loggers. They are recognised by their methods: none is imported here."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _mlflow(logger: Any, prefix: str) -> Sink:
 
 
 def _wandb(run: Any, prefix: str) -> Sink:
-    """A step given to Weights & Biases must not be behind the last one logged, and these figures are: they get a step
-    of their own."""
+    """Weights & Biases refuses a step that is behind the last one logged, and these metrics come late. So they get a
+    step metric of their own."""
     step_name = prefix + "step"
     run.define_metric(step_name)
     run.define_metric(prefix + "*", step_metric=step_name)
@@ -49,10 +49,10 @@ def sink_of(logger: Logger, prefix: str) -> Sink:
     Args:
         logger: TensorBoard's SummaryWriter, wandb or a run of it, mlflow or a logger of Lightning's, an Accelerator (or
             anything else with ``log(metrics, step=)``), or a function of metrics and step.
-        prefix: What all metrics' names begin with.
+        prefix: The beginning of all metrics' names.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: The logger is none of these.
     """
     for method, sink in _KINDS:
         if callable(getattr(logger, method, None)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""log_metrics(): this rank's aggregates to an experiment logger, from a thread of its own."""
+"""log_metrics(): sends this rank's aggregates to an experiment logger, from a background thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STOP = object()
 
 
 class _Aggregates:
-    """Mean and maximum of each region's durations, and of each counter the last value."""
+    """The mean and the maximum of each region's durations, and the last value of each counter."""
 
     def __init__(self) -> None:
         self._durations_ms: dict[str, list[float]] = {}
@@ -44,23 +44,23 @@ class _Aggregates:
 
 
 class MetricsLogger:
-    """Logs this rank's aggregates without the trainer waiting for it: a background thread reads the rank file and calls
-    the logger. Thread-safe.
+    """Logs this rank's aggregates. The trainer never waits: a background thread reads the rank file and calls the
+    logger. Thread-safe.
 
-    Metrics of what was recorded since the last call: ``cep/<region>/mean_ms`` and ``cep/<region>/max_ms`` for each
-    region, ``cep/<counter>`` with each counter's last value, and ``cep/lost``, how many spans are not in the file and
-    never will be. Nothing is logged where nothing was recorded.
+    The metrics are of what was recorded since the last call: ``cep/<region>/mean_ms`` and ``cep/<region>/max_ms`` for
+    each region, ``cep/<counter>`` with each counter's last value, and ``cep/lost``, how many spans are not in the file
+    and never will be. If nothing was recorded, nothing is logged.
 
-    Where the logger is slower than its calls, those that find the queue full are dropped and counted; what they would
-    have logged is in the next one's.
+    If the logger is slower than the calls of log(), calls that find the queue full are dropped and counted. The next
+    call logs what they would have logged.
 
     Args:
-        profiler: Where the figures come from. On a rank where it is off, nothing is logged and no thread started.
+        profiler: The profiler whose rows are logged. If it is off, nothing is logged and no thread is started.
         logger: As for log_metrics().
-        prefix: What the metrics' names begin with.
+        prefix: The beginning of the metrics' names.
 
     Raises:
-        TypeError: The logger is of no kind that is known.
+        TypeError: The logger is of an unknown kind.
     """
 
     def __init__(self, profiler: Profiler, logger: Logger, *, prefix: str = "cep/") -> None:
@@ -69,8 +69,8 @@ class MetricsLogger:
         self._sink = sink_of(logger, prefix)
         self._requests: queue.Queue[Any] = queue.Queue(_QUEUE_LENGTH)
         self._dropped = self._failed = 0
-        self._closed = self._is_told_to_stop = False
-        self._telling = threading.Lock()
+        self._closed = self._is_stop_requested = False
+        self._stop_lock = threading.Lock()
         self._thread: Optional[threading.Thread] = None
         if profiler.enabled and profiler.path is not None:
             lines = AddedLines(profiler.path)
@@ -84,17 +84,17 @@ class MetricsLogger:
 
     @property
     def failed(self) -> int:
-        """Calls that the logger answered with an exception; the first one is said as a warning."""
+        """Calls in which the logger raised. The first one is a warning."""
         return self._failed
 
     def log(self, step: Optional[int] = None) -> bool:
-        """Has what was recorded since the last call logged. Never waits.
+        """Asks for what was recorded since the last call to be logged. Never waits.
 
         Args:
             step: The logger's step.
 
         Returns:
-            Whether it will be: False when off, closed, or dropped.
+            Whether it will be logged: False if off, closed, or dropped.
         """
         if self._thread is None or self._closed:
             return False
@@ -106,7 +106,7 @@ class MetricsLogger:
         return True
 
     def close(self, timeout: float = _CLOSE_TIMEOUT_S) -> bool:
-        """Logs what was asked for, and ends the thread. After a False it may be called again, to wait longer.
+        """Logs what was asked for, and ends the thread. If it returns False, it can be called again, to wait longer.
 
         Args:
             timeout: Longest wait in seconds.
@@ -118,22 +118,22 @@ class MetricsLogger:
         if self._thread is None:
             return True
         deadline_s = time.monotonic() + timeout
-        if not self._tell_to_stop(deadline_s):
+        if not self._request_stop(deadline_s):
             return False
         self._thread.join(max(0.0, deadline_s - time.monotonic()))
         return not self._thread.is_alive()
 
-    def _tell_to_stop(self, deadline_s: float) -> bool:
-        if not self._telling.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
+    def _request_stop(self, deadline_s: float) -> bool:
+        if not self._stop_lock.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
             return False
         try:
-            if not self._is_told_to_stop:
+            if not self._is_stop_requested:
                 self._requests.put(_STOP, timeout=max(0.0, deadline_s - time.monotonic()))
-                self._is_told_to_stop = True
+                self._is_stop_requested = True
         except queue.Full:
             return False
         finally:
-            self._telling.release()
+            self._stop_lock.release()
         return True
 
     def _run(self, lines: AddedLines) -> None:
@@ -156,13 +156,13 @@ class MetricsLogger:
             self._sink({**metrics, f"{self._prefix}lost": float(self._profiler.stats.lost)}, step)
 
 
-_made: dict[int, MetricsLogger] = {}  # by the profiler's id, which is its own as long as its MetricsLogger lives
-_making = threading.Lock()
+_loggers_by_profiler: dict[int, MetricsLogger] = {}  # by id(profiler): the MetricsLogger keeps its profiler alive
+_loggers_lock = threading.Lock()
 
 
 @atexit.register
-def _close_made() -> None:
-    for metrics_logger in _made.values():
+def _close_all() -> None:
+    for metrics_logger in _loggers_by_profiler.values():
         metrics_logger.close()
 
 
@@ -174,29 +174,29 @@ def log_metrics(profiler: Profiler, logger: Logger, step: Optional[int] = None, 
             if step % 100 == 0:
                 cep.integrations.log_metrics(prof, wandb, step)
 
-    The first call for a profiler decides on the logger. It logs what is recorded from then on, so make that call before
-    the loop, or a MetricsLogger, of which this is the short form; it says which metrics there are.
+    The first call for a profiler sets the logger, and only what is recorded after it is logged: make that call before
+    the loop. This is the short form of MetricsLogger, which lists the metrics and can be made before the loop instead.
 
     Args:
-        profiler: Where the figures come from.
+        profiler: The profiler whose rows are logged.
         logger: TensorBoard's SummaryWriter, wandb or a run of it, mlflow, a logger of Lightning's, an Accelerator with
             trackers, or a function that takes metrics (a dict of floats) and step. Weights & Biases gets ``cep/step``
             as these metrics' own step, since it refuses steps behind its last.
         step: The logger's step.
-        prefix: What the metrics' names begin with.
+        prefix: The beginning of the metrics' names.
 
     Returns:
-        Whether they will be logged: False where the profiler is off, and where the logger is so slow that the queue of
-        calls is full.
+        Whether they will be logged: False if the profiler is off, or if the logger is so slow that the queue of calls
+        is full.
 
     Raises:
-        TypeError: The logger is of no kind that is known.
+        TypeError: The logger is of an unknown kind.
 
-    Thread-safe. Never waits for the logger, the file or the device. What was asked for is logged before the interpreter
-    exits, or within 5 s.
+    Thread-safe. Never waits for the logger, the file or the device. When the interpreter exits, it waits until what was
+    asked for is logged, 5 s at most.
     """
-    with _making:
-        metrics_logger = _made.get(id(profiler))
+    with _loggers_lock:
+        metrics_logger = _loggers_by_profiler.get(id(profiler))
         if metrics_logger is None:
-            metrics_logger = _made[id(profiler)] = MetricsLogger(profiler, logger, prefix=prefix)
+            metrics_logger = _loggers_by_profiler[id(profiler)] = MetricsLogger(profiler, logger, prefix=prefix)
     return metrics_logger.log(step)

@@ -20,23 +20,22 @@ class OpenPhase:
         self._phase = Phase(region)
 
     def begin(self) -> None:
-        """Begins a span where the step is recorded. One that is under way had no end, as its phase raised: it is marked
-        so."""
+        """Begins a span if the step is recorded. A span that is still open ends as NotFinished: its phase raised."""
         if self._recording:
             self._phase.begin(None)
         else:
             self._phase.end(None, NotFinished)
 
     def end(self) -> None:
-        """Ends the span that is under way, if there is one."""
+        """Ends the open span, if there is one."""
         self._phase.end(None)
 
 
 class TrainingSteps:
-    """The steps of a training, each a span ``training_step`` from the wait for its data to its optimizer's end.
+    """The steps of a training, each a span ``training_step`` from the wait for its data to the end of its optimizer.
 
-    A step begins when its first phase does; what lies between two steps (evaluation, checkpoints, logging) is in
-    neither, and belongs to the one before it.
+    A step begins with its first phase. What happens between two steps (evaluation, checkpoints, logging) is in neither
+    span; its rows have the number of the step before.
     """
 
     def __init__(self, profiler: Profiler, first_step: int) -> None:
@@ -67,5 +66,5 @@ class TrainingSteps:
             self._next_step += 1
 
     def is_done(self, steps_done: int) -> bool:
-        """Whether the step under way is among those that a framework counts as done, the steps before steps_done."""
+        """Whether the current step is done, for a framework that counts ``steps_done`` steps as done."""
         return self.is_under_way and self._next_step < steps_done

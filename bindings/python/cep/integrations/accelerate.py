@@ -29,18 +29,18 @@ from ..torch._pytorch import hook_before_forward, torch
 from ._loading import attach_loaders
 from ._steps import TrainingSteps
 
-importlib.import_module("accelerate")  # says at once that it is missing
+importlib.import_module("accelerate")  # raises now if it is missing
 
 __all__ = ["Instrumentation", "instrument"]
 
 
 class Instrumentation(Removable):
-    """What instrument() returns. remove(), or the end of a ``with`` block, takes off everything but DDP's communication
-    hook, for which PyTorch has no way."""
+    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything but DDP's communication
+    hook, which PyTorch cannot remove."""
 
 
 def _after_step(accelerator: Any, optimizer: Any, call: Callable[[], None]) -> Removal:
-    """Has a function called after each step() of a prepared optimizer that is no mere accumulation of gradients."""
+    """Has a function called after each step() of a prepared optimizer, but not after those that only accumulate."""
     original = optimizer.step
 
     @functools.wraps(original)
@@ -64,15 +64,15 @@ def instrument(
 ) -> Instrumentation:
     """Times the phases of a training loop. Call it after ``accelerator.prepare()``, on all ranks at the same place.
 
-    A step ends with the step() of the optimizer that brings one: with gradient accumulation, with the last of its
-    micro-batches. The loop does not call profiler.step().
+    A step ends when the optimizer updates the weights: with gradient accumulation, at the last of its micro-batches.
+    The loop does not call profiler.step().
 
     Args:
         accelerator: The Accelerator.
         profiler: The profiler. Where it is off, nothing is changed.
         *prepared: What ``accelerator.prepare()`` returned, in any order: the model or models, the optimizers, and the
-            loaders that are trained on. Others, as schedulers, are passed over.
-        first_step: The first step's number: of a resumed training, its last checkpoint's.
+            loaders of the training data. Other objects, such as schedulers, are ignored.
+        first_step: The number of the first step; for a resumed training, that of its last checkpoint.
         step_optimizer: The prepared optimizer whose step() ends a training step; None: the last one given.
         collectives: As for cep.torch.instrument(); so is memory.
 
@@ -89,7 +89,7 @@ def instrument(
     if not profiler.enabled:
         return Instrumentation([])
     steps = TrainingSteps(profiler, first_step)
-    # The models first: that may be refused.
+    # The models first, because instrumenting them may raise.
     removals: list[Removal] = []
     for index, model in enumerate(models):
         phases = cep_torch.instrument(
@@ -104,11 +104,11 @@ def instrument(
 
 
 def _before_forward(model: Any, steps: TrainingSteps) -> Removal:
-    """Begins a step with the model where no loader of Accelerate's did."""
+    """Begins a step at the model's forward, if no loader of Accelerate's has begun it."""
 
     def begin(module: Any, args: Any) -> None:
         if module.training:
             steps.begin()
 
-    # Before the hook that begins the forward phase, which belongs to the step.
+    # It runs before the hook that begins the forward phase, which is part of the step.
     return hook_before_forward(model, begin)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 from typing import Any, Optional
 
+from .. import Profiler
 from .. import torch as cep_torch
 from .._handle import Removal
-from .._profiler import Profiler
 from .._streams import HOST
 from ..torch._instrument import instrument_ddp_if_free
 from ..torch._pytorch import torch
@@ -45,7 +45,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
     Args:
         profiler: The profiler; the caller closes it. None: one is opened when a training begins, into the Trainer's
             ``default_root_dir``, and closed when it ends.
-        **options: Of that profiler, as for cep.Profiler (record_every_n_steps and so on).
+        **options: Options of that profiler, as for cep.Profiler (record_every_n_steps and so on).
 
     Attributes:
         profiler: The profiler, once there is one.
@@ -62,7 +62,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         profiler = steps.profiler
         self._backward = OpenPhase(profiler, profiler.region("backward", kind="compute"))
         self._removals.append(_Actions(steps, trainer).attach())
-        # Forward and backward have hooks of Lightning's; its module is not called as one.
+        # No model: Lightning does not call its module as one, and has hooks of its own for forward and backward.
         phases = cep_torch.instrument(torch.nn.Identity(), trainer.optimizers, profiler)
         self._removals.append(phases.remove)
         instrument_ddp_if_free(trainer.strategy.model, profiler)
@@ -102,7 +102,8 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
 
 
 class _Actions:
-    """Lightning tells its own profiler of each action by name, before and after: these are phases of a step."""
+    """Times actions of Lightning's as phases of a step. Lightning calls its own profiler before and after each action,
+    with the action's name."""
 
     def __init__(self, steps: TrainingSteps, trainer: Any) -> None:
         profiler = steps.profiler
@@ -112,12 +113,12 @@ class _Actions:
         copy = OpenPhase(profiler, profiler.region("host_to_device", kind="data"))
         self._phases = {"train_dataloader_next": load, "batch_to_device": copy}
         if trainer.lightning_module.automatic_optimization:
-            # With manual optimization the backward and the optimizer are inside it.
+            # With manual optimization, the action contains the backward and the optimizer too.
             self._phases["training_step"] = OpenPhase(profiler, profiler.region("forward", kind="compute"))
 
     def attach(self) -> Removal:
-        told = self._trainer.profiler
-        start, stop = told.start, told.stop
+        lightning_profiler = self._trainer.profiler
+        start, stop = lightning_profiler.start, lightning_profiler.stop
 
         def start_timed(action_name: str) -> None:
             start(action_name)
@@ -131,11 +132,11 @@ class _Actions:
                 phase.end()
             stop(action_name)
 
-        told.start, told.stop = start_timed, stop_timed
+        lightning_profiler.start, lightning_profiler.stop = start_timed, stop_timed
 
         def restore() -> None:
-            if vars(told).get("start") is start_timed:
-                del told.start, told.stop
+            if vars(lightning_profiler).get("start") is start_timed:
+                del lightning_profiler.start, lightning_profiler.stop
 
         return restore
 

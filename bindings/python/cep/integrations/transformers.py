@@ -5,7 +5,7 @@
     cep.integrations.transformers.instrument(trainer)
     trainer.train()
 
-or, for what needs no Trainer to be known, ``Trainer(..., callbacks=[CepCallback()])``.
+or ``Trainer(..., callbacks=[CepCallback()])``, which does not record DistributedDataParallel's collectives.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import math
 import weakref
 from typing import Any, Optional
 
+from .. import Profiler
 from .. import torch as cep_torch
-from .._profiler import Profiler
 from ._callback import TrainingCallback
 from ._loading import attach_loaders
 
@@ -40,7 +40,7 @@ class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
     Args:
         profiler: The profiler; the caller closes it. None: one is opened when a training begins, into the output
             directory of the Trainer's arguments, and closed when it ends.
-        **options: Of that profiler, as for cep.Profiler (record_every_n_steps and so on).
+        **options: Options of that profiler, as for cep.Profiler (record_every_n_steps and so on).
 
     Attributes:
         profiler: The profiler, once there is one.
@@ -92,7 +92,6 @@ class CepCallback(TrainingCallback, TrainerCallback):  # type: ignore[misc]
 
     def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         self._finish()
-
 
 
 def instrument(trainer: Any, profiler: Optional[Profiler] = None, **options: Any) -> CepCallback:

@@ -10,7 +10,7 @@
             loss.backward()
             optimizer.step()
 
-Needs PyTorch 1.13 or later; importing this package without it is an ImportError that says so. ``import cep`` alone
+Needs PyTorch 1.13 or later; without it, importing this package is an ImportError that says so. ``import cep`` alone
 never imports PyTorch.
 
 | name | does |
@@ -24,9 +24,9 @@ never imports PyTorch.
 | Escalation, Profiler.escalate() | torch.profiler for a few steps, once a rule on cep's own timings fires |
 | slower_than_median(), named_straggler() | such rules |
 | gather() | a live summary of all ranks |
-| CUDATimer, CUDATimerCollection | stopwatches to be read where they are used |
+| CUDATimer, CUDATimerCollection | stopwatches for a quick measurement |
 
-Nothing here but a stopwatch that is read synchronises the device, and nothing raises into the training loop.
+Only reading a stopwatch synchronises the device. Nothing here raises into the training loop.
 """
 
 from __future__ import annotations

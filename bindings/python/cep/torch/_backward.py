@@ -41,9 +41,9 @@ def tensors_in(output: object, depth: int = _DEPTH_LIMIT) -> Iterator[Tensor]:
 class Backward:
     """Times a model's backward.
 
-    It begins when the gradient of an output of the model is there, so that the loss function's own backward is not in
-    it, and ends after the engine's final callbacks, so that the waiting of DDP and FSDP for their collectives is in it.
-    The hooks are on tensors of the graph and hold no tensor: the graph lives no longer than without them.
+    It begins when the first gradient of a model output is ready, so it does not contain the loss function's own
+    backward. It ends after the engine's final callbacks, so it contains the time that DDP and FSDP wait for their
+    collectives. The hooks are on tensors of the graph and hold no tensor, so they keep no graph alive.
 
     Thread-safe: the engine's threads call it.
     """
@@ -53,10 +53,10 @@ class Backward:
         self._recording = profiler._recording
         self._phase = phase
         self._running = threading.Lock()  # held from the first gradient to the end
-        self._step = -1  # of the backward that runs
+        self._step = -1  # the step of the running backward
 
     def watch(self, output: object) -> None:
-        """Begins the phase at the first gradient of what a recorded forward returned."""
+        """Has the phase begin at the first gradient of a recorded forward's output."""
         for count, tensor in enumerate(tensors_in(output)):
             if count == _TENSOR_LIMIT:
                 return
@@ -64,7 +64,7 @@ class Backward:
                 tensor.register_hook(self._begin)
 
     def is_running(self) -> bool:
-        """Whether the engine runs: a forward now is a recomputation (activation checkpointing)."""
+        """Whether the engine is running. A forward meanwhile is a recomputation (activation checkpointing)."""
         if _graph_task() != -1:
             return True
         if not self._running.locked():
@@ -74,7 +74,7 @@ class Backward:
         return self._running.locked()
 
     def abandon(self) -> None:
-        """Ends a backward whose end was never seen: the engine raised."""
+        """Ends a backward whose end was not seen, because the engine raised."""
         if self._running.locked():
             self._finish(NotFinished)
 
@@ -86,12 +86,12 @@ class Backward:
         _queue_callback(self._queue_last)
 
     def _queue_last(self) -> None:
-        """The callbacks of DDP and FSDP were queued after this one: go behind them."""
+        """Queues the end behind the callbacks of DDP and FSDP, which were queued after this one."""
         _queue_callback(self._finish)
 
     def _finish(self, error: Any = None) -> None:
         self._phase.end(None, error)
         try:
             self._running.release()
-        except RuntimeError:  # abandoned meanwhile
+        except RuntimeError:  # abandon() has released it
             pass

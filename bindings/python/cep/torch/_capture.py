@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run of torch.profiler over a few steps, to a Chrome trace."""
+"""Runs torch.profiler over a few steps, and writes a Chrome trace."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ._pytorch import torch
 OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "activities")
 
 
-def complain(what: str) -> None:
-    """A profiler does not end a job that does its work."""
-    warnings.warn(f"cep: {what}", RuntimeWarning, stacklevel=3)
+def warn(message: str) -> None:
+    """Failures are warnings: a profiler must not end a job that does its work."""
+    warnings.warn(f"cep: {message}", RuntimeWarning, stacklevel=3)
 
 
 def is_profiling() -> bool:
-    """Whether some torch.profiler runs in this process: there can be one."""
+    """Whether a torch.profiler runs in this process. There can be only one at a time."""
     enabled = getattr(torch._C._autograd, "_profiler_enabled", None)
     return bool(enabled is not None and enabled())
 
 
 class Capture:
-    """torch.profiler from start() on: warm-up steps first, whose events are thrown away, then steps that count.
+    """One run of torch.profiler: first warm-up steps, whose events are discarded, then the steps of the trace.
 
-    For the trainer's thread. Raises nothing but what is said as a warning: after a failure it is over.
+    For the trainer's thread. Raises nothing: a failure is a warning and ends the run.
     """
 
     def __init__(self, warmup_steps: int, steps: int, options: Mapping[str, Any]) -> None:
-        self._left = warmup_steps + steps
+        self._steps_left = warmup_steps + steps
         self._schedule = torch.profiler.schedule(wait=0, warmup=warmup_steps, active=steps, repeat=1)
         self._options = dict(options)
         self._profiler: Any = None
@@ -41,46 +41,46 @@ class Capture:
         return self._profiler is not None
 
     def start(self) -> bool:
-        """At the begin of the first step. False where torch.profiler does not start, or runs already for another."""
+        """Call it at the begin of the first step. False if torch.profiler does not start, or runs already."""
         if is_profiling():
-            complain("torch.profiler runs already: no trace of cep's")
+            warn("torch.profiler runs already, so cep makes no trace")
             return False
         try:
             profiler = torch.profiler.profile(schedule=self._schedule, **self._options)
             profiler.start()
         except Exception as error:
-            complain(f"torch.profiler does not start: {type(error).__name__}: {error}")
+            warn(f"torch.profiler does not start: {type(error).__name__}: {error}")
             return False
         self._profiler = profiler
         return True
 
     def step(self) -> Optional[Any]:
-        """At the end of each step. Returns the profiler, stopped and with its events, after the last step."""
-        self._left -= 1
+        """Call it at the end of each step. After the last one, returns the stopped profiler with its events."""
+        self._steps_left -= 1
         try:
-            if self._left > 0:
+            if self._steps_left > 0:
                 self._profiler.step()
                 return None
             return self.stop()
         except Exception as error:
-            complain(f"torch.profiler: {type(error).__name__}: {error}")
+            warn(f"torch.profiler: {type(error).__name__}: {error}")
             self._profiler = None
             return None
 
     def stop(self) -> Optional[Any]:
-        """Ends it now. Returns the stopped profiler, None where none ran."""
+        """Ends the run now. Returns the stopped profiler; None if none ran."""
         profiler, self._profiler = self._profiler, None
         if profiler is not None:
             try:
                 profiler.stop()
             except Exception as error:
-                complain(f"torch.profiler does not stop: {type(error).__name__}: {error}")
+                warn(f"torch.profiler does not stop: {type(error).__name__}: {error}")
                 return None
         return profiler
 
 
 def export(profiler: Any, path: Path) -> bool:
-    """Writes the Chrome trace, whole or not at all: readers may come at any time."""
+    """Writes the Chrome trace under another name and renames it, so that no reader finds a part of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,5 +88,5 @@ def export(profiler: Any, path: Path) -> bool:
         temporary.replace(path)
         return True
     except Exception as error:
-        complain(f"{path}: no trace: {type(error).__name__}: {error}")
+        warn(f"{path}: no trace: {type(error).__name__}: {error}")
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""instrument_collectives(): the functions of torch.distributed, wrapped so that each call is a row."""
+"""instrument_collectives(): wraps the functions of torch.distributed, so that each call is a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._handle import Removable
 from .._profiler import Profiler
 from .._streams import HOST
 from ._comm_span import AsyncSpan, Description, SideStreams, future_of
-from ._groups import Group, Groups, resolved
+from ._groups import Group, Groups, resolve_group
 from ._operations import BATCH, MESSAGE, Arguments, Call, Function, Keywords, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
 
@@ -22,8 +22,8 @@ _c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
 
 
 class _Nested(threading.local):
-    """Whether this thread is inside a wrapped function: PyTorch's functions call each other, and one call of the
-    trainer's is one row."""
+    """Whether this thread is inside a wrapped function. PyTorch's functions call each other, and only the outermost
+    call is a row."""
 
     inside = False
 
@@ -45,7 +45,7 @@ class CommRecorder:
         self._unmeasurable: set[str] = set()
 
     def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
-        """One call of a function of torch.distributed, counted, and timed if the step is recorded."""
+        """Makes a call of a function of torch.distributed. Counts it, and times it if the step is recorded."""
         nested.inside = True
         try:
             found = self._count(function, args, kwargs)
@@ -58,14 +58,14 @@ class CommRecorder:
     def _count(
         self, function: Function, args: Arguments, kwargs: Keywords
     ) -> Optional[tuple[Group, Optional[int]]]:
-        """The group of a call and its index there; None for a call that has no row: of a group that this rank is not
-        in, from a sender that is not known yet, or invalid."""
+        """The group of a call and its index in the group. None if the call gets no row: this rank is not in the group,
+        the sender is not known yet, or the arguments are invalid."""
         try:
             shape = function.operation.shape
-            if shape == BATCH:  # this rank's own mixture of messages: no index that other ranks would share
-                group = resolved(function.argument("p2p_op_list", args, kwargs)[0].group)
+            if shape == BATCH:  # each rank has messages of its own in a batch, so ranks share no index
+                group = resolve_group(function.argument("p2p_op_list", args, kwargs)[0].group)
                 return None if group is None else (self.groups.find(group), None)
-            group = resolved(function.argument("group", args, kwargs))
+            group = resolve_group(function.argument("group", args, kwargs))
             if group is None:
                 return None
             if shape == MESSAGE:
@@ -73,10 +73,11 @@ class CommRecorder:
                 return None if found is None else (found, next(found.counts))
             known = self.groups.find(group)
             return known, next(known.counts)
-        except Exception:  # the function itself says what is wrong with its arguments
+        except Exception:  # the call itself raises what is wrong with its arguments
             return None
 
     def _pair(self, call: Call, group: ProcessGroup) -> Optional[Group]:
+        """The two ends of a message as a group. None if the sender is not known yet."""
         parameter, rank = call.operation.peer, dist.get_rank()
         peer = call.argument(parameter)
         if peer is None:
@@ -92,11 +93,11 @@ class CommRecorder:
             tensors = call.tensors()
             device = _device_of(tensors, group)
             what = Description(call.operation.name, call.bytes(tensors, group.size), group, coll)
-        except Exception:  # tensors that do not tell their size
+        except Exception:  # tensors of unknown size
             return call.run()
         if call.is_async():
             return self._timed_async(call, what, device)
-        # Also where NCCL runs on a stream of its own: the current stream waits for it, and so does the span's end.
+        # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
         with what.region(self.profiler, HOST if device is None else None):
             return call.run()
 
@@ -122,7 +123,7 @@ class CommRecorder:
 
 
 def _is_coalescing() -> bool:
-    """Whether calls are only noted down now, to run as one later."""
+    """Whether calls are only collected now, to run as one later."""
     return bool(getattr(getattr(_c10d, "_world", None), "pg_coalesce_state", None))
 
 
@@ -135,15 +136,15 @@ def _device_of(tensors: list[Any], group: Group) -> Optional[int]:
 
 
 def recorder_of(profiler: Profiler) -> CommRecorder:
-    """The one recorder of a profiler, so that the functions and DDP's hook count together."""
+    """The only recorder of a profiler: the wrapped functions and DDP's hook share it, and so count together."""
     recorder = profiler.__dict__.get("_comm_recorder")
     if recorder is None:
         recorder = profiler.__dict__.setdefault("_comm_recorder", CommRecorder(profiler))
     return recorder  # type: ignore[no-any-return]
 
 
-class _Wrapping:
-    """The wrapped functions of torch.distributed: one set for the process, on while somebody holds it."""
+class _WrappedFunctions:
+    """Wraps the functions of torch.distributed, once in the process, while any handle holds them."""
 
     def __init__(self) -> None:
         self.recorder: Optional[CommRecorder] = None
@@ -169,7 +170,7 @@ class _Wrapping:
                 self._restore()
 
     def _replace_everywhere(self) -> None:
-        """In every module that has the functions by name, as some do ``from torch.distributed import all_reduce``."""
+        """Also in modules that have the functions by name, after ``from torch.distributed import all_reduce``."""
         wrappers: dict[int, tuple[Any, Any]] = {}
         for function in available_functions():
             wrappers[id(function.original)] = (function.original, self._wrapper(function))
@@ -192,7 +193,7 @@ class _Wrapping:
         @functools.wraps(original)
         def timed_collective(*args: Any, **kwargs: Any) -> Any:
             recorder = self.recorder
-            # torch.compile knows the original, and makes a graph of it.
+            # torch.compile can trace the original.
             if recorder is None or nested.inside or _is_compiling():
                 return original(*args, **kwargs)
             return recorder.run(function, args, kwargs)
@@ -200,57 +201,58 @@ class _Wrapping:
         return timed_collective
 
 
-_wrapping = _Wrapping()
+_wrapped_functions = _WrappedFunctions()
 
 
 class InstrumentedCollectives(Removable):
-    """What instrument_collectives() returns. remove(), or the end of a ``with`` block, puts the functions back, unless
+    """What instrument_collectives() returns. remove(), or the end of a ``with`` block, restores the functions, unless
     another handle still holds them."""
 
     def __init__(self, recorder: Optional[CommRecorder]) -> None:
         super().__init__()
         if recorder is not None:
-            _wrapping.hold(recorder)
-            self._removals.append(_wrapping.release)
+            _wrapped_functions.hold(recorder)
+            self._removals.append(_wrapped_functions.release)
 
 
 def instrument_collectives(
     prof: Profiler, *, names: Optional[Mapping[ProcessGroup, str]] = None
 ) -> InstrumentedCollectives:
-    """Times each collective of torch.distributed on recorded steps, and counts it on all.
+    """Times each collective of torch.distributed on recorded steps, and counts it on all steps.
 
     Wraps all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor,
     all_to_all, all_to_all_single, gather, scatter, barrier, send, recv and batch_isend_irecv in every module that has
-    them by name. So FSDP's and FSDP2's are in it. Not in it: what C++ calls (DDP's own all-reduces: see
-    instrument_ddp()), functional collectives (DTensor, tensor parallelism), what torch.compile compiled, coalesced
-    calls, and isend and irecv by themselves.
+    them by name. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (DDP's own
+    all-reduces: see instrument_ddp()), functional collectives (DTensor, tensor parallelism), compiled calls
+    (torch.compile), coalesced calls, and isend and irecv outside a batch.
 
-    A row is named for what is done (``all_gather`` for all_gather_into_tensor too), is of kind ``comm``, and has
+    A row is named after the operation (``all_gather`` for all_gather_into_tensor too), is of kind ``comm``, and has
 
-    - ``bytes``: the message's, as nccl-tests count: what an all_gather gives, what a reduce_scatter takes.
-    - ``group``: "world", or the group's name, the same on all its ranks and no other group's. A message's group is its
-      two ends: "world/0>1".
-    - ``coll``: the index of the call within the group, counted from instrument_collectives() on, on every step.
+    - ``bytes``: the size of the message as in nccl-tests: the output of an all_gather, the input of a reduce_scatter.
+    - ``group``: "world", or a name that all ranks of the group have for it and no other group has. The group of a
+      message is its two ends: "world/0>1".
+    - ``coll``: the index of the call within the group, counted on every step since instrument_collectives().
 
-    What is timed, so that (group, coll) can be split into waiting and transfer:
+    A span is timed so that the spans of one (group, coll) can be split into waiting and transfer:
 
-    - NCCL, not async_op: on the current stream, from where it reaches the call to where the result is there.
-    - NCCL, async_op: from where the current stream reaches the call, and the last asynchronous collective of the group
-      is done, to where the result is there, whenever the trainer waits for it. A stream of the profiler's own holds
-      these events; the trainer's streams and its Work are left alone.
+    - NCCL without async_op: on the current stream, from when it reaches the call to when the result is ready.
+    - NCCL with async_op: from when the current stream reaches the call and the group's previous asynchronous collective
+      is done, to when the result is ready, no matter when the trainer waits for it. The events are on a stream of the
+      profiler's own. The trainer's streams and its Work are not touched.
     - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future.
 
-    Never waits for the device or for a future. Without a recorded step a wrapped call costs 1 to 2 µs more.
+    Never waits for the device or for a future. On a step that is not recorded, a wrapped call costs 1 to 2 µs more.
 
-    All ranks have to call this at the same place in the program: before it, nothing is counted.
+    All ranks have to call this at the same place in the program, because counting begins here.
 
     Args:
         prof: The profiler.
-        names: Names for groups of yours, to go with their ranks ({dp_group: "dp"}: "dp:0-3"): the same on all ranks.
+        names: Names of your process groups, the same on all ranks. A row's group is the name and the group's ranks:
+            {dp_group: "dp"} gives "dp:0-3".
 
     Returns:
-        A handle with ``remove()``, and a context manager that calls it. Where the profiler is off or there is no
-        process group, nothing is wrapped.
+        A handle with ``remove()``, and a context manager that calls it. If the profiler is off or there is no process
+        group, nothing is wrapped.
 
     Raises:
         RuntimeError: Another open profiler records the collectives of this process.
@@ -261,5 +263,5 @@ def instrument_collectives(
         return InstrumentedCollectives(None)
     recorder = recorder_of(prof)
     for group, name in (names or {}).items():
-        recorder.groups.call(group, name)
+        recorder.groups.set_name(group, name)
     return InstrumentedCollectives(recorder)

@@ -19,9 +19,9 @@ def iterate(
 
     Args:
         prof: The profiler.
-        loader: The DataLoader, or any iterable. The result has a length if it has.
+        loader: The DataLoader, or any iterable. The result has a length if the loader has.
         name: The rows' name.
-        first_step: The step of the first batch: the iteration then calls prof.step() itself, before each batch. None: a
+        first_step: The step of the first batch. The iteration then calls prof.step() itself, before each batch. None: a
             wait belongs to the step that was current when it began.
     """
     return prof.iterate(name, loader, kind="data", first_step=first_step)
@@ -52,18 +52,18 @@ def _moved(batch: Any, device: Any, non_blocking: bool) -> Any:
 def to_device(
     prof: Profiler, batch: Any, device: Any, *, non_blocking: bool = True, name: str = "host_to_device"
 ) -> Any:
-    """Copies a batch to the device, as a row of kind ``data`` with its ``bytes``, on the current stream.
+    """Copies a batch to the device on the current stream. The copy is a row of kind ``data`` with its ``bytes``.
 
     Args:
         prof: The profiler.
-        batch: A tensor, something with a ``to(device)`` of its own, or a dict, list or tuple of these. What is none of
-            these is handed on as it is.
-        device: Where to.
-        non_blocking: Of tensors: does not wait for copies from pinned memory.
+        batch: A tensor, an object with a ``to(device)`` of its own, or a dict, list or tuple of these. Anything else is
+            returned as it is.
+        device: The device to copy to.
+        non_blocking: For tensors: do not wait for copies from pinned memory.
         name: The rows' name.
 
     Returns:
-        The batch on the device, built as before.
+        The batch on the device, in the same structure.
 
     Thread-safe.
     """

@@ -8,8 +8,8 @@ from typing import Any, Callable, Optional
 from .._profiler import Profiler
 from ._collectives import CommRecorder, nested, recorder_of
 from ._comm_span import AsyncSpan, Description
-from ._groups import resolved
-from ._lent import Lent
+from ._future_callbacks import FutureCallback
+from ._groups import resolve_group
 from ._pytorch import Future, Module, ProcessGroup, Tensor, dist, tensor_bytes
 
 Hook = Callable[[Any, Any], Future]
@@ -20,17 +20,17 @@ def _first(future: Future) -> Tensor:
 
 
 def _average(group: Any, bucket: Any) -> Future:
-    """What DDP does without a hook: the gradients over the number of ranks, then their sum over the ranks."""
-    group = resolved(group)
-    # The inverse as a factor, and no division, as DDP has it: the same to the last bit.
+    """Does what DDP does without a hook: divides the gradients by the number of ranks, then sums them over ranks."""
+    group = resolve_group(group)
+    # DDP multiplies by the inverse. So does this, for the same result to the last bit.
     tensor = bucket.buffer().mul_(1.0 / group.size())
-    # Not dist.all_reduce: what that checks takes longer than the call.
-    # On a GPU, the result is there at once for whoever goes on with it.
-    return group.allreduce([tensor]).get_future().then(_first if tensor.is_cuda else Lent(_first))
+    # The checks of dist.all_reduce() would take longer than the call itself.
+    # On a GPU the future is done from the start, so its callback runs here and not on a thread of the backend.
+    return group.allreduce([tensor]).get_future().then(_first if tensor.is_cuda else FutureCallback(_first))
 
 
 class _TimedHook:
-    """A communication hook with each bucket's reduction timed. Thread-safe: the autograd engine's threads call it."""
+    """A communication hook that times each bucket's reduction. Thread-safe: the autograd engine's threads call it."""
 
     def __init__(self, recorder: CommRecorder, inner: Hook, group: Optional[ProcessGroup], name: str) -> None:
         self._recorder = recorder
@@ -40,7 +40,7 @@ class _TimedHook:
 
     def run(self, state: Any, bucket: Any) -> Future:
         recorder = self._recorder
-        process_group = resolved(state if isinstance(state, dist.ProcessGroup) else self._group)
+        process_group = resolve_group(state if isinstance(state, dist.ProcessGroup) else self._group)
         if process_group is None:
             return self._run_inner(state, bucket)
         group = recorder.groups.find(process_group)
@@ -75,33 +75,33 @@ def ddp_comm_hook(
 ) -> Hook:
     """A DDP communication hook that times each bucket's reduction on recorded steps::
 
-        model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof))  # where there is none
-        model.register_comm_hook(state, cep.torch.ddp_comm_hook(prof, powerSGD_hook))  # around another
+        model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof))  # instead of no hook
+        model.register_comm_hook(state, cep.torch.ddp_comm_hook(prof, powerSGD_hook))  # around another hook
 
-    A row is as those of instrument_collectives(), with which it shares the counting of ``coll``; ``bytes`` are the
-    bucket's. On a GPU it is from where the bucket's gradients are ready, and the bucket before it is reduced, to where
-    this one is.
+    The rows are like those of instrument_collectives(), and both count ``coll`` together; ``bytes`` is the size of the
+    bucket. On a GPU a span lasts from when the bucket's gradients are ready and the previous bucket is reduced, to when
+    this bucket is reduced.
 
-    Any hook in Python costs some 50 µs of the autograd thread for each bucket, and this one 100 µs more on recorded
-    steps: nothing to speak of where the device is what a step is short of (0.4 % of a step of 33 ms with 24 buckets), but
-    much where the host is. There, use larger buckets (``bucket_cap_mb``), or none of this: ``collectives=False`` of
-    instrument().
+    Any hook in Python costs the autograd thread some 50 µs for each bucket, and this one 100 µs more on recorded steps.
+    That is little in a device-bound step (0.4 % of 33 ms with 24 buckets) and much in a host-bound one. For a
+    host-bound step use larger buckets (``bucket_cap_mb``), or leave the hook out (``collectives=False`` of
+    instrument()).
 
     Args:
         prof: The profiler.
-        inner: The hook that does the reduction. None: what DDP does without a hook, with its results.
-        group: The model's process group, if that is not the state that the hook is registered with. None: the default
-            one.
+        inner: The hook that does the reduction. None: does what DDP does without a hook, with the same results.
+        group: The model's process group, if the hook is not registered with the group as its state. None: the default
+            group.
         name: The rows' name.
 
     Returns:
-        The hook. Its state is handed on to inner; without inner, it is the process group or None.
+        The hook. Its state is passed on to inner. Without inner, its state is the process group or None.
 
     Thread-safe. Never waits for the device.
     """
     timed = _TimedHook(recorder_of(prof), inner or _average, group, name)
 
-    def cep_timed_hook(state, bucket):  # type: ignore[no-untyped-def]  # DDP compares a hook's annotations, as objects
+    def cep_timed_hook(state, bucket):  # type: ignore[no-untyped-def]  # DDP refuses annotations that are strings
         return timed.run(state, bucket)
 
     return cep_timed_hook
@@ -110,10 +110,11 @@ def ddp_comm_hook(
 def instrument_ddp(model: Module, prof: Profiler, *, name: str = "all_reduce") -> None:
     """Registers ddp_comm_hook() with a DistributedDataParallel model.
 
-    The gradients stay the same to the last bit; with ``gradient_as_bucket_view`` and gradients that are kept over steps
-    (``zero_grad(set_to_none=False)``), where DDP divides instead, to the last but one.
+    The gradients stay the same to the last bit, with one exception: with ``gradient_as_bucket_view`` and gradients that
+    are kept over steps (``zero_grad(set_to_none=False)``) DDP divides instead of multiplying, and the last bit may
+    differ.
 
-    DDP takes one hook for life: there is no removing it. Where the profiler is off, none is registered.
+    DDP takes one hook and cannot remove it. If the profiler is off, none is registered.
 
     Args:
         model: The DistributedDataParallel.

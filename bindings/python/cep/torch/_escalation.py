@@ -10,40 +10,40 @@ from typing import Any, Callable, Optional, Sequence
 
 from .._handle import Handle
 from .._profiler import Profiler
-from ._capture import OPTIONS, Capture, complain, export
+from ._capture import OPTIONS, Capture, export, warn
 from ._own_rows import OwnRows
 from ._rules import Rule
-from ._steps import listeners_of
+from ._steps import step_listeners
 
 
 class Escalation(Handle):
-    """Points torch.profiler at the steps that matter::
+    """Runs torch.profiler on the steps that matter::
 
         rule = cep.torch.slower_than_median("forward", 2.0)
         prof.escalate(rule, steps=2)
 
-    After each recorded step a background thread reads this rank's new timings back and asks the rule. Once that gives a
-    reason, torch.profiler runs from the next step on: one step to warm up, then ``steps`` steps, to
-    ``<directory>/rank_<rank>_step_<step>_trace.json``, which ``cep kernels`` reads. The steps are marked in the rank
-    file (``escalation``, with the reason), as they are slower for it.
+    After each recorded step a background thread reads this rank's new timings back and calls the rule. Once the rule
+    returns a reason, torch.profiler runs from the next step on: one warm-up step, then ``steps`` steps. The trace is
+    ``<directory>/rank_<rank>_step_<step>_trace.json``, which ``cep kernels`` reads. These steps are slower, so a mark
+    in the rank file (``escalation``, with the reason and the number of steps) tells where they begin.
 
-    Nothing raises into the trainer: what fails is a warning. Until it fires, a recorded step costs the trainer's thread
-    a few µs and others less than one; starting torch.profiler then can take a second.
+    Nothing raises into the trainer: failures are warnings. Until the rule fires, a recorded step costs the trainer's
+    thread a few µs and any other step less than one. Starting torch.profiler can take a second.
 
-    Rows are written every ``flush_every_n_steps``, so that a rule hears of a step that much later.
+    Rows are written every ``flush_every_n_steps`` steps, so a rule gets the spans of a step with that delay.
 
     Args:
-        prof: The profiler. Its step() tells of steps.
+        prof: The profiler. Each call of its step() is a step here.
         rule: slower_than_median(), named_straggler(), or a function of a sequence of spans (``name``, ``step``,
             ``kind``, ``duration_ms``) that returns a reason or None.
-        ranks: On other ranks it does nothing. None: all.
+        ranks: The ranks that may be traced. None: all.
         steps: How many steps a trace has.
-        max_traces: How often it fires at most.
-        pause_steps: Steps after a trace in which it does not fire.
-        directory: Where traces go; None: ``traces`` beside the directory of the rank files.
+        max_traces: How many traces there are at most.
+        pause_steps: Steps after a trace in which the rule does not fire.
+        directory: Where traces go. None: ``traces`` beside the directory of the rank files.
         on_trace: Called with each trace's path, on a background thread.
-        **options: Of torch.profiler.profile: record_shapes, profile_memory, with_stack, with_flops, with_modules,
-            activities.
+        **options: Options of torch.profiler.profile: record_shapes, profile_memory, with_stack, with_flops,
+            with_modules, activities.
 
     Raises:
         TypeError: An option is not one of torch.profiler's.
@@ -65,31 +65,31 @@ class Escalation(Handle):
     ) -> None:
         unknown = sorted(set(options) - set(OPTIONS))
         if unknown:
-            raise TypeError(f"{unknown[0]}: not an option; of torch.profiler's there are {', '.join(OPTIONS)}")
+            raise TypeError(f"{unknown[0]}: unknown option; torch.profiler's are {', '.join(OPTIONS)}")
         if steps < 1 or max_traces < 1:
             raise ValueError(f"steps and max_traces: at least 1 is needed, not {min(steps, max_traces)!r}")
         self._prof, self._rule, self._steps, self._options = prof, rule, steps, options
         self._left, self._pause_steps, self._on_trace = max_traces, pause_steps, on_trace
         self._capture: Optional[Capture] = None
-        self._captured_step = self._quiet_until = -1
+        self._captured_step = self._paused_until_step = -1
         self._reason: Optional[str] = None
         self._exporter: Optional[threading.Thread] = None
-        self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._wake_requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._is_on = prof.path is not None and prof.enabled and (ranks is None or prof.rank in ranks)
         if prof.path is None or not self._is_on:
             return
         self._directory = Path(directory) if directory is not None else prof.path.parent.parent / "traces"
         self._rows = OwnRows(prof.path)
-        listeners_of(prof).add(self._on_step)
+        step_listeners(prof).add(self._on_step)
         threading.Thread(target=self._watch, name="cep-escalation", daemon=True).start()
 
     def close(self) -> None:
-        """Ends it: a trace that is under way is written with the steps that it has. Waits for the file. For the
-        trainer's thread. Calling it again does nothing."""
+        """Ends the escalation. A trace that is under way is written with the steps that it has so far; this waits for
+        its file. For the trainer's thread. Calling it again does nothing."""
         if self._is_on:
             self._is_on = False
-            listeners_of(self._prof).remove(self._on_step)
-            self._wakes.put(False)
+            step_listeners(self._prof).remove(self._on_step)
+            self._wake_requests.put(False)
             if self._capture is not None:
                 self._finish(self._capture.stop())
         if self._exporter is not None:
@@ -99,16 +99,16 @@ class Escalation(Handle):
         self.close()
 
     def _on_step(self, step: int, recorded: bool) -> None:
-        """On the trainer's thread, at the begin of each step."""
+        """Runs on the trainer's thread, at the begin of each step."""
         if self._capture is not None:
             stopped = self._capture.step()
             if not self._capture.running:
-                self._quiet_until = step + self._pause_steps
+                self._paused_until_step = step + self._pause_steps
                 self._finish(stopped)
         elif self._reason is not None and self._left > 0:
             self._start(step)
-        elif recorded and self._left > 0 and step >= self._quiet_until and self._wakes.empty():
-            self._wakes.put(True)
+        elif recorded and self._left > 0 and step >= self._paused_until_step and self._wake_requests.empty():
+            self._wake_requests.put(True)
 
     def _start(self, step: int) -> None:
         reason, self._reason = self._reason, None
@@ -120,7 +120,7 @@ class Escalation(Handle):
         try:
             self._prof.mark("escalation", {"reason": reason, "steps": self._steps + 1})
         except Exception as error:
-            complain(f"escalation: {error}")
+            warn(f"escalation: {error}")
 
     def _finish(self, stopped: Any) -> None:
         self._capture = None
@@ -134,15 +134,15 @@ class Escalation(Handle):
             try:
                 self._on_trace(path)
             except Exception as error:
-                complain(f"on_trace: {type(error).__name__}: {error}")
+                warn(f"on_trace: {type(error).__name__}: {error}")
 
     def _watch(self) -> None:
-        """On the background thread."""
-        while self._wakes.get():
+        """Runs on the background thread."""
+        while self._wake_requests.get():
             try:
                 reason = self._rule(list(self._rows.read()))
             except Exception as error:
-                complain(f"the escalation's rule ended it: {type(error).__name__}: {error}")
+                warn(f"no more escalation: its rule raised {type(error).__name__}: {error}")
                 self._left = 0
                 return
             if reason and self._reason is None:

@@ -12,10 +12,10 @@ from typing import Callable, Iterable, Optional, Sequence
 
 from .._handle import Handle
 from .._profiler import Profiler
-from ._groups import resolved
+from ._groups import resolve_group
 from ._own_rows import OwnRows, OwnSpan
 from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
-from ._steps import listeners_of
+from ._steps import step_listeners
 from ._summary import DEFAULT_PHASES, Measurement, Summary, summarize
 
 _FLUSH_TIMEOUT_S = 1.0
@@ -24,7 +24,7 @@ _NAN = math.nan
 
 
 def measure(spans: Iterable[OwnSpan], phases: Sequence[str]) -> Measurement:
-    """The mean times a recorded step of one rank's spans."""
+    """The mean times per recorded step of one rank's spans."""
     totals = dict.fromkeys(phases, _NAN)
     comm_ms, steps = _NAN, set()
     for span in spans:
@@ -77,35 +77,35 @@ class Gather(Handle):
         """This process's rank in the job."""
         self._closed = False
         self._recorded_steps = 0
-        self._unseen: Optional[Summary] = None
+        self._unpolled: Optional[Summary] = None
         self._rounds: queue.Queue[bool] = queue.Queue(_BACKLOG)
         if group is not None:
-            listeners_of(prof).add(self._on_step)
+            step_listeners(prof).add(self._on_step)
             threading.Thread(target=self._work, name="cep-gather", daemon=True).start()
 
     def poll(self) -> Optional[Summary]:
-        """A summary that poll() has not returned yet, or None: for a trainer that logs it from its own thread. Never
-        waits."""
-        unseen, self._unseen = self._unseen, None
-        return unseen
+        """The latest summary if poll() has not returned it yet, else None. For trainers that log it on their own
+        thread. Never waits."""
+        unpolled, self._unpolled = self._unpolled, None
+        return unpolled
 
     def close(self) -> None:
-        """Ends it on this rank; never waits. Calling it again does nothing. Call it on all ranks at the same step, or
-        the others give up after the timeout."""
+        """Ends the summaries on this rank. Never waits. Calling it again does nothing. Call it on all ranks at the same
+        step, or the others give up after the timeout."""
         if self._group is None:
             return
-        listeners_of(self._prof).remove(self._on_step)
+        step_listeners(self._prof).remove(self._on_step)
         self._end_thread()
 
     def _end(self) -> None:
         self.close()
 
     def _on_step(self, step: int, recorded: bool) -> None:
-        """On the trainer's thread: counts, and wakes the other."""
+        """Runs on the trainer's thread: counts steps, and wakes the background thread."""
         if not recorded or self.failure is not None:
             return
         self._recorded_steps += 1
-        # One step late: what the step before recorded has had a step's time to be written.
+        # One step late, so that the rows of the step before have had the time of a step to be written.
         if self._recorded_steps % self._every == 1 % self._every and self._recorded_steps > 1:
             try:
                 self._rounds.put_nowait(True)
@@ -113,7 +113,7 @@ class Gather(Handle):
                 self._give_up(f"{_BACKLOG} rounds wait for a rank that does not answer")
 
     def _end_thread(self) -> None:
-        """Behind the rounds that wait, which the other ranks count on."""
+        """Ends the background thread after the rounds that wait already: the other ranks expect this one in them."""
         try:
             self._rounds.put_nowait(False)
         except queue.Full:
@@ -131,12 +131,12 @@ class Gather(Handle):
     def _exchange(self) -> None:
         mine = to_tensor(self._measure())
         all_ranks = [torch.empty_like(mine) for _ in self._ranks]
-        # The group's own method: not a collective of the trainer's, and no row of it.
+        # The group's own method, which nothing wraps: this is no collective of the trainer's, and gets no row.
         self._group.allgather([all_ranks], [mine]).wait()  # type: ignore[union-attr]
         summary = summarize(dict(zip(self._ranks, map(from_tensor, all_ranks))), self._phases)
         if summary is None:
             return
-        self.summary = self._unseen = summary
+        self.summary = self._unpolled = summary
         if self._on_summary is not None and self.rank == self._ranks[0]:
             self._on_summary(summary)
 
@@ -155,10 +155,10 @@ class Gather(Handle):
 
 
 def _own_group(ranks: Optional[Sequence[int]], timeout_s: float) -> Optional[ProcessGroup]:
-    """A gloo group: nothing of it runs on a GPU, where it could be in the trainer's way. None on ranks not in it."""
+    """A gloo group, which runs nothing on a GPU and so cannot delay the trainer there. None on ranks outside it."""
     chosen = None if ranks is None else sorted(set(ranks))
     timeout = datetime.timedelta(seconds=timeout_s)
-    return resolved(dist.new_group(chosen, timeout=timeout, backend="gloo"))
+    return resolve_group(dist.new_group(chosen, timeout=timeout, backend="gloo"))
 
 
 def gather(
@@ -170,35 +170,35 @@ def gather(
     ranks: Optional[Sequence[int]] = None,
     timeout_s: float = 60.0,
 ) -> Gather:
-    """Summarises the timings of all ranks while the job runs, so that rank 0 can log who is slow::
+    """Summarises the timings of all ranks while the job runs, so that rank 0 can log which rank is slow::
 
         live = cep.torch.gather(prof, on_summary=print)
 
-    Each ``every_n_recorded_steps`` recorded steps, every rank reads its own timings back from its file (at most 256 KiB
-    of the newest), and one all_gather of a few numbers makes a Summary of them: each phase's median and slowest rank,
-    and which rank the others wait for: the one that waits least in the collectives. That is a first hint. ``cep
-    summarize`` sees every collective by itself, and patterns over the whole run.
+    Every ``every_n_recorded_steps`` recorded steps, each rank reads its own timings back from its file (the newest 256
+    KiB at most), and one all_gather of a few numbers turns them into a Summary: the median and the slowest rank of each
+    phase, and the rank that the others wait for, which is the one that waits least in the collectives. That is a first
+    hint. ``cep summarize`` compares each collective on its own, and finds patterns over the whole run.
 
-    All of that is on a background thread, over a gloo group of its own. The trainer's thread only counts steps and
-    never waits. A rank that dies or is late ends the summaries on the others, with a warning, after the timeout at the
-    latest; never the job. A process that ends while a round is under way may wait for it as long.
+    All of this runs on a background thread, over a gloo group of its own. The trainer's thread only counts steps and
+    never waits. If a rank dies or is late, the summaries on the other ranks end with a warning, after the timeout at
+    the latest, and the job goes on. A process that exits during a round may wait for it until the timeout.
 
-    A collective call: every rank of the job has to call it at the same place, also where the profiler is off, with the
-    same sampling options and arguments. It waits once, for the new group.
+    This is a collective call: every rank of the job has to call it at the same place, with the same sampling options
+    and arguments, even if its profiler is off. It waits once, for the new group.
 
     Args:
-        prof: The profiler. Its step() tells of steps.
+        prof: The profiler. Each call of its step() is a step here.
         every_n_recorded_steps: At least 1.
-        phases: The names of phases to summarise; their spans in a step are added up. All collectives are "comm".
-        on_summary: Called with each summary on the first of the ranks, on the background thread. What it raises ends
-            the summaries.
-        ranks: The ranks to summarise; None: all. The others call gather() too, and have no summary. gloo connects every
-            two ranks, so that in a job of thousands it is better to take a part of them.
-        timeout_s: After how long a round that a rank does not answer is given up, in seconds.
+        phases: The names of phases to summarise. Their spans in a step are added up. All collectives are "comm".
+        on_summary: Called with each summary on the first of the ranks, on the background thread. If it raises, the
+            summaries end.
+        ranks: The ranks to summarise. None: all. The other ranks call gather() too, and get no summary. gloo connects
+            every pair of ranks, so choose a part of them in a job of thousands.
+        timeout_s: How long a round waits for a rank before it is given up, in seconds.
 
     Returns:
-        A Gather: ``summary``, ``poll()``, ``failure``, ``close()``; a context manager that calls close(). Where there
-        is no process group, it never has a summary. Where its group cannot be made, that is its failure.
+        A Gather: ``summary``, ``poll()``, ``failure``, ``close()``; a context manager that calls close(). If there is
+        no process group, it never has a summary. If its own group cannot be made, ``failure`` tells why.
     """
     if every_n_recorded_steps < 1:
         raise ValueError(f"every_n_recorded_steps: at least 1 is needed, not {every_n_recorded_steps!r}")

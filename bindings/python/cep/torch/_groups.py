@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process groups as rows name them, and the index of each collective within its group."""
+"""The names of process groups in rows, and the index of each collective within its group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def compact_ranks(ranks: list[int]) -> str:
 
 
 def shortened(text: str) -> str:
-    """At most as long as a row's group may be; a longer text ends in its checksum."""
+    """The text, cut to the length that a row's group may have. A text that is cut ends in its checksum."""
     if len(text.encode()) <= GROUP_MAX_BYTES:
         return text
     kept = text.encode()[: GROUP_MAX_BYTES - 9].decode("utf-8", "ignore")
@@ -47,7 +47,7 @@ def shortened(text: str) -> str:
 
 
 def _identity(group: ProcessGroup) -> str:
-    """What PyTorch calls the group: the same on all its ranks, as they meet by it."""
+    """PyTorch's name of the group, or its checksum: the same on all ranks of the group."""
     name: str = getattr(group, "group_name", "")
     if not name:  # before PyTorch 2.1
         names = getattr(_c10d, "_pg_names", None) or getattr(getattr(_c10d, "_world", None), "pg_names", {})
@@ -56,7 +56,7 @@ def _identity(group: ProcessGroup) -> str:
 
 
 def _purpose(group: ProcessGroup) -> str:
-    """What the group is for, as far as PyTorch was told: the dimension of a device mesh."""
+    """What the group is for, if PyTorch knows (the dimension of a device mesh)."""
     description = getattr(group, "group_desc", "") or ""
     if description in ("", "undefined", "default_pg"):
         return "group"
@@ -64,9 +64,9 @@ def _purpose(group: ProcessGroup) -> str:
 
 
 def default_name(group: ProcessGroup) -> str:
-    """A name that is the same on all ranks of the group and that no other group has.
+    """A name that all ranks of the group have for it and no other group has.
 
-    "world" for the default group; else what it is for, its ranks, and PyTorch's name of it: "dp:0-6/2#3".
+    "world" for the default group. For others: what the group is for, its ranks, and PyTorch's name of it: "dp:0-6/2#3".
     """
     if group is default_group():
         return "world"
@@ -83,8 +83,8 @@ def default_group() -> Optional[ProcessGroup]:
         return None
 
 
-def resolved(group: Any) -> Optional[ProcessGroup]:
-    """The process group that an argument stands for; None where this process is not in it."""
+def resolve_group(group: Any) -> Optional[ProcessGroup]:
+    """The process group that an argument means; None if this process is not in it."""
     if group is None:
         return default_group()
     if isinstance(group, _ProcessGroup):
@@ -99,20 +99,19 @@ def _runs_on_device(group: ProcessGroup) -> bool:
 class Groups:
     """The process groups that this process has used, by their names.
 
-    Thread-safe: indices are given out under the interpreter's lock.
+    Thread-safe: the GIL makes taking an index atomic.
     """
 
     def __init__(self) -> None:
-        # By identity, beside a reference that says whether it is still the same: a weak dictionary is slower.
+        # By id(). The weak reference shows whether the id still belongs to that group. A weak dictionary is slower.
         self._known: dict[int, tuple[Callable[[], Any], Group]] = {}
-        # By name: a group that is destroyed and made anew goes on counting.
+        # By name, so that a group that is destroyed and made again goes on counting.
         self._counts: dict[str, Iterator[int]] = {}
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
-    def call(self, group: ProcessGroup, name: str) -> None:
-        """Gives a group a name of the caller's, the same on all its ranks. Its ranks follow unless it is all of
-        them."""
+    def set_name(self, group: ProcessGroup, name: str) -> None:
+        """Names a group. All its ranks have to use the same name. Its ranks are appended unless it has all ranks."""
         if dist.get_world_size(group) < dist.get_world_size():
             name = f"{name}:{compact_ranks(dist.get_process_group_ranks(group))}"
         with self._lock:
@@ -121,9 +120,9 @@ class Groups:
 
     def find(self, group: ProcessGroup) -> Group:
         known = self._known.get(id(group))
-        return known[1] if known is not None and known[0]() is group else self._learn(group)
+        return known[1] if known is not None and known[0]() is group else self._add(group)
 
-    def _learn(self, group: ProcessGroup) -> Group:
+    def _add(self, group: ProcessGroup) -> Group:
         with self._lock:
             name = self._names.get(group) or default_name(group)
             counts = self._counts.setdefault(name, itertools.count())
@@ -132,7 +131,7 @@ class Groups:
             return found
 
     def between(self, group: ProcessGroup, source: int, target: int) -> Group:
-        """The pair of ranks that a message passes between, as a group of its own: both ends count the same messages."""
+        """The two ends of a message as a group of their own, so that both ends count the same messages."""
         whole = self.find(group)
         name = shortened(f"{whole.name}/{source}>{target}")
         with self._lock:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""instrument(): the phases of a training step, without a line in the loop."""
+"""instrument(): times the phases of a training step, with no change to the loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Union
 from .._handle import Removable
 from .._profiler import Profiler
 from ._backward import Backward
-from ._capture import complain
+from ._capture import warn
 from ._collectives import instrument_collectives
 from ._ddp import instrument_ddp
 from ._memory import record_memory
@@ -24,10 +24,10 @@ _is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
 
 
 class Instrumentation(Removable):
-    """What instrument() returns. remove(), or the end of a ``with`` block, takes off everything but DDP's communication
-    hook, for which PyTorch has no way. Not while a step is under way.
+    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything but DDP's communication
+    hook, which PyTorch cannot remove. Do not call it during a step.
 
-    Thread-safe: forwards of several threads are timed apart.
+    Thread-safe: forwards of several threads are timed separately.
     """
 
     def __init__(self, model: Module, optimizers: list[Optimizer], prof: Profiler, prefix: str, memory: bool) -> None:
@@ -45,7 +45,7 @@ class Instrumentation(Removable):
             self._removals += timer.attach(optimizer)
 
     def _hook_forward(self, model: Module) -> None:
-        # Outermost, so that what FSDP's own hooks do (gathering parameters) is in the forward.
+        # The outermost hook, so that the work of FSDP's own hooks (gathering parameters) is part of the forward.
         self._removals.append(hook_before_forward(model, self._begin_forward))
         after = inspect.signature(model.register_forward_hook).parameters
         always = {"always_call": True} if "always_call" in after else {}
@@ -64,20 +64,20 @@ class Instrumentation(Removable):
         if not self._forward and not self._forward_no_grad:
             return
         thread = get_ident()
-        # Called without an output, from where the exception is handled, if the forward raised.
+        # After a forward that raised, the hook is called without an output while the exception is handled.
         error = sys.exc_info()[0] if output is None else None
         self._forward_no_grad.end(thread, error)
-        if self._forward.is_begun(thread):
+        if self._forward.is_open(thread):
             self._forward.end(thread, error)
             self._backward.watch(output)
 
     def _abandon_forward(self) -> None:
-        """A forward that seems to be under way on this thread when the next phase begins has raised."""
+        """Ends a forward of this thread as not finished: if it is open when the next phase begins, it has raised."""
         self._forward.end(get_ident(), NotFinished)
         self._forward_no_grad.end(get_ident(), NotFinished)
 
     def _abandon_unfinished(self) -> None:
-        """As _abandon_forward(), and the backward too: none is under way when an optimizer steps."""
+        """Ends an open forward and an open backward as not finished: both are over when an optimizer steps."""
         self._abandon_forward()
         self._backward.abandon()
 
@@ -91,7 +91,7 @@ class Instrumentation(Removable):
                 record_memory(self._prof)
             except Exception as error:
                 self._memory = False
-                complain(f"no more memory counters: {type(error).__name__}: {error}")
+                warn(f"no more memory counters: {type(error).__name__}: {error}")
 
 
 class _Off(Instrumentation):
@@ -110,7 +110,7 @@ def instrument(
     collectives: bool = True,
     memory: bool = True,
 ) -> Instrumentation:
-    """Times the forward, backward and optimizer phases of each recorded step, with no further line in the loop::
+    """Times the forward, backward and optimizer phases of each recorded step, with no further change to the loop::
 
         model = DistributedDataParallel(model)
         with cep.Profiler("output") as prof, cep.torch.instrument(model, optimizer, prof):
@@ -118,29 +118,30 @@ def instrument(
                 prof.step(step)
                 ...
 
-    Rows, all of kind ``compute``, on the stream that is current where each begins:
+    The rows are all of kind ``compute``, each on the stream that is current when its phase begins:
 
     - ``forward``: a call of the model with gradients. ``forward_no_grad``: one without (evaluation, a teacher model).
-      What FSDP's hooks do before it (gathering parameters) is part of it where this comes last.
-    - ``backward``: from the gradient of the model's first output to the end of the autograd engine's run, DDP's and
-      FSDP's waiting for their collectives included. The loss function's own backward is before it.
+      The work of FSDP's hooks before it (gathering parameters) is part of it, if instrument() is called after FSDP.
+    - ``backward``: from the first gradient of a model output to the end of the autograd engine's run, with the time
+      that DDP and FSDP wait for their collectives. The loss function's own backward is not part of it.
     - ``optimizer``: each step() of each optimizer. A closure's forward and backward are not part of it.
 
-    Gradient accumulation gives several spans of a name in a step (``seq``). What activation checkpointing computes
-    again inside a backward is backward. A phase that raises is marked (``error``).
+    With gradient accumulation a step has several spans of a name (``seq``). The recomputation of activation
+    checkpointing is part of the backward. A phase that raises is marked (``error``).
 
-    Without a recorded step the hooks cost two calls of Python for a forward and two for an optimizer's step, 1 to 2 µs
-    each pair, and backward costs nothing. Never synchronises, and never keeps a graph or a tensor alive. Where the
-    profiler is off, nothing is hooked.
+    On a step that is not recorded, the hooks cost two Python calls for each forward and two for each optimizer step, 1
+    to 2 µs a pair, and nothing for the backward. They never synchronise, and never keep a graph or a tensor alive. If
+    the profiler is off, there are no hooks.
 
     Args:
-        model: The module that the loop calls: the DDP or FSDP wrapper, where there is one. Call instrument() after
-            wrapping, sharding and (as it replaces the module) torch.compile.
+        model: The module that the loop calls: the DDP or FSDP wrapper, if there is one. Call instrument() after
+            wrapping, after sharding, and after torch.compile, which replaces the module.
         optimizer: One optimizer, several, or None.
         prof: The profiler.
         prefix: Goes before the phases' names, to tell several models apart ("generator.").
-        collectives: Also calls instrument_collectives(), and instrument_ddp() where model is a DistributedDataParallel
-            without a communication hook of its own. Then every rank has to call instrument() at the same place.
+        collectives: Also calls instrument_collectives(), and instrument_ddp() if the model is a
+            DistributedDataParallel without a communication hook. Then every rank has to call instrument() at the same
+            place.
         memory: Also calls record_memory() after each recorded optimizer step.
 
     Returns:
@@ -161,14 +162,14 @@ def instrument(
 
 
 def instrument_ddp_if_free(model: Module, prof: Profiler) -> None:
-    """instrument_ddp() where a model is a DistributedDataParallel; a warning where that has a communication hook."""
+    """Calls instrument_ddp() if a model is a DistributedDataParallel. Warns if it has a communication hook already."""
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         return
     try:
         instrument_ddp(model, prof)
     except RuntimeError as error:
         warnings.warn(
-            f"cep: DDP's all-reduces stay hidden in the backward: it has a communication hook already ({error}); "
+            f"cep: DDP's all-reduces are not timed, because it has a communication hook already ({error}); "
             "register cep.torch.ddp_comm_hook(prof, inner=that_hook) in its place",
             RuntimeWarning,
             stacklevel=3,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch's CUDA allocator holds, as counters."""
+"""Records the state of PyTorch's CUDA allocator as counters."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _POOLS = {
 }
 _EVENTS = {"memory.alloc_retries": "num_alloc_retries", "memory.ooms": "num_ooms"}
 
-# torch.cuda.memory_allocated() and its like each make a flat dict of all statistics first, ten times as dear.
+# torch.cuda.memory_allocated() and similar calls first make a flat dict of all statistics: they take ten times as long.
 _read_stats: Optional[Callable[[int], Mapping[str, Any]]] = getattr(torch._C, "_cuda_memoryStats", None)
 
 
 def memory_counters(stats: Mapping[str, Any]) -> dict[str, int]:
-    """The counters in the allocator's statistics, as torch._C._cuda_memoryStats() nests them; those that it has."""
+    """The counters that the allocator's statistics have. Their nesting is that of torch._C._cuda_memoryStats()."""
     counters = {}
     for name, (pool, which) in _POOLS.items():
         if pool in stats:
@@ -38,10 +38,10 @@ def record_memory(prof: Profiler, device: Optional[int] = None) -> bool:
     """Records the state of PyTorch's CUDA allocator as counters of the current step, if it is recorded.
 
     ``memory.allocated_bytes`` (in tensors), ``memory.reserved_bytes`` (held from the driver), ``memory.active_bytes``
-    (allocated, or freed and still in use by a stream), ``memory.inactive_split_bytes`` (free parts of split blocks:
-    what fragmentation keeps from being returned), ``memory.peak_allocated_bytes`` and ``memory.peak_reserved_bytes``
+    (allocated, or freed and still in use by a stream), ``memory.inactive_split_bytes`` (free parts of split blocks,
+    which fragmentation keeps from being returned), ``memory.peak_allocated_bytes`` and ``memory.peak_reserved_bytes``
     (since the process started, or torch.cuda.reset_peak_memory_stats()), ``memory.alloc_retries`` and ``memory.ooms``
-    (counts since the process started; a retry has freed the cache and synchronised the device).
+    (counts since the process started; a retry frees the cache and synchronises the device).
 
     Reads host memory only: no CUDA call, no wait. instrument() calls it after each recorded optimizer step.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of torch.distributed that move data: what each is called in rows, and how many bytes it moves."""
+"""The functions of torch.distributed that move data: their names in rows, and how many bytes a call moves."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ._pytorch import Tensor, dist, tensor_bytes, torch
 Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]
 
-# How the bytes of a call follow from the argument that is measured.
-_WHOLE = "whole"  # it is the whole message
-_PART = "part"  # each rank has one such part
+# What the argument that is measured is of the message.
+_WHOLE = "whole"  # the whole of it
+_PART = "part"  # one of as many parts as there are ranks
 
 COLLECTIVE, MESSAGE, BATCH = "collective", "message", "batch"
 
@@ -23,17 +23,17 @@ class Operation(NamedTuple):
 
     function: str
     name: str
-    """In rows: one name for all functions that do the same."""
+    """The name in rows, the same for all functions that do the same."""
     sized_by: str = ""
-    """The parameter that says how much is moved."""
+    """The parameter whose size is measured."""
     share: str = _WHOLE
     shape: str = COLLECTIVE
     peer: str = ""
-    """Of messages: the parameter that names the other rank."""
+    """For messages: the parameter that names the other rank."""
 
 
-# Bytes are counted as nccl-tests count them: the whole message of a group, so the gathered output of an all_gather and
-# the input of a reduce_scatter.
+# Bytes are counted as in nccl-tests: the whole message of a group, which is the output of an all_gather and the input
+# of a reduce_scatter.
 OPERATIONS = (
     Operation("all_reduce", "all_reduce", "tensor"),
     Operation("all_reduce_coalesced", "all_reduce", "tensors"),
@@ -58,7 +58,7 @@ OPERATIONS = (
 
 
 class Function:
-    """One function of torch.distributed as this version has it, and how to read its arguments."""
+    """A function of torch.distributed as the installed version has it, and how to read its arguments."""
 
     __slots__ = ("operation", "original", "_positions", "_defaults")
 
@@ -74,7 +74,7 @@ class Function:
         }
 
     def argument(self, name: str, args: Arguments, kwargs: Keywords) -> Any:
-        """What was passed for a parameter, or its default; None where the function has no such parameter."""
+        """The argument that was passed for a parameter, or its default. None if the function has no such parameter."""
         if name in kwargs:
             return kwargs[name]
         position = self._positions.get(name)
@@ -101,11 +101,11 @@ class Call(NamedTuple):
         return self.function.original(*self.args, **self.kwargs)
 
     def is_async(self) -> bool:
-        """Whether it returns before its result is there."""
+        """Whether the call returns before its result is ready."""
         return self.operation.shape == BATCH or bool(self.argument("async_op"))
 
     def tensors(self) -> list[Tensor]:
-        """The tensors that say how much is moved."""
+        """The tensors whose size is measured."""
         given = self.argument(self.operation.sized_by) if self.operation.sized_by else None
         if not isinstance(given, (list, tuple)):
             given = [given]
@@ -113,11 +113,11 @@ class Call(NamedTuple):
         return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
 
     def bytes(self, tensors: list[Tensor], group_size: int) -> Optional[int]:
-        """Bytes of the message; None where there is none."""
+        """The bytes of the message; None if there are none."""
         total = sum(map(tensor_bytes, tensors))
         return total * (group_size if self.operation.share == _PART else 1) or None
 
 
 def available_functions() -> list[Function]:
-    """Those that this version of PyTorch has."""
+    """The functions that the installed version of PyTorch has."""
     return [Function(operation) for operation in OPERATIONS if callable(getattr(dist, operation.function, None))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizer phase: step() of one or several optimizers, through their hooks or, before PyTorch 2.0, around it."""
+"""The optimizer phase: times step() of optimizers by their hooks or, before PyTorch 2.0, by replacing step()."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from .._profiler import Profiler
 from ._phases import Phase
 from ._pytorch import Optimizer, torch
 
+_NESTED_FRAMES = 8  # the most frames between the hooks of an inner step() and those of the outer
+
 
 def optimizer_list(given: Union[None, Optimizer, Iterable[Optimizer]]) -> list[Optimizer]:
-    """The optimizers themselves: of None, one or several, without the wrappers of Lightning and Accelerate."""
+    """The given optimizers (None, one or several) as a list, without the wrappers of Lightning and Accelerate."""
     if given is None:
         return []
     several = given if isinstance(given, (list, tuple)) else [given]
@@ -29,12 +31,11 @@ def _unwrapped(optimizer: Optimizer) -> Optimizer:
     return _unwrapped(inner) if isinstance(inner, torch.optim.Optimizer) else optimizer
 
 
-def _is_within_its_own_step(optimizer: Optimizer, hooked: FrameType) -> bool:
-    """Whether a step() that has hooks calls another, as a subclass does with super().step(): PyTorch then runs the
-    hooks for each. ``hooked`` is the frame that runs them; an outer one of the same code is the outer step()'s."""
-    near = 8
+def _is_nested_step(optimizer: Optimizer, hooked: FrameType) -> bool:
+    """Whether another step() of the same optimizer called this one, as super().step() in a subclass: PyTorch then runs
+    the hooks for both. ``hooked`` is the frame that runs the hooks; the outer step() has a frame of the same code."""
     frame = hooked.f_back
-    for _ in range(near):
+    for _ in range(_NESTED_FRAMES):
         if frame is None:
             return False
         if frame.f_code is hooked.f_code and frame.f_locals.get("args", (None,))[:1] == (optimizer,):
@@ -44,18 +45,18 @@ def _is_within_its_own_step(optimizer: Optimizer, hooked: FrameType) -> bool:
 
 
 def replace_step(optimizer: Optimizer, step: Callable[..., Any]) -> Removal:
-    """Puts a function of the optimizer and step()'s arguments in the place of step().
+    """Replaces an optimizer's step() by a function of the optimizer and step()'s arguments.
 
     Returns:
-        What puts back what was there.
+        A function that restores the original.
     """
     before = vars(optimizer).get("step")
-    # A bound method, as learning-rate schedulers take it apart as one.
+    # A bound method, because learning-rate schedulers use its __func__ and __self__.
     replaced = optimizer.step = types.MethodType(step, optimizer)
 
     def restore() -> None:
         if vars(optimizer).get("step") is not replaced:
-            return  # a scheduler wrapped it since, and calls it
+            return  # a scheduler has wrapped the replacement, and still calls it
         if before is None:
             del optimizer.step
         else:
@@ -67,8 +68,8 @@ def replace_step(optimizer: Optimizer, step: Callable[..., Any]) -> Removal:
 class OptimizerTimer:
     """Times the steps of optimizers.
 
-    A closure given to step() is not optimizer time: it holds a forward and a backward of its own. The span then is from
-    the closure's end to the step's.
+    A closure given to step() is not optimizer time: it runs a forward and a backward. With a closure the span lasts
+    from the end of the closure to the end of step().
     """
 
     def __init__(self, profiler: Profiler, phase: Phase, before: Callable[[], None], after: Callable[[], None]) -> None:
@@ -78,7 +79,7 @@ class OptimizerTimer:
         self._after = after
 
     def attach(self, optimizer: Optimizer) -> list[Removal]:
-        """Returns what takes it off again."""
+        """Times the steps of an optimizer. Returns what undoes that."""
         if hasattr(optimizer, "register_step_pre_hook"):
             return [
                 optimizer.register_step_pre_hook(self._begin_hooked).remove,
@@ -98,18 +99,18 @@ class OptimizerTimer:
             self._after()
 
     def _begin_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        if not self._recording and not self._phase or _is_within_its_own_step(optimizer, sys._getframe(1)):
+        if not self._recording and not self._phase or _is_nested_step(optimizer, sys._getframe(1)):
             return None
         args, kwargs, has_closure = self._with_timed_closure(args, kwargs, first=1)
         self._begin(has_closure)
         return (args, kwargs) if has_closure else None
 
     def _end_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._phase and not _is_within_its_own_step(optimizer, sys._getframe(1)):
+        if self._phase and not _is_nested_step(optimizer, sys._getframe(1)):
             self._end()
 
     def _with_timed_closure(self, args: Any, kwargs: Any, first: int) -> tuple[Any, Any, bool]:
-        """The arguments of step() with its closure timed; it is their first, behind the optimizer if that is there."""
+        """step()'s arguments with the closure wrapped, and whether there is one. A positional one has index first."""
         if len(args) > first and callable(args[first]):
             return (*args[:first], self._timed_closure(args[first]), *args[first + 1 :]), kwargs, True
         if callable(kwargs.get("closure")):
@@ -128,7 +129,8 @@ class OptimizerTimer:
         return between_spans
 
     def _replace_step(self, optimizer: Optimizer) -> Removal:
-        """For versions without hooks. Where it cannot be taken off, it does nothing once its profiler is closed."""
+        """For versions without hooks. If the original cannot be restored, this does nothing once the profiler is
+        closed."""
         original = optimizer.step
 
         @functools.wraps(original)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This process's own timings, read back from the end of its rank file."""
+"""Reads this process's own timings back from its rank file."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class OwnSpan(NamedTuple):
 
 
 class OwnRows:
-    """The spans that were added to a rank file since the last time: for a background thread, as AddedLines.
+    """Reads the spans that were appended to a rank file since the last read. For a background thread, like AddedLines.
 
     Args:
-        path: The rank file. What it holds now is left out.
-        limit_bytes: At most this much is read at a time; of more, the last.
+        path: The rank file. Rows that it holds already are skipped.
+        limit_bytes: The most to read at a time. If more was appended, only the newest part is read.
     """
 
     def __init__(self, path: Path, limit_bytes: int = READ_LIMIT_BYTES) -> None:
@@ -34,12 +34,12 @@ class OwnRows:
 
     @property
     def skipped_bytes(self) -> int:
-        """Not read, as more was added than the limit."""
+        """Bytes that were not read, because more than the limit was appended."""
         return self._lines.skipped_bytes
 
     def read(self) -> Iterator[OwnSpan]:
-        """The spans of whole lines added since. Those that failed are left out; so is what is no span. A file that
-        cannot be read has none."""
+        """Yields the new spans. Spans with an error and rows of other types are left out. Yields nothing if the file
+        cannot be read."""
         try:
             for line in self._lines.read():
                 span = _span_of(line)

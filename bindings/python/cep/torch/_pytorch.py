@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch itself, as cep.torch and cep.integrations have it, and small helpers on it.
+"""PyTorch for cep.torch and cep.integrations, and small helpers.
 
-Loaded as an untyped module on purpose: its type hints differ from version to version, and this package works with 1.13
+It is loaded as an untyped module on purpose: its type hints differ between versions, and this package works with 1.13
 and later.
 """
 
@@ -20,7 +20,7 @@ except ImportError as error:
 
 dist: Any = importlib.import_module("torch.distributed")
 
-# What these names stand for in the hints of this package.
+# PyTorch's types in the type hints of this package.
 Tensor = Any
 Module = Any
 Optimizer = Any
@@ -34,10 +34,10 @@ def distributed_is_initialized() -> bool:
 
 
 def hook_before_forward(module: Module, hook: Callable[[Module, Any], None]) -> Removal:
-    """Has a function called before a module's forward, and before all other hooks where PyTorch can (from 2.0 on).
+    """Has a function called before each forward of a module, and before all other hooks if PyTorch can (2.0 or later).
 
     Returns:
-        What takes it off again.
+        A function that removes the hook.
     """
     can_be_first = "prepend" in inspect.signature(module.register_forward_pre_hook).parameters
     options = {"prepend": True} if can_be_first else {}

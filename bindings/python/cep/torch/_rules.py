@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that say when this rank is worth a look with torch.profiler."""
+"""Rules that decide when this rank is traced with torch.profiler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ._gather import Gather
 
 Rule = Callable[[Sequence[OwnSpan]], Optional[str]]
-"""Called on a background thread with this rank's spans since the last time. A text is the reason to fire."""
+"""Called on a background thread with this rank's new spans. Returns the reason to fire, or None."""
 
 
 def slower_than_median(region: str, factor: float = 2.0, *, window: int = 64, min_samples: int = 8) -> Rule:
@@ -22,8 +22,8 @@ def slower_than_median(region: str, factor: float = 2.0, *, window: int = 64, mi
     Args:
         region: The region's name.
         factor: The multiple, above 1.
-        window: The median is of the last so many spans.
-        min_samples: It does not fire before it has seen so many.
+        window: The median is taken of at most this many spans, the latest.
+        min_samples: It fires only after this many spans.
     """
     if factor <= 1:
         raise ValueError(f"factor: more than 1 is needed, not {factor!r}")
@@ -46,11 +46,11 @@ def slower_than_median(region: str, factor: float = 2.0, *, window: int = 64, mi
 
 
 def named_straggler(live: Gather, with_ranks: Sequence[int] = ()) -> Rule:
-    """Fires once a live summary names this rank as the one that is waited for.
+    """Fires once a live summary names this rank as the one that the others wait for.
 
     Args:
         live: What gather() returned.
-        with_ranks: Ranks that are profiled too, whichever rank is named, to compare with.
+        with_ranks: Ranks on which it fires too, whichever rank is named, for comparison.
     """
     last_seen = None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hearing of a profiler's steps."""
+"""Calls listeners at each step of a profiler."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Callable, Optional
 from .._profiler import Profiler
 
 Listener = Callable[[int, bool], None]
-"""Called with the step that begins and whether the sampling records it (on ranks that are off, would record it)."""
+"""Called with the step that begins, and whether the sampling records it (on a rank that is off: would record it)."""
 
 
 class StepListeners:
-    """Puts itself in front of a profiler's step(), and tells listeners of each step that begins.
+    """Replaces a profiler's step() by itself: it calls the original, and then the listeners.
 
-    Listeners are called on the thread that called step(), after the profiler. Thread-safe.
+    Listeners are called on the thread that called step(). Thread-safe.
     """
 
     def __init__(self, profiler: Profiler) -> None:
@@ -35,13 +35,13 @@ class StepListeners:
         self._listeners = (*self._listeners, listener)
 
     def remove(self, listener: Listener) -> None:
-        """The last one gives the profiler its own step() back."""
+        """Removes a listener. After the last one, the profiler has its own step() again."""
         self._listeners = tuple(other for other in self._listeners if other != listener)
         if not self._listeners and self._profiler.__dict__.get("step") is self:
             del self._profiler.__dict__["step"]
 
 
-def listeners_of(profiler: Profiler) -> StepListeners:
-    """Those of a profiler, made the first time."""
+def step_listeners(profiler: Profiler) -> StepListeners:
+    """The listeners of a profiler, made at the first call."""
     listeners = profiler.__dict__.get("step")
     return listeners if isinstance(listeners, StepListeners) else StepListeners(profiler)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From one measurement of each rank to who is slow: what gather() says."""
+"""Finds the slow rank from one measurement of each rank, for gather()."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Mapping, NamedTuple, Optional, Sequence
 
 DEFAULT_PHASES = ("data_load", "host_to_device", "forward", "backward", "optimizer")
 
-# A difference counts from this part of a step on, and from this many typical deviations between ranks.
+# A difference between ranks counts if it exceeds this share of the step, this many deviations between ranks, and this
+# time.
 _RELATIVE_FLOOR = 0.05
 _DEVIATIONS = 3.0
 _ABSOLUTE_FLOOR_MS = 0.1
 
 
 class Measurement(NamedTuple):
-    """What one rank timed since the last summary, in ms a recorded step; NaN: nothing."""
+    """One rank's mean times per recorded step since the last summary, in ms. NaN: nothing was timed."""
 
     steps: int
     first_step: int
@@ -39,22 +40,22 @@ class PhaseSummary(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """The ranks' phases since the last summary, and who is waited for."""
+    """The ranks' phases since the last summary, and the rank that the others wait for."""
 
     first_step: int
     last_step: int
     ranks: int
     """Ranks with timings."""
     phases: Mapping[str, PhaseSummary]
-    """By name; the collectives together are "comm"."""
+    """By name. All collectives together are "comm"."""
     straggler: Optional[int]
-    """The rank that the others wait for; None where there is none or it cannot be known."""
+    """The rank that the others wait for; None if there is none or it cannot be known."""
     phase: Optional[str]
-    """Where the straggler loses the time; None where no phase shows it."""
+    """The phase in which the straggler loses the time; None if no phase shows it."""
     wait_ms: float
     """How long the others typically wait for it in a step."""
     reason: str
-    """Why, in a sentence."""
+    """The reason, as a sentence."""
 
     def __str__(self) -> str:
         table = "; ".join(
@@ -67,13 +68,13 @@ class Summary(NamedTuple):
 Times = Mapping[int, float]
 
 
-def _summarized(times: Times) -> PhaseSummary:
+def _phase_summary(times: Times) -> PhaseSummary:
     slowest = max(times, key=lambda rank: times[rank])
     return PhaseSummary(median(times.values()), slowest, times[slowest])
 
 
-def _known(measurements: Mapping[int, Measurement], index: Optional[int]) -> Times:
-    """The ranks' times of a phase, or of the collectives (None), where there are any."""
+def _times_by_rank(measurements: Mapping[int, Measurement], index: Optional[int]) -> Times:
+    """The times of the phase with an index, or of the collectives (None), on the ranks that have any."""
     times = {
         rank: (measured.comm_ms if index is None else measured.phases_ms[index])
         for rank, measured in measurements.items()
@@ -97,61 +98,61 @@ def _floor_ms(step_ms: float, others: Sequence[float]) -> float:
     return max(_RELATIVE_FLOOR * step_ms, _DEVIATIONS * _deviation(others), _ABSOLUTE_FLOOR_MS)
 
 
-class _Judgement(NamedTuple):
+class _Verdict(NamedTuple):
     straggler: Optional[int]
     phase: Optional[str]
     wait_ms: float
     reason: str
 
 
-def _judge_by_waiting(comm: Times, phases: Mapping[str, Times], step_ms: float) -> _Judgement:
-    """The straggler comes last to the collectives, and so waits least in them."""
+def _verdict_from_waits(comm: Times, phases: Mapping[str, Times], step_ms: float) -> _Verdict:
+    """The straggler reaches the collectives last, and so waits least in them."""
     least = min(comm, key=lambda rank: comm[rank])
     others = [time for rank, time in comm.items() if rank != least]
     wait_ms = median(others) - comm[least]
     if wait_ms < _floor_ms(step_ms, others):
-        return _Judgement(None, None, 0.0, "no rank is waited for")
+        return _Verdict(None, None, 0.0, "no rank makes the others wait")
     excesses = {name: _excess_ms(times, least) for name, times in phases.items()}
     phase = max(excesses, key=lambda name: excesses[name], default=None)
     if phase is None or excesses[phase] < wait_ms / 2:
-        where, phase = "in no phase of its own that is longer: in backward, or where nothing is timed", None
+        why, phase = "it loses that time in backward, or where nothing is timed", None
     else:
-        where = f"{excesses[phase]:.3g} ms longer in {phase}"
-    return _Judgement(least, phase, wait_ms, f"rank {least} is waited for, {wait_ms:.3g} ms a step, {where}")
+        why = f"its {phase} takes {excesses[phase]:.3g} ms longer"
+    return _Verdict(least, phase, wait_ms, f"the others wait {wait_ms:.3g} ms a step for rank {least}: {why}")
 
 
-def _judge_by_phases(phases: Mapping[str, Times], step_ms: float) -> _Judgement:
-    """Without collectives it is not known who waits, so that at most a longer phase is pointed at."""
+def _verdict_from_phases(phases: Mapping[str, Times], step_ms: float) -> _Verdict:
+    """Without timed collectives it is not known which ranks wait. This only names a phase in which a rank is slow."""
     for name, times in phases.items():
         slowest = max(times, key=lambda rank: times[rank])
         others = [time for rank, time in times.items() if rank != slowest]
         if others and _excess_ms(times, slowest) > _floor_ms(step_ms, others):
-            reason = f"rank {slowest} is slow in {name}; no collectives are timed, so who waits is not known"
-            return _Judgement(None, name, 0.0, reason)
-    return _Judgement(None, None, 0.0, "no collectives are timed, so who waits is not known")
+            reason = f"rank {slowest} is slow in {name}; no collectives are timed, so it is not known which ranks wait"
+            return _Verdict(None, name, 0.0, reason)
+    return _Verdict(None, None, 0.0, "no collectives are timed, so it is not known which ranks wait")
 
 
 def summarize(measurements: Mapping[int, Measurement], names: Sequence[str]) -> Optional[Summary]:
-    """The summary of the ranks' measurements, by rank; None where fewer than two ranks have any.
+    """The summary of the ranks' measurements; None if fewer than two ranks have any.
 
     Args:
-        measurements: Of each rank.
+        measurements: The measurements by rank.
         names: The phases, in the order of Measurement.phases_ms.
     """
     measured = {rank: one for rank, one in measurements.items() if one.steps > 0}
     if len(measured) < 2:
         return None
-    phases = {name: _known(measured, index) for index, name in enumerate(names)}
+    phases = {name: _times_by_rank(measured, index) for index, name in enumerate(names)}
     phases = {name: times for name, times in phases.items() if times}
-    comm = _known(measured, None)
+    comm = _times_by_rank(measured, None)
     step_ms = sum(median(times.values()) for times in phases.values())
     if len(comm) >= 2 and len(comm) == len(measured):
-        judgement = _judge_by_waiting(comm, phases, step_ms or median(comm.values()))
+        verdict = _verdict_from_waits(comm, phases, step_ms or median(comm.values()))
     else:
-        judgement = _judge_by_phases(phases, step_ms)
-    summaries = {name: _summarized(times) for name, times in phases.items()}
+        verdict = _verdict_from_phases(phases, step_ms)
+    summaries = {name: _phase_summary(times) for name, times in phases.items()}
     if comm:
-        summaries["comm"] = _summarized(comm)
+        summaries["comm"] = _phase_summary(comm)
     first = min(one.first_step for one in measured.values())
     last = max(one.last_step for one in measured.values())
-    return Summary(first, last, len(measured), summaries, *judgement)
+    return Summary(first, last, len(measured), summaries, *verdict)

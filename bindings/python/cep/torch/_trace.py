@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from ..__main__ import command_path
 from .._errors import EOPTION, OptionError
 from .._handle import Handle
-from ._capture import OPTIONS, Capture, complain, export
+from ._capture import OPTIONS, Capture, export, warn
 
 _SUMMARY_TIMEOUT_S = 120.0
 _KEYS = frozenset(("enable", "ranks", "start_step", "end_step", "directory", "output_dir", "world_size", *OPTIONS))
@@ -62,24 +62,24 @@ def trace_path(directory: Path, rank: int) -> Path:
 
 
 def summarize_traces(directory: Path) -> bool:
-    """Runs ``cep kernels -o summary.md`` over a directory of traces. False, and a warning, where that fails."""
+    """Runs ``cep kernels -o summary.md`` over a directory of traces. Returns False, with a warning, if that fails."""
     command = command_path()
     if command is None:
-        complain(f"no cep command is found, so there is no {directory / 'summary.md'}")
+        warn(f"no cep command is found, so there is no {directory / 'summary.md'}")
         return False
     arguments = [command, "kernels", "-o", str(directory / "summary.md"), str(directory)]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=_SUMMARY_TIMEOUT_S, check=False)
     except (OSError, subprocess.SubprocessError) as error:
-        complain(f"cep kernels: {error}")
+        warn(f"cep kernels: {error}")
         return False
     if done.returncode != 0:
-        complain(f"cep kernels ended with status {done.returncode}: {done.stderr.strip()[-500:]}")
+        warn(f"cep kernels ended with status {done.returncode}: {done.stderr.strip()[-500:]}")
     return done.returncode == 0
 
 
 class TraceProfiler(Handle):
-    """What build_profiler() returns. Its methods are those of torch.profiler.profile that trainers use, and raise
+    """What build_profiler() returns. It has the methods of torch.profiler.profile that trainers use, and they raise
     nothing. For the trainer's thread."""
 
     def __init__(self, options: Optional[TraceOptions], rank: int, ranks: tuple[int, ...]) -> None:
@@ -97,12 +97,12 @@ class TraceProfiler(Handle):
         return self._options is not None
 
     def start(self, first_step: int = 0) -> None:
-        """Before the first step, which a resumed job names."""
+        """Call it before the first step, whose number a resumed job passes."""
         self._next_step = first_step
         self._start_capture()
 
     def step(self) -> None:
-        """At the end of each step. Outside the window it only counts."""
+        """Call it at the end of each step. Outside the window it only counts."""
         if self._is_over:
             return
         self._next_step += 1
@@ -114,14 +114,15 @@ class TraceProfiler(Handle):
             self._finish(stopped)
 
     def stop(self) -> None:
-        """Ends it: a trace that is under way is written with the steps that it has, and the summary is waited for."""
+        """Ends tracing. A trace that is under way is written with the steps that it has so far. Waits for the trace and
+        the summary."""
         if self._capture is not None:
             self._finish(self._capture.stop())
         self._is_over = True
         if self._exporter is not None:
             self._exporter.join()
             self._exporter = None
-            self._summarize_if_nobody_did()
+            self._summarize_if_missing()
 
     def __enter__(self) -> TraceProfiler:
         self.start()
@@ -147,7 +148,7 @@ class TraceProfiler(Handle):
         self._capture = None
         self._is_over = True
         if stopped is not None:
-            # A trace takes seconds to write. Not a daemon: the end of the process waits for it.
+            # A trace takes seconds to write. Not a daemon thread, so that the process waits for it at its exit.
             self._exporter = threading.Thread(target=self._export, args=(stopped,), name="cep-trace")
             self._exporter.start()
 
@@ -155,12 +156,12 @@ class TraceProfiler(Handle):
         assert self._options is not None
         directory = self._options.directory
         if export(stopped, trace_path(directory, self._rank)):
-            # Whoever is last summarises all; several at the same time write the same.
+            # The last rank summarises all. If several are last at the same time, they write the same.
             if all(trace_path(directory, rank).exists() for rank in self._ranks):
                 summarize_traces(directory)
 
-    def _summarize_if_nobody_did(self) -> None:
-        """Where a rank has died, or directories are not shared, there is nobody who has seen them all."""
+    def _summarize_if_missing(self) -> None:
+        """Makes the summary if no rank has seen all traces, because a rank died or the directory is not shared."""
         assert self._options is not None
         directory = self._options.directory
         if self._rank == self._ranks[0] and not (directory / "summary.md").exists():
@@ -171,29 +172,28 @@ class TraceProfiler(Handle):
 def build_profiler(
     config: Union[None, Mapping[str, Any], Any], rank: int, world_size: Optional[int] = None
 ) -> TraceProfiler:
-    """torch.profiler for a window of steps, as a thing to call step() on at the end of each step::
+    """Traces a window of steps with torch.profiler. Call the result's step() at the end of each step::
 
         with cep.torch.build_profiler({"start_step": 100, "end_step": 103, "ranks": [0, 5]}, rank) as tracer:
             for step, batch in enumerate(loader):
                 ...
                 tracer.step()
 
-    Step start_step − 1 warms up: it is profiled and thrown away. Before it and after the window, step() only counts.
-    The trace is ``<directory>/rank_<rank>_trace.json``, in the Chrome format, written on a thread. When all ranks'
-    traces are there, ``cep kernels`` makes ``<directory>/summary.md`` of them; that there is no cep command is a
-    warning.
+    Step start_step − 1 is for the warm-up: it is profiled, and its events are discarded. Before it and after the
+    window, step() only counts. The trace is ``<directory>/rank_<rank>_trace.json`` in the Chrome format, written on a
+    background thread. Once the traces of all ranks exist, ``cep kernels`` makes ``<directory>/summary.md`` of them;
+    without a cep command there is a warning instead.
 
-    Nothing that it returns raises: what fails is a warning, and the job goes on without a trace.
+    The returned object raises nothing: failures are warnings, and the job goes on without a trace.
 
     Args:
         config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it),
             ``ranks`` (default all), ``start_step`` (default 0), ``end_step`` (exclusive; default one step),
-            ``directory`` (default ``torch_profiler`` in ``output_dir``, which is the current one by default),
-            ``world_size``, and torch.profiler.profile's ``record_shapes``, ``profile_memory``, ``with_stack``, ``with_flops``,
-            ``with_modules`` and ``activities``. None is off.
+            ``directory`` (default ``torch_profiler`` in ``output_dir``, by default the working directory),
+            ``world_size``, and torch.profiler.profile's ``record_shapes``, ``profile_memory``, ``with_stack``,
+            ``with_flops``, ``with_modules`` and ``activities``. None is off.
         rank: This process's rank.
-        world_size: Number of ranks; None: that of the configuration, else what the launcher says (WORLD_SIZE), else
-            rank + 1.
+        world_size: Number of ranks. None: the configuration's, else the launcher's (WORLD_SIZE), else rank + 1.
 
     Returns:
         A TraceProfiler, which does nothing on a rank that is not listed.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stopwatches of CUDA time that are read where they are used: for a question now, not for weeks of rows.
+"""Stopwatches for CUDA time: for a quick measurement, not for weeks of training.
 
-They write no row, and reading one waits for the device; a cep.Profiler does neither.
+They write no rows, and reading one waits for the device. A cep.Profiler writes rows, and does not wait.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ._pytorch import torch
 
 
 class _HostEvent:
-    """Stands for a CUDA event where there is no CUDA: the host's clock."""
+    """In place of a CUDA event if there is no CUDA: the host clock."""
 
     def __init__(self) -> None:
         self._recorded_ns = 0
@@ -33,16 +33,16 @@ def _new_event() -> Any:
 
 
 class CUDATimer:
-    """Times what lies between start() and stop() on the stream that is current at each.
+    """Times the work between start() and stop(). Each uses the stream that is current when it is called.
 
-    Without CUDA it reads the host's clock. Neither start() nor stop() waits for the device; elapsed_ms() waits for what
-    was timed. Starting again begins a new measurement. Not thread-safe: one timer for each thread.
+    Without CUDA it reads the host clock. Neither start() nor stop() waits for the device; elapsed_ms() waits for the
+    timed work. Starting again begins a new measurement. Not thread-safe: use one timer for each thread.
     """
 
     __slots__ = ("_start", "_stop", "_state")
 
     def __init__(self) -> None:
-        self._start: Optional[Any] = None  # made at the first start(): no CUDA context before it
+        self._start: Optional[Any] = None  # made at the first start(), so that no CUDA context is made before
         self._stop: Optional[Any] = None
         self._state = "unused"
 
@@ -62,9 +62,9 @@ class CUDATimer:
         self._state = "stopped"
 
     def elapsed_ms(self) -> float:
-        """Waits until the device has passed the end; then the time between, in milliseconds.
+        """The time between start() and stop() in milliseconds. Waits until the device has passed stop().
 
-        0.0 where nothing was timed: no start(), or no stop() since.
+        0.0 if nothing was timed: no start(), or no stop() since.
         """
         if self._state != "stopped":
             return 0.0
@@ -78,7 +78,7 @@ class CUDATimerCollection:
 
     Args:
         regions: Their names.
-        enabled: False: every method does nothing, and every time is 0.0; for timers that stay in the code.
+        enabled: False: no method does anything, and every time is 0.0. For timers that stay in the code.
     """
 
     def __init__(self, regions: Iterable[str], enabled: bool = True) -> None:
@@ -91,7 +91,7 @@ class CUDATimerCollection:
         return self._enabled
 
     def start(self, region: str) -> None:
-        """Begins to time a region.
+        """Starts a region's timer.
 
         Raises:
             KeyError: There is no region of that name.
@@ -99,7 +99,7 @@ class CUDATimerCollection:
         self._call(CUDATimer.start, region)
 
     def stop(self, region: str) -> None:
-        """Ends it.
+        """Stops a region's timer.
 
         Raises:
             KeyError: There is no region of that name.
@@ -107,7 +107,7 @@ class CUDATimerCollection:
         self._call(CUDATimer.stop, region)
 
     def elapsed_ms(self, region: str) -> float:
-        """A region's last time in milliseconds; 0.0 where it was not timed. Waits for the device.
+        """A region's last time in milliseconds; 0.0 if it was not timed. Waits for the device.
 
         Raises:
             KeyError: There is no region of that name.
@@ -115,7 +115,7 @@ class CUDATimerCollection:
         return self._timers[region].elapsed_ms() if self._enabled else 0.0
 
     def elapsed_all(self) -> dict[str, float]:
-        """Each region's last time in milliseconds, in the order of their names as given. Waits for the device."""
+        """Each region's last time in milliseconds, in the order of the regions as given. Waits for the device."""
         return {region: self.elapsed_ms(region) for region in self._timers}
 
     def _call(self, method: Callable[[CUDATimer], None], region: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands for Transformers: a Trainer that tells its callbacks of events in the order of the real one's."""
+"""Replaces Transformers: a Trainer that calls its callbacks in the order of the real one."""
 
 import types
 

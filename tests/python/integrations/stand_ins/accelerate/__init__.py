@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands for Accelerate: the calls that cep hooks into, in the order in which Accelerate makes them."""
+"""Replaces Accelerate: makes the calls that cep hooks into, in the order in which Accelerate makes them."""
 
 import contextlib
 

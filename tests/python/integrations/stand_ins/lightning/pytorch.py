@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands for Lightning: a Trainer that tells its profiler of actions and its callbacks of events as the real one."""
+"""Replaces Lightning: a Trainer that calls its profiler and its callbacks in the order of the real one."""
 
 import contextlib
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a profiler, however it comes: close(), collection, the interpreter's exit, a worker's end, a fork."""
+"""Ends profilers that the trainer did not close: when collected, at the interpreter's or a worker's exit, in forks."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ import os
 import sys
 import weakref
 from ctypes import c_void_p
-from typing import TYPE_CHECKING
 
 from . import _ffi
 from ._attributes import INT64_MAX
 from ._errors import EINVAL, OptionError
-
-if TYPE_CHECKING:
-    from ._profiler import Profiler
+from ._protocols import ForkAware
 
 CLOSE_TIMEOUT_S = 5.0
 
 
 def milliseconds(timeout: float) -> int:
-    """A timeout in seconds as libcep takes it."""
+    """Converts a timeout in seconds to libcep's milliseconds."""
     if not 0 <= timeout <= INT64_MAX / 1e6:
         raise OptionError(EINVAL, f"timeout: seconds of at least 0 are needed, not {timeout!r}")
     return int(timeout * 1000)
 
 
 def close_handle(handle: c_void_p, recording: list[bool]) -> None:
-    """What remains to be done when a profiler is collected or the interpreter exits."""
+    """Closes a profiler when it is garbage-collected or the interpreter exits."""
     recording.clear()
     _ffi.close(handle, milliseconds(CLOSE_TIMEOUT_S))
 
 
 def close_at_end_of_worker(handle: c_void_p, recording: list[bool]) -> None:
-    """A forked child of multiprocessing ends by os._exit(): only multiprocessing's own finalizers run there."""
+    """Has a worker process of multiprocessing close its profiler before it exits.
+
+    A forked worker exits by os._exit(), before which only multiprocessing's own finalizers run.
+    """
     multiprocessing = sys.modules.get("multiprocessing")
     util = sys.modules.get("multiprocessing.util")
     if multiprocessing is not None and util is not None and multiprocessing.parent_process() is not None:
         util.Finalize(None, close_handle, (handle, recording), exitpriority=0)
 
 
-opened: weakref.WeakSet[Profiler] = weakref.WeakSet()
+open_profilers: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 
 
 def _after_fork_in_child() -> None:
-    for profiler in opened:
-        profiler._forget_after_fork()
+    for profiler in open_profilers:
+        profiler._turn_off_after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callbacks for PyTorch's futures that are freed before the interpreter exits.
+
+A thread that calls or frees a Python object while the interpreter exits is ended there. If it is a C++ thread, as those
+of gloo are, the process ends with it: ``terminate called without an active exception``. So the exit waits until the
+callbacks are freed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+import weakref
+from typing import Any, Callable
+
+_EXIT_TIMEOUT_S = 0.5  # some collectives never end
+_INTERVAL_S = 0.001
+
+
+class FutureCallback:
+    """A function of a future, for which the interpreter's exit waits. Thread-safe."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        _pending.add(self)
+
+    def __call__(self, future: Any) -> Any:
+        return self._function(future)
+
+
+_pending: weakref.WeakSet[FutureCallback] = weakref.WeakSet()
+
+
+@atexit.register
+def _wait_for_all() -> None:
+    # Other threads have to run meanwhile, and nothing signals that a callback was freed: so this sleeps and checks.
+    deadline_s = time.monotonic() + _EXIT_TIMEOUT_S
+    while len(_pending) > 0 and time.monotonic() < deadline_s:
+        time.sleep(_INTERVAL_S)
