@@ -304,13 +304,6 @@ TEST(flush_and_close_refuse_a_negative_timeout) {
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
 
-TEST(a_flush_with_timeout_0_does_not_wait) {
-    cep_profiler* profiler = open_here();
-    record_step(profiler, 1, "forward");
-    CHECK_EQ(cep_flush(profiler, 0), CEP_OK);
-    close_now(profiler);
-}
-
 static cep_options flat_options(void) {
     cep_options options = host_options();
     options.layout = CEP_LAYOUT_FLAT;
