@@ -87,6 +87,20 @@ TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
     expect_all_accounted_for();
 }
 
+TEST_F(ExhaustionTest, PoolHoldsExactlyItsLimit) {
+    cep_options options = default_options();
+    options.pool_limit = 50;
+    open(options);
+    CUstream stream = new_stream();
+    cep_region* const phase = region("left_open");
+    on_another_thread([&] {
+        for (int i = 0; i < 30; ++i) (void)cep_begin(phase, stream);
+    });
+    EXPECT_EQ(stats().dropped_pool, 0U);
+    for (int i = 0; i < 30; ++i) EXPECT_EQ(cep_begin(phase, stream) != CEP_SPAN_NONE, i < 20) << i;
+    EXPECT_EQ(stats().dropped_pool, 10U);
+}
+
 TEST_F(ExhaustionTest, OfThreadsAliveAtOnceThosePastTheSixteenthGetFewEvents) {
     constexpr int large_supplies = 16;
     constexpr int threads = 20;

@@ -7,10 +7,10 @@
     python3 tests/mutants/mutants.py --work DIR              keep copy and build in DIR: the next run starts faster
     python3 tests/mutants/mutants.py --check                 only look whether each mutant still fits the source
 
-A list is a file *.toml beside this script. It names the options of `meson setup` for its build, and its mutants: a file,
-a piece of its code that is there exactly once, what stands there instead, and the tests (names of `meson test`) one of
-which must then fail. A mutant that lives needs a test. A mutant whose code is gone needs a new text: the script refuses
-to run until it has one.
+A list is a file *.toml beside this script. It names the options of `meson setup` for its build, and its mutants. Each
+mutant names a file, a piece of its code that is there exactly once, what replaces it, and the tests (names of `meson
+test`) that must notice: one of them has to fail. A mutant that lives needs a test. A mutant whose code is gone needs a
+new text, and the script refuses to run until it has one.
 
 Exit status: 0 each mutant was noticed; 1 one lived, or could not be tried; 2 a list does not fit the source.
 """
@@ -90,10 +90,15 @@ def check(mutants):
         raise Refused("\n".join(sorted(faults)))
 
 
+def is_source(parent, folder):
+    """Whether a folder belongs to the source, and not to git or to a build."""
+    return folder != "__pycache__" and not (parent == ROOT and folder.startswith((".", "build")))
+
+
 def copy_source(to):
     """Copies what has changed since the last copy, so that the build compiles no more than it must."""
     for folder, folders, files in os.walk(ROOT):
-        folders[:] = [f for f in folders if not (f.startswith((".", "build")) and folder == str(ROOT)) and f != "__pycache__"]
+        folders[:] = [name for name in folders if is_source(pathlib.Path(folder), name)]
         target = to / pathlib.Path(folder).relative_to(ROOT)
         target.mkdir(parents=True, exist_ok=True)
         for name in files:
@@ -107,9 +112,8 @@ class Build:
 
     def __init__(self, source, directory, setup, jobs):
         self.source, self.directory, self.jobs = source, directory, jobs
-        if not (directory / "build.ninja").exists():
-            self.run("meson", "setup", directory, source, *setup)
-        self.run("ninja", "-C", directory, "build.ninja")
+        again = ["--reconfigure"] if (directory / "build.ninja").exists() else []
+        self.run("meson", "setup", *again, directory, source, *setup)
         targets = {target["id"]: target["filename"] for target in self.introspect("targets")}
         self.targets_of = {}
         for test in self.introspect("tests"):
@@ -136,7 +140,8 @@ class Build:
         """Runs compiled tests. Names those that failed, each with the cases that did."""
         log = self.directory / "meson-logs" / "testlog.json"
         log.unlink(missing_ok=True)
-        command = ["meson", "test", "-C", self.directory, "--no-rebuild", "--num-processes", str(self.jobs), *options, *tests]
+        command = ["meson", "test", "-C", self.directory, "--no-rebuild", "--num-processes", str(self.jobs)]
+        command += [*options, *tests]
         subprocess.run(command, cwd=self.source, capture_output=True, check=False)
         if not log.exists():
             raise Refused(f"no test ran: {' '.join(map(str, command))}")
@@ -148,11 +153,11 @@ class Build:
 def describe(result):
     """The test that failed: "ring: HoldsExactlyItsCapacity", "ring (timed out)"."""
     output = result.get("stdout", "")
-    cases = re.findall(r"^not ok \d+ -? ?(\S+)", output, re.M) or re.findall(r"^\[  FAILED  \] ([\w./]+)(?:,| \()", output, re.M)
+    cases = re.findall(r"^not ok \d+ -? ?(\S+)|^\[  FAILED  \] ([\w./]+)(?:,| \()", output, re.M)
     name = result["name"].split(" / ")[-1].split(" - ")[-1]
     if result["result"] == "TIMEOUT":
         return f"{name} (timed out)"
-    cases = list(dict.fromkeys(cases))
+    cases = list(dict.fromkeys(tap or gtest for tap, gtest in cases))
     more = f" and {len(cases) - 3} more" if len(cases) > 3 else ""
     return f"{name}: {', '.join(cases[:3])}{more}" if cases else name
 
