@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "error.hpp"
+#include "open_file.hpp"
 #include "options.hpp"
 
 namespace cep {
@@ -49,7 +50,7 @@ constexpr int max_shown_path = 500;
 
 std::int32_t read_config_file(const char* path, std::string& text) {
     // O_NONBLOCK: open(2) must not wait on a FIFO without a writer.
-    const Descriptor file(::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    const Descriptor file(open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (file.get() < 0) return system_error(path);
     if (const std::int32_t code = check_file(path, file.get()); code != CEP_OK) return code;
     char block[4096];

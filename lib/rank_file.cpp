@@ -15,6 +15,7 @@
 #include "earlier_rows.hpp"
 #include "error.hpp"
 #include "host_clock.hpp"
+#include "open_file.hpp"
 #include "schema.hpp"
 
 namespace cep {
@@ -73,8 +74,8 @@ bool RankFile::make_directory(std::string& why) const {
 
 bool RankFile::open_path(std::string& why, bool& busy) {
     constexpr int flags = O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    int fd = ::open(absolute_path_.c_str(), O_RDWR | flags, 0666);
-    if (fd < 0 && errno == EACCES) fd = ::open(absolute_path_.c_str(), O_WRONLY | flags, 0666);
+    int fd = open_file(absolute_path_.c_str(), O_RDWR | flags, 0666);
+    if (fd < 0 && errno == EACCES) fd = open_file(absolute_path_.c_str(), O_WRONLY | flags, 0666);
     if (fd >= 0 && fd < first_own_descriptor) {
         const int higher = fcntl(fd, F_DUPFD_CLOEXEC, first_own_descriptor);
         ::close(fd);

@@ -40,6 +40,14 @@ TEST(both_ends_of_the_window_are_recorded) {
     check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
 }
 
+TEST(a_window_of_one_step_is_recorded) {
+    static const int64_t steps[] = {3, 4, 5}, expected[] = {4};
+    cep_options options = host_options();
+    options.start_step = 4;
+    options.end_step = 4;
+    check_recorded(&options, steps, COUNT(steps), expected, COUNT(expected));
+}
+
 TEST(the_stride_counts_from_the_start_step) {
     static const int64_t steps[] = {3, 6, 7, 10, 11, 13, 15}, expected[] = {3, 7, 11, 15};
     cep_options options = host_options();

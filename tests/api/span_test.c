@@ -155,6 +155,7 @@ TEST(span_innermost_ends_the_latest_span_of_that_region) {
 typedef struct handover {
     cep_region* region;
     cep_span span;
+    cep_profiler* profiler;
 } handover;
 
 static void* end_it(void* argument) {
@@ -177,7 +178,7 @@ static void on_another_thread(void* (*body)(void*), handover* given) {
 
 TEST(a_span_may_end_on_another_thread) {
     cep_profiler* profiler = open_here();
-    handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0};
+    handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0, profiler};
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     given.span = cep_begin(given.region, CEP_HOST);
     on_another_thread(end_it, &given);
@@ -190,7 +191,7 @@ TEST(a_span_may_end_on_another_thread) {
 
 TEST(span_innermost_applies_to_the_calling_thread_only) {
     cep_profiler* profiler = open_here();
-    handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0};
+    handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0, profiler};
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     given.span = cep_begin(given.region, CEP_HOST);
     on_another_thread(end_innermost, &given);
@@ -201,9 +202,37 @@ TEST(span_innermost_applies_to_the_calling_thread_only) {
     CHECK_EQ(rows_spans_named(&all, "forward"), 1);
 }
 
+static void* begin_and_leave_open(void* argument) {
+    handover* given = argument;
+    given->span = cep_begin(given->region, CEP_HOST);
+    return NULL;
+}
+
+static void* record_one_and_end_innermost(void* argument) {
+    const handover* given = argument;
+    record_spans(given->profiler, "later", 1);
+    cep_end(given->region, CEP_SPAN_INNERMOST, CEP_HOST);
+    return NULL;
+}
+
+TEST(a_thread_begins_without_the_spans_that_an_ended_thread_left_open) {
+    cep_profiler* profiler = open_here();
+    handover given = {cep_region_get(profiler, "left_open", CEP_KIND_AUTO), 0, profiler};
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    on_another_thread(begin_and_leave_open, &given);
+    on_another_thread(record_one_and_end_innermost, &given);
+    CHECK_EQ(stats_of(profiler).open_spans, 1);
+    cep_end(given.region, given.span, CEP_HOST);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(row_int(rows_span(&all, "later", 0), "depth"), 0);
+    CHECK_EQ(rows_spans_named(&all, "left_open"), 1);
+    CHECK_EQ(rows_count(&all, "open"), 0);
+}
+
 TEST(a_span_ended_on_another_thread_is_no_longer_innermost) {
     cep_profiler* profiler = open_here();
-    handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0};
+    handover given = {cep_region_get(profiler, "forward", CEP_KIND_AUTO), 0, profiler};
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     cep_begin(given.region, CEP_HOST);
     given.span = cep_begin(given.region, CEP_HOST);

@@ -18,18 +18,6 @@ class CaptureTest : public ProfilerTest, public testing::WithParamInterface<CUst
         open();
     }
 
-    void begin_capture(CUstream stream, CUstreamCaptureMode mode) const {
-        ASSERT_EQ(driver().stream_begin_capture(stream, mode), result::success);
-    }
-
-    /// Ends a capture, which must still be valid.
-    static void end_capture(CUstream stream) {
-        CUgraph graph = nullptr;
-        ASSERT_EQ(driver().stream_end_capture(stream, &graph), result::success) << "the capture was invalidated";
-        ASSERT_NE(graph, nullptr);
-        ASSERT_EQ(driver().graph_destroy(graph), result::success);
-    }
-
     /// Spans that keep the poller busy all the time.
     void keep_poller_busy(CUstream stream) const {
         for (int i = 0; i < 4; ++i) span("pending", stream, [&] { EXPECT_EQ(work.spin(stream, 200 * us), 0); });

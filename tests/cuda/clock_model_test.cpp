@@ -314,6 +314,24 @@ TEST(ClockModelTest, WanderOfADriftIsNotAFailedPrediction) {
     }
 }
 
+// The kernel steers in steps of a tick, so that the drift of one second is not quite that of the next.
+TEST(ClockModelTest, ErrorCoversAndHardlyExceedsTheNoiseOfASettledDrift) {
+    constexpr double noise_ppm = 0.2;
+    ChangingClock clock;
+    ClockModel model;
+    for (int i = 0; i < 200; ++i) {
+        const double gpu_ns = i * second_ns;
+        clock.change(gpu_ns, 20 + (i % 2 == 0 ? noise_ppm : -noise_ppm));
+        model.add(clock.anchor(gpu_ns, 100, place_of(i)));
+        if (i == 0) continue;
+        ASSERT_LE(excess_ns(model, clock, gpu_ns, gpu_ns - second_ns, gpu_ns + second_ns), 0) << i << " s";
+        ASSERT_FALSE(model.surprised()) << i << " s";
+        if (i >= 60) {
+            ASSERT_LE(model.error_ns(std::llround(second_ns)), 900) << i << " s";
+        }
+    }
+}
+
 TEST(ClockModelTest, ErrorFarFromTheLatestAnchorIsThatOfASteadyDriftOrOfAnyDrift) {
     ClockModel model;
     for (int i = 0; i < 100; ++i) model.add({i * second_ns, i * 1'000'000'000LL - 4'000, i * 1'000'000'000LL + 4'000});

@@ -6,16 +6,7 @@
 namespace cep::test {
 namespace {
 
-class CloseTest : public FakeProfilerTest {
-  protected:
-    void TearDown() override {
-        if (driver().is_fake() && context != nullptr) {
-            fake.clear_faults();
-            fake.open_gates();
-        }
-        FakeProfilerTest::TearDown();
-    }
-};
+class CloseTest : public FakeProfilerTest {};
 
 TEST_F(CloseTest, CloseWithTimeoutZeroWritesEveryFinishedSpan) {
     open();

@@ -149,6 +149,29 @@ TEST_F(ContextTest, ContextDestroyedWithPendingSpansCostsTheseSpansOnly) {
     misuses_expected = fake.misuse_count();
 }
 
+TEST_F(ContextTest, ContextDestroyedWithPendingSpansIsAskedForNothingMore) {
+    if (!driver().is_fake()) GTEST_SKIP() << "needs the fake's faults";
+    testing::internal::CaptureStderr();
+    CUcontext created = push_new_context();
+    CUstream stream = nullptr;
+    ASSERT_EQ(driver().stream_create(&stream, stream_flags::non_blocking, 0), result::success);
+    ASSERT_EQ(fake.inject("cuEventQuery:fail=600"), 0);  // not ready
+    span("pending", stream);
+    // The poller is about to ask whether the context exists when it ceases to.
+    ASSERT_EQ(fake.inject("cuCtxGetId:block"), 0);
+    (void)cep_flush(profiler, 0);
+    ASSERT_TRUE(eventually([&] { return fake.waiting_threads() == 1; }));
+    ASSERT_EQ(driver().ctx_destroy(created), result::success);
+    fake.clear_faults();
+    ASSERT_EQ(driver().ctx_set_current(context), result::success);
+    const Rows written = closed_rows();
+    (void)testing::internal::GetCapturedStderr();
+    EXPECT_EQ(written.spans("pending").size(), 0U);
+    EXPECT_EQ(stats().abandoned, 1U);
+    misuses_expected = 1;
+    EXPECT_EQ(std::string(fake.last_misuse()), "a context that does not exist");
+}
+
 TEST_F(ContextTest, LaterThreadsReuseTheEventsOfEarlierOnes) {
     CUstream stream = new_stream();
     std::uint64_t created = 0;

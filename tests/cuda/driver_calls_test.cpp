@@ -11,18 +11,7 @@
 #include <vector>
 
 #include "profiler_fixture.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CEP_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CEP_TEST_SANITIZED 1
-#endif
-#endif
-
-#ifndef CEP_TEST_SANITIZED
-#define CEP_TEST_SANITIZED 0
-#endif
+#include "sanitized.hpp"
 
 namespace {
 

@@ -17,18 +17,7 @@
 #include "cuda_program.hpp"
 #include "gpu_work.hpp"
 #include "rows.hpp"
-
-// A sanitizer needs dlsym before anything of this program can run.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CEP_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CEP_TEST_SANITIZED 1
-#endif
-#endif
-#ifndef CEP_TEST_SANITIZED
-#define CEP_TEST_SANITIZED 0
-#endif
+#include "sanitized.hpp"
 
 namespace {
 
@@ -45,6 +34,7 @@ std::vector<std::string> hidden;
 
 }  // namespace
 
+// A sanitizer needs dlsym before anything of this program can run.
 #if !CEP_TEST_SANITIZED
 extern "C" void* dlsym(void* handle, const char* symbol) noexcept {
     using Lookup = void* (*)(void*, const char*);

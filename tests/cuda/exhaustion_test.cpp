@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // More spans and more metadata than fit, while the GPU stands still.
+#include <barrier>
 #include <chrono>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "profiler_fixture.hpp"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CEP_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CEP_TEST_SANITIZED 1
-#endif
-#endif
-#ifndef CEP_TEST_SANITIZED
-#define CEP_TEST_SANITIZED 0
-#endif
+#include "sanitized.hpp"
 
 namespace cep::test {
 namespace {
@@ -25,14 +18,6 @@ constexpr long budget_kib = 16 * 1024;
 
 class ExhaustionTest : public FakeProfilerTest {
   protected:
-    void TearDown() override {
-        if (driver().is_fake() && context != nullptr) {
-            fake.clear_faults();
-            fake.open_gates();
-        }
-        FakeProfilerTest::TearDown();
-    }
-
     /// Resident memory now, or its maximum so far.
     [[nodiscard]] static long status_kib(const std::string& key) {
         std::ifstream status("/proc/self/status");
@@ -100,6 +85,45 @@ TEST_F(ExhaustionTest, FullPoolIsCountedForEveryThreadAndEndsWithTheStall) {
     for (int i = 0; i < 20; ++i) span("late", stream);
     EXPECT_EQ(flushed_rows().spans("late").size(), 20U);
     expect_all_accounted_for();
+}
+
+TEST_F(ExhaustionTest, PoolHoldsExactlyItsLimit) {
+    cep_options options = default_options();
+    options.pool_limit = 50;
+    open(options);
+    CUstream stream = new_stream();
+    cep_region* const phase = region("left_open");
+    on_another_thread([&] {
+        for (int i = 0; i < 30; ++i) (void)cep_begin(phase, stream);
+    });
+    EXPECT_EQ(stats().dropped_pool, 0U);
+    for (int i = 0; i < 30; ++i) EXPECT_EQ(cep_begin(phase, stream) != CEP_SPAN_NONE, i < 20) << i;
+    EXPECT_EQ(stats().dropped_pool, 10U);
+}
+
+TEST_F(ExhaustionTest, OfThreadsAliveAtOnceThosePastTheSixteenthGetFewEvents) {
+    constexpr int large_supplies = 16;
+    constexpr int threads = 20;
+    constexpr int events_of_a_small_supply = 256;
+    constexpr int spans_each = 300;
+    open();
+    CUstream stream = new_stream();
+    cep_region* const phase = region("left_open");
+    std::barrier all_are_there(threads);
+    std::vector<std::thread> running;
+    running.reserve(threads);
+    for (int i = 0; i < threads; ++i)
+        running.emplace_back([&] {
+            driver().ctx_set_current(context);
+            all_are_there.arrive_and_wait();
+            for (int span = 0; span < spans_each; ++span) (void)cep_begin(phase, stream);
+            all_are_there.arrive_and_wait();
+        });
+    for (std::thread& thread : running) thread.join();
+    EXPECT_EQ(stats().dropped_pool, (threads - large_supplies) * (spans_each - events_of_a_small_supply));
+    expect_all_accounted_for();
+    (void)closed_rows();
+    EXPECT_EQ(fake.live_count("events"), 0);
 }
 
 TEST_F(ExhaustionTest, EveryLossOfFullPoolsAndFullRingsIsCounted) {

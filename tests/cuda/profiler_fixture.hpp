@@ -138,6 +138,18 @@ class ProfilerTest : public fake_cuda::DriverTest {
         if (driver().is_fake()) fake.open_gates();
     }
 
+    static void begin_capture(CUstream stream, CUstreamCaptureMode mode) {
+        ASSERT_EQ(driver().stream_begin_capture(stream, mode), result::success);
+    }
+
+    /// Ends a capture, which must be whole.
+    static void end_capture(CUstream stream) {
+        CUgraph graph = nullptr;
+        ASSERT_EQ(driver().stream_end_capture(stream, &graph), result::success) << "the capture was invalidated";
+        ASSERT_NE(graph, nullptr);
+        ASSERT_EQ(driver().graph_destroy(graph), result::success);
+    }
+
     [[nodiscard]] std::string path() const { return directory + "/cuda_events_rank_0.jsonl"; }
     [[nodiscard]] Rows rows() const { return Rows(path()); }
     /// Flushes, and reads the rows of the file.
@@ -183,6 +195,15 @@ class FakeProfilerTest : public ProfilerTest {
             GTEST_SKIP() << "a real driver cannot be controlled";
         }
         ProfilerTest::SetUp();
+    }
+
+    /// The driver is healthy again before the profiler is closed.
+    void TearDown() override {
+        if (driver().is_fake() && context != nullptr) {
+            fake.clear_faults();
+            fake.open_gates();
+        }
+        ProfilerTest::TearDown();
     }
 
     /// The calling thread's driver calls during a body.

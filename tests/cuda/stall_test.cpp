@@ -13,14 +13,6 @@ constexpr std::int64_t short_ms = 100;
 
 class StallTest : public FakeProfilerTest {
   protected:
-    void TearDown() override {
-        if (driver().is_fake() && context != nullptr) {
-            fake.clear_faults();
-            fake.open_gates();
-        }
-        FakeProfilerTest::TearDown();
-    }
-
     /// The rows of a complete file, which ends with a stats row.
     [[nodiscard]] Rows final_rows() const {
         Rows written = rows();

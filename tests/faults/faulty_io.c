@@ -24,14 +24,17 @@
 typedef _Atomic int64_t counter;
 
 static struct {
-    counter fail_times, room_bytes, longest_bytes, slow_ns, open_fail_times, thread_fail_times;
+    counter fail_times, room_bytes, longest_bytes, slow_ns, longest_read_bytes, open_fail_times, thread_fail_times;
     _Atomic int fail_error, stale_error, room_error, open_error, directory_error, lock_error;
-    atomic_bool interrupts, is_room_limited;
+    atomic_bool interrupts, interrupts_reads, is_room_limited;
     _Atomic uint32_t stalled;  // a futex
     counter stepped_ns, passed_ns;
 } faults;
 
-static struct { counter tried, failed, stalled, bytes_read, locks, threads_refused, cut, interrupted; } seen;
+static struct {
+    counter tried, failed, stalled, bytes_read, reads, reads_interrupted, opens_failed, locks, threads_refused, cut,
+        interrupted;
+} seen;
 
 // ---- Setting faults
 
@@ -76,6 +79,12 @@ void io_heal_writes(void) {
     io_release_writes();
 }
 
+void io_interrupt_every_second_read(void) {
+    faults.interrupts_reads = true;
+}
+void io_cut_reads_short(int64_t longest_bytes) {
+    faults.longest_read_bytes = longest_bytes;
+}
 void io_fail_opens(int error, int64_t times) {
     faults.open_error = error;
     faults.open_fail_times = times;
@@ -104,6 +113,12 @@ int64_t io_writes_failed(void) {
 }
 int64_t io_bytes_read(void) {
     return seen.bytes_read;
+}
+int64_t io_reads_interrupted(void) {
+    return seen.reads_interrupted;
+}
+int64_t io_opens_failed(void) {
+    return seen.opens_failed;
 }
 int64_t io_locks_tried(void) {
     return seen.locks;
@@ -195,10 +210,22 @@ static ssize_t count_read(int descriptor, ssize_t size) {
     return size;
 }
 
+// False: the read is interrupted, with errno set. Else how many bytes are let through.
+static bool let_read(size_t* size) {
+    const int64_t longest = faults.longest_read_bytes;
+    if (longest > 0 && (int64_t)*size > longest) *size = (size_t)longest;
+    if (!faults.interrupts_reads || ++seen.reads % 2 != 0) return true;
+    ++seen.reads_interrupted;
+    errno = EINTR;
+    return false;
+}
+
 ssize_t read(int descriptor, void* bytes, size_t size) {
+    if (!let_read(&size)) return -1;
     return count_read(descriptor, syscall(SYS_read, descriptor, bytes, size));
 }
 ssize_t pread64(int descriptor, void* bytes, size_t size, off64_t offset) {
+    if (!let_read(&size)) return -1;
     return count_read(descriptor, syscall(SYS_pread64, descriptor, bytes, size, offset));
 }
 ssize_t pread(int descriptor, void* bytes, size_t size, off_t offset) {
@@ -207,7 +234,10 @@ ssize_t pread(int descriptor, void* bytes, size_t size, off_t offset) {
 
 static int open_file(int directory, const char* path, int flags, mode_t mode) {
     if (names_rank_file(path)) {
-        if (take_one(&faults.open_fail_times)) return (int)fail(faults.open_error);
+        if (take_one(&faults.open_fail_times)) {
+            ++seen.opens_failed;
+            return (int)fail(faults.open_error);
+        }
         if ((flags & O_ACCMODE) != O_RDONLY) faults.stale_error = 0;
     }
     return (int)syscall(SYS_openat, directory, path, flags, mode);

@@ -44,6 +44,13 @@ void io_wait_for_stalled_write(void);
 // Removes all faults above.
 void io_heal_writes(void);
 
+// ---- Reads, of any file
+
+// Every second read is interrupted before it has read anything.
+void io_interrupt_every_second_read(void);
+// A read takes that many bytes at most.
+void io_cut_reads_short(int64_t longest_bytes);
+
 // ---- Opening
 
 // This many next opens of a rank file, for reading or writing, fail with that error.
@@ -69,6 +76,8 @@ int64_t io_true_monotonic_ns(void);
 int64_t io_writes_tried(void);
 int64_t io_writes_failed(void);
 int64_t io_bytes_read(void);
+int64_t io_reads_interrupted(void);
+int64_t io_opens_failed(void);
 int64_t io_locks_tried(void);
 int64_t io_threads_refused(void);
 

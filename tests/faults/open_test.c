@@ -132,6 +132,42 @@ TEST(the_file_is_shared_if_the_umask_says_so) {
     CHECK_EQ(mode_under(0002), 0664);
 }
 
+static void check_directory_modes_under(mode_t mask, mode_t mode) {
+    (void)umask(mask);
+    cep_options options = quiet_options();
+    options.directory = "a/b";
+    close_now(start_with(&options));
+    struct stat status;
+    CHECK_EQ(stat("a", &status), 0);
+    CHECK_EQ(status.st_mode & 07777, mode);
+    CHECK_EQ(stat("a/b", &status), 0);
+    CHECK_EQ(status.st_mode & 07777, mode);
+}
+
+TEST(the_directories_have_the_rights_that_the_usual_umask_leaves) {
+    check_directory_modes_under(0022, 0755);
+}
+TEST(the_directories_are_private_where_the_umask_says_so) {
+    check_directory_modes_under(0077, 0700);
+}
+TEST(the_directories_may_be_shared_where_the_umask_says_so) {
+    check_directory_modes_under(0002, 0775);
+}
+
+TEST(a_directory_and_a_file_that_are_there_keep_their_rights) {
+    (void)umask(0022);
+    make_directory();
+    CHECK_EQ(chmod("out", 0701), 0);
+    write_text(RANK_FILE, "");
+    CHECK_EQ(chmod(RANK_FILE, 0604), 0);
+    close_now(start());
+    struct stat status;
+    CHECK_EQ(stat("out", &status), 0);
+    CHECK_EQ(status.st_mode & 07777, 0701);
+    CHECK_EQ(stat(RANK_FILE, &status), 0);
+    CHECK_EQ(status.st_mode & 07777, 0604);
+}
+
 TEST(the_umask_of_the_trainer_does_not_change) {
     (void)umask(0027);
     close_now(start());

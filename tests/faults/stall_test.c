@@ -49,6 +49,18 @@ TEST(a_flush_returns_by_its_timeout_while_a_write_is_stalled) {
     check_exactly_once(profiler, RANK_FILE);
 }
 
+// A flush that waited could not return CEP_OK before the write has ended.
+TEST(a_flush_with_timeout_0_does_not_wait_for_a_stalled_write) {
+    cep_profiler* profiler = start_and_stall();
+    for (int i = 0; i < 3; ++i) CHECK_EQ(cep_flush(profiler, 0), CEP_OK);
+    CHECK_EQ(stats_of(profiler).written, 100);
+    CHECK_EQ(stats_of(profiler).pending, 100);
+    io_release_writes();
+    close_now(profiler);
+    check_exactly_once(profiler, RANK_FILE);
+    check_has_numbers(RANK_FILE, 1, 200);
+}
+
 // The write stalls during the flush, not before it.
 TEST(a_flush_whose_own_write_stalls_returns_by_its_timeout) {
     cep_profiler* profiler = start();

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "allocations.h"
+#include "disk.h"
 #include "trainer.h"
 
 enum { budget_kib = 16 * 1024, thread_limit = 1024, most_threads = 1100 };
@@ -150,6 +151,42 @@ TEST(a_thousand_threads_with_a_span_each_stay_within_the_budget) {
     check_growth(after_kib - before_kib);
     check_counts_after_close(thread_limit);
     CHECK_EQ(stats_of(profiler).written, thread_limit);
+}
+
+/* ---- Rings -------------------------------------------------------------------------------------------------- */
+
+// Threads past the 16th get rings of 64, so that a thousand of them stay within the budget.
+enum { large_rings = 16, small_ring_spans = 64, ring_threads = 20, spans_of_each = 100 };
+
+static void* fill_a_ring(void* unused) {
+    pthread_barrier_wait(&started);
+    for (int i = 0; i < spans_of_each; ++i) cep_end(region, cep_begin(region, CEP_HOST), CEP_HOST);
+    pthread_barrier_wait(&recorded);
+    pthread_barrier_wait(&finished);
+    return unused;
+}
+
+TEST(of_threads_alive_at_once_those_past_the_sixteenth_get_small_rings) {
+    enum { small_rings = ring_threads - large_rings, lost = small_rings * (spans_of_each - small_ring_spans) };
+    open_shared();
+    start_at_once(ring_threads, fill_a_ring);
+    // This one leaves its ring to another thread.
+    pthread_t first;
+    start(&first, record_once, NULL);
+    CHECK_EQ(pthread_join(first, NULL), 0);
+    disk_stall();
+    CHECK_EQ(cep_flush(profiler, 0), CEP_OK);
+    disk_wait_until_stalled();  // the writer takes nothing from the rings
+    pthread_barrier_wait(&started);
+    pthread_barrier_wait(&recorded);
+    const cep_stats stats = stats_of(profiler);
+    disk_release();
+    pthread_barrier_wait(&finished);
+    join(ring_threads);
+    CHECK_EQ(stats.dropped_ring, lost);
+    CHECK_EQ(stats.pending, 1 + ring_threads * spans_of_each - lost);
+    check_counts_after_close(1 + ring_threads * spans_of_each);
+    CHECK_EQ(stats_of(profiler).dropped_ring, lost);
 }
 
 /* ---- Metadata of open spans ------------------------------------------------------------------------------- */

@@ -6,12 +6,11 @@
 #include <simdjson.h>
 
 #include <array>
-#include <cstdint>
-#include <random>
 #include <string>
 #include <string_view>
 
 #include "json_text.hpp"
+#include "text_mutator.hpp"
 
 namespace {
 
@@ -101,61 +100,26 @@ TEST(JsonReaderAgreement, HoldsAtTheDepthLimitInsideARow) {
     }
 }
 
-class Mutator {
-  public:
-    std::string next() {
-        std::string text(seeds[below(seeds.size())]);
-        for (std::size_t changes = 1 + below(4); changes > 0; --changes) change(text);
-        return text;
-    }
-
-  private:
-    static constexpr std::array<std::string_view, 7> seeds = {
-        R"({"a":1,"b":[-2.5e3,0.125,{"c":null}],"d":true})",
-        R"({"text":"caf\u00e9 \ud83d\ude00 \"quoted\" \\ \/","é":"日本"})",
-        R"({"max":18446744073709551615,"min":-9223372036854775808,"big":1.7976931348623157e308})",
-        R"({"tiny":4.9e-324,"long":0.00000000000000000000001234567890123456789,"digits":123456789012345678})",
-        R"( { "" : { "" : [ [ ] , { } , "" , false ] } } )",
-        R"({"a":"\\ud800","b":"\\\\","c":"\uDBFF\uDFFF"})",
-        R"({"dp":0,"model":{"layers":[1,2,3],"lr":1e-4,"betas":[0.9,0.999]},"commit":"0a1b2c"})"};
-    static constexpr std::array<std::string_view, 26> pieces = {
-        "\\ud800", "\\udc00", "\\u0000", "\\u",  "\\",   "\"",       "{",  "}",           "[",
-        "]",       ":",       ",",       "-",    "e",    "E+",       ".",  "0",           "9",
-        "99999",   "e308",    "e-999",   "null", "true", "\xc3\xa9", "\n", "\xed\xa0\x80"};
-
-    std::size_t below(std::size_t limit) { return random_() % limit; }
-
-    void change(std::string& text) {
-        const std::size_t at = below(text.size() + 1);
-        const std::size_t length = below(6);
-        switch (below(5)) {
-            case 0:
-                text.insert(at, pieces[below(pieces.size())]);
-                break;
-            case 1:
-                text.erase(at, length);
-                break;
-            case 2:
-                text.insert(below(text.size() + 1), text.substr(at, 4 * length));
-                break;
-            case 3:
-                if (at < text.size()) text[at] = static_cast<char>(below(256));
-                break;
-            default:
-                if (at < text.size()) text[at] = "0123456789eE+-.\"\\{}[]:, u"[below(25)];
-                break;
-        }
-    }
-
-    std::mt19937 random_{20240229};
-};
+constexpr std::array<std::string_view, 7> seeds = {
+    R"({"a":1,"b":[-2.5e3,0.125,{"c":null}],"d":true})",
+    R"({"text":"caf\u00e9 \ud83d\ude00 \"quoted\" \\ \/","é":"日本"})",
+    R"({"max":18446744073709551615,"min":-9223372036854775808,"big":1.7976931348623157e308})",
+    R"({"tiny":4.9e-324,"long":0.00000000000000000000001234567890123456789,"digits":123456789012345678})",
+    R"( { "" : { "" : [ [ ] , { } , "" , false ] } } )",
+    R"({"a":"\\ud800","b":"\\\\","c":"\uDBFF\uDFFF"})",
+    R"({"dp":0,"model":{"layers":[1,2,3],"lr":1e-4,"betas":[0.9,0.999]},"commit":"0a1b2c"})"};
+constexpr std::array<std::string_view, 26> pieces = {
+    "\\ud800", "\\udc00", "\\u0000", "\\u",  "\\",   "\"",       "{",  "}",           "[",
+    "]",       ":",       ",",       "-",    "e",    "E+",       ".",  "0",           "9",
+    "99999",   "e308",    "e-999",   "null", "true", "\xc3\xa9", "\n", "\xed\xa0\x80"};
 
 TEST(JsonReaderAgreement, HoldsForMutations) {
     Reader reader;
-    Mutator mutator;
+    cep::test::TextMutator mutator(pieces);
     int valid = 0;
     for (int i = 0; i < 300000 && !HasFailure(); ++i) {
-        const std::string text = mutator.next();
+        const std::string seed(seeds[mutator.below(seeds.size())]);
+        const std::string text = mutator.mutated(seed, 1 + mutator.below(4));
         valid += check_object(text).valid ? 1 : 0;
         expect_agreement(reader, text);
     }

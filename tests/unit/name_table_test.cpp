@@ -5,7 +5,6 @@
 
 #include <array>
 #include <new>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,16 +20,25 @@ TEST(NameTable, GivesTheSameNodeForTheSameName) {
     cep::Name* forward = table.find_or_add("forward", make);
     ASSERT_NE(forward, nullptr);
     EXPECT_EQ(table.find_or_add("forward", make), forward);
-    EXPECT_NE(table.find_or_add("backward", make), forward);
+    cep::Name* backward = table.find_or_add("backward", make);
+    ASSERT_NE(backward, nullptr);
+    EXPECT_NE(backward, forward);
+    EXPECT_EQ(table.find("forward"), forward);
+    EXPECT_EQ(table.find("backward"), backward);
+    EXPECT_EQ(forward->text, "forward");
     EXPECT_EQ(table.find("optimizer"), nullptr);
 }
 
 TEST(NameTable, IsFullAtItsLimitAndStillFindsWhatItHas) {
     cep::NameTable<cep::Name> table(2);
     cep::Name* a = table.find_or_add("a", make);
-    ASSERT_NE(table.find_or_add("b", make), nullptr);
+    cep::Name* b = table.find_or_add("b", make);
+    ASSERT_NE(a, nullptr);
+    ASSERT_NE(b, nullptr);
     EXPECT_EQ(table.find_or_add("c", make), nullptr);
+    EXPECT_EQ(table.find("c"), nullptr);
     EXPECT_EQ(table.find_or_add("a", make), a);
+    EXPECT_EQ(table.find_or_add("b", make), b);
 }
 
 TEST(NameTable, AgreesAmongThreadsThatFillItWithTheSameNames) {
@@ -57,16 +65,27 @@ TEST(NameTable, GivesItsPlacesToAsManyNamesAsItHasWhileThreadsCompete) {
     constexpr std::size_t threads = 8;
     constexpr std::size_t limit = 1000;
     cep::NameTable<cep::Name> table(limit);
-    std::array<std::size_t, threads> added{};
+    const auto name = [](std::size_t thread, std::size_t i) {
+        return std::to_string(thread) + "/" + std::to_string(i);
+    };
+    std::array<std::vector<cep::Name*>, threads> given;
     std::vector<std::thread> running;
     running.reserve(threads);
     for (std::size_t t = 0; t < threads; ++t)
         running.emplace_back([&, t] {
-            for (std::size_t i = 0; i < limit; ++i)
-                added[t] += table.find_or_add(std::to_string(t) + "/" + std::to_string(i), make) != nullptr;
+            for (std::size_t i = 0; i < limit; ++i) given[t].push_back(table.find_or_add(name(t, i), make));
         });
     for (auto& thread : running) thread.join();
-    EXPECT_EQ(std::accumulate(added.begin(), added.end(), std::size_t{0}), limit);
+    std::size_t added = 0;
+    for (std::size_t t = 0; t < threads; ++t)
+        for (std::size_t i = 0; i < limit; ++i) {
+            ASSERT_EQ(table.find(name(t, i)), given[t][i]) << "null for a name that was refused: it is not there";
+            ASSERT_EQ(table.find_or_add(name(t, i), make), given[t][i]);
+            if (given[t][i] == nullptr) continue;
+            ASSERT_EQ(given[t][i]->text, name(t, i));
+            ++added;
+        }
+    EXPECT_EQ(added, limit);
 }
 
 TEST(NameTable, StaysAsItWasWhenANameCannotBeMade) {
@@ -74,7 +93,9 @@ TEST(NameTable, StaysAsItWasWhenANameCannotBeMade) {
     const auto fails = [](std::string_view) -> cep::Name* { throw std::bad_alloc(); };
     EXPECT_THROW((void)table.find_or_add("a", fails), std::bad_alloc);
     EXPECT_EQ(table.find("a"), nullptr);
-    EXPECT_NE(table.find_or_add("b", make), nullptr);
+    cep::Name* b = table.find_or_add("b", make);
+    ASSERT_NE(b, nullptr);
+    EXPECT_EQ(table.find("b"), b);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,54 +13,22 @@
 #include "error.hpp"
 #include "json_text.hpp"
 #include "options.hpp"
+#include "text_mutator.hpp"
 
 namespace {
 
-class Mutator {
-  public:
-    std::size_t below(std::size_t limit) { return random_() % limit; }
+using cep::test::TextMutator;
 
-    std::string mutated(std::string text) {
-        for (std::size_t changes = below(4); changes > 0; --changes) change(text);
-        return text;
-    }
+constexpr std::array<std::string_view, 28> pieces = {
+    "\\u0000", "\\ud800",  "\\",    "\"",   "{",       "}",  "[",    "]",       ":",  ",",
+    "-",       "99999999", "1e999", "e5",   "-1",      "0",  "none", "null",    "on", " ",
+    "'",       "true",     "full",  "auto", "0-65535", "\n", "\xff", "\xc3\xa9"};
 
-    std::int64_t integer() {
-        static constexpr std::array<std::int64_t, 14> edges = {
-            0, 1, -1, -2, 2, 15, 16, 1 << 20, (1 << 20) + 1, 65536, 65537, INT32_MAX, INT64_MAX, INT64_MIN};
-        return below(4) == 0 ? static_cast<std::int64_t>(random_()) : edges[below(edges.size())];
-    }
-
-  private:
-    static constexpr std::array<std::string_view, 28> pieces = {
-        "\\u0000", "\\ud800",  "\\",    "\"",   "{",       "}",  "[",    "]",       ":",  ",",
-        "-",       "99999999", "1e999", "e5",   "-1",      "0",  "none", "null",    "on", " ",
-        "'",       "true",     "full",  "auto", "0-65535", "\n", "\xff", "\xc3\xa9"};
-
-    void change(std::string& text) {
-        const std::size_t at = below(text.size() + 1);
-        const std::size_t length = below(8);
-        switch (below(5)) {
-            case 0:
-                text.insert(at, pieces[below(pieces.size())]);
-                break;
-            case 1:
-                text.erase(at, length);
-                break;
-            case 2:
-                text.insert(below(text.size() + 1), text.substr(at, 4 * length));
-                break;
-            case 3:
-                if (at < text.size()) text[at] = static_cast<char>(below(256));
-                break;
-            default:
-                if (at < text.size()) text[at] = "0123456789eE+-.\"\\{}[]:, u"[below(25)];
-                break;
-        }
-    }
-
-    std::mt19937_64 random_{20240229};
-};
+std::int64_t integer(TextMutator& mutator) {
+    static constexpr std::array<std::int64_t, 14> edges = {
+        0, 1, -1, -2, 2, 15, 16, 1 << 20, (1 << 20) + 1, 65536, 65537, INT32_MAX, INT64_MAX, INT64_MIN};
+    return mutator.below(4) == 0 ? static_cast<std::int64_t>(mutator.any_bits()) : edges[mutator.below(edges.size())];
+}
 
 bool is_callers_mistake(std::int32_t code) {
     return code == CEP_EINVAL || code == CEP_EOPTION || code == CEP_EJSON || code == CEP_EIO;
@@ -105,7 +72,9 @@ class OptionsMutation : public testing::Test {
     }
 
     static constexpr int rounds = 100000;
-    Mutator mutator_;
+    [[nodiscard]] std::string mutated(const char* text) { return mutator_.mutated(text, mutator_.below(4)); }
+
+    TextMutator mutator_{pieces};
     int good_ = 0;
 };
 
@@ -116,7 +85,7 @@ TEST_F(OptionsMutation, OfJsonIsReadOrRefused) {
         R"({"max_file_bytes":1000000,"ring_capacity":64,"pool_limit":128,"backend":"host","ranks":null})",
         R"( {"meta":{"model":"m","layers":[1,2],"lr":1e-4},"run_id":"r\u00e9\"\\u0000"} )"};
     for (int i = 0; i < rounds && !HasFailure(); ++i) {
-        const std::string json = mutator_.mutated(seeds[mutator_.below(seeds.size())]);
+        const std::string json = mutated(seeds[mutator_.below(seeds.size())]);
         cep_options options = cep::default_options();
         cep::OptionStorage storage;
         const std::int32_t code = cep::load_options_json(options, json.c_str(), storage);
@@ -157,7 +126,7 @@ TEST_F(OptionsMutation, OfTheEnvironmentIsReadOrRefused) {
         std::string input;
         for (int count = 0; count < 2; ++count) {
             const auto& [name, value] = variables[mutator_.below(variables.size())];
-            const std::string changed = mutator_.mutated(value);
+            const std::string changed = mutated(value);
             setenv(name, changed.c_str(), 1);
             input.append(name).append("=").append(changed).append("\n");
         }
@@ -173,7 +142,7 @@ TEST_F(OptionsMutation, OfTheStructIsReadOrRefused) {
         cep_options options = cep::default_options();
         for (std::size_t changes = 1 + mutator_.below(3); changes > 0; --changes) {
             const cep::OptionField& field = cep::option_fields()[mutator_.below(cep::option_count)];
-            const std::int64_t value = mutator_.integer();
+            const std::int64_t value = integer(mutator_);
             char* at = reinterpret_cast<char*>(&options) + field.offset;
             if (field.type == cep::OptionType::integer64)
                 *reinterpret_cast<std::int64_t*>(at) = value;

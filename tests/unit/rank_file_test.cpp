@@ -99,12 +99,35 @@ TEST_F(RankFileTest, TakesTheLastRowThatNamesAnAttempt) {
     EXPECT_EQ(attempt(), 3);
 }
 
-TEST_F(RankFileTest, FindsAnAttemptAtEveryPlaceAcrossTheBlocksItReads) {
+/// So many bytes of lines that are no rows.
+std::string lines_of(std::size_t bytes) {
+    std::string text(bytes, 'x');
+    for (std::size_t at = 99; at < bytes; at += 100) text[at] = '\n';
+    if (bytes > 0) text.back() = '\n';
+    return text;
+}
+
+TEST_F(RankFileTest, FindsAnAttemptWhereverTheBlocksItReadsCutItsRow) {
+    constexpr std::size_t block_bytes = 256 * 1024;
     const std::string run = "{\"type\":\"run\",\"schema\":1,\"attempt\":41}\n";
-    for (const std::size_t behind : {262'000UL, 262'100UL, 262'143UL, 262'144UL, 262'145UL, 524'288UL, 8'000'000UL}) {
-        std::string text = "{\"name\":\"first\"}\n" + run;
-        while (text.size() < behind + run.size()) text += std::string(99, 'x') + "\n";
-        given(text);
+    for (const std::size_t blocks : {1U, 2U, 4U})
+        for (std::size_t cut = 0; cut <= run.size(); ++cut) {
+            given("{\"name\":\"first\"}\n" + run + lines_of(blocks * block_bytes - cut));
+            ASSERT_EQ(attempt(), 42) << cut << " bytes of the row are before the end of block " << blocks;
+        }
+}
+
+TEST_F(RankFileTest, FindsAnAttemptNearlyAsFarBackAsItSearches) {
+    given("{\"name\":\"first\"}\n{\"type\":\"run\",\"attempt\":41}\n" + lines_of(8'000'000));
+    EXPECT_EQ(attempt(), 42);
+}
+
+TEST_F(RankFileTest, FindsAnAttemptAtTheEndOfALongRowThatABlockCuts) {
+    const std::string run = R"({"type":"run","run_id":")" + std::string(1900, 'i') +
+                            R"(","attempt":41})"
+                            "\n";
+    for (const std::size_t behind : {262'144U - 1930U, 262'144U - 1000U, 262'144U - 1U}) {
+        given("{\"name\":\"first\"}\n" + run + lines_of(behind));
         EXPECT_EQ(attempt(), 42) << behind;
     }
 }
@@ -143,6 +166,80 @@ TEST_F(RankFileTest, ReservesRoomWithinTheLimitForItsOwnRows) {
     EXPECT_EQ(file_.written(), 1U);
     EXPECT_EQ(file_.dropped_file(), 1U);
     EXPECT_NE(file_.take_notice().find("max_file_bytes"), std::string::npos);
+}
+
+/// What of the rows is written into a file with that limit.
+class FileLimitTest : public RankFileTest {
+  protected:
+    [[nodiscard]] std::string written(std::int64_t limit_bytes, const std::string& line, RowKind kind) {
+        config_.max_file_bytes = limit_bytes;
+        open(file_);
+        add(block_, line, kind);
+        EXPECT_TRUE(file_.append(block_, now_ns_, false));
+        return contents();
+    }
+};
+
+// Of 8192 bytes, 2048 are kept for the profiler's own rows, and 1024 of these for the last.
+TEST_F(FileLimitTest, TakesAMeasurementThatFillsItsShareExactly) {
+    const std::string line(6143, 'x');
+    EXPECT_EQ(written(8192, line, RowKind::measurement), line + "\n");
+    EXPECT_EQ(file_.dropped_file(), 0U);
+}
+
+TEST_F(FileLimitTest, RefusesAMeasurementOfOneByteMore) {
+    EXPECT_EQ(written(8192, std::string(6144, 'x'), RowKind::measurement), "");
+    EXPECT_EQ(file_.dropped_file(), 1U);
+}
+
+TEST_F(FileLimitTest, TakesAStatsRowThatFillsItsShareExactly) {
+    const std::string line(7167, 'x');
+    EXPECT_EQ(written(8192, line, RowKind::bookkeeping), line + "\n");
+}
+
+TEST_F(FileLimitTest, RefusesAStatsRowOfOneByteMore) {
+    EXPECT_EQ(written(8192, std::string(7168, 'x'), RowKind::bookkeeping), "");
+}
+
+TEST_F(FileLimitTest, TakesALastRowThatFillsTheFileExactly) {
+    const std::string line(8191, 'x');
+    EXPECT_EQ(written(8192, line, RowKind::closing), line + "\n");
+}
+
+TEST_F(FileLimitTest, RefusesALastRowOfOneByteMore) {
+    EXPECT_EQ(written(8192, std::string(8192, 'x'), RowKind::closing), "");
+}
+
+TEST_F(FileLimitTest, CountsWhatIsInTheFileAlready) {
+    const std::string line(3071, 'x');
+    given(line + "\n");
+    EXPECT_EQ(written(8192, line, RowKind::measurement), line + "\n" + line + "\n");
+    add(block_, "", RowKind::measurement);
+    EXPECT_TRUE(file_.append(block_, now_ns_, false));
+    EXPECT_EQ(file_.dropped_file(), 1U);
+}
+
+TEST_F(FileLimitTest, CountsWhatAnotherHasAppended) {
+    EXPECT_EQ(written(8192, "x", RowKind::measurement), "x\n");
+    const std::string others(6000, 'y');
+    std::ofstream(path(), std::ios::app) << others;
+    const std::int64_t later_ns = cep::monotonic_ns() + RankFile::check_interval_ns + cep::ns_per_s;
+    EXPECT_EQ(file_.check(later_ns, false, false), RankFile::Change::none);
+    add(block_, std::string(150, 'z'));
+    EXPECT_TRUE(file_.append(block_, now_ns_, false));
+    EXPECT_EQ(contents(), "x\n" + others);
+    EXPECT_EQ(file_.dropped_file(), 1U);
+}
+
+TEST_F(FileLimitTest, CountsTheNewlineThatEndsACutLine) {
+    given("{\"name\":\"forwa");
+    const std::string line(8192 - 14 - 1 - 1, 'x');
+    EXPECT_EQ(written(8192, line, RowKind::closing), "{\"name\":\"forwa\n" + line + "\n");
+}
+
+TEST_F(FileLimitTest, HasNoRoomForOneByteMoreBehindACutLine) {
+    given("{\"name\":\"forwa");
+    EXPECT_EQ(written(8192, std::string(8192 - 14 - 1, 'x'), RowKind::closing), "{\"name\":\"forwa");
 }
 
 /// Lets the file grow by this many bytes, as on a disk that is nearly full.
@@ -248,6 +345,15 @@ TEST_F(RankFileTest, MakesANewFileAtItsPathAfterTheFileIsGone) {
     add(block_, "two");
     EXPECT_TRUE(file_.append(block_, now_ns_, false));
     EXPECT_EQ(contents(), "two\n");
+}
+
+TEST_F(RankFileTest, KeepsItsAttemptWhateverFileItGoesOnWith) {
+    given("{\"type\":\"run\",\"attempt\":6}\n");
+    open(file_);
+    std::filesystem::rename(path(), path() + ".1");
+    given("{\"type\":\"run\",\"attempt\":2}\n");
+    EXPECT_EQ(file_.check(cep::monotonic_ns() + 6 * cep::ns_per_s, false, false), RankFile::Change::replaced);
+    EXPECT_EQ(file_.attempt(), 7);
 }
 
 TEST_F(RankFileTest, NoticesThatItWasCut) {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recorder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace {
+
+using cep::Record;
+using cep::Recorder;
+using cep::ThreadRecorder;
+using cep::Totals;
+
+/// A recorder on the host clock, whose rings nobody empties but the test, and the wakeups that the writer would get.
+class RecorderTest : public testing::Test {
+  protected:
+    explicit RecorderTest(std::size_t ring_capacity = 128) : recorder_(config_with(ring_capacity), wakeup_, nullptr) {
+        // No thread has been started, so each notification tries to start it.
+        wakeup_.set_start([](void* count) noexcept { ++*static_cast<int*>(count); }, &wakeups_);
+    }
+
+    void record(ThreadRecorder& thread, std::size_t spans) {
+        for (std::size_t i = 0; i < spans; ++i) {
+            const cep_span span = thread.begin(region_, context_, CEP_HOST, nullptr);
+            ASSERT_NE(span, CEP_SPAN_NONE);
+            thread.end(thread, cep::SpanId::from(span), CEP_HOST, nullptr);
+        }
+    }
+    [[nodiscard]] static std::size_t take_all(ThreadRecorder& thread) {
+        Record record;
+        std::string meta;
+        std::size_t taken = 0;
+        while (thread.take(record, meta)) ++taken;
+        return taken;
+    }
+    [[nodiscard]] Totals totals() const {
+        Totals totals;
+        recorder_.add_counts(totals);
+        return totals;
+    }
+
+    cep::Wakeup wakeup_;
+    int wakeups_ = 0;
+    Recorder recorder_;
+    cep_region region_{"forward", cep::schema::Kind::compute, nullptr};
+    cep::StepContext context_{.step = 1, .epoch = 1, .recording = true, .in_window = true};
+
+  private:
+    [[nodiscard]] static cep::Config config_with(std::size_t ring_capacity) {
+        cep::Config config;
+        config.ring_capacity = ring_capacity;
+        return config;
+    }
+};
+
+TEST_F(RecorderTest, WakesTheWriterWhenARingBecomesHalfFull) {
+    ThreadRecorder& thread = *recorder_.attach();
+    record(thread, 63);
+    EXPECT_EQ(wakeups_, 0);
+    record(thread, 1);
+    EXPECT_EQ(wakeups_, 1);
+}
+
+TEST_F(RecorderTest, WakesTheWriterForEachSpanOfARingThatIsMoreThanHalfFull) {
+    ThreadRecorder& thread = *recorder_.attach();
+    record(thread, 128);
+    EXPECT_EQ(wakeups_, 65);
+}
+
+TEST_F(RecorderTest, WakesNobodyForARingThatIsEmptiedInTime) {
+    ThreadRecorder& thread = *recorder_.attach();
+    for (int round = 0; round < 10; ++round) {
+        record(thread, 60);
+        EXPECT_EQ(take_all(thread), 60U);
+    }
+    EXPECT_EQ(wakeups_, 0);
+}
+
+TEST_F(RecorderTest, GivesThreadsPastTheSixteenthSmallRings) {
+    constexpr std::size_t more_than_a_small_ring = Recorder::small_ring_capacity + 36;
+    for (std::size_t i = 0; i < Recorder::full_rings; ++i) record(*recorder_.attach(), more_than_a_small_ring);
+    EXPECT_EQ(totals().dropped_ring, 0U);
+    for (std::size_t further = 1; further <= 4; ++further) {
+        record(*recorder_.attach(), more_than_a_small_ring);
+        EXPECT_EQ(totals().dropped_ring, further * 36);
+    }
+}
+
+TEST_F(RecorderTest, GivesAFreeRecorderToTheNextThread) {
+    ThreadRecorder* const first = recorder_.attach();
+    ThreadRecorder* const second = recorder_.attach();
+    EXPECT_NE(first, second);
+    recorder_.leave(*first);
+    EXPECT_EQ(recorder_.attach(), first);
+    EXPECT_NE(recorder_.attach(), second);
+}
+
+TEST_F(RecorderTest, LeavesNoOpenSpanOfTheLastThreadToTheNext) {
+    ThreadRecorder& thread = *recorder_.attach();
+    const cep_span left_open = thread.begin(region_, context_, CEP_HOST, nullptr);
+    recorder_.leave(thread);
+    ASSERT_EQ(recorder_.attach(), &thread);
+    cep::SpanId innermost{};
+    EXPECT_FALSE(thread.innermost(nullptr, innermost));
+    record(thread, 1);
+    Record taken;
+    std::string meta;
+    ASSERT_TRUE(thread.take(taken, meta));
+    EXPECT_EQ(taken.depth, 0);
+    EXPECT_TRUE(thread.has_open(cep::SpanId::from(left_open)));
+}
+
+class SmallestRings : public RecorderTest {
+  protected:
+    SmallestRings() : RecorderTest(16) {}
+};
+
+TEST_F(SmallestRings, AreNoLargerForThreadsPastTheSixteenth) {
+    for (std::size_t i = 0; i <= Recorder::full_rings; ++i) record(*recorder_.attach(), 20);
+    EXPECT_EQ(totals().dropped_ring, (Recorder::full_rings + 1) * 4);
+}
+
+}  // namespace
