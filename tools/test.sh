@@ -54,8 +54,9 @@ show_tenths() {
 # build_in DIRECTORY OPTION...: shows the end of the log where this fails.
 build_in() {
     directory=$1
-    log=$directory.log
+    log=$directory/build.log
     shift
+    mkdir -p "$directory"
     say "$directory: configure"
     if configure "$directory" "$@" >"$log" 2>&1; then
         say "$directory: build"
@@ -78,7 +79,7 @@ test_in() {
     say "$directory: test"
     # One more than there are processors: many tests wait for something.
     meson test -C "$directory" --no-rebuild --num-processes $(($(nproc) + 1)) --timeout-multiplier 4 "$@" 2>&1 |
-        grep -E '^ *[0-9]+/[0-9]+ ' || true
+        grep --line-buffered -E '^ *[0-9]+/[0-9]+ ' || true
 }
 
 count() {
