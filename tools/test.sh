@@ -1,15 +1,28 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Every test there is: installs what they need, builds three times (plain; address and undefined-behaviour sanitizers;
-# thread sanitizer), runs all suites of each build, and ends with one line that counts them.
+# Installs what the tests need, builds, runs the tests, and ends with one line that counts them.
 #
-#     sh tools/test.sh
+#     sh tools/test.sh          # one build, every suite but the slow one: a few minutes
+#     sh tools/test.sh --all    # what CI runs: every suite of an optimised build, and two builds with sanitizers
 #
-# The build directories are build, build-asan and build-tsan; BUILD=NAME puts NAME in the place of "build".
+# The build directories are build, or build-o2, build-asan and build-tsan; BUILD=NAME puts NAME in the place of "build".
 set -eu
 
 cd -- "$(dirname -- "$0")/.."
+case "$#:${1-}" in
+    0:) all=false ;;
+    1:--all) all=true ;;
+    *)
+        sed -n '3,8s/^# \{0,1\}//p' "$0" >&2
+        exit 2
+        ;;
+esac
 build=${BUILD:-build}
+began=$(date +%s)
+
+say() { echo "== $(($(date +%s) - began)) s: $*"; }
+
+say "look for missing packages"
 . tools/dependencies.sh
 # shellcheck disable=SC2086  # lists of words
 ensure_packages $BUILD_PACKAGES $TEST_PACKAGES
@@ -22,29 +35,84 @@ export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1
 export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
-# run_suites DIRECTORY OPTION...: results are left in the build directory, for the count below.
-run_suites() {
-    directory=$1
-    shift
-    echo "== $directory: build"
-    rm -f "$directory/meson-logs/testlog.json"
-    if ! { configure "$directory" "$@" && ninja -C "$directory"; } >"$directory.log" 2>&1; then
-        tail -n 60 "$directory.log"
-        return 0
-    fi
-    rm -f "$directory.log"
-    echo "== $directory: test"
-    meson test -C "$directory" --no-rebuild --quiet --timeout-multiplier 4 >/dev/null || true
+# Of ninja's lines [N/TOTAL], passes on one for each tenth of the way.
+show_tenths() {
+    shown=0
+    while IFS= read -r line; do
+        case $line in "["*/*"] "*) ;; *) continue ;; esac
+        line=${line%%"]"*}
+        finished=${line%/*}
+        finished=${finished#"["}
+        total=${line#*/}
+        tenth=$((10 * finished / total))
+        [ "$tenth" -gt "$shown" ] || continue
+        shown=$tenth
+        echo "   $finished of $total built"
+    done
 }
 
-run_suites "$build"
-# Leaks of the interpreter are not ours to find, so the Python suites run in the plain build only. The other compiler, so
-# that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of the time to build.
-(
-    # Lines for the reports, and nothing for a debugger.
-    export CC=clang CXX=clang++ CFLAGS=-gline-tables-only CXXFLAGS=-gline-tables-only
-    run_suites "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
-    run_suites "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1
-)
+# build_in DIRECTORY OPTION...: shows the end of the log where this fails.
+build_in() {
+    directory=$1
+    log=$directory/build.log
+    shift
+    mkdir -p "$directory"
+    say "$directory: configure"
+    if configure "$directory" "$@" >"$log" 2>&1; then
+        say "$directory: build"
+        { ninja -C "$directory" 2>&1 || touch "$log.failed"; } | tee "$log" | show_tenths
+    else
+        touch "$log.failed"
+    fi
+    if [ -e "$log.failed" ]; then
+        tail -n 60 "$log"
+        rm -f "$log.failed"
+        return 1
+    fi
+    rm -f "$log"
+}
 
-"$python" tests/count_results.py "$build" "$build-asan" "$build-tsan"
+# test_in DIRECTORY OPTION...: the results are left in the build directory, for the count at the end.
+test_in() {
+    directory=$1
+    shift
+    say "$directory: test"
+    # One more than there are processors: many tests wait for something.
+    meson test -C "$directory" --no-rebuild --num-processes $(($(nproc) + 1)) --timeout-multiplier 4 "$@" 2>&1 |
+        grep --line-buffered -E '^ *[0-9]+/[0-9]+ ' || true
+}
+
+count() {
+    for directory in "$@"; do
+        [ -d "$directory" ] || say "$directory: not built"
+    done
+    say "count"
+    "$python" tests/count_results.py "$@"
+}
+
+if ! $all; then
+    rm -f "$build/meson-logs/testlog.json"
+    # Built to be ready soon: the least optimisation that FORTIFY_SOURCE works with, and nothing for a debugger.
+    build_in "$build" -Doptimization=1 -Ddebug=false && test_in "$build" --no-suite slow
+    count "$build"
+    exit
+fi
+
+rm -f "$build-o2/meson-logs/testlog.json" "$build-asan/meson-logs/testlog.json" "$build-tsan/meson-logs/testlog.json"
+build_in "$build-o2" -Doptimization=2 -Ddebug=false && test_in "$build-o2"
+# The other compiler, so that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of
+# the time to build. Line numbers are for the sanitizers' reports. What runs in other languages' interpreters runs in the
+# build above only.
+(
+    export CC=clang CXX=clang++ CFLAGS=-gline-tables-only CXXFLAGS=-gline-tables-only
+    sanitized="-Db_lundef=false -Ddebug=false -Dpython=false -Drust=disabled -Djulia=disabled"
+    # shellcheck disable=SC2086  # lists of words
+    {
+        build_in "$build-asan" -Db_sanitize=address,undefined -Doptimization=0 $sanitized && test_in "$build-asan"
+        # What has threads.
+        build_in "$build-tsan" -Db_sanitize=thread -Doptimization=0 $sanitized &&
+            test_in "$build-tsan" --suite unit --suite api --suite faults --suite process --suite fake_cuda \
+                --suite cuda --suite soak --suite threads
+    }
+) || true
+count "$build-o2" "$build-asan" "$build-tsan"

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import end_ns
 
 torch = pytest.importorskip("torch", reason="no torch")
 
@@ -110,22 +111,32 @@ dist.destroy_process_group()
         assert len({group for group, _ in found}) == (3 if rank % 2 == 0 else 2)
 
 
-def test_the_slow_rank_waits_least(job, files):
+def test_a_rank_that_comes_late_begins_last_and_all_others_wait_for_it(job, files):
     job.run(
         3,
         """
-import time
+announced = dist.FileStore(folder + "/announced", ranks)
+all_reduce = dist.all_reduce
+
+def announced_all_reduce(*arguments, **options):
+    announced.set(f"step {step} rank {rank}", "inside")
+    return all_reduce(*arguments, **options)
+
+dist.all_reduce = announced_all_reduce  # what is wrapped below
 with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
     for step in range(4):
         prof.step(step)
         if rank == 1:
-            time.sleep(0.1)  # its own work
+            announced.wait([f"step {step} rank {other}" for other in (0, 2)])
         dist.all_reduce(torch.ones(1), async_op=step % 2 == 1) and dist.barrier()
 dist.destroy_process_group()
 """,
     )
-    totals = [sum(row["duration_ms"] for row in comm_rows(files, rank)) for rank in range(3)]
-    assert min(totals) == totals[1]
+    of_ranks = [[row for row in comm_rows(files, rank) if row["name"] == "all_reduce"] for rank in range(3)]
+    assert [len(rows) for rows in of_ranks] == [4, 4, 4]
+    for one, late, other in zip(*of_ranks):
+        for row in (one, other):
+            assert row["start_ns"] < late["start_ns"] <= end_ns(row)
 
 
 def test_functions_imported_by_name_are_wrapped_and_given_back(job, files):

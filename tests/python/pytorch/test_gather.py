@@ -77,16 +77,24 @@ def test_a_measurement_survives_its_way_through_a_tensor():
 
 
 TRAIN = """
-import time
-def train(prof, live, steps, until=lambda: False):
+import threading
+
+def train(prof, steps):
+    # Made-up times, so long that what the machine does meanwhile is nothing beside them.
+    own_work_s, wait_s = (30, 10) if rank == 1 else (10, 30)
     for step in range(steps):
         prof.step(step)
-        with prof.region("data_load", kind="data", stream=cep.HOST):
-            if rank == 1:
-                time.sleep(0.02)  # its own work
-        with prof.region("forward"):
-            torch.ones(100).sum()
+        prof.record("data_load", 0, own_work_s * 10**9, kind="data")
+        prof.record("forward", 0, 5 * 10**9)
+        prof.record("all_reduce", 0, wait_s * 10**9, kind="comm")
         dist.all_reduce(torch.ones(1))
+
+def wait_for_last_round(live):
+    live.close()
+    for thread in threading.enumerate():
+        if thread.name == "cep-gather":
+            thread.join()
+    assert live.failure is None, live.failure
 """
 
 
@@ -95,23 +103,16 @@ def test_all_ranks_have_the_same_summary_and_the_first_one_reports_it(job):
         3,
         TRAIN
         + """
-import threading
-seen = threading.Event()
 def on_summary(summary):
     print("reported", summary.straggler, summary.phase, flush=True)
-    seen.set()
 with cep.Profiler(folder, record_every_n_steps=2, flush_every_n_steps=2) as prof:
     with cep.torch.instrument_collectives(prof), cep.torch.gather(prof, 4, on_summary=on_summary) as live:
-        train(prof, live, 9)
-        while live.summary is None and live.failure is None:
-            threading.Event().wait(0.01)
-        assert live.failure is None, live.failure
+        train(prof, 9)
+        wait_for_last_round(live)
         summary = live.poll()
         assert summary is live.summary and live.poll() is None
         assert 6 <= summary.last_step <= 8  # those before the round, and what was written while it began
         print("summary", summary.straggler, summary.phase, summary.ranks, flush=True)
-        if rank == 0:
-            assert seen.wait(60)
     dist.barrier()
 dist.destroy_process_group()
 """,
@@ -126,12 +127,10 @@ def test_ranks_that_are_off_take_part_without_timings(job):
         3,
         TRAIN
         + """
-import threading
 with cep.Profiler(folder, record_every_n_steps=1, ranks=[0, 1]) as prof:
     live = cep.torch.gather(prof, 2)
-    train(prof, live, 4)
-    while live.summary is None and live.failure is None:
-        threading.Event().wait(0.01)
+    train(prof, 4)
+    wait_for_last_round(live)
     print("ranks", live.summary.ranks, flush=True)
     dist.barrier()
 dist.destroy_process_group()
@@ -145,12 +144,10 @@ def test_only_chosen_ranks_have_a_summary(job):
         3,
         TRAIN
         + """
-import threading
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     live = cep.torch.gather(prof, 2, ranks=[2, 1])
-    train(prof, live, 4)
-    while rank > 0 and live.summary is None and live.failure is None:
-        threading.Event().wait(0.01)
+    train(prof, 4)
+    wait_for_last_round(live)
     summary = live.summary
     print("summary of", summary and (summary.ranks, summary.phases["data_load"].slowest_rank))
     dist.barrier()
@@ -160,11 +157,22 @@ dist.destroy_process_group()
     assert [out.strip() for out in outputs] == ["summary of None", "summary of (2, 1)", "summary of (2, 1)"]
 
 
+WAIT_FOR_FAILURE = """
+import threading
+
+def wait_for_failure(live):
+    for thread in threading.enumerate():
+        if thread.name == "cep-gather":
+            thread.join()
+    assert live.failure is not None
+"""
+
+
 def test_the_job_goes_on_when_a_rank_dies(job):
     outputs = job.run(
         3,
-        """
-import threading
+        WAIT_FOR_FAILURE
+        + """
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     live = cep.torch.gather(prof, 1, timeout_s=5)
     dist.barrier()
@@ -173,8 +181,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
     warnings.simplefilter("ignore")
     for step in range(3):
         prof.step(step)
-    while live.failure is None:
-        threading.Event().wait(0.01)
+    wait_for_failure(live)
     for step in range(3, 20):
         prof.step(step)
     live.close()
@@ -188,16 +195,15 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
 def test_a_rank_that_never_answers_is_given_up(job):
     outputs = job.run(
         2,
-        """
-import threading
+        WAIT_FOR_FAILURE
+        + """
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     live = cep.torch.gather(prof, 1, timeout_s=2)
     if rank == 0:
         warnings.simplefilter("ignore")
         for step in range(3):
             prof.step(step)
-        while live.failure is None:
-            threading.Event().wait(0.01)
+        wait_for_failure(live)
         print("gave up", flush=True)
     dist.barrier()
 dist.destroy_process_group()

@@ -4,6 +4,8 @@ small enough for a CPU."""
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,42 +23,78 @@ dist.init_process_group("gloo", init_method=f"file://{folder}/meeting_point", ra
 """
 
 
+class RankServer:
+    """The process that starts the ranks of all jobs of a pytest run: see rank_server.py."""
+
+    def __init__(self):
+        self._process = None
+
+    def run(self, job, timeout_s):
+        """The exit statuses of the ranks of a job; where they take too long, all are killed."""
+        if self._process is None:
+            self._start()
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        answered, _, _ = select.select([self._process.stdout], [], [], timeout_s)
+        if not answered:
+            self.stop()
+            pytest.fail(f"the job did not end within {timeout_s} s")
+        return json.loads(self._process.stdout.readline())
+
+    def _start(self):
+        # A session of its own, so that its ranks can be killed with it.
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("rank_server.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def stop(self):
+        if self._process is None:
+            return
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+        self._process = None
+
+
+@pytest.fixture(scope="session")
+def rank_server():
+    server = RankServer()
+    yield server
+    server.stop()
+
+
 class Job:
     """Runs the same Python text as several processes that share a gloo process group."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, server):
         self.folder = Path(folder)
-
-    def start(self, ranks, text):
-        script = self.folder / "job.py"
-        script.write_text(PREAMBLE + text)
-        return [
-            subprocess.Popen(
-                [sys.executable, str(script), str(self.folder)],
-                env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for rank in range(ranks)
-        ]
+        self.server = server
 
     def run(self, ranks, text, expected=None):
         """The ranks' standard outputs. Each process has to end with its expected status (0)."""
-        processes = self.start(ranks, text)
-        try:
-            results = [process.communicate(timeout=150) for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-        for rank, (process, (out, err)) in enumerate(zip(processes, results)):
-            assert process.returncode == (expected or {}).get(rank, 0), f"rank {rank}: {out}{err}"
-        return [out for out, _ in results]
+        script = self.folder / "job.py"
+        script.write_text(PREAMBLE + text)
+        own = [{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks)} for rank in range(ranks)]
+        job = {
+            "script": str(script),
+            "arguments": [str(self.folder)],
+            "outputs": str(self.folder),
+            "environments": [{**os.environ, **variables} for variables in own],
+        }
+        statuses = self.server.run(job, timeout_s=150)
+        outputs = [(self.folder / f"out_{rank}").read_text() for rank in range(ranks)]
+        for rank, status in enumerate(statuses):
+            errors = (self.folder / f"err_{rank}").read_text()
+            assert status == (expected or {}).get(rank, 0), f"rank {rank}: {outputs[rank]}{errors}"
+        return outputs
 
 
 @pytest.fixture
-def job(tmp_path):
-    return Job(tmp_path)
+def job(tmp_path, rank_server):
+    return Job(tmp_path, rank_server)
 
 
 class Trainer:
