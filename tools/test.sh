@@ -57,6 +57,7 @@ build_in() {
     log=$directory/build.log
     shift
     mkdir -p "$directory"
+    rm -f "$log.failed"
     say "$directory: configure"
     if configure "$directory" "$@" >"$log" 2>&1; then
         say "$directory: build"
@@ -83,9 +84,6 @@ test_in() {
 }
 
 count() {
-    for directory in "$@"; do
-        [ -d "$directory" ] || say "$directory: not built"
-    done
     say "count"
     "$python" tests/count_results.py "$@"
 }

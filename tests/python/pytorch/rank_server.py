@@ -5,6 +5,7 @@ Each line of standard input asks for one job, as JSON: `script`, `arguments`, `o
 `err_<rank>`) and `environments`, one for each rank. The answer is a line with the exit statuses of the ranks.
 """
 
+import gc
 import json
 import os
 import sys
@@ -56,6 +57,7 @@ def serve():
     return None
 
 
+gc.freeze()  # or each rank walks through all of PyTorch's objects when it ends
 script = serve()
 if script is not None:
     with open(script, encoding="utf-8") as file:
