@@ -116,7 +116,10 @@ class Build:
         self.run("meson", "setup", *again, directory, source, *setup)
         targets = {target["id"]: target["filename"] for target in self.introspect("targets")}
         self.targets_of = {}
+        self.timeout_s_of = {}
+        self.duration_s_of = {}  # on the source as it is
         for test in self.introspect("tests"):
+            self.timeout_s_of[test["name"]] = test["timeout"]
             files = [os.path.relpath(file, directory) for id in test["depends"] for file in targets[id]]
             self.targets_of.setdefault(test["name"], []).extend(files)
 
@@ -136,25 +139,41 @@ class Build:
         targets = sorted({target for test in tests for target in self.targets_of[test]})
         self.run("ninja", "-C", self.directory, f"-j{self.jobs}", *targets)
 
-    def failures(self, tests, options=()):
+    def multiplier(self, tests):
+        """Of the tests' own timeouts: far more time than they need, and not the ten minutes of one that hangs."""
+        factors = [2]
+        if all(test in self.duration_s_of for test in tests):
+            factors = [max(60, 20 * self.duration_s_of[test]) / self.timeout_s_of[test] for test in tests]
+        return max(factors)
+
+    def failures(self, tests):
         """Runs compiled tests. Names those that failed, each with the cases that did."""
         log = self.directory / "meson-logs" / "testlog.json"
         log.unlink(missing_ok=True)
         command = ["meson", "test", "-C", self.directory, "--no-rebuild", "--num-processes", str(self.jobs)]
-        command += [*options, *tests]
+        command += ["--timeout-multiplier", f"{self.multiplier(tests):.3f}", *tests]
         subprocess.run(command, cwd=self.source, capture_output=True, check=False)
         if not log.exists():
             raise Refused(f"no test ran: {' '.join(map(str, command))}")
         results = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        for result in results:
+            duration_s = max(result["duration"], self.duration_s_of.get(name_of(result), 0))
+            if result["result"] == "OK":
+                self.duration_s_of[name_of(result)] = duration_s
         bad = [result for result in results if result["result"] not in ("OK", "SKIP", "INTERRUPT")]
         return [describe(result) for result in bad]
+
+
+def name_of(result):
+    """The test's name, without project and suite."""
+    return result["name"].split(" / ")[-1].split(" - ")[-1]
 
 
 def describe(result):
     """The test that failed: "ring: HoldsExactlyItsCapacity", "ring (timed out)"."""
     output = result.get("stdout", "")
     cases = re.findall(r"^not ok \d+ -? ?(\S+)|^\[  FAILED  \] ([\w./]+)(?:,| \()", output, re.M)
-    name = result["name"].split(" / ")[-1].split(" - ")[-1]
+    name = name_of(result)
     if result["result"] == "TIMEOUT":
         return f"{name} (timed out)"
     cases = list(dict.fromkeys(tap or gtest for tap, gtest in cases))
@@ -169,7 +188,7 @@ def try_mutant(build, mutant):
     path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
     try:
         build.compile(mutant.tests)
-        return build.failures(mutant.tests, ["--timeout-multiplier", "0.5"])
+        return build.failures(mutant.tests)
     finally:
         path.write_text(text, encoding="utf-8")
 
@@ -179,7 +198,7 @@ def try_list(build, mutants):
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     print(f"# {mutants[0].list}: {len(tests)} tests on the source as it is", flush=True)
     build.compile(tests)
-    if failures := build.failures(tests, ["--timeout-multiplier", "2"]):
+    if failures := build.failures(tests):
         raise Refused("fails without any mutant: " + "; ".join(failures))
     lived = 0
     for mutant in mutants:
