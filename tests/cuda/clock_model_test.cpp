@@ -325,7 +325,7 @@ TEST(ClockModelTest, ErrorCoversAndHardlyExceedsTheNoiseOfASettledDrift) {
         model.add(clock.anchor(gpu_ns, 100, place_of(i)));
         if (i == 0) continue;
         ASSERT_LE(excess_ns(model, clock, gpu_ns, gpu_ns - second_ns, gpu_ns + second_ns), 0) << i << " s";
-        ASSERT_FALSE(model.surprised()) << i << " s";
+        ASSERT_FALSE(model.prediction_failed()) << i << " s";
         if (i >= 60) {
             ASSERT_LE(model.error_ns(std::llround(second_ns)), 900) << i << " s";
         }
