@@ -107,8 +107,8 @@ build_in "$build-o2" -Doptimization=2 -Ddebug=false && test_in "$build-o2"
     # shellcheck disable=SC2086  # lists of words
     {
         build_in "$build-asan" -Db_sanitize=address,undefined -Doptimization=0 $sanitized && test_in "$build-asan"
-        # What has threads.
-        build_in "$build-tsan" -Db_sanitize=thread -Doptimization=0 $sanitized &&
+        # What has threads. Optimised, as some tests keep up a pace that the library has to follow.
+        build_in "$build-tsan" -Db_sanitize=thread -Doptimization=1 $sanitized &&
             test_in "$build-tsan" --suite unit --suite api --suite faults --suite process --suite fake_cuda \
                 --suite cuda --suite soak --suite threads
     }
