@@ -19,6 +19,7 @@ case "$#:${1-}" in
 esac
 build=${BUILD:-build}
 began=$(date +%s)
+processes=$(($(nproc) + 1)) # many tests wait for something
 
 say() { echo "== $(($(date +%s) - began)) s: $*"; }
 
@@ -78,8 +79,7 @@ test_in() {
     directory=$1
     shift
     say "$directory: test"
-    # One more than there are processors: many tests wait for something.
-    meson test -C "$directory" --no-rebuild --num-processes $(($(nproc) + 1)) --timeout-multiplier 4 "$@" 2>&1 |
+    meson test -C "$directory" --no-rebuild --num-processes "$processes" --timeout-multiplier 4 "$@" 2>&1 |
         grep --line-buffered -E '^ *[0-9]+/[0-9]+ ' || true
 }
 
@@ -104,6 +104,7 @@ build_in "$build-o2" -Doptimization=2 -Ddebug=false && test_in "$build-o2"
 # library falls behind the pace of others.
 (
     export CC=clang CXX=clang++ CFLAGS=-gline-tables-only CXXFLAGS=-gline-tables-only
+    processes=$(nproc) # these compute
     sanitized="-Doptimization=1 -Db_lundef=false -Ddebug=false -Dpython=false -Drust=disabled -Djulia=disabled"
     # shellcheck disable=SC2086  # lists of words
     {
