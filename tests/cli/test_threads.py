@@ -14,7 +14,7 @@ COUNTS = ("1", "2", "7")
 
 def messages(done):
     """What was said, without the progress of a run that took longer than a second."""
-    return re.sub(rb"cep: +(\d+ % read, )?[\d.]+ .?B at [\d.]+ .?B/s\n", b"", done.stderr)
+    return re.sub(rb"cep: +(\d+ % (read|written), )?[\d.]+ .?B at [\d.]+ .?B/s\n", b"", done.stderr)
 
 
 @pytest.fixture
