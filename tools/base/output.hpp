@@ -11,9 +11,9 @@ namespace cep::tool {
 
 class Output {
   public:
-    /// "" or "-": standard output. Else PATH: written beside itself under a temporary name, and renamed by close().
-    /// A PATH that exists and is no regular file (a pipe, a device) is written as it is. ".gz" and ".zst" compress.
-    /// Throws WriteError.
+    /// "" or "-": standard output. Else PATH: written under a temporary name beside it, which close() renames. A file
+    /// that is replaced keeps its mode. A PATH that is a pipe or a device is written directly. ".gz" and ".zst"
+    /// compress. Throws WriteError.
     explicit Output(const std::string& path);
     Output(const Output&) = delete;
     Output& operator=(const Output&) = delete;
