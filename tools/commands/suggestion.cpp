@@ -7,7 +7,7 @@
 namespace cep::cli {
 namespace {
 
-/// Levenshtein's distance: insertions, deletions and replacements.
+/// The number of insertions, deletions and replacements that make one text the other (Levenshtein).
 std::size_t count_edits(std::string_view a, std::string_view b) {
     std::vector<std::size_t> edits(b.size() + 1);
     std::iota(edits.begin(), edits.end(), std::size_t{0});
@@ -37,11 +37,12 @@ std::string describe(const std::string& what, const std::string& word, const std
 }  // namespace
 
 std::string nearest_of(std::string_view word, const std::vector<std::string>& candidates) {
-    const std::size_t most_edits = std::max<std::size_t>(1, word.size() / 3);
+    const std::size_t most_edits = word.size() < 5 ? 1 : std::max<std::size_t>(2, word.size() / 3);
     std::size_t fewest = most_edits + 1;
     std::string nearest;
     for (const std::string& candidate : candidates) {
-        const std::size_t edits = count_edits(word, candidate);
+        const bool is_begin = word.size() >= 4 && candidate.starts_with(word);
+        const std::size_t edits = is_begin ? 1 : count_edits(word, candidate);
         if (edits >= fewest) continue;
         fewest = edits;
         nearest = candidate;

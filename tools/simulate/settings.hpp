@@ -45,7 +45,7 @@ void write_settings(tool::JsonWriter& json, const Job& job);
 
 /// "a, b, c".
 [[nodiscard]] std::string join_names(std::span<const std::string_view> names);
-/// "0,3-7"; throws UsageError.
-[[nodiscard]] std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& where);
+/// Ranks from a JSON array of numbers, or a text such as "0,3-7". Throws UsageError.
+[[nodiscard]] std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::string& where);
 
 }  // namespace cep::simulation
