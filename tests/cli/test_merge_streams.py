@@ -147,7 +147,9 @@ def merge_and_meanwhile(cep, tmp_path, change, *options):
     for folder in ("a", "z"):
         (tmp_path / folder).mkdir()
     first = tmp_path / "a" / "cuda_events_rank_0.jsonl"
-    first.write_bytes(b"".join(line_of(row).encode() + b"\n" for row in attempt_rows(0, range(3000), rng=rng, world_size=2)))
+    rows = attempt_rows(0, range(3000), rng=rng, world_size=2)
+    rows.append(span_row(0, 1, "long", 1.0, START_NS, meta={"note": "x" * 5000}))
+    first.write_bytes(b"".join(line_of(row).encode() + b"\n" for row in rows))
     os.utime(first, (1_700_000_000, 1_700_000_000))
     second = b"".join(line_of(row).encode() + b"\n" for row in attempt_rows(1, range(300), rng=rng, world_size=2))
     pipe = tmp_path / "z" / "cuda_events_rank_1.jsonl"
@@ -180,6 +182,12 @@ def change_digits(path):
         file.write(b"".join(line.replace(b"1,\"host_ms", b"2,\"host_ms") for line in lines))
 
 
+def change_one_byte(path):
+    with open(path, "r+b") as file:
+        file.seek(-4000, os.SEEK_END)
+        file.write(b"y")
+
+
 def begin_anew(path):
     """Other rows, and more of them, in the same file."""
     rows = attempt_rows(0, range(4000), rng=random.Random(99), world_size=2, attempt=2)
@@ -189,7 +197,7 @@ def begin_anew(path):
 
 
 @pytest.mark.parametrize("options", [(), ("--memory-mib", "1")])
-@pytest.mark.parametrize("change", [cut_to_half, empty, change_digits, begin_anew])
+@pytest.mark.parametrize("change", [cut_to_half, empty, change_digits, change_one_byte, begin_anew])
 def test_a_file_that_is_rewritten_meanwhile_is_a_failure(cep, tmp_path, change, options):
     status, messages, out, _ = merge_and_meanwhile(cep, tmp_path, change, *options)
     assert status == 5
