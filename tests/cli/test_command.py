@@ -89,10 +89,3 @@ def test_other_files_of_a_directory_are_left_alone(cep, four_ranks):
 def test_good_input_leaves_standard_error_empty(cep, four_ranks):
     for command in ("merge", "summarize", "check"):
         assert cep(command, "job").stderr == b""
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_names_commands_and_options(cep, shell):
-    script = cep("completion", shell).stdout.decode()
-    for word in ("merge", "summarize", "check", "files-from", "markdown"):
-        assert word in script

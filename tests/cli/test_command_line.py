@@ -84,44 +84,36 @@ def test_completion_script_is_valid(script, shell):
     subprocess.run([shell, "-n", script(shell)], check=True)
 
 
-def complete_in_bash(path, words):
-    """What bash offers for the last of the words."""
-    query = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cep; printf "%s\\n" "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "-c", query, path, *words], capture_output=True, text=True, check=True, cwd=path.parent)
+def complete_in(shell, query, path, words):
+    """What a shell offers for the last of the words, where `query` runs its completion. The words follow the script."""
+    folder = os.path.dirname(os.environ["CEP_COMMAND"])
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(path.parent)}
+    done = subprocess.run([*shell, query, path, *words], capture_output=True, text=True, check=True, cwd=path.parent,
+                          env=environment)
     assert done.stderr == ""
-    return set(done.stdout.split())
+    return {line.split("\t")[0] for line in done.stdout.splitlines() if line}
+
+
+def complete_in_bash(path, words):
+    query = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cep; printf "%s\\n" "${COMPREPLY[@]}"'
+    return complete_in(["bash", "-c"], query, path, words)
 
 
 def complete_in_fish(path, words):
-    line = " ".join(words)
-    done = subprocess.run(["fish", "--no-config", "-c", 'source $argv[1]; complete -C "$argv[2]"', path, line],
-                          capture_output=True, text=True, check=True, cwd=path.parent, env={**os.environ, "HOME": str(path.parent)})
-    assert done.stderr == ""
-    return {line.split("\t")[0] for line in done.stdout.splitlines()}
+    query = 'source $argv[1]; complete -C "$argv[2..-1]"'
+    return complete_in(["fish", "--no-config", "-c"], query, path, words)
 
 
 def complete_in_zsh(path, words):
-    """zsh completes only at a terminal, so that its two functions for it are replaced by ones that print."""
-    query = r'''
+    """zsh completes only at a terminal, so that its functions that show what there is print it instead."""
+    query = r"""
         compdef() { }
-        source $1; shift
-        _describe() { print -rl -- ${${(P)2}%%:*} }
-        _arguments() {
-            local specification
-            for specification in "$@"; do
-                if [[ $specification == \*-* ]]; then print -r -- ${${specification%%\[*}#\*}; fi
-                if [[ $specification == (*$before|\*:)* && $specification == *:\(*\) ]]; then
-                    print -rl -- ${=${${specification##*:\(}%\)}//\\:/:}
-                fi
-            done
-        }
+        _describe() { local word; for word in "${(@P)2}"; do print -r -- ${${word//\\:/%}%%:*}; done | tr % : }
+        _files() { }
+        source $0
         words=("$@") CURRENT=$#
-        before=${words[CURRENT-1]}
-        _cep'''
-    done = subprocess.run(["zsh", "-f", "-c", query, "zsh", path, *words], capture_output=True, text=True, check=True,
-                          cwd=path.parent)
-    assert done.stderr == ""
-    return {line.rstrip("=") for line in done.stdout.splitlines()}
+        _cep"""
+    return complete_in(["zsh", "-f", "-c"], query, path, words)
 
 
 COMPLETE = {"bash": complete_in_bash, "fish": complete_in_fish, "zsh": complete_in_zsh}
@@ -129,9 +121,11 @@ COMPLETE = {"bash": complete_in_bash, "fish": complete_in_fish, "zsh": complete_
 
 @pytest.mark.parametrize("shell", COMPLETE)
 @pytest.mark.parametrize("words, offered", [
-    (["cep", ""], set(COMMANDS)),
+    (["cep", ""], {*COMMANDS}),
+    (["cep", "me"], {"merge"}),
     (["cep", "summarize", "--mark"], {"--markdown"}),
-    (["cep", "summarize", "--color", ""], {"auto", "never", "always"}),
+    (["cep", "summarize", "job", "--color", ""], {"auto", "never", "always"}),
+    (["cep", "summarize", "--color", "a"], {"auto", "always"}),
     (["cep", "summarize", "--by", ""], {"phase", "rank", "host", "step:100"}),
     (["cep", "comm", "--by", ""], {"kind", "group"}),
     (["cep", "merge", "--attempt", ""], {"all", "last"}),
@@ -140,18 +134,29 @@ COMPLETE = {"bash": complete_in_bash, "fish": complete_in_fish, "zsh": complete_
     (["cep", "simulate", "--hidden"], {"--hidden-collectives"}),
 ])
 def test_shells_complete_commands_options_and_values(script, shell, words, offered):
-    assert offered <= COMPLETE[shell](script(shell), words)
+    assert COMPLETE[shell](script(shell), words) == offered
 
 
-def test_bash_completes_no_more_than_fits(script, tmp_path):
-    path = script("bash")
+@pytest.mark.parametrize("words", [["merge", "jo"], ["merge", "-o", "jo"], ["merge", "--color=always", "jo"], ["nonsense", "jo"]])
+def test_other_words_complete_to_files(script, tmp_path, words):
     (tmp_path / "job.jsonl").write_text("")
-    assert complete_in_bash(path, ["cep", "summarize", "--mark"]) == {"--markdown"}
-    assert complete_in_bash(path, ["cep", "summarize", "--color", "a"]) == {"auto", "always"}
-    assert complete_in_bash(path, ["cep", "summarize", "--color", "=", "n"]) == {"never"}
-    assert complete_in_bash(path, ["cep", "merge", "jo"]) == {"job.jsonl"}
-    assert complete_in_bash(path, ["cep", "merge", "-o", "jo"]) == {"job.jsonl"}
-    assert complete_in_bash(path, ["cep", "me"]) == {"merge"}
+    assert complete_in_bash(script("bash"), ["cep", *words]) == set()  # "-o default" then takes files
+    assert complete_in_zsh(script("zsh"), ["cep", *words]) == set()
+    assert complete_in_fish(script("fish"), ["cep", *words]) == {"job.jsonl"}
+
+
+def test_a_value_behind_an_equals_sign_is_completed(script):
+    assert complete_in_bash(script("bash"), ["cep", "summarize", "--color", "=", "n"]) == {"never"}
+    assert complete_in_bash(script("bash"), ["cep", "summarize", "--color", "="]) == {"auto", "never", "always"}
+    assert "--color=never" in complete_in_fish(script("fish"), ["cep", "summarize", "--color=n"])
+    assert complete_in_zsh(script("zsh"), ["cep", "summarize", "--color=n"]) == {"--color=never"}
+
+
+def test_all_options_are_offered(cep, script):
+    for command in COMMANDS:
+        offered = complete_in_bash(script("bash"), ["cep", command, "-"])
+        options = set(re.findall(r"^  (?:(-\w), )?(--[\w-]+)", cep(command, "--help").stdout.decode(), re.MULTILINE))
+        assert offered == {name for names in options for name in names if name}
 
 
 @pytest.mark.parametrize("command, option", [("summarize", "--by"), ("comm", "--by"), ("summarize", "--fail-on"),

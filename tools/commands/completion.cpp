@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cep completion: scripts made from the commands and options themselves, so that they cannot fall behind.
-#include <fmt/format.h>
+// cep completion: scripts for shells, which call the command again to complete words. So what they offer is always what
+// this command takes.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/output.hpp"
@@ -17,238 +18,168 @@ namespace {
 
 using tool::Status;
 
-/// What a script knows of an option, or of an argument without a name.
-struct Word {
-    std::vector<std::string> names;  // "-o", "--output"; none for an argument
-    std::string description;
-    std::string value;                // "" for a flag
-    std::vector<std::string> values;  // to choose from; none: a file
-};
+// Without candidates, each script completes the names of files.
 
-struct CommandWords {
-    std::string name;
-    std::string description;
-    std::vector<Word> words;
-};
+constexpr std::string_view bash_script = R"script(_cep() {
+    local IFS=$'\n'
+    COMPREPLY=($("${COMP_WORDS[0]}" completion bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _cep cep
+)script";
 
-/// Values of options that take other values too, which a validator therefore does not list.
+constexpr std::string_view zsh_script = R"script(#compdef cep
+_cep() {
+    local -a candidates=(${(f)"$($words[1] completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    if (( $#candidates )); then _describe candidate candidates; else _files; fi
+}
+if [[ $funcstack[1] == _cep ]]; then _cep "$@"; else compdef _cep cep; fi
+)script";
+
+constexpr std::string_view fish_script = R"script(function __cep_candidates
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] completion fish -- $words[2..-1] 2>/dev/null
+end
+complete -c cep -f -n 'count (__cep_candidates) >/dev/null' -a '(__cep_candidates)'
+)script";
+
+struct Candidate {
+    std::string word;
+    std::string description;
+};
+using Candidates = std::vector<Candidate>;
+
+/// Values of options that take other values too, which no validator lists therefore.
 struct UsualValues {
     std::string_view command;  // "": every command
     std::string_view option;
     std::string_view values;
 };
 constexpr UsualValues usual_values[] = {
-    {"summarize", "--by", "phase,rank,host,step:100"},
-    {"comm", "--by", "kind,group"},
-    {"", "--attempt", "all,last"},
-    {"summarize", "--fail-on",
+    {"summarize", "by", "phase,rank,host,step:100"},
+    {"comm", "by", "kind,group"},
+    {"", "attempt", "all,last"},
+    {"summarize", "fail-on",
      "straggler,imbalance,change,abstained,bound:compute,bound:comm,bound:data,bound:host,bound:mixed,bound:unknown"},
-    {"compare", "--fail-on", "regression,step-regression,undecided"},
+    {"compare", "fail-on", "regression,step-regression,undecided"},
 };
 
-std::vector<std::string> split_values(std::string_view list) {
-    const std::vector<std::string_view> parts = tool::split(list, ',');
-    return {parts.begin(), parts.end()};
-}
-
-std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& option, const Word& word) {
-    const std::string type = option.get_type_name();  // "TEXT:{auto,never,always}" with CLI::IsMember
-    const std::size_t begin = type.find('{');
-    if (begin != std::string::npos)
-        return split_values(std::string_view(type).substr(begin + 1, type.size() - begin - 2));
+std::string_view values_of(const CLI::App& command, const CLI::Option& option) {
     for (const UsualValues& usual : usual_values)
-        for (const std::string& name : word.names)
-            if (name == usual.option && (usual.command.empty() || usual.command == command.get_name()))
-                return split_values(usual.values);
+        if (option.check_lname(std::string(usual.option)) &&
+            (usual.command.empty() || usual.command == command.get_name()))
+            return usual.values;
     return {};
 }
 
-Word word_of(const CLI::App& command, const CLI::Option& option) {
-    Word word;
-    for (const std::string& name : option.get_snames()) word.names.push_back("-" + name);
-    for (const std::string& name : option.get_lnames()) word.names.push_back("--" + name);
-    word.description = option.get_description();
-    word.value = value_name(option);
-    word.values = values_of(command, option, word);
-    return word;
+/// `prefix` begins each word, such as "--color=".
+Candidates candidates_of_values(const CLI::App& command, const CLI::Option& option, const std::string& prefix) {
+    const std::string type = option.get_type_name();  // with CLI::IsMember: "TEXT:{auto,never,always}"
+    const std::size_t begin = type.find('{');
+    const std::string_view list = begin == std::string::npos
+                                      ? values_of(command, option)
+                                      : std::string_view(type).substr(begin + 1, type.size() - begin - 2);
+    Candidates candidates;
+    if (list.empty()) return candidates;
+    for (const std::string_view value : tool::split(list, ','))
+        candidates.push_back({prefix + std::string(value), option.get_description()});
+    return candidates;
 }
 
-std::vector<CommandWords> words_of_commands(const CLI::App& app) {
-    std::vector<CommandWords> commands;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-        commands.push_back({command->get_name(), command->get_description(), {}});
-        for (const CLI::Option* option : command->get_options())
-            commands.back().words.push_back(word_of(*command, *option));
+const CLI::Option* option_of_name(const CLI::App& command, std::string_view name) {
+    if (name.size() < 2 || name.front() != '-') return nullptr;
+    const CLI::Option* const option = command.get_option_no_throw(std::string(name));
+    return option != nullptr && option->get_expected_max() > 0 ? option : nullptr;
+}
+
+/// Names of options and commands, or values of an argument.
+Candidates candidates_of_names(const CLI::App& command, bool options) {
+    Candidates candidates;
+    for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; }))
+        candidates.push_back({inner->get_name(), inner->get_description()});
+    for (const CLI::Option* option : command.get_options()) {
+        if (!options && option->get_positional()) return candidates_of_values(command, *option, "");
+        if (!options) continue;
+        for (const std::string& name : option->get_lnames())
+            candidates.push_back({"--" + name, option->get_description()});
+        for (const std::string& name : option->get_snames())
+            candidates.push_back({"-" + name, option->get_description()});
     }
-    return commands;
+    return candidates;
 }
 
-std::string join(const std::vector<std::string>& parts, std::string_view separator) {
-    return fmt::format("{}", fmt::join(parts, separator));
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+    const auto found = app.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
+    return found.empty() ? nullptr : found.front();
 }
 
-/// Puts a backslash before each of `characters`.
-std::string escape(std::string_view text, std::string_view characters) {
-    std::string escaped;
-    for (const char character : text) {
-        if (characters.find(character) != std::string_view::npos) escaped += '\\';
-        escaped += character;
-    }
-    return escaped;
-}
-
-// bash
-
-std::string bash_case(const CommandWords& command) {
-    std::vector<std::string> names;
-    std::vector<std::string> arguments;
-    std::string cases;
-    for (const Word& word : command.words) {
-        names.insert(names.end(), word.names.begin(), word.names.end());
-        if (word.names.empty()) arguments = word.values;
-        if (!word.names.empty() && !word.value.empty())
-            cases += fmt::format("                {}) values=\"{}\"; takes=1 ;;\n", join(word.names, "|"),
-                                 join(word.values, " "));
-    }
-    return fmt::format(
-        "        {})\n            names=\"{}\"\n            arguments=\"{}\"\n            case $before in\n{}          "
-        "  "
-        "esac ;;\n",
-        command.name, join(names, " "), join(arguments, " "), cases);
-}
-
-std::string bash_script(const std::vector<CommandWords>& commands) {
-    std::vector<std::string> names;
-    std::string cases;
-    for (const CommandWords& command : commands) {
-        names.push_back(command.name);
-        cases += bash_case(command);
-    }
-    // bash splits words at ":", which "step:100" and "A:B" contain.
-    return fmt::format(R"(_cep() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} names= values= arguments= takes=
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "{} --help --version" -- "$word"))
-        return
-    fi
-    if [ "$before" = "=" ]; then before=${{COMP_WORDS[COMP_CWORD-2]}}; fi
-    if [ "$word" = "=" ]; then word=; fi
-    case ${{COMP_WORDS[1]}} in
-{}    esac
-    if [ -n "$takes" ] && [ -n "$values" ]; then
-        COMPREPLY=($(compgen -W "$values" -- "$word"))
-    elif [ -z "$takes" ] && [[ $word == -* ]]; then
-        COMPREPLY=($(compgen -W "$names" -- "$word"))
-    elif [ -z "$takes" ] && [ -n "$arguments" ]; then
-        COMPREPLY=($(compgen -W "$arguments" -- "$word"))
+/// For the last of the words, which is not complete. bash makes words of "=".
+Candidates find_candidates(const CLI::App& app, std::vector<std::string> words) {
+    std::string last = words.back() == "=" ? "" : words.back();
+    words.pop_back();
+    std::erase(words, "=");
+    const CLI::App* const command = words.empty() ? &app : find_command(app, words.front());
+    if (command == nullptr) return {};
+    Candidates candidates;
+    const std::size_t equals = last.find('=');
+    if (const CLI::Option* option = words.empty() ? nullptr : option_of_name(*command, words.back()))
+        candidates = candidates_of_values(*command, *option, "");
+    else if (const CLI::Option* assigned = option_of_name(*command, last.substr(0, equals));
+             assigned && equals < last.size())
+        candidates = candidates_of_values(*command, *assigned, last.substr(0, equals + 1));
     else
-        COMPREPLY=($(compgen -f -- "$word"))
-    fi
-}}
-complete -o filenames -F _cep cep
-)",
-                       join(names, " "), cases);
+        candidates = candidates_of_names(*command, last.starts_with('-'));
+    std::erase_if(candidates, [&last](const Candidate& candidate) { return !candidate.word.starts_with(last); });
+    return candidates;
 }
 
-// zsh
-
-/// In single quotes: a quote ends them, stands by itself, and begins them again.
-std::string zsh_quote(const std::string& text) {
-    std::string quoted = "'";
-    for (const char character : text) quoted += character == '\'' ? std::string("'\\''") : std::string(1, character);
-    return quoted + "'";
-}
-
-std::string zsh_values(const Word& word) {
-    return word.values.empty() ? "_files" : "(" + escape(join(word.values, " "), ":") + ")";
-}
-
-std::string zsh_argument(const Word& word) {
-    if (word.names.empty()) return zsh_quote("*:" + escape(word.description, ":[]\\") + ":" + zsh_values(word));
-    std::string specification = "[" + escape(word.description, "[]\\") + "]";
-    if (!word.value.empty()) specification += ":" + escape(word.value, ":[]\\") + ":" + zsh_values(word);
+std::string format(const Candidates& candidates, const std::string& shell) {
     std::string text;
-    for (const std::string& name : word.names) {
-        const bool takes_long = !word.value.empty() && name.starts_with("--");
-        text += (text.empty() ? "" : " ") + zsh_quote("*" + name + (takes_long ? "=" : "") + specification);
+    for (const auto& [word, description] : candidates) {
+        if (shell == "bash") {
+            text += word + "\n";
+        } else if (shell == "fish") {
+            text += word + "\t" + description + "\n";
+        } else {
+            for (const char character : word) text += character == ':' ? "\\:" : std::string(1, character);
+            text += ":" + description + "\n";
+        }
     }
     return text;
 }
 
-std::string zsh_script(const std::vector<CommandWords>& commands) {
-    std::string names;
-    std::string cases;
-    for (const CommandWords& command : commands) {
-        names += fmt::format("            {}\n", zsh_quote(command.name + ":" + escape(command.description, ":\\")));
-        cases += fmt::format("        {})\n            _arguments", command.name);
-        for (const Word& word : command.words) cases += " \\\n                " + zsh_argument(word);
-        cases += " ;;\n";
-    }
-    return fmt::format(R"(#compdef cep
-_cep() {{
-    if (( CURRENT == 2 )); then
-        local -a commands=(
-{}        )
-        _describe command commands
-        return
-    fi
-    shift words
-    (( CURRENT-- ))
-    case $words[1] in
-{}    esac
-}}
-if [[ $funcstack[1] == _cep ]]; then _cep "$@"; else compdef _cep cep; fi
-)",
-                       names, cases);
+struct CompletionCommand {
+    const CLI::App* app = nullptr;
+    std::string shell;
+    std::vector<std::string> words;
+
+    void add_to(CLI::App& completion);
+    Status run() const;
+};
+
+void CompletionCommand::add_to(CLI::App& completion) {
+    app = completion.get_parent();
+    completion.add_option("SHELL", shell, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    completion.add_option("WORD", words, "Complete the last of these words instead, as the script does");
+    set_examples(completion,
+                 "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"
+                 "  cep completion zsh > ~/.zsh/completions/_cep    # a directory of $fpath\n"
+                 "  cep completion fish > ~/.config/fish/completions/cep.fish");
 }
 
-// fish
-
-std::string fish_quote(std::string_view text) {
-    return "'" + escape(text, "'\\") + "'";
-}
-
-std::string fish_option(const CommandWords& command, const Word& word) {
-    std::string line = fmt::format("complete -c cep -n '__fish_seen_subcommand_from {}'", command.name);
-    for (const std::string& name : word.names)
-        line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-    if (!word.names.empty() && !word.value.empty()) line += word.values.empty() ? " -r" : " -x";
-    if (!word.values.empty()) line += (word.names.empty() ? " -f -a " : " -a ") + fish_quote(join(word.values, " "));
-    return line + " -d " + fish_quote(word.description) + "\n";
-}
-
-std::string fish_script(const std::vector<CommandWords>& commands) {
-    std::string script;
-    for (const CommandWords& command : commands) {
-        script += fmt::format("complete -c cep -n __fish_use_subcommand -f -a {} -d {}\n", command.name,
-                              fish_quote(command.description));
-        for (const Word& word : command.words)
-            if (!word.names.empty() || !word.values.empty()) script += fish_option(command, word);
-    }
-    return script;
+Status CompletionCommand::run() const {
+    if (!words.empty())
+        tool::write_standard_output(format(find_candidates(*app, words), shell));
+    else
+        tool::write_standard_output(shell == "bash" ? bash_script : shell == "zsh" ? zsh_script : fish_script);
+    return Status::done;
 }
 
 }  // namespace
 
 void add_completion(CLI::App& app, Command& run) {
-    auto shell = std::make_shared<std::string>();
-    CLI::App* completion = app.add_subcommand("completion", "A completion script for a shell");
-    completion->add_option("SHELL", *shell, "bash, zsh or fish")
-        ->required()
-        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-    set_examples(*completion,
-                 "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"
-                 "  cep completion zsh > ~/.zsh/completions/_cep    # a directory of $fpath\n"
-                 "  cep completion fish > ~/.config/fish/completions/cep.fish");
-    completion->callback([shell, &app, &run] {
-        run = [shell, &app] {
-            const std::vector<CommandWords> commands = words_of_commands(app);
-            tool::write_standard_output(*shell == "bash"  ? bash_script(commands)
-                                        : *shell == "zsh" ? zsh_script(commands)
-                                                          : fish_script(commands));
-            return Status::done;
-        };
-    });
+    add_command<CompletionCommand>(app, run, "completion", "A completion script for a shell");
 }
 
 }  // namespace cep::cli
