@@ -14,10 +14,10 @@
 namespace cep::tool {
 namespace {
 
-// SIGPIPE and SIGXFSZ are not here: main() ignores them, so that write() fails instead.
+// Without SIGPIPE and SIGXFSZ: main() ignores them, so that write() fails instead.
 constexpr int ending_signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
 
-// A signal handler may touch nothing but this.
+// All that the signal handler uses.
 char temporary_path[PATH_MAX];
 std::atomic<bool> has_temporary{false};
 static_assert(std::atomic<bool>::is_always_lock_free);

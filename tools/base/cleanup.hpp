@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The temporary file of an output: a signal that ends the command removes it.
+// Cleanup: a signal that ends the command removes the temporary file of its output.
 #pragma once
 
 #include <string>
 
 namespace cep::tool {
 
-/// Creates and opens a file whose name is `path` and six more characters, which are appended to `path`. Returns its
-/// descriptor, or -1 with errno. From now on the signals that end a process remove the file first; ignored signals
-/// (nohup) stay ignored. Only the file created last is removed.
+/// Appends seven characters to `path`, and creates and opens the file of that name. Returns its descriptor, or -1 with
+/// errno. From then on a signal that ends the process removes the file first. Ignored signals (nohup) stay ignored.
+/// Only the last file created is removed.
 [[nodiscard]] int create_temporary_file(std::string& path);
-/// The file has been renamed or removed.
+/// To be called when the file has been renamed or removed.
 void forget_temporary_file();
 
 }  // namespace cep::tool

@@ -9,7 +9,7 @@
 namespace cep::tool {
 
 std::size_t free_descriptors() {
-    // More are never asked for, so that a large limit need not be looked through.
+    // Callers need no more than this, and counting up to a large limit would take long.
     constexpr rlim_t most = 1024;
     struct rlimit limit {};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;

@@ -7,7 +7,7 @@
 
 namespace cep::tool {
 
-/// Below RLIMIT_NOFILE and not in use.
+/// The descriptors below RLIMIT_NOFILE that are not in use; at most 1024.
 [[nodiscard]] std::size_t free_descriptors();
 
 }  // namespace cep::tool

@@ -17,7 +17,7 @@ class GzipEncoder : public Encoder {
         constexpr int gzip_header = 16;
         constexpr int memory_level = 8;
         const int level = effort == Effort::least ? Z_BEST_SPEED : Z_DEFAULT_COMPRESSION;
-        // zlib's own header has no name and no time.
+        // The header that zlib writes by itself has no name and no time, so that the same input gives the same bytes.
         if (::deflateInit2(&stream_, level, Z_DEFLATED, gzip_header + MAX_WBITS, memory_level, Z_DEFAULT_STRATEGY) !=
             Z_OK)
             throw WriteError("gzip: not enough memory");

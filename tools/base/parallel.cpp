@@ -29,7 +29,7 @@ void for_all(std::size_t count, std::size_t threads, const std::function<void(st
         try {
             for (std::size_t i = 1; i < std::min(count, threads); ++i) helpers.emplace_back(run);
         } catch (const std::system_error&) {
-            // The system gives no more threads: this one and those that have started do the work.
+            // The system starts no more threads. This one and those that run do the work.
         }
         run();
     }

@@ -7,10 +7,10 @@
 
 namespace cep::tool {
 
-/// Whether a descriptor is a terminal that moves its cursor and shows colours. TERM=dumb says that it does not.
+/// Whether a descriptor is a terminal that shows colours and moves its cursor, which TERM=dumb denies.
 [[nodiscard]] bool is_terminal(int descriptor);
 
-/// Columns for text: COLUMNS, else those of the terminal on standard output, else 80. From 40 to 100.
+/// The width of texts: COLUMNS, else the width of the terminal on standard output, else 80; from 40 to 100.
 [[nodiscard]] std::size_t text_columns();
 
 }  // namespace cep::tool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands of cep. meson.build has their list; each adds itself to the application. `run` receives what to do once
-// a command is chosen.
+// The commands of cep, which meson.build lists. add_<name>() adds a command to the application. When the command line
+// names the command, parsing sets `run` to what it does.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cep completion: scripts for shells, which call the command again to complete words. So what they offer is always what
-// this command takes.
+// cep completion: scripts for shells. They call the command again to complete words, so that they offer what it takes.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -48,7 +47,7 @@ struct Candidate {
 };
 using Candidates = std::vector<Candidate>;
 
-/// Values of options that take other values too, which no validator lists therefore.
+/// Values to offer for options that also take other values, so that no validator lists them.
 struct UsualValues {
     std::string_view command;  // "": every command
     std::string_view option;
@@ -71,7 +70,7 @@ std::string_view values_of(const CLI::App& command, const CLI::Option& option) {
     return {};
 }
 
-/// `prefix` begins each word, such as "--color=".
+/// `prefix`, such as "--color=", is put before each value.
 Candidates candidates_of_values(const CLI::App& command, const CLI::Option& option, const std::string& prefix) {
     const std::string type = option.get_type_name();  // with CLI::IsMember: "TEXT:{auto,never,always}"
     const std::size_t begin = type.find('{');
@@ -91,7 +90,7 @@ const CLI::Option* option_of_name(const CLI::App& command, std::string_view name
     return option != nullptr && option->get_expected_max() > 0 ? option : nullptr;
 }
 
-/// Names of options and commands, or values of an argument.
+/// Names of options; or names of commands and values of an argument.
 Candidates candidates_of_names(const CLI::App& command, bool options) {
     Candidates candidates;
     for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; }))
@@ -112,7 +111,7 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name) {
     return found.empty() ? nullptr : found.front();
 }
 
-/// For the last of the words, which is not complete. bash makes words of "=".
+/// Completes the last of the words. bash makes "=" a word of its own.
 Candidates find_candidates(const CLI::App& app, std::vector<std::string> words) {
     std::string last = words.back() == "=" ? "" : words.back();
     words.pop_back();

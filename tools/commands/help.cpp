@@ -12,13 +12,13 @@ namespace {
 constexpr std::size_t margin = 2;
 constexpr std::size_t widest_left = 26;
 
-/// A line of a list, such as an option and what it does.
+/// An entry of a list, such as an option and its description.
 struct Item {
     std::string left;
     std::string right;
 };
 
-/// Breaks lines between words. `indent` is of all lines but the first, which begins at `column`.
+/// Breaks a text into lines. The first begins at `column`, the others are indented by `indent`.
 std::string wrap(const std::string& text, std::size_t column, std::size_t indent, std::size_t columns) {
     std::string wrapped;
     for (const std::string_view word : tool::split(text, ' ')) {

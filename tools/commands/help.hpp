@@ -8,7 +8,7 @@
 
 namespace cep::cli {
 
-/// What an option's value is called, such as "FILE"; "" for a flag.
+/// The name of an option's value, such as "FILE"; "" for a flag.
 [[nodiscard]] std::string value_name(const CLI::Option& option);
 
 /// The help of cep, or of one of its commands, in lines of at most `columns`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cep command: parses arguments, and turns whatever happens into an exit status.
+// The cep command: parses the arguments, runs the command they name, and turns failures into messages and statuses.
 #include <malloc.h>
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -100,11 +100,11 @@ Status run_safely(int argc, char** argv) {
 int main(int argc, char** argv) {
     cep::tool::fill_standard_descriptors();
 #ifdef __GLIBC__
-    // Large blocks then go back to the system when they are freed. Kept for reuse, the old blocks of growing vectors
-    // take half as much memory again.
+    // Freed blocks of this size then go back to the system. Otherwise the old blocks of growing vectors would add half
+    // as much memory again.
     mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
-    // write() then fails with EPIPE or EFBIG where a signal would end the command.
+    // write() then fails with EPIPE or EFBIG, and the command reports it.
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGXFSZ, SIG_IGN);
     return static_cast<int>(run_safely(argc, argv));

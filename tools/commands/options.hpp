@@ -58,7 +58,7 @@ struct OutputOptions {
     void write(const tool::Document& document, const InputOptions& input) const;
 };
 
-/// Nothing readable, or incomplete input under --strict, or done.
+/// nothing_readable, incomplete (only if `strict`), or done.
 [[nodiscard]] tool::Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict);
 
 /// Makes the help end with examples.
@@ -67,8 +67,8 @@ void set_examples(CLI::App& command, const std::string& examples);
 /// Makes the options of a command that take an unsigned number refuse a negative one.
 void refuse_negative_numbers(CLI::App& command);
 
-/// Throws UsageError where writing `path` would replace one of the inputs, or a rank file has its name, so that the
-/// next reading of its directory would take the output for an input. `hint` ends the message.
+/// Throws UsageError where `path` is one of the inputs, or has the name of a rank file, so that the next command would
+/// read it as an input. `hint` ends the message.
 void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint = "");
 
 }  // namespace cep::cli

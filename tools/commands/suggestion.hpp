@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Suggestions for words of the command line that nothing knows.
+// Suggestions for unknown words on the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,14 +10,14 @@
 
 namespace cep::cli {
 
-/// The candidate that differs least from `word`, by few edits; "" where none is near.
+/// The candidate that takes the fewest edits to get from `word`; "" where all take many.
 [[nodiscard]] std::string nearest_of(std::string_view word, const std::vector<std::string>& candidates);
 
 [[nodiscard]] bool is_command(const CLI::App& app, const std::string& word);
 
 /// "there is no command 'mrege'; did you mean 'merge'?"
 [[nodiscard]] std::string describe_unknown_command(const CLI::App& app, const std::string& word);
-/// The same for the first of the arguments that a command did not take.
+/// The same for the first option among arguments that the command does not take, or for the first of them.
 [[nodiscard]] std::string describe_unknown_argument(const CLI::App& command, const std::vector<std::string>& arguments);
 
 }  // namespace cep::cli

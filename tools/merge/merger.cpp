@@ -51,7 +51,7 @@ void FileMerge::note_coverage(const Row& row) {
 
 void FileMerge::note_run(const Row& row) {
     const int place = tracker_.observe(row).run;
-    // A run row may change what is known of its run.
+    // A run row may add to what is known about its run.
     if (place == last_run_.place && *row.rank == last_run_.rank && row.type != RowType::run) return;
     last_run_ = {*row.rank, place, 1, 0};
     if (place == RunTracker::no_run) return;

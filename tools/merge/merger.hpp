@@ -27,11 +27,11 @@ struct MergeOptions {
     AttemptChoice attempt{AttemptChoice::Mode::all, 0};
 };
 
-/// The runs of the trainer that entries name.
+/// Numbers for the runs of the trainer, so that an entry can name its run.
 class RunIndex {
   public:
     RunIndex() { static_cast<void>(index_of({})); }
-    /// 0 for a row of no run. Thread-safe.
+    /// The number of a run; RunOrder{}, of rows without a run, has 0. Thread-safe.
     [[nodiscard]] std::uint32_t index_of(const RunOrder& run);
     /// Not concurrently with index_of().
     [[nodiscard]] const RunOrder& operator[](std::uint32_t index) const { return runs_[index]; }
@@ -55,7 +55,7 @@ class FileMerge : public RowSink {
     void take(const Row& row, std::uint64_t line) override;
     void end() override;
     [[nodiscard]] const CoverageCollector& coverage() const { return coverage_; }
-    /// Of the rows that are merged.
+    /// The size of the rows that are merged.
     [[nodiscard]] std::uint64_t text_bytes() const { return text_bytes_; }
 
   private:

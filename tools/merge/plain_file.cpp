@@ -35,8 +35,8 @@ void read_at(int descriptor, const std::string& name, std::uint64_t offset, char
     }
 }
 
-// Eight words, evenly spaced from the first byte to the last: some of them are always in the times of a row, which no
-// two rows share.
+// Hashes eight words, evenly spaced from the first byte to the last. Some of them lie in the times of a row, which
+// differ from row to row.
 std::uint32_t text_fingerprint(std::string_view text) {
     constexpr std::size_t words = 8;
     constexpr std::uint64_t odd = 0x9e3779b97f4a7c15U;

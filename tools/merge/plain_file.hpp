@@ -15,13 +15,12 @@ namespace cep::tool {
 /// Reads all of `size` bytes, or throws ReadError, which begins with `name`.
 void read_at(int descriptor, const std::string& name, std::uint64_t offset, char* out, std::size_t size);
 
-/// A number that differs, nearly always, where two texts of the same size differ in their structure or their digits.
-/// Reads at most 64 bytes of the text.
+/// A hash of 64 bytes of the text. Two different rows nearly always have different fingerprints.
 [[nodiscard]] std::uint32_t text_fingerprint(std::string_view text);
 
 class PlainFile {
   public:
-    /// Takes the descriptor over.
+    /// Closes the descriptor in the end.
     PlainFile(int descriptor, std::string path);
     PlainFile(const PlainFile&) = delete;
     PlainFile& operator=(const PlainFile&) = delete;
@@ -29,9 +28,9 @@ class PlainFile {
 
     /// Throws ReadError where the file has become shorter.
     void read(std::uint64_t offset, char* out, std::size_t size) const;
-    /// Throws ReadError unless the text is still the one of this fingerprint.
+    /// Throws ReadError unless the text has this fingerprint.
     void check_text(std::string_view text, std::uint32_t fingerprint) const;
-    /// Throws ReadError where the file was changed, other than by appending, since this object was made.
+    /// Throws ReadError where the file has changed since the constructor, other than by appending.
     void check_unchanged() const;
 
   private:

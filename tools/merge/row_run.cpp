@@ -14,7 +14,7 @@ std::string_view bytes_of(std::span<const RowEntry> entries) {
     return {reinterpret_cast<const char*>(entries.data()), entries.size_bytes()};
 }
 
-/// The next row of a run.
+/// Reads a run, row by row.
 class RunCursor {
   public:
     RunCursor(const RowRun& run, std::size_t window_bytes)
@@ -37,7 +37,7 @@ class RunCursor {
         if (run_.file != nullptr) run_.file->check_text(text, entry().offset);
         return text;
     }
-    /// False at the end.
+    /// False at the end of the run.
     bool advance() {
         entries_ = entries_.subspan(1);
         if (entries_.empty()) fill_entries();

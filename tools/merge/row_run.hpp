@@ -38,9 +38,9 @@ struct RowRun {
     std::uint64_t entries_begin = 0;
     std::uint64_t texts_begin = 0;
 
-    /// Of a batch that is sorted and not empty.
+    /// The batch is sorted and not empty.
     RowRun(RowBatch&& sorted, const PlainFile* plain_file);
-    /// Writes a sorted batch, and clears it. Thread-safe.
+    /// Writes the sorted batch to disk, and clears it. Thread-safe.
     RowRun(RowBatch& sorted, const PlainFile* plain_file, std::shared_ptr<Spill> to);
     RowRun(const RowEntry& first_entry, std::shared_ptr<Spill> to) : first(first_entry), spill(std::move(to)) {}
 

@@ -11,7 +11,7 @@
 namespace cep::tool {
 namespace {
 
-// Small batches stay in a core's cache while they are filled and sorted.
+// Batches of this size stay in a core's cache while they are filled and sorted.
 constexpr std::size_t max_batch_bytes = std::size_t{4} << 20;
 constexpr std::size_t min_window_bytes = std::size_t{16} << 10;
 constexpr std::size_t max_window_bytes = std::size_t{256} << 10;

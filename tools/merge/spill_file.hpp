@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spill file: a temporary file without a name, for what does not fit into memory.
+// Spill file: a temporary file without a name, for rows that exceed the memory.
 #pragma once
 
 #include <atomic>

@@ -62,7 +62,7 @@ std::string path_of(const Job& job, const std::string& directory, std::size_t ra
     return (fs::path(directory) / name).native();
 }
 
-/// Cuts in the middle of the row that is at `place`, a share of the file.
+/// Cuts a file in the middle of a row. `place`, a share of the file, says about where.
 CutFile cut_file(const std::string& path, double place) {
     std::ifstream stream(path, std::ios::binary);
     const std::uint64_t size = fs::file_size(path);
@@ -96,7 +96,7 @@ void prepare_directory(const std::string& directory, bool force) {
     if (!old.empty() && !force)
         throw UsageError(directory + ": already has rank files, such as " + old.front().filename().native() +
                          "; --force replaces them");
-    // Files whose writing is broken off must not stand beside an older truth.
+    // If writing fails, the new files must not lie beside the old truth.
     fs::remove(fs::path(directory) / truth_file_name, error);
     for (const fs::path& path : old)
         if (!fs::remove(path, error)) throw WriteError(path.native() + ": cannot remove: " + error.message());
