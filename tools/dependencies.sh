@@ -5,7 +5,7 @@
 BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev libfmt-dev libcli11-dev
     zlib1g-dev libzstd-dev python3"
 TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy mandoc strace clang libclang-rt-14-dev
-    clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv"
+    clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh"
 WHEEL_PACKAGES="binutils python3-pip"
 
 # Prints those of its arguments that are not installed.

@@ -484,9 +484,6 @@ def test_partial_summaries_are_refused(cep, job):
     assert b"partial summary" in cep("comm", "one.partial", status=2).stderr
 
 
-def test_help_and_completion_know_the_command(cep):
+def test_help_knows_the_command(cep):
     assert "  comm " in cep("--help").stdout.decode()
     assert "  cep comm " in cep("comm", "--help").stdout.decode().split("Examples:")[1]
-    for shell in ("bash", "zsh", "fish"):
-        script = cep("completion", shell).stdout.decode()
-        assert "comm" in script and "link-gb-per-s" in script

@@ -23,7 +23,7 @@ def test_version(cep):
 
 
 @pytest.mark.parametrize("arguments", [
-    [], ["nonsense"], ["merge"], ["summarize", "--nonsense", "job"], ["summarize", "--json", "--csv", "job"],
+    ["nonsense"], ["merge"], ["summarize", "--nonsense", "job"], ["summarize", "--json", "--csv", "job"],
     ["summarize", "--steps", "9:1", "job"], ["summarize", "--steps", "a:b", "job"], ["merge", "--ranks", "0,", "job"],
     ["merge", "--ranks", "7-3", "job"], ["merge", "--phases", "a,,b", "job"], ["summarize", "--attempt", "first", "job"],
     ["merge", "--memory-mib", "0", "job"], ["summarize", "--color", "pink", "job"], ["merge", "-", "-"],
@@ -89,18 +89,3 @@ def test_other_files_of_a_directory_are_left_alone(cep, four_ranks):
 def test_good_input_leaves_standard_error_empty(cep, four_ranks):
     for command in ("merge", "summarize", "check"):
         assert cep(command, "job").stderr == b""
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_names_commands_and_options(cep, shell):
-    script = cep("completion", shell).stdout.decode()
-    for word in ("merge", "summarize", "check", "files-from", "markdown"):
-        assert word in script
-
-
-def test_completion_script_is_valid_bash(cep):
-    subprocess.run(["bash", "-n"], input=cep("completion", "bash").stdout, check=True)
-    script = cep("completion", "bash").stdout.decode()
-    query = script + '\nCOMP_WORDS=(cep summarize --mark); COMP_CWORD=2; _cep; echo "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "-c", query], capture_output=True, text=True, check=True)
-    assert done.stdout == "--markdown\n"

@@ -461,9 +461,6 @@ def test_wrong_usage_has_status_2(cep, four_ranks, arguments):
     assert done.stdout == b"" and done.stderr.startswith(b"cep")
 
 
-def test_help_and_completion_know_the_command(cep):
+def test_help_knows_the_command(cep):
     assert "  compare " in cep("--help").stdout.decode()
     assert "  cep compare " in cep("compare", "--help").stdout.decode().split("Examples:")[1]
-    for shell in ("bash", "zsh", "fish"):
-        script = cep("completion", shell).stdout.decode()
-        assert "compare" in script and "fail-on" in script

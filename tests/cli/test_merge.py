@@ -101,10 +101,38 @@ def test_output_file_is_compressed_by_its_ending(cep, four_ranks, tmp_path, endi
     assert sorted(p.name for p in tmp_path.iterdir()) == ["job", f"out.jsonl{ending}"]
 
 
-def test_output_may_be_one_of_the_inputs(cep, four_ranks):
-    plain = cep.merged("job")
-    cep("merge", "-o", four_ranks.path(0), "job")
-    assert four_ranks.path(0).read_bytes() == plain
+@pytest.mark.parametrize("spelled", ["job/cuda_events_rank_0.jsonl", "job/../job/cuda_events_rank_0.jsonl", "link"])
+def test_output_that_is_an_input_needs_force(cep, four_ranks, tmp_path, spelled):
+    (tmp_path / "link").symlink_to("job/cuda_events_rank_0.jsonl")
+    before = four_ranks.path(0).read_bytes()
+    merged = cep.merged("job")
+    done = cep("merge", "-o", spelled, "job", status=2)
+    assert f"--output: this is one of the inputs: {spelled}; --force replaces it".encode() in done.stderr
+    assert four_ranks.path(0).read_bytes() == before
+    cep("merge", "--force", "-o", spelled, "job")
+    assert four_ranks.path(0).read_bytes() == merged and (tmp_path / "link").is_symlink()
+
+
+def test_output_with_the_name_of_a_rank_file_needs_force(cep, four_ranks, tmp_path):
+    done = cep("merge", "-o", "job/cuda_events_rank_9.jsonl", "job", status=2)
+    assert b"a rank file has this name" in done.stderr and not four_ranks.path(9).exists()
+    cep("merge", "--force", "-o", "job/cuda_events_rank_9.jsonl", "job/cuda_events_rank_0.jsonl")
+    assert four_ranks.path(9).read_bytes() == cep.merged("job/cuda_events_rank_0.jsonl")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_replaced_output_keeps_its_mode(cep, four_ranks, tmp_path, mode):
+    out = tmp_path / "out.jsonl"
+    out.write_bytes(b"old\n")
+    out.chmod(mode)
+    cep("merge", "-o", "out.jsonl", "job")
+    assert out.stat().st_mode & 0o7777 == mode and out.read_bytes() == cep.merged("job")
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_new_output_has_the_mode_of_new_files(cep, four_ranks, tmp_path, mask):
+    subprocess.run([cep.program, "merge", "-o", "out.jsonl", "job"], cwd=tmp_path, umask=mask, check=True)
+    assert (tmp_path / "out.jsonl").stat().st_mode & 0o7777 == 0o666 & ~mask
 
 
 def test_failure_leaves_the_old_output(cep, tmp_path):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merging reads the texts of plain files at their turn and copies those of all others: nobody can tell from the rows."""
+"""Merging reads the rows of plain files again and copies those of all others: the output does not depend on it."""
 
 import gzip
+import os
 import random
 import subprocess
 
@@ -77,14 +78,16 @@ def test_standard_input_is_read_from_where_it_stands(cep, restarted):
     assert rest == cep.merged(restarted.path(0)).replace(first, b"", 1)
 
 
-@pytest.mark.parametrize("open_files", [12, 40])
-def test_few_files_may_be_open(cep, job, open_files):
+@pytest.mark.parametrize("threads", [1, 16])
+@pytest.mark.parametrize("open_files", [8, 9, 12, 40])
+def test_few_files_may_be_open(cep, job, open_files, threads):
     rng = random.Random(5)
     for rank in range(60):
         job.write(rank, attempt_rows(rank, range(20), rng=rng, world_size=60))
-    limited = ["sh", "-c", f'ulimit -n {open_files} && exec "$0" "$@"', cep.program, "merge", "--threads", "2", str(job.folder)]
-    merged = subprocess.run(limited, capture_output=True, timeout=120, check=True).stdout
-    assert merged == merged_in_python(paths_of(job, 60))
+    limited = ["sh", "-c", f'ulimit -n {open_files} && exec "$0" "$@"', cep.program, "merge", "--threads", str(threads), "-o", "out.jsonl", str(job.folder)]
+    done = subprocess.run(limited, cwd=cep.folder, capture_output=True, timeout=120, check=True)
+    assert done.stderr == b""
+    assert (cep.folder / "out.jsonl").read_bytes() == merged_in_python(paths_of(job, 60))
 
 
 def test_a_step_of_more_rows_than_are_read_at_once(cep, job):
@@ -134,3 +137,86 @@ def test_merging_again_and_in_parts_changes_nothing(cep, restarted, tmp_path):
     assert cep.merged("b.jsonl", "a.jsonl") == cep.merged("a.jsonl", "b.jsonl")
     spans = [line for line in whole.splitlines() if b'"something_new"' not in line]
     assert [line for line in cep.merged("a.jsonl", "b.jsonl").splitlines() if b'"something_new"' not in line] == spans
+
+
+# Files that change while they are merged.
+
+def merge_and_meanwhile(cep, tmp_path, change, *options):
+    """Merges a/…rank_0, and changes it when it has been read, while the command waits for the pipe z/…rank_1."""
+    rng = random.Random(4)
+    for folder in ("a", "z"):
+        (tmp_path / folder).mkdir()
+    first = tmp_path / "a" / "cuda_events_rank_0.jsonl"
+    rows = attempt_rows(0, range(3000), rng=rng, world_size=2)
+    rows.append(span_row(0, 1, "long", 1.0, START_NS, meta={"note": "x" * 5000}))
+    first.write_bytes(b"".join(line_of(row).encode() + b"\n" for row in rows))
+    os.utime(first, (1_700_000_000, 1_700_000_000))
+    second = b"".join(line_of(row).encode() + b"\n" for row in attempt_rows(1, range(300), rng=rng, world_size=2))
+    pipe = tmp_path / "z" / "cuda_events_rank_1.jsonl"
+    os.mkfifo(pipe)
+    before = first.read_bytes()
+    process = subprocess.Popen([cep.program, "merge", *options, "-j", "1", "-o", "out.jsonl", "a", "z"], cwd=tmp_path,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with open(pipe, "wb") as writer:  # opens once the command has read the first file and opens the pipe
+        change(first)
+        writer.write(second)
+    _, messages = process.communicate(timeout=60)
+    (tmp_path / "before.jsonl").write_bytes(before)
+    (tmp_path / "second.jsonl").write_bytes(second)
+    unchanged = cep.merged("before.jsonl", "second.jsonl")
+    return process.returncode, messages.decode(), (tmp_path / "out.jsonl"), unchanged
+
+
+def cut_to_half(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def empty(path):
+    os.truncate(path, 0)
+
+
+def change_digits(path):
+    """As many bytes as before: the last digit of each start_ns is another."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    with open(path, "r+b") as file:
+        file.write(b"".join(line.replace(b"1,\"host_ms", b"2,\"host_ms") for line in lines))
+
+
+def change_one_byte(path):
+    with open(path, "r+b") as file:
+        file.seek(-4000, os.SEEK_END)
+        file.write(b"y")
+
+
+def begin_anew(path):
+    """Other rows, and more of them, in the same file."""
+    rows = attempt_rows(0, range(4000), rng=random.Random(99), world_size=2, attempt=2)
+    with open(path, "r+b") as file:
+        file.truncate()
+        file.write(b"".join(line_of(row).encode() + b"\n" for row in rows))
+
+
+@pytest.mark.parametrize("options", [(), ("--memory-mib", "1")])
+@pytest.mark.parametrize("change", [cut_to_half, empty, change_digits, change_one_byte, begin_anew])
+def test_a_file_that_is_rewritten_meanwhile_is_a_failure(cep, tmp_path, change, options):
+    status, messages, out, _ = merge_and_meanwhile(cep, tmp_path, change, *options)
+    assert status == 5
+    assert "a/cuda_events_rank_0.jsonl: was changed" in messages
+    assert not out.exists()
+
+
+def append(path):
+    with open(path, "ab") as file:
+        file.write(line_of(span_row(0, 9999, "late", 1.0, START_NS)).encode() + b"\n")
+
+
+def replace(path):
+    path.unlink()
+    path.write_bytes(b"something else\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--memory-mib", "1")])
+@pytest.mark.parametrize("change", [append, replace])
+def test_a_file_may_grow_or_be_replaced_meanwhile(cep, tmp_path, change, options):
+    status, messages, out, unchanged = merge_and_meanwhile(cep, tmp_path, change, *options)
+    assert (status, messages, out.read_bytes()) == (0, "", unchanged)

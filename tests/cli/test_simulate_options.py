@@ -135,9 +135,3 @@ def test_help_has_examples_and_every_setting(cep, simulate):
     assert "  cep simulate -o " in text.split("Examples:")[1]
     for key in simulate("job", "--steps", 1).truth["options"]:
         assert "--" + key.replace("_", "-") in text
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_it(cep, shell):
-    script = cep("completion", shell).stdout.decode()
-    assert "simulate" in script and "hidden-collectives" in script

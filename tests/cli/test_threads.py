@@ -2,8 +2,10 @@
 """The number of threads changes nothing but the time."""
 
 import gzip
+import os
 import random
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -13,7 +15,7 @@ COUNTS = ("1", "2", "7")
 
 
 def messages(done):
-    """What was said, without the progress of a run that took longer than a second."""
+    """The messages, without the progress of a run that took longer than a second."""
     return re.sub(rb"cep: +(\d+ % (read|written), )?[\d.]+ .?B at [\d.]+ .?B/s\n", b"", done.stderr)
 
 
@@ -55,7 +57,7 @@ def test_one_large_file_on_standard_input(cep, job):
     assert sorted(cep.merged("-j", "3", "-", stdin=data).splitlines()) == sorted(data.splitlines())
 
 
-def test_the_first_of_several_failures_is_told(cep, job, tmp_path):
+def test_the_first_of_several_failures_is_reported(cep, job, tmp_path):
     job.write(0, attempt_rows(0, range(3000), rng=random.Random(1)))
     for name in ("b", "c", "d"):
         cep("summarize", "--save", f"{name}.partial", "job")
@@ -76,3 +78,55 @@ def test_more_files_than_may_be_open(cep, job):
 
 def test_zero_threads_are_wrong_usage(cep, four_ranks):
     cep("summarize", "--threads", "0", "job", status=2)
+
+
+NO_MORE_THREADS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+/* Starts as many threads as THREADS_LEFT says, and no more. */
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*work)(void*), void* argument) {
+    static int started;
+    if (__atomic_fetch_add(&started, 1, __ATOMIC_SEQ_CST) >= atoi(getenv("THREADS_LEFT"))) return EAGAIN;
+    int (*real)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+    *(void**)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return real(thread, attributes, work, argument);
+}
+"""
+
+
+@pytest.fixture
+def few_threads(tmp_path):
+    """The environment of a system that starts only some threads."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("a C compiler is missing")
+    (tmp_path / "no_more_threads.c").write_text(NO_MORE_THREADS)
+    library = tmp_path / "no_more_threads.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "no_more_threads.c", "-ldl"], check=True)
+
+    def environment(threads_left):
+        sanitizer = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        return {"LD_PRELOAD": str(library), "THREADS_LEFT": str(threads_left), "ASAN_OPTIONS": sanitizer}
+    return environment
+
+
+@pytest.mark.parametrize("threads_left", [0, 1])
+@pytest.mark.parametrize("command", [("summarize", "--json", "job"), ("merge", "job"), ("check", "--json", "job"),
+                                     ("compare", "--json", "job", "job"), ("kernels", "--json", "traces")])
+def test_a_system_that_starts_no_more_threads(cep, damaged, few_threads, tmp_path, command, threads_left):
+    (tmp_path / "traces").mkdir()
+    for rank in range(4):
+        (tmp_path / "traces" / f"rank{rank}_trace.json").write_text(
+            '{"distributedInfo":{"rank":%d},"traceEvents":[{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":5}]}' % rank)
+    usual = cep(*command, "-j", "4")
+    limited = cep(*command, "-j", "4", env=few_threads(threads_left))
+    assert (limited.stdout, messages(limited)) == (usual.stdout, messages(usual))
+
+
+def test_simulating_where_no_more_threads_start(cep, simulate, few_threads, tmp_path):
+    usual = simulate("usual", "--ranks", 8).contents()
+    cep("simulate", "-o", "limited", "--ranks", 8, "--steps", 100, "--record-every", 1, "-j", 4, env=few_threads(1))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "limited").iterdir()} == usual

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What stops a command, and the exit status that each stop has.
+// Failures that end a command, and its exit statuses.
 #pragma once
 
 #include <stdexcept>
@@ -23,7 +23,7 @@ struct UsageError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// One input cannot be opened or read. The other inputs still are.
+/// An input cannot be opened or read. Other inputs are still read.
 struct ReadError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -33,7 +33,7 @@ struct WriteError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Whoever read the output has closed it (`cep merge … | head`): stop, and say nothing.
+/// The reader of the output has closed it (`cep merge … | head`). The command ends without a message.
 struct OutputClosed {};
 
 }  // namespace cep::tool

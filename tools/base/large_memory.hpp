@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Large memory: for data that fills it. The system gives all of its pages at once, in half the time that it takes to
-// give one at each first touch.
+// Large memory, for data that fills it: the system maps all of its pages at once, which takes half the time of mapping
+// each page when it is first touched.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@
 
 namespace cep::tool {
 
-// Huge pages would be faster still where they are at hand, but are several times slower in virtual machines that give
-// free memory back to their host.
+// Huge pages are faster where they are available, but several times slower in virtual machines that return free memory
+// to their host.
 class LargeMemory {
   public:
-    /// Below this the heap is as good.
+    /// Smaller memory comes from the heap, which is as fast.
     static constexpr std::size_t large_bytes = std::size_t{1} << 18;
 
     /// Throws std::bad_alloc.

@@ -11,20 +11,20 @@ namespace cep::tool {
 
 class Output {
   public:
-    /// "" or "-": standard output. Else PATH: written beside itself under a temporary name, and renamed by close().
-    /// A PATH that exists and is no regular file (a pipe, a device) is written as it is. ".gz" and ".zst" compress.
-    /// Throws WriteError.
+    /// "" or "-": standard output. Else PATH: written under a temporary name beside it, which close() renames. A file
+    /// that is replaced keeps its mode. A PATH that is a pipe or a device is written directly. ".gz" and ".zst"
+    /// compress. Throws WriteError.
     explicit Output(const std::string& path);
     Output(const Output&) = delete;
     Output& operator=(const Output&) = delete;
-    /// Without close(): removes the temporary.
+    /// Removes the temporary file, unless close() has renamed it.
     ~Output();
 
-    /// Throws WriteError, or OutputClosed where the reader is gone.
+    /// Throws WriteError, or OutputClosed where the reader has closed its end.
     void write(std::string_view bytes);
     /// The same, and a newline.
     void write_line(std::string_view text);
-    /// Writes what is buffered, and renames. Throws as write().
+    /// Writes what is buffered, and renames the temporary file. Throws as write() does.
     void close();
 
   private:
@@ -32,7 +32,7 @@ class Output {
     std::unique_ptr<Impl> impl_;
 };
 
-/// Writes a whole text to standard output.
+/// Writes a text to standard output. Throws as Output does.
 void write_standard_output(std::string_view text);
 
 }  // namespace cep::tool

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -24,8 +25,12 @@ void for_all(std::size_t count, std::size_t threads, const std::function<void(st
         }
     };
     {
-        std::vector<std::jthread> others;
-        for (std::size_t i = 1; i < std::min(count, threads); ++i) others.emplace_back(run);
+        std::vector<std::jthread> helpers;
+        try {
+            for (std::size_t i = 1; i < std::min(count, threads); ++i) helpers.emplace_back(run);
+        } catch (const std::system_error&) {
+            // The system starts no more threads. This one and those that run do the work.
+        }
         run();
     }
     if (failure) std::rethrow_exception(failure);

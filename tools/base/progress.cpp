@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/progress.hpp"
-#include "base/say.hpp"
 
 #include <unistd.h>
 
@@ -9,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "base/say.hpp"
+#include "base/terminal.hpp"
 #include "base/units.hpp"
 
 namespace cep::tool {
@@ -34,7 +35,7 @@ Progress::Progress(std::uint64_t total_bytes, std::string_view done)
       done_(done),
       start_(Clock::now()),
       next_show_(start_ + quiet_time),
-      terminal_(::isatty(STDERR_FILENO) != 0) {}
+      terminal_(is_terminal(STDERR_FILENO)) {}
 
 Progress::~Progress() {
     clear();

@@ -13,15 +13,15 @@ namespace cep::tool {
 
 class Progress {
   public:
-    /// `total_bytes` 0: not known. `done`: what is done to the bytes.
+    /// `total_bytes` 0: not known. `done`: what happens to the bytes, such as "read".
     explicit Progress(std::uint64_t total_bytes, std::string_view done = "read");
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
     ~Progress();
 
-    /// Cheap: looks at the clock once a megabyte. Shows nothing in the first second. For all threads.
+    /// Cheap: looks at the clock once a megabyte. Shows nothing in the first second. Thread-safe.
     void advance(std::uint64_t bytes);
-    /// Removes the bar, before anything else is written to the terminal. Not beside advance().
+    /// Removes the bar, before anything else is written to the terminal. Not concurrently with advance().
     void clear();
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Same text: whether two short texts are equal, in fewer instructions than a call takes.
+// Same text: compares short texts in fewer instructions than a call of memcmp() takes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace cep::tool {
 
 namespace detail {
 
-/// Of texts that are at least as long as a word and at most twice: by their first and their last word, which overlap.
+/// Compares the first and the last word of two texts, which are one to two words long: so the words cover them.
 template <typename Word>
 [[nodiscard]] inline bool same_ends(std::string_view a, std::string_view b) {
     const auto word_at = [](const char* text) {

@@ -26,7 +26,7 @@ void write_all(std::string_view bytes) noexcept {
 void say_text(std::string_view message) noexcept {
     try {
         write_all(printable_lines(message));
-    } catch (...) {  // no memory for the escaped copy
+    } catch (...) {  // not enough memory for the escaped copy
         write_all("cep: not enough memory for a message\n");
     }
 }
@@ -38,7 +38,7 @@ void show_status(std::string_view text) noexcept {
 void fill_standard_descriptors() noexcept {
     for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         if (::fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
-        // The wrong direction on purpose. The lowest free number is this one.
+        // open() returns the lowest free number, which is this one. The wrong direction makes its use fail.
         static_cast<void>(::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY));
     }
 }

@@ -27,8 +27,8 @@ void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) noex
     }
 }
 
-/// Puts something that cannot be read or written in the place of each standard descriptor that is closed, so that no
-/// file opened later becomes standard output by accident, and using the closed one still fails. To be called first.
+/// Opens /dev/null in place of each standard descriptor that is closed, so that no file opened later becomes standard
+/// output by accident. Reading or writing it fails, as with the closed one. Call it first.
 void fill_standard_descriptors() noexcept;
 
 }  // namespace cep::tool

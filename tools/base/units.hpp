@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers for people: thousands separated, times and sizes in the unit that suits them.
+// Numbers for people: with separators of thousands, and with units that fit the size.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,10 @@ namespace cep::tool {
 /// "3, 7–12 and 40 more": sorted numbers as ranges, at most `max_ranges` of them.
 [[nodiscard]] std::string format_ranges(const std::vector<std::int64_t>& sorted, std::size_t max_ranges = 8);
 
-/// Times that are compared with each other (a row of a table) in one unit and with the same number of decimals.
+/// Formats times that people compare, such as those in a row of a table: in one unit, with as many decimals each.
 class DurationFormat {
   public:
-    /// In the unit of the large one, unless the small one would vanish; with four digits of the small one where it has
-    /// as many.
+    /// Uses the unit of the large time, unless the small one would be 0.00 in it. Shows four digits of the small time.
     DurationFormat(double small_ms, double large_ms);
     [[nodiscard]] std::string operator()(double duration_ms) const;
 

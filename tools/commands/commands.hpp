@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands of cep. Each adds itself to the application; `run` receives what to do once it is chosen.
+// The commands of cep, which meson.build lists. add_<name>() adds a command to the application. When the command line
+// names the command, parsing sets `run` to what it does.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
+#include <string>
 
 #include "base/failure.hpp"
 
@@ -12,13 +15,18 @@ namespace cep::cli {
 
 using Command = std::function<tool::Status()>;
 
-void add_merge(CLI::App& app, Command& run);
-void add_summarize(CLI::App& app, Command& run);
-void add_check(CLI::App& app, Command& run);
-void add_compare(CLI::App& app, Command& run);
-void add_comm(CLI::App& app, Command& run);
-void add_kernels(CLI::App& app, Command& run);
-void add_simulate(CLI::App& app, Command& run);
-void add_completion(CLI::App& app, Command& run);
+#define COMMAND(name) void add_##name(CLI::App& app, Command& run);
+CEP_COMMANDS
+#undef COMMAND
+
+/// Adds a command whose options are the members of `Options`, a class with `void add_to(CLI::App&)` and
+/// `tool::Status run() const`.
+template <typename Options>
+void add_command(CLI::App& app, Command& run, const std::string& name, const std::string& description) {
+    const auto options = std::make_shared<Options>();
+    CLI::App* const command = app.add_subcommand(name, description);
+    options->add_to(*command);
+    command->callback([options, &run] { run = [options] { return options->run(); }; });
+}
 
 }  // namespace cep::cli

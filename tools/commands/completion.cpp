@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cep completion: scripts made from the commands and options themselves, so that they cannot fall behind.
-#include <fmt/format.h>
-#include <memory>
+// cep completion: scripts for shells. They call the command again to complete words, so that they offer what it takes.
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/output.hpp"
+#include "base/text.hpp"
 #include "commands/commands.hpp"
+#include "commands/help.hpp"
 #include "commands/options.hpp"
 
 namespace cep::cli {
@@ -14,82 +17,168 @@ namespace {
 
 using tool::Status;
 
-std::string words_of(const CLI::App& command) {
-    std::string words;
-    for (const CLI::Option* option : command.get_options())
-        for (const std::string& name : option->get_lnames()) words += (words.empty() ? "--" : " --") + name;
-    return words;
+// Without candidates, each script completes the names of files.
+
+constexpr std::string_view bash_script = R"script(_cep() {
+    local IFS=$'\n'
+    COMPREPLY=($("${COMP_WORDS[0]}" completion bash -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _cep cep
+)script";
+
+constexpr std::string_view zsh_script = R"script(#compdef cep
+_cep() {
+    local -a candidates=(${(f)"$($words[1] completion zsh -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    if (( $#candidates )); then _describe candidate candidates; else _files; fi
+}
+if [[ $funcstack[1] == _cep ]]; then _cep "$@"; else compdef _cep cep; fi
+)script";
+
+constexpr std::string_view fish_script = R"script(function __cep_candidates
+    set -l words (commandline -opc) (commandline -ct)
+    $words[1] completion fish -- $words[2..-1] 2>/dev/null
+end
+complete -c cep -f -n 'count (__cep_candidates) >/dev/null' -a '(__cep_candidates)'
+)script";
+
+struct Candidate {
+    std::string word;
+    std::string description;
+};
+using Candidates = std::vector<Candidate>;
+
+/// Values to offer for options that also take other values, so that no validator lists them.
+struct UsualValues {
+    std::string_view command;  // "": every command
+    std::string_view option;
+    std::string_view values;
+};
+constexpr UsualValues usual_values[] = {
+    {"summarize", "by", "phase,rank,host,step:100"},
+    {"comm", "by", "kind,group"},
+    {"", "attempt", "all,last"},
+    {"summarize", "fail-on",
+     "straggler,imbalance,change,abstained,bound:compute,bound:comm,bound:data,bound:host,bound:mixed,bound:unknown"},
+    {"compare", "fail-on", "regression,step-regression,undecided"},
+};
+
+std::string_view values_of(const CLI::App& command, const CLI::Option& option) {
+    for (const UsualValues& usual : usual_values)
+        if (option.check_lname(std::string(usual.option)) &&
+            (usual.command.empty() || usual.command == command.get_name()))
+            return usual.values;
+    return {};
 }
 
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-    return app.get_subcommands([](const CLI::App*) { return true; });
+/// `prefix`, such as "--color=", is put before each value.
+Candidates candidates_of_values(const CLI::App& command, const CLI::Option& option, const std::string& prefix) {
+    const std::string type = option.get_type_name();  // with CLI::IsMember: "TEXT:{auto,never,always}"
+    const std::size_t begin = type.find('{');
+    const std::string_view list = begin == std::string::npos
+                                      ? values_of(command, option)
+                                      : std::string_view(type).substr(begin + 1, type.size() - begin - 2);
+    Candidates candidates;
+    if (list.empty()) return candidates;
+    for (const std::string_view value : tool::split(list, ','))
+        candidates.push_back({prefix + std::string(value), option.get_description()});
+    return candidates;
 }
 
-std::string names_of(const CLI::App& app) {
-    std::string names;
-    for (const CLI::App* command : commands_of(app)) names += (names.empty() ? "" : " ") + command->get_name();
-    return names;
+const CLI::Option* option_of_name(const CLI::App& command, std::string_view name) {
+    if (name.size() < 2 || name.front() != '-') return nullptr;
+    const CLI::Option* const option = command.get_option_no_throw(std::string(name));
+    return option != nullptr && option->get_expected_max() > 0 ? option : nullptr;
 }
 
-std::string bash_script(const CLI::App& app) {
-    std::string cases;
-    for (const CLI::App* command : commands_of(app))
-        cases += fmt::format("        {}) words=\"{}\" ;;\n", command->get_name(), words_of(*command));
-    return fmt::format(R"(_cep() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} words
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "{} --help --version" -- "$word"))
-        return
-    fi
-    case ${{COMP_WORDS[1]}} in
-{}        *) words="" ;;
-    esac
-    case $word in
-        -*) COMPREPLY=($(compgen -W "$words" -- "$word")) ;;
-        *) COMPREPLY=($(compgen -f -- "$word")) ;;
-    esac
-}}
-complete -o filenames -F _cep cep
-)",
-                       names_of(app), cases);
-}
-
-std::string zsh_script(const CLI::App& app) {
-    return "#compdef cep\nautoload -U +X bashcompinit && bashcompinit\n" + bash_script(app);
-}
-
-std::string fish_script(const CLI::App& app) {
-    std::string script;
-    for (const CLI::App* command : commands_of(app)) {
-        script += fmt::format("complete -c cep -n __fish_use_subcommand -f -a {} -d '{}'\n", command->get_name(),
-                              command->get_description());
-        for (const CLI::Option* option : command->get_options())
-            for (const std::string& name : option->get_lnames())
-                script += fmt::format("complete -c cep -n '__fish_seen_subcommand_from {}' -l {} -d '{}'\n",
-                                      command->get_name(), name, option->get_description());
+/// Names of options; or names of commands and values of an argument.
+Candidates candidates_of_names(const CLI::App& command, bool options) {
+    Candidates candidates;
+    for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; }))
+        candidates.push_back({inner->get_name(), inner->get_description()});
+    for (const CLI::Option* option : command.get_options()) {
+        if (!options && option->get_positional()) return candidates_of_values(command, *option, "");
+        if (!options) continue;
+        for (const std::string& name : option->get_lnames())
+            candidates.push_back({"--" + name, option->get_description()});
+        for (const std::string& name : option->get_snames())
+            candidates.push_back({"-" + name, option->get_description()});
     }
-    return script;
+    return candidates;
+}
+
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+    const auto found = app.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
+    return found.empty() ? nullptr : found.front();
+}
+
+/// Completes the last of the words. bash makes "=" a word of its own.
+Candidates find_candidates(const CLI::App& app, std::vector<std::string> words) {
+    std::string last = words.back() == "=" ? "" : words.back();
+    words.pop_back();
+    std::erase(words, "=");
+    const CLI::App* const command = words.empty() ? &app : find_command(app, words.front());
+    if (command == nullptr) return {};
+    Candidates candidates;
+    const std::size_t equals = last.find('=');
+    if (const CLI::Option* option = words.empty() ? nullptr : option_of_name(*command, words.back()))
+        candidates = candidates_of_values(*command, *option, "");
+    else if (const CLI::Option* assigned = option_of_name(*command, last.substr(0, equals));
+             assigned && equals < last.size())
+        candidates = candidates_of_values(*command, *assigned, last.substr(0, equals + 1));
+    else
+        candidates = candidates_of_names(*command, last.starts_with('-'));
+    std::erase_if(candidates, [&last](const Candidate& candidate) { return !candidate.word.starts_with(last); });
+    return candidates;
+}
+
+std::string format(const Candidates& candidates, const std::string& shell) {
+    std::string text;
+    for (const auto& [word, description] : candidates) {
+        if (shell == "bash") {
+            text += word + "\n";
+        } else if (shell == "fish") {
+            text += word + "\t" + description + "\n";
+        } else {
+            for (const char character : word) text += character == ':' ? "\\:" : std::string(1, character);
+            text += ":" + description + "\n";
+        }
+    }
+    return text;
+}
+
+struct CompletionCommand {
+    const CLI::App* app = nullptr;
+    std::string shell;
+    std::vector<std::string> words;
+
+    void add_to(CLI::App& completion);
+    Status run() const;
+};
+
+void CompletionCommand::add_to(CLI::App& completion) {
+    app = completion.get_parent();
+    completion.add_option("SHELL", shell, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    completion.add_option("WORD", words, "Complete the last of these words instead, as the script does");
+    set_examples(completion,
+                 "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"
+                 "  cep completion zsh > ~/.zsh/completions/_cep    # a directory of $fpath\n"
+                 "  cep completion fish > ~/.config/fish/completions/cep.fish");
+}
+
+Status CompletionCommand::run() const {
+    if (!words.empty())
+        tool::write_standard_output(format(find_candidates(*app, words), shell));
+    else
+        tool::write_standard_output(shell == "bash" ? bash_script : shell == "zsh" ? zsh_script : fish_script);
+    return Status::done;
 }
 
 }  // namespace
 
 void add_completion(CLI::App& app, Command& run) {
-    auto shell = std::make_shared<std::string>();
-    CLI::App* completion = app.add_subcommand("completion", "A completion script for a shell");
-    completion->add_option("SHELL", *shell, "bash, zsh or fish")
-        ->required()
-        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-    set_examples(*completion,
-                 "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"
-                 "  cep completion fish > ~/.config/fish/completions/cep.fish");
-    completion->callback([shell, &app, &run] {
-        run = [shell, &app] {
-            const std::string script =
-                *shell == "bash" ? bash_script(app) : (*shell == "zsh" ? zsh_script(app) : fish_script(app));
-            tool::write_standard_output(script);
-            return Status::done;
-        };
-    });
+    add_command<CompletionCommand>(app, run, "completion", "A completion script for a shell");
 }
 
 }  // namespace cep::cli

@@ -1,43 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cep command: argument parsing, and the exit status of whatever happens.
-#include <fmt/format.h>
+// The cep command: parses the arguments, runs the command they name, and turns failures into messages and statuses.
 #include <malloc.h>
 #include <CLI/CLI.hpp>
-#include <clocale>
 #include <csignal>
-#include <cstdio>
 #include <exception>
+#include <new>
 
 #include "base/failure.hpp"
 #include "base/output.hpp"
 #include "base/say.hpp"
+#include "base/terminal.hpp"
 #include "commands/commands.hpp"
+#include "commands/help.hpp"
 #include "commands/options.hpp"
+#include "commands/suggestion.hpp"
 
 namespace {
 
+using cep::tool::say;
 using cep::tool::Status;
 
-Status parse_and_run(int argc, char** argv) {
-    CLI::App app("Reads the rank files of the CUDA Event Profiler: merges, summarises and checks them.", "cep");
-    app.set_version_flag("--version", "cep " CEP_VERSION);
+void add_commands(CLI::App& app, cep::cli::Command& run) {
+    app.set_help_flag("-h,--help", "Print this help");
+    app.set_version_flag("--version", "cep " CEP_VERSION, "Print the version");
     app.require_subcommand(1);
-    app.get_formatter()->column_width(30);
-    cep::cli::Command run;
-    cep::cli::add_merge(app, run);
-    cep::cli::add_summarize(app, run);
-    cep::cli::add_check(app, run);
-    cep::cli::add_compare(app, run);
-    cep::cli::add_comm(app, run);
-    cep::cli::add_kernels(app, run);
-    cep::cli::add_simulate(app, run);
-    cep::cli::add_completion(app, run);
+#define COMMAND(name) cep::cli::add_##name(app, run);
+    CEP_COMMANDS
+#undef COMMAND
+    for (CLI::App* command : app.get_subcommands({})) cep::cli::refuse_negative_numbers(*command);
     cep::cli::set_examples(app,
                            "  cep summarize output/cuda_event_profiler\n"
                            "  cep check output\n"
                            "  cep merge -o job.jsonl.zst output\n"
-                           "`cep COMMAND --help` says more about a command.");
+                           "'cep COMMAND --help' explains a command.");
+}
+
+Status write_help(const CLI::App& app) {
+    cep::tool::write_standard_output(cep::cli::help_text(app, cep::tool::text_columns()));
+    return Status::done;
+}
+
+Status say_usage(const std::string& command, const std::string& why) {
+    say("{}: {}\nTry '{} --help'.\n", command, why, command);
+    return Status::usage;
+}
+
+Status say_parse_error(const CLI::App& app, const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const CLI::App& command = chosen.empty() ? app : *chosen.front();
+    const std::string name = chosen.empty() ? "cep" : "cep " + command.get_name();
+    const std::vector<std::string> unknown = command.remaining();
+    if (!unknown.empty()) return say_usage(name, cep::cli::describe_unknown_argument(command, unknown));
+    if (!app.remaining().empty()) return say_usage("cep", cep::cli::describe_unknown_argument(app, app.remaining()));
+    return say_usage(name, error.what());
+}
+
+Status parse_and_run(int argc, char** argv) {
+    CLI::App app("Reads the rank files of the CUDA Event Profiler: merges, summarises and checks them.", "cep");
+    cep::cli::Command run;
+    add_commands(app, run);
+    if (argc < 2) return write_help(app);
+    const std::string first = argv[1];
+    if (!first.starts_with('-') && !cep::cli::is_command(app, first))
+        return say_usage("cep", cep::cli::describe_unknown_command(app, first));
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForVersion& version) {
@@ -45,13 +71,9 @@ Status parse_and_run(int argc, char** argv) {
         return Status::done;
     } catch (const CLI::CallForHelp&) {
         const auto chosen = app.get_subcommands();
-        cep::tool::write_standard_output(chosen.empty() ? app.help() : chosen.front()->help("cep"));
-        return Status::done;
+        return write_help(chosen.empty() ? app : *chosen.front());
     } catch (const CLI::ParseError& error) {
-        const auto chosen = app.get_subcommands();
-        const std::string command = chosen.empty() ? "cep" : "cep " + chosen.front()->get_name();
-        cep::tool::say("{}: {}\nTry '{} --help'.\n", command, error.what(), command);
-        return Status::usage;
+        return say_parse_error(app, error);
     }
     return run();
 }
@@ -62,10 +84,13 @@ Status run_safely(int argc, char** argv) {
     } catch (const cep::tool::OutputClosed&) {
         return Status::done;
     } catch (const cep::tool::UsageError& error) {
-        cep::tool::say("cep: {}\n", error.what());
+        say("cep: {}\n", error.what());
         return Status::usage;
+    } catch (const std::bad_alloc&) {
+        say("cep: not enough memory; fewer threads (-j 1) and less input at a time (--steps, --ranks) need less\n");
+        return Status::system_failure;
     } catch (const std::exception& error) {
-        cep::tool::say("cep: {}\n", error.what());
+        say("cep: {}\n", error.what());
         return Status::system_failure;
     }
 }
@@ -75,11 +100,12 @@ Status run_safely(int argc, char** argv) {
 int main(int argc, char** argv) {
     cep::tool::fill_standard_descriptors();
 #ifdef __GLIBC__
-    // Large pieces go back to the system when they are freed: else what growing vectors leave behind adds half as much
-    // again to the memory that is in use.
+    // Freed blocks of this size then go back to the system. Otherwise the old blocks of growing vectors would add half
+    // as much memory again.
     mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
-    // A closed pipe is then an error of write(), which ends the command quietly.
+    // write() then fails with EPIPE or EFBIG, and the command reports it.
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN);
     return static_cast<int>(run_safely(argc, argv));
 }

@@ -3,7 +3,6 @@
 // cep merge
 #include <sys/stat.h>
 
-#include <fmt/format.h>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -29,12 +28,14 @@ struct MergeCommand {
     std::string out;
     std::string attempt = "all";
     std::uint64_t memory_mib = RowSorter::default_memory_bytes >> 20;
+    bool force = false;
 
+    void add_to(CLI::App& merge);
     Status run() const;
     [[nodiscard]] std::string spill_directory() const;
 };
 
-// Beside the output there is room for the output, and so for its rows.
+// The directory of the output has room for the output, and so for its rows.
 std::string MergeCommand::spill_directory() const {
     if (const char* directory = std::getenv("TMPDIR"); directory != nullptr && *directory != '\0') return directory;
     struct stat info {};
@@ -47,6 +48,7 @@ std::string MergeCommand::spill_directory() const {
 Status MergeCommand::run() const {
     const MergeOptions options{filter.filter(), AttemptChoice::parse(attempt)};
     const InputSet set = input.find();
+    if (!force) refuse_input_as_output(set, out, "; --force replaces it");
     Output output(out);
     RowSorter sorter(memory_mib << 20, spill_directory(), input.reading().thread_count());
     RunIndex runs;
@@ -55,7 +57,7 @@ Status MergeCommand::run() const {
     const InputCounts counts = read_all(
         set, input.reading(),
         [&](const InputFile& file, std::size_t index) {
-            return std::make_unique<RowsOnly<FileMerge>>(file.path, options, sorter, runs, index);
+            return std::make_unique<RowsOnly<FileMerge>>(file.path, options, sorter, runs, file, index);
         },
         [&](FileMerge&& file, FileReport&&) {
             coverage.merge(file.coverage());
@@ -76,25 +78,27 @@ Status MergeCommand::run() const {
     return status;
 }
 
-}  // namespace
-
-void add_merge(CLI::App& app, Command& run) {
-    auto command = std::make_shared<MergeCommand>();
-    CLI::App* merge = app.add_subcommand("merge", "One JSONL file of all ranks, ordered by step, start and rank");
-    command->input.add_to(*merge);
-    merge->add_option("-o,--output", command->out, "Write to OUT, not to standard output; .gz and .zst compress")
-        ->type_name("OUT");
-    command->filter.add_to(*merge);
-    merge->add_option("--attempt", command->attempt, "Rows of which attempts: all, last, or a number (default all)")
-        ->type_name("WHICH");
-    merge->add_option("--memory-mib", command->memory_mib, "Sort in this much memory, the rest on disk (default 256)")
+void MergeCommand::add_to(CLI::App& merge) {
+    input.add_to(merge);
+    merge.add_option("-o,--output", out, "Write to OUT (default: standard output); .gz and .zst compress")
+        ->option_text("OUT");
+    merge.add_flag("--force", force, "Replace OUT even if it is one of the inputs or has the name of a rank file");
+    filter.add_to(merge);
+    merge.add_option("--attempt", attempt, "Rows of which attempts: all, last, or a number (default all)")
+        ->option_text("WHICH");
+    merge.add_option("--memory-mib", memory_mib, "Sort in this much memory, the rest on disk (default 256)")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 20))
         ->option_text("MIB");
-    set_examples(*merge,
+    set_examples(merge,
                  "  cep merge -o job.jsonl output/cuda_event_profiler\n"
                  "  cep merge --steps 1000:2000 --ranks 0,8-15 output | gzip > part.jsonl.gz\n"
                  "  cep merge -o job.jsonl.zst 'run*/cuda_events_rank_*.jsonl.gz'");
-    merge->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace
+
+void add_merge(CLI::App& app, Command& run) {
+    add_command<MergeCommand>(app, run, "merge", "One JSONL file of all ranks, ordered by step, start and rank");
 }
 
 }  // namespace cep::cli

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands/options.hpp"
 
-#include "base/output.hpp"
-
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+
+#include "base/output.hpp"
+#include "base/terminal.hpp"
 
 namespace cep::cli {
 
@@ -20,11 +22,13 @@ constexpr unsigned max_threads = 1024;
 void InputOptions::add_to(CLI::App& command) {
     command.add_option("INPUT", inputs, "Rank files, directories of them, quoted globs, or - for standard input");
     command.add_option("--files-from", files_from, "Read more inputs from FILE, one a line (-: standard input)")
-        ->type_name("FILE");
+        ->option_text("FILE");
     command.add_option("-j,--threads", threads, "Read with N threads (default: the usable cores, at most 16)")
         ->check(CLI::Range(1U, max_threads))
         ->option_text("N");
-    command.add_option("--color", color, "When to use colours: auto, never, always (default auto; NO_COLOR is obeyed)")
+    command
+        .add_option("--color", color,
+                    "When to use colours: auto, never, always (default auto, which obeys NO_COLOR and TERM=dumb)")
         ->check(CLI::IsMember({"auto", "never", "always"}))
         ->option_text("WHEN");
     command.add_flag("--strict", strict, "Exit with status 4 if the input is incomplete or damaged");
@@ -38,18 +42,16 @@ tool::InputSet InputOptions::find() const {
 bool InputOptions::colors() const {
     if (color != "auto") return color == "always";
     const char* no_color = std::getenv("NO_COLOR");
-    const char* terminal = std::getenv("TERM");
-    const bool dumb = terminal == nullptr || std::string(terminal) == "dumb";
-    return (no_color == nullptr || *no_color == '\0') && !dumb && ::isatty(STDOUT_FILENO) != 0;
+    return (no_color == nullptr || *no_color == '\0') && tool::is_terminal(STDOUT_FILENO);
 }
 
 void OutputOptions::add_to(CLI::App& command, const std::string& schema, const std::string& table) {
     command.add_option("-o,--output", path, "Write to F (default: standard output); .gz and .zst compress")
-        ->type_name("F");
+        ->option_text("F");
     command.add_flag("--json", json, "As JSON (schema " + schema + ")");
     command.add_flag("--csv", csv, table + " as CSV");
     command.add_flag("--markdown", markdown, "As GitHub Markdown");
-    command.add_option("--limit", limit, "At most N lines in a table, 0: all (default 40)")->type_name("N");
+    command.add_option("--limit", limit, "At most N lines in a table, 0: all (default 40)")->option_text("N");
 }
 
 void OutputOptions::check() const {
@@ -70,9 +72,9 @@ void OutputOptions::write(const tool::Document& document, const InputOptions& in
 
 void FilterOptions::add_to(CLI::App& command) {
     command.add_option("--steps", steps, "Only steps A to B, both included (A:, :B and A alone are allowed)")
-        ->type_name("A:B");
-    command.add_option("--ranks", ranks, "Only these ranks, such as 0,3-7")->type_name("LIST");
-    command.add_option("--phases", phases, "Only spans of these phases, such as forward,backward")->type_name("LIST");
+        ->option_text("A:B");
+    command.add_option("--ranks", ranks, "Only these ranks, such as 0,3-7")->option_text("LIST");
+    command.add_option("--phases", phases, "Only spans of these phases, such as forward,backward")->option_text("LIST");
 }
 
 tool::Filter FilterOptions::filter() const {
@@ -91,6 +93,24 @@ Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage
 
 void set_examples(CLI::App& command, const std::string& examples) {
     command.footer("Examples:\n" + examples);
+}
+
+void refuse_negative_numbers(CLI::App& command) {
+    const CLI::Validator not_negative(
+        [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }, "");
+    for (CLI::Option* option : command.get_options()) {
+        const std::string type = option->get_type_name();
+        if (type == "N" || type.starts_with("UINT")) option->check(not_negative);
+    }
+}
+
+void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint) {
+    if (path.empty() || path == "-") return;
+    std::error_code error;
+    for (const tool::InputFile& file : inputs.files)
+        if (!file.is_standard_input() && std::filesystem::equivalent(file.path, path, error))
+            throw tool::UsageError("--output: this is one of the inputs: " + path + hint);
+    if (tool::rank_of_file_name(path)) throw tool::UsageError("--output: a rank file has this name: " + path + hint);
 }
 
 }  // namespace cep::cli

@@ -28,7 +28,7 @@ struct InputOptions {
     /// Throws UsageError where no input is named.
     [[nodiscard]] tool::InputSet find() const;
     [[nodiscard]] tool::ReadOptions reading() const { return {threads, {}}; }
-    /// Whether standard output takes colours.
+    /// Whether to write colours to standard output.
     [[nodiscard]] bool colors() const;
 };
 
@@ -42,7 +42,7 @@ struct FilterOptions {
     [[nodiscard]] tool::Filter filter() const;
 };
 
-/// How a command that shows a document shows it.
+/// Where a command writes its document, and in which format.
 struct OutputOptions {
     std::string path;  // "": standard output
     bool json = false;
@@ -50,18 +50,25 @@ struct OutputOptions {
     bool markdown = false;
     std::uint64_t limit = tool::Rendering{}.limit;
 
-    /// `schema`: of the JSON. `table`: what CSV has, such as "The table, times in milliseconds".
+    /// `schema` names the JSON; `table` describes the CSV, such as "The table, times in milliseconds".
     void add_to(CLI::App& command, const std::string& schema, const std::string& table);
-    /// Throws UsageError where the options exclude each other. To be called before anything is read.
+    /// Throws UsageError where the options exclude each other. Call it before anything is read.
     void check() const;
     /// Renders and writes. Throws as Output does.
     void write(const tool::Document& document, const InputOptions& input) const;
 };
 
-/// Nothing readable, or incomplete input under --strict, or done.
+/// nothing_readable, incomplete (only if `strict`), or done.
 [[nodiscard]] tool::Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict);
 
-/// Help text that ends with examples.
+/// Makes the help end with examples.
 void set_examples(CLI::App& command, const std::string& examples);
+
+/// Makes the options of a command that take an unsigned number refuse a negative one.
+void refuse_negative_numbers(CLI::App& command);
+
+/// Throws UsageError where `path` is one of the inputs, or has the name of a rank file, so that the next command would
+/// read it as an input. `hint` ends the message.
+void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint = "");
 
 }  // namespace cep::cli

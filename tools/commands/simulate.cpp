@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep simulate
-#include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "base/output.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
+#include "read/read_all.hpp"
 #include "simulate/scenario.hpp"
 #include "simulate/settings.hpp"
 #include "simulate/simulator.hpp"
@@ -26,15 +25,16 @@ struct SimulateCommand {
     std::vector<std::pair<const simulation::Setting*, std::string>> settings;
     std::vector<std::string> faults;
     std::vector<std::string> events;
-    std::uint64_t threads = 0;  // 0: as many as there are processors
+    std::uint64_t threads = 0;  // 0: as many as there are usable cores
     bool force = false;
 
     [[nodiscard]] simulation::Job job() const;
+    void add_to(CLI::App& simulate);
     Status run() const;
     void add_settings(CLI::App& simulate);
 };
 
-// What the command line says precedes what the scenario says.
+// The command line overrides the scenario.
 simulation::Job SimulateCommand::job() const {
     simulation::Job job;
     if (!scenario.empty()) simulation::read_scenario(job, scenario);
@@ -49,9 +49,8 @@ simulation::Job SimulateCommand::job() const {
 Status SimulateCommand::run() const {
     const simulation::Job complete_job = job();
     simulation::prepare_directory(directory, force);
-    const std::uint64_t processors = std::max(1U, std::thread::hardware_concurrency());
     const simulation::Outcome outcome =
-        simulation::simulate(complete_job, directory, threads > 0 ? threads : processors);
+        simulation::simulate(complete_job, directory, threads > 0 ? threads : tool::usable_cores());
     tool::Output truth((std::filesystem::path(directory) / simulation::truth_file_name).native());
     truth.write(simulation::truth_json(complete_job, outcome));
     truth.close();
@@ -74,32 +73,31 @@ void SimulateCommand::add_settings(CLI::App& simulate) {
     }
 }
 
-}  // namespace
-
-void add_simulate(CLI::App& app, Command& run) {
-    auto command = std::make_shared<SimulateCommand>();
-    CLI::App* simulate = app.add_subcommand("simulate", "Rank files of a made-up job, with its truth in truth.json");
-    simulate->add_option("-o,--output", command->directory, "Write into this directory")
-        ->required()
-        ->option_text("DIR");
-    simulate->add_option("--scenario", command->scenario, "Read the job, its faults and its events from a JSON file")
+void SimulateCommand::add_to(CLI::App& simulate) {
+    simulate.add_option("-o,--output", directory, "Write into this directory")->required()->option_text("DIR");
+    simulate.add_option("--scenario", scenario, "Read the job, its faults and its events from a JSON file")
         ->option_text("FILE");
-    simulate->add_option("--fault", command->faults, "Add a fault (a JSON object; may be given again)")
+    simulate.add_option("--fault", faults, "Add a fault (a JSON object; may be given again)")
         ->allow_extra_args(false)
         ->option_text("JSON");
-    simulate->add_option("--event", command->events, "Add an event (a JSON object; may be given again)")
+    simulate.add_option("--event", events, "Add an event (a JSON object; may be given again)")
         ->allow_extra_args(false)
         ->option_text("JSON");
-    simulate->add_flag("--force", command->force, "Replace the rank files that the directory has");
-    simulate->add_option("--threads", command->threads, "Threads (default: as many as there are processors)")
+    simulate.add_flag("--force", force, "Replace the rank files that the directory has");
+    simulate.add_option("-j,--threads", threads, "Simulate with N threads (default: the usable cores, at most 16)")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
         ->option_text("N");
-    command->add_settings(*simulate);
-    set_examples(*simulate,
+    add_settings(simulate);
+    set_examples(simulate,
                  "  cep simulate -o job --ranks 64 --steps 2000\n"
                  "  cep simulate -o job --ranks 64 --fault '{\"rank\": 5, \"phase\": \"forward\", \"slowdown\": 1.3}'\n"
                  "  cep simulate -o job --ranks 4096 --tp 8 --pp 8 --scenario slow_host.json --seed 7");
-    simulate->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Command& run) {
+    add_command<SimulateCommand>(app, run, "simulate", "Rank files of a made-up job, with its truth in truth.json");
 }
 
 }  // namespace cep::cli

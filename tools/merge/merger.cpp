@@ -39,7 +39,7 @@ std::uint32_t RunIndex::index_of(const RunOrder& run) {
 
 void FileMerge::begin_block(const BlockPlace& place) {
     block_ = place;
-    if (!input_) input_ = place.descriptor >= 0 ? sorter_.keep_input(place.descriptor) : -1;
+    if (!file_) file_ = place.descriptor >= 0 ? sorter_.keep_file(place.descriptor, path_) : nullptr;
 }
 
 void FileMerge::note_coverage(const Row& row) {
@@ -51,7 +51,7 @@ void FileMerge::note_coverage(const Row& row) {
 
 void FileMerge::note_run(const Row& row) {
     const int place = tracker_.observe(row).run;
-    // A run row may change what is known of its run.
+    // A run row may add to what is known about its run.
     if (place == last_run_.place && *row.rank == last_run_.rank && row.type != RowType::run) return;
     last_run_ = {*row.rank, place, 1, 0};
     if (place == RunTracker::no_run) return;
@@ -77,17 +77,16 @@ void FileMerge::take(const Row& row, std::uint64_t) {
 
 void FileMerge::add(RowEntry& entry, std::string_view text) {
     if (!batch_) batch_ = copies() ? sorter_.take_batch() : sorter_.take_empty_batch();
-    entry.file = file_;
+    entry.file = index_;
     entry.position = block_.position + static_cast<std::uint64_t>(text.data() - block_.begin);
-    entry.size = static_cast<std::uint32_t>(text.size());
     text_bytes_ += text.size();
     if (copies()) {
         batch_->add(entry, text);
     } else {
-        batch_->add_place(entry);
+        batch_->add_place(entry, text);
     }
     if (batch_->used_bytes() < sorter_.batch_bytes()) return;
-    sorter_.add(std::move(*batch_), *input_);
+    sorter_.add(std::move(*batch_), *file_);
     batch_.reset();
 }
 
@@ -96,7 +95,7 @@ void FileMerge::end() {
     if (copies()) {
         sorter_.give_back(std::move(*batch_));
     } else {
-        sorter_.add(std::move(*batch_), *input_);
+        sorter_.add(std::move(*batch_), *file_);
     }
     batch_.reset();
 }

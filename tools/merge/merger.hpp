@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Merger: the rows of all inputs as one file. The order is in cep-merge(1).
+// Merger: writes the rows of all inputs as one file. cep-merge(1) describes the order.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ struct MergeOptions {
     AttemptChoice attempt{AttemptChoice::Mode::all, 0};
 };
 
-/// The runs of the trainer that entries name.
+/// Numbers for the runs of the trainer, so that an entry can name its run.
 class RunIndex {
   public:
     RunIndex() { static_cast<void>(index_of({})); }
-    /// 0 for a row of no run. Thread-safe.
+    /// The number of a run; RunOrder{}, of rows without a run, has 0. Thread-safe.
     [[nodiscard]] std::uint32_t index_of(const RunOrder& run);
-    /// Not beside index_of().
+    /// Not concurrently with index_of().
     [[nodiscard]] const RunOrder& operator[](std::uint32_t index) const { return runs_[index]; }
 
   private:
@@ -42,20 +42,24 @@ class RunIndex {
     std::map<RunOrder, std::uint32_t> indices_;
 };
 
-/// The rows of one file on their way into the sorter.
+/// Takes the rows of one file to the sorter.
 class FileMerge : public RowSink {
   public:
-    FileMerge(const MergeOptions& options, RowSorter& sorter, RunIndex& runs, std::size_t file)
-        : options_(options), sorter_(sorter), runs_(runs), file_(static_cast<std::uint32_t>(file)) {}
+    FileMerge(const MergeOptions& options, RowSorter& sorter, RunIndex& runs, const InputFile& file, std::size_t index)
+        : options_(options),
+          sorter_(sorter),
+          runs_(runs),
+          path_(file.path),
+          index_(static_cast<std::uint32_t>(index)) {}
     void begin_block(const BlockPlace& place) override;
     void take(const Row& row, std::uint64_t line) override;
     void end() override;
     [[nodiscard]] const CoverageCollector& coverage() const { return coverage_; }
-    /// Of the rows that are merged.
+    /// The size of the rows that are merged.
     [[nodiscard]] std::uint64_t text_bytes() const { return text_bytes_; }
 
   private:
-    /// Of the row with a rank that came last.
+    /// The run of the last row that has a rank.
     struct LastRun {
         std::int64_t rank = 0;
         int place = RunTracker::no_run;
@@ -66,15 +70,16 @@ class FileMerge : public RowSink {
     void note_coverage(const Row& row);
     void note_run(const Row& row);
     void add(RowEntry& entry, std::string_view text);
-    [[nodiscard]] bool copies() const { return *input_ < 0; }
+    [[nodiscard]] bool copies() const { return *file_ == nullptr; }
 
     const MergeOptions& options_;
     RowSorter& sorter_;
     RunIndex& runs_;
-    std::uint32_t file_;
+    const std::string path_;
+    const std::uint32_t index_;  // of the file among the inputs
     BlockPlace block_;
-    std::optional<int> input_;       // as the sorter gave it
-    std::optional<RowBatch> batch_;  // nothing until a row is there for it
+    std::optional<const PlainFile*> file_;  // nullptr: rows are copied; nothing before the first block
+    std::optional<RowBatch> batch_;         // nothing before the first row
     std::uint64_t text_bytes_ = 0;
     LastRun last_run_;
     RunTracker tracker_;
@@ -82,7 +87,8 @@ class FileMerge : public RowSink {
     std::optional<std::int64_t> last_rank_;
 };
 
-/// Writes sorted rows; with `last_attempt_only`, of each rank and step those of the last attempt that has spans of it.
+/// Writes sorted rows. With `last_attempt_only`, it writes of each rank and step only the rows of the last attempt that
+/// has spans of that step.
 class RowWriter {
   public:
     RowWriter(Output& output, Progress& progress, const RunIndex& runs, bool last_attempt_only)

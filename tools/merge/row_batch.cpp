@@ -18,8 +18,8 @@ void RowBatch::clear() {
     entries_.clear();
 }
 
-// Rows of a rank file are nearly in order, as the span of a step comes behind the spans inside it. Inserting is best
-// for such rows and worst for others, so it is given up after some moves.
+// Rows of a rank file are nearly in order: the span of a step comes after the spans inside it. Insertion sort is fast
+// for such rows and slow for others, so it stops after a bounded number of moves.
 bool RowBatch::sort_by_insertion() {
     constexpr std::size_t moves_per_row = 16;
     std::size_t moves_left = moves_per_row * entries_.size();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row batch: rows on their way into a sorter. One thread collects them.
+// Row batch: rows that one thread collects for a sorter.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "merge/plain_file.hpp"
 #include "merge/row_entry.hpp"
 
 namespace cep::tool {
 
 class RowBatch {
   public:
-    /// Makes room for this many bytes of places, or of rows of the usual size with their texts.
+    /// Reserves this many bytes for places, or for rows of the usual size with their texts.
     void reserve_places(std::size_t bytes) { entries_.reserve(bytes / sizeof(RowEntry)); }
     void reserve_rows(std::size_t bytes);
     /// Copies the text.
@@ -24,13 +25,17 @@ class RowBatch {
         entries_.push_back(entry);
         text_.append(text);
     }
-    /// The text stays in its file, `entry.size` bytes at `entry.position`.
-    void add_place(const RowEntry& entry) { entries_.push_back(entry); }
+    /// The text stays in its file, at `entry.position`.
+    void add_place(RowEntry entry, std::string_view text) {
+        entry.size = static_cast<std::uint32_t>(text.size());
+        entry.offset = text_fingerprint(text);
+        entries_.push_back(entry);
+    }
 
     void sort();
-    /// The texts one behind the other in the order of the entries. Valid until the batch changes.
+    /// The texts in the order of the entries, concatenated. Valid until the batch changes.
     [[nodiscard]] std::string_view texts_in_order();
-    /// Keeps the room.
+    /// Keeps the memory.
     void clear();
 
     [[nodiscard]] const std::vector<RowEntry>& entries() const { return entries_; }

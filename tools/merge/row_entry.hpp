@@ -9,10 +9,10 @@
 
 namespace cep::tool {
 
-/// What each section sorts by is in cep-merge(1).
+/// cep-merge(1) says what each section is sorted by.
 enum class Section : std::uint32_t { run_rows, step_rows, other_rows, stats_rows };
 
-/// Merging holds one for each row, not the row: hence its size.
+/// Merging holds one of these for each row, and not the row: keep it small.
 struct RowEntry {
     std::int64_t first = 0;
     std::int64_t second = 0;
@@ -20,7 +20,7 @@ struct RowEntry {
     std::uint64_t position = 0;  // of the text in its file, decompressed
     std::uint32_t file = 0;      // rows that are equal in all of the above come in the order of the inputs
     std::uint32_t size = 0;      // of the text
-    std::uint32_t offset = 0;    // of the text in its batch
+    std::uint32_t offset = 0;    // of a copied text in its batch; else its text_fingerprint()
     std::uint32_t run : 29 = 0;  // of the trainer; an index into RunIndex
     std::uint32_t section_bits : 2 = static_cast<std::uint32_t>(Section::step_rows);
     std::uint32_t is_span : 1 = 0;

@@ -14,7 +14,7 @@ std::string_view bytes_of(std::span<const RowEntry> entries) {
     return {reinterpret_cast<const char*>(entries.data()), entries.size_bytes()};
 }
 
-/// The next row of a run.
+/// Reads a run, row by row.
 class RunCursor {
   public:
     RunCursor(const RowRun& run, std::size_t window_bytes)
@@ -33,9 +33,11 @@ class RunCursor {
         const std::uint64_t begin = place_of(entry(), next_text_);
         next_text_ = begin + entry().size;
         if (begin < window_begin_ || next_text_ > window_begin_ + window_.size()) fill_texts(begin);
-        return {window_.data() + (begin - window_begin_), entry().size};
+        const std::string_view text(window_.data() + (begin - window_begin_), entry().size);
+        if (run_.file != nullptr) run_.file->check_text(text, entry().offset);
+        return text;
     }
-    /// False at the end.
+    /// False at the end of the run.
     bool advance() {
         entries_ = entries_.subspan(1);
         if (entries_.empty()) fill_entries();
@@ -44,7 +46,7 @@ class RunCursor {
 
   private:
     [[nodiscard]] std::uint64_t place_of(const RowEntry& entry, std::uint64_t behind_last) const {
-        return run_.input >= 0 ? entry.position : behind_last;
+        return run_.file != nullptr ? entry.position : behind_last;
     }
     void fill_entries();
     void fill_texts(std::uint64_t begin);
@@ -69,13 +71,12 @@ void RunCursor::fill_entries() {
     own_entries_.resize(std::min(window_rows_, rows_left_));
     entries_ = own_entries_;
     const std::uint64_t begin = run_.entries_begin + (run_.rows - rows_left_) * sizeof(RowEntry);
-    read_at(run_.spill->entries.descriptor(), begin, reinterpret_cast<char*>(own_entries_.data()),
-            entries_.size_bytes());
+    run_.spill->entries.read(begin, reinterpret_cast<char*>(own_entries_.data()), entries_.size_bytes());
     rows_left_ -= entries_.size();
 }
 
-// In a rank file a span comes behind those inside it, and so the texts of some rows are not one behind the other. What
-// is read at once is what the next rows need, as many as fit.
+// In a rank file a span comes after the spans inside it, so the texts of consecutive rows are not always consecutive.
+// One read gets the texts of as many of the next rows as fit.
 void RunCursor::fill_texts(std::uint64_t begin) {
     std::uint64_t end = begin + entry().size;
     std::uint64_t next = end;
@@ -89,12 +90,14 @@ void RunCursor::fill_texts(std::uint64_t begin) {
         end = wider_end;
     }
     window_.resize(end - begin);
-    read_at(run_.input >= 0 ? run_.input : run_.spill->texts.descriptor(), begin, window_.data(), window_.size());
+    if (run_.file != nullptr)
+        run_.file->read(begin, window_.data(), window_.size());
+    else
+        run_.spill->texts.read(begin, window_.data(), window_.size());
     window_begin_ = begin;
 }
 
-/// The runs that have begun and not ended, as a heap. By hand: the standard one has no way to replace its top, which
-/// is what a merge does with each row.
+/// The runs that are being read, as a heap. The standard heap cannot replace its top, which a merge does for each row.
 class CursorHeap {
   public:
     [[nodiscard]] bool empty() const { return nodes_.empty(); }
@@ -128,7 +131,7 @@ class CursorHeap {
     }
 
   private:
-    /// What decides nearly always is here, and not behind a pointer.
+    /// Comparing needs the cursor only where these are equal, which is rare.
     struct Node {
         std::int64_t first;
         std::int64_t second;
@@ -175,21 +178,21 @@ class RunWriter {
 
 }  // namespace
 
-RowRun::RowRun(RowBatch&& sorted, int input_descriptor)
+RowRun::RowRun(RowBatch&& sorted, const PlainFile* plain_file)
     : first(sorted.entries().front()),
       last(sorted.entries().back()),
       rows(sorted.entries().size()),
-      input(input_descriptor),
+      file(plain_file),
       batch(std::move(sorted)) {}
 
-RowRun::RowRun(RowBatch& sorted, int input_descriptor, std::shared_ptr<Spill> to)
+RowRun::RowRun(RowBatch& sorted, const PlainFile* plain_file, std::shared_ptr<Spill> to)
     : first(sorted.entries().front()),
       last(sorted.entries().back()),
       rows(sorted.entries().size()),
-      input(input_descriptor),
+      file(plain_file),
       spill(std::move(to)) {
     entries_begin = spill->entries.append(bytes_of(sorted.entries()));
-    if (input < 0) texts_begin = spill->texts.append(sorted.texts_in_order());
+    if (file == nullptr) texts_begin = spill->texts.append(sorted.texts_in_order());
     sorted.clear();
 }
 

@@ -2,44 +2,40 @@
 #include "merge/row_sorter.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/descriptors.hpp"
+
 namespace cep::tool {
 namespace {
 
-// Small batches stay in a core's cache while they are filled and sorted.
+// Batches of this size stay in a core's cache while they are filled and sorted.
 constexpr std::size_t max_batch_bytes = std::size_t{4} << 20;
 constexpr std::size_t min_window_bytes = std::size_t{16} << 10;
 constexpr std::size_t max_window_bytes = std::size_t{256} << 10;
 constexpr std::size_t min_windows = 16;
-constexpr std::size_t max_kept_inputs = 512;
+constexpr std::size_t max_kept_files = 512;
 
-// Half of the files that may be open are left to everything else.
-std::size_t inputs_that_may_be_kept() {
-    struct rlimit limit {};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-    return std::min<std::size_t>(max_kept_inputs, limit.rlim_cur / 2);
+// Of the files that may still be opened, each thread needs one to read, and two spills need two each.
+std::size_t files_to_keep(unsigned threads) {
+    const std::size_t needed = threads + 4;
+    const std::size_t free = free_descriptors();
+    return free > needed ? std::min(max_kept_files, free - needed) : 0;
 }
 
 }  // namespace
 
-// A quarter of the memory is for batches that are filled, half for those that are kept, a quarter for reading again.
+// A quarter of the memory is for batches being filled, half for sorted batches, a quarter for reading runs again.
 RowSorter::RowSorter(std::size_t memory_bytes, std::string spill_directory, unsigned threads)
     : batch_bytes_(std::min(max_batch_bytes, memory_bytes / 4 / std::max(threads, 1U))),
       kept_limit_bytes_(memory_bytes / 2),
       windows_limit_bytes_(memory_bytes / 4),
       spill_directory_(std::move(spill_directory)),
-      max_inputs_(inputs_that_may_be_kept()) {}
+      max_files_(files_to_keep(threads)) {}
 
-RowSorter::~RowSorter() {
-    for (const int input : inputs_) ::close(input);
-}
-
-// Memory that is there is taken first: new memory is slow to touch.
+// Used batches first: new memory is slow to touch.
 bool RowSorter::take_from(std::vector<RowBatch>& batches, RowBatch& batch) {
     const std::lock_guard lock(mutex_);
     if (batches.empty()) return false;
@@ -65,12 +61,12 @@ void RowSorter::give_back(RowBatch&& batch) {
     unfinished_.push_back(std::move(batch));
 }
 
-int RowSorter::keep_input(int descriptor) {
+const PlainFile* RowSorter::keep_file(int descriptor, const std::string& path) {
     const std::lock_guard lock(mutex_);
-    if (inputs_.size() >= max_inputs_) return -1;
-    const int input = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-    if (input >= 0) inputs_.push_back(input);
-    return input;
+    if (files_.size() >= max_files_) return nullptr;
+    const int duplicate = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (duplicate < 0) return nullptr;
+    return files_.emplace_back(std::make_unique<PlainFile>(duplicate, path)).get();
 }
 
 bool RowSorter::take_room(std::size_t bytes) {
@@ -91,16 +87,16 @@ void RowSorter::add_run(RowRun&& run) {
     runs_.push_back(std::move(run));
 }
 
-void RowSorter::add(RowBatch&& batch, int kept_input) {
+void RowSorter::add(RowBatch&& batch, const PlainFile* file) {
     if (batch.entries().empty()) return;
     batch.sort();
-    const bool roomy = batch.room_bytes() > 2 * batch.used_bytes();
+    const bool is_mostly_empty = batch.room_bytes() > 2 * batch.used_bytes();
     if (!take_room(batch.used_bytes())) {
-        add_run(RowRun(batch, kept_input, spill()));
-    } else if (roomy) {
-        add_run(RowRun(RowBatch(batch), kept_input));  // a copy has no more room than it needs
+        add_run(RowRun(batch, file, spill()));
+    } else if (is_mostly_empty) {
+        add_run(RowRun(RowBatch(batch), file));  // the copy has no unused memory
     } else {
-        return add_run(RowRun(std::move(batch), kept_input));
+        return add_run(RowRun(std::move(batch), file));
     }
     batch.clear();
     const std::lock_guard lock(mutex_);
@@ -111,7 +107,7 @@ std::size_t RowSorter::window_bytes(std::size_t windows) const {
     return std::clamp(windows_limit_bytes_ / std::max<std::size_t>(windows, 1), min_window_bytes, max_window_bytes);
 }
 
-// Runs that lie beside each other go together, so that the merged ones overlap less.
+// Neighbouring runs are merged, so that the merged runs overlap less.
 void RowSorter::merge_into_fewer() {
     const std::size_t group_runs = std::max(min_windows, windows_limit_bytes_ / min_window_bytes);
     while (order_and_count_windows(runs_) > group_runs) {
@@ -130,6 +126,7 @@ void RowSorter::finish(const EmitRow& emit) {
     spare_.clear();
     merge_into_fewer();
     merge_runs(runs_.data(), runs_.size(), window_bytes(order_and_count_windows(runs_)), emit);
+    for (const std::unique_ptr<PlainFile>& file : files_) file->check_unchanged();
 }
 
 }  // namespace cep::tool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row sorter: all rows in order, in bounded memory. Rows come as batches, each of which is sorted and becomes a run; in
-// the end the runs are merged. The rows of a plain file are not copied: their texts are read again, at their turn.
+// Row sorter: puts all rows in order, in bounded memory. Rows come in batches. Each batch is sorted and becomes a run;
+// finish() merges the runs. The rows of a plain file are not copied: their texts are read again when they are emitted.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "merge/plain_file.hpp"
 #include "merge/row_batch.hpp"
 #include "merge/row_run.hpp"
 
@@ -20,31 +21,28 @@ class RowSorter {
   public:
     static constexpr std::size_t default_memory_bytes = std::size_t{256} << 20;
 
-    /// What is beyond `memory_bytes` goes to unnamed files in `spill_directory`. At most `threads` batches are
-    /// collected at a time.
+    /// What exceeds `memory_bytes` goes to unnamed files in `spill_directory`. `threads` threads collect batches.
     RowSorter(std::size_t memory_bytes, std::string spill_directory, unsigned threads = 1);
-    ~RowSorter();
     RowSorter(const RowSorter&) = delete;
     RowSorter& operator=(const RowSorter&) = delete;
 
     /// How many bytes a batch may use before it should be added.
     [[nodiscard]] std::size_t batch_bytes() const { return batch_bytes_; }
 
-    // All of these are thread-safe, and may throw WriteError where they write.
+    // These are thread-safe, and throw WriteError where they cannot write to disk.
 
-    /// A batch to copy rows into; it may have some already.
+    /// A batch to copy rows into. It may contain rows already.
     [[nodiscard]] RowBatch take_batch();
-    /// A batch of copied rows that is full; or, with a kept input, one of places in it, full or not.
-    void add(RowBatch&& batch, int kept_input = -1);
-    /// A batch of copied rows that others may go on filling.
-    void give_back(RowBatch&& batch);
-
-    /// Keeps a file open for its texts; returns what to add its batches with, or -1 where they must be copied.
-    [[nodiscard]] int keep_input(int descriptor);
-    /// A batch for places in one file; it is empty.
+    /// An empty batch, for places in one file.
     [[nodiscard]] RowBatch take_empty_batch();
+    /// Adds a full batch of copied rows; or, with `file`, a batch of places in that file.
+    void add(RowBatch&& batch, const PlainFile* file = nullptr);
+    /// Returns a batch of copied rows that is not full, for others to fill.
+    void give_back(RowBatch&& batch);
+    /// Keeps a file open, to read its texts again. nullptr: too many are open, so its rows must be copied.
+    [[nodiscard]] const PlainFile* keep_file(int descriptor, const std::string& path);
 
-    /// Emits all rows in order. Call once, when nothing is added any more.
+    /// Emits all rows in order. Call once, after the last add(). Throws ReadError where a kept file was changed.
     void finish(const EmitRow& emit);
 
   private:
@@ -59,14 +57,14 @@ class RowSorter {
     const std::size_t kept_limit_bytes_;
     const std::size_t windows_limit_bytes_;
     const std::string spill_directory_;
-    const std::size_t max_inputs_;
+    const std::size_t max_files_;
     std::mutex mutex_;  // guards what follows
     std::vector<RowRun> runs_;
     std::size_t kept_bytes_ = 0;
     std::vector<RowBatch> unfinished_;
     std::vector<RowBatch> spare_;  // empty ones
     std::shared_ptr<Spill> spill_;
-    std::vector<int> inputs_;
+    std::vector<std::unique_ptr<PlainFile>> files_;
 };
 
 }  // namespace cep::tool

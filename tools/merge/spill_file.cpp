@@ -9,20 +9,9 @@
 #include <cstring>
 
 #include "base/failure.hpp"
+#include "merge/plain_file.hpp"
 
 namespace cep::tool {
-
-void read_at(int descriptor, std::uint64_t offset, char* out, std::size_t size) {
-    while (size > 0) {
-        const ssize_t count = ::pread(descriptor, out, size, static_cast<off_t>(offset));
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) throw ReadError(std::string("cannot read rows again: ") + std::strerror(errno));
-        if (count == 0) throw ReadError("cannot read rows again: a file has become shorter");
-        out += count;
-        offset += static_cast<std::uint64_t>(count);
-        size -= static_cast<std::size_t>(count);
-    }
-}
 
 SpillFile::SpillFile(const std::string& directory) : directory_(directory) {
     std::string path = directory + "/cep-merge.XXXXXX";
@@ -50,6 +39,10 @@ std::uint64_t SpillFile::append(std::string_view bytes) {
         at += static_cast<std::uint64_t>(count);
     }
     return begin;
+}
+
+void SpillFile::read(std::uint64_t offset, char* out, std::size_t size) const {
+    read_at(descriptor_, "a temporary file in " + directory_, offset, out, size);
 }
 
 }  // namespace cep::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spill file: a temporary file without a name, for what does not fit into memory.
+// Spill file: a temporary file without a name, for rows that exceed the memory.
 #pragma once
 
 #include <atomic>
@@ -10,20 +10,17 @@
 
 namespace cep::tool {
 
-/// Reads all of `size` bytes, or throws ReadError.
-void read_at(int descriptor, std::uint64_t offset, char* out, std::size_t size);
-
 class SpillFile {
   public:
-    /// Throws WriteError, here and below.
+    /// Throws WriteError, as append() does.
     explicit SpillFile(const std::string& directory);
     SpillFile(const SpillFile&) = delete;
     SpillFile& operator=(const SpillFile&) = delete;
     ~SpillFile();
 
-    /// Returns where the bytes are. Thread-safe; what one thread appends with no other beside it is in one piece.
+    /// Returns where the bytes are. Thread-safe; calls that do not overlap append one contiguous piece.
     std::uint64_t append(std::string_view bytes);
-    [[nodiscard]] int descriptor() const { return descriptor_; }
+    void read(std::uint64_t offset, char* out, std::size_t size) const;
     [[nodiscard]] std::uint64_t size_bytes() const { return size_bytes_; }
 
   private:

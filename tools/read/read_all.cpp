@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/descriptors.hpp"
+
 namespace cep::tool {
 namespace {
 
@@ -24,6 +26,9 @@ unsigned threads_for(const InputSet& set, unsigned wanted) {
     std::uint64_t useful = 0;
     for (const InputFile& file : set.files)
         useful += file.size_bytes > 0 ? 1 + file.size_bytes / bytes_worth_a_thread : wanted;
+    // Each thread has a file open. Two more are left for what a sink may open.
+    const std::uint64_t files = free_descriptors();
+    useful = std::min(useful, files > 2 ? files - 2 : 1);
     return static_cast<unsigned>(std::clamp<std::uint64_t>(useful, 1, wanted));
 }
 

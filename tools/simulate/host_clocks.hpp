@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host clocks: what a host takes a true time for.
+// Host clocks: turn true times into the times that a host's clock shows.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct HostClock {
     }
 };
 
-/// By host.
+/// The clock of each host.
 [[nodiscard]] std::vector<HostClock> make_host_clocks(const Job& job, const Layout& layout);
 
 }  // namespace cep::simulation

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Item: one span, counter or mark of a rank, before it is text. Times are true ones, counted from the job's start.
+// Item: a span, counter or mark of a rank, before it becomes a row. Times are true times since the job's start.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace cep::simulation {
 
-/// Names in rows; the first are the phases of own work, in their order.
+/// The names of rows. They begin with those of the phases of own work, in the order of Phase.
 enum class Name : std::uint8_t {
     data_load,
     host_to_device,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Job: what is simulated. A value for each setting, the faults, and the events.
+// Job: what to simulate. It has a value for each setting, the faults, and the events.
 #pragma once
 
 #include <array>
@@ -27,10 +27,10 @@ enum class Pattern : std::uint8_t { persistent, window, intermittent, drift, fla
 inline constexpr std::array<std::string_view, 5> pattern_names = {"persistent", "window", "intermittent", "drift",
                                                                   "flapping"};
 
-/// Who is slow: one of these kinds, and the numbers of the ranks, the host or the stage.
+/// Whose work a fault slows.
 enum class Victims : std::uint8_t { ranks, host, stage };
 
-/// Own work of some ranks that takes longer in some steps.
+/// Makes the own work of some ranks longer in some steps.
 struct Fault {
     std::string where;  // for messages: "FILE: faults[0]"
     Victims victims = Victims::ranks;

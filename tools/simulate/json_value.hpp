@@ -1,24 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values of a JSON document that must be of a certain type. `where` begins the message of the UsageError otherwise.
+// Values of a JSON document that must have a certain type.
 #pragma once
 
 #include <simdjson.h>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
+
+#include "base/failure.hpp"
 
 namespace cep::simulation {
 
-[[nodiscard]] simdjson::dom::object json_object(simdjson::dom::element value, const std::string& where);
-[[nodiscard]] simdjson::dom::array json_array(simdjson::dom::element value, const std::string& where);
-[[nodiscard]] std::int64_t json_integer(simdjson::dom::element value, const std::string& where);
-[[nodiscard]] double json_number(simdjson::dom::element value, const std::string& where);
-[[nodiscard]] bool json_flag(simdjson::dom::element value, const std::string& where);
-[[nodiscard]] std::string_view json_text(simdjson::dom::element value, const std::string& where);
-[[nodiscard]] std::vector<double> json_numbers(simdjson::dom::element value, const std::string& where);
-/// An array of numbers, or a text such as "0,3-7".
-[[nodiscard]] std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::string& where);
+template <typename Value>
+constexpr const char* json_type_name() {
+    if constexpr (std::is_same_v<Value, simdjson::dom::object>) return "an object";
+    if constexpr (std::is_same_v<Value, simdjson::dom::array>) return "an array";
+    if constexpr (std::is_same_v<Value, std::int64_t>) return "a whole number";
+    if constexpr (std::is_same_v<Value, double>) return "a number";
+    if constexpr (std::is_same_v<Value, bool>) return "true or false";
+    if constexpr (std::is_same_v<Value, std::string_view>) return "a text";
+}
+
+/// The value, or a UsageError that begins with `where`.
+template <typename Value>
+[[nodiscard]] Value json_as(simdjson::dom::element element, const std::string& where) {
+    Value value{};
+    if (element.get(value) == simdjson::SUCCESS) return value;
+    throw tool::UsageError(where + ": " + simdjson::minify(element) + " is not " + json_type_name<Value>());
+}
+
+template <typename Number>
+[[nodiscard]] std::vector<Number> json_list(simdjson::dom::element element, const std::string& where) {
+    std::vector<Number> numbers;
+    for (const simdjson::dom::element item : json_as<simdjson::dom::array>(element, where))
+        numbers.push_back(json_as<Number>(item, where));
+    return numbers;
+}
 
 }  // namespace cep::simulation

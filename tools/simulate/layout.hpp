@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Layout: which rank has which place. Tensor parallelism varies fastest, then data, then the pipeline, as in
-// Megatron-LM.
+// Layout: the place of each rank in the job. As in Megatron-LM, tensor-parallel ranks are neighbours, then
+// data-parallel ranks, then pipeline stages.
 #pragma once
 
 #include <cstddef>
@@ -38,10 +38,10 @@ class Layout {
     [[nodiscard]] std::size_t host_of(std::size_t rank) const { return rank / ranks_per_host; }
     [[nodiscard]] std::size_t hosts() const { return (ranks + ranks_per_host - 1) / ranks_per_host; }
 
-    /// Numbers of process groups, different for each group of the job.
+    /// The number of a process group. All groups of the job have different numbers.
     [[nodiscard]] std::size_t dp_group(Place place) const { return place.tp + tp * place.pp; }
     [[nodiscard]] std::size_t tp_group(Place place) const { return tp * pp + place.dp + dp * place.pp; }
-    /// Of the ranks of stages `place.pp` and `place.pp` + 1.
+    /// The group of the ranks of stages `place.pp` and `place.pp` + 1.
     [[nodiscard]] std::size_t pp_group(Place place) const { return tp * pp + dp * pp + rank_of(place); }
     [[nodiscard]] std::size_t groups() const { return tp * pp + dp * pp + ranks; }
     /// Unique in the job, unless plain names are asked for.

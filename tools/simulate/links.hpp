@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Links: how long transfers take once all ranks have come.
+// Links: how long transfers take once all ranks have entered them.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class Links {
     /// A tree's latency and a ring's volume: each rank sends 2 (n − 1) / n of the bytes.
     [[nodiscard]] TransferModel all_reduce(std::size_t group_size) const;
     [[nodiscard]] TransferModel send() const { return {latency_us_, gb_per_s_}; }
-    /// With the noise of one transfer.
+    /// The duration of one transfer, with its noise.
     [[nodiscard]] std::int64_t duration_ns(const TransferModel& model, std::int64_t bytes, std::size_t group,
                                            std::int64_t coll) const;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pipeline: the order of the forwards and backwards of a step by the 1F1B schedule (Narayanan et al. 2021): each stage
-// begins with as many forwards as there are stages after it, goes on with a forward and a backward in turn, and ends
-// with the backwards that are left.
+// begins with as many forwards as there are stages after it, alternates forwards and backwards, and ends with the
+// remaining backwards.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random numbers by counter: each is a function of the seed and of what it is for (a stream, a rank, a step, …), so
-// that a job is the same on any number of threads, and the same with a fault as without. Only +, −, × and ÷ of
-// doubles are used, so that it is also the same on every machine: distributions and functions of the standard
-// libraries differ.
+// Random numbers by counter: each is a function of the seed and of its purpose (a stream, a rank, a step, …). So a job
+// has the same random numbers on any number of threads, and with a fault as without. They are computed with +, −, × and
+// ÷ of doubles only, because the distributions and functions of standard libraries differ between machines.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace cep::simulation {
 
-/// What a random number is for. The values are part of what a seed means.
+/// The purpose of a random number. With other values, a seed would give another job.
 enum class Stream : std::uint64_t {
     own_noise = 1,
     host_noise,

@@ -12,9 +12,9 @@
 
 #include <fmt/format.h>
 
+#include "base/encoder.hpp"
 #include "base/failure.hpp"
 #include "read/inputs.hpp"
-#include "simulate/compress.hpp"
 #include "simulate/random.hpp"
 
 namespace cep::simulation {
@@ -51,13 +51,18 @@ void append_to_file(const std::string& path, std::string_view bytes) {
     ::close(fd);
 }
 
+tool::Compression compression_of(const Job& job) {
+    if (job.gzip) return tool::Compression::gzip;
+    return job.zstd ? tool::Compression::zstd : tool::Compression::none;
+}
+
 std::string path_of(const Job& job, const std::string& directory, std::size_t rank) {
     const std::string_view ending = job.gzip ? ".gz" : (job.zstd ? ".zst" : "");
     const std::string name = fmt::format("{}{}{}{}", schema::file_prefix, rank, schema::file_suffix, ending);
     return (fs::path(directory) / name).native();
 }
 
-/// Cuts in the middle of the row that is at `place`, a share of the file.
+/// Cuts a file in the middle of a row. `place`, a share of the file, says about where.
 CutFile cut_file(const std::string& path, double place) {
     std::ifstream stream(path, std::ios::binary);
     const std::uint64_t size = fs::file_size(path);
@@ -65,7 +70,7 @@ CutFile cut_file(const std::string& path, double place) {
     stream.seekg(static_cast<std::streamoff>(from));
     const std::string tail((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
     if (tail.size() + from != size) throw WriteError(path + ": cannot be read back");
-    // The row that begins last at or before the middle of the tail's first row is whole or begins in the tail.
+    // The tail begins inside a row. Cut the next row, or this one if it is the last.
     const std::size_t row_end = tail.find('\n');
     const std::size_t begin = row_end + 1 < tail.size() ? row_end + 1 : 0;
     const std::size_t end = std::min(tail.find('\n', begin), tail.size());
@@ -91,7 +96,7 @@ void prepare_directory(const std::string& directory, bool force) {
     if (!old.empty() && !force)
         throw UsageError(directory + ": already has rank files, such as " + old.front().filename().native() +
                          "; --force replaces them");
-    // Files whose writing is broken off must not stand beside an older truth.
+    // If writing fails, the new files must not lie beside the old truth.
     fs::remove(fs::path(directory) / truth_file_name, error);
     for (const fs::path& path : old)
         if (!fs::remove(path, error)) throw WriteError(path.native() + ": cannot remove: " + error.message());
@@ -124,14 +129,16 @@ void RankFiles::reserve(File& file, std::size_t bytes) const {
     if (file.size_bytes + bytes > file.buffer.size()) flush(file);
 }
 
+// Each flush is a gzip member or a zstd frame of its own, so that any number of them make a file.
 void RankFiles::flush(File& file) const {
     const std::string_view text(file.buffer.data(), file.size_bytes);
-    if (job_.gzip)
-        append_to_file(file.path, gzip_member(text));
-    else if (job_.zstd)
-        append_to_file(file.path, zstd_frame(text));
-    else
+    if (const auto encoder = tool::make_encoder(compression_of(job_), tool::Effort::least)) {
+        std::vector<char> encoded;
+        encoder->encode(text, true, encoded);
+        append_to_file(file.path, {encoded.data(), encoded.size()});
+    } else {
         append_to_file(file.path, text);
+    }
     file.text_bytes += file.size_bytes;
     file.size_bytes = 0;
 }

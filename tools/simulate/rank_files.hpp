@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rank files: buffers of rows that are appended to the files of thousands of ranks, of which few are open at a time.
+// Rank files: buffers rows, and appends them to the files of thousands of ranks, of which few are open at a time.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace cep::simulation {
 
 inline constexpr const char* truth_file_name = "truth.json";
 
-/// Throws UsageError where the directory has rank files, unless `force`: then removes them. Removes an old truth.
+/// Removes an old truth, and with `force` old rank files. Without `force`, throws UsageError where there are some.
 void prepare_directory(const std::string& directory, bool force);
 
 struct CutFile {
@@ -45,7 +45,7 @@ class RankFiles {
     [[nodiscard]] std::vector<CutFile> cut_files() const;
     [[nodiscard]] RowCounts total() const;
     [[nodiscard]] std::uint64_t files() const;
-    /// Of text, before compression; of one rank.
+    /// The size of a rank's rows before compression.
     [[nodiscard]] std::uint64_t text_bytes(std::size_t rank) const { return files_[rank].text_bytes; }
 
   private:

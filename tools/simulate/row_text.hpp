@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row text: items become rows of cep-jsonl(5), as the library writes them.
+// Row text: writes items as rows of cep-jsonl(5), as the library does.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace cep::simulation {
 
-/// What a rank's file holds.
+/// The numbers of rows in a rank's file.
 struct RowCounts {
     std::uint64_t spans = 0;
     std::uint64_t counters = 0;
@@ -27,7 +27,7 @@ struct RowCounts {
     void add(const RowCounts& other);
 };
 
-/// Text of what is the same for all ranks.
+/// The parts of rows that all ranks share.
 class RowTexts {
   public:
     RowTexts(const Job& job, const Layout& layout);
@@ -49,12 +49,12 @@ class RankRows {
   public:
     RankRows(const Layout& layout, std::size_t rank, const HostClock& clock);
 
-    /// Enough for any row.
+    /// No row is longer.
     static constexpr std::size_t max_row_bytes = 2048;
 
     [[nodiscard]] std::string run(const Job& job, const Layout& layout) const;
     [[nodiscard]] std::string stats(const RowCounts& counts, std::int64_t step, std::int64_t now_ns) const;
-    /// Writes the row of an item, and returns its end.
+    /// Writes the row of an item to `out`, and returns its end.
     char* write(char* out, const Item& item, const RowTexts& texts) const;
 
   private:

@@ -21,20 +21,20 @@ using tool::UsageError;
 
 template <class Names>
 std::size_t index_of_name(const Names& names, element value, const std::string& where) {
-    const std::string_view name = json_text(value, where);
+    const std::string_view name = json_as<std::string_view>(value, where);
     const auto found = std::find(names.begin(), names.end(), name);
     if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
     throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, join_names(names)));
 }
 
 double number_in(element value, double min, double max, const std::string& where) {
-    const double number = json_number(value, where);
+    const double number = json_as<double>(value, where);
     if (number >= min && number <= max) return number;
     throw UsageError(fmt::format("{}: {} is not from {} to {}", where, number, min, max));
 }
 
 std::int64_t count_in(element value, const std::string& where) {
-    const std::int64_t count = json_integer(value, where);
+    const std::int64_t count = json_as<std::int64_t>(value, where);
     if (count >= 1) return count;
     throw UsageError(fmt::format("{}: {} is not at least 1", where, count));
 }
@@ -46,7 +46,7 @@ constexpr std::string_view compute_phases = "compute";
 /// One phase; or "compute", all that runs on the device.
 PhaseSet phases_of(element value, const std::string& where) {
     PhaseSet phases{};
-    if (json_text(value, where) == compute_phases) {
+    if (json_as<std::string_view>(value, where) == compute_phases) {
         for (const Phase phase : {Phase::forward, Phase::backward, Phase::optimizer})
             phases[static_cast<std::size_t>(phase)] = true;
         return phases;
@@ -57,14 +57,14 @@ PhaseSet phases_of(element value, const std::string& where) {
 
 bool set_victims(Fault& fault, std::string_view key, element value, const std::string& where) {
     if (key == "rank" || key == "ranks") {
-        fault.ranks = key == "rank" ? std::vector{json_integer(value, where)} : json_ranks(value, where);
+        fault.ranks = key == "rank" ? std::vector{json_as<std::int64_t>(value, where)} : json_ranks(value, where);
         fault.victims = Victims::ranks;
         if (fault.ranks.empty()) throw UsageError(where + ": no rank");
     } else if (key == "host") {
-        fault.host = json_integer(value, where);
+        fault.host = json_as<std::int64_t>(value, where);
         fault.victims = Victims::host;
     } else if (key == "stage") {
-        fault.stage = json_integer(value, where);
+        fault.stage = json_as<std::int64_t>(value, where);
         fault.victims = Victims::stage;
     } else {
         return false;
@@ -74,14 +74,14 @@ bool set_victims(Fault& fault, std::string_view key, element value, const std::s
 
 void set_fault_key(Fault& fault, std::string_view key, element value, const std::string& where) {
     if (key == "phase") {
-        fault.phase = json_text(value, where);
+        fault.phase = json_as<std::string_view>(value, where);
         fault.phases = phases_of(value, where);
     } else if (key == "pattern") {
         fault.pattern = static_cast<Pattern>(index_of_name(pattern_names, value, where));
     } else if (key == "first_step") {
-        fault.first_step = json_integer(value, where);
+        fault.first_step = json_as<std::int64_t>(value, where);
     } else if (key == "last_step") {
-        fault.last_step = json_integer(value, where);
+        fault.last_step = json_as<std::int64_t>(value, where);
     } else if (key == "slowdown") {
         fault.slowdown = number_in(value, 1.0, max_slowdown, where);
     } else if (key == "excess_ms") {
@@ -99,7 +99,7 @@ Fault fault_of(element value, const std::string& where) {
     Fault fault;
     fault.where = where;
     int victims = 0;
-    for (const auto& [key, item] : json_object(value, where)) {
+    for (const auto& [key, item] : json_as<simdjson::dom::object>(value, where)) {
         const std::string item_where = where + "." + std::string(key);
         if (set_victims(fault, key, item, item_where))
             ++victims;
@@ -118,17 +118,17 @@ void set_event_key(Event& event, std::string_view key, element value, const std:
     if (key == "type") {
         event.type = static_cast<EventType>(index_of_name(event_names, value, where));
     } else if (key == "step") {
-        event.step = json_integer(value, where);
+        event.step = json_as<std::int64_t>(value, where);
     } else if (key == "every_steps") {
         event.every_steps = count_in(value, where);
     } else if (key == "last_step") {
-        event.last_step = json_integer(value, where);
+        event.last_step = json_as<std::int64_t>(value, where);
     } else if (key == "duration_ms") {
         event.duration_ms = number_in(value, 0.0, max_excess_ms, where);
     } else if (key == "slowdown") {
         event.slowdown = number_in(value, 0.01, max_slowdown, where);
     } else if (key == "phase") {
-        event.phase = json_text(value, where);
+        event.phase = json_as<std::string_view>(value, where);
         event.phases = phases_of(value, where);
     } else {
         refuse_key(event.where, key);
@@ -139,7 +139,7 @@ Event event_of(element value, const std::string& where) {
     Event event;
     event.where = where;
     bool has_type = false;
-    for (const auto& [key, item] : json_object(value, where)) {
+    for (const auto& [key, item] : json_as<simdjson::dom::object>(value, where)) {
         set_event_key(event, key, item, where + "." + std::string(key));
         has_type = has_type || key == "type";
     }
@@ -167,17 +167,17 @@ void read_scenario(Job& job, const std::string& path) {
     simdjson::padded_string text;
     if (simdjson::padded_string::load(path).get(text) != simdjson::SUCCESS) throw UsageError(path + ": cannot be read");
     simdjson::dom::parser parser;
-    for (const auto& [key, value] : json_object(parsed(parser, text, path), path)) {
+    for (const auto& [key, value] : json_as<simdjson::dom::object>(parsed(parser, text, path), path)) {
         const std::string where = path + ": " + std::string(key);
         std::size_t index = 0;
         const Setting* const setting = find_setting(key);
         if (setting != nullptr) {
             set_from_json(job, *setting, value, where);
         } else if (key == "faults") {
-            for (const element item : json_array(value, where))
+            for (const element item : json_as<simdjson::dom::array>(value, where))
                 job.faults.push_back(fault_of(item, fmt::format("{}[{}]", where, index++)));
         } else if (key == "events") {
-            for (const element item : json_array(value, where))
+            for (const element item : json_as<simdjson::dom::array>(value, where))
                 job.events.push_back(event_of(item, fmt::format("{}[{}]", where, index++)));
         } else {
             refuse_key(path, key);

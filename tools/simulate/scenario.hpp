@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Scenario: a job described in JSON. It has the keys of the settings, `faults` and `events`.
+// Scenario: a job as a JSON object, whose keys are those of the settings, `faults` and `events`.
 #pragma once
 
 #include <string>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulate/settings.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/failure.hpp"
+#include "base/text.hpp"
 #include "simulate/json_value.hpp"
 
 namespace cep::simulation {
@@ -87,6 +87,21 @@ Number parse_number(std::string_view text, const std::string& where) {
     return value;
 }
 
+/// "0,3-7".
+std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& where) {
+    std::vector<std::int64_t> ranks;
+    for (const std::string_view part : tool::split(text, ',')) {
+        const std::size_t dash = part.find('-');
+        const auto first = parse_number<std::int64_t>(part.substr(0, dash), where);
+        const auto last =
+            dash == std::string_view::npos ? first : parse_number<std::int64_t>(part.substr(dash + 1), where);
+        if (last < first || static_cast<double>(last) > max_ranks)
+            throw UsageError(fmt::format("{}: '{}' is not a range of ranks", where, part));
+        for (std::int64_t rank = first; rank <= last; ++rank) ranks.push_back(rank);
+    }
+    return ranks;
+}
+
 double& share_of(PhaseShares& shares, std::string_view name, const std::string& where) {
     const auto found = std::find(phase_names.begin(), phase_names.end(), name);
     if (found == phase_names.end())
@@ -105,9 +120,9 @@ void set_phases(PhaseShares& shares, const Setting& setting, std::string_view te
 }
 
 void set_phases(PhaseShares& shares, const Setting& setting, simdjson::dom::element value, const std::string& where) {
-    for (const auto& [name, item] : json_object(value, where)) {
+    for (const auto& [name, item] : json_as<simdjson::dom::object>(value, where)) {
         double& share = share_of(shares, name, where);
-        share = json_number(item, where);
+        share = json_as<double>(item, where);
         check_range(setting, share, where);
     }
 }
@@ -135,18 +150,9 @@ std::string join_names(std::span<const std::string_view> names) {
     return text;
 }
 
-std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& where) {
-    std::vector<std::int64_t> ranks;
-    for (const std::string_view part : tool::split(text, ',')) {
-        const std::size_t dash = part.find('-');
-        const auto first = parse_number<std::int64_t>(part.substr(0, dash), where);
-        const auto last =
-            dash == std::string_view::npos ? first : parse_number<std::int64_t>(part.substr(dash + 1), where);
-        if (last < first || static_cast<double>(last) > max_ranks)
-            throw UsageError(fmt::format("{}: '{}' is not a range of ranks", where, part));
-        for (std::int64_t rank = first; rank <= last; ++rank) ranks.push_back(rank);
-    }
-    return ranks;
+std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::string& where) {
+    return value.is_string() ? parse_ranks(json_as<std::string_view>(value, where), where)
+                             : json_list<std::int64_t>(value, where);
 }
 
 void set_from_text(Job& job, const Setting& setting, std::string_view text, const std::string& where) {
@@ -174,17 +180,17 @@ void set_from_text(Job& job, const Setting& setting, std::string_view text, cons
 
 void set_from_json(Job& job, const Setting& setting, simdjson::dom::element value, const std::string& where) {
     std::visit(Overloaded{[&](IntegerMember member) {
-                              job.*member = json_integer(value, where);
+                              job.*member = json_as<std::int64_t>(value, where);
                               check_range(setting, static_cast<double>(job.*member), where);
                           },
                           [&](NumberMember member) {
-                              job.*member = json_number(value, where);
+                              job.*member = json_as<double>(value, where);
                               check_range(setting, job.*member, where);
                           },
-                          [&](FlagMember member) { job.*member = json_flag(value, where); },
+                          [&](FlagMember member) { job.*member = json_as<bool>(value, where); },
                           [&](PhasesMember member) { set_phases(job.*member, setting, value, where); },
                           [&](NumbersMember member) {
-                              job.*member = json_numbers(value, where);
+                              job.*member = json_list<double>(value, where);
                               for (const double number : job.*member) check_range(setting, number, where);
                           },
                           [&](RanksMember member) { job.*member = json_ranks(value, where); }},

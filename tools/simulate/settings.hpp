@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Settings: the one table of what a job can be told, from which come the command's options, the keys of a scenario,
-// and the options in truth.json.
+// Settings: the table of a job's settings. The command's options, the keys of a scenario, and the options in truth.json
+// come from it.
 #pragma once
 
 #include <simdjson.h>
@@ -33,19 +33,19 @@ struct Setting {
 };
 
 [[nodiscard]] std::span<const Setting> all_settings();
-/// nullptr: there is none of that key.
+/// nullptr for an unknown key.
 [[nodiscard]] const Setting* find_setting(std::string_view key);
 [[nodiscard]] std::string option_name(const Setting& setting);
 
 /// `where` begins the message of the UsageError that these throw.
 void set_from_text(Job& job, const Setting& setting, std::string_view text, const std::string& where);
 void set_from_json(Job& job, const Setting& setting, simdjson::dom::element value, const std::string& where);
-/// All settings, as members of the object that is open.
+/// Writes all settings into the open JSON object.
 void write_settings(tool::JsonWriter& json, const Job& job);
 
 /// "a, b, c".
 [[nodiscard]] std::string join_names(std::span<const std::string_view> names);
-/// "0,3-7"; throws UsageError.
-[[nodiscard]] std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& where);
+/// Ranks from a JSON array of numbers, or a text such as "0,3-7". Throws UsageError.
+[[nodiscard]] std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::string& where);
 
 }  // namespace cep::simulation

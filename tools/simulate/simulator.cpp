@@ -69,7 +69,7 @@ void Simulator::add_twins() {
     }
 }
 
-// As many as give the threads work, and no more than fits a few dozen megabytes.
+// Enough steps to occupy the threads, in a few dozen megabytes.
 std::int64_t Simulator::steps_of_a_block() const {
     constexpr std::int64_t block_bytes = 32 << 20;
     const std::int64_t tasks = 2 * job_.micro_batches;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Simulator: runs a job and its twins, which have the same random numbers and not the same faults, and writes the files
-// of the job.
+// Simulator: runs a job and writes its files. It also runs the job with fewer faults and the same random numbers, to
+// know what each fault costs.
 #pragma once
 
 #include <cstddef>

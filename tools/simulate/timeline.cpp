@@ -7,7 +7,7 @@
 namespace cep::simulation {
 namespace {
 
-// From the host's launch to the begin on an idle device.
+// From a launch by the host to the start on an idle device.
 constexpr std::int64_t launch_latency_ns = 5'000;
 
 enum StreamNumber : std::uint8_t { compute_stream = 1, comm_stream = 2, forth_stream = 3, back_stream = 4 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timeline: the job, step by step. Ranks work by themselves and wait for each other in collectives: all ranks of a
-// group leave one when the last has come and the transfer is done.
+// Timeline: runs the job step by step. Ranks wait for each other in collectives: all ranks of a group leave a
+// collective when the last has entered and the transfer is done.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class Timeline {
 
     /// Steps come in order. `items`: where the rows of the step go; nullptr for a step that is not recorded.
     void advance(std::int64_t step, Items* items);
-    /// When the last rank ended the last step.
+    /// The time at which the last rank ended the last step.
     [[nodiscard]] std::int64_t now_ns() const;
     [[nodiscard]] const Work& work() const { return work_; }
 
@@ -39,7 +39,7 @@ class Timeline {
         std::array<std::int64_t, 2> send_end_ns{};  // forth and back
         std::array<std::uint32_t, name_count> seq{};
     };
-    /// A span on the device that has begun.
+    /// A span on the device that has begun and not ended.
     struct Opened {
         std::int64_t begin_ns;
         std::int64_t host_begin_ns;
@@ -92,7 +92,7 @@ class Timeline {
     Items* items_ = nullptr;
 };
 
-/// Bytes of the all-reduces of the gradients in a step: the n-th is n times as large as the first.
+/// The sizes of the all-reduces of a step's gradients. The n-th is n times as large as the first.
 [[nodiscard]] std::vector<std::int64_t> bucket_sizes_bytes(const Job& job);
 [[nodiscard]] std::int64_t bytes_of_mb(double size_mb);
 [[nodiscard]] bool happens(const Event& event, std::int64_t step, std::int64_t start_step);

@@ -21,7 +21,7 @@ double mean(double sum, std::int64_t count) {
     return count > 0 ? sum / static_cast<double>(count) : 0.0;
 }
 
-/// The time that a job's steps take in which `fault` works.
+/// The total time of the steps that the fault affects.
 double touched_ms(const Job& job, std::size_t fault, const std::vector<std::int64_t>& ends_ns) {
     const Random random(static_cast<std::uint64_t>(job.seed));
     double sum_ms = 0.0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Truth: what an analysis of the files ought to find, as JSON (schema cep.simulation/1).
+// Truth: what an analysis of the files should find, as JSON (schema cep.simulation/1).
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work: how long each rank's own work takes in each phase of a step, without waiting for anyone.
+// Work: how long each rank's own work takes in each phase of a step, without waiting.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ struct FaultEffect {
     std::int64_t rank_steps = 0;
 };
 
-/// How much of a fault there is in a step: 0 none, 1 all.
+/// The strength of a fault in a step: from 0, none, to 1.
 [[nodiscard]] double intensity(const Fault& fault, std::size_t index, const Random& random, std::int64_t step);
 
-/// Steps must be begun in order: noise may depend on the step before.
+/// Begin steps in order: noise may depend on the step before.
 class Work {
   public:
     /// `active_faults`: which of the job's faults take part.

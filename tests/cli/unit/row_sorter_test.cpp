@@ -2,6 +2,7 @@
 #include "merge/row_sorter.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -33,27 +34,27 @@ class RowFile {
 
     /// All rows, through a sorter.
     void add_to(RowSorter& sorter, std::uint32_t file, Texts texts) const {
-        const int input = texts == Texts::in_their_file ? sorter.keep_input(::fileno(file_.get())) : -1;
-        const auto take = [&] { return input < 0 ? sorter.take_batch() : sorter.take_empty_batch(); };
+        const PlainFile* const plain =
+            texts == Texts::in_their_file ? sorter.keep_file(::fileno(file_.get()), "rows.jsonl") : nullptr;
+        const auto take = [&] { return plain == nullptr ? sorter.take_batch() : sorter.take_empty_batch(); };
         RowBatch batch = take();
         RowEntry entry;
         entry.file = file;
         for (const std::int64_t step : steps_) {
             const std::string text = std::to_string(step);
             entry.first = step;
-            entry.size = static_cast<std::uint32_t>(text.size());
-            if (input < 0) {
+            if (plain == nullptr) {
                 batch.add(entry, text);
             } else {
-                batch.add_place(entry);
+                batch.add_place(entry, text);
             }
             entry.position += text.size() + 1;
             if (batch.used_bytes() < sorter.batch_bytes()) continue;
-            sorter.add(std::move(batch), input);
+            sorter.add(std::move(batch), plain);
             batch = take();
         }
-        if (input < 0) return sorter.give_back(std::move(batch));
-        sorter.add(std::move(batch), input);
+        if (plain == nullptr) return sorter.give_back(std::move(batch));
+        sorter.add(std::move(batch), plain);
     }
 
   private:
@@ -136,16 +137,71 @@ TEST(RowSorter, KeepsEmptyTexts) {
     EXPECT_EQ(rows, 3);
 }
 
-TEST(RowSorter, SaysThatAFileBecameShorter) {
-    RowSorter sorter(1U << 20, testing::TempDir());
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
-    const int input = sorter.keep_input(::fileno(file.get()));
-    RowEntry entry;
-    entry.size = 10;
-    RowBatch batch = sorter.take_empty_batch();
-    batch.add_place(entry);
-    sorter.add(std::move(batch), input);
-    EXPECT_THROW(sorter.finish([](const RowEntry&, std::string_view) {}), ReadError);
+/// A plain file of two rows, one of which is sorted in memory or on disk before the file is changed.
+class ChangedFile : public testing::TestWithParam<std::size_t> {
+  protected:
+    ChangedFile() : sorter_(GetParam(), testing::TempDir()), file_(std::tmpfile(), &std::fclose) {
+        write(row_, 0);
+        const PlainFile* const plain = sorter_.keep_file(::fileno(file_.get()), "rank.jsonl");
+        RowBatch batch = sorter_.take_empty_batch();
+        batch.add_place({}, row_);
+        sorter_.add(std::move(batch), plain);
+    }
+
+    void write(const std::string& text, long offset) {
+        std::fseek(file_.get(), offset, SEEK_SET);
+        std::fputs(text.c_str(), file_.get());
+        std::fflush(file_.get());
+    }
+
+    /// The message of the failure; "" where there is none.
+    std::string finish() {
+        try {
+            sorter_.finish([this](const RowEntry&, std::string_view text) { EXPECT_EQ(text, row_); });
+        } catch (const ReadError& error) {
+            return error.what();
+        }
+        return "";
+    }
+
+    const std::string row_ =
+        R"({"name":"forward","step":100,"rank":3,"duration_ms":12.345678,"start_ns":1763700000123})";
+    RowSorter sorter_;
+    std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+};
+
+TEST_P(ChangedFile, MayGrow) {
+    write("\n" + row_ + "\n", static_cast<long>(row_.size()));
+    EXPECT_EQ(finish(), "");
+}
+
+TEST_P(ChangedFile, MustNotShrink) {
+    ASSERT_EQ(::ftruncate(::fileno(file_.get()), static_cast<off_t>(row_.size()) - 1), 0);
+    EXPECT_EQ(finish(), "rank.jsonl: was changed, other than by appending, while its rows were merged");
+}
+
+TEST_P(ChangedFile, MustNotHaveOtherRows) {
+    write(R"({"name":"forward","step":100,"rank":3,"duration_ms":12.345678,"start_ns":1763700000999})"
+          "\n" +
+              row_,
+          0);
+    EXPECT_EQ(finish(), "rank.jsonl: was changed, other than by appending, while its rows were merged");
+}
+
+INSTANTIATE_TEST_SUITE_P(RowSorter, ChangedFile, testing::Values(1U, 1U << 20),
+                         [](const testing::TestParamInfo<std::size_t>& memory_bytes) {
+                             return memory_bytes.param == 1 ? "OnDisk" : "InMemory";
+                         });
+
+TEST(TextFingerprint, DependsOnSizeAndBytes) {
+    const std::string row(200, 'x');
+    for (std::size_t size : {0U, 1U, 7U, 8U, 9U, 63U, 64U, 65U, 199U})
+        EXPECT_NE(text_fingerprint(row.substr(0, size)), text_fingerprint(row)) << size;
+    for (std::size_t place : {0U, 3U, 28U, 100U, 199U}) {
+        std::string other = row.substr(0, 57);
+        other[place % other.size()] = 'y';
+        EXPECT_NE(text_fingerprint(other), text_fingerprint(row.substr(0, 57))) << place;
+    }
 }
 
 }  // namespace

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words that nothing knows, help texts, and completion in the shells themselves."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+COMMANDS = ("merge", "summarize", "check", "compare", "comm", "kernels", "simulate", "completion")
+
+
+# Words.
+
+@pytest.mark.parametrize("arguments, says", [
+    (["summarise", "x"], "cep: there is no command 'summarise'; did you mean 'summarize'?"),
+    (["mrege"], "cep: there is no command 'mrege'; did you mean 'merge'?"),
+    (["qqqqqq"], "cep: there is no command 'qqqqqq'\n"),
+    (["summarize", "--jsn", "x"], "cep summarize: there is no option '--jsn'; did you mean '--json'?"),
+    (["summarize", "--mark", "x"], "cep summarize: there is no option '--mark'; did you mean '--markdown'?"),
+    (["merge", "--outptu=x.jsonl", "x"], "cep merge: there is no option '--outptu'; did you mean '--output'?"),
+    (["merge", "-q", "x"], "cep merge: there is no option '-q'\n"),
+    (["--nonsense"], "cep: there is no option '--nonsense'\n"),
+    (["compare", "a", "b", "c"], "cep compare: unexpected argument 'c'\n"),
+])
+def test_unknown_words_are_named_and_corrected(cep, arguments, says):
+    done = cep(*arguments, status=2)
+    text = done.stderr.decode()
+    assert text.startswith(says)
+    assert re.search(r"Try 'cep( \w+)? --help'\.\n$", text)
+
+
+@pytest.mark.parametrize("arguments", [
+    ["summarize", "--limit", "-1"], ["summarize", "--max-samples", "-5"], ["summarize", "--threads", "-1"],
+    ["comm", "--limit", "-1"], ["compare", "--block", "-2"], ["merge", "--memory-mib", "-1"],
+    ["simulate", "-o", "x", "--threads", "-1"], ["simulate", "-o", "x", "--steps", "-1"],
+])
+def test_negative_numbers_are_refused_where_none_make_sense(cep, four_ranks, arguments):
+    more = [] if arguments[0] == "simulate" else ["job", "job"][:2 if arguments[0] == "compare" else 1]
+    done = cep(*arguments, *more, status=2)
+    assert arguments[-2].encode() in done.stderr and b"-" in done.stderr and done.stdout == b""
+
+
+# Help.
+
+def test_no_arguments_print_the_help(cep):
+    assert cep().stdout == cep("--help").stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("columns, most", [("60", 60), ("400", 100), ("nonsense", 80), ("", 80)])
+def test_help_is_wrapped(cep, command, columns, most):
+    text = cep(command, "--help", env={"COLUMNS": columns}).stdout.decode()
+    before_examples = text.split("Examples:")[0]
+    assert max(map(len, before_examples.splitlines())) <= most
+    if command != "completion":  # whose help has no long lines
+        assert max(map(len, before_examples.splitlines())) > most - 20
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_no_types_of_the_parser(cep, command):
+    text = cep(command, "--help").stdout.decode()
+    assert not re.search(r"\b(TEXT|UINT|INT|FLOAT|REQUIRED|SUBCOMMAND)\b|:\{|\.\.\. \.\.\.", text)
+    assert text.startswith(text.split("\n\nUsage: ")[0]) and f"\nUsage: cep {command} [options]" in text
+
+
+# Completion.
+
+@pytest.fixture
+def script(cep, tmp_path):
+    def write(shell):
+        if shutil.which(shell) is None:
+            pytest.skip(f"{shell} is missing")
+        path = tmp_path / f"cep.{shell}"
+        path.write_bytes(cep("completion", shell).stdout)
+        return path
+    return write
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_is_valid(script, shell):
+    subprocess.run([shell, "-n", script(shell)], check=True)
+
+
+def complete_in(shell, query, path, words):
+    """What a shell offers for the last of the words, where `query` runs its completion. The words follow the script."""
+    folder = os.path.dirname(os.environ["CEP_COMMAND"])
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(path.parent)}
+    done = subprocess.run([*shell, query, path, *words], capture_output=True, text=True, check=True, cwd=path.parent,
+                          env=environment)
+    assert done.stderr == ""
+    return {line.split("\t")[0] for line in done.stdout.splitlines() if line}
+
+
+def complete_in_bash(path, words):
+    query = 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cep; printf "%s\\n" "${COMPREPLY[@]}"'
+    return complete_in(["bash", "-c"], query, path, words)
+
+
+def complete_in_fish(path, words):
+    query = 'source $argv[1]; complete -C "$argv[2..-1]"'
+    return complete_in(["fish", "--no-config", "-c"], query, path, words)
+
+
+def complete_in_zsh(path, words):
+    """zsh completes only at a terminal, so that its functions that show what there is print it instead."""
+    query = r"""
+        compdef() { }
+        _describe() { local word; for word in "${(@P)2}"; do print -r -- ${${word//\\:/%}%%:*}; done | tr % : }
+        _files() { }
+        source $0
+        words=("$@") CURRENT=$#
+        _cep"""
+    return complete_in(["zsh", "-f", "-c"], query, path, words)
+
+
+COMPLETE = {"bash": complete_in_bash, "fish": complete_in_fish, "zsh": complete_in_zsh}
+
+
+@pytest.mark.parametrize("shell", COMPLETE)
+@pytest.mark.parametrize("words, offered", [
+    (["cep", ""], {*COMMANDS}),
+    (["cep", "me"], {"merge"}),
+    (["cep", "summarize", "--mark"], {"--markdown"}),
+    (["cep", "summarize", "job", "--color", ""], {"auto", "never", "always"}),
+    (["cep", "summarize", "--color", "a"], {"auto", "always"}),
+    (["cep", "summarize", "--by", ""], {"phase", "rank", "host", "step:100"}),
+    (["cep", "comm", "--by", ""], {"kind", "group"}),
+    (["cep", "merge", "--attempt", ""], {"all", "last"}),
+    (["cep", "compare", "--fail-on", ""], {"regression", "step-regression", "undecided"}),
+    (["cep", "completion", ""], {"bash", "zsh", "fish"}),
+    (["cep", "simulate", "--hidden"], {"--hidden-collectives"}),
+])
+def test_shells_complete_commands_options_and_values(script, shell, words, offered):
+    assert COMPLETE[shell](script(shell), words) == offered
+
+
+@pytest.mark.parametrize("words", [["merge", "jo"], ["merge", "-o", "jo"], ["merge", "--color=always", "jo"], ["nonsense", "jo"]])
+def test_other_words_complete_to_files(script, tmp_path, words):
+    (tmp_path / "job.jsonl").write_text("")
+    assert complete_in_bash(script("bash"), ["cep", *words]) == set()  # "-o default" then takes files
+    assert complete_in_zsh(script("zsh"), ["cep", *words]) == set()
+    assert complete_in_fish(script("fish"), ["cep", *words]) == {"job.jsonl"}
+
+
+def test_a_value_behind_an_equals_sign_is_completed(script):
+    assert complete_in_bash(script("bash"), ["cep", "summarize", "--color", "=", "n"]) == {"never"}
+    assert complete_in_bash(script("bash"), ["cep", "summarize", "--color", "="]) == {"auto", "never", "always"}
+    assert "--color=never" in complete_in_fish(script("fish"), ["cep", "summarize", "--color=n"])
+    assert complete_in_zsh(script("zsh"), ["cep", "summarize", "--color=n"]) == {"--color=never"}
+
+
+def test_all_options_are_offered(cep, script):
+    for command in COMMANDS:
+        offered = complete_in_bash(script("bash"), ["cep", command, "-"])
+        options = set(re.findall(r"^  (?:(-\w), )?(--[\w-]+)", cep(command, "--help").stdout.decode(), re.MULTILINE))
+        assert offered == {name for names in options for name in names if name}
+
+
+@pytest.mark.parametrize("command, option", [("summarize", "--by"), ("comm", "--by"), ("summarize", "--fail-on"),
+                                             ("summarize", "--attempt"), ("merge", "--attempt"), ("check", "--color")])
+def test_completed_values_are_accepted(cep, script, four_ranks, command, option):
+    values = complete_in_bash(script("bash"), ["cep", command, option, ""])
+    assert len(values) > 1
+    for value in values:
+        done = subprocess.run([cep.program, command, option, value, "job"], cwd=cep.folder, capture_output=True, check=False)
+        assert done.returncode in (0, 1), (value, done.stderr)
+
+
+# Terminals.
+
+def run_on_terminal(cep, arguments, **variables):
+    """What a command writes to a terminal."""
+    script_arguments = ["script", "-qec", " ".join([cep.program, *arguments]), "/dev/null"]
+    if shutil.which("script") is None:
+        pytest.skip("script is missing")
+    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM", "COLUMNS")}
+    return subprocess.run(script_arguments, cwd=cep.folder, env={**environment, **variables}, capture_output=True,
+                          stdin=subprocess.DEVNULL, check=True).stdout
+
+
+@pytest.mark.parametrize("variables, colors", [
+    ({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({}, False), ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+])
+def test_colors_only_where_the_terminal_shows_them(cep, four_ranks, variables, colors):
+    assert (b"\x1b[" in run_on_terminal(cep, ["check", "job"], **variables)) is colors
+
+
+def test_json_has_no_colors_on_a_terminal(cep, four_ranks):
+    text = run_on_terminal(cep, ["check", "--json", "job"], TERM="xterm")
+    assert json.loads(text)["severity"] == "fine"

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Help texts.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace cep::cli {
+
+/// The name of an option's value, such as "FILE"; "" for a flag.
+[[nodiscard]] std::string value_name(const CLI::Option& option);
+
+/// The help of cep, or of one of its commands, in lines of at most `columns`.
+[[nodiscard]] std::string help_text(const CLI::App& app, std::size_t columns);
+
+}  // namespace cep::cli
