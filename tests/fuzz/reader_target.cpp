@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Fuzz target: what is read from a file, plain or compressed, does not depend on the size of blocks, on the number of
-// threads, or on which lines the row scanner reads.
+// threads, or on which lines are read by a layout.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,8 +17,7 @@
 
 #include "read/byte_source.hpp"
 #include "read/file_reader.hpp"
-#include "read/line_judge.hpp"
-#include "scanned_row.hpp"
+#include "read/line_validator.hpp"
 
 namespace cep::tool {
 namespace {
@@ -76,9 +75,9 @@ std::string read_slowly(const InputFile& file) {
         text.append(bytes, count);
     }
     Notes notes;
-    LineJudge judge(file.path, notes);
-    RowParser parser;
-    judge.begin_block({}, parser);
+    LineValidator validator(file.path, notes);
+    RowReader reader;
+    validator.begin_block({}, reader);
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t newline = text.find('\n', at);
         const bool complete = newline != std::string::npos;
@@ -87,12 +86,12 @@ std::string read_slowly(const InputFile& file) {
         const std::size_t size = line.size();
         line.append(RowParser::padding_bytes, '\0');
         if (size >= line_limit_bytes) {
-            judge.take_too_long_line(complete);
+            validator.take_too_long_line(complete);
         } else {
-            judge.take_line(std::string_view(line).substr(0, size), complete);
+            validator.take_line(std::string_view(line).substr(0, size), complete);
         }
     }
-    FileReport& report = judge.report();
+    FileReport& report = validator.report();
     if (!source->damage().empty() && !report.cut_off) report.add_damage(report.lines, source->damage());
     report.cut_off |= !source->damage().empty();
     return notes.finish(report);

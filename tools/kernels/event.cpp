@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "kernels/members.hpp"
 #include "kernels/trace_text.hpp"
 
 namespace cep::kernels {
@@ -53,6 +54,17 @@ std::string_view without_quotes(std::string_view value) {
     return value.starts_with('"') ? inside_quotes(value) : value;
 }
 
+std::optional<std::int64_t> read_device(ondemand::value& arguments) {
+    std::optional<std::int64_t> device;
+    ondemand::object object;
+    if (arguments.get_object().get(object) != simdjson::SUCCESS) return device;
+    read_members(object, [&device](ondemand::raw_json_string key, ondemand::value value) {
+        if (key == "device") device = parse_integer(token_of(value));
+        return !device;
+    });
+    return device;
+}
+
 }  // namespace
 
 std::optional<std::int64_t> parse_us_as_ns(std::string_view value) {
@@ -88,26 +100,30 @@ EventParser::Outcome EventParser::fail(std::string_view why) {
     return Outcome::bad;
 }
 
+struct EventParser::Json {
+    ondemand::parser parser;
+};
+
+EventParser::EventParser() : json_(std::make_unique<Json>()) {}
+EventParser::~EventParser() = default;
+
 // Stops as soon as it is clear that an event is of no interest: most are.
 bool EventParser::read_fields(std::string_view text, Fields& fields) {
-    Members members(text);
     bool interesting = false;
-    while (members.next_member()) {
-        const std::string_view name = members.name();
-        const std::string_view value = members.value();
-        if (name == "ph") fields.phase = inside_quotes(value);
-        if (name == "cat") fields.category = inside_quotes(value);
-        if (name == "name") fields.name = inside_quotes(value);
-        if (name == "pid") fields.process = without_quotes(value);
-        if (name == "ts") fields.start = value;
-        if (name == "dur") fields.duration = value;
-        if (name == "args") fields.arguments = value;
-        if (has_no_duration(fields.phase)) return true;
-        if (interesting || fields.category.empty() || fields.name.empty()) continue;
+    return read_members(json_->parser, text, [&](ondemand::raw_json_string key, ondemand::value value) {
+        const std::string_view token = token_of(value);
+        if (key == "ph") fields.phase = inside_quotes(token);
+        if (key == "cat") fields.category = inside_quotes(token);
+        if (key == "name") fields.name = inside_quotes(token);
+        if (key == "pid") fields.process = without_quotes(token);
+        if (key == "ts") fields.start = token;
+        if (key == "dur") fields.duration = token;
+        if (key == "args") fields.device = read_device(value);
+        if (has_no_duration(fields.phase)) return false;
+        if (interesting || fields.category.empty() || fields.name.empty()) return true;
         interesting = activity_of(fields.category) || fields.name.starts_with(step_prefix);
-        if (!interesting) return true;
-    }
-    return !members.broken();
+        return interesting;
+    });
 }
 
 EventParser::Outcome EventParser::read_times(const Fields& fields, std::int64_t& start_ns, std::int64_t& duration_ns,
@@ -128,11 +144,7 @@ EventParser::Outcome EventParser::read_times(const Fields& fields, std::int64_t&
 EventParser::Outcome EventParser::read_gpu(const Fields& fields, Activity activity) {
     gpu_ = {activity, fields.name, fields.process, parse_integer(fields.process).value_or(0), 0, 0};
     if (fields.name.empty()) return fail("a GPU event without a name");
-    if (fields.arguments.starts_with('{')) {
-        Members members(fields.arguments);
-        while (members.next_member())
-            if (members.name() == "device") gpu_.device = parse_integer(members.value()).value_or(gpu_.device);
-    }
+    gpu_.device = fields.device.value_or(gpu_.device);
     return read_times(fields, gpu_.start_ns, gpu_.duration_ns, Outcome::gpu);
 }
 

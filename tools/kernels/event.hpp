@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,9 +35,14 @@ struct StepEvent {
 /// Reads one event.
 class EventParser {
   public:
+    EventParser();
+    ~EventParser();
+    EventParser(const EventParser&) = delete;
+    EventParser& operator=(const EventParser&) = delete;
+
     enum class Outcome : std::uint8_t { ignored, gpu, step, bad };
 
-    /// `text` is an object with its brackets.
+    /// `text` is an object with its brackets; text_padding_bytes must be readable behind it.
     Outcome parse(std::string_view text);
     [[nodiscard]] const GpuEvent& gpu() const { return gpu_; }
     [[nodiscard]] const StepEvent& step() const { return step_; }
@@ -45,8 +51,10 @@ class EventParser {
 
   private:
     struct Fields {
-        std::string_view phase, category, name, process, start, duration, arguments;
+        std::string_view phase, category, name, process, start, duration;
+        std::optional<std::int64_t> device;  // of the arguments
     };
+    struct Json;
 
     Outcome fail(std::string_view why);
     bool read_fields(std::string_view text, Fields& fields);
@@ -54,6 +62,7 @@ class EventParser {
     Outcome read_step(const Fields& fields);
     Outcome read_times(const Fields& fields, std::int64_t& start_ns, std::int64_t& duration_ns, Outcome good);
 
+    std::unique_ptr<Json> json_;
     GpuEvent gpu_;
     StepEvent step_;
     std::string_view why_;

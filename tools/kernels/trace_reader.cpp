@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/failure.hpp"
+#include "kernels/members.hpp"
 #include "kernels/trace_text.hpp"
 #include "read/byte_source.hpp"
 
@@ -141,28 +142,35 @@ class TraceReader {
     }
 
     void read_job(std::string_view value) {
-        Members members(value);
-        while (members.next_member()) {
-            const auto number = parse_integer(members.value());
-            if (!number || *number < 0) continue;
-            if (members.name() == "rank") data_.facts.rank = number;
-            if (members.name() == "world_size") data_.facts.world_size = number;
-        }
+        read_members(json_, value, [this](ondemand::raw_json_string key, ondemand::value item) {
+            const auto number = parse_integer(token_of(item));
+            if (!number || *number < 0) return true;
+            if (key == "rank") data_.facts.rank = number;
+            if (key == "world_size") data_.facts.world_size = number;
+            return true;
+        });
     }
 
     void read_devices(std::string_view value) {
-        Members devices(value);
-        while (devices.next_element()) {
-            if (!devices.value().starts_with('{')) continue;
-            std::optional<std::int64_t> id;
-            std::string name;
-            Members members(devices.value());
-            while (members.next_member()) {
-                if (members.name() == "id") id = parse_integer(members.value());
-                if (members.name() == "name") name = resolve_escapes(inside_quotes(members.value()));
-            }
-            if (id && !name.empty()) data_.facts.device_names[*id] = name;
+        ondemand::document document;
+        ondemand::array devices;
+        if (json_.iterate(with_padding(value)).get(document) != simdjson::SUCCESS) return;
+        if (document.get_array().get(devices) != simdjson::SUCCESS) return;
+        for (auto device : devices) {
+            ondemand::object object;
+            if (std::move(device).get_object().get(object) == simdjson::SUCCESS) read_device(object);
         }
+    }
+
+    void read_device(ondemand::object device) {
+        std::optional<std::int64_t> id;
+        std::string name;
+        read_members(device, [&](ondemand::raw_json_string key, ondemand::value item) {
+            if (key == "id") id = parse_integer(token_of(item));
+            if (key == "name") name = resolve_escapes(inside_quotes(token_of(item)));
+            return true;
+        });
+        if (id && !name.empty()) data_.facts.device_names[*id] = name;
     }
 
     // The end of an array of events may be missing where it is all there is: the format says so.
@@ -261,6 +269,7 @@ class TraceReader {
     TraceWindow window_;
     TraceData& data_;
     EventParser parser_;
+    ondemand::parser json_;  // of what is not an event
     KernelTable kernels_;
     std::map<DeviceId, std::uint32_t> device_indices_;
     bool has_events_ = false;

@@ -47,16 +47,6 @@ Marks mark(const char* at) {
     return marks;
 }
 
-constexpr unsigned step = 16;
-
-/// The first quote or backslash of 16 bytes; 16 for none.
-unsigned find_string_mark(const char* at) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i found =
-        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')), _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
-    return static_cast<unsigned>(std::countr_zero(bits_of(found) | (std::uint64_t{1} << step)));
-}
-
 #else
 
 Marks mark(const char* at) {
@@ -70,14 +60,6 @@ Marks mark(const char* at) {
         marks.newlines |= std::uint64_t{at[i] == '\n'} << i;
     }
     return marks;
-}
-
-constexpr unsigned step = 16;
-
-unsigned find_string_mark(const char* at) {
-    unsigned i = 0;
-    while (i < step && at[i] != '"' && at[i] != '\\') ++i;
-    return i;
 }
 
 #endif
@@ -122,15 +104,9 @@ constexpr std::uint64_t below(unsigned bit) {
 }
 
 const char* find_string_end(const char* at, const char* end) {
-    for (++at; at < end;) {
-        const unsigned found = find_string_mark(at);
-        at += found;
-        if (found == step) continue;
-        if (at >= end) return nullptr;
-        if (*at == '"') return at + 1;
-        at += 2;  // a backslash, and what it escapes
-    }
-    return nullptr;
+    for (++at; at < end && *at != '"'; ++at)
+        if (*at == '\\') ++at;
+    return at < end ? at + 1 : nullptr;
 }
 
 bool is_blank(char c) {
@@ -223,38 +199,6 @@ const char* skip_blanks(const char* at, const char* end) {
     return at;
 }
 
-bool Members::fail() {
-    broken_ = true;
-    return false;
-}
-
-bool Members::read_value() {
-    const ValueEnd found = find_value_end(at_, end_);
-    if (found.why != ValueEnd::Why::whole) return fail();
-    value_ = {at_, static_cast<std::size_t>(found.at - at_)};
-    at_ = skip_blanks(found.at, end_);
-    if (at_ < end_ && *at_ == ',') ++at_;
-    return true;
-}
-
-bool Members::next_member() {
-    at_ = skip_blanks(at_, end_);
-    if (at_ >= end_ || *at_ == '}') return false;
-    const char* const behind = *at_ == '"' ? find_string_end(at_, end_) : nullptr;
-    if (behind == nullptr) return fail();
-    name_ = {at_ + 1, static_cast<std::size_t>(behind - at_ - 2)};
-    at_ = skip_blanks(behind, end_);
-    if (at_ >= end_ || *at_ != ':') return fail();
-    at_ = skip_blanks(at_ + 1, end_);
-    return read_value();
-}
-
-bool Members::next_element() {
-    at_ = skip_blanks(at_, end_);
-    if (at_ >= end_ || *at_ == ']') return false;
-    return read_value();
-}
-
 std::string_view inside_quotes(std::string_view value) {
     const bool quoted = value.size() >= 2 && value.front() == '"' && value.back() == '"';
     return quoted ? value.substr(1, value.size() - 2) : std::string_view();
@@ -306,7 +250,7 @@ bool TraceWindow::extend() {
     size_ += count;
     std::memset(bytes_.data() + size_, 0, text_padding_bytes);
     const std::uint64_t taken = source_.bytes_taken();
-    if (on_bytes_) on_bytes_(taken - std::exchange(told_bytes_, taken));
+    if (on_bytes_) on_bytes_(taken - std::exchange(reported_bytes_, taken));
     return count > 0;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trace text: the bytes of a trace as a window that moves, and JSON values inside it. Nothing is judged that is not
-// needed: a profiler that writes NaN or an unknown escape inside an event does not make the event worthless.
+// Trace text: the bytes of a trace as a window that moves, and where values end in it.
 #pragma once
 
 #include <cstddef>
@@ -34,30 +33,6 @@ inline constexpr std::size_t text_padding_bytes = 64;
 /// The end of any value.
 [[nodiscard]] ValueEnd find_value_end(const char* at, const char* end);
 [[nodiscard]] const char* skip_blanks(const char* at, const char* end);
-
-/// The members of an object that is whole, or the elements of an array, one after another.
-class Members {
-  public:
-    /// `text` has its brackets.
-    explicit Members(std::string_view text) : at_(text.data() + 1), end_(text.data() + text.size()) {}
-    /// False at the end, and where something is not JSON: then `broken()`.
-    bool next_member();
-    bool next_element();
-    [[nodiscard]] bool broken() const { return broken_; }
-    [[nodiscard]] std::string_view name() const { return name_; }
-    /// As it is written: a string has its quotes.
-    [[nodiscard]] std::string_view value() const { return value_; }
-
-  private:
-    bool fail();
-    bool read_value();
-
-    const char* at_;
-    const char* end_;
-    bool broken_ = false;
-    std::string_view name_;
-    std::string_view value_;
-};
 
 /// What is between the quotes; "" for what is not a string.
 [[nodiscard]] std::string_view inside_quotes(std::string_view value);
@@ -97,7 +72,7 @@ class TraceWindow {
     std::vector<char> bytes_;
     std::size_t size_ = 0;
     std::uint64_t first_offset_ = 0;
-    std::uint64_t told_bytes_ = 0;
+    std::uint64_t reported_bytes_ = 0;
     bool ended_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
@@ -22,6 +23,9 @@ namespace {
 
 constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
 constexpr std::size_t magic_bytes = 4;
+// Rank files decompress to 10 to 30 times their size. A file of blanks decompresses to 100,000 times its size.
+constexpr std::uint64_t max_ratio = 100;
+constexpr std::uint64_t always_allowed_bytes = std::uint64_t{64} << 20;
 
 class Descriptor {
   public:
@@ -122,11 +126,19 @@ class CompressedSource : public ByteSource {
         stopped_ = true;
     }
     [[nodiscard]] bool stopped() const { return stopped_; }
+    // Of decompressed bytes: counts them, and stops where they are too many.
+    std::size_t count(std::size_t bytes) {
+        given_bytes_ += bytes;
+        if (!stopped_ && given_bytes_ > always_allowed_bytes + max_ratio * input_.bytes_taken())
+            stop("it decompresses to over 100 times its size; only decompressed by hand is it read further");
+        return bytes;
+    }
 
   private:
     Peeked input_;
     std::vector<char> block_;
     std::string damage_;
+    std::uint64_t given_bytes_ = 0;
     bool stopped_ = false;
 };
 
@@ -145,7 +157,7 @@ class GzipSource : public CompressedSource {
         stream_.avail_out = static_cast<uInt>(std::min<std::size_t>(capacity, UINT32_MAX));
         const uInt room = stream_.avail_out;
         while (stream_.avail_out == room && !stopped()) inflate_some();
-        return room - stream_.avail_out;
+        return count(room - stream_.avail_out);
     }
 
   private:
@@ -195,10 +207,10 @@ class ZstdSource : public CompressedSource {
             decompressed_.pos = given_ = 0;
             decompress_some(decompressed_);
         }
-        const std::size_t count = std::min(capacity, decompressed_.pos - given_);
-        std::memcpy(out, piece_.data() + given_, count);
-        given_ += count;
-        return count;
+        const std::size_t size = std::min(capacity, decompressed_.pos - given_);
+        std::memcpy(out, piece_.data() + given_, size);
+        given_ += size;
+        return count(size);
     }
 
   private:
@@ -209,6 +221,8 @@ class ZstdSource : public CompressedSource {
             if (input_.size == 0 && !more_inside_) return stop(between_frames_ ? "" : "the zstd stream is cut off");
         }
         const std::size_t result = ::ZSTD_decompressStream(stream_, &output, &input_);
+        if (::ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge)
+            return stop("the zstd stream needs more than 128 MiB of memory");
         if (::ZSTD_isError(result) != 0) return stop("the zstd stream is damaged");
         between_frames_ = result == 0;
         more_inside_ = result != 0 && output.pos == output.size;

@@ -2,7 +2,6 @@
 #include "read/file_reader.hpp"
 
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "base/failure.hpp"
@@ -10,13 +9,15 @@
 namespace cep::tool {
 namespace {
 
-/// Scans each line, and calls `take_row(row)` where that went well, else `take_line(text, complete)`.
-template <typename TakeRow, typename TakeLine>
-void scan_lines(std::string_view text, RowScanner& scanner, TakeRow take_row, TakeLine take_line) {
+/// Reads each line by layout, and calls `take_row(row)` where that went well, else `take_line(text, complete)`;
+/// `take_blank_lines(count)` for empty lines.
+template <typename TakeRow, typename TakeLine, typename TakeBlankLines>
+void scan_lines(std::string_view text, RowReader& reader, TakeRow take_row, TakeLine take_line,
+                TakeBlankLines take_blank_lines) {
     const char* at = text.data();
     const char* const end = at + text.size();
     while (at < end) {
-        if (const Row* const row = scanner.scan(at); row != nullptr) {
+        if (const Row* const row = reader.scan(at); row != nullptr) {
             const char* behind = row->text.data() + row->text.size();
             behind += *behind == '\r';
             if (*behind == '\n') {
@@ -24,6 +25,12 @@ void scan_lines(std::string_view text, RowScanner& scanner, TakeRow take_row, Ta
                 at = behind + 1;
                 continue;
             }
+        }
+        if (*at == '\n') {
+            const char* const begin = at;
+            while (*at == '\n') ++at;
+            take_blank_lines(static_cast<std::uint32_t>(at - begin));
+            continue;
         }
         const auto left = static_cast<std::size_t>(end - at);
         const auto* newline = static_cast<const char*>(std::memchr(at, '\n', left));
@@ -34,44 +41,34 @@ void scan_lines(std::string_view text, RowScanner& scanner, TakeRow take_row, Ta
     }
 }
 
-// Word by word: gcc copies a whole object of this size by an instruction that takes as long as reading two numbers.
-void copy(const Row& from, Row& to) {
-    using Word [[gnu::vector_size(16), gnu::may_alias]] = std::uint64_t;
-    static_assert(std::is_trivially_copyable_v<Row>);
-    const auto copy_word = [&](std::size_t at) {
-        Word word;
-        std::memcpy(&word, reinterpret_cast<const char*>(&from) + at, sizeof word);
-        std::memcpy(reinterpret_cast<char*>(&to) + at, &word, sizeof word);
+void scan_aside(ScannedBlock& scanned, RowReader& reader) {
+    scanned.lines.clear();
+    scanned.rows.clear();
+    std::uint32_t blank_lines = 0;
+    const auto add = [&](std::string_view text, const Row* row) {
+        ScannedBlock::Line line{text.data(), static_cast<std::uint32_t>(text.size()), ScannedBlock::Line::not_read,
+                                std::exchange(blank_lines, 0)};
+        if (row != nullptr) {
+            line.row = static_cast<std::uint32_t>(scanned.rows.size());
+            scanned.rows.push_back(*row);
+        }
+        scanned.lines.push_back(line);
     };
-    for (std::size_t at = 0; at + sizeof(Word) <= sizeof(Row); at += sizeof(Word)) copy_word(at);
-    copy_word(sizeof(Row) - sizeof(Word));
-}
-
-void scan_aside(ScannedBlock& block, RowScanner& scanner) {
-    block.line_count = 0;
     scan_lines(
-        block.block.text(), scanner,
-        [&](const Row& row) {
-            ScannedBlock::Line& line = block.next_line();
-            copy(row, line.row);
-            line.scanned = true;
-        },
+        scanned.block.text(), reader, [&](const Row& row) { add(row.text, &row); },
         [&](std::string_view text, bool) {
-            ScannedBlock::Line& line = block.next_line();
-            line.row.text = text;
-            line.scanned = false;
-        });
+            std::string_view inner = text;
+            if (inner.ends_with('\r')) inner.remove_suffix(1);
+            add(text, reader.parse_in_place(inner));
+        },
+        [&](std::uint32_t count) { blank_lines += count; });
+    if (blank_lines > 0) add({}, nullptr);
 }
 
 }  // namespace
 
-ScannedBlock::Line& ScannedBlock::next_line() {
-    if (line_count == lines.size()) lines.emplace_back();
-    return lines[line_count++];
-}
-
 FileReader::FileReader(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes)
-    : file_(file), progress_(progress), sizes_(sizes), judge_(file.path, sink) {}
+    : file_(file), progress_(progress), sizes_(sizes), validator_(file.path, sink) {}
 
 bool FileReader::read_block(Block& block, std::uint64_t& index) {
     const std::lock_guard lock(read_mutex_);
@@ -99,13 +96,13 @@ bool FileReader::begin_turn(std::uint64_t index) {
 }
 
 // Passes the turn on, after giving what has been waiting for it.
-void FileReader::end_turn(RowParser& parser) {
+void FileReader::end_turn(RowReader& reader) {
     std::unique_lock lock(turn_mutex_);
     ++next_turn_;
     while (!waiting_.empty() && waiting_.begin()->first == next_turn_) {
         OwnBlock block = std::move(waiting_.extract(waiting_.begin()).mapped());
         lock.unlock();
-        give(*block, parser);
+        give(*block, reader);
         lock.lock();
         spare_.push_back(std::move(block));
         ++next_turn_;
@@ -120,8 +117,8 @@ void FileReader::wait_for_turn(std::uint64_t index, ReadingThread& thread) {
     if (!in_turn_ && index == next_turn_) {
         in_turn_ = true;
         lock.unlock();
-        give(*thread.block, thread.parser);
-        return end_turn(thread.parser);
+        give(*thread.block, thread.reader);
+        return end_turn(thread.reader);
     }
     waiting_.emplace(index, std::move(thread.block));
     // The thread whose block is next does not wait.
@@ -137,31 +134,41 @@ FileReader::OwnBlock FileReader::spare_block() {
     return block;
 }
 
-void FileReader::begin_block(const Block& block, RowParser& parser) {
-    judge_.begin_block({block.bytes.data(), block.position, source_->plain_file()}, parser);
+void FileReader::begin_block(const Block& block, RowReader& reader) {
+    validator_.begin_block({block.bytes.data(), block.position, source_->plain_file()}, reader);
 }
 
-void FileReader::give(const ScannedBlock& block, RowParser& parser) {
-    begin_block(block.block, parser);
-    if (block.block.too_long) return judge_.take_too_long_line(block.block.complete);
-    const std::string_view text = block.block.text();
-    for (std::size_t i = 0; i < block.line_count; ++i) {
-        const ScannedBlock::Line& line = block.lines[i];
-        if (line.scanned) {
-            judge_.take_row(line.row);
-        } else {
-            judge_.take_line(line.row.text, line.row.text.data() + line.row.text.size() != text.data() + text.size());
+void FileReader::give(const ScannedBlock& block, RowReader& reader) {
+    begin_block(block.block, reader);
+    if (block.block.too_long) return validator_.take_too_long_line(block.block.complete);
+    const char* const end = block.block.text().data() + block.block.text().size();
+    for (const ScannedBlock::Line& line : block.lines) {
+        if (line.blank_lines > 0) validator_.take_blank_lines(line.blank_lines);
+        if (line.row != ScannedBlock::Line::not_read) {
+            validator_.take_row(block.rows[line.row]);
+        } else if (line.begin != nullptr) {
+            validator_.take_line({line.begin, line.size}, line.begin + line.size != end);
         }
     }
+    abandon_if_given_up();
+}
+
+// A file of which enough has been seen is not read on.
+void FileReader::abandon_if_given_up() {
+    if (!validator_.gave_up()) return;
+    const std::lock_guard lock(read_mutex_);
+    all_read_ = true;
 }
 
 void FileReader::give_directly(ReadingThread& thread) {
     const Block& block = thread.block->block;
-    begin_block(block, thread.parser);
-    if (block.too_long) return judge_.take_too_long_line(block.complete);
+    begin_block(block, thread.reader);
+    if (block.too_long) return validator_.take_too_long_line(block.complete);
     scan_lines(
-        block.text(), thread.scanner, [this](const Row& row) { judge_.take_row(row); },
-        [this](std::string_view text, bool complete) { judge_.take_line(text, complete); });
+        block.text(), thread.reader, [this](const Row& row) { validator_.take_row(row); },
+        [this](std::string_view text, bool complete) { validator_.take_line(text, complete); },
+        [this](std::uint32_t count) { validator_.take_blank_lines(count); });
+    abandon_if_given_up();
 }
 
 void FileReader::abandon() {
@@ -177,9 +184,9 @@ void FileReader::work(ReadingThread& thread) {
             if (!read_block(thread.block->block, index)) return;
             if (begin_turn(index)) {
                 give_directly(thread);
-                end_turn(thread.parser);
+                end_turn(thread.reader);
             } else {
-                scan_aside(*thread.block, thread.scanner);
+                scan_aside(*thread.block, thread.reader);
                 wait_for_turn(index, thread);
             }
         }
@@ -190,7 +197,7 @@ void FileReader::work(ReadingThread& thread) {
 }
 
 FileReport FileReader::finish() {
-    FileReport& report = judge_.report();
+    FileReport& report = validator_.report();
     report.bytes = bytes_taken_;
     report.unreadable = std::move(unreadable_);
     if (source_ == nullptr || !report.unreadable.empty() || source_->damage().empty()) return std::move(report);

@@ -17,9 +17,9 @@
 #include "read/block_reader.hpp"
 #include "read/file_report.hpp"
 #include "read/inputs.hpp"
-#include "read/line_judge.hpp"
+#include "read/line_validator.hpp"
 #include "read/row.hpp"
-#include "read/row_scanner.hpp"
+#include "read/row_reader.hpp"
 
 namespace cep::tool {
 
@@ -28,25 +28,25 @@ struct BlockSizes {
     std::size_t line_limit_bytes = BlockReader::default_line_limit_bytes;
 };
 
-/// A block with its rows, as far as a scanner could read them.
+/// A block with its rows, as far as they could be read without their turn.
 struct ScannedBlock {
     struct Line {
-        Row row;  // not scanned: of the row only its text, which is then the line
-        bool scanned = false;
+        static constexpr std::uint32_t not_read = UINT32_MAX;
+
+        const char* begin = nullptr;
+        std::uint32_t size = 0;
+        std::uint32_t row = not_read;   // index into rows
+        std::uint32_t blank_lines = 0;  // in front of it
     };
 
     Block block;
-    std::vector<Line> lines;  // the first line_count; more are kept for the next block
-    std::size_t line_count = 0;
-
-    /// One more, of which nothing is known.
-    Line& next_line();
+    std::vector<Line> lines;
+    std::vector<Row> rows;
 };
 
 /// What one thread needs for reading, whichever files it reads.
 struct ReadingThread {
-    RowScanner scanner;
-    RowParser parser;
+    RowReader reader;
     std::unique_ptr<ScannedBlock> block;
 };
 
@@ -71,16 +71,17 @@ class FileReader {
     bool read_block(Block& block, std::uint64_t& index);
     OwnBlock spare_block();
     bool begin_turn(std::uint64_t index);
-    void end_turn(RowParser& parser);
-    void begin_block(const Block& block, RowParser& parser);
-    void give(const ScannedBlock& block, RowParser& parser);
+    void end_turn(RowReader& reader);
+    void begin_block(const Block& block, RowReader& reader);
+    void give(const ScannedBlock& block, RowReader& reader);
     void give_directly(ReadingThread& thread);
+    void abandon_if_given_up();
     void wait_for_turn(std::uint64_t index, ReadingThread& thread);
 
     const InputFile& file_;
     Progress& progress_;
     BlockSizes sizes_;
-    LineJudge judge_;  // of the thread whose turn it is
+    LineValidator validator_;  // of the thread whose turn it is
     std::atomic<bool> abandoned_{false};
 
     std::mutex read_mutex_;  // held while a block is read

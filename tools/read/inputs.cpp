@@ -136,6 +136,12 @@ class InputFinder {
         set_.files.push_back({path, regular ? static_cast<std::uint64_t>(info.st_size) : 0, rank_of_file_name(path)});
     }
 
+    // A FIFO that was found and not named waits for a writer that may never come.
+    void add_found(const std::string& path, const struct stat& info) {
+        if (S_ISREG(info.st_mode)) return add_file(path, info);
+        set_.unusable.push_back(path + ": not a regular file");
+    }
+
     void add_directory(const std::string& directory) {
         if (add_rank_files(directory)) return;
         const fs::path inner = fs::path(directory) / schema::default_directory_name;
@@ -152,7 +158,7 @@ class InputFinder {
             struct stat info {};
             if (!rank_of_file_name(entry.path().native()) || ::stat(entry.path().c_str(), &info) != 0) continue;
             if (S_ISDIR(info.st_mode)) continue;
-            add_file(entry.path().native(), info);
+            add_found(entry.path().native(), info);
             any = true;
         }
         if (!error) return any;
@@ -164,7 +170,15 @@ class InputFinder {
         if (pattern.find_first_of("*?[") == std::string::npos) return false;
         glob_t found{};
         const bool matched = ::glob(pattern.c_str(), GLOB_TILDE, nullptr, &found) == 0;
-        for (std::size_t i = 0; matched && i < found.gl_pathc; ++i) add_path(found.gl_pathv[i]);
+        for (std::size_t i = 0; matched && i < found.gl_pathc; ++i) {
+            const std::string path = found.gl_pathv[i];
+            struct stat info {};
+            if (::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+                add_found(path, info);
+            } else {
+                add_path(path);
+            }
+        }
         ::globfree(&found);
         return matched;
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace cep::tool {
 namespace {
@@ -16,38 +17,45 @@ std::optional<std::int64_t> host_begin_ns(const Row& row) {
     return *row.start_ns - static_cast<std::int64_t>(std::llround(row.lag_ms.value_or(0) * 1e6));
 }
 
-bool same_place(const OpenSpan& open, const Row& row, std::int64_t attempt) {
-    return open.rank == *row.rank && open.step == *row.step && open.attempt == attempt && open.name == row.name;
-}
-
-bool is_end_of(const OpenSpan& open, const Row& row, std::int64_t attempt) {
-    if (!same_place(open, row, attempt)) return false;
-    const std::optional<std::int64_t> begin_ns = host_begin_ns(row);
-    if (!begin_ns || !open.start_ns) return true;
-    const auto later = static_cast<std::uint64_t>(std::max(*begin_ns, *open.start_ns));
-    const auto earlier = static_cast<std::uint64_t>(std::min(*begin_ns, *open.start_ns));
-    return later - earlier <= begin_tolerance_ns;
-}
-
 }  // namespace
 
+// An open row without a start may be of any span of its place.
 void OpenSpans::end(const Row& row, std::int64_t attempt) {
-    const auto ended =
-        std::find_if(spans_.begin(), spans_.end(), [&](const OpenSpan& open) { return is_end_of(open, row, attempt); });
-    if (ended != spans_.end()) spans_.erase(ended);
+    const auto place = places_.find(Place<std::string_view>{*row.rank, *row.step, attempt, row.name});
+    if (place == places_.end()) return;
+    ByStart& spans = place->second;
+    auto ended = spans.begin();
+    const std::optional<std::int64_t> begin_ns = host_begin_ns(row);
+    if (begin_ns && ended->first) {
+        ended = spans.lower_bound(*begin_ns - begin_tolerance_ns);
+        if (ended == spans.end() || *ended->first > *begin_ns + begin_tolerance_ns) return;
+    }
+    spans.erase(ended);
+    if (spans.empty()) places_.erase(place);
 }
 
 // A span that stays open is written again at every flush that does not see its end: the last row counts.
 void OpenSpans::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
-    const auto same = std::find_if(spans_.begin(), spans_.end(), [&](const OpenSpan& open) {
-        return same_place(open, row, attempt) && open.start_ns == row.start_ns;
-    });
-    if (same == spans_.end()) {
-        spans_.push_back({std::string(row.name), *row.rank, *row.step, attempt, row.start_ns, row.elapsed_ms, line});
-        return;
-    }
-    same->elapsed_ms = std::max(same->elapsed_ms, row.elapsed_ms);
-    same->line = line;
+    ByStart& spans = places_[{*row.rank, *row.step, attempt, std::string(row.name)}];
+    const auto [span, added] = spans.try_emplace(row.start_ns, Entry{line, row.elapsed_ms, line});
+    if (added) return;
+    span->second.elapsed_ms = std::max(span->second.elapsed_ms, row.elapsed_ms);
+    span->second.line = line;
+}
+
+std::vector<OpenSpan> OpenSpans::all() const {
+    std::vector<std::pair<std::uint64_t, OpenSpan>> spans;
+    for (const auto& [place, by_start] : places_)
+        for (const auto& [start_ns, entry] : by_start) {
+            const auto& [rank, step, attempt, name] = place;
+            spans.emplace_back(entry.first_line,
+                               OpenSpan{name, rank, step, attempt, start_ns, entry.elapsed_ms, entry.line});
+        }
+    std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<OpenSpan> sorted;
+    sorted.reserve(spans.size());
+    for (auto& [line, span] : spans) sorted.push_back(std::move(span));
+    return sorted;
 }
 
 }  // namespace cep::tool

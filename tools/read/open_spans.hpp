@@ -4,8 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "read/row.hpp"
@@ -28,15 +32,25 @@ class OpenSpans {
     /// Takes an open or a span row.
     void take(const Row& row, std::int64_t attempt, std::uint64_t line) {
         if (row.type == RowType::open) return add(row, attempt, line);
-        if (row.type == RowType::span && !spans_.empty()) end(row, attempt);
+        if (row.type == RowType::span && !places_.empty()) end(row, attempt);
     }
-    [[nodiscard]] const std::vector<OpenSpan>& all() const { return spans_; }
+    /// In the order of their first rows.
+    [[nodiscard]] std::vector<OpenSpan> all() const;
 
   private:
+    template <typename String>
+    using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t, String>;  // rank, step, attempt, name
+    struct Entry {
+        std::uint64_t first_line = 0;
+        double elapsed_ms = 0;
+        std::uint64_t line = 0;
+    };
+    using ByStart = std::map<std::optional<std::int64_t>, Entry>;
+
     void add(const Row& row, std::int64_t attempt, std::uint64_t line);
     void end(const Row& row, std::int64_t attempt);
 
-    std::vector<OpenSpan> spans_;
+    std::map<Place<std::string>, ByStart, std::less<>> places_;
 };
 
 }  // namespace cep::tool

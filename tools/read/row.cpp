@@ -3,9 +3,10 @@
 
 #include <simdjson.h>
 
-#include <initializer_list>
+#include <string>
+#include <unordered_map>
 
-#include "read/kind_cache.hpp"
+#include "read/row_limits.hpp"
 
 namespace cep::tool {
 namespace {
@@ -225,19 +226,23 @@ class RowParser::Impl {
         if (row_.type == RowType::unknown) return true;
         if (!wrong_.empty()) return refuse(std::string(wrong_));
         if (!row_.rank) return refuse("no rank");
+        if (row_.duration_ms < 0) return refuse("duration_ms is negative");
+        if (const std::string_view key = limits::find_excess(row_); !key.empty()) return refuse_excess(key);
         if (row_.type == RowType::run) return complete_run();
         if (row_.type == RowType::stats) return complete_stats(object);
         if (!row_.step) return refuse("no step");
         if (!has_name_) return refuse("no name");
         if (row_.type == RowType::counter && !has_value_) return refuse("value is not a number");
         if (row_.type == RowType::span && !has_duration_) return refuse("no duration_ms");
-        if (row_.duration_ms < 0) return refuse("duration_ms is negative");
         if (row_.type == RowType::span || row_.type == RowType::open)
-            row_.kind = kind_name_.empty() ? kinds_.of(row_.name) : schema::kind_from_name(kind_name_);
+            row_.kind = kind_name_.empty() ? infer_kind() : schema::kind_from_name(kind_name_);
         return true;
     }
 
+    bool refuse_excess(std::string_view key) { return refuse(std::string(key) + " is out of range"); }
+
     bool complete_run() {
+        if (const std::string_view key = limits::find_excess(run_); !key.empty()) return refuse_excess(key);
         run_.rank = *row_.rank;
         row_.run = &run_;
         return true;
@@ -249,8 +254,17 @@ class RowParser::Impl {
         return true;
     }
 
+    schema::Kind infer_kind() {
+        constexpr std::size_t max_names = 1024;
+        name_ = row_.name;
+        if (const auto found = kinds_.find(name_); found != kinds_.end()) return found->second;
+        if (kinds_.size() == max_names) kinds_.clear();
+        return kinds_.emplace(name_, schema::infer_kind(name_)).first->second;
+    }
+
     dom::parser parser_;
-    KindCache kinds_;
+    std::unordered_map<std::string, schema::Kind> kinds_;  // of names: a job has few, and many rows
+    std::string name_;                                     // its memory is used again
     Row row_;
     RunInfo run_;
     StatsRow stats_;

@@ -106,7 +106,7 @@ struct Row {
 /// Parses rows. One parser a thread.
 class RowParser {
   public:
-    static constexpr std::size_t padding_bytes = 1024;  // more than simdjson and RowScanner may read behind a row
+    static constexpr std::size_t padding_bytes = 1024;  // more than simdjson and RowReader may read behind a row
 
     RowParser();
     ~RowParser();

@@ -2,6 +2,8 @@
 #include "read/run_tracker.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 
 namespace cep::tool {
 
@@ -14,12 +16,14 @@ bool same_run(const RunInfo& a, const RunInfo& b) {
 }
 
 RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
-    const auto known =
-        std::find_if(rank.runs.begin(), rank.runs.end(), [&run](const RunInfo& other) { return same_run(other, run); });
-    const auto index = static_cast<std::size_t>(known - rank.runs.begin());
-    const bool in_block = index >= rank.block_begin && index < rank.block_end;
-    if (known != rank.runs.end()) {
-        *known = run;
+    const auto [known, is_new] = rank.indices.try_emplace({run.run_id, run.attempt}, rank.runs.size());
+    const std::size_t index = known->second;
+    if (!is_new) {
+        const bool in_block = index >= rank.block_begin && index < rank.block_end;
+        RunInfo& old = rank.runs[index];
+        if (!in_block || old.start_unix_ns != run.start_unix_ns || old.clock_error_ns != run.clock_error_ns)
+            rank.started.clear();
+        old = run;
         if (!in_block) {
             rank.block_begin = index;
             rank.block_end = index + 1;
@@ -27,6 +31,7 @@ RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
         const bool returning = !in_block || (rank.other_rows_since && rank.block_end - rank.block_begin > 1);
         return {static_cast<int>(index), false, returning};
     }
+    rank.started.clear();
     rank.runs.push_back(run);
     if (rank.other_rows_since) rank.block_begin = index;
     rank.block_end = rank.runs.size();
@@ -34,20 +39,41 @@ RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
     return {static_cast<int>(index), true, false};
 }
 
-int RunTracker::choose(const RankRuns& rank, const Row& row) {
+void RunTracker::list_started(RankRuns& rank) {
+    const auto start_of = [](const RunInfo& run) {
+        return run.start_unix_ns ? *run.start_unix_ns - run.clock_error_ns.value_or(0) : INT64_MIN;
+    };
+    const auto make_list = [&](bool by_attempt) {
+        std::vector<Started> list;
+        for (std::size_t i = rank.block_begin; i < rank.block_end; ++i)
+            list.push_back({by_attempt ? rank.runs[i].attempt : 0, start_of(rank.runs[i]), i});
+        std::sort(list.begin(), list.end(), [](const Started& a, const Started& b) {
+            return std::tie(a.attempt, a.time_ns, a.run) < std::tie(b.attempt, b.time_ns, b.run);
+        });
+        const auto later = [&rank](std::size_t a, std::size_t b) {
+            return std::tuple(order_of(rank.runs[a]), a) > std::tuple(order_of(rank.runs[b]), b);
+        };
+        for (std::size_t i = 1; i < list.size(); ++i)
+            if (list[i].attempt == list[i - 1].attempt && later(list[i - 1].run, list[i].run))
+                list[i].run = list[i - 1].run;
+        return list;
+    };
+    rank.started = make_list(false);
+    rank.started_by_attempt = make_list(true);
+}
+
+int RunTracker::choose(RankRuns& rank, const Row& row) {
     if (rank.block_end == rank.block_begin) return no_run;
-    int chosen = static_cast<int>(rank.block_begin);
-    const RunInfo* latest = nullptr;
-    for (std::size_t i = rank.block_begin; i < rank.block_end; ++i) {
-        const RunInfo& run = rank.runs[i];
-        if (row.stats != nullptr && row.stats->attempt && *row.stats->attempt != run.attempt) continue;
-        const bool started =
-            !row.start_ns || !run.start_unix_ns || *run.start_unix_ns - run.clock_error_ns.value_or(0) <= *row.start_ns;
-        if (!started || (latest != nullptr && order_of(run) < order_of(*latest))) continue;
-        latest = &run;
-        chosen = static_cast<int>(i);
-    }
-    return chosen;
+    if (rank.started.empty()) list_started(rank);
+    const bool by_attempt = row.stats != nullptr && row.stats->attempt;
+    const std::int64_t attempt = by_attempt ? *row.stats->attempt : 0;
+    const std::int64_t time_ns = row.start_ns.value_or(INT64_MAX);
+    const auto& list = by_attempt ? rank.started_by_attempt : rank.started;
+    const auto behind = std::partition_point(list.begin(), list.end(), [&](const Started& started) {
+        return std::tie(started.attempt, started.time_ns) <= std::tie(attempt, time_ns);
+    });
+    const bool any = behind != list.begin() && std::prev(behind)->attempt == attempt;
+    return static_cast<int>(any ? std::prev(behind)->run : rank.block_begin);
 }
 
 const std::vector<RunInfo>& RunTracker::runs(std::int64_t rank) const {

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -56,15 +59,25 @@ class RunTracker {
     [[nodiscard]] const std::vector<RunInfo>& runs(std::int64_t rank) const;
 
   private:
+    /// Of the runs of a block that had started by some time, the last one.
+    struct Started {
+        std::int64_t attempt = 0;  // among the runs of this attempt only; 0 in a list of all
+        std::int64_t time_ns = 0;
+        std::size_t run = 0;
+    };
     struct RankRuns {
         std::vector<RunInfo> runs;
+        std::map<std::tuple<std::string, std::int64_t>, std::size_t> indices;  // by run_id and attempt
         std::size_t block_begin = 0;  // runs since here had no other row between them
         std::size_t block_end = 0;
         bool other_rows_since = false;
+        std::vector<Started> started;  // of the block, in order of time; empty: to be made
+        std::vector<Started> started_by_attempt;
     };
 
     static Place observe_run(RankRuns& rank, const RunInfo& run);
-    static int choose(const RankRuns& rank, const Row& row);
+    static void list_started(RankRuns& rank);
+    static int choose(RankRuns& rank, const Row& row);
 
     std::unordered_map<std::int64_t, RankRuns> ranks_;
     std::int64_t last_rank_ = 0;

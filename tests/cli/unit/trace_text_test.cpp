@@ -39,22 +39,25 @@ TEST(TraceText, ALineEndInsideAStringIsBroken) {
     EXPECT_EQ(find_nested_end(text.begin(), text.end()).why, ValueEnd::Why::broken);
 }
 
-TEST(TraceText, MembersAreGivenAsWritten) {
-    const Padded text(R"({ "a" : -1.5e3 , "b\"":"x\\" ,"c":{"d":[1]},"e":NaN})");
-    Members members({text.begin(), text.size});
-    std::string seen;
-    while (members.next_member()) seen += std::string(members.name()) + "=" + std::string(members.value()) + ";";
-    EXPECT_EQ(seen, R"(a=-1.5e3;b\"="x\\";c={"d":[1]};e=NaN;)");
-    EXPECT_FALSE(members.broken());
+EventParser::Outcome outcome_of(const char* event) {
+    const Padded text(event);
+    return EventParser().parse({text.begin(), text.size});
 }
 
-TEST(TraceText, MembersThatAreNoneAreBroken) {
-    for (const char* object : {"{a:1}", "{\"a\"}", "{\"a\":}", "{\"a\" 1}", "{1:2}"}) {
-        const Padded text(object);
-        Members members({text.begin(), text.size});
-        while (members.next_member()) continue;
-        EXPECT_TRUE(members.broken()) << object;
-    }
+TEST(TraceEvent, WhatIsNotLookedAtIsNotValidated) {
+    const Padded text(R"({ "ph" : "X" , "cat":"kernel","name":"a\"b" ,"pid":7,"x":NaN,"y":"\q","ts":1.5,"dur":2,)"
+                      R"("args":{"z":Infinity,"device":3}})");
+    EventParser parser;
+    ASSERT_EQ(parser.parse({text.begin(), text.size}), EventParser::Outcome::gpu);
+    EXPECT_EQ(parser.gpu().name, R"(a\"b)");
+    EXPECT_EQ(parser.gpu().device, 3);
+    EXPECT_EQ(parser.gpu().start_ns, 1500);
+    EXPECT_EQ(parser.gpu().duration_ns, 2000);
+}
+
+TEST(TraceEvent, WhatIsNotJsonIsBad) {
+    for (const char* event : {"{a:1}", "{\"a\"}", "{\"a\" 1}", "{1:2}", "1"})
+        EXPECT_EQ(outcome_of(event), EventParser::Outcome::bad) << event;
 }
 
 TEST(TraceText, EscapesAreResolved) {

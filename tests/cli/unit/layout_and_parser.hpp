@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A row scanner beside a row parser, which must agree on every row that the scanner reads.
+// A row reader beside a row parser: they must agree on every row that the reader reads by a layout.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "read/row.hpp"
-#include "read/row_scanner.hpp"
+#include "read/row_reader.hpp"
 
 namespace cep::tool {
 
@@ -31,24 +31,31 @@ inline bool same_row(const Row& a, const Row& b) {
            a.kind == b.kind && a.clock == b.clock && a.odd_key == b.odd_key && a.run == b.run && a.stats == b.stats;
 }
 
-class ScannerAndParser {
+class ReaderAndParser {
   public:
     enum class Outcome : std::uint8_t { left_to_parser, same, differs };
 
-    /// A line has no newline in it.
+    /// Learns the line where it is new. A line has no newline in it.
     Outcome read(std::string_view line) {
         // Memory of its own, so that a look beyond its end is seen.
         std::vector<char> text(line.begin(), line.end());
         text.push_back('\n');
         text.resize(text.size() + RowParser::padding_bytes);
-        const Row* const scanned = scanner_.scan(text.data());
-        if (scanned == nullptr || scanned->text.size() != line.size()) return Outcome::left_to_parser;
-        const Row* const parsed = parser_.parse({text.data(), line.size()});
-        return parsed != nullptr && same_row(*parsed, *scanned) ? Outcome::same : Outcome::differs;
+        const Outcome outcome = compare(text, line.size());
+        if (outcome != Outcome::left_to_parser || reader_.parse({text.data(), line.size()}) == nullptr) return outcome;
+        // A row's own pattern comes behind the one before.
+        return compare(text, line.size());
     }
 
   private:
-    RowScanner scanner_;
+    Outcome compare(const std::vector<char>& text, std::size_t size) {
+        const Row* const scanned = reader_.scan(text.data());
+        if (scanned == nullptr || scanned->text.size() != size) return Outcome::left_to_parser;
+        const Row* const parsed = parser_.parse({text.data(), size});
+        return parsed != nullptr && same_row(*parsed, *scanned) ? Outcome::same : Outcome::differs;
+    }
+
+    RowReader reader_;
     RowParser parser_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "read/row_scanner.hpp"
+#include "read/row_reader.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@
 #include <random>
 #include <vector>
 
-#include "scanned_row.hpp"
+#include "layout_and_parser.hpp"
 
 namespace cep::tool {
 namespace {
 
-using Outcome = ScannerAndParser::Outcome;
+using Outcome = ReaderAndParser::Outcome;
 
 const std::vector<std::string> plain_rows = {
     R"({"name":"forward","step":100,"rank":3,"duration_ms":12.345678,"start_ns":1763700000123456789,"host_ms":0.412000,)"
@@ -24,19 +24,24 @@ const std::vector<std::string> plain_rows = {
     R"({"duration_ms":3.0281927381278127,"name":"data_load","rank":0,"step":7})",
     R"({"duration_ms": 0.30000000000000004, "name": "backward", "rank": 15, "step": 123456789})",
     R"({"type":"counter","name":"memory","step":5,"rank":1,"value":81920,"start_ns":1763700000123456789})",
-    R"({"type":"counter","name":"loss","step":5,"rank":1,"value":-2.718281828459045e-05,"start_ns":1763700000123456789})",
     R"({"type":"mark","name":"checkpoint","step":5,"rank":1,"start_ns":1763700000123456789,"meta":{"path":"/x"}})",
+};
+
+// Numbers with an exponent, negative integers, and those that could be too large.
+const std::vector<std::string> rows_of_no_layout = {
+    R"({"type":"counter","name":"loss","step":5,"rank":1,"value":-2.718281828459045e-05,"start_ns":1763700000123456789})",
     R"({"name":"vorwärts","step":-4,"rank":0,"duration_ms":0,"start_ns":null,"lag_ms":null,"kind":null,"clock":null})",
     R"({"name":"","step":9223372036854775807,"rank":0,"duration_ms":1e2,"kind":"new","clock":"external","elapsed_ms":1})",
 };
 
-TEST(ScannedRows, ReadsPlainRowsAsTheParserDoes) {
-    ScannerAndParser both;
+TEST(RowReader, ReadsPlainRowsAsTheParserDoes) {
+    ReaderAndParser both;
     for (int round = 0; round < 3; ++round)
         for (const std::string& row : plain_rows) EXPECT_EQ(both.read(row), Outcome::same) << row;
+    for (const std::string& row : rows_of_no_layout) EXPECT_EQ(both.read(row), Outcome::left_to_parser) << row;
 }
 
-TEST(ScannedRows, LeavesWhatIsUnusualToTheParser) {
+TEST(RowReader, LeavesWhatIsUnusualToTheParser) {
     for (const char* row : {
              R"({"type":"run","rank":0})",
              R"({"type":"stats","rank":0})",
@@ -55,14 +60,14 @@ TEST(ScannedRows, LeavesWhatIsUnusualToTheParser) {
              "{",
              "null",
          }) {
-        ScannerAndParser both;
+        ReaderAndParser both;
         EXPECT_EQ(both.read(row), Outcome::left_to_parser) << row;
     }
 }
 
-TEST(ScannedRows, NumbersAreThoseOfTheParserToTheLastBit) {
+TEST(RowReader, NumbersAreThoseOfTheParserToTheLastBit) {
     std::mt19937_64 random(5);
-    ScannerAndParser both;
+    ReaderAndParser both;
     int scanned = 0;
     for (int i = 0; i < 50'000; ++i) {
         std::string number = random() % 8 == 0 ? "-" : "";
@@ -78,7 +83,7 @@ TEST(ScannedRows, NumbersAreThoseOfTheParserToTheLastBit) {
         ASSERT_NE(outcome, Outcome::differs) << row;
         scanned += outcome == Outcome::same;
     }
-    EXPECT_GT(scanned, 25'000);
+    EXPECT_GT(scanned, 20'000);
 }
 
 std::string mutated(std::string row, std::mt19937_64& random) {
@@ -121,9 +126,9 @@ std::string mutated(std::string row, std::mt19937_64& random) {
     return row;
 }
 
-TEST(ScannedRows, NeverDisagreesWithTheParserOnMutatedRows) {
+TEST(RowReader, NeverDisagreesWithTheParserOnMutatedRows) {
     std::mt19937_64 random(6);
-    ScannerAndParser both;
+    ReaderAndParser both;
     int scanned = 0;
     for (int i = 0; i < 100'000; ++i) {
         const std::string row = mutated(plain_rows[random() % plain_rows.size()], random);
@@ -132,11 +137,11 @@ TEST(ScannedRows, NeverDisagreesWithTheParserOnMutatedRows) {
         ASSERT_NE(outcome, Outcome::differs) << row;
         scanned += outcome == Outcome::same;
     }
-    EXPECT_GT(scanned, 5'000);
+    EXPECT_GT(scanned, 2'000);
 }
 
-TEST(ScannedRows, ReadsWhatFollowsTheNameAsTheParserDoesThoughItIsKnown) {
-    ScannerAndParser both;
+TEST(RowReader, ReadsWhatFollowsTheNameAsTheParserDoesThoughItIsKnown) {
+    ReaderAndParser both;
     const std::vector<std::string> rows = {
         R"({"name":"a","step":3,"rank":1,"duration_ms":1.5,"start_ns":1763700000000000007,"seq":0})",
         R"({"name":"bcd","step":3,"rank":1,"duration_ms":2.5,"start_ns":1763700000000000008,"seq":0})",
@@ -156,9 +161,9 @@ TEST(ScannedRows, ReadsWhatFollowsTheNameAsTheParserDoesThoughItIsKnown) {
         R"({"name":"b","step":5,"rank":2,"kind":"compute","duration_ms":3.5})",
     };
     for (int round = 0; round < 2; ++round)
-        for (const std::string& row : rows) EXPECT_NE(both.read(row), ScannerAndParser::Outcome::differs) << row;
-    EXPECT_EQ(both.read(rows[0]), ScannerAndParser::Outcome::same);
-    EXPECT_EQ(both.read(rows[1]), ScannerAndParser::Outcome::same);
+        for (const std::string& row : rows) EXPECT_NE(both.read(row), ReaderAndParser::Outcome::differs) << row;
+    EXPECT_EQ(both.read(rows[0]), ReaderAndParser::Outcome::same);
+    EXPECT_EQ(both.read(rows[1]), ReaderAndParser::Outcome::same);
 }
 
 std::string collective_row(int step, int bucket, int coll, const std::string& group) {
@@ -168,8 +173,8 @@ std::string collective_row(int step, int bucket, int coll, const std::string& gr
            group + R"(","coll":)" + std::to_string(coll) + "}";
 }
 
-TEST(ScannedRows, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
-    ScannerAndParser both;
+TEST(RowReader, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
+    ReaderAndParser both;
     for (int step = 0; step < 20; ++step) {
         for (int bucket = 0; bucket < 4; ++bucket) {
             const std::string row = collective_row(step, bucket, 4 * step + bucket, step % 7 == 3 ? "tp" : "dp");
@@ -181,8 +186,8 @@ TEST(ScannedRows, ReadsTheEndsOfRowsAsTheParserDoesThoughTheyAreKnown) {
     }
 }
 
-TEST(ScannedRows, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
-    ScannerAndParser both;
+TEST(RowReader, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
+    ReaderAndParser both;
     const std::string begin = R"({"name":"a","step":1,"rank":0,"duration_ms":1.5)";
     const std::vector<std::string> ends = {
         R"(,"kind":"comm","group":"dp","coll":1})",
@@ -212,8 +217,8 @@ TEST(ScannedRows, TakesNothingFromTheEndOfAnotherRowThatIsNotInIt) {
     }
 }
 
-TEST(ScannedRows, NumbersAtTheEdgesAreThoseOfTheParser) {
-    ScannerAndParser both;
+TEST(RowReader, NumbersAtTheEdgesAreThoseOfTheParser) {
+    ReaderAndParser both;
     int scanned = 0;
     for (const char* number : {"0",
                                "-0",
@@ -263,7 +268,7 @@ TEST(ScannedRows, NumbersAtTheEdgesAreThoseOfTheParser) {
             scanned += outcome == Outcome::same;
         }
     }
-    EXPECT_GT(scanned, 60);
+    EXPECT_GT(scanned, 50);
     EXPECT_EQ(both.read(R"({"name":"f","step":01,"rank":0,"duration_ms":1})"), Outcome::left_to_parser);
     EXPECT_EQ(both.read(R"({"name":"f","step":1,"rank":0,"duration_ms":1e400})"), Outcome::left_to_parser);
 }
@@ -275,8 +280,8 @@ std::string row_with(const std::string& name, const std::vector<std::string>& nu
            R"(,"group":"dp","coll":)" + numbers[8] + "}";
 }
 
-// One of them is odd now and then, when the shape of the rows is known.
-TEST(ScannedRows, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
+// One of them is odd now and then, when the pattern of the rows is known.
+TEST(RowReader, ReadsTheNumbersOfAKnownPatternAsTheParserDoes) {
     const std::vector<std::string> odd_numbers = {"0",
                                                   "-1",
                                                   "-0",
@@ -315,7 +320,7 @@ TEST(ScannedRows, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
                std::to_string(1'000'000 + random() % 1'000'000).substr(1);
     };
     for (int round = 0; round < 300; ++round) {
-        ScannerAndParser both;
+        ReaderAndParser both;
         int scanned = 0;
         for (int i = 0; i < 100; ++i) {
             std::vector<std::string> numbers = {
@@ -339,8 +344,8 @@ TEST(ScannedRows, ReadsTheNumbersOfAKnownShapeAsTheParserDoes) {
     }
 }
 
-TEST(ScannedRows, ReadsStringsWhereverTheyAreInARow) {
-    ScannerAndParser both;
+TEST(RowReader, ReadsStringsWhereverTheyAreInARow) {
+    ReaderAndParser both;
     for (int i = 0; i < 50; ++i) {
         const std::string n = std::to_string(i * i);
         for (const std::string& row : {
@@ -353,8 +358,8 @@ TEST(ScannedRows, ReadsStringsWhereverTheyAreInARow) {
     }
 }
 
-TEST(ScannedRows, ReadsPartsOfRowsOfAKnownShapeAsTheParserDoes) {
-    ScannerAndParser both;
+TEST(RowReader, ReadsPartsOfRowsOfAKnownPatternAsTheParserDoes) {
+    ReaderAndParser both;
     const std::string row =
         row_with("all_reduce", {"12", "0", "1.5", "1763700000123456789", "2.5", "-0.5", "3", "4096", "17"});
     const std::string other =
@@ -370,33 +375,38 @@ TEST(ScannedRows, ReadsPartsOfRowsOfAKnownShapeAsTheParserDoes) {
     }
 }
 
-TEST(ScannedRows, ReadsRowsThatAreTooLargeForAShape) {
-    ScannerAndParser both;
+TEST(RowReader, ReadsRowsThatAreTooLargeForAPattern) {
+    ReaderAndParser both;
     for (int i = 0; i < 8; ++i) {
         std::string many = R"({"name":"a","step":1,"rank":0,"duration_ms":1.5)";
         for (int k = 0; k < 40; ++k) many += ",\"k" + std::to_string(k) + "\":" + std::to_string(k * i);
-        ASSERT_EQ(both.read(many + "}"), Outcome::same);
+        ASSERT_NE(both.read(many + "}"), Outcome::differs);
         for (const std::size_t size : {500U, 580U, 590U, 600U, 620U, 640U, 2000U}) {
             const std::string row = R"({"name":"a","step":)" + std::to_string(i) +
                                     R"(,"rank":0,"duration_ms":1.5,"x":")" + std::string(size, 'x') + "\"}";
-            ASSERT_EQ(both.read(row), Outcome::same);
+            ASSERT_EQ(both.read(row), row.size() <= RowPattern::max_bytes ? Outcome::same : Outcome::left_to_parser);
             ASSERT_NE(both.read(row.substr(0, size)), Outcome::differs);
         }
     }
 }
 
-// Shapes are given up for a while where nearly every row has a new one, and are learnt again later.
-TEST(ScannedRows, ReadsRowsThatAllHaveATextOfTheirOwn) {
-    ScannerAndParser both;
+// Patterns are given up for a while where nearly every row has a new one, and are learnt again later.
+TEST(RowReader, ReadsRowsThatAllHaveATextOfTheirOwn) {
+    ReaderAndParser both;
+    int learnt = 0;
     for (int i = 0; i < 70'000; ++i) {
         const std::string row = R"({"name":"a","step":1,"rank":0,"duration_ms":)" + std::to_string(i % 7) +
                                 R"(,"text":")" + std::to_string(i * 7919) + "\"}";
-        ASSERT_EQ(both.read(row), Outcome::same) << row;
+        const Outcome outcome = both.read(row);
+        ASSERT_NE(outcome, Outcome::differs) << row;
+        learnt += outcome == Outcome::same;
     }
+    EXPECT_GT(learnt, 2'000);
+    EXPECT_LT(learnt, 10'000);
 }
 
-TEST(ScannedRows, ReadsRowsOfMoreShapesThanItLearns) {
-    ScannerAndParser both;
+TEST(RowReader, ReadsRowsOfMorePatternsThanItLearns) {
+    ReaderAndParser both;
     for (int round = 0; round < 2; ++round)
         for (int i = 0; i < 1000; ++i) {
             const std::string row =

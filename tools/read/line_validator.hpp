@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Line judge: what each line of a file is. Rows go to the sink, everything else into the report.
+// Line validator: reads each line of a file. Rows go to the sink, everything else into the report.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,34 @@
 
 #include "read/file_report.hpp"
 #include "read/row.hpp"
+#include "read/row_reader.hpp"
 
 namespace cep::tool {
 
 /// Takes the lines of one file in order.
-class LineJudge {
+class LineValidator {
   public:
-    LineJudge(const std::string& path, RowSink& sink) : sink_(sink) { report_.path = path; }
+    LineValidator(const std::string& path, RowSink& sink) : sink_(sink) { report_.path = path; }
 
-    /// Lines come from here now, and what no scanner could read of them is read by this parser. Comes before any line.
-    void begin_block(const BlockPlace& place, RowParser& parser) {
-        parser_ = &parser;
+    /// The next lines are from this place, and are parsed by this reader. Comes before any line.
+    void begin_block(const BlockPlace& place, RowReader& reader) {
+        reader_ = &reader;
         sink_.begin_block(place);
     }
-    /// A line that a scanner read.
+    /// A line that has been read.
     void take_row(const Row& row) {
+        if (gave_up_) return;
         ++report_.lines;
         give(row);
     }
     /// A line without its newline; RowParser::padding_bytes must be readable behind it. `complete`: it had a newline.
     void take_line(std::string_view text, bool complete);
     void take_too_long_line(bool complete);
+    void take_blank_lines(std::uint32_t count) {
+        if (!gave_up_) report_.lines += count;
+    }
+    /// So much of the file is damage that the rest is not read: it takes no more lines.
+    [[nodiscard]] bool gave_up() const { return gave_up_; }
 
     [[nodiscard]] FileReport& report() { return report_; }
 
@@ -44,11 +51,14 @@ class LineJudge {
     bool parse_known(std::string_view text);
     void skip_or_salvage(std::string_view text, bool complete);
     void skip(const std::string& why, bool complete);
+    void give_up();
     bool salvage(std::string_view text);
 
     RowSink& sink_;
-    RowParser* parser_ = nullptr;  // of the thread whose turn it is
+    RowReader* reader_ = nullptr;  // of the thread whose turn it is
     FileReport report_;
+    std::uint64_t damaged_bytes_ = 0;
+    bool gave_up_ = false;
 };
 
 }  // namespace cep::tool

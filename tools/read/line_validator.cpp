@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "read/line_judge.hpp"
+#include "read/line_validator.hpp"
 
 namespace cep::tool {
 namespace {
@@ -8,6 +8,8 @@ using namespace std::string_view_literals;
 
 constexpr auto byte_order_mark = "\xef\xbb\xbf"sv;
 constexpr int max_salvage_tries = 64;
+constexpr std::uint64_t max_damages = 1'000'000;  // no rank file has as many
+constexpr std::uint64_t max_damaged_bytes = std::uint64_t{128} << 20;
 
 bool is_blank(std::string_view text) {
     return text.find_first_not_of(" \t\r") == std::string_view::npos;
@@ -15,22 +17,31 @@ bool is_blank(std::string_view text) {
 
 }  // namespace
 
-void LineJudge::take_line(std::string_view text, bool complete) {
+void LineValidator::take_line(std::string_view text, bool complete) {
+    if (gave_up_) return;
     ++report_.lines;
     if (report_.lines == 1 && text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
     if (text.ends_with('\r')) text.remove_suffix(1);
     if (is_blank(text)) return;
     if (text.front() == '\0' || text.back() == '\0') return read_line_with_nuls(text, complete);
     if (!parse(text)) skip_or_salvage(text, complete);
+    if (report_.damage_count > max_damages || damaged_bytes_ > max_damaged_bytes) give_up();
 }
 
-void LineJudge::take_too_long_line(bool complete) {
+void LineValidator::give_up() {
+    gave_up_ = true;
+    report_.cut_off = true;
+    report_.add_damage(report_.lines, "too much damage: the rest of the file is not read");
+}
+
+void LineValidator::take_too_long_line(bool complete) {
+    if (gave_up_) return;
     ++report_.lines;
     skip("the line is too long", complete);
 }
 
 // A machine that went down leaves a block of NULs where the file system had not written yet.
-void LineJudge::read_line_with_nuls(std::string_view text, bool complete) {
+void LineValidator::read_line_with_nuls(std::string_view text, bool complete) {
     const std::size_t first = text.find_first_not_of('\0');
     if (first == std::string_view::npos) {
         report_.cut_off |= !complete;
@@ -43,25 +54,26 @@ void LineJudge::read_line_with_nuls(std::string_view text, bool complete) {
     report_.add_damage(report_.lines, first > 0 ? "NUL bytes before a row" : "NUL bytes after a row");
 }
 
-bool LineJudge::parse(std::string_view text) {
-    const Row* row = parser_->parse(text);
+bool LineValidator::parse(std::string_view text) {
+    const Row* row = reader_->parse(text);
     if (row != nullptr) give(*row);
     return row != nullptr;
 }
 
-bool LineJudge::parse_known(std::string_view text) {
-    const Row* row = parser_->parse(text);
+bool LineValidator::parse_known(std::string_view text) {
+    const Row* row = reader_->parse(text);
     if (row == nullptr || row->type == RowType::unknown) return false;
     give(*row);
     return true;
 }
 
-void LineJudge::skip_or_salvage(std::string_view text, bool complete) {
-    const std::string why = parser_->why();
+void LineValidator::skip_or_salvage(std::string_view text, bool complete) {
+    damaged_bytes_ += text.size();
+    const std::string why = reader_->why();
     if (!salvage(text)) skip(why, complete);
 }
 
-void LineJudge::skip(const std::string& why, bool complete) {
+void LineValidator::skip(const std::string& why, bool complete) {
     report_.cut_off |= !complete;
     report_.skipped_rows += complete;
     report_.add_damage(report_.lines, complete ? why : "cut off in the middle of a row");
@@ -69,9 +81,13 @@ void LineJudge::skip(const std::string& why, bool complete) {
 
 // After a crash in the middle of a write, a restarted job appends its first row to the broken line. That row is
 // intact and is kept; only the piece before it is lost.
-bool LineJudge::salvage(std::string_view text) {
+bool LineValidator::salvage(std::string_view text) {
+    // Of a long line with many braces, each try parses the rest.
+    std::size_t budget_bytes = 8 * text.size() + (std::size_t{64} << 10);
     std::size_t at = text.find("{\"", 1);
     for (int tries = 0; at != std::string_view::npos && tries < max_salvage_tries; ++tries) {
+        if (text.size() - at > budget_bytes) return false;
+        budget_bytes -= text.size() - at;
         if (parse_known(text.substr(at))) {
             ++report_.skipped_rows;
             report_.add_damage(report_.lines, "a broken row, with an intact one behind it on the same line");

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No input of up to 10 MB makes a command take more than 1 GiB or 10 seconds of CPU, whatever it holds."""
+
+import json
+import os
+import resource
+import subprocess
+import tempfile
+from dataclasses import dataclass
+
+import pytest
+from conftest import START_NS, line_of, run_row, span_row
+
+MAX_INPUT_BYTES = 10_000_000
+MAX_CPU_SECONDS = 10
+MAX_MEMORY_BYTES = 1 << 30
+ADDRESS_SPACE_BYTES = 8 << 30
+# Sanitizers take more of both than the limits are about.
+SANITIZED = os.environ.get("CEP_SANITIZED") == "1"
+
+
+@dataclass
+class Measured:
+    status: int
+    stdout: bytes
+    stderr: str
+    cpu_seconds: float
+    memory_bytes: int
+
+
+def limit_process():
+    if not SANITIZED:
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+
+
+def measure(folder, *arguments):
+    """Runs the command. CPU time and not elapsed time: the machine may be busy."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = subprocess.Popen([os.environ["CEP_COMMAND"], *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=err, cwd=folder, preexec_fn=limit_process)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        return Measured(process.returncode, out.read(), err.read().decode(), usage.ru_utime + usage.ru_stime,
+                        usage.ru_maxrss * 1024)
+
+
+def within_limits(folder, *arguments, status=(0, 4)):
+    done = measure(folder, *arguments)
+    assert done.status in status, (done.status, done.stderr[-2000:])
+    if not SANITIZED:
+        assert done.cpu_seconds < MAX_CPU_SECONDS, done.cpu_seconds
+        assert done.memory_bytes < MAX_MEMORY_BYTES, done.memory_bytes
+    return done
+
+
+def write_input(folder, data, name="cuda_events_rank_0.jsonl"):
+    """Returns the name of the file."""
+    assert len(data) <= MAX_INPUT_BYTES
+    (folder / name).write_bytes(data)
+    return name
+
+
+def rows_of(lines):
+    return b"".join(line_of(row).encode() + b"\n" for row in lines)
+
+
+TOO_COMPRESSED = "decompresses to over 100 times its size"
+READERS = ["summarize", "check", "merge"]
+GOOD = rows_of(span_row(0, step, "f", 1.5, START_NS + step) for step in range(6))
+
+
+def run_command(command):
+    return [command, "--json"] if command == "check" else [command]
+
+
+def zstd_frame(window_log, content_bytes):
+    """A frame whose header asks for a window of 2^window_log bytes; its content is one run of newlines a block."""
+    header = b"\x28\xb5\x2f\xfd" + bytes([0x00, (window_log - 10) << 3])
+    block_bytes = 128 << 10
+    blocks = []
+    for begin in range(0, content_bytes, block_bytes):
+        size = min(block_bytes, content_bytes - begin)
+        last = begin + size == content_bytes
+        blocks.append(((size << 3) | (1 << 1) | last).to_bytes(3, "little") + b"\n")
+    return header + b"".join(blocks)
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_gigabytes_of_blank_lines_in_little_zstd(tmp_path, command):
+    data = zstd_frame(20, 34 << 30)
+    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data), status=(0, 3, 4))
+    assert TOO_COMPRESSED in done.stderr + done.stdout.decode()
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_gigabytes_of_spaces_in_one_line(tmp_path, command):
+    data = zstd_frame(20, 34 << 30).replace(b"\n", b" ")
+    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data), status=(0, 3, 4))
+    assert "cut off" in done.stderr + done.stdout.decode()
+
+
+def test_rows_before_the_blank_lines_are_kept(tmp_path):
+    rows = subprocess.run(["zstd", "-q", "-c"], input=GOOD, capture_output=True, check=True).stdout
+    write_input(tmp_path, rows + zstd_frame(20, 34 << 30))
+    done = within_limits(tmp_path, "summarize", "--json", "cuda_events_rank_0.jsonl")
+    inputs = json.loads(done.stdout)["inputs"]
+    assert (inputs["rows"], inputs["truncated_files"]) == (6, 1)
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_zstd_window_of_two_gigabytes(tmp_path, command):
+    data = zstd_frame(31, 1 << 20)
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data), status=(0, 3, 4))
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("brackets", [(b"[", b""), (b"[", b"]"), (b'{"a":', b""), (b'{"a":1,"a":', b"}")])
+def test_deep_nesting(tmp_path, command, brackets):
+    first, last = brackets
+    depth = 9_000_000 // len(first + last)
+    row = b'{"name":"f","step":1,"rank":0,"duration_ms":1,"meta":' + first * depth + b"1" + last * depth + b"}\n"
+    data = row + GOOD
+    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
+    assert "not valid JSON" in done.stderr + done.stdout.decode()
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_line_of_nearly_64_mib_and_a_longer_one(tmp_path, command):
+    row = b'{"name":"f","step":1,"rank":0,"duration_ms":1.5,"text":"'
+    lines = [row + b"x" * ((64 << 20) - 1000) + b'"}\n', row + b"x" * (70 << 20) + b'"}\n', GOOD]
+    data = subprocess.run(["zstd", "-q", "-c"], input=b"".join(lines), capture_output=True, check=True).stdout
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_many_brace_pairs_in_broken_lines(tmp_path, command):
+    data = (b'{"' * 4_000 + b"\n") * 1200
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data), status=(0, 3, 4))
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_run_row_for_each_of_many_starts(tmp_path, command):
+    runs = [{"type": "run", "rank": 0, "run_id": f"r{i}", "attempt": i} for i in range(100_000)]
+    data = rows_of(runs) + GOOD * 3
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_spans_behind_many_run_rows_without_other_rows_between(tmp_path, command):
+    runs = [{"type": "run", "rank": 0, "run_id": f"r{i}", "start_unix_ns": START_NS + i} for i in range(50_000)]
+    spans = [{"name": "f", "step": i, "rank": 0, "duration_ms": 1, "start_ns": START_NS + i} for i in range(50_000)]
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, rows_of(runs + spans)))
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_stats_rows_of_many_attempts(tmp_path, command):
+    runs = [{"type": "run", "rank": 0, "run_id": "r", "attempt": i} for i in range(50_000)]
+    stats = [{"type": "stats", "rank": 0, "attempt": i, "recorded": 1} for i in range(50_000)]
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, rows_of(runs + stats)))
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_many_ranks_in_one_file(tmp_path, command):
+    data = b"".join(b'{"name":"f","step":1,"rank":%d,"duration_ms":1}\n' % (2 * rank) for rank in range(180_000))
+    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
+    assert len(done.stderr) < 10_000
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_declared_world_of_a_million_ranks(tmp_path, command):
+    data = rows_of([run_row(0, world_size=1 << 20)]) + GOOD
+    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
+    assert "1–1048575" in done.stderr + done.stdout.decode()
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_million_listed_ranks(tmp_path, command):
+    config = {"ranks": list(range(0, 1_200_000))}
+    data = rows_of([run_row(0, world_size=1 << 20, config=config)]) + GOOD
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_many_open_rows(tmp_path, command):
+    opens = [{"type": "open", "name": "f", "step": i, "rank": 0, "start_ns": START_NS + i, "elapsed_ms": 1}
+             for i in range(100_000)]
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, rows_of(opens)))
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_many_open_rows_of_one_place_and_their_spans(tmp_path, command):
+    opens = [{"type": "open", "name": "f", "step": 0, "rank": 0, "start_ns": START_NS + 10**6 * i} for i in range(60_000)]
+    spans = [{"name": "f", "step": 0, "rank": 0, "duration_ms": 1, "start_ns": START_NS + 10**6 * i}
+             for i in reversed(range(60_000))]
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, rows_of(opens + spans)))
+
+
+@pytest.fixture(scope="module")
+def many_entries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("many") / "job"
+    folder.mkdir()
+    (folder / "cuda_events_rank_0.jsonl").write_bytes(GOOD)
+    for number in range(1, 50_000):
+        os.symlink("cuda_events_rank_0.jsonl", folder / f"cuda_events_rank_{number}.jsonl")
+        os.symlink("cuda_events_rank_0.jsonl", folder / f"other_{number}")
+    return folder
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("pattern", ["", "*"])
+def test_a_directory_of_many_entries(many_entries, command, pattern):
+    done = within_limits(many_entries, *run_command(command), many_entries / pattern)
+    assert "named more than once" in done.stderr or command == "check"
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_fifo_in_a_directory_is_skipped(tmp_path, command):
+    (tmp_path / "job").mkdir()
+    write_input(tmp_path / "job", GOOD)
+    os.mkfifo(tmp_path / "job" / "cuda_events_rank_1.jsonl")
+    done = within_limits(tmp_path, *run_command(command), "job")
+    assert "cuda_events_rank_1.jsonl: not a regular file" in done.stderr + done.stdout.decode()
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_bytes_of_file_names_that_are_no_text(tmp_path, command):
+    folder = os.fsencode(tmp_path) + b"/job\xff\x1b[31m"
+    os.mkdir(folder)
+    with open(folder + b"/cuda_events_rank_0.jsonl", "wb") as file:
+        file.write(b"broken\n" + GOOD)
+    done = within_limits(tmp_path, *run_command(command), os.fsdecode(folder))
+    assert "\x1b" not in done.stderr
