@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands/options.hpp"
 
+#include <fmt/format.h>
+
 #include "base/output.hpp"
 
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
+#include <string_view>
 
 namespace cep::cli {
 
@@ -15,7 +19,26 @@ namespace {
 
 constexpr unsigned max_threads = 1024;
 
+/// The format that a file's name asks for: "summary.md" and "summary.md.gz" are Markdown.
+tool::Format format_of(std::string_view path) {
+    for (const std::string_view compressed : {".gz", ".zst"})
+        if (path.ends_with(compressed)) path.remove_suffix(compressed.size());
+    if (path.ends_with(".json")) return tool::Format::json;
+    if (path.ends_with(".csv")) return tool::Format::csv;
+    return path.ends_with(".md") ? tool::Format::markdown : tool::Format::text;
+}
+
 }  // namespace
+
+CLI::Validator whole_number() {
+    const auto check = [](const std::string& text) -> std::string {
+        std::uint64_t number = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        const bool valid = error == std::errc() && end == text.data() + text.size();
+        return valid ? "" : "not a whole number from 0 up: " + text;
+    };
+    return {check, ""};
+}
 
 void InputOptions::add_to(CLI::App& command) {
     command.add_option("INPUT", inputs, "Rank files, directories of them, quoted globs, or - for standard input");
@@ -44,12 +67,17 @@ bool InputOptions::colors() const {
 }
 
 void OutputOptions::add_to(CLI::App& command, const std::string& schema, const std::string& table) {
-    command.add_option("-o,--output", path, "Write to F (default: standard output); .gz and .zst compress")
+    command
+        .add_option("-o,--output", path,
+                    "Write to F (default: standard output); .json, .csv and .md choose the format, .gz and .zst "
+                    "compress")
         ->type_name("F");
     command.add_flag("--json", json, "As JSON (schema " + schema + ")");
     command.add_flag("--csv", csv, table + " as CSV");
     command.add_flag("--markdown", markdown, "As GitHub Markdown");
-    command.add_option("--limit", limit, "At most N lines in a table, 0: all (default 40)")->type_name("N");
+    command.add_option("--limit", limit, fmt::format("At most N lines in a table, 0: all (default {})", limit))
+        ->check(whole_number())
+        ->option_text("N");
 }
 
 void OutputOptions::check() const {
@@ -61,7 +89,7 @@ void OutputOptions::write(const tool::Document& document, const InputOptions& in
     const tool::Format format = json       ? tool::Format::json
                                 : csv      ? tool::Format::csv
                                 : markdown ? tool::Format::markdown
-                                           : tool::Format::text;
+                                           : format_of(path);
     const bool to_file = !path.empty() && path != "-";
     tool::Output output(path);
     output.write(tool::render(document, {format, limit, input.colors() && (!to_file || input.color == "always")}));

@@ -42,6 +42,9 @@ struct FilterOptions {
     [[nodiscard]] tool::Filter filter() const;
 };
 
+/// For options that are counts: CLI11 takes "-1" for the largest number there is.
+[[nodiscard]] CLI::Validator whole_number();
+
 /// How a command that shows a document shows it.
 struct OutputOptions {
     std::string path;  // "": standard output
@@ -50,7 +53,8 @@ struct OutputOptions {
     bool markdown = false;
     std::uint64_t limit = tool::Rendering{}.limit;
 
-    /// `schema`: of the JSON. `table`: what CSV has, such as "The table, times in milliseconds".
+    /// `schema`: of the JSON. `table`: what CSV has, such as "The table, times in milliseconds,". A command sets
+    /// another default of `limit` before.
     void add_to(CLI::App& command, const std::string& schema, const std::string& table);
     /// Throws UsageError where the options exclude each other. To be called before anything is read.
     void check() const;

@@ -74,6 +74,10 @@ Cell Cell::number(const std::optional<double>& number) {
     return number ? Cell::number(*number) : none();
 }
 
+Cell Cell::percent(const std::optional<double>& fraction) {
+    return fraction ? shown(*fraction, fmt::format("{:.1f} %", 100 * *fraction)) : none();
+}
+
 std::string markdown_text(std::string_view text) {
     std::string result;
     for (const char c : printable(text)) {
