@@ -20,10 +20,9 @@ std::string plain_pad(const std::string& text, std::size_t width, Align align) {
 }
 
 std::string plain_line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
-                       const std::vector<Align>& aligns) {
+                    const std::vector<Align>& aligns) {
     std::string line;
-    for (std::size_t i = 0; i < cells.size(); ++i)
-        line += (i > 0 ? "  " : "") + plain_pad(cells[i], widths[i], aligns[i]);
+    for (std::size_t i = 0; i < cells.size(); ++i) line += (i > 0 ? "  " : "") + plain_pad(cells[i], widths[i], aligns[i]);
     line.erase(line.find_last_not_of(' ') + 1);
     return line;
 }

@@ -67,6 +67,9 @@ class Table {
         how_ = std::move(how);
     }
 
+    /// A table of a few lines that belong together: no limit applies.
+    void keep_whole() { is_kept_whole_ = true; }
+
     [[nodiscard]] const std::string& title() const { return title_; }
     [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
     [[nodiscard]] const std::vector<Line>& lines() const { return lines_; }
@@ -84,12 +87,14 @@ class Table {
   private:
     [[nodiscard]] std::vector<const Line*> lines_for_people() const;
     [[nodiscard]] std::vector<std::size_t> columns_for_people() const;
+    [[nodiscard]] std::size_t lines_shown(std::size_t limit, std::size_t lines) const;
     [[nodiscard]] std::string describe_rest(std::size_t hidden) const;
 
     std::vector<Column> columns_;
     std::string title_;
     std::vector<Line> lines_;
     std::vector<std::size_t> order_;
+    bool is_kept_whole_ = false;
     std::string noun_ = "line";
     std::string how_;
 };
