@@ -187,15 +187,21 @@ std::string describe_files(const CheckResult& result) {
     return text;
 }
 
+/// The finding about the job that the headline names; nullptr where a file has a worse one.
+const Finding* main_finding(const CheckResult& result) {
+    const auto found = std::find_if(result.findings.begin(), result.findings.end(),
+                                    [&](const Finding& finding) { return finding.severity == result.severity; });
+    return found == result.findings.end() ? nullptr : &*found;
+}
+
 std::string make_headline(const CheckResult& result) {
     if (result.inputs.rows == 0)
         return fmt::format("Nothing to read: {} without a valid row.", format_plural(result.files.size(), "file"));
     constexpr std::string_view verdicts[] = {"Complete", "Complete, with notes", "Incomplete", "Damaged"};
     const std::string_view verdict = verdicts[static_cast<std::size_t>(result.severity)];
     std::string text = describe_files(result);
-    const auto main = std::find_if(result.findings.begin(), result.findings.end(),
-                                   [&](const Finding& finding) { return finding.severity == result.severity; });
-    if (main != result.findings.end()) text += (text.empty() ? "" : "; ") + main->message;
+    const Finding* const main = main_finding(result);
+    if (main != nullptr) text += (text.empty() ? "" : "; ") + main->message;
     if (text.empty())
         text = fmt::format("{} of {}, nothing wrong", format_plural(result.files.size(), "file"),
                            describe_ranks(result.coverage));
@@ -294,8 +300,10 @@ Document make_document(CheckResult made) {
     document.title = "Check";
     document.headline = make_headline(*result);
     document.tone = tone_of(*result);
+    const bool is_in_headline = result->inputs.rows > 0;
     for (const Finding& finding : result->findings)
-        document.evidence.push_back(fmt::format("{}: {}", severity_name(finding.severity), finding.message));
+        if (!is_in_headline || &finding != main_finding(*result))
+            document.evidence.push_back(fmt::format("{}: {}", severity_name(finding.severity), finding.message));
     document.next = advise(*result);
     document.facts = make_facts(*result);
     document.tables = {file_table(*result), damage_table(*result)};

@@ -75,13 +75,13 @@ void FileCheck::find_order() {
                                       rank, describe_ns(static_cast<double>(errors.clock_back_ns))),
                           errors.clock_back_line);
         if (errors.starts_back > 0)
-            findings_.add(Severity::note, "starts_back",
-                          fmt::format("{} of rank {} before an earlier span of the same phase and stream, the first by "
-                                      "{}",
-                                      errors.starts_back == 1 ? "a span starts"
-                                                              : format_count(errors.starts_back) + " spans start",
-                                      rank, describe_ns(static_cast<double>(errors.starts_back_ns))),
-                          errors.starts_back_line);
+            findings_.add(
+                Severity::note, "starts_back",
+                fmt::format("{} of rank {} {} before an earlier span of the same phase and stream, the first by {}",
+                            format_plural(errors.starts_back, "span"), rank,
+                            errors.starts_back == 1 ? "starts" : "start",
+                            describe_ns(static_cast<double>(errors.starts_back_ns))),
+                errors.starts_back_line);
         if (errors.times_back == 0) continue;
         std::string message = fmt::format("steps go back from {} to {}", format_integer(errors.back_from),
                                           format_integer(errors.back_to));
