@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import csv
+import gzip
+import io
 import random
+import subprocess
+import sys
 
+import pytest
 from conftest import START_NS, attempt_rows, run_row, span_row, stats_row
 
 
@@ -14,7 +20,7 @@ def test_good_files_are_fine(cep, four_ranks):
     assert (report["schema"], report["severity"], report["complete"]) == ("cep.check/1", "fine", True)
     assert [file["severity"] for file in report["files"]] == ["fine"] * 4
     text = cep("check", "job").stdout.decode()
-    assert text.rstrip().endswith("verdict: complete")
+    assert text.startswith("Complete: 4 files of 4 ranks, nothing wrong.\n")
     assert sum("cuda_events_rank_" in line for line in text.splitlines()) == 4
 
 
@@ -33,7 +39,7 @@ def test_bad_rows_are_located(cep, four_ranks):
     report = cep.check("job")
     assert report["files"][1]["damages"] == [{"line": lines - 1, "why": "not valid JSON"}, {"line": lines, "why": "no rank"}]
     assert report["severity"] == "damaged"
-    assert f"cuda_events_rank_1.jsonl:{lines}: no rank" in cep("check", "job").stdout.decode()
+    assert f"cuda_events_rank_1.jsonl:{lines}: no rank" in cep("check", "job", status=4).stdout.decode()
 
 
 def test_resumption_is_told(cep, resumed):
@@ -185,3 +191,192 @@ def test_an_empty_file_is_noted(cep, four_ranks):
 
 def test_nothing_to_check(cep):
     assert b"nowhere" in cep("check", "nowhere", status=3).stderr
+
+
+# ---- statuses
+
+
+@pytest.mark.parametrize("damage", [b"bad\n", b'{"cut'])
+def test_damaged_and_incomplete_input_has_status_4_unless_lenient(cep, four_ranks, damage):
+    with open(four_ranks.path(1), "ab") as file:
+        file.write(damage)
+    for arguments, status in (((), 4), (("--strict",), 4), (("--lenient",), 0), (("--lenient", "--strict"), 2)):
+        cep("check", *arguments, "job", status=status)
+
+
+def test_missing_ranks_have_status_4(cep, four_ranks):
+    four_ranks.path(1).unlink()
+    cep("check", "job", status=4)
+    cep("check", "--lenient", "job")
+
+
+def test_notes_have_status_0(cep, resumed):
+    assert cep("check", "job").stdout.startswith(b"Complete, with notes: 2 of 2 files have notes.\n")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"garbage\n" * 20, b"{}\n[]\n", b"\x1f\x8bgarbage", b"\0" * 100])
+@pytest.mark.parametrize("option", [(), ("--lenient",), ("--json",)])
+def test_no_valid_row_is_nothing_readable(cep, job, content, option):
+    job.write(0, [], tail=content)
+    done = cep("check", *option, "job", status=3)
+    if "--json" not in option:
+        assert done.stdout.startswith(b"Nothing to read: ")
+
+
+def test_an_empty_directory_is_nothing_readable(cep, job):
+    job.folder.mkdir()
+    cep("check", "job", status=3)
+
+
+def test_only_unreadable_files_are_nothing_readable(cep, job):
+    job.folder.mkdir()
+    for rank in range(2):
+        job.path(rank).mkdir()  # a directory in place of a rank file
+    assert cep("check", job.path(0), job.path(1), "nowhere", status=3).stderr
+
+
+# ---- how it is shown
+
+
+def test_the_verdict_comes_first_and_then_the_reasons(cep, four_ranks):
+    with open(four_ranks.path(1), "ab") as file:
+        file.write(b"bad\n")
+    four_ranks.path(3).unlink()
+    lines = cep("check", "job", status=4).stdout.decode().splitlines()
+    assert lines[0] == "Damaged: 1 of 3 files is damaged."
+    assert lines[2].split(maxsplit=1) == ["because", "incomplete: missing rank 3 of 4"]
+    assert lines[3].startswith("next ") and "rows_skipped" in lines[3]
+
+
+def test_the_worst_files_are_shown_first(cep, four_ranks):
+    with open(four_ranks.path(2), "ab") as file:
+        file.write(b"bad\n")
+    text = cep("check", "--limit", 1, "job", status=4).stdout.decode()
+    assert "cuda_events_rank_2.jsonl  damaged" in text and "… 3 files with less to say not shown" in text
+    assert "cuda_events_rank_0.jsonl" not in text
+
+
+def test_csv_has_a_line_for_each_file(cep, four_ranks):
+    text = cep("check", "--csv", "job").stdout.decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    files = cep.check("job")["files"]
+    assert [(r["path"], int(r["rows"]), int(r["last_step"]), r["severity"]) for r in rows] == [
+        (f["path"], f["rows"], f["last_step"], f["severity"]) for f in files]
+
+
+def test_every_format_goes_to_a_file(cep, four_ranks, tmp_path):
+    for name, option in (("c.json", "--json"), ("c.csv", "--csv"), ("c.md", "--markdown")):
+        assert cep("check", "-o", name, "job").stdout == b""
+        assert (tmp_path / name).read_bytes() == cep("check", option, "job").stdout
+    assert (tmp_path / "c.md").read_text().startswith("# Check\n\n**Complete: ")
+
+
+def test_json_has_the_block_of_inputs(cep, four_ranks):
+    inputs = cep.check("job", "nowhere")["inputs"]
+    assert (inputs["files"], inputs["unreadable_files"], inputs["ranks_seen"], inputs["ranks_expected"]) == (4, 1, 4, 4)
+
+
+# ---- order and clocks
+
+
+HOUR_NS = 3600 * 10**9
+
+
+def timed(job, starts, **more):
+    job.write(0, [run_row(0), *(span_row(0, step, "f", 1.0, start, **more) for step, start in enumerate(starts))])
+
+
+def test_a_clock_that_was_set_forward_is_noted(cep, job):
+    timed(job, [START_NS + step * 10**8 + (5 * HOUR_NS if step >= 6 else 0) for step in range(10)])
+    finding = codes(cep.check("job"), 0)["clock_forward"]
+    assert (finding["severity"], finding["line"]) == ("note", 8)
+    assert "rank 0 goes forward by 18,000 s before step 6" in finding["message"]
+
+
+@pytest.mark.parametrize("jump_ns, step_ns", [(HOUR_NS // 2, 10**8), (5 * HOUR_NS, HOUR_NS), (0, 10 * HOUR_NS)])
+def test_pauses_and_slow_steps_are_no_clock_that_was_set(cep, job, jump_ns, step_ns):
+    timed(job, [START_NS + step * step_ns + (jump_ns if step >= 6 else 0) for step in range(10)])
+    assert cep.check("job")["severity"] == "fine"
+
+
+def test_a_gap_of_many_steps_is_no_clock_that_was_set(cep, job):
+    steps = [*range(10), *range(500_000, 500_010)]
+    job.write(0, [run_row(0), *(span_row(0, step, "f", 1.0, START_NS + step * 10**8) for step in steps)])
+    assert "clock_forward" not in codes(cep.check("job"), 0)
+
+
+def test_a_restart_after_hours_is_no_clock_that_was_set(cep, resumed):
+    assert "clock_forward" not in codes(cep.check("job"), 0)
+
+
+def test_starts_that_go_back_on_a_stream_are_noted(cep, job):
+    timed(job, [START_NS + step * 10**8 - (3 * 10**8 if step in (5, 6) else 0) for step in range(10)], stream=7)
+    finding = codes(cep.check("job"), 0)["starts_back"]
+    assert (finding["severity"], finding["line"]) == ("note", 7)
+    assert finding["message"] == (
+        "2 spans of rank 0 start before an earlier span of the same phase and stream, the first by 200.0 ms")
+
+
+def test_starts_that_go_back_within_a_step_are_noted(cep, job):
+    rows = [span_row(0, 1, "f", 1.0, START_NS + start, seq=seq, stream=1)
+            for seq, start in enumerate((0, 50_000_000, 20_000_000, 60_000_000))]
+    job.write(0, [run_row(0), *rows])
+    assert codes(cep.check("job"), 0)["starts_back"]["line"] == 4
+
+
+@pytest.mark.parametrize("rows", [
+    [dict(step=1, at=10**8, stream=1), dict(step=2, at=0, stream=2)],  # of different streams
+    [dict(step=1, at=500_000, stream=1), dict(step=2, at=0, stream=1)],  # within the error of a clock
+    [dict(step=2, at=10**8, stream=1), dict(step=1, at=0, stream=1)],  # written late
+    [dict(step=1, at=10**8, stream=1, name="inner"), dict(step=1, at=0, stream=1, name="outer")],
+])
+def test_starts_that_are_in_order_are_fine(cep, job, rows):
+    rows = [span_row(0, row["step"], row.get("name", "f"), 1.0, START_NS + row["at"], stream=row["stream"]) for row in rows]
+    job.write(0, [run_row(0), *rows])
+    assert cep.check("job")["severity"] == "fine"
+
+
+def test_a_missing_run_row_is_noted(cep, four_ranks):
+    path = four_ranks.path(1)
+    path.write_bytes(path.read_bytes().split(b"\n", 1)[1])
+    report = cep.check("job")
+    assert codes(report, 1)["no_run_row"]["severity"] == "note"
+    assert "no run row of rank 1" in codes(report, 1)["no_run_row"]["message"]
+    assert [file["severity"] for file in report["files"]] == ["fine", "note", "fine", "fine"]
+
+
+def test_files_of_other_profilers_need_no_run_row(cep, job):
+    job.write(0, [{"duration_ms": 1, "name": "f", "rank": 0, "step": step} for step in range(10)])
+    assert cep.check("job")["severity"] == "fine"
+
+
+# ---- many of something
+
+
+def test_of_many_like_findings_the_first_are_listed(cep, job):
+    spans = [span_row(rank, 1, "f", 1.0, START_NS + rank) for rank in range(1, 301)]
+    job.write(0, [run_row(0), *spans])
+    findings = [f for f in cep.check("job")["files"][0]["findings"] if f["code"] == "other_rank"]
+    assert len(findings) == 101 and findings[-1]["message"] == "and 200 more like it"
+
+
+def usage_of_check(cep, path):
+    """Seconds of processor time and MiB of memory, as resource.getrusage counts those of a child."""
+    code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True); "
+            "usage = resource.getrusage(resource.RUSAGE_CHILDREN); print(usage.ru_utime + usage.ru_stime, "
+            "usage.ru_maxrss / 1024)")
+    command = [sys.executable, "-c", code, cep.program, "check", "--json", "--lenient", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return tuple(map(float, done.stdout.split()))
+
+
+@pytest.mark.parametrize("row", [
+    '{{"name":"f","rank":{i},"step":1,"duration_ms":1}}\n', '{{"name":"n{i}","rank":0,"step":1,"duration_ms":1}}\n',
+    '{{"name":"f","rank":0,"step":{square},"duration_ms":1}}\n',
+], ids=["ranks", "names", "steps"])
+def test_a_million_of_something_fits_into_a_gibibyte(cep, tmp_path, row):
+    path = tmp_path / "many.jsonl.gz"
+    path.write_bytes(gzip.compress("".join(row.format(i=i, square=i * i) for i in range(10**6)).encode(), 6))
+    assert path.stat().st_size < 10_000_000
+    seconds, mebibytes = usage_of_check(cep, path)
+    assert seconds < 10 and mebibytes < 1024

@@ -131,6 +131,30 @@ def test_single_slow_collectives_do_not_count(comm, job):
     assert (fit["alpha_us"], fit["beta_gb_per_s"]) == (pytest.approx(20, rel=1e-6), pytest.approx(100, rel=1e-6))
 
 
+def test_the_block_of_inputs_has_what_was_expected_and_what_was_not_readable(comm, job):
+    planted(job)
+    job.path(2).unlink()
+    inputs = comm("job", "no_such_file")["inputs"]
+    assert list(inputs) == ["files", "bytes", "rows", "ranks_seen", "ranks_expected", "missing_ranks", "truncated_files",
+                            "unreadable_files", "skipped_rows"]
+    assert (inputs["ranks_seen"], inputs["ranks_expected"], inputs["missing_ranks"]) == (3, 4, [2])
+    assert (inputs["files"], inputs["unreadable_files"]) == (3, 1)
+
+
+def test_an_output_file_has_the_format_of_its_name(cep, job):
+    planted(job)
+    for name, option in (("comm.json", "--json"), ("comm.csv", "--csv"), ("comm.md", "--markdown"), ("comm.txt", None)):
+        assert cep("comm", "-o", name, "job").stdout == b""
+        shown = cep("comm", *([option] if option else []), "job").stdout
+        assert (cep.folder / name).read_bytes() == shown
+
+
+@pytest.mark.parametrize("limit", ["-1", "-0", "1.5", "x", "", str(2**64)])
+def test_a_limit_is_a_whole_number(cep, job, limit):
+    planted(job)
+    assert b"--limit" in cep("comm", "--limit", limit, "job", status=2).stderr
+
+
 def test_latency_is_never_negative(comm, job):
     network = Network(job, 2)
     for size, duration_ms in ((10**6, 0.1), (10**7, 1.3), (10**8, 13.5)):
@@ -147,7 +171,7 @@ def test_times_that_do_not_grow_have_no_bandwidth(comm, job, cep):
     network.write()
     fit = comm("job")["models"][0]["fit"]
     assert fit["beta_gb_per_s"] is None and fit["alpha_us"] == pytest.approx(50, rel=0.01)
-    assert "no bandwidth can be told" in cep("comm", "job").stdout.decode()
+    assert "no bandwidth can be computed" in cep("comm", "job").stdout.decode()
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -273,7 +297,7 @@ def test_by_group_each_has_a_line(comm, job, cep):
         beta = models[f"tp.dp{g}"]["fit"]["beta_gb_per_s"]
         assert beta == pytest.approx(50 if g >= 8 else 200, rel=1e-6)
     text = cep("comm", "--by", "group", "--limit", "3", "job").stdout.decode()
-    assert "… 10 lines not shown; --limit 0 shows all" in text
+    assert "… 10 operations with less time not shown; --limit 0 shows all" in text
 
 
 def test_a_group_called_by_its_axis_is_split_by_the_other_axes(comm, job):
@@ -310,7 +334,7 @@ def test_rows_without_bytes_are_told_so(comm, job, cep):
     model, = report["models"]
     assert model["fit"] is None and model["refused"] == "the rows say no bytes"
     assert (model["spans"], model["spans_without_bytes"]) == (10, 10)
-    assert "how many bytes it moved" in report["headline"]
+    assert "no span of a collective has its bytes" in report["headline"]
     assert report["wait_fraction"] == pytest.approx(sum(map(sum, network.waits)) / (sum(map(sum, network.waits)) + 10))
 
 
@@ -441,11 +465,11 @@ def test_text_and_markdown_have_the_figures(cep, job):
     planted(job)
     text = cep("comm", "--predict", "1M", "job").stdout.decode()
     lines = text.splitlines()
-    assert "all_reduce over 4 ranks (dp) takes 25.0 µs and its bytes at 120 GB/s (180 GB/s on the bus)" in lines[0]
+    assert "all_reduce over 4 ranks (dp): latency 25.0 µs, bandwidth 120 GB/s (180 GB/s on the bus)" in lines[0]
     assert lines[2].split()[:2] == ["operation", "group"] and "25.0 µs" in lines[3] and "180 GB/s" in lines[3]
     assert any("beyond" not in line and "1.0 MB" in line for line in lines)
     markdown = cep("comm", "--markdown", "job").stdout.decode()
-    assert "| operation | group |" in markdown and markdown.splitlines()[0] == lines[0]
+    assert "| operation | group |" in markdown and f"**{lines[0]}**" in markdown.splitlines()
 
 
 def test_rows_of_other_profilers_are_no_error(cep, job):

@@ -143,7 +143,7 @@ def test_too_few_blocks_are_too_little_to_tell(compare, cep, tmp_path):
     phase = phase_of(report, "f")
     assert (phase["finding"], phase["test"], phase["change"]) == ("undecided", None, None)
     assert phase["reason"] == "4 and 6 blocks of 4 recorded steps; each job needs 5: record more steps"
-    assert report["headline"].startswith("Too little to tell")
+    assert report["headline"].startswith("Step times cannot be compared: 4 and 6 blocks")
     assert "?" in cep("compare", "--block", 4, a, b).stdout.decode()
     cep("compare", "--fail-on", "undecided", "--block", 4, a, b, status=1)
     cep("compare", "--fail-on", "regression", "--block", 4, a, b)
@@ -263,10 +263,11 @@ def test_a_slower_phase_is_named_with_its_share(compare, cep, tmp_path):
     assert f"share of the step from {shares[0]:.1f} % to {shares[1]:.1f} %" in report["headline"]
     low, high = report["step"]["change_interval"]
     change = report["step"]["change"]
-    size = f"{100 * change:.1f} % slower a step [{100 * low:.1f}, {100 * high:.1f}]"
-    assert report["headline"].startswith(f"B is {size}: ")
+    assert report["headline"].startswith(f"Steps take {100 * change:.1f} % more time in B (")
+    assert f"; 95 % interval {100 * low:.1f} % to {100 * high:.1f} %)." in report["headline"]
     text = cep("compare", a, b).stdout.decode()
-    assert text.startswith(report["headline"] + "\n")
+    headline, _, because = text.splitlines()[:3]
+    assert f"{headline} {because.removeprefix('because').strip()}" == report["headline"]
     assert next(line for line in text.splitlines() if line.startswith("forward")).split("%")[2].split()[0] == "~"
 
 
@@ -275,7 +276,8 @@ def test_a_faster_job_is_told_by_how_much_less_it_takes(compare, tmp_path):
     report = compare(a, b)
     low, high = report["step"]["change_interval"]
     assert report["step"]["finding"] == "faster"
-    assert f"% faster a step [{-100 * high:.1f}, {-100 * low:.1f}]: " in report["headline"]
+    assert report["headline"].startswith(f"Steps take {-100 * report['step']['change']:.1f} % less time in B (")
+    assert f"; 95 % interval {-100 * high:.1f} % to {-100 * low:.1f} %)." in report["headline"]
     swapped = compare(b, a)
     assert swapped["step"]["finding"] == "slower"
     assert swapped["step"]["test"]["shift_ms"] == pytest.approx(-report["step"]["test"]["shift_ms"])
@@ -283,8 +285,8 @@ def test_a_faster_job_is_told_by_how_much_less_it_takes(compare, tmp_path):
 
 def test_jobs_that_do_not_differ_are_told_so(compare, tmp_path):
     report = compare(*two_jobs(tmp_path, {}))
-    assert report["headline"].startswith("No difference found in the time of a step: ")
-    assert "No phase changed" in report["headline"]
+    assert report["headline"].startswith("The step time did not change significantly: ")
+    assert "No phase changed significantly." in report["headline"]
 
 
 def test_smaller_changes_than_the_threshold_are_none(compare, cep, tmp_path):
@@ -300,8 +302,9 @@ def test_smaller_changes_than_the_threshold_are_none(compare, cep, tmp_path):
 
 def test_fail_on_regression_is_for_slower_and_not_for_faster(cep, tmp_path):
     a, b = two_jobs(tmp_path, {"backward": 1.1})
-    assert cep("compare", "--fail-on", "regression", a, b, status=1).stdout.startswith(b"B is ")
+    assert cep("compare", "--fail-on", "regression", a, b, status=1).stdout.startswith(b"Steps take ")
     cep("compare", "--fail-on", "step-regression,undecided", a, b, status=1)
+    cep("compare", "--fail-on", "undecided", "--fail-on", "step-regression", a, b, status=1)
     cep("compare", "--fail-on", "regression", b, a)
     cep("compare", a, b)
 
@@ -379,7 +382,7 @@ def test_what_was_not_asked_for_is_not_compared(compare, tmp_path):
     report = compare("--steps", "10:39", "--ranks", "0-1", "--phases", "forward,backward", a, b)
     assert (report["a"]["ranks_seen"], report["a"]["steps"], report["a"]["first_step"]) == (2, 30, 10)
     assert {phase["name"] for phase in report["phases"]} == {"forward", "backward"}
-    assert report["step"] is None and report["headline"].startswith("Of the whole step there is nothing")
+    assert report["step"] is None and report["headline"].startswith("The selected spans make no whole steps")
 
 
 def test_the_last_attempt_of_a_step_counts(compare, cep, resumed, tmp_path):
@@ -423,8 +426,26 @@ def test_csv_has_the_figures_of_json(compare, cep, tmp_path):
 def test_markdown_begins_with_the_sentence(compare, cep, tmp_path):
     a, b = two_jobs(tmp_path, {"backward": 1.1})
     text = cep("compare", "--markdown", a, b).stdout.decode()
-    assert text.startswith(compare(a, b)["headline"])
+    sentence, _ = compare(a, b)["headline"].split(". ", 1)
+    assert text.startswith(f"# Comparison\n\n**{sentence}.**\n")
     assert "| phase | kind | A | B | change | p | share | blocks |" in text
+
+
+def test_output_files_and_limits_are_those_of_other_commands(cep, tmp_path):
+    a, b = two_jobs(tmp_path, {"backward": 1.1})
+    cep("compare", "-o", "changes.csv", a, b)
+    assert (tmp_path / "changes.csv").read_bytes() == cep("compare", "--csv", a, b).stdout
+    text = cep("compare", "--limit", 1, a, b).stdout.decode()
+    assert "… 3 shorter phases not shown; --limit 0 shows all" in text
+
+
+def test_each_job_has_the_block_of_inputs(compare, tmp_path):
+    a, b = two_jobs(tmp_path, {})
+    os.remove(tmp_path / "b" / "cuda_events_rank_3.jsonl")
+    job = compare(a, b)["b"]
+    assert list(job)[1:10] == ["files", "bytes", "rows", "ranks_seen", "ranks_expected", "missing_ranks",
+                               "truncated_files", "unreadable_files", "skipped_rows"]
+    assert (job["ranks_seen"], job["ranks_expected"], job["missing_ranks"]) == (3, 4, [3])
 
 
 def test_damage_is_told_of_the_job_that_has_it(cep, tmp_path):
@@ -454,7 +475,7 @@ def test_nothing_readable(cep, tmp_path):
 @pytest.mark.parametrize("arguments", [
     [], ["job"], ["job", "job", "job"], ["--json", "--csv", "job", "job"], ["--block", "0", "job", "job"],
     ["--threshold", "x", "job", "job"], ["--threshold", "-1%", "job", "job"], ["--fail-on", "bound", "job", "job"],
-    ["--attempt", "first", "job", "job"], ["--steps", "9:1", "job", "job"],
+    ["--attempt", "first", "job", "job"], ["--limit", "-1", "job", "job"], ["--max-samples", "-1", "job", "job"], ["--steps", "9:1", "job", "job"],
 ])
 def test_wrong_usage_has_status_2(cep, four_ranks, arguments):
     done = cep("compare", *arguments, status=2)

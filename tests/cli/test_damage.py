@@ -120,7 +120,7 @@ DAMAGES = [
            kept=5, merged=9, inputs={"superseded_rows": 2, "runs": 2, "hosts": 1}, severity="note",
            findings=[(NAME, "resumed", None, "resumed at step 3 in attempt 2, 2 steps done again")]),
     Damage("steps going back with no run row to tell it", {NAME: rows(1, 2, 3, 2, 3, 4)}, kept=6, merged=6,
-           severity="note", findings=[(NAME, "steps_back", 4, "steps go back from 3 to 2: a restart that no run row tells?")]),
+           severity="note", findings=[(NAME, "steps_back", 4, "steps go back from 3 to 2: a restart without a run row?")]),
     Damage("two runs in one directory, one after the other",
            {NAME: [*rows(1, 2, run_id="old", world_size=1), *rows(2, 3, run_id="new", attempt=2, shift_ns=HOUR_NS)]},
            kept=3, merged=6, inputs={"superseded_rows": 1, "runs": 2, "hosts": 1}, severity="note",
@@ -180,15 +180,18 @@ def test_damage_in_merge(cep, damage):
 
 
 def test_damage_in_check(cep, damage):
-    done = cep("check", "--json", "job")
+    done = cep("check", "--json", "--lenient", "job")
     assert done.stderr == b""
     report = cep.check("job")
     found = [(None, finding) for finding in report["findings"]]
     for file in report["files"]:
         found += [(file["path"].removeprefix("job/"), finding) for finding in file["findings"]]
+    found = [(file, finding) for file, finding in found if finding["code"] != "no_run_row"]  # few of these files have one
     described = [(file, finding["code"], finding.get("line"), finding["message"]) for file, finding in found]
     assert sorted(described, key=str) == sorted(damage.findings, key=str)
-    assert report["severity"] == damage.severity
+    severities = ("fine", "note", "incomplete", "damaged")
+    assert max((finding["severity"] for _, finding in found), key=severities.index, default="fine") == damage.severity
+    assert severities.index(report["severity"]) >= severities.index(damage.severity)
 
 
 @pytest.mark.parametrize("command", ["summarize", "merge", "check"])
@@ -211,7 +214,7 @@ def test_only_an_empty_file_is_nothing_readable(cep, tmp_path):
     path = write(tmp_path, b"")
     assert cep("summarize", path, status=3).stderr == b"cep summarize: no rows in any input\n"
     assert cep("merge", path, status=3).stderr == b"cep merge: no rows in any input\n"
-    assert cep.check(path)["files"][0]["findings"][0]["code"] == "empty"
+    assert cep.check(path, status=3)["files"][0]["findings"][0]["code"] == "empty"
 
 
 def test_only_headers_everywhere(cep, job):
@@ -299,7 +302,7 @@ def test_strict_status(cep, four_ranks, command):
     cep(command, "--strict", "job")
     with open(four_ranks.path(1), "ab") as file:
         file.write(b'{"cut')
-    cep(command, "job")
+    cep(command, "job", status=4 if command == "check" else 0)
     cep(command, "--strict", "job", status=4)
 
 

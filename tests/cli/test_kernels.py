@@ -418,7 +418,7 @@ def test_a_directory_without_traces_says_so(cep, tmp_path):
     assert b"empty: no *.json files" in cep("kernels", "empty", status=3).stderr
 
 
-@pytest.mark.parametrize("arguments", [[], ["--json", "--csv", "t.json"], ["--top", "x", "t.json"], ["-", "-"],
+@pytest.mark.parametrize("arguments", [[], ["--json", "--csv", "t.json"], ["--top", "x", "t.json"], ["--limit", "-1", "t.json"], ["-", "-"],
                                        ["t.json", "-o", "t.json"]])
 def test_wrong_usage_has_its_status(cep, tmp_path, arguments):
     (tmp_path / "t.json").write_text(trace_text(SMALL))
@@ -440,13 +440,12 @@ def test_csv_has_a_line_for_each_rank_and_one_for_all(cep):
         assert float(row["exposed_comm_ms"]) == one["comm"]["exposed_ms"]
 
 
-def test_summary_file_is_the_markdown(cep, tmp_path):
-    printed = cep("kernels", TRACES, "-o", "summary.md").stdout
+def test_a_summary_file_is_markdown(cep, tmp_path):
+    assert cep("kernels", TRACES, "-o", "summary.md").stdout == b""
     summary = (tmp_path / "summary.md").read_text()
-    assert summary.encode() == cep("kernels", "--markdown", TRACES).stdout == cep("kernels", "-o", "-", TRACES).stdout
-    assert printed == cep("kernels", TRACES).stdout
-    headline = report(cep, TRACES)["headline"]
-    assert summary.startswith(f"# GPU kernels\n\n{headline}\n")
+    assert summary.encode() == cep("kernels", "--markdown", TRACES).stdout
+    assert cep("kernels", "-o", "-", TRACES).stdout == cep("kernels", TRACES).stdout
+    assert summary.startswith("# GPU kernels\n\n**Rank 0 stands out: ")
     assert "| matmul |" in summary and "ncclDevKernel_AllReduce_Sum_f32_RING_LL" in summary
     assert [path.name for path in tmp_path.iterdir()] == ["summary.md"]
 
@@ -461,10 +460,18 @@ def test_nothing_readable_leaves_the_summary_as_it_was(cep, tmp_path):
     assert (tmp_path / "summary.md").read_text() == "before"
 
 
-def test_top_limits_the_kernels(cep):
-    assert len(report(cep, "--top", "3", TRACES)["total"]["kernels"]) == 3
-    text = cep("kernels", "--top", "3", TRACES).stdout.decode()
-    assert "not shown; --top 0 shows all" in text
+@pytest.mark.parametrize("option", ["--limit", "--top"])
+def test_limit_is_of_the_kernels(cep, option):
+    assert len(report(cep, option, "3", TRACES)["total"]["kernels"]) == 3
+    text = cep("kernels", option, "3", TRACES).stdout.decode()
+    assert "… 52 kernels with less time not shown; --limit 0 shows all" in text
+    assert len(report(cep, TRACES)["total"]["kernels"]) == 15
+    assert len(report(cep, option, "0", TRACES)["total"]["kernels"]) == 55
+
+
+def test_a_limit_does_not_cut_the_classes(cep):
+    lines = cep("kernels", "--limit", "1", TRACES).stdout.decode().splitlines()
+    assert {"matmul", "comm", "memory", "other", "all"} <= {line.split()[0] for line in lines if line}
 
 
 def test_text_says_that_comm_contains_waiting(cep):

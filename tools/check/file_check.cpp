@@ -1,26 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of the checker that looks at one file.
+// How a file check takes rows. What it makes of them is in file_findings.cpp.
+#include "check/file_check.hpp"
+
 #include <algorithm>
+#include <functional>
 
-#include <fmt/format.h>
-
-#include "base/text.hpp"
-#include "base/units.hpp"
-#include "check/checker.hpp"
+#include "base/hash.hpp"
 
 namespace cep::tool {
 namespace {
 
-constexpr std::int64_t noteworthy_clock_error_ns = 1'000'000;
 /// A later step of a phase that starts so much earlier was timed by a clock that somebody had set.
 constexpr std::int64_t least_clock_step_ns = 1'000'000'000;
+/// Starts on one stream may be wrong by so much against each other.
+constexpr std::int64_t start_tolerance_ns = 1'000'000;
 
-void add(FileVerdict& verdict, Severity severity, std::string code, std::string message, std::uint64_t line = 0) {
-    verdict.findings.push_back({severity, std::move(code), std::move(message), line});
+double nanoseconds_between(std::int64_t from_ns, std::int64_t to_ns) {
+    return static_cast<double>(to_ns) - static_cast<double>(from_ns);
 }
 
 }  // namespace
+
+std::size_t FileCheck::HashPhase::operator()(const PhaseName& phase) const {
+    return std::hash<std::string_view>()(phase.name) ^ mix_bits(static_cast<std::uint64_t>(phase.rank));
+}
+
+FileCheck::RunState& FileCheck::RankState::run(int index) {
+    const auto place = static_cast<std::size_t>(index + 1);
+    if (runs.size() <= place) runs.resize(place + 1);
+    return runs[place];
+}
+
+FileCheck::OrderErrors& FileCheck::RankState::order_errors() {
+    if (!errors) errors = std::make_unique<OrderErrors>();
+    return *errors;
+}
 
 FileCheck::RankState& FileCheck::state_of(std::int64_t rank) {
     if (last_rank_ != rank) {
@@ -50,248 +65,118 @@ void FileCheck::take(const Row& row, std::uint64_t line) {
         open_spans_.take(row, attempt_of(*row.rank, place.run), line);
 }
 
-void FileCheck::take_run(const Row& row, const RunTracker::Place& place, RankState& state, std::uint64_t line) const {
-    const auto [known, is_new] = state.pids.try_emplace(place.run, row.run->pid);
-    const bool other_process = !is_new && known->second != row.run->pid;
-    if ((place.returning || other_process) && state.interleaved_line == 0) state.interleaved_line = line;
+void FileCheck::take_run(const Row& row, const RunTracker::Place& place, RankState& state, std::uint64_t line) {
+    RunState& run = state.run(place.run);
+    if (!run.has_run_row) run.pid = row.run->pid;
+    run.has_run_row = true;
+    if ((place.returning || run.pid != row.run->pid) && state.order_errors().interleaved_line == 0)
+        state.errors->interleaved_line = line;
     if (place.run == state.current_run) return;
     state.current_run = place.run;
-    state.last_spans.clear();
+    ++state.run_changes;
 }
 
 // Counts of an attempt only grow, and an attempt that has ended writes no more.
 void FileCheck::take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const {
     const bool of_other_attempt =
         run != RunTracker::no_run && row.stats->attempt && *row.stats->attempt != attempt_of(*row.rank, run);
-    const auto [last, is_new] = state.stats.try_emplace(run, *row.stats);
-    const bool shrinks = !is_new && row.stats->recorded < last->second.recorded;
-    if ((of_other_attempt || shrinks) && state.interleaved_line == 0) state.interleaved_line = line;
-    if (!of_other_attempt && !shrinks) last->second = *row.stats;
+    std::unique_ptr<StatsRow>& last = state.run(run).stats;
+    const bool shrinks = last && row.stats->recorded < last->recorded;
+    if (!last) last = std::make_unique<StatsRow>(*row.stats);
+    if (!of_other_attempt && !shrinks) {
+        *last = *row.stats;
+    } else if (state.order_errors().interleaved_line == 0) {
+        state.errors->interleaved_line = line;
+    }
 }
 
-// A span that ends on another thread may be written after those of the same name that began later. Its step is lower
-// too, but within an attempt the clock is one, and tells that steps do not go back.
 void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64_t line) {
-    const StepOfRun now{*row.step, run};
-    const auto [found, is_new] = state.last_spans.try_emplace(std::string(row.name), LastSpan{now, row.start_ns});
-    LastSpan& last = found->second;
-    const bool is_late = run != RunTracker::no_run && row.start_ns && last.start_ns && *row.start_ns < *last.start_ns;
-    const bool clock_went_back = is_late && now.run == last.of.run && now.step > last.of.step &&
-                                 *last.start_ns - *row.start_ns > least_clock_step_ns;
-    if (clock_went_back && state.clock_back_line == 0) {
-        state.clock_back_line = line;
-        state.clock_back_ns = *last.start_ns - *row.start_ns;
-    }
-    if (now.step < last.of.step && !is_late && state.times_back++ == 0) {
-        state.back_line = line;
-        state.back_from = last.of.step;
-        state.back_to = now.step;
-    }
-    if (is_new || last.of != now) {
-        // The set is asked when the rank has moved on, not for each of its phases.
-        if (state.last_noted != now) {
-            std::set<std::int64_t>& steps = state.steps[run];
-            steps.insert(steps.end(), now.step);
-        }
-        state.last_noted = now;
-        if (row.start_ns) state.first_starts.try_emplace(run, FirstStart{now.step, *row.start_ns});
-    }
-    if (!is_late || clock_went_back) last = {now, row.start_ns};
-}
-
-void FileCheck::find_damage(FileVerdict& verdict) const {
-    const FileReport& report = verdict.report;
-    if (!report.unreadable.empty()) add(verdict, Severity::damaged, "unreadable", report.unreadable);
-    if (report.cut_off) add(verdict, Severity::incomplete, "cut_off", "cut off at its end", report.lines);
-    if (report.skipped_rows > 0)
-        add(verdict, Severity::damaged, "rows_skipped", format_plural(report.skipped_rows, "row") + " skipped");
-    const std::uint64_t elsewhere = report.skipped_rows + (report.cut_off ? 1 : 0);
-    if (report.damage_count > elsewhere) add(verdict, Severity::damaged, "damage", "damage between rows");
-    if (report.unreadable.empty() && report.rows + report.damage_count == 0)
-        add(verdict, Severity::note, "empty", "no rows");
-}
-
-void FileCheck::find_odd_rows(FileVerdict& verdict) const {
-    const std::uint64_t unknown = verdict.report.rows_by_type[static_cast<std::size_t>(RowType::unknown)];
-    if (unknown > 0)
-        add(verdict, Severity::note, "unknown_type",
-            format_plural(unknown, "row") + " of a type that this version does not know");
-    if (odd_rows_ > 0)
-        add(verdict, Severity::note, "odd_value",
-            fmt::format("{} with an unexpected type of value, first for \"{}\"", format_plural(odd_rows_, "row"),
-                        printable(odd_key_)),
-            odd_line_);
-}
-
-void FileCheck::find_other_ranks(FileVerdict& verdict) const {
-    if (!name_rank_) return;
-    for (const auto& [rank, state] : ranks_)
-        if (rank != *name_rank_)
-            add(verdict, Severity::damaged, "other_rank",
-                fmt::format("{} of rank {} in the file of rank {}", format_plural(state.rows, "row"), rank,
-                            *name_rank_));
-}
-
-void FileCheck::find_order(FileVerdict& verdict) const {
-    for (const auto& [rank, state] : ranks_) {
-        if (state.interleaved_line > 0)
-            add(verdict, Severity::damaged, "interleaved",
-                fmt::format("two processes write rows of rank {} in turn", rank), state.interleaved_line);
-        if (state.clock_back_line > 0)
-            add(verdict, Severity::note, "clock_back",
-                fmt::format(
-                    "the clock of rank {} goes back by {} or more within an attempt: start times before and after "
-                    "do not belong together",
-                    rank, format_duration_ms(static_cast<double>(state.clock_back_ns) * 1e-6)),
-                state.clock_back_line);
-        if (state.times_back == 0) continue;
-        std::string message =
-            fmt::format("steps go back from {} to {}", format_integer(state.back_from), format_integer(state.back_to));
-        if (state.times_back > 1) message += fmt::format(", and {} more", format_plural(state.times_back - 1, "time"));
-        message +=
-            state.current_run == RunTracker::no_run ? ": a restart that no run row tells?" : " within an attempt";
-        add(verdict, Severity::note, "steps_back", message, state.back_line);
+    state.has_full_spans |= row.start_ns && row.clock != Clock::none;
+    const LastSpan now{*row.step, row.seq.value_or(-1), row.stream.value_or(-1), row.start_ns, run, state.run_changes};
+    const PhaseName phase{*row.rank, row.name};
+    const auto found = last_spans_.find(phase);
+    const bool is_first = found == last_spans_.end() || found->second.run_changes != state.run_changes;
+    const bool is_new_step = is_first || found->second.step != now.step || found->second.run != run;
+    if (is_new_step) take_step(row, state.run(run), line);
+    if (!is_first) {
+        if (check_order(found->second, now, state, line)) found->second = now;
+    } else if (found != last_spans_.end()) {
+        found->second = now;
+    } else if (last_spans_.size() < max_phases) {
+        last_spans_.emplace(Phase{*row.rank, std::string(row.name)}, now);
+    } else {
+        has_too_many_phases_ = true;
     }
 }
 
-void FileCheck::find_runs(FileVerdict& verdict) const {
-    std::int64_t schema = 0;
-    std::int64_t clock_error_ns = 0;
-    for (const auto& [rank, state] : ranks_)
-        for (const RunInfo& run : tracker_.runs(rank)) {
-            schema = std::max(schema, run.schema);
-            clock_error_ns = std::max(clock_error_ns, run.clock_error_ns.value_or(0));
-        }
-    if (schema > schema::version)
-        add(verdict, Severity::note, "schema", fmt::format("schema {} is newer than this version reads", schema));
-    if (clock_error_ns > noteworthy_clock_error_ns)
-        add(verdict, Severity::note, "clock_error",
-            fmt::format("start times are only good to {}",
-                        format_duration_ms(static_cast<double>(clock_error_ns) * 1e-6)));
+/// Takes the first span of a phase in a step.
+void FileCheck::take_step(const Row& row, RunState& run, std::uint64_t line) {
+    if (run.last_new_step == row.step && run.first_start_ns) return;
+    const bool is_later = !run.last_new_step || *row.step > *run.last_new_step;
+    if (run.last_new_step != row.step) run.steps.add(*row.step);
+    if (is_later) run.last_new_step = row.step;
+    if (!row.start_ns) return;
+    if (!run.first_start_ns) {
+        run.first_step = *row.step;
+        run.first_start_ns = row.start_ns;
+        return;
+    }
+    if (!is_later) return;
+    if (!run.times) {
+        run.times = std::make_unique<StepTimes>();
+        run.times->last_step = run.first_step;
+        run.times->last_start_ns = *run.first_start_ns;
+    }
+    StepTimes& times = *run.times;
+    const auto steps = static_cast<std::uint64_t>(*row.step) - static_cast<std::uint64_t>(times.last_step);
+    const double time_ns = nanoseconds_between(times.last_start_ns, *row.start_ns);
+    if (time_ns * static_cast<double>(times.longest_steps) > times.longest_ns * static_cast<double>(steps)) {
+        times.longest_ns = time_ns;
+        times.longest_steps = steps;
+        times.longest_end = *row.step;
+        times.longest_line = line;
+    }
+    times.steps += steps;
+    times.total_ns += time_ns;
+    times.last_step = *row.step;
+    times.last_start_ns = *row.start_ns;
 }
 
-// Where each attempt number is there once, it says more than clocks: the host of a later attempt may be behind.
-bool FileCheck::attempts_are_numbered() const {
-    std::set<std::int64_t> attempts;
-    std::set<std::pair<std::string, std::int64_t>> runs;
-    for (const auto& [rank, state] : ranks_)
-        for (const RunInfo& run : tracker_.runs(rank)) {
-            attempts.insert(run.attempt);
-            runs.emplace(run.run_id, run.attempt);
-        }
-    return attempts.size() == runs.size();
-}
-
-// Of ranks that have run rows; if none has, of all.
-FileCheck::StepsOfAttempts FileCheck::steps_of_attempts() const {
-    StepsOfAttempts result;
-    const bool numbered = attempts_are_numbered();
-    const auto order = [numbered](const RunInfo& run) { return numbered ? RunOrder{0, run.attempt} : order_of(run); };
-    const bool any_runs = std::any_of(ranks_.begin(), ranks_.end(),
-                                      [this](const auto& rank) { return !tracker_.runs(rank.first).empty(); });
-    for (const auto& [rank, state] : ranks_) {
-        const std::vector<RunInfo>& runs = tracker_.runs(rank);
-        if (any_runs && runs.empty()) continue;
-        for (const RunInfo& run : runs) result[{order(run), run.run_id, run.attempt}];
-        for (const auto& [index, steps] : state.steps) {
-            const bool known = index != RunTracker::no_run;
-            const RunInfo run = known ? runs[static_cast<std::size_t>(index)] : RunInfo{};
-            const RunOrder place = known ? order(run) : RunOrder{INT64_MIN, INT64_MIN};
-            result[{place, run.run_id, run.attempt}].insert(steps.begin(), steps.end());
+/// Returns whether `now` becomes the last span of its phase. A span that ends on another thread may be written after
+/// spans of the same name that began later. Its step is lower too, but its start shows that steps do not go back:
+/// within an attempt there is one clock.
+bool FileCheck::check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line) const {
+    const bool starts_earlier =
+        now.run != RunTracker::no_run && now.start_ns && last.start_ns && *now.start_ns < *last.start_ns;
+    if (now.step < last.step && !starts_earlier) {
+        OrderErrors& errors = state.order_errors();
+        if (errors.times_back++ == 0) {
+            errors.back_line = line;
+            errors.back_from = last.step;
+            errors.back_to = now.step;
         }
     }
-    return result;
-}
-
-// Ranks of a merged file start an attempt at slightly different times: they are one attempt.
-void FileCheck::find_attempts(FileVerdict& verdict) const {
-    std::set<std::int64_t> all_steps;
-    std::vector<std::pair<AttemptCheck, std::set<std::int64_t>>> attempts;
-    for (auto& [key, steps] : steps_of_attempts()) {
-        const auto& [order, run_id, number] = key;
-        auto same = std::find_if(attempts.begin(), attempts.end(), [&, id = run_id, n = number](const auto& attempt) {
-            return attempt.first.run_id == id && attempt.first.attempt == n;
-        });
-        if (same == attempts.end()) same = attempts.insert(same, {{run_id, number, 0, std::nullopt, 0}, {}});
-        same->second.insert(steps.begin(), steps.end());
+    if (!starts_earlier) return true;
+    const bool is_later_step = now.run == last.run && now.step > last.step;
+    const bool is_later_seq = now.run == last.run && now.step == last.step && last.seq >= 0 && now.seq > last.seq;
+    const double earlier_ns = nanoseconds_between(*now.start_ns, *last.start_ns);
+    if (is_later_step && earlier_ns > static_cast<double>(least_clock_step_ns)) {
+        OrderErrors& errors = state.order_errors();
+        if (errors.clock_back_line == 0) {
+            errors.clock_back_line = line;
+            errors.clock_back_ns = *last.start_ns - *now.start_ns;
+        }
+        return true;
     }
-    for (auto& [attempt, steps] : attempts) {
-        attempt.steps = steps.size();
-        if (!steps.empty()) attempt.first_step = *steps.begin();
-        for (const std::int64_t step : steps) attempt.repeated_steps += !all_steps.insert(step).second;
-        verdict.attempts.push_back(attempt);
+    if ((is_later_step || is_later_seq) && now.stream == last.stream &&
+        earlier_ns > static_cast<double>(start_tolerance_ns)) {
+        OrderErrors& errors = state.order_errors();
+        if (errors.starts_back++ == 0) {
+            errors.starts_back_line = line;
+            errors.starts_back_ns = *last.start_ns - *now.start_ns;
+        }
     }
-    for (std::size_t i = 1; i < verdict.attempts.size(); ++i) {
-        const AttemptCheck& attempt = verdict.attempts[i];
-        const bool same_id = attempt.run_id == verdict.attempts[i - 1].run_id;
-        std::string message = attempt.first_step
-                                  ? fmt::format("resumed at step {} in ", format_integer(*attempt.first_step))
-                                  : std::string("no steps in ");
-        message += same_id ? fmt::format("attempt {}", attempt.attempt)
-                           : fmt::format("run {} attempt {}", printable(attempt.run_id), attempt.attempt);
-        if (attempt.repeated_steps > 0)
-            message += fmt::format(", {} done again", format_plural(attempt.repeated_steps, "step"));
-        add(verdict, Severity::note, "resumed", message);
-    }
-    for (const auto& [rank, state] : ranks_)
-        for (const auto& [index, steps] : state.steps) all_steps.insert(steps.begin(), steps.end());
-    find_gaps(verdict, all_steps);
-}
-
-void FileCheck::find_gaps(FileVerdict& verdict, const std::set<std::int64_t>& steps) const {
-    verdict.steps = steps.size();
-    if (steps.empty()) return;
-    verdict.first_step = *steps.begin();
-    verdict.last_step = *steps.rbegin();
-    std::set<std::int64_t> strides;
-    for (const auto& [rank, state] : ranks_)
-        for (const RunInfo& run : tracker_.runs(rank))
-            if (run.record_every_n_steps) strides.insert(*run.record_every_n_steps);
-    verdict.stride = strides.size() == 1 ? std::optional(*strides.begin()) : infer_stride(steps);
-    if (!verdict.stride) return;
-    verdict.missing_steps = find_missing_steps(steps, *verdict.stride);
-    if (verdict.missing_steps.count == 0) return;
-    constexpr std::size_t max_ranges = 3;
-    add(verdict, Severity::note, "step_gaps",
-        fmt::format("{} missing ({})", format_plural(verdict.missing_steps.count, "step"),
-                    format_ranges(verdict.missing_steps.listed, max_ranges)));
-}
-
-void FileCheck::find_loss(FileVerdict& verdict) const {
-    Loss loss;
-    for (const auto& [rank, state] : ranks_)
-        for (const auto& [run, stats] : state.stats) loss.add(stats);
-    if (!loss.any()) return;
-    const bool spans_lost = loss.dropped() + loss.abandoned + loss.capture_skipped + loss.cuda_errors > 0;
-    add(verdict, spans_lost ? Severity::incomplete : Severity::note, "loss", "lost: " + loss.describe());
-}
-
-void FileCheck::find_open_spans(FileVerdict& verdict) const {
-    constexpr std::size_t max_shown = 3;
-    const std::vector<OpenSpan>& open = open_spans_.all();
-    for (std::size_t i = 0; i < std::min(open.size(), max_shown); ++i)
-        add(verdict, Severity::note, "open_span",
-            fmt::format("{} of step {} never ended", printable(open[i].name), format_integer(open[i].step)),
-            open[i].line);
-    if (open.size() > max_shown)
-        add(verdict, Severity::note, "open_span",
-            fmt::format("{} more never ended", format_count(open.size() - max_shown)));
-}
-
-FileVerdict FileCheck::finish(FileReport report) {
-    FileVerdict verdict;
-    verdict.report = std::move(report);
-    for (const auto& [rank, state] : ranks_) verdict.ranks.push_back(rank);
-    find_damage(verdict);
-    find_other_ranks(verdict);
-    find_order(verdict);
-    find_loss(verdict);
-    find_attempts(verdict);
-    find_open_spans(verdict);
-    find_odd_rows(verdict);
-    find_runs(verdict);
-    for (const Finding& finding : verdict.findings) verdict.severity = std::max(verdict.severity, finding.severity);
-    return verdict;
+    return false;
 }
 
 }  // namespace cep::tool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives: which operation a span is, and what the operation moves.
+// Collectives: the operation of a span, and the bytes that each rank sends for it.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ inline constexpr std::string_view operation_names[] = {"other",      "all_reduce
 /// receive are the two ends of one transfer.
 [[nodiscard]] Operation operation_of_name(std::string_view name);
 
-/// Bus bandwidth over algorithm bandwidth: what each rank sends, of the bytes, whatever the algorithm. As nccl-tests
-/// defines it (doc/PERFORMANCE.md). Nothing for an operation that moves no bytes or is not known, or for one rank.
+/// Bus bandwidth over algorithm bandwidth: the share of the bytes that each rank sends, as nccl-tests defines it
+/// (doc/PERFORMANCE.md). Nothing for one rank, or an operation that is not known or moves no bytes.
 [[nodiscard]] std::optional<double> bus_factor(Operation operation, std::uint64_t ranks);
 
 /// The name of a group without what numbers it: "dp" of "dp.tp0.pp1", "dp_3" and "dp".

@@ -13,7 +13,7 @@
 namespace cep::comm {
 namespace {
 
-/// What the lines of the report are told apart by.
+/// One line of the report.
 using ModelKey = std::tuple<Operation, std::string, std::string, std::uint64_t>;  // name, group, ranks
 
 struct SizeSamples {
@@ -52,7 +52,6 @@ class ReportMaker {
         if (sampled_ms > 0) report_.wait_fraction = waiting_ms / sampled_ms;
         std::stable_sort(report_.models.begin(), report_.models.end(),
                          [](const CommModel& a, const CommModel& b) { return a.total_ms > b.total_ms; });
-        report_.headline = describe_report(report_);
         return std::move(report_);
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Comm report: what the network does for each operation and kind of group.
+// Comm report: latency, bandwidth and waiting of each operation and kind of group.
 #pragma once
 
 #include <cstdint>
@@ -51,14 +51,14 @@ struct CommModel {
     std::uint64_t spans = 0;
     std::uint64_t spans_without_bytes = 0;
     double total_ms = 0;
-    std::uint64_t collectives = 0;        // that the figures are from
-    std::uint64_t one_in = 1;             // of how many collectives one was looked at
-    std::uint64_t lone_spans = 0;         // collectives of which too few ranks' spans are there
-    std::optional<double> wait_fraction;  // of the time in spans
+    std::uint64_t collectives = 0;        // used for the figures
+    std::uint64_t one_in = 1;             // the sample has one of so many collectives
+    std::uint64_t lone_spans = 0;         // collectives that too few ranks recorded
+    std::optional<double> wait_fraction;  // waiting over the time in spans
     std::vector<SizeReport> sizes;        // ascending
     std::optional<TransferFit> fit;
     std::string refused;                 // why there is no fit
-    std::optional<double> bus_gb_per_s;  // that beta stands for
+    std::optional<double> bus_gb_per_s;  // of the fitted bandwidth
     std::optional<double> link_efficiency;
     std::vector<Prediction> predictions;
 };
@@ -69,15 +69,11 @@ struct CommReport {
     CommOptions options;
     std::vector<CommModel> models;  // the one with the most time first
     std::optional<double> wait_fraction;
-    std::string headline;  // sentences that say it all
 
     [[nodiscard]] bool any_bytes() const;
 };
 
 [[nodiscard]] CommReport make_report(const MatchTable& table, const tool::Coverage& coverage,
                                      const CommOptions& options);
-
-/// Times in milliseconds are those of a group's spans, all together.
-[[nodiscard]] std::string describe_report(const CommReport& report);
 
 }  // namespace cep::comm

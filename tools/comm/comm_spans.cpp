@@ -29,8 +29,8 @@ void append_coordinate(std::string& name, std::string_view axis, const std::opti
     if (value && axis != own_axis) name += fmt::format(".{}{}", axis, *value);
 }
 
-// Ranks with the same (group, coll) were in one collective; where a row does not say, the n-th span of that name in
-// that step stands for it. Attempts count their collectives anew.
+// Spans with the same group and coll are one collective. Without coll, the n-th spans of a name in a step are one.
+// Each attempt counts its collectives from the start.
 std::uint64_t key_of(const Row& row, std::uint64_t group_hash, std::int64_t attempt) {
     std::uint64_t key = combine(group_hash, static_cast<std::uint64_t>(attempt));
     key = combine(key, static_cast<std::uint64_t>(*row.step));
@@ -40,7 +40,7 @@ std::uint64_t key_of(const Row& row, std::uint64_t group_hash, std::int64_t atte
 
 }  // namespace
 
-// A group that is called by its axis alone is as many groups as there are places on the other axes.
+// A group named by its axis alone stands for one group at each place on the other axes.
 std::string CommSpans::group_of(const Row& row, int run) const {
     std::string group(row.group);
     const bool is_axis = row.group == "dp" || row.group == "tp" || row.group == "pp" || row.group == "cp";
@@ -74,7 +74,7 @@ const CommSpans::Stream& CommSpans::stream_of(RankRun& run, const Row& row) {
         Channel channel{group_of(row, run.run), operation_of_name(row.name), {}};
         if (channel.operation == Operation::other) channel.name = row.name;
         found->second.channel = table_.channel_of(channel);
-        // Some count the collectives of each operation by itself.
+        // Some trainers count the collectives of each operation separately.
         const std::uint64_t hash = combine(combine(0, channel.group), static_cast<std::uint64_t>(channel.operation));
         found->second.hash = combine(hash, channel.name);
     }

@@ -43,7 +43,7 @@ struct Match {
 
     std::uint32_t channel = 0;  // index into MatchTable::channels()
     std::uint32_t spans = 0;
-    std::int64_t bytes = 0;                         // the most that a rank says; 0: not known
+    std::int64_t bytes = 0;                         // the largest of its ranks; 0: not known
     double total_ms = 0;                            // of all spans
     std::array<double, shortest_kept> shortest_ms;  // ascending; infinite where there are no more
 
@@ -85,7 +85,7 @@ class MatchTable {
     [[nodiscard]] const std::vector<Channel>& channels() const { return channels_; }
     [[nodiscard]] const ChannelTotals& totals(std::uint32_t channel) const { return totals_[channel]; }
     [[nodiscard]] const std::unordered_map<std::uint64_t, Match>& matches() const { return matches_; }
-    /// Of how many collectives of the channel one is kept: a power of two.
+    /// The sample has one of so many collectives of the channel: a power of two.
     [[nodiscard]] std::uint64_t one_in(std::uint32_t channel) const { return strata_[stratum_of_[channel]].mask + 1; }
 
   private:

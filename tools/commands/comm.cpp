@@ -6,11 +6,10 @@
 #include <memory>
 #include <utility>
 
-#include "base/output.hpp"
 #include "base/say.hpp"
+#include "comm/comm_document.hpp"
 #include "comm/comm_report.hpp"
 #include "comm/comm_spans.hpp"
-#include "comm/comm_text.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "read/read_all.hpp"
@@ -24,20 +23,16 @@ using namespace tool;
 struct CommCommand {
     InputOptions input;
     FilterOptions filter;
+    OutputOptions output;
     std::string by = "kind";
     std::string predicted_bytes;
     std::string worlds;
     double link_gb_per_s = 0;
     double link_gbps = 0;
-    std::uint64_t limit = 40;
     bool shard_bytes = false;
-    bool json = false;
-    bool csv = false;
-    bool markdown = false;
 
     Status run() const;
     [[nodiscard]] comm::CommOptions options() const;
-    [[nodiscard]] std::string format(const comm::CommReport& report) const;
 };
 
 std::uint64_t unit_of(std::string_view suffix) {
@@ -77,7 +72,6 @@ std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view
 }
 
 comm::CommOptions CommCommand::options() const {
-    if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
     if (by != "kind" && by != "group") throw UsageError("--by: not kind or group: " + by);
     if (link_gb_per_s > 0 && link_gbps > 0) throw UsageError("only one of --link-gb-per-s and --link-gbps");
     comm::CommOptions options;
@@ -95,14 +89,8 @@ comm::CommOptions CommCommand::options() const {
     return options;
 }
 
-std::string CommCommand::format(const comm::CommReport& report) const {
-    if (json) return comm::report_json(report);
-    if (csv) return comm::report_csv(report);
-    if (markdown) return comm::report_markdown(report, limit);
-    return comm::report_text(report, limit, input.colors());
-}
-
 Status CommCommand::run() const {
+    output.check();
     const comm::CommOptions chosen = options();
     const Filter rows = filter.filter();
     comm::MatchTable table(comm::MatchTable::max_matches_of_job);
@@ -125,7 +113,7 @@ Status CommCommand::run() const {
         return status;
     }
     if (report.models.empty()) say("cep comm: no spans of communication among the rows\n");
-    write_standard_output(format(report));
+    output.write(comm::make_document(std::move(report)), input);
     return status;
 }
 
@@ -149,7 +137,6 @@ void add_model_options(CLI::App& app, CommCommand& command) {
         ->type_name("N,...");
     app.add_flag("--shard-bytes", command.shard_bytes,
                  "The bytes of all_gather and reduce_scatter are those of one rank's shard, not of the whole");
-    app.add_option("--limit", command.limit, "At most N lines in a table, 0: all (default 40)")->type_name("N");
 }
 
 }  // namespace
@@ -158,9 +145,7 @@ void add_comm(CLI::App& app, Command& run) {
     auto command = std::make_shared<CommCommand>();
     CLI::App* comm = app.add_subcommand("comm", "Latency and bandwidth of collectives, and what waiting they contain");
     command->input.add_to(*comm);
-    comm->add_flag("--json", command->json, "As JSON (schema cep.comm/1)");
-    comm->add_flag("--csv", command->csv, "A line for each size as CSV, times in milliseconds");
-    comm->add_flag("--markdown", command->markdown, "As GitHub Markdown");
+    command->output.add_to(*comm, "cep.comm/1", "A line for each size, times in milliseconds,");
     add_model_options(*comm, *command);
     command->filter.add_to(*comm);
     set_examples(*comm,

@@ -7,13 +7,10 @@
 #include <memory>
 #include <utility>
 
-#include "base/output.hpp"
 #include "base/say.hpp"
-#include "base/text.hpp"
-#include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
-#include "compare/compare_text.hpp"
+#include "compare/compare_document.hpp"
 #include "compare/comparison.hpp"
 #include "summary/summary.hpp"
 #include "summary/summary_reader.hpp"
@@ -26,25 +23,22 @@ using namespace tool;
 struct CompareCommand {
     InputOptions input;
     FilterOptions filter;
+    OutputOptions output;
     std::string path_a;
     std::string path_b;
     std::string files_from_a;
     std::string files_from_b;
     std::string threshold = "0%";
-    std::string fail_on;
+    std::vector<std::string> fail_on;
     std::string attempt;
     std::uint64_t block_steps = 0;
     std::uint64_t max_samples = SummaryOptions::default_max_samples;
-    bool json = false;
-    bool csv = false;
-    bool markdown = false;
 
     Status run() const;
     void check() const;
     [[nodiscard]] SummaryOptions summary_options() const;
     [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
                                          const std::string& files_from) const;
-    [[nodiscard]] std::string format(const compare::Comparison& comparison) const;
     [[nodiscard]] Status status_of(const compare::Comparison& comparison) const;
     [[nodiscard]] bool fails_on(std::string_view what) const;
 };
@@ -60,15 +54,14 @@ double parse_threshold(std::string_view text) {
 }
 
 bool CompareCommand::fails_on(std::string_view what) const {
-    const std::vector<std::string_view> parts = split(fail_on, ',');
-    return std::find(parts.begin(), parts.end(), what) != parts.end();
+    return std::find(fail_on.begin(), fail_on.end(), what) != fail_on.end();
 }
 
 void CompareCommand::check() const {
-    if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
-    for (const std::string_view what : split(fail_on, ','))
-        if (!fail_on.empty() && what != "regression" && what != "step-regression" && what != "undecided")
-            throw UsageError("--fail-on: not regression, step-regression or undecided: " + std::string(what));
+    output.check();
+    for (const std::string& what : fail_on)
+        if (what != "regression" && what != "step-regression" && what != "undecided")
+            throw UsageError("--fail-on: not regression, step-regression or undecided: " + what);
     if (path_a == "-" && path_b == "-") throw UsageError("A and B cannot both be standard input");
     if (path_a.empty() && files_from_a.empty()) throw UsageError("no A: name a file or a directory");
     if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
@@ -89,7 +82,7 @@ compare::VerdictFacts facts_of(const Verdict& verdict) {
     if (verdict.abstained && verdict.stragglers.empty()) return facts;
     facts.stragglers.emplace();
     for (const StragglerFact& straggler : verdict.stragglers)
-        facts.stragglers->push_back(fmt::format("rank {} in {}", straggler.rank, printable(straggler.phase)));
+        facts.stragglers->push_back(fmt::format("rank {} in {}", straggler.rank, straggler.phase));
     return facts;
 }
 
@@ -117,18 +110,11 @@ compare::JobFacts CompareCommand::read(const std::string& name, const std::strin
     return facts;
 }
 
-std::string CompareCommand::format(const compare::Comparison& comparison) const {
-    if (json) return compare::comparison_json(comparison);
-    if (csv) return compare::comparison_csv(comparison);
-    if (markdown) return compare::comparison_markdown(comparison);
-    return compare::comparison_text(comparison, input.colors());
-}
-
 Status CompareCommand::status_of(const compare::Comparison& comparison) const {
-    using compare::Finding;
-    const bool step_is_slower = comparison.step && comparison.step->finding == Finding::slower;
-    const bool step_is_undecided = !comparison.step || comparison.step->finding == Finding::undecided;
-    const bool found = (fails_on("regression") && comparison.any(Finding::slower)) ||
+    using compare::Outcome;
+    const bool step_is_slower = comparison.step && comparison.step->outcome == Outcome::slower;
+    const bool step_is_undecided = !comparison.step || comparison.step->outcome == Outcome::undecided;
+    const bool found = (fails_on("regression") && comparison.any(Outcome::slower)) ||
                        (fails_on("step-regression") && step_is_slower) || (fails_on("undecided") && step_is_undecided);
     if (found) return Status::finding;
     for (const compare::JobFacts* job : {&comparison.a, &comparison.b})
@@ -148,9 +134,10 @@ Status CompareCommand::run() const {
         say("cep compare: no {} in {}\n", job->inputs.rows == 0 ? "rows" : "spans", name);
         return Status::nothing_readable;
     }
-    const compare::Comparison comparison = compare::compare_jobs(std::move(a), std::move(b), options);
-    write_standard_output(format(comparison));
-    return status_of(comparison);
+    compare::Comparison comparison = compare::compare_jobs(std::move(a), std::move(b), options);
+    const Status status = status_of(comparison);
+    output.write(compare::make_document(std::move(comparison)), input);
+    return status;
 }
 
 void add_inputs(CLI::App& app, CompareCommand& command) {
@@ -168,26 +155,27 @@ void add_inputs(CLI::App& app, CompareCommand& command) {
 
 void add_test_options(CLI::App& app, CompareCommand& command) {
     app.add_option("--block", command.block_steps,
-                   "Test medians of blocks of N recorded steps (default: as long as steps are alike)")
+                   "Test medians of blocks of N recorded steps (default: long enough that blocks are independent)")
         ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
         ->option_text("N");
-    app.add_option("--threshold", command.threshold, "Smaller changes are none (default 0%)")->type_name("PERCENT");
+    app.add_option("--threshold", command.threshold, "Ignore smaller changes (default 0%)")->type_name("PERCENT");
     app.add_option("--fail-on", command.fail_on,
-                   "Exit with status 1 on any of: regression (the step or a phase is slower), step-regression, "
-                   "undecided (too little to tell)")
-        ->type_name("LIST");
+                   "Exit with status 1 on any of: regression (the step or a phase takes longer), step-regression, "
+                   "undecided (the steps cannot be compared); may be given again")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->option_text("LIST");
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, Command& run) {
     auto command = std::make_shared<CompareCommand>();
-    CLI::App* compare = app.add_subcommand("compare", "What changed from one job to another, and what is only chance");
+    CLI::App* compare =
+        app.add_subcommand("compare", "What changed from one job to another, and what of it is significant");
     add_inputs(*compare, *command);
     add_test_options(*compare, *command);
-    compare->add_flag("--json", command->json, "As JSON (schema cep.compare/1)");
-    compare->add_flag("--csv", command->csv, "The table as CSV, times in milliseconds, changes as fractions");
-    compare->add_flag("--markdown", command->markdown, "As GitHub Markdown");
+    command->output.add_to(*compare, "cep.compare/1", "The table, times in milliseconds, changes as fractions,");
     command->filter.add_to(*compare);
     compare
         ->add_option("--attempt", command->attempt,
@@ -196,7 +184,7 @@ void add_compare(CLI::App& app, Command& run) {
     compare
         ->add_option("--max-samples", command->max_samples,
                      "Durations that may be kept of a job; it needs every one (default 16000000)")
-        ->type_name("N");
+        ->option_text("N");
     set_examples(*compare,
                  "  cep compare before/ after/\n"
                  "  cep compare --steps 100: before/ after/\n"

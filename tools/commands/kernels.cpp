@@ -8,14 +8,13 @@
 #include <optional>
 #include <utility>
 
-#include "base/output.hpp"
 #include "base/parallel.hpp"
 #include "base/progress.hpp"
 #include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "kernels/kernel_report.hpp"
-#include "kernels/report_text.hpp"
+#include "kernels/kernels_document.hpp"
 #include "kernels/trace_inputs.hpp"
 #include "read/read_all.hpp"
 
@@ -25,29 +24,26 @@ namespace {
 using tool::Status;
 
 struct KernelsCommand {
+    static constexpr std::uint64_t default_limit = 15;
+
     InputOptions input;
-    std::string out;
-    std::size_t top = 15;
-    bool json = false;
-    bool csv = false;
-    bool markdown = false;
+    OutputOptions output;
 
     Status run() const;
     [[nodiscard]] tool::InputSet find() const;
     [[nodiscard]] kernels::KernelReport read(const tool::InputSet& set) const;
-    [[nodiscard]] std::string format(const kernels::KernelReport& report) const;
     [[nodiscard]] Status status_of(const kernels::KernelReport& report) const;
 };
 
 tool::InputSet KernelsCommand::find() const {
     if (input.inputs.empty() && input.files_from.empty())
         throw tool::UsageError("no input: name a trace or a directory of traces");
-    if (json + csv + markdown > 1) throw tool::UsageError("only one of --json, --csv and --markdown");
+    output.check();
     tool::InputSet set = kernels::find_traces(input.inputs, input.files_from);
     for (const tool::InputFile& file : set.files) {
         std::error_code error;
-        if (!out.empty() && std::filesystem::equivalent(file.path, out, error))
-            throw tool::UsageError("--output: this is one of the traces: " + out);
+        if (!output.path.empty() && std::filesystem::equivalent(file.path, output.path, error))
+            throw tool::UsageError("--output: this is one of the traces: " + output.path);
     }
     return set;
 }
@@ -59,13 +55,6 @@ kernels::KernelReport KernelsCommand::read(const tool::InputSet& set) const {
         outcomes[i] = kernels::read_and_analyze(set.files[i], [&](std::uint64_t bytes) { progress.advance(bytes); });
     });
     return kernels::make_report(std::move(outcomes), set);
-}
-
-std::string KernelsCommand::format(const kernels::KernelReport& report) const {
-    if (json) return kernels::report_json(report, top);
-    if (csv) return kernels::report_csv(report);
-    if (markdown) return kernels::report_markdown(report, top);
-    return kernels::report_text(report, top, input.colors());
 }
 
 Status KernelsCommand::status_of(const kernels::KernelReport& report) const {
@@ -86,16 +75,11 @@ void say_gaps(const kernels::KernelReport& report) {
 
 Status KernelsCommand::run() const {
     const tool::InputSet set = find();
-    const kernels::KernelReport report = read(set);
+    kernels::KernelReport report = read(set);
     say_gaps(report);
     const Status status = status_of(report);
     if (status == Status::nothing_readable) return status;
-    if (!out.empty()) {
-        tool::Output file(out);
-        file.write(kernels::report_markdown(report, top));
-        file.close();
-    }
-    if (out != "-") tool::write_standard_output(format(report));
+    output.write(kernels::make_document(std::move(report), static_cast<std::size_t>(output.limit)), input);
     return status;
 }
 
@@ -107,19 +91,15 @@ void add_kernels(CLI::App& app, Command& run) {
         app.add_subcommand("kernels", "What GPUs did in torch.profiler traces: matmul, comm, memory, other");
     command->input.add_to(*kernels);
     kernels->get_option("INPUT")->description("Traces, directories of them, quoted globs, or - for standard input");
-    kernels->add_option("--top", command->top, "Show the N kernels with the most time, 0: all (default 15)")
-        ->option_text("N");
-    kernels
-        ->add_option("-o,--output", command->out,
-                     "Also write the summary as Markdown to F, such as summary.md (-: only that)")
-        ->option_text("F");
-    kernels->add_flag("--json", command->json, "As JSON (schema cep.kernels/1)");
-    kernels->add_flag("--csv", command->csv, "A line for each rank as CSV, times in milliseconds");
-    kernels->add_flag("--markdown", command->markdown, "As GitHub Markdown");
+    command->output.limit = KernelsCommand::default_limit;
+    command->output.add_to(*kernels, "cep.kernels/1", "A line for each rank, times in milliseconds,");
+    kernels->get_option("--limit")->description(
+        "At most N lines in a table, and N kernels in JSON; 0: all (default 15)");
+    kernels->add_option("--top", command->output.limit, "The same as --limit")->option_text("N");
     set_examples(*kernels,
                  "  cep kernels trace.json.gz\n"
                  "  cep kernels -o summary.md traces/\n"
-                 "  cep kernels --top 30 'traces/rank*_trace.json'\n"
+                 "  cep kernels --limit 30 'traces/rank*_trace.json'\n"
                  "  cep kernels --json traces/ | jq '.total.classes'");
     kernels->callback([command, &run] { run = [command] { return command->run(); }; });
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands/options.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 
 #include "base/output.hpp"
 #include "base/terminal.hpp"
@@ -16,6 +18,15 @@ using tool::Status;
 namespace {
 
 constexpr unsigned max_threads = 1024;
+
+/// The format that a file's name asks for: "summary.md" and "summary.md.gz" are Markdown.
+tool::Format format_of(std::string_view path) {
+    for (const std::string_view compressed : {".gz", ".zst"})
+        if (path.ends_with(compressed)) path.remove_suffix(compressed.size());
+    if (path.ends_with(".json")) return tool::Format::json;
+    if (path.ends_with(".csv")) return tool::Format::csv;
+    return path.ends_with(".md") ? tool::Format::markdown : tool::Format::text;
+}
 
 }  // namespace
 
@@ -46,12 +57,16 @@ bool InputOptions::colors() const {
 }
 
 void OutputOptions::add_to(CLI::App& command, const std::string& schema, const std::string& table) {
-    command.add_option("-o,--output", path, "Write to F (default: standard output); .gz and .zst compress")
+    command
+        .add_option("-o,--output", path,
+                    "Write to F (default: standard output); .json, .csv and .md choose the format, .gz and .zst "
+                    "compress")
         ->option_text("F");
     command.add_flag("--json", json, "As JSON (schema " + schema + ")");
     command.add_flag("--csv", csv, table + " as CSV");
     command.add_flag("--markdown", markdown, "As GitHub Markdown");
-    command.add_option("--limit", limit, "At most N lines in a table, 0: all (default 40)")->option_text("N");
+    command.add_option("--limit", limit, fmt::format("At most N lines in a table, 0: all (default {})", limit))
+        ->option_text("N");
 }
 
 void OutputOptions::check() const {
@@ -63,7 +78,7 @@ void OutputOptions::write(const tool::Document& document, const InputOptions& in
     const tool::Format format = json       ? tool::Format::json
                                 : csv      ? tool::Format::csv
                                 : markdown ? tool::Format::markdown
-                                           : tool::Format::text;
+                                           : format_of(path);
     const bool to_file = !path.empty() && path != "-";
     tool::Output output(path);
     output.write(tool::render(document, {format, limit, input.colors() && (!to_file || input.color == "always")}));

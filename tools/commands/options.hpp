@@ -50,7 +50,8 @@ struct OutputOptions {
     bool markdown = false;
     std::uint64_t limit = tool::Rendering{}.limit;
 
-    /// `schema` names the JSON; `table` describes the CSV, such as "The table, times in milliseconds".
+    /// `schema` names the JSON; `table` describes the CSV, such as "The table, times in milliseconds,". A command that
+    /// wants another default of `limit` sets it first.
     void add_to(CLI::App& command, const std::string& schema, const std::string& table);
     /// Throws UsageError where the options exclude each other. Call it before anything is read.
     void check() const;

@@ -7,7 +7,6 @@
 #include <map>
 #include <utility>
 
-#include "compare/headline.hpp"
 #include "stats/autocorrelation.hpp"
 #include "stats/quantiles.hpp"
 
@@ -22,7 +21,7 @@ PhaseSide side_of(const PhaseSteps& phase, double correlation_steps, const Phase
     PhaseSide side;
     side.steps = phase.steps.size();
     side.median_ms = median_of(phase.durations_ms);
-    Interval interval;
+    ConfidenceInterval interval;
     if (median_interval(phase.durations_ms, correlation_steps, interval)) side.interval_ms = interval;
     const double step_ms = step.steps.empty() ? 0 : median_of(step.durations_ms);
     if (step_ms > 0) side.share = side.median_ms / step_ms;
@@ -50,9 +49,9 @@ void test_change(Change& change, const PhaseSteps& a, const PhaseSteps& b) {
     change.test = test_ranks(blocks_a, blocks_b);
     change.corrected_p = change.test->p;
     if (change.a.median_ms <= 0) return;
-    const Interval& shift = change.test->shift_interval;
+    const ConfidenceInterval& shift = change.test->shift_interval;
     change.change = change.test->shift / change.a.median_ms;
-    change.change_interval = Interval{shift.low / change.a.median_ms, shift.high / change.a.median_ms};
+    change.change_interval = ConfidenceInterval{shift.low / change.a.median_ms, shift.high / change.a.median_ms};
 }
 
 Change change_of(const PhaseSteps& a, const PhaseSteps& b, const Comparison& comparison) {
@@ -67,23 +66,23 @@ Change change_of(const PhaseSteps& a, const PhaseSteps& b, const Comparison& com
     return change;
 }
 
-Change change_of_one(const PhaseSteps& phase, Finding finding, const PhaseSteps& step) {
+Change change_of_one(const PhaseSteps& phase, Outcome outcome, const PhaseSteps& step) {
     Change change;
     change.name = phase.name;
     change.kind = phase.kind;
-    change.finding = finding;
-    (finding == Finding::only_a ? change.a : change.b) =
+    change.outcome = outcome;
+    (outcome == Outcome::only_a ? change.a : change.b) =
         side_of(phase, correlation_time_steps({phase.durations_ms}), step);
     return change;
 }
 
 void decide(Change& change, const CompareOptions& options) {
     if (!change.test) return;
-    change.finding = Finding::same;
+    change.outcome = Outcome::same;
     const double shift = change.test->shift;
     if (change.corrected_p > CompareOptions::alpha || shift == 0) return;
     change.below_threshold = change.change && std::abs(*change.change) < options.threshold;
-    if (!change.below_threshold) change.finding = shift > 0 ? Finding::slower : Finding::faster;
+    if (!change.below_threshold) change.outcome = shift > 0 ? Outcome::slower : Outcome::faster;
 }
 
 void correct_phases(std::vector<Change>& phases) {
@@ -109,10 +108,10 @@ std::vector<Change> compare_phases(const Comparison& comparison) {
     for (const PhaseSteps& phase : a.phases) {
         const PhaseSteps* const of_b = find_phase(b, phase.name);
         phases.push_back(of_b != nullptr ? change_of(phase, *of_b, comparison)
-                                         : change_of_one(phase, Finding::only_a, a.step));
+                                         : change_of_one(phase, Outcome::only_a, a.step));
     }
     for (const PhaseSteps& phase : b.phases)
-        if (find_phase(a, phase.name) == nullptr) phases.push_back(change_of_one(phase, Finding::only_b, b.step));
+        if (find_phase(a, phase.name) == nullptr) phases.push_back(change_of_one(phase, Outcome::only_b, b.step));
     correct_phases(phases);
     for (Change& change : phases) decide(change, comparison.options);
     std::stable_sort(phases.begin(), phases.end(), [](const Change& one, const Change& other) {
@@ -123,10 +122,10 @@ std::vector<Change> compare_phases(const Comparison& comparison) {
 
 }  // namespace
 
-bool Comparison::any(Finding finding) const {
-    if (step && step->finding == finding) return true;
+bool Comparison::any(Outcome outcome) const {
+    if (step && step->outcome == outcome) return true;
     return std::any_of(phases.begin(), phases.end(),
-                       [finding](const Change& change) { return change.finding == finding; });
+                       [outcome](const Change& change) { return change.outcome == outcome; });
 }
 
 Comparison compare_jobs(JobFacts a, JobFacts b, const CompareOptions& options) {
@@ -145,7 +144,6 @@ Comparison compare_jobs(JobFacts a, JobFacts b, const CompareOptions& options) {
         decide(*comparison.step, options);
     }
     comparison.phases = compare_phases(comparison);
-    comparison.headline = describe_comparison(comparison);
     return comparison;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Comparison: what changed from job A to job B, and what of it is more than chance.
+// Comparison: what changed from job A to job B, and which changes are significant.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace cep::compare {
 
-/// What the verdict says of one job, as far as a comparison shows it.
+/// What a comparison shows of a job's verdict.
 struct VerdictFacts {
     std::string bound;
-    std::optional<std::vector<std::string>> stragglers;  // "rank 5 in forward"; nothing where they cannot be told
+    std::optional<std::vector<std::string>> stragglers;  // "rank 5 in forward"; nothing where the verdict abstained
 };
 
 /// One of the two jobs.
 struct JobFacts {
-    std::string name;  // as the command was told
+    std::string name;  // as on the command line
     tool::InputCounts inputs;
     tool::Coverage coverage;
     JobSteps steps;
@@ -35,7 +35,7 @@ struct CompareOptions {
     static constexpr std::size_t max_blocks = 2000;  // of one job: the shift looks at every pair
 
     std::size_t block_steps = 0;  // 0: from the data
-    double threshold = 0;         // smaller changes are none, as a fraction of A
+    double threshold = 0;         // smaller changes do not count; a fraction of A
 };
 
 /// One phase in one of the jobs.
@@ -43,31 +43,31 @@ struct PhaseSide {
     std::size_t steps = 0;
     std::size_t blocks = 0;
     double median_ms = 0;
-    std::optional<Interval> interval_ms;  // of the median, 95 %
-    std::optional<double> share;          // of the step
+    std::optional<ConfidenceInterval> interval_ms;  // of the median, 95 %
+    std::optional<double> share;                    // of the step
 };
 
-/// `same`: not told apart; nothing is proved by it.
-enum class Finding : std::uint8_t { same, slower, faster, undecided, only_a, only_b };
-inline constexpr std::string_view finding_names[] = {"same", "slower", "faster", "undecided", "only_a", "only_b"};
+/// `same`: the change is not significant, which does not prove that there is none.
+enum class Outcome : std::uint8_t { same, slower, faster, undecided, only_a, only_b };
+inline constexpr std::string_view outcome_names[] = {"same", "slower", "faster", "undecided", "only_a", "only_b"};
 
-/// What became of a phase, or of the whole step. Changes are relative to the median of A.
+/// The change of a phase, or of the whole step. Changes are relative to the median of A.
 struct Change {
     std::string name;
     schema::Kind kind = schema::Kind::other;
     PhaseSide a;
     PhaseSide b;
-    Finding finding = Finding::undecided;
+    Outcome outcome = Outcome::undecided;
     std::string reason;            // why it is undecided
     double correlation_steps = 1;  // integrated autocorrelation time
     std::size_t block_steps = 0;
     std::optional<RankTest> test;  // of the medians of blocks
     std::optional<double> change;  // the test's shift
-    std::optional<Interval> change_interval;
+    std::optional<ConfidenceInterval> change_interval;
     double corrected_p = 1;        // phases: by Holm over all that were tested. The step: p
-    bool below_threshold = false;  // more than chance, and too small to count
+    bool below_threshold = false;  // significant, and too small to count
 
-    [[nodiscard]] bool in_both() const { return finding != Finding::only_a && finding != Finding::only_b; }
+    [[nodiscard]] bool in_both() const { return outcome != Outcome::only_a && outcome != Outcome::only_b; }
 };
 
 struct Comparison {
@@ -75,10 +75,9 @@ struct Comparison {
     JobFacts b;
     CompareOptions options;
     std::optional<Change> step;
-    std::vector<Change> phases;  // those that the step is longest in first
-    std::string headline;        // sentences that say it all
+    std::vector<Change> phases;  // the longest first
 
-    [[nodiscard]] bool any(Finding finding) const;
+    [[nodiscard]] bool any(Outcome outcome) const;
 };
 
 [[nodiscard]] Comparison compare_jobs(JobFacts a, JobFacts b, const CompareOptions& options);

@@ -14,10 +14,6 @@
 namespace cep::kernels {
 namespace {
 
-// A rank whose own work is this much longer than the others' is worth a sentence.
-constexpr double notable_excess = 0.05;
-constexpr double mostly_idle = 0.5;
-
 /// Puts each trace where it belongs.
 class RankCollector {
   public:
@@ -109,7 +105,7 @@ void find_missing(KernelReport& report) {
         if (!seen.contains(rank)) report.missing_ranks.push_back(rank);
 }
 
-Comparison compare(const KernelReport& report, std::string what, std::int64_t (*time_ns)(const GpuTime&)) {
+RankSpread spread_of_ranks(const KernelReport& report, std::string what, std::int64_t (*time_ns)(const GpuTime&)) {
     std::vector<std::pair<double, std::int64_t>> times;
     for (const RankTrace& rank : report.ranks) {
         const double steps = report.per_step ? static_cast<double>(rank.steps.size()) : 1;
@@ -120,7 +116,7 @@ Comparison compare(const KernelReport& report, std::string what, std::int64_t (*
     for (const auto& [time_ms, rank] : times) all_ms.push_back(time_ms);
     std::vector<double> below_ms(all_ms.begin(), all_ms.end() - 1);
     std::vector<double> above_ms(all_ms.begin() + 1, all_ms.end());
-    Comparison one;
+    RankSpread one;
     one.what = std::move(what);
     one.longest_rank = times.back().second;
     one.longest_ms = times.back().first;
@@ -138,7 +134,7 @@ void compare_ranks(KernelReport& report) {
     report.per_step = std::all_of(report.ranks.begin(), report.ranks.end(),
                                   [](const RankTrace& rank) { return !rank.steps.empty(); });
     const auto add = [&](const char* what, std::int64_t (*time_ns)(const GpuTime&)) {
-        report.comparisons.push_back(compare(report, what, time_ns));
+        report.spreads.push_back(spread_of_ranks(report, what, time_ns));
     };
     add("own work", [](const GpuTime& time) { return time.own_work_ns(); });
     add("matmul", [](const GpuTime& time) { return time.of(KernelClass::matmul).time_ns; });
@@ -148,78 +144,13 @@ void compare_ranks(KernelReport& report) {
     add("idle", [](const GpuTime& time) { return time.idle_ns(); });
 }
 
-double ratio(std::int64_t part, std::int64_t whole) {
-    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
-}
-
-std::string percent(double fraction) {
-    return fmt::format("{:.1f} %", 100 * fraction);
-}
-
-std::string say_classes(const GpuTime& time) {
-    const std::int64_t all_ns = time.all().time_ns;
-    const auto share = [&](const ClassTime& one) { return percent(ratio(one.time_ns, all_ns)); };
-    std::string matmul = "matmul " + share(time.of(KernelClass::matmul));
-    if (time.attention.count > 0) matmul += fmt::format(" (attention {})", share(time.attention));
-    return fmt::format("Of the kernels' time, {}, comm {}, memory {}, other {}.", matmul,
-                       share(time.of(KernelClass::comm)), share(time.of(KernelClass::memory)),
-                       share(time.of(KernelClass::other)));
-}
-
-std::string say_comm(const GpuTime& time) {
-    if (time.comm_union_ns == 0) return " There was no communication.";
-    return fmt::format(" {} of the communication was exposed: no compute ran beside it.",
-                       percent(ratio(time.exposed_comm_ns(), time.comm_union_ns)));
-}
-
-// The window of a rank, or of its mean step.
-double mean_window_ms(const KernelReport& report) {
-    std::size_t steps = 0;
-    for (const RankTrace& rank : report.ranks) steps += rank.steps.size();
-    const std::size_t count = report.per_step ? steps : report.ranks.size();
-    return to_ms(report.total.time.window_ns) / static_cast<double>(count);
-}
-
-std::string say_longest_work(const KernelReport& report, const Comparison& own) {
-    const std::string_view unit = report.per_step ? " a step" : "";
-    const double excess = own.excess.value_or(0);
-    return fmt::format(
-        " Rank {} stands out: its own work (all but comm) took {} longer than the others' median, {} against {}{}.{}",
-        own.longest_rank, percent(excess), tool::format_duration_ms(own.longest_ms),
-        tool::format_duration_ms(own.longest_ms / (1 + excess)), unit,
-        report.total.time.comm_union_ns > 0 ? " The others wait for it in their communication." : "");
-}
-
-// Whoever comes last to a collective has the least of it: there is nothing left to wait for.
-std::string say_least_comm(const KernelReport& report, const Comparison& comm) {
-    return fmt::format(
-        " Rank {} stands out: its kernels take no longer, but it has {} of comm{} where the others have {}. They wait "
-        "for it, and what makes it late is not on its GPU: look at its host.",
-        comm.shortest_rank, tool::format_duration_ms(comm.shortest_ms), report.per_step ? " a step" : "",
-        tool::format_duration_ms(comm.shortest_ms + comm.deficit_ms));
-}
-
-std::string say_ranks(const KernelReport& report) {
-    if (report.comparisons.empty()) return "";
-    const Comparison& own = report.comparisons[0];
-    const Comparison& comm = report.comparisons[2];
-    if (own.excess.value_or(0) >= notable_excess) return say_longest_work(report, own);
-    if (comm.deficit_ms >= notable_excess * mean_window_ms(report)) return say_least_comm(report, comm);
-    return fmt::format(" No rank stands out: the longest own work (all but comm) is {} above the others' median.",
-                       percent(own.excess.value_or(0)));
-}
-
-std::string make_headline(const KernelReport& report) {
-    const GpuTime& time = report.total.time;
-    const double idle = ratio(time.idle_ns(), time.window_ns);
-    std::string text = fmt::format("{} busy {} of the time and idle {}. ",
-                                   time.gpus == 1 ? "The GPU was" : "The GPUs were", percent(1 - idle), percent(idle));
-    text += say_classes(time) + say_comm(time) + say_ranks(report);
-    if (idle > mostly_idle) text += " With the GPUs mostly idle, look first at what the host does between kernels.";
-    return text;
-}
-
 }  // namespace
+
+const RankSpread* KernelReport::spread_of(std::string_view what) const {
+    const auto found =
+        std::find_if(spreads.begin(), spreads.end(), [&](const RankSpread& one) { return one.what == what; });
+    return found == spreads.end() ? nullptr : &*found;
+}
 
 double to_ms(std::int64_t time_ns) {
     return static_cast<double>(time_ns) / 1e6;
@@ -259,7 +190,6 @@ KernelReport make_report(std::vector<TraceOutcome> outcomes, const tool::InputSe
     }
     find_missing(report);
     compare_ranks(report);
-    report.headline = make_headline(report);
     return report;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/rank_trace.hpp"
@@ -31,9 +32,9 @@ struct TraceCounts {
     }
 };
 
-/// Something that ranks are compared by.
-struct Comparison {
-    std::string what;
+/// How far the ranks' times of one kind of work lie apart.
+struct RankSpread {
+    std::string what;  // "own work", "matmul", "comm", "memory", "other" or "idle"
     std::int64_t longest_rank = 0;
     double longest_ms = 0;
     std::int64_t shortest_rank = 0;
@@ -48,10 +49,12 @@ struct KernelReport {
     std::vector<RankTrace> ranks;  // in order
     std::optional<std::uint64_t> ranks_expected;
     std::vector<std::int64_t> missing_ranks;
-    RankTrace total;                      // of all ranks; its window, steps and paths are not used
-    bool per_step = false;                // comparisons are of a mean step, not of the trace
-    std::vector<Comparison> comparisons;  // none for a single rank
-    std::string headline;                 // sentences that say it all
+    RankTrace total;                  // of all ranks; its window, steps and paths are not used
+    bool per_step = false;            // spreads are of a mean step, not of the trace
+    std::vector<RankSpread> spreads;  // none for a single rank
+
+    /// nullptr for a single rank.
+    [[nodiscard]] const RankSpread* spread_of(std::string_view what) const;
 };
 
 /// One trace, read and added up.

@@ -55,7 +55,7 @@ class TraceAnalysis {
         }
         for (const auto& [step, begin_ns] : begins_ns) result_.steps.push_back({step, begin_ns, 0, 0});
         std::sort(result_.steps.begin(), result_.steps.end(),
-                  [](const StepTime& a, const StepTime& b) { return a.begin_ns < b.begin_ns; });
+                  [](const TraceStep& a, const TraceStep& b) { return a.begin_ns < b.begin_ns; });
     }
 
     // From the first to the last GPU event, widened to the steps as the host had them.
@@ -120,7 +120,7 @@ class TraceAnalysis {
     }
 
     void measure_steps() {
-        std::vector<StepTime>& steps = result_.steps;
+        std::vector<TraceStep>& steps = result_.steps;
         for (std::size_t i = 0; i < steps.size(); ++i) {
             const Interval interval{steps[i].begin_ns, i + 1 < steps.size() ? steps[i + 1].begin_ns : window_.end_ns};
             steps[i].duration_ns = interval.end_ns - interval.begin_ns;

@@ -63,7 +63,7 @@ struct KernelTotal {
 };
 using KernelTotals = std::map<std::pair<std::string, KernelClass>, KernelTotal>;
 
-struct StepTime {
+struct TraceStep {
     std::int64_t step = 0;
     std::int64_t begin_ns = 0;     // as in the trace
     std::int64_t duration_ns = 0;  // to the next step's begin, or the window's end
@@ -82,7 +82,7 @@ struct RankTrace {
     std::int64_t window_end_ns = 0;
     GpuTime time;
     KernelTotals kernels;
-    std::vector<StepTime> steps;
+    std::vector<TraceStep> steps;
     std::map<std::int64_t, std::string> devices;  // device and its name, "" where the trace does not say it
 
     void merge(const RankTrace& other);

@@ -74,6 +74,10 @@ Cell Cell::number(const std::optional<double>& number) {
     return number ? Cell::number(*number) : none();
 }
 
+Cell Cell::percent(const std::optional<double>& fraction) {
+    return fraction ? shown(*fraction, fmt::format("{:.1f} %", 100 * *fraction)) : none();
+}
+
 std::string markdown_text(std::string_view text) {
     std::string result;
     for (const char c : printable(text)) {
@@ -118,6 +122,10 @@ std::vector<std::size_t> Table::columns_for_people() const {
     return columns;
 }
 
+std::size_t Table::lines_shown(std::size_t limit, std::size_t lines) const {
+    return limit == 0 || is_kept_whole_ ? lines : std::min(limit, lines);
+}
+
 std::string Table::describe_rest(std::size_t hidden) const {
     return fmt::format("… {}{} not shown; --limit 0 shows all", format_plural(hidden, noun_),
                        how_.empty() ? "" : " " + how_);
@@ -126,7 +134,7 @@ std::string Table::describe_rest(std::size_t hidden) const {
 std::string Table::text(std::size_t limit, std::string_view bold, std::string_view plain) const {
     const std::vector<std::size_t> columns = columns_for_people();
     std::vector<const Line*> lines = lines_for_people();
-    const std::size_t shown = limit == 0 ? lines.size() : std::min(limit, lines.size());
+    const std::size_t shown = lines_shown(limit, lines.size());
     const std::size_t hidden = lines.size() - shown;
     lines.resize(shown);
 
@@ -157,7 +165,7 @@ std::string Table::text(std::size_t limit, std::string_view bold, std::string_vi
 std::string Table::markdown(std::size_t limit) const {
     const std::vector<std::size_t> columns = columns_for_people();
     const std::vector<const Line*> lines = lines_for_people();
-    const std::size_t shown = limit == 0 ? lines.size() : std::min(limit, lines.size());
+    const std::size_t shown = lines_shown(limit, lines.size());
     std::string text = "|";
     for (const std::size_t column : columns) text += " " + markdown_text(columns_[column].heading) + " |";
     text += "\n|";

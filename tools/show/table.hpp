@@ -39,6 +39,7 @@ struct Cell {
     [[nodiscard]] static Cell integer(std::int64_t number);    // shown as "1234": a rank, an identifier
     [[nodiscard]] static Cell number(double number);           // shown as the shortest text that reads back the same
     [[nodiscard]] static Cell number(const std::optional<double>& number);
+    [[nodiscard]] static Cell percent(const std::optional<double>& fraction);  // 0.1234 is shown as "12.3 %"
     /// A value that people see in other words: 12.3456 as "12.35 ms".
     [[nodiscard]] static Cell shown(Value value, std::string text) { return {std::move(value), std::move(text)}; }
     /// For a column without a key.
@@ -66,10 +67,14 @@ class Table {
         how_ = std::move(how);
     }
 
+    /// A table of a few lines that belong together: no limit applies.
+    void keep_whole() { is_kept_whole_ = true; }
+
     [[nodiscard]] const std::string& title() const { return title_; }
     [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
     [[nodiscard]] const std::vector<Line>& lines() const { return lines_; }
-    [[nodiscard]] bool empty() const { return lines_.empty(); }
+    /// Whether people would see no line of it.
+    [[nodiscard]] bool empty() const { return lines_for_people().empty(); }
 
     /// At most `limit` lines (0: all); the rest is counted in a line of its own. `bold` and `plain` are put round the
     /// heading (terminal codes, or "").
@@ -82,12 +87,14 @@ class Table {
   private:
     [[nodiscard]] std::vector<const Line*> lines_for_people() const;
     [[nodiscard]] std::vector<std::size_t> columns_for_people() const;
+    [[nodiscard]] std::size_t lines_shown(std::size_t limit, std::size_t lines) const;
     [[nodiscard]] std::string describe_rest(std::size_t hidden) const;
 
     std::vector<Column> columns_;
     std::string title_;
     std::vector<Line> lines_;
     std::vector<std::size_t> order_;
+    bool is_kept_whole_ = false;
     std::string noun_ = "line";
     std::string how_;
 };

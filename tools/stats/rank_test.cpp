@@ -141,7 +141,7 @@ std::vector<double> correct_by_holm(const std::vector<double>& p_values) {
     return corrected;
 }
 
-bool median_interval(const std::vector<double>& values, double correlation_time, Interval& interval) {
+bool median_interval(const std::vector<double>& values, double correlation_time, ConfidenceInterval& interval) {
     const auto size = static_cast<double>(values.size());
     const double independent = std::floor(size / correlation_time);
     // Fewer cannot give 95 %: 2 · 2⁻⁵ is above 5 %.

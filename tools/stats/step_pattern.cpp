@@ -16,6 +16,10 @@ std::uint64_t difference(std::int64_t from, std::int64_t to) {
 }  // namespace
 
 std::optional<std::int64_t> infer_stride(const std::set<std::int64_t>& steps) {
+    return infer_stride(std::span<const std::int64_t>(std::vector<std::int64_t>(steps.begin(), steps.end())));
+}
+
+std::optional<std::int64_t> infer_stride(std::span<const std::int64_t> steps) {
     if (steps.size() < 3) return std::nullopt;
     std::map<std::uint64_t, std::size_t> counts;
     for (auto step = steps.begin(); std::next(step) != steps.end(); ++step)
@@ -26,7 +30,7 @@ std::optional<std::int64_t> infer_stride(const std::set<std::int64_t>& steps) {
     return common && most->first <= INT64_MAX ? std::optional(static_cast<std::int64_t>(most->first)) : std::nullopt;
 }
 
-MissingSteps find_missing_steps(const std::set<std::int64_t>& steps, std::int64_t stride) {
+MissingSteps find_missing_steps(std::span<const std::int64_t> steps, std::int64_t stride) {
     MissingSteps missing;
     if (stride <= 0 || steps.empty()) return missing;
     const auto stride_steps = static_cast<std::uint64_t>(stride);

@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 namespace cep::tool {
 
 /// The difference that at least half of the neighbouring steps have; nothing for fewer than three steps.
 [[nodiscard]] std::optional<std::int64_t> infer_stride(const std::set<std::int64_t>& steps);
+/// The same of ascending steps.
+[[nodiscard]] std::optional<std::int64_t> infer_stride(std::span<const std::int64_t> steps);
 
 struct MissingSteps {
     static constexpr std::size_t max_listed = 1000;
@@ -19,7 +22,7 @@ struct MissingSteps {
     std::vector<std::int64_t> listed;  // the first max_listed
 };
 
-/// Steps between the first and the last that a stride says should be there.
-[[nodiscard]] MissingSteps find_missing_steps(const std::set<std::int64_t>& steps, std::int64_t stride);
+/// Steps between the first and the last of ascending steps that a stride says should be there.
+[[nodiscard]] MissingSteps find_missing_steps(std::span<const std::int64_t> steps, std::int64_t stride);
 
 }  // namespace cep::tool

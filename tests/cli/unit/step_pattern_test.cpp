@@ -14,13 +14,13 @@ TEST(InferStride, IsTheCommonDifference) {
 }
 
 TEST(FindMissingSteps, NamesStepsOfTheStrideBetweenFirstAndLast) {
-    const MissingSteps missing = find_missing_steps({0, 10, 40, 45}, 10);
+    const MissingSteps missing = find_missing_steps(std::vector<std::int64_t>{0, 10, 40, 45}, 10);
     EXPECT_EQ(missing.count, 2U);
     EXPECT_EQ(missing.listed, (std::vector<std::int64_t>{20, 30}));
 }
 
 TEST(FindMissingSteps, CountsMoreThanItLists) {
-    const MissingSteps missing = find_missing_steps({INT64_MIN, INT64_MAX}, 1);
+    const MissingSteps missing = find_missing_steps(std::vector<std::int64_t>{INT64_MIN, INT64_MAX}, 1);
     EXPECT_EQ(missing.count, UINT64_MAX - 1);
     EXPECT_EQ(missing.listed.size(), MissingSteps::max_listed);
 }

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/check_document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "base/units.hpp"
+#include "show/inputs_json.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t max_places_of_file = 5;  // for people; JSON has FileReport::max_damages
+constexpr std::size_t max_advice = 3;
+
+/// What to do about a finding.
+struct Advice {
+    std::string_view code;
+    std::string_view text;
+};
+constexpr Advice advices[] = {
+    {"interleaved", "interleaved: give each job, and each rank of it, a file of its own"},
+    {"other_rank", "other_rank: check that each rank was given its own number"},
+    {"rows_skipped", "rows_skipped: the other commands leave these rows out; look at the places below"},
+    {"unreadable", "unreadable: check the permissions of the files, and the disk"},
+    {"missing_ranks", "missing_ranks: find these ranks' files, or why they wrote none"},
+    {"cut_off", "cut_off: the job still runs, or ended without closing the profiler; all whole rows count"},
+    {"loss", "loss: raise ring_capacity or pool_limit, or record fewer steps"},
+    {"clocks_apart", "clocks_apart: synchronise the clocks of the hosts (NTP, PTP)"},
+    {"clock_back", "clock_back: let NTP or PTP slew the clock instead of stepping it"},
+    {"no_run_row", "no_run_row: keep the first row of each rank file"},
+};
+
+Severity severity_of_code(const CheckResult& result, std::string_view code) {
+    Severity worst = Severity::fine;
+    const auto look_at = [&](const std::vector<Finding>& findings) {
+        for (const Finding& finding : findings)
+            if (finding.code == code) worst = std::max(worst, finding.severity);
+    };
+    look_at(result.findings);
+    for (const FileVerdict& file : result.files) look_at(file.findings);
+    return worst;
+}
+
+// For the worst findings only.
+std::vector<std::string> advise(const CheckResult& result) {
+    std::vector<std::string> lines;
+    for (const Advice& advice : advices)
+        if (result.severity > Severity::fine && severity_of_code(result, advice.code) == result.severity &&
+            lines.size() < max_advice)
+            lines.emplace_back(advice.text);
+    return lines;
+}
+
+std::string describe_steps(const FileVerdict& file) {
+    if (!file.first_step) return "-";
+    std::string text = *file.first_step == *file.last_step
+                           ? format_integer(*file.first_step)
+                           : fmt::format("{} to {}", format_integer(*file.first_step), format_integer(*file.last_step));
+    if (file.stride && *file.stride > 1) text += fmt::format(" every {}", format_integer(*file.stride));
+    return text;
+}
+
+std::string describe_types(const std::array<std::uint64_t, row_types>& counts) {
+    std::string text;
+    for (std::size_t i = 0; i < row_types; ++i) {
+        if (counts[i] == 0) continue;
+        std::string noun(row_type_names[i]);
+        // A run may have several run rows: what is counted are rows. A span, a counter or a mark is one row.
+        const bool is_measurement = noun == "span" || noun == "counter" || noun == "mark";
+        if (!is_measurement) noun += " row";
+        if (!text.empty()) text += ", ";
+        text += format_plural(counts[i], noun);
+    }
+    return text.empty() ? "-" : text;
+}
+
+std::string describe_findings(const std::vector<Finding>& findings) {
+    std::string text;
+    for (const Finding& finding : findings) {
+        if (!text.empty()) text += "; ";
+        text += finding.message;
+        if (finding.line > 0) text += fmt::format(" (line {})", finding.line);
+    }
+    return text;
+}
+
+Table file_table(const CheckResult& result) {
+    Table table(
+        {
+            {"path", "file", Align::left, "", "path of the file"},
+            {"severity", "verdict", Align::left, "", "fine, note, incomplete or damaged"},
+            {"bytes", "", Align::right, "bytes", "size, decompressed"},
+            {"rows", "rows", Align::right, "", "valid rows"},
+            {"skipped_rows", "", Align::right, "", "rows that are not valid"},
+            {"ranks", "", Align::right, "", "ranks in the file"},
+            {"steps", "", Align::right, "", "steps in the file"},
+            {"first_step", "steps", Align::left, "", "first step"},
+            {"last_step", "", Align::right, "", "last step"},
+            {"stride", "", Align::right, "", "configured or usual difference of neighbouring steps"},
+            {"missing_steps", "", Align::right, "", "steps that the stride says are missing"},
+            {"", "of which", Align::left, "", "rows by type"},
+            {"findings", "found", Align::left, "", "what was found"},
+        },
+        "Files");
+    table.set_rest("file", "with less to say");
+    const auto cell = [](const std::optional<std::int64_t>& number) {
+        return number ? Cell::integer(*number) : Cell::none();
+    };
+    for (const FileVerdict& file : result.files) {
+        const std::string findings = describe_findings(file.findings);
+        Cell first_step = cell(file.first_step);
+        first_step.text = describe_steps(file);
+        table.add({Cell::text_of(file.report.path), Cell::text_of(severity_name(file.severity)),
+                   Cell::count(file.report.bytes), Cell::count(file.report.rows), Cell::count(file.report.skipped_rows),
+                   Cell::count(file.ranks.size()), Cell::count(file.steps), std::move(first_step), cell(file.last_step),
+                   cell(file.stride), Cell::count(file.missing_steps.count),
+                   Cell::words(describe_types(file.report.rows_by_type)), Cell::shown(findings, findings)});
+    }
+    std::vector<std::size_t> order(result.files.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&result](std::size_t a, std::size_t b) {
+        return result.files[a].severity > result.files[b].severity;
+    });
+    table.set_order(std::move(order));
+    return table;
+}
+
+Table damage_table(const CheckResult& result) {
+    Table table(
+        {
+            {"place", "damaged rows", Align::left, "", "file and line"},
+            {"why", "", Align::left, "", "what is wrong there"},
+        },
+        "Damage");
+    table.set_rest("place");
+    for (const FileVerdict& file : result.files) {
+        const FileReport& report = file.report;
+        const std::size_t shown = std::min(report.damages.size(), max_places_of_file);
+        for (std::size_t i = 0; i < shown; ++i) {
+            const Damage& damage = report.damages[i];
+            table.add({Cell::words(fmt::format("{}:{}: {}", report.path, damage.line, damage.why)),
+                       Cell::text_of(damage.why)});
+        }
+        if (report.damage_count > shown)
+            table.add({Cell::words(fmt::format("{}: {} more", report.path, format_count(report.damage_count - shown))),
+                       Cell::none()});
+    }
+    return table;
+}
+
+std::string describe_ranks(const Coverage& coverage) {
+    if (coverage.missing_ranks.empty()) return format_plural(coverage.ranks_seen, "rank");
+    return fmt::format("{} of {} ranks", format_count(coverage.ranks_seen),
+                       format_count(coverage.ranks_expected.value_or(0)));
+}
+
+std::vector<Fact> make_facts(const CheckResult& result) {
+    std::array<std::uint64_t, row_types> totals{};
+    for (const FileVerdict& file : result.files)
+        for (std::size_t i = 0; i < row_types; ++i) totals[i] += file.report.rows_by_type[i];
+    return {{"input",
+             fmt::format("{}, {}, {}: {}", format_plural(result.files.size(), "file"), describe_ranks(result.coverage),
+                         format_plural(result.inputs.rows, "row"), describe_types(totals))}};
+}
+
+/// "2 of 8 files are damaged, 1 is incomplete".
+std::string describe_files(const CheckResult& result) {
+    std::array<std::uint64_t, severity_names.size()> counts{};
+    for (const FileVerdict& file : result.files) ++counts[static_cast<std::size_t>(file.severity)];
+    std::string text;
+    const auto add = [&](Severity severity, std::string_view singular, std::string_view plural) {
+        const std::uint64_t count = counts[static_cast<std::size_t>(severity)];
+        if (count == 0) return;
+        const std::string of_all = fmt::format(" of {}", format_plural(result.files.size(), "file"));
+        text += fmt::format("{}{}{} {}", text.empty() ? "" : ", ", format_count(count), text.empty() ? of_all : "",
+                            count == 1 ? singular : plural);
+    };
+    add(Severity::damaged, "is damaged", "are damaged");
+    add(Severity::incomplete, "is incomplete", "are incomplete");
+    if (text.empty()) add(Severity::note, "has notes", "have notes");
+    return text;
+}
+
+/// The finding about the job that the headline names; nullptr where a file has a worse one.
+const Finding* main_finding(const CheckResult& result) {
+    const auto found = std::find_if(result.findings.begin(), result.findings.end(),
+                                    [&](const Finding& finding) { return finding.severity == result.severity; });
+    return found == result.findings.end() ? nullptr : &*found;
+}
+
+std::string make_headline(const CheckResult& result) {
+    if (result.inputs.rows == 0)
+        return fmt::format("Nothing to read: {} without a valid row.", format_plural(result.files.size(), "file"));
+    constexpr std::string_view verdicts[] = {"Complete", "Complete, with notes", "Incomplete", "Damaged"};
+    const std::string_view verdict = verdicts[static_cast<std::size_t>(result.severity)];
+    std::string text = describe_files(result);
+    const Finding* const main = main_finding(result);
+    if (main != nullptr) text += (text.empty() ? "" : "; ") + main->message;
+    if (text.empty())
+        text = fmt::format("{} of {}, nothing wrong", format_plural(result.files.size(), "file"),
+                           describe_ranks(result.coverage));
+    return fmt::format("{}: {}.", verdict, text);
+}
+
+Tone tone_of(const CheckResult& result) {
+    if (result.severity == Severity::damaged || result.inputs.rows == 0) return Tone::bad;
+    return result.severity == Severity::incomplete ? Tone::warning : Tone::neutral;
+}
+
+void write_finding(JsonWriter& json, const Finding& finding) {
+    json.begin_object();
+    json.key("severity").string(severity_name(finding.severity));
+    json.key("code").string(finding.code);
+    json.key("message").string(finding.message);
+    json.key("line").count_or_null(finding.line > 0 ? std::optional(finding.line) : std::nullopt);
+    json.end_object();
+}
+
+void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
+    json.key("findings").begin_array();
+    for (const Finding& finding : findings) write_finding(json, finding);
+    json.end_array();
+}
+
+void write_report(JsonWriter& json, const FileReport& report) {
+    json.key("bytes").count(report.bytes);
+    json.key("rows").count(report.rows);
+    json.key("rows_by_type").begin_object();
+    for (std::size_t i = 0; i < row_types; ++i) json.key(row_type_names[i]).count(report.rows_by_type[i]);
+    json.end_object();
+    json.key("skipped_rows").count(report.skipped_rows);
+    json.key("cut_off").boolean(report.cut_off);
+    json.key("damages").begin_array();
+    for (const Damage& damage : report.damages) {
+        json.begin_object();
+        json.key("line").count(damage.line);
+        json.key("why").string(damage.why);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_attempts(JsonWriter& json, const FileVerdict& file) {
+    json.key("attempts").begin_array();
+    for (const AttemptCheck& attempt : file.attempts) {
+        json.begin_object();
+        json.key("run_id").string(attempt.run_id);
+        json.key("attempt").integer(attempt.attempt);
+        json.key("steps").count(attempt.steps);
+        json.key("first_step").integer_or_null(attempt.first_step);
+        json.key("repeated_steps").count(attempt.repeated_steps);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_file(JsonWriter& json, const FileVerdict& file) {
+    json.begin_object();
+    json.key("path").string(file.report.path);
+    json.key("severity").string(severity_name(file.severity));
+    write_report(json, file.report);
+    json.key("ranks").integers(file.ranks);
+    json.key("first_step").integer_or_null(file.first_step);
+    json.key("last_step").integer_or_null(file.last_step);
+    json.key("steps").count(file.steps);
+    json.key("stride").integer_or_null(file.stride);
+    json.key("missing_steps").integers(file.missing_steps.listed);
+    json.key("missing_steps_count").count(file.missing_steps.count);
+    write_attempts(json, file);
+    write_findings(json, file.findings);
+    json.end_object();
+}
+
+void write_result(JsonWriter& json, const CheckResult& result) {
+    json.key("schema").string("cep.check/1");
+    json.key("severity").string(severity_name(result.severity));
+    json.key("complete").boolean(result.severity <= Severity::note);
+    json.key("inputs").begin_object();
+    write_inputs(json, result.inputs, result.coverage);
+    json.end_object();
+    json.key("ranks_seen").count(result.coverage.ranks_seen);
+    json.key("missing_ranks").integers(result.coverage.missing_ranks);
+    write_findings(json, result.findings);
+    json.key("files").begin_array();
+    for (const FileVerdict& file : result.files) write_file(json, file);
+    json.end_array();
+}
+
+}  // namespace
+
+Document make_document(CheckResult made) {
+    const auto result = std::make_shared<const CheckResult>(std::move(made));
+    Document document;
+    document.title = "Check";
+    document.headline = make_headline(*result);
+    document.tone = tone_of(*result);
+    const bool is_in_headline = result->inputs.rows > 0;
+    for (const Finding& finding : result->findings)
+        if (!is_in_headline || &finding != main_finding(*result))
+            document.evidence.push_back(fmt::format("{}: {}", severity_name(finding.severity), finding.message));
+    document.next = advise(*result);
+    document.facts = make_facts(*result);
+    document.tables = {file_table(*result), damage_table(*result)};
+    document.write_json = [result](JsonWriter& json) { write_result(json, *result); };
+    return document;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// File check: what `cep check` finds in one file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "check/finding.hpp"
+#include "check/step_set.hpp"
+#include "read/file_report.hpp"
+#include "read/inputs.hpp"
+#include "read/open_spans.hpp"
+#include "read/run_tracker.hpp"
+#include "stats/step_pattern.hpp"
+
+namespace cep::tool {
+
+struct AttemptCheck {
+    std::string run_id;
+    std::int64_t attempt = 1;
+    std::uint64_t steps = 0;
+    std::optional<std::int64_t> first_step;
+    std::uint64_t repeated_steps = 0;  // steps that earlier attempts had too
+};
+
+/// What is known about one file after it is read.
+struct FileVerdict {
+    FileReport report;
+    Severity severity = Severity::fine;
+    std::vector<Finding> findings;
+    std::vector<std::int64_t> ranks;
+    std::vector<AttemptCheck> attempts;  // in the order of their starts
+    std::optional<std::int64_t> first_step;
+    std::optional<std::int64_t> last_step;
+    std::uint64_t steps = 0;
+    std::optional<std::int64_t> stride;
+    MissingSteps missing_steps;
+};
+
+/// The rows of one file.
+class FileCheck : public RowSink {
+  public:
+    static constexpr std::size_t max_phases = std::size_t{1} << 20;  // of a rank, whose order is checked
+
+    explicit FileCheck(const InputFile& file) : name_rank_(file.name_rank) {}
+    void take(const Row& row, std::uint64_t line) override;
+
+  private:
+    friend class JobCheck;
+
+    /// How long the steps of a run took, from the start of one to the start of the next.
+    struct StepTimes {
+        std::int64_t last_step = 0;
+        std::int64_t last_start_ns = 0;
+        std::uint64_t steps = 0;
+        double total_ns = 0;
+        double longest_ns = 0;  // between two recorded steps: the one that is the longest for the steps between them
+        std::uint64_t longest_steps = 1;
+        std::int64_t longest_end = 0;  // the later of the two
+        std::uint64_t longest_line = 0;
+    };
+    /// What a rank recorded in one run.
+    struct RunState {
+        StepSet steps;
+        std::optional<std::int64_t> last_new_step;
+        std::int64_t first_step = 0;  // with a start
+        std::optional<std::int64_t> first_start_ns;
+        std::unique_ptr<StepTimes> times;
+        std::unique_ptr<StatsRow> stats;  // the last
+        std::optional<std::int64_t> pid;
+        bool has_run_row = false;
+    };
+    /// What is wrong with the order of a rank's rows. Lines are 0 where nothing is wrong.
+    struct OrderErrors {
+        std::uint64_t times_back = 0;  // how often the step of a phase went back within a run
+        std::uint64_t back_line = 0;
+        std::int64_t back_from = 0;
+        std::int64_t back_to = 0;
+        std::uint64_t clock_back_line = 0;
+        std::int64_t clock_back_ns = 0;
+        std::uint64_t starts_back = 0;  // how often a span started before an earlier one of its stream
+        std::uint64_t starts_back_line = 0;
+        std::int64_t starts_back_ns = 0;
+        std::uint64_t interleaved_line = 0;
+    };
+    struct RankState {
+        std::vector<RunState> runs;  // by index of the run in the file, and 1: [0] has the rows before any run row
+        std::unique_ptr<OrderErrors> errors;
+        int current_run = RunTracker::no_run;
+        std::uint32_t run_changes = 0;
+        std::uint64_t rows = 0;
+        bool has_full_spans = false;  // as the library writes them, not as other profilers do
+
+        RunState& run(int index);
+        OrderErrors& order_errors();
+    };
+
+    struct PhaseName {
+        std::int64_t rank;
+        std::string_view name;
+    };
+    struct Phase {
+        std::int64_t rank;
+        std::string name;
+        operator PhaseName() const { return {rank, name}; }
+    };
+    struct HashPhase {
+        using is_transparent = void;
+        std::size_t operator()(const PhaseName& phase) const;
+    };
+    struct SamePhase {
+        using is_transparent = void;
+        bool operator()(const PhaseName& a, const PhaseName& b) const { return a.rank == b.rank && a.name == b.name; }
+    };
+    /// The last span of a phase.
+    struct LastSpan {
+        std::int64_t step = 0;
+        std::int64_t seq = -1;     // -1: not given
+        std::int64_t stream = -1;  // -1: not given
+        std::optional<std::int64_t> start_ns;
+        int run = RunTracker::no_run;
+        std::uint32_t run_changes = 0;  // of the rank, when the span was written
+    };
+
+    RankState& state_of(std::int64_t rank);
+    static void take_run(const Row& row, const RunTracker::Place& place, RankState& state, std::uint64_t line);
+    void take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const;
+    void take_span(const Row& row, int run, RankState& state, std::uint64_t line);
+    static void take_step(const Row& row, RunState& run, std::uint64_t line);
+    bool check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line) const;
+    [[nodiscard]] std::int64_t attempt_of(std::int64_t rank, int run) const;
+
+    struct RunOfRank {
+        const RunInfo* info;  // nullptr: rows before any run row
+        RunOrder order;
+        const StepSet* steps;
+    };
+    using RankOfFile = std::pair<std::int64_t, const RankState*>;
+
+    FileVerdict finish(FileReport report);
+    void find_damage(const FileReport& report);
+    void find_odd_rows(const FileReport& report);
+    void find_other_ranks();
+    void find_order();
+    void find_clock_jumps(std::int64_t rank, const RankState& state);
+    void find_runs();
+    void find_missing_run_rows();
+    [[nodiscard]] bool attempts_are_numbered() const;
+    [[nodiscard]] std::vector<RunOfRank> runs_in_order() const;
+    void find_attempts(FileVerdict& verdict);
+    void describe_attempts(const std::vector<AttemptCheck>& attempts);
+    void find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>& steps);
+    void find_loss();
+    void find_open_spans();
+
+    std::optional<std::int64_t> name_rank_;
+    RunTracker tracker_;
+    OpenSpans open_spans_;
+    std::unordered_map<std::int64_t, RankState> ranks_;
+    std::unordered_map<Phase, LastSpan, HashPhase, SamePhase> last_spans_;
+    std::vector<RankOfFile> in_order_;  // when all rows are read
+    std::optional<std::int64_t> last_rank_;
+    RankState* last_state_ = nullptr;
+    std::uint64_t odd_rows_ = 0;
+    std::uint64_t odd_line_ = 0;
+    std::string odd_key_;
+    bool has_too_many_phases_ = false;
+    Findings findings_;
+};
+
+}  // namespace cep::tool

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/finding.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/units.hpp"
+
+namespace cep::tool {
+
+void Findings::add(Severity severity, std::string_view code, std::string message, std::uint64_t line) {
+    auto found = counts_.find(code);
+    if (found == counts_.end()) found = counts_.try_emplace(std::string(code)).first;
+    Counted& counted = found->second;
+    counted.severity = std::max(counted.severity, severity);
+    if (++counted.count <= max_of_code) findings_.push_back({severity, std::string(code), std::move(message), line});
+}
+
+std::vector<Finding> Findings::finish() {
+    for (const auto& [code, counted] : counts_)
+        if (counted.count > max_of_code)
+            findings_.push_back(
+                {counted.severity, code, "and " + format_count(counted.count - max_of_code) + " more like it", 0});
+    return std::move(findings_);
+}
+
+Severity worst_of(const std::vector<Finding>& findings) {
+    Severity worst = Severity::fine;
+    for (const Finding& finding : findings) worst = std::max(worst, finding.severity);
+    return worst;
+}
+
+}  // namespace cep::tool

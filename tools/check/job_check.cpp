@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/job_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_set>
+
+#include "base/units.hpp"
+
+namespace cep::tool {
+namespace {
+
+std::string_view rank_or_ranks(const std::vector<std::int64_t>& ranks) {
+    return ranks.size() == 1 ? "rank" : "ranks";
+}
+
+/// The end of the items from `begin` on that have the same key.
+template <typename Iterator, typename Key>
+Iterator end_of_group(Iterator begin, Iterator end, const Key& key) {
+    return std::find_if(begin, end, [&](const auto& item) { return key(item) != key(*begin); });
+}
+
+}  // namespace
+
+JobCheck::RunKey JobCheck::key_of(const RunInfo& run) {
+    const auto [found, is_new] = run_ids_.try_emplace(run.run_id, static_cast<std::uint32_t>(run_names_.size()));
+    if (is_new) run_names_.push_back({run.run_id, INT64_MIN});
+    return {found->second, run.attempt};
+}
+
+void JobCheck::add(FileCheck&& file, FileReport report) {
+    for (const auto& [rank, state] : file.ranks_) file.in_order_.emplace_back(rank, &state);
+    std::sort(file.in_order_.begin(), file.in_order_.end());
+    for (const auto& [rank, state] : file.in_order_) add_rank(rank, file, *state);
+    files_.push_back(file.finish(std::move(report)));
+}
+
+void JobCheck::add_rank(std::int64_t rank, const FileCheck& file, const FileCheck::RankState& state) {
+    coverage_.saw_rank(rank);
+    const auto file_index = static_cast<std::uint32_t>(files_.size());
+    const std::vector<RunInfo>& runs = file.tracker_.runs(rank);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        const RunInfo& run = runs[i];
+        coverage_.saw_run(run);
+        const RunKey key = key_of(run);
+        runs_.push_back({key, rank, file_index, true});
+        std::int64_t& start_unix_ns = run_names_[key.run].start_unix_ns;
+        start_unix_ns = std::max(start_unix_ns, run.start_unix_ns.value_or(INT64_MIN));
+        if (i + 1 >= state.runs.size() || !state.runs[i + 1].first_start_ns) continue;
+        const FileCheck::RunState& recorded = state.runs[i + 1];
+        first_starts_.push_back({key, recorded.first_step, *recorded.first_start_ns, rank});
+    }
+    if (runs.empty()) runs_.push_back({{key_of({}).run, 0}, rank, file_index, false});
+    std::int64_t last_step = INT64_MIN;
+    bool has_steps = false;
+    for (const FileCheck::RunState& run : state.runs) {
+        if (run.steps.empty()) continue;
+        last_step = std::max(last_step, run.steps.last());
+        has_steps = true;
+    }
+    if (has_steps) last_steps_.emplace_back(rank, last_step);
+}
+
+// By run id, attempt, rank and file.
+void JobCheck::sort_runs() {
+    std::vector<std::uint32_t> order(run_names_.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::sort(order.begin(), order.end(),
+              [this](std::uint32_t a, std::uint32_t b) { return run_names_[a].id < run_names_[b].id; });
+    std::vector<std::uint32_t> places(order.size());
+    std::vector<RunName> sorted;
+    for (std::uint32_t i = 0; i < order.size(); ++i) {
+        places[order[i]] = i;
+        sorted.push_back(std::move(run_names_[order[i]]));
+    }
+    run_names_ = std::move(sorted);
+    for (RunOfRank& run : runs_) run.run.run = places[run.run.run];
+    for (FirstStart& start : first_starts_) start.run.run = places[start.run.run];
+    std::sort(runs_.begin(), runs_.end());
+    std::sort(first_starts_.begin(), first_starts_.end());
+}
+
+void JobCheck::find_unreadable(const InputCounts& inputs) {
+    std::unordered_set<std::string_view> known;
+    for (const FileVerdict& file : files_) known.insert(file.report.unreadable);
+    for (const std::string& why : inputs.unreadable)
+        if (!known.contains(why)) findings_.add(Severity::damaged, "unreadable", why);
+}
+
+void JobCheck::find_missing_ranks(const Coverage& coverage) {
+    const std::vector<std::int64_t>& missing = coverage.missing_ranks;
+    if (missing.empty()) return;
+    findings_.add(Severity::incomplete, "missing_ranks",
+                  fmt::format("missing {} {} of {}", rank_or_ranks(missing), format_ranges(missing),
+                              format_count(coverage.ranks_expected.value_or(0))));
+}
+
+void JobCheck::find_repeated_ranks() {
+    const auto key = [](const RunOfRank& run) { return std::pair(run.run, run.rank); };
+    std::uint64_t repeated = 0;
+    std::string example;
+    for (auto begin = runs_.begin(); begin != runs_.end();) {
+        const auto end = end_of_group(begin, runs_.end(), key);
+        if (end - begin > 1 && repeated++ == 0)
+            example = fmt::format("rank {}: {} and {}", begin->rank, files_[begin->file].report.path,
+                                  files_[(begin + 1)->file].report.path);
+        begin = end;
+    }
+    if (repeated == 0) return;
+    std::string message = "the same run in two files: " + example;
+    if (repeated > 1) message += fmt::format(", and {} more", format_count(repeated - 1));
+    findings_.add(Severity::note, "repeated_rank", std::move(message));
+}
+
+void JobCheck::find_early_ends() {
+    std::sort(last_steps_.begin(), last_steps_.end());
+    std::int64_t last_step = INT64_MIN;
+    for (const auto& [rank, step] : last_steps_) last_step = std::max(last_step, step);
+    std::vector<std::int64_t> early;
+    std::int64_t earliest = last_step;
+    for (std::size_t i = 0; i < last_steps_.size(); ++i) {
+        const auto& [rank, step] = last_steps_[i];
+        if (i + 1 < last_steps_.size() && last_steps_[i + 1].first == rank) continue;  // of a file with earlier steps
+        if (step < last_step) early.push_back(rank);
+        earliest = std::min(earliest, step);
+    }
+    if (early.empty()) return;
+    findings_.add(
+        Severity::note, "early_end",
+        fmt::format("{} before step {}: {} (the first at step {})", early.size() == 1 ? "a rank ends" : "ranks end",
+                    format_integer(last_step), format_ranges(early), format_integer(earliest)));
+}
+
+// A smaller job in the directory of a larger one leaves files of ranks that it does not have.
+void JobCheck::find_left_ranks() {
+    std::vector<std::vector<std::int64_t>> ranks(run_names_.size());
+    for (const RunOfRank& run : runs_)
+        if (run.has_run_row) ranks[run.run.run].push_back(run.rank);
+    std::size_t latest = run_names_.size();
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        std::sort(ranks[i].begin(), ranks[i].end());
+        ranks[i].erase(std::unique(ranks[i].begin(), ranks[i].end()), ranks[i].end());
+        const bool is_later = latest == ranks.size() || run_names_[latest].start_unix_ns < run_names_[i].start_unix_ns;
+        if (!ranks[i].empty() && is_later) latest = i;
+    }
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        std::vector<std::int64_t> left;
+        for (const std::int64_t rank : ranks[i])
+            if (!std::binary_search(ranks[latest].begin(), ranks[latest].end(), rank)) left.push_back(rank);
+        if (left.empty()) continue;
+        findings_.add(Severity::note, "left_ranks",
+                      fmt::format("{} {} of run {} that the latest run {} does not have", rank_or_ranks(left),
+                                  format_ranges(left), run_names_[i].id, run_names_[latest].id));
+    }
+}
+
+// Ranks of a job do the same step at the same time, give or take the time that a collective waits for the others.
+void JobCheck::find_clocks_apart() {
+    const auto key = [](const FirstStart& start) { return std::pair(start.run, start.step); };
+    for (auto begin = first_starts_.begin(); begin != first_starts_.end();) {
+        const auto end = end_of_group(begin, first_starts_.end(), key);
+        if (end - begin > 1) check_starts({begin, end});
+        begin = end;
+    }
+}
+
+void JobCheck::check_starts(const std::vector<FirstStart>& starts) {
+    constexpr double longest_wait_ms = 600'000;
+    const std::int64_t median_ns = starts[(starts.size() - 1) / 2].start_ns;
+    std::vector<std::int64_t> apart;
+    double furthest_ms = 0;
+    for (const FirstStart& start : starts) {
+        const double distance_ms =
+            std::abs(static_cast<double>(start.start_ns) - static_cast<double>(median_ns)) * 1e-6;
+        if (distance_ms <= longest_wait_ms) continue;
+        apart.push_back(start.rank);
+        furthest_ms = std::max(furthest_ms, distance_ms);
+    }
+    if (apart.empty()) return;
+    std::sort(apart.begin(), apart.end());
+    const FirstStart& one = starts.front();
+    findings_.add(Severity::note, "clocks_apart",
+                  fmt::format("{} {} of run {} attempt {} up to {} from the others in step {}: the clocks of their "
+                              "hosts differ",
+                              rank_or_ranks(apart), format_ranges(apart), run_names_[one.run.run].id, one.run.attempt,
+                              format_duration_ms(furthest_ms), format_integer(one.step)));
+}
+
+CheckResult JobCheck::finish(const InputCounts& inputs) {
+    CheckResult result;
+    result.inputs = inputs;
+    result.coverage = coverage_.finish({});
+    sort_runs();
+    find_unreadable(inputs);
+    find_missing_ranks(result.coverage);
+    find_repeated_ranks();
+    find_early_ends();
+    find_left_ranks();
+    find_clocks_apart();
+    result.findings = findings_.finish();
+    result.files = std::move(files_);
+    result.severity = worst_of(result.findings);
+    for (const FileVerdict& file : result.files) result.severity = std::max(result.severity, file.severity);
+    return result;
+}
+
+}  // namespace cep::tool

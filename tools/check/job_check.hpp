@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job check: what `cep check` finds when it puts the files of a job together.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "check/file_check.hpp"
+#include "read/coverage.hpp"
+
+namespace cep::tool {
+
+struct CheckResult {
+    InputCounts inputs;
+    Coverage coverage;
+    Severity severity = Severity::fine;
+    std::vector<FileVerdict> files;
+    std::vector<Finding> findings;  // about the job, not one file
+};
+
+class JobCheck {
+  public:
+    void add(FileCheck&& file, FileReport report);
+    /// Call once.
+    [[nodiscard]] CheckResult finish(const InputCounts& inputs);
+
+  private:
+    struct RunKey {
+        std::uint32_t run = 0;  // index into run_ids_, and in finish() the place of its name in the alphabet
+        std::int64_t attempt = 0;
+
+        friend auto operator<=>(const RunKey&, const RunKey&) = default;
+    };
+    struct RunOfRank {
+        RunKey run;
+        std::int64_t rank = 0;
+        std::uint32_t file = 0;  // index into files_
+        bool has_run_row = true;
+
+        friend auto operator<=>(const RunOfRank&, const RunOfRank&) = default;
+    };
+    /// The first span of a rank in a run.
+    struct FirstStart {
+        RunKey run;
+        std::int64_t step = 0;
+        std::int64_t start_ns = 0;
+        std::int64_t rank = 0;
+
+        friend auto operator<=>(const FirstStart&, const FirstStart&) = default;
+    };
+    struct RunName {
+        std::string id;
+        std::int64_t start_unix_ns = INT64_MIN;  // the latest of its ranks
+    };
+
+    RunKey key_of(const RunInfo& run);
+    void add_rank(std::int64_t rank, const FileCheck& file, const FileCheck::RankState& state);
+    void sort_runs();
+    void find_unreadable(const InputCounts& inputs);
+    void find_missing_ranks(const Coverage& coverage);
+    void find_repeated_ranks();
+    void find_early_ends();
+    void find_left_ranks();
+    void find_clocks_apart();
+    void check_starts(const std::vector<FirstStart>& starts);
+
+    CoverageCollector coverage_;
+    std::vector<FileVerdict> files_;
+    std::unordered_map<std::string, std::uint32_t> run_ids_;
+    std::vector<RunName> run_names_;
+    std::vector<RunOfRank> runs_;
+    std::vector<FirstStart> first_starts_;
+    std::vector<std::pair<std::int64_t, std::int64_t>> last_steps_;  // rank, its last step in a file
+    Findings findings_;
+};
+
+}  // namespace cep::tool

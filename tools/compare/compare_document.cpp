@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "compare/compare_document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/units.hpp"
+#include "compare/sentences.hpp"
+#include "show/inputs_json.hpp"
+
+namespace cep::compare {
+namespace {
+
+using tool::Align;
+using tool::Cell;
+using tool::Column;
+using tool::DurationFormat;
+using tool::JsonWriter;
+
+// The median, and the farther end of its interval, as benchstat writes it.
+std::string describe_median(const PhaseSide& side, const DurationFormat& duration) {
+    if (!side.interval_ms || side.median_ms <= 0) return duration(side.median_ms);
+    const double half =
+        std::max(side.interval_ms->high - side.median_ms, side.median_ms - side.interval_ms->low) / side.median_ms;
+    return fmt::format("{} ± {:.1f} %", duration(side.median_ms), 100 * half);
+}
+
+std::string describe_change(const Change& change) {
+    if (change.outcome == Outcome::only_a) return "only in A";
+    if (change.outcome == Outcome::only_b) return "only in B";
+    if (change.outcome == Outcome::undecided) return "?";
+    if (!change.change) return "-";
+    const std::string interval =
+        fmt::format("[{:+.1f}, {:+.1f}]", 100 * change.change_interval->low, 100 * change.change_interval->high);
+    if (change.outcome == Outcome::same && !change.below_threshold) return "~ " + interval;
+    return fmt::format("{}{:+.1f} % {}", change.below_threshold ? "~ " : "", 100 * *change.change, interval);
+}
+
+std::string describe_share(const Change& change) {
+    const std::string a = Cell::percent(change.a.share).text;
+    const std::string b = Cell::percent(change.b.share).text;
+    if (change.in_both()) return fmt::format("{} → {}", a, b);
+    return change.outcome == Outcome::only_a ? a : b;
+}
+
+std::string describe_blocks(const Change& change) {
+    if (change.block_steps == 0) return "-";
+    return fmt::format("{} + {} of {}", change.a.blocks, change.b.blocks, change.block_steps);
+}
+
+std::vector<Column> change_columns() {
+    std::vector<Column> columns = {
+        {"name", "phase", Align::left, "", "the phase, or the phase that is the step"},
+        {"kind", "kind", Align::left, "", "kind of the phase"},
+        {"level", "", Align::left, "", "step or phase"},
+        {"finding", "", Align::left, "", "same, slower, faster, undecided, only_a or only_b"},
+    };
+    for (const auto& [key, heading] : {std::pair("a", "A"), std::pair("b", "B")}) {
+        const std::string side(key);
+        columns.push_back({side + "_steps", "", Align::right, "", "recorded steps"});
+        columns.push_back({side + "_blocks", "", Align::right, "", "blocks of steps that were tested"});
+        columns.push_back({side + "_median_ms", heading, Align::right, "ms", "median over steps"});
+        columns.push_back({side + "_low_ms", "", Align::right, "ms", "lower end of the median's 95 % interval"});
+        columns.push_back({side + "_high_ms", "", Align::right, "ms", "upper end of the median's 95 % interval"});
+        columns.push_back({side + "_share", "", Align::right, "", "median over the median of the step"});
+    }
+    const std::vector<Column> test = {
+        {"shift_ms", "", Align::right, "ms", "Hodges and Lehmann's shift from A to B"},
+        {"change", "change", Align::right, "", "shift over the median of A"},
+        {"change_low", "", Align::right, "", "lower end of the change's 95 % interval"},
+        {"change_high", "", Align::right, "", "upper end of the change's 95 % interval"},
+        {"p", "", Align::right, "", "p of Mann and Whitney's test"},
+        {"corrected_p", "p", Align::right, "", "p after Holm's correction for the number of phases"},
+        {"rank_biserial", "", Align::right, "", "from -1 (B shorter in every pair of blocks) to 1 (B longer)"},
+        {"", "share", Align::right, "", "shares of the step in A and B"},
+        {"block_steps", "blocks", Align::right, "", "recorded steps in a block"},
+    };
+    columns.insert(columns.end(), test.begin(), test.end());
+    return columns;
+}
+
+void add_side_cells(std::vector<Cell>& cells, const PhaseSide& side, const DurationFormat& duration) {
+    cells.push_back(Cell::count(side.steps));
+    cells.push_back(Cell::count(side.blocks));
+    cells.push_back(side.steps > 0 ? Cell::shown(side.median_ms, describe_median(side, duration)) : Cell::none());
+    cells.push_back(side.interval_ms ? Cell::number(side.interval_ms->low) : Cell::none());
+    cells.push_back(side.interval_ms ? Cell::number(side.interval_ms->high) : Cell::none());
+    cells.push_back(Cell::number(side.share));
+}
+
+void add_test_cells(std::vector<Cell>& cells, const Change& change) {
+    const RankTest* const test = change.test ? &*change.test : nullptr;
+    const ConfidenceInterval* const interval = change.change_interval ? &*change.change_interval : nullptr;
+    cells.push_back(test != nullptr ? Cell::number(test->shift) : Cell::none());
+    cells.push_back({change.change ? tool::Value(*change.change) : tool::Value(), describe_change(change)});
+    cells.push_back(interval != nullptr ? Cell::number(interval->low) : Cell::none());
+    cells.push_back(interval != nullptr ? Cell::number(interval->high) : Cell::none());
+    cells.push_back(test != nullptr ? Cell::number(test->p) : Cell::none());
+    const std::string p = change.corrected_p < 0.001 ? "<0.001" : fmt::format("{:.3f}", change.corrected_p);
+    cells.push_back(test != nullptr ? Cell::shown(change.corrected_p, p) : Cell::none());
+    cells.push_back(test != nullptr ? Cell::number(test->rank_biserial) : Cell::none());
+}
+
+void add_change(tool::Table& table, const Change& change, bool is_step, const std::string& shown_name) {
+    const double longest_ms = std::max(change.a.median_ms, change.b.median_ms);
+    const double shortest_ms = change.in_both() ? std::min(change.a.median_ms, change.b.median_ms) : longest_ms;
+    const DurationFormat duration(shortest_ms > 0 ? shortest_ms : longest_ms, longest_ms);
+    std::vector<Cell> cells = {Cell::shown(change.name, shown_name), Cell::text_of(schema::kind_name(change.kind)),
+                               Cell::text_of(is_step ? "step" : "phase"),
+                               Cell::text_of(outcome_names[static_cast<std::size_t>(change.outcome)])};
+    add_side_cells(cells, change.a, duration);
+    add_side_cells(cells, change.b, duration);
+    add_test_cells(cells, change);
+    cells.push_back(Cell::words(describe_share(change)));
+    cells.push_back(Cell::shown(std::uint64_t{change.block_steps}, describe_blocks(change)));
+    table.add(std::move(cells));
+}
+
+tool::Table change_table(const Comparison& comparison) {
+    tool::Table table(change_columns(), "Phases");
+    table.set_rest("shorter phase");
+    if (comparison.step) {
+        const bool is_sum = comparison.a.steps.step_is_a_sum || comparison.b.steps.step_is_a_sum;
+        add_change(table, *comparison.step, true, is_sum ? "step (sum)" : comparison.step->name);
+    }
+    for (const Change& change : comparison.phases) add_change(table, change, false, change.name);
+    return table;
+}
+
+std::string describe_job(const JobFacts& job) {
+    const std::vector<std::int64_t>& steps = job.steps.recorded;
+    std::string text = fmt::format("{}: {}, {}", job.name, tool::format_plural(job.coverage.ranks_seen, "rank"),
+                                   tool::format_plural(steps.size(), "recorded step"));
+    if (!steps.empty())
+        text += fmt::format(" ({} to {})", tool::format_integer(steps.front()), tool::format_integer(steps.back()));
+    return text;
+}
+
+std::vector<std::string> make_notes(const Comparison& comparison) {
+    std::vector<std::string> notes = describe_differences(comparison);
+    std::set<std::string> reasons;
+    bool any_same = false;
+    for (const Change& change : comparison.phases) {
+        if (change.outcome == Outcome::undecided) reasons.insert(change.reason);
+        any_same |= change.outcome == Outcome::same;
+    }
+    any_same |= comparison.step && comparison.step->outcome == Outcome::same;
+    for (const std::string& reason : reasons) notes.push_back("? too few blocks to test: " + reason);
+    if (any_same) notes.emplace_back("~ not significant; [ ] the 95 % confidence interval of the change");
+    notes.emplace_back(
+        "tested: medians of blocks of steps, because steps that follow each other are alike; p of phases is corrected "
+        "for their number (Holm)");
+    return notes;
+}
+
+void write_interval(JsonWriter& json, const char* key, const std::optional<ConfidenceInterval>& interval) {
+    json.key(key);
+    if (!interval) {
+        json.null();
+        return;
+    }
+    json.begin_array().number(interval->low).number(interval->high).end_array();
+}
+
+void write_verdict(JsonWriter& json, const std::optional<VerdictFacts>& verdict) {
+    json.key("bound").string_or_null(verdict ? verdict->bound : "");
+    json.key("stragglers");
+    if (!verdict || !verdict->stragglers) {
+        json.null();
+        return;
+    }
+    json.begin_array();
+    for (const std::string& straggler : *verdict->stragglers) json.string(straggler);
+    json.end_array();
+}
+
+void write_job(JsonWriter& json, const char* key, const JobFacts& job) {
+    const std::vector<std::int64_t>& steps = job.steps.recorded;
+    json.key(key).begin_object();
+    json.key("name").string(job.name);
+    tool::write_inputs(json, job.inputs, job.coverage);
+    json.key("steps").count(steps.size());
+    json.key("first_step").integer_or_null(steps.empty() ? std::nullopt : std::optional(steps.front()));
+    json.key("last_step").integer_or_null(steps.empty() ? std::nullopt : std::optional(steps.back()));
+    json.key("step_is_a_sum").boolean(job.steps.step_is_a_sum);
+    write_verdict(json, job.verdict);
+    json.end_object();
+}
+
+void write_side(JsonWriter& json, const char* key, const PhaseSide& side) {
+    json.key(key);
+    if (side.steps == 0) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("steps").count(side.steps);
+    json.key("blocks").count(side.blocks);
+    json.key("median_ms").number(side.median_ms);
+    write_interval(json, "median_interval_ms", side.interval_ms);
+    json.key("share").number_or_null(side.share);
+    json.end_object();
+}
+
+void write_test(JsonWriter& json, const Change& change) {
+    json.key("test");
+    if (!change.test) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("u").number(change.test->u);
+    json.key("p").number(change.test->p);
+    json.key("corrected_p").number(change.corrected_p);
+    json.key("exact").boolean(change.test->exact);
+    json.key("rank_biserial").number(change.test->rank_biserial);
+    json.key("shift_ms").number(change.test->shift);
+    write_interval(json, "shift_interval_ms", change.test->shift_interval);
+    json.end_object();
+}
+
+void write_change(JsonWriter& json, const Change& change) {
+    json.begin_object();
+    json.key("name").string(change.name);
+    json.key("kind").string(schema::kind_name(change.kind));
+    json.key("finding").string(outcome_names[static_cast<std::size_t>(change.outcome)]);
+    json.key("reason").string_or_null(change.reason);
+    json.key("change").number_or_null(change.change);
+    write_interval(json, "change_interval", change.change_interval);
+    json.key("below_threshold").boolean(change.below_threshold);
+    json.key("correlation_steps").number(change.correlation_steps);
+    json.key("block_steps").count(change.block_steps);
+    write_side(json, "a", change.a);
+    write_side(json, "b", change.b);
+    write_test(json, change);
+    json.end_object();
+}
+
+void write_comparison(JsonWriter& json, const Comparison& comparison, const std::string& headline) {
+    json.key("schema").string("cep.compare/1");
+    json.key("headline").string(headline);
+    write_job(json, "a", comparison.a);
+    write_job(json, "b", comparison.b);
+    json.key("notes").begin_array();
+    for (const std::string& note : describe_differences(comparison)) json.string(note);
+    json.end_array();
+    json.key("alpha").number(CompareOptions::alpha);
+    json.key("threshold").number(comparison.options.threshold);
+    json.key("step");
+    if (comparison.step) {
+        write_change(json, *comparison.step);
+    } else {
+        json.null();
+    }
+    json.key("phases").begin_array();
+    for (const Change& change : comparison.phases) write_change(json, change);
+    json.end_array();
+}
+
+tool::Tone tone_of(const Comparison& comparison) {
+    if (!comparison.step || comparison.step->outcome == Outcome::undecided) return tool::Tone::warning;
+    return comparison.step->outcome == Outcome::slower ? tool::Tone::bad : tool::Tone::neutral;
+}
+
+}  // namespace
+
+tool::Document make_document(Comparison made) {
+    const auto comparison = std::make_shared<const Comparison>(std::move(made));
+    tool::Document document;
+    document.title = "Comparison";
+    document.headline = describe_step(*comparison);
+    document.tone = tone_of(*comparison);
+    document.evidence = describe_reasons(*comparison);
+    if (comparison->step && comparison->step->outcome == Outcome::undecided)
+        document.next.emplace_back("record more steps, or compare jobs that have spans of whole steps");
+    document.facts = {{"A", describe_job(comparison->a)}, {"B", describe_job(comparison->b)}};
+    document.tables = {change_table(*comparison)};
+    document.notes = make_notes(*comparison);
+    std::string sentences = document.headline;
+    for (const std::string& sentence : document.evidence) sentences += " " + sentence;
+    document.write_json = [comparison, sentences](JsonWriter& json) { write_comparison(json, *comparison, sentences); };
+    return document;
+}
+
+}  // namespace cep::compare

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernels_document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "kernels/sentences.hpp"
+
+namespace cep::kernels {
+namespace {
+
+using tool::Align;
+using tool::Cell;
+using tool::Column;
+using tool::DurationFormat;
+using tool::format_count;
+using tool::format_plural;
+using tool::JsonWriter;
+using tool::Table;
+
+std::optional<double> share_of(std::int64_t part_ns, std::int64_t whole_ns) {
+    if (whole_ns <= 0) return std::nullopt;
+    return static_cast<double>(part_ns) / static_cast<double>(whole_ns);
+}
+
+/// For times that are compared with each other: the unit of the longest.
+DurationFormat format_for(std::int64_t longest_ns) {
+    return {to_ms(longest_ns), to_ms(longest_ns)};
+}
+
+Cell time_cell(std::int64_t time_ns, const DurationFormat& duration) {
+    return Cell::shown(to_ms(time_ns), duration(to_ms(time_ns)));
+}
+
+Cell time_cell(double time_ms, const DurationFormat& duration) {
+    return Cell::shown(time_ms, duration(time_ms));
+}
+
+Table class_table(const GpuTime& time) {
+    Table table(
+        {
+            {"class", "class", Align::left, "", "class of kernels"},
+            {"count", "count", Align::right, "", "GPU events"},
+            {"time_ms", "time", Align::right, "ms", "sum of their durations"},
+            {"share", "share", Align::right, "", "of the sum of all classes"},
+            {"window_share", "of the window", Align::right, "", "of the windows of all GPUs"},
+        },
+        "Classes");
+    table.keep_whole();
+    const std::int64_t all_ns = time.all().time_ns;
+    const DurationFormat duration = format_for(all_ns);
+    const auto add = [&](std::string_view name, const ClassTime& one) {
+        table.add({Cell::text_of(name), Cell::count(one.count), time_cell(one.time_ns, duration),
+                   Cell::percent(share_of(one.time_ns, all_ns)), Cell::percent(share_of(one.time_ns, time.window_ns))});
+    };
+    for (std::size_t i = 0; i < class_names.size(); ++i) {
+        add(class_names[i], time.classes[i]);
+        if (static_cast<KernelClass>(i) == KernelClass::matmul && time.attention.count > 0)
+            add("of which attention", time.attention);
+    }
+    add("all", time.all());
+    return table;
+}
+
+std::vector<Column> rank_columns() {
+    return {
+        {"rank", "rank", Align::right, "", "rank, or all"},
+        {"gpus", "", Align::right, "", "GPUs with events"},
+        {"steps", "steps", Align::right, "", "steps that the trace marks"},
+        {"events", "", Align::right, "", "GPU events"},
+        {"window_ms", "window", Align::right, "ms", "from the first to the last GPU event or step"},
+        {"busy_ms", "busy", Align::right, "ms", "time with at least one event"},
+        {"idle_ms", "idle", Align::right, "ms", "the rest of the window"},
+        {"kernel_ms", "", Align::right, "ms", "sum of the durations of all events"},
+        {"own_work_ms", "own work", Align::right, "ms", "the same without comm"},
+        {"matmul_ms", "matmul", Align::right, "ms", "sum of the durations of matmul"},
+        {"comm_ms", "comm", Align::right, "ms", "sum of the durations of comm, waiting included"},
+        {"memory_ms", "memory", Align::right, "ms", "sum of the durations of memory"},
+        {"other_ms", "other", Align::right, "ms", "sum of the durations of other"},
+        {"attention_ms", "", Align::right, "ms", "sum of the durations of attention, which is part of matmul"},
+        {"comm_union_ms", "", Align::right, "ms", "time with at least one comm kernel"},
+        {"overlap_ms", "", Align::right, "ms", "the part of it with a compute kernel beside it"},
+        {"exposed_comm_ms", "exposed comm", Align::right, "ms", "the rest of it"},
+        {"overlap", "overlap", Align::right, "", "overlap over time with comm"},
+    };
+}
+
+std::vector<Cell> rank_cells(Cell rank, std::size_t steps, const GpuTime& time, const DurationFormat& duration) {
+    std::vector<Cell> cells = {std::move(rank), Cell::count(time.gpus), Cell::count(steps),
+                               Cell::count(time.all().count)};
+    for (const std::int64_t time_ns :
+         {time.window_ns, time.busy_ns, time.idle_ns(), time.all().time_ns, time.own_work_ns()})
+        cells.push_back(time_cell(time_ns, duration));
+    for (const ClassTime& one : time.classes) cells.push_back(time_cell(one.time_ns, duration));
+    for (const std::int64_t time_ns :
+         {time.attention.time_ns, time.comm_union_ns, time.overlap_ns, time.exposed_comm_ns()})
+        cells.push_back(time_cell(time_ns, duration));
+    cells.push_back(Cell::percent(time.overlap()));
+    return cells;
+}
+
+Table rank_table(const KernelReport& report) {
+    Table table(rank_columns(), "Ranks");
+    table.set_rest("rank");
+    std::int64_t longest_ns = 0;
+    for (const RankTrace& rank : report.ranks) longest_ns = std::max(longest_ns, rank.time.window_ns);
+    const DurationFormat duration = format_for(longest_ns);
+    std::size_t steps = 0;
+    for (const RankTrace& rank : report.ranks) {
+        table.add(rank_cells(Cell::integer(rank.rank), rank.steps.size(), rank.time, duration));
+        steps += rank.steps.size();
+    }
+    table.add({rank_cells(Cell::text_of("all"), steps, report.total.time, duration), false, true});
+    return table;
+}
+
+Table spread_table(const KernelReport& report) {
+    Table table(
+        {
+            {"what", report.per_step ? "a step's" : "the trace's", Align::left, "", "what is compared"},
+            {"longest_ms", "longest", Align::right, "ms", "longest time of a rank"},
+            {"longest_rank", "on rank", Align::right, "", "its rank"},
+            {"shortest_ms", "shortest", Align::right, "ms", "shortest time of a rank"},
+            {"shortest_rank", "on rank", Align::right, "", "its rank"},
+            {"median_ms", "median", Align::right, "ms", "median over ranks"},
+            {"excess", "longest over the others", Align::right, "", "longest over the others' median, less 1"},
+        },
+        "Comparison of ranks");
+    table.keep_whole();
+    for (const RankSpread& one : report.spreads) {
+        const DurationFormat duration(one.longest_ms, one.longest_ms);
+        table.add({Cell::text_of(one.what), time_cell(one.longest_ms, duration), Cell::integer(one.longest_rank),
+                   time_cell(one.shortest_ms, duration), Cell::integer(one.shortest_rank),
+                   time_cell(one.median_ms, duration),
+                   one.excess ? Cell::shown(*one.excess, fmt::format("{:+.1f} %", 100 * *one.excess)) : Cell::none()});
+    }
+    return table;
+}
+
+// Of a long name, the middle is left out.
+std::string shortened(const std::string& name) {
+    constexpr std::size_t max_bytes = 64;
+    constexpr std::size_t kept_at_end = 24;
+    const bool ascii = std::all_of(name.begin(), name.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
+    if (name.size() <= max_bytes || !ascii) return name;
+    return name.substr(0, max_bytes - kept_at_end - 1) + "…" + name.substr(name.size() - kept_at_end);
+}
+
+/// The longest total first; at most `max_kernels` of them, 0 for all.
+std::vector<const KernelTotals::value_type*> longest_kernels(const KernelTotals& kernels, std::size_t max_kernels) {
+    std::vector<const KernelTotals::value_type*> order;
+    for (const auto& kernel : kernels) order.push_back(&kernel);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto* a, const auto* b) { return a->second.total_ns > b->second.total_ns; });
+    if (max_kernels > 0 && order.size() > max_kernels) order.resize(max_kernels);
+    return order;
+}
+
+double mean_ms(const KernelTotal& total) {
+    return to_ms(total.total_ns) / static_cast<double>(total.count);
+}
+
+Table kernel_table(const KernelReport& report) {
+    Table table(
+        {
+            {"name", "kernel", Align::left, "", "name without template arguments"},
+            {"class", "class", Align::left, "", "class of the kernel"},
+            {"kind", "kind", Align::left, "", "what it does within its class"},
+            {"count", "count", Align::right, "", "GPU events"},
+            {"total_ms", "total", Align::right, "ms", "sum of their durations"},
+            {"mean_ms", "mean", Align::right, "ms", "mean duration"},
+            {"share", "share", Align::right, "", "of the sum of all kernels"},
+        },
+        "Kernels");
+    table.set_rest("kernel", "with less time");
+    const std::int64_t all_ns = report.total.time.all().time_ns;
+    const auto kernels = longest_kernels(report.total.kernels, 0);
+    const DurationFormat duration = format_for(kernels.empty() ? 0 : kernels.front()->second.total_ns);
+    for (const auto* kernel : kernels) {
+        const auto& [key, total] = *kernel;
+        table.add({Cell::shown(key.first, shortened(key.first)), Cell::text_of(class_name(key.second)),
+                   Cell::text_of(total.kind), Cell::count(total.count), time_cell(total.total_ns, duration),
+                   Cell::shown(mean_ms(total), tool::format_duration_ms(mean_ms(total))),
+                   Cell::percent(share_of(total.total_ns, all_ns))});
+    }
+    return table;
+}
+
+std::string describe_ranks(const KernelReport& report) {
+    if (report.missing_ranks.empty()) return format_plural(report.ranks.size(), "rank");
+    return fmt::format("{} of {} ranks (missing {} {})", format_count(report.ranks.size()),
+                       format_count(report.ranks_expected.value_or(0)),
+                       report.missing_ranks.size() == 1 ? "rank" : "ranks", tool::format_ranges(report.missing_ranks));
+}
+
+std::string describe_devices(const KernelReport& report) {
+    std::set<std::string> names;
+    for (const RankTrace& rank : report.ranks)
+        for (const auto& [device, name] : rank.devices) names.insert(name.empty() ? "unnamed" : name);
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return fmt::format("{} ({})", format_plural(report.total.time.gpus, "GPU"), text);
+}
+
+std::string describe_steps(const KernelReport& report) {
+    std::set<std::int64_t> steps;
+    std::int64_t busy_ns = 0;
+    std::int64_t duration_ns = 0;
+    std::uint64_t count = 0;
+    for (const RankTrace& rank : report.ranks) {
+        for (const TraceStep& step : rank.steps) {
+            steps.insert(step.step);
+            add_ns(busy_ns, step.busy_ns);
+            add_ns(duration_ns, step.duration_ns);
+            ++count;
+        }
+    }
+    if (count == 0) return "none marked (no ProfilerStep annotations)";
+    const auto mean = [&](std::int64_t time_ns) {
+        return tool::format_duration_ms(to_ms(time_ns) / static_cast<double>(count));
+    };
+    return fmt::format("{}; a mean step took {}, of which the GPU was busy {}",
+                       tool::format_ranges({steps.begin(), steps.end()}), mean(duration_ns), mean(busy_ns));
+}
+
+std::string describe_gpu_time(const GpuTime& time) {
+    const DurationFormat duration = format_for(time.window_ns);
+    return fmt::format("{} busy, {} idle, in windows of {} in all", duration(to_ms(time.busy_ns)),
+                       duration(to_ms(time.idle_ns())), duration(to_ms(time.window_ns)));
+}
+
+std::string describe_comm(const GpuTime& time) {
+    if (time.comm_union_ns == 0) return "none";
+    const DurationFormat duration = format_for(time.comm_union_ns);
+    return fmt::format("{}, of which {} ({}) with compute beside it and {} exposed",
+                       duration(to_ms(time.comm_union_ns)), duration(to_ms(time.overlap_ns)),
+                       Cell::percent(time.overlap()).text, duration(to_ms(time.exposed_comm_ns())));
+}
+
+std::vector<tool::Fact> make_facts(const KernelReport& report) {
+    const TraceCounts& inputs = report.inputs;
+    std::vector<tool::Fact> facts = {
+        {"ranks", describe_ranks(report) + ", " + describe_devices(report)},
+        {"steps", describe_steps(report)},
+        {"traces",
+         fmt::format("{} in {} ({})", format_plural(inputs.gpu_events, "GPU event"),
+                     format_plural(inputs.files, "file"), tool::format_bytes(static_cast<double>(inputs.bytes)))},
+        {"GPU time", describe_gpu_time(report.total.time)},
+        {"comm", describe_comm(report.total.time)}};
+    const std::string gaps = describe_gaps(report);
+    if (!gaps.empty()) facts.push_back({"gaps", gaps});
+    return facts;
+}
+
+std::vector<std::string> make_notes(const KernelReport& report) {
+    std::vector<std::string> notes = {
+        "Shares are of the sum of all kernels' times; kernels that run side by side count each."};
+    if (report.total.time.comm_union_ns > 0)
+        notes.emplace_back(
+            "A comm kernel's time contains waiting for the other ranks: the rank that the others wait for waits "
+            "least.");
+    return notes;
+}
+
+void write_inputs(JsonWriter& json, const KernelReport& report) {
+    const TraceCounts& inputs = report.inputs;
+    json.key("inputs").begin_object();
+    json.key("files").count(inputs.files);
+    json.key("bytes").count(inputs.bytes);
+    json.key("events").count(inputs.events);
+    json.key("gpu_events").count(inputs.gpu_events);
+    json.key("ranks_seen").count(report.ranks.size());
+    json.key("ranks_expected").count_or_null(report.ranks_expected);
+    json.key("missing_ranks").integers(report.missing_ranks);
+    json.key("truncated_files").count(inputs.truncated_files);
+    json.key("unreadable_files").count(inputs.unreadable_files);
+    json.key("repeated_files").count(inputs.repeated_files);
+    json.key("duplicate_traces").count(inputs.duplicate_traces);
+    json.key("traces_without_gpu_events").count(inputs.empty_traces);
+    json.key("skipped_events").count(inputs.skipped_events);
+    json.key("messages").begin_array();
+    for (const std::string& message : inputs.messages) json.string(message);
+    json.end_array();
+    json.end_object();
+}
+
+void write_share(JsonWriter& json, std::int64_t part_ns, std::int64_t whole_ns) {
+    json.key("share").number_or_null(share_of(part_ns, whole_ns));
+}
+
+void write_class(JsonWriter& json, std::string_view name, const ClassTime& one, std::int64_t all_ns) {
+    json.key(name).begin_object();
+    json.key("count").count(one.count);
+    json.key("time_ms").number(to_ms(one.time_ns));
+    write_share(json, one.time_ns, all_ns);
+    json.end_object();
+}
+
+void write_time(JsonWriter& json, const GpuTime& time) {
+    const std::int64_t all_ns = time.all().time_ns;
+    json.key("gpus").count(time.gpus);
+    json.key("window_ms").number(to_ms(time.window_ns));
+    json.key("busy_ms").number(to_ms(time.busy_ns));
+    json.key("idle_ms").number(to_ms(time.idle_ns()));
+    json.key("kernel_ms").number(to_ms(all_ns));
+    json.key("own_work_ms").number(to_ms(time.own_work_ns()));
+    json.key("classes").begin_object();
+    for (std::size_t i = 0; i < class_names.size(); ++i) write_class(json, class_names[i], time.classes[i], all_ns);
+    json.end_object();
+    json.key("of_matmul").begin_object();
+    write_class(json, attention_kind, time.attention, all_ns);
+    json.end_object();
+    json.key("comm").begin_object();
+    json.key("union_ms").number(to_ms(time.comm_union_ns));
+    json.key("overlap_ms").number(to_ms(time.overlap_ns));
+    json.key("exposed_ms").number(to_ms(time.exposed_comm_ns()));
+    json.key("overlap").number_or_null(time.overlap());
+    json.end_object();
+}
+
+const std::string& longest_name(const KernelTotal& total) {
+    auto longest = total.full_names.begin();
+    for (auto name = longest; name != total.full_names.end(); ++name)
+        if (name->second > longest->second) longest = name;
+    return longest->first;
+}
+
+void write_kernels(JsonWriter& json, const KernelTotals& kernels, std::int64_t all_ns, std::size_t max_kernels) {
+    json.key("kernels").begin_array();
+    for (const auto* kernel : longest_kernels(kernels, max_kernels)) {
+        const auto& [key, total] = *kernel;
+        json.begin_object();
+        json.key("name").string(key.first);
+        json.key("class").string(class_name(key.second));
+        json.key("kind").string(total.kind);
+        json.key("count").count(total.count);
+        json.key("total_ms").number(to_ms(total.total_ns));
+        json.key("mean_ms").number(mean_ms(total));
+        json.key("min_ms").number(to_ms(total.min_ns));
+        json.key("max_ms").number(to_ms(total.max_ns));
+        write_share(json, total.total_ns, all_ns);
+        json.key("full_name").string(longest_name(total));
+        json.key("full_names").count(total.full_names.size());
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_steps(JsonWriter& json, const RankTrace& rank) {
+    json.key("steps").begin_array();
+    for (const TraceStep& step : rank.steps) {
+        json.begin_object();
+        json.key("step").integer(step.step);
+        json.key("duration_ms").number(to_ms(step.duration_ns));
+        json.key("busy_ms").number(to_ms(step.busy_ns));
+        json.end_object();
+    }
+    json.end_array();
+    std::int64_t busy_ns = 0;
+    for (const TraceStep& step : rank.steps) add_ns(busy_ns, step.busy_ns);
+    json.key("mean_step_busy_ms");
+    if (rank.steps.empty()) {
+        json.null();
+    } else {
+        json.number(to_ms(busy_ns) / static_cast<double>(rank.steps.size()));
+    }
+}
+
+void write_rank(JsonWriter& json, const RankTrace& rank, std::size_t max_kernels) {
+    constexpr std::string_view sources[] = {"trace", "name", "order"};
+    json.begin_object();
+    json.key("rank").integer(rank.rank);
+    json.key("rank_from").string(sources[static_cast<std::size_t>(rank.rank_source)]);
+    json.key("files").begin_array();
+    for (const std::string& path : rank.paths) json.string(path);
+    json.end_array();
+    json.key("devices").begin_array();
+    for (const auto& [device, name] : rank.devices) {
+        json.begin_object();
+        json.key("device").integer(device);
+        json.key("name").string_or_null(name);
+        json.end_object();
+    }
+    json.end_array();
+    json.key("window_begin_ns").integer(rank.window_begin_ns);
+    json.key("window_end_ns").integer(rank.window_end_ns);
+    write_time(json, rank.time);
+    write_steps(json, rank);
+    write_kernels(json, rank.kernels, rank.time.all().time_ns, max_kernels);
+    json.end_object();
+}
+
+void write_spreads(JsonWriter& json, const KernelReport& report) {
+    json.key("comparison").begin_object();
+    json.key("per").string(report.per_step ? "step" : "trace");
+    json.key("rows").begin_array();
+    for (const RankSpread& one : report.spreads) {
+        json.begin_object();
+        json.key("what").string(one.what);
+        json.key("longest_rank").integer(one.longest_rank);
+        json.key("longest_ms").number(one.longest_ms);
+        json.key("shortest_rank").integer(one.shortest_rank);
+        json.key("shortest_ms").number(one.shortest_ms);
+        json.key("median_ms").number(one.median_ms);
+        json.key("excess").number_or_null(one.excess);
+        json.key("deficit_ms").number(one.deficit_ms);
+        json.end_object();
+    }
+    json.end_array();
+    json.end_object();
+}
+
+void write_report(JsonWriter& json, const KernelReport& report, std::size_t max_kernels, const std::string& headline) {
+    json.key("schema").string("cep.kernels/1");
+    json.key("headline").string(headline);
+    write_inputs(json, report);
+    json.key("total").begin_object();
+    write_time(json, report.total.time);
+    write_kernels(json, report.total.kernels, report.total.time.all().time_ns, max_kernels);
+    json.end_object();
+    json.key("ranks").begin_array();
+    for (const RankTrace& rank : report.ranks) write_rank(json, rank, max_kernels);
+    json.end_array();
+    write_spreads(json, report);
+}
+
+/// The headline, the reasons and the advice of the document; and for JSON all of them in one text.
+std::string add_sentences(tool::Document& document, const KernelReport& report) {
+    const RankVerdict ranks = judge_ranks(report);
+    const std::string idle_advice = advise_on_idle(report);
+    document.headline = describe_busy(report);
+    document.evidence = {describe_classes(report.total.time), describe_exposed(report.total.time)};
+    std::string all = document.headline + " " + document.evidence[0] + " " + document.evidence[1];
+    for (const std::string& text : {ranks.text, ranks.advice, idle_advice})
+        if (!text.empty()) all += " " + text;
+    if (ranks.stands_out) {
+        document.headline = ranks.text + " " + document.headline;
+        document.tone = tool::Tone::warning;
+    } else if (!ranks.text.empty()) {
+        document.evidence.push_back(ranks.text);
+    }
+    for (const std::string& advice : {ranks.advice, idle_advice})
+        if (!advice.empty()) document.next.push_back(advice);
+    return all;
+}
+
+}  // namespace
+
+std::string describe_gaps(const KernelReport& report) {
+    const TraceCounts& inputs = report.inputs;
+    std::string text;
+    const auto add = [&](std::uint64_t count, std::string_view noun, std::string_view what) {
+        if (count > 0) text += (text.empty() ? "" : ", ") + format_plural(count, noun) + " " + std::string(what);
+    };
+    if (!report.missing_ranks.empty())
+        text = fmt::format("{} of {} ranks", format_count(report.ranks.size()),
+                           format_count(report.ranks_expected.value_or(0)));
+    add(inputs.truncated_files, "trace", "cut off");
+    add(inputs.unreadable_files, "input", "not readable");
+    add(inputs.empty_traces, "trace", "without GPU events");
+    add(inputs.duplicate_traces, "trace", "left out as duplicate");
+    add(inputs.repeated_files, "file", "named more than once");
+    add(inputs.skipped_events, "event", "skipped");
+    return text;
+}
+
+tool::Document make_document(KernelReport made, std::size_t max_kernels) {
+    const auto report = std::make_shared<const KernelReport>(std::move(made));
+    tool::Document document;
+    document.title = "GPU kernels";
+    const std::string sentences = add_sentences(document, *report);
+    document.facts = make_facts(*report);
+    document.tables = {class_table(report->total.time), rank_table(*report), spread_table(*report),
+                       kernel_table(*report)};
+    document.csv_table = 1;
+    document.notes = make_notes(*report);
+    document.write_json = [report, max_kernels, sentences](JsonWriter& json) {
+        write_report(json, *report, max_kernels, sentences);
+    };
+    return document;
+}
+
+}  // namespace cep::kernels
