@@ -46,7 +46,12 @@ def test_negative_numbers_are_refused_where_none_make_sense(cep, four_ranks, arg
 # Help.
 
 def test_no_arguments_print_the_help(cep):
-    assert cep().stdout == cep("--help").stdout
+    assert cep().stdout == cep("--help").stdout == cep("help").stdout
+
+
+def test_help_of_a_command(cep):
+    assert cep("help", "merge").stdout == cep("merge", "--help").stdout
+    assert b"there is no command 'mrege'; did you mean 'merge'?" in cep("help", "mrege", status=2).stderr
 
 
 @pytest.mark.parametrize("command", COMMANDS)

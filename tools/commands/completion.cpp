@@ -106,11 +106,6 @@ Candidates candidates_of_names(const CLI::App& command, bool options) {
     return candidates;
 }
 
-const CLI::App* find_command(const CLI::App& app, const std::string& name) {
-    const auto found = app.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
-    return found.empty() ? nullptr : found.front();
-}
-
 /// Completes the last of the words. bash makes "=" a word of its own.
 Candidates find_candidates(const CLI::App& app, std::vector<std::string> words) {
     std::string last = words.back() == "=" ? "" : words.back();

@@ -80,6 +80,11 @@ std::string value_name(const CLI::Option& option) {
     return type.substr(0, type.find(':'));
 }
 
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+    const auto found = app.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
+    return found.empty() ? nullptr : found.front();
+}
+
 std::string help_text(const CLI::App& app, std::size_t columns) {
     std::vector<Item> commands;
     std::vector<Item> arguments;

@@ -62,8 +62,13 @@ Status parse_and_run(int argc, char** argv) {
     add_commands(app, run);
     if (argc < 2) return write_help(app);
     const std::string first = argv[1];
-    if (!first.starts_with('-') && !cep::cli::is_command(app, first))
-        return say_usage("cep", cep::cli::describe_unknown_command(app, first));
+    const bool asks_for_help = first == "help";
+    if (asks_for_help && argc == 2) return write_help(app);
+    const std::string name = asks_for_help ? argv[2] : first;
+    const CLI::App* const command = cep::cli::find_command(app, name);
+    if (command == nullptr && !name.starts_with('-'))
+        return say_usage("cep", cep::cli::describe_unknown_command(app, name));
+    if (asks_for_help && command != nullptr) return write_help(*command);
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForVersion& version) {

@@ -50,11 +50,6 @@ std::string nearest_of(std::string_view word, const std::vector<std::string>& ca
     return nearest;
 }
 
-bool is_command(const CLI::App& app, const std::string& word) {
-    const std::vector<std::string> names = command_names(app);
-    return std::find(names.begin(), names.end(), word) != names.end();
-}
-
 std::string describe_unknown_command(const CLI::App& app, const std::string& word) {
     return describe("command", word, nearest_of(word, command_names(app)));
 }

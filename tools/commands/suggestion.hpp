@@ -13,8 +13,6 @@ namespace cep::cli {
 /// The candidate that takes the fewest edits to get from `word`; "" where all take many.
 [[nodiscard]] std::string nearest_of(std::string_view word, const std::vector<std::string>& candidates);
 
-[[nodiscard]] bool is_command(const CLI::App& app, const std::string& word);
-
 /// "there is no command 'mrege'; did you mean 'merge'?"
 [[nodiscard]] std::string describe_unknown_command(const CLI::App& app, const std::string& word);
 /// The same for the first option among arguments that the command does not take, or for the first of them.
