@@ -122,9 +122,9 @@ TEST(a_failing_disk_is_reported_once_and_its_recovery_once) {
     check_all_written(profiler, 10100);
 }
 
-// The pace is slow for a working disk, and the ring has room for more than 0.4 s of it.
+// The pace is slow for a working disk, and the ring has room for more than 1 s of it.
 TEST(writes_that_fail_slowly_do_not_overflow_the_rings) {
-    enum { rounds = 150, portion = 2000 };
+    enum { rounds = 300, portion = 1000 };
     cep_options options = quiet_options();
     options.ring_capacity = 131072;
     cep_profiler* profiler = start_with(&options);
