@@ -243,6 +243,11 @@ def test_row_appended_to_a_broken_row_is_kept(cep, tmp_path):
 
 @pytest.mark.parametrize("line, why", [
     ('{"name":"f","step":1,"rank":0}', "no duration_ms"),
+    ('{"name":"f","step":1,"rank":0,"duration_ms":1e300}', "duration_ms is out of range"),
+    ('{"name":"f","step":1,"rank":0,"duration_ms":1,"start_ns":9223372036854775807}', "start_ns is out of range"),
+    ('{"name":"f","step":1,"rank":0,"duration_ms":1,"lag_ms":-1e300}', "lag_ms is out of range"),
+    ('{"type":"open","name":"f","step":1,"rank":0,"elapsed_ms":1e300}', "elapsed_ms is out of range"),
+    ('{"name":"f","step":1,"rank":-1,"duration_ms":1}', "rank is out of range"),
     ('{"name":"f","rank":0,"duration_ms":1}', "no step"),
     ('{"name":"f","step":1,"duration_ms":1}', "no rank"),
     ('{"step":1,"rank":0,"duration_ms":1}', "no name"),

@@ -142,6 +142,22 @@ def test_many_brace_pairs_in_broken_lines(tmp_path, command):
 
 
 @pytest.mark.parametrize("command", READERS)
+def test_millions_of_lines_that_are_no_rows(tmp_path, command):
+    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, GOOD + b"x\n" * 4_900_000))
+    if command == "check":
+        file = json.loads(done.stdout)["files"][0]
+        assert (file["rows"], file["skipped_rows"], file["cut_off"]) == (6, 1_000_001, True)
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize("unit", [b"x\n", b"{\n", b'{"' * 4000 + b"\n"], ids=["letters", "braces", "many braces"])
+def test_lines_that_are_no_rows_in_little_zstd(tmp_path, command, unit):
+    data = subprocess.run(["zstd", "-q", "-c"], input=GOOD + unit * ((1 << 28) // len(unit)), capture_output=True,
+                          check=True).stdout
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
+
+
+@pytest.mark.parametrize("command", READERS)
 def test_a_run_row_for_each_of_many_starts(tmp_path, command):
     runs = [{"type": "run", "rank": 0, "run_id": f"r{i}", "attempt": i} for i in range(100_000)]
     data = rows_of(runs) + GOOD * 3

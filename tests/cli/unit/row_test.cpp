@@ -72,6 +72,27 @@ TEST(RowParser, AnUnknownTypeIsARow) {
     EXPECT_EQ(ParsedRow(R"({"type":7})")->type, RowType::unknown);
 }
 
+TEST(RowParser, RefusesNumbersOutOfTheirRange) {
+    const std::string span = R"({"name":"f","step":1,"rank":0,"duration_ms":1)";
+    for (const char* row :
+         {R"({"name":"f","step":1,"rank":-1,"duration_ms":1})",
+          R"({"name":"f","step":1,"rank":2147483648,"duration_ms":1})", R"({"type":"stats","rank":-1})",
+          R"({"type":"run","rank":0,"start_unix_ns":4000000000000000001})",
+          R"({"type":"run","rank":0,"world_size":2147483648})",
+          R"({"type":"open","name":"f","step":1,"rank":0,"elapsed_ms":1e300})",
+          R"({"type":"mark","name":"f","step":1,"rank":0,"start_ns":9223372036854775807})"}) {
+        EXPECT_EQ(ParsedRow(row).get(), nullptr) << row;
+        EXPECT_NE(ParsedRow(row).why().find(" is out of range"), std::string::npos) << row;
+    }
+    for (const char* more :
+         {R"(,"start_ns":4000000000000000001)", R"(,"start_ns":-4000000000000000001)", R"(,"lag_ms":-1e12)",
+          R"(,"bytes":1125899906842625)", R"(,"seq":4611686018427387905)", R"(,"duration_ms":1e300)"})
+        EXPECT_EQ(ParsedRow(span + more + "}").get(), nullptr) << more;
+    for (const char* more : {R"(,"start_ns":4000000000000000000)", R"(,"lag_ms":-1e11)", R"(,"bytes":1125899906842624)",
+                             R"(,"duration_ms":1e11)", R"(,"step":-9223372036854775808)"})
+        EXPECT_NE(ParsedRow(span + more + "}").get(), nullptr) << more;
+}
+
 TEST(RowParser, SaysWhyARowIsNone) {
     EXPECT_EQ(ParsedRow("{").get(), nullptr);
     EXPECT_EQ(ParsedRow("{").why(), "not valid JSON");
