@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/job_parts.hpp"
+#include "model/job.hpp"
 
 namespace cep::compare {
 
@@ -26,8 +26,7 @@ struct JobSteps {
     std::vector<std::int64_t> recorded;  // all steps, in order
 };
 
-/// Steps that less than half of a phase's ranks recorded are left out. With `all_phases`, the phases are all that a
-/// step has, and so can stand for it. Throws UsageError where durations are not kept.
-[[nodiscard]] JobSteps collect_steps(const tool::JobParts& parts, bool all_phases);
+/// Leaves out steps that less than half of a phase's ranks recorded. Throws UsageError where durations are not kept.
+[[nodiscard]] JobSteps collect_steps(const tool::Job& job);
 
 }  // namespace cep::compare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Job parts: what a summary is made from, joined from as many inputs as there are.
+// Job parts: what the inputs of a job hold, joined from as many as there are.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct MarkCount {
 
 /// Everything but the counts of the inputs. Joined parts hold the same, in order(), whatever was joined first.
 struct JobParts {
-    std::map<std::int64_t, std::vector<RunSeries>> ranks;  // one series for each rank, run and file
+    RankSeries ranks;
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
     CoverageCollector coverage;

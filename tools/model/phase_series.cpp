@@ -43,6 +43,12 @@ void PhaseSeries::fold_with(double duration_ms, bool is_top_level) {
     in_histogram.add(duration_ms, is_top_level);
 }
 
+Totals totals_of(const PhaseSeries& phase) {
+    Totals totals = phase.in_histogram;
+    for (std::size_t i = 0; i < phase.samples.chunks(); ++i) totals.add(phase.samples.chunk(i));
+    return totals;
+}
+
 std::uint32_t RunSeries::find_phase(const Row& row) {
     constexpr std::size_t few = 16;  // so few are looked through as fast
     const auto count = static_cast<std::uint32_t>(phases.size());

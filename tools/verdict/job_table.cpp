@@ -95,30 +95,15 @@ class Builder {
     void find_ranks() {
         for (const auto& [rank, all_series] : ranks_) {
             if (all_series.empty()) continue;
-            const RunInfo& run = all_series.back().run;
             series_.push_back(&all_series);
-            table_.ranks.push_back({rank, run.host, run.tp, run.pp, run.flops_per_step, run.hardware_flops_per_step,
-                                    run.peak_flops, run.tokens_per_step, run.device_name});
+            table_.ranks.push_back(role_of(rank, all_series));
         }
     }
 
-    // Of step spans inside step spans, the outermost: the longest in all.
     void find_step_phase() {
-        std::map<std::string, double> totals_ms;
-        for (const auto& [rank, all_series] : ranks_)
-            for (const RunSeries& series : all_series)
-                for (const PhaseSeries& phase : series.phases)
-                    if (phase.kind == schema::Kind::step) {
-                        double& total_ms = totals_ms[phase.name];
-                        for (const Sample sample : phase.samples) total_ms += sample.duration_ms;
-                    }
-        double longest_ms = 0;
-        for (const auto& [name, total_ms] : totals_ms)
-            if (total_ms > longest_ms) {
-                longest_ms = total_ms;
-                step_phase_ = name;
-            }
-        table_.has_step_spans = longest_ms > 0;
+        const StepPhase step = tool::find_step_phase(all_series(ranks_));
+        if (step.total_ms > 0) step_phase_ = step.name;
+        table_.has_step_spans = step.total_ms > 0;
     }
 
     void find_steps(std::size_t max_cells) {

@@ -12,11 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "model/phase_series.hpp"
+#include "model/job.hpp"
 
 namespace cep::tool {
-
-using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
 
 /// Values by rank and step; NaN where there is none. Single precision: 1e-7 of a duration.
 class StepMatrix {
@@ -51,20 +49,8 @@ struct LocalPhase {
     double usual_spans = 0;  // a step
 };
 
-struct RankFacts {
-    std::int64_t rank = 0;
-    std::string host;  // "" if not known
-    std::optional<std::int64_t> tp;
-    std::optional<std::int64_t> pp;
-    std::optional<double> flops_per_step;
-    std::optional<double> hardware_flops_per_step;
-    std::optional<double> peak_flops;
-    std::optional<double> tokens_per_step;
-    std::string device_name;
-};
-
 struct JobTable {
-    std::vector<RankFacts> ranks;
+    std::vector<RankRole> ranks;
     std::vector<std::int64_t> steps;  // ascending
     std::vector<LocalPhase> local;
     bool has_step_spans = false;
