@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "base/number_ranges.hpp"
 #include "model/phase_series.hpp"
 #include "read/coverage.hpp"
 #include "read/open_spans.hpp"
@@ -16,13 +16,15 @@
 namespace cep::tool {
 
 struct MarkCount {
-    std::set<std::int64_t> ranks;
-    std::set<std::int64_t> steps;
+    NumberRanges ranks;
+    NumberRanges steps;
     std::uint64_t count = 0;
 };
 
 /// Everything but the counts of the inputs. Joined parts hold the same, in order(), whatever was joined first.
 struct JobParts {
+    static constexpr std::uint64_t max_listed = std::uint64_t{1} << 22;  // see listed()
+
     RankSeries ranks;
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
@@ -34,6 +36,8 @@ struct JobParts {
     void order();
     [[nodiscard]] std::uint64_t samples() const;
     [[nodiscard]] bool has_histograms() const;
+    /// How many ranks and marked steps are kept one by one.
+    [[nodiscard]] std::uint64_t listed() const;
 };
 
 }  // namespace cep::tool

@@ -81,6 +81,9 @@ void JobReader::take_partials(JobFile& file, const FileReport& report) {
     std::vector<PartialSummary> partials;
     for (const auto& reader : file.partials_) partials.push_back(reader->finish());
     if (!report.unreadable.empty() || report.damage_count > 0) throw ReadError("something behind the end");
+    std::uint64_t listed = read_.parts.listed();
+    for (const PartialSummary& partial : partials) listed += partial.parts.listed();
+    if (listed > 2 * JobParts::max_listed) throw ReadError("too many ranks or marked steps in all partial summaries");
     for (PartialSummary& partial : partials) {
         read_.inputs.merge(partial.inputs);
         scopes_.try_emplace(partial.scope.describe(), partial.scope, report.path);

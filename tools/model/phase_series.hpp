@@ -113,7 +113,8 @@ struct RunSeries {
     std::uint32_t last_step_ = 0;
     bool steps_ascend_ = true;
     std::uint32_t unspent_samples_ = 0;
-    std::size_t next_counter_ = 0;
+    std::unordered_map<std::string, std::size_t> counter_indices_;
+    std::size_t next_counter_ = 0;  // the one that is expected
 };
 
 /// By rank: one series for each of its runs and files.

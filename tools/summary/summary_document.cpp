@@ -87,7 +87,7 @@ std::vector<std::string> describe_marks(const std::map<std::string, MarkCount>& 
             lines.push_back(fmt::format("… and {} more", format_count(marks.size() - max_shown)));
             break;
         }
-        const std::vector<std::int64_t> steps(mark.steps.begin(), mark.steps.end());
+        const std::vector<std::int64_t> steps = mark.steps.numbers();
         lines.push_back(fmt::format("{} in {} {} on {}", name, steps.size() == 1 ? "step" : "steps",
                                     format_ranges(steps, max_ranges), format_plural(mark.ranks.size(), "rank")));
     }
@@ -435,7 +435,7 @@ void write_marks(JsonWriter& json, const Job& job) {
         json.key("name").string(name);
         json.key("count").count(mark.count);
         json.key("ranks").count(mark.ranks.size());
-        json.key("steps").integers({mark.steps.begin(), mark.steps.end()});
+        json.key("steps").integers(mark.steps.numbers());
         json.end_object();
     }
     json.end_array();

@@ -121,7 +121,7 @@ std::vector<double> values_at(const std::vector<double>& values, std::span<const
 
 class History {
   public:
-    History(const JobTable& table, const std::vector<double>& straggler_ms, const std::set<std::int64_t>& marks)
+    History(const JobTable& table, const std::vector<double>& straggler_ms, const NumberRanges& marks)
         : table_(table), step_ms_(table.median_step_ms), marks_(marks) {
         for (std::size_t step = 0; step < step_ms_.size(); ++step) step_ms_[step] -= straggler_ms[step];
     }
@@ -202,7 +202,7 @@ class History {
 
     const JobTable& table_;
     std::vector<double> step_ms_;  // without what stragglers cost
-    const std::set<std::int64_t>& marks_;
+    const NumberRanges& marks_;
     std::vector<std::size_t> present_;
     JobHistory history_;
 };
@@ -213,8 +213,7 @@ std::vector<ChangePoint> find_change_points(std::span<const double> values, cons
     return Segmentation(values, rules).find();
 }
 
-JobHistory find_history(const JobTable& table, const std::vector<double>& straggler_ms,
-                        const std::set<std::int64_t>& marks) {
+JobHistory find_history(const JobTable& table, const std::vector<double>& straggler_ms, const NumberRanges& marks) {
     return History(table, straggler_ms, marks).find();
 }
 

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstddef>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/number_ranges.hpp"
 #include "verdict/job_table.hpp"
 
 namespace cep::tool {
@@ -57,6 +57,6 @@ struct JobHistory {
 /// `straggler_ms`: what stragglers cost each step, which is no change of the job. `marks`: the steps that have a mark
 /// row.
 [[nodiscard]] JobHistory find_history(const JobTable& table, const std::vector<double>& straggler_ms,
-                                      const std::set<std::int64_t>& marks);
+                                      const NumberRanges& marks);
 
 }  // namespace cep::tool

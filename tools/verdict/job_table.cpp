@@ -2,8 +2,13 @@
 #include "verdict/job_table.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <numeric>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "base/parallel.hpp"
 #include "stats/robust.hpp"
@@ -22,6 +27,11 @@ constexpr std::size_t tile_spans = 16384;
 constexpr std::size_t tile_samples = 16;
 // For which collectives are matched at a time: each takes some 30 bytes, and there may be half as many as spans.
 constexpr std::size_t wave_spans = std::size_t{1} << 20;
+
+// Each phase has a cell for each rank and step. So many cells are few for any job, see choose_phases().
+constexpr std::size_t few_cells = std::size_t{1} << 24;
+constexpr std::size_t max_phases = 4096;
+constexpr std::string_view folded_name = "other phases";
 
 /// Some ranks, without the last.
 struct RankRange {
@@ -140,19 +150,67 @@ class Builder {
     }
 
     void make_phases() {
+        const std::vector<NamedPhase> phases = find_local_phases();
+        const std::vector<bool> is_kept = choose_phases(phases);
+        for (std::size_t i = 0; i < phases.size(); ++i)
+            if (is_kept[i]) places_.try_emplace(phases[i].name, add_phase(std::string(phases[i].name), phases[i].kind));
+        for (std::size_t i = 0; i < phases.size(); ++i) {
+            if (is_kept[i]) continue;
+            if (table_.folded_phases++ == 0) folded_place_ = add_phase(std::string(folded_name), schema::Kind::other);
+            places_.try_emplace(phases[i].name, folded_place_);
+        }
+    }
+
+    struct NamedPhase {
+        std::string_view name;
+        schema::Kind kind;
+    };
+
+    std::size_t add_phase(std::string name, schema::Kind kind) {
+        table_.local.push_back({std::move(name), kind, new_matrix(), new_matrix(), 0});
+        counts_.push_back(new_matrix());
+        return counts_.size() - 1;
+    }
+
+    /// In the order in which they were seen first.
+    [[nodiscard]] std::vector<NamedPhase> find_local_phases() const {
+        std::vector<NamedPhase> phases;
+        std::unordered_set<std::string_view> known;
         const RunSeries* last = nullptr;  // ranks usually have the same phases
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series) {
-                const bool known = last != nullptr && have_same_phases(*last, series);
+                const bool same = last != nullptr && have_same_phases(*last, series);
                 last = &series;
-                if (known) continue;
-                for (const PhaseSeries& phase : series.phases) {
-                    if (phase.kind == schema::Kind::comm || phase.kind == schema::Kind::step) continue;
-                    if (!places_.try_emplace(phase.name, table_.local.size()).second) continue;
-                    table_.local.push_back({phase.name, phase.kind, new_matrix(), new_matrix(), 0});
-                    counts_.push_back(new_matrix());
-                }
+                if (same) continue;
+                for (const PhaseSeries& phase : series.phases)
+                    if (phase.kind != schema::Kind::comm && phase.kind != schema::Kind::step &&
+                        known.insert(phase.name).second)
+                        phases.push_back({phase.name, phase.kind});
             }
+        return phases;
+    }
+
+    /// All, unless they would need far more cells than there are spans: then those that take the most time.
+    [[nodiscard]] std::vector<bool> choose_phases(const std::vector<NamedPhase>& phases) const {
+        const std::size_t cells = std::max<std::size_t>(1, table_.ranks.size() * table_.steps.size());
+        std::size_t spans = 0;
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases) spans += phase.samples.size();
+        const std::size_t kept = std::clamp<std::size_t>(std::max(few_cells, 4 * spans) / cells, 1, max_phases);
+        std::vector<bool> is_kept(phases.size(), phases.size() <= kept);
+        if (phases.size() <= kept) return is_kept;
+        std::unordered_map<std::string_view, double> totals_ms;
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases) totals_ms[phase.name] += totals_of(phase).sum_ms;
+        std::vector<std::size_t> by_time(phases.size());
+        std::iota(by_time.begin(), by_time.end(), std::size_t{0});
+        std::stable_sort(by_time.begin(), by_time.end(), [&](std::size_t a, std::size_t b) {
+            return totals_ms.at(phases[a].name) > totals_ms.at(phases[b].name);
+        });
+        for (std::size_t i = 0; i < kept; ++i) is_kept[by_time[i]] = true;
+        return is_kept;
     }
 
     void find_spans() {
@@ -170,7 +228,7 @@ class Builder {
     [[nodiscard]] LocalPlaces places_of(const std::vector<RankPhase>& phases) const {
         auto places = std::make_shared<std::vector<std::size_t>>();
         for (const RankPhase& phase : phases) {
-            const auto found = places_.find(std::string(phase.name));
+            const auto found = places_.find(phase.name);
             places->push_back(found == places_.end() ? 0 : found->second);
         }
         return places;
@@ -236,6 +294,10 @@ class Builder {
     void add_step(std::size_t cell, const RankStep& of_rank, const std::vector<std::size_t>& places) {
         for (const LocalTime& time : of_rank.local) {
             const std::size_t place = places[time.phase];
+            if (place == folded_place_) {
+                add_folded(cell, time);
+                continue;
+            }
             table_.local[place].own_ms.set_cell(cell, time.own_ms);
             table_.local[place].duration_ms.set_cell(cell, time.duration_ms);
             counts_[place].set_cell(cell, time.spans);
@@ -249,6 +311,14 @@ class Builder {
         table_.compute_ms.set_cell(cell, of_rank.compute_ms);
         table_.data_ms.set_cell(cell, of_rank.data_ms);
         table_.idle_ms.set_cell(cell, of_rank.idle_ms);
+    }
+
+    // Several phases share these cells.
+    void add_folded(std::size_t cell, const LocalTime& time) {
+        LocalPhase& folded = table_.local[folded_place_];
+        folded.own_ms.add_to_cell(cell, time.own_ms);
+        folded.duration_ms.add_to_cell(cell, time.duration_ms);
+        counts_[folded_place_].add_to_cell(cell, time.spans);
     }
 
     // A rank that lost one of four micro-batches' rows did not work less: it has the mean of those that are there for
@@ -279,7 +349,8 @@ class Builder {
     std::size_t span_count_ = 0;
     std::size_t part_count_ = 0;
     std::string step_phase_;
-    std::unordered_map<std::string, std::size_t> places_;  // by phase: index into table_.local
+    std::unordered_map<std::string_view, std::size_t> places_;            // by phase: index into table_.local
+    std::size_t folded_place_ = std::numeric_limits<std::size_t>::max();  // of the phases that were not kept
     std::vector<Counts> counts_;
 };
 

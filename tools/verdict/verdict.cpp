@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 
 #include "base/units.hpp"
 #include "verdict/bound.hpp"
@@ -32,6 +31,7 @@ class Judge {
         : job_(job), options_(options), table_(make_job_table(job.ranks, options.threads)) {}
 
     Verdict judge() {
+        verdict_.folded_phases = table_.folded_phases;
         if (table_.steps.empty()) {
             abstain("there are no spans", "");
             return std::move(verdict_);
@@ -75,8 +75,8 @@ class Judge {
         } else if (table_.ranks.size() < 2) {
             abstain("there is one rank only, and nothing to compare it with", "record more ranks");
         } else if (largest_group() < rules_.least_peers) {
-            abstain(fmt::format("no {} ranks do the same work: of fewer, nobody knows which is the usual one",
-                                rules_.least_peers),
+            abstain(fmt::format("a verdict needs {} comparable ranks; this job has {}", rules_.least_peers,
+                                largest_group()),
                     "record more ranks of the same pipeline stage");
         } else if (table_.steps.size() < rules_.least_steps) {
             abstain(fmt::format("{} are too few; at least {} are needed",
@@ -229,9 +229,9 @@ class Judge {
             StageImbalance{slowest, slowest_ms / reference_ms, slowest_ms, reference_ms, one_rank};
     }
 
-    [[nodiscard]] std::set<std::int64_t> marked_steps() const {
-        std::set<std::int64_t> steps;
-        for (const auto& [name, mark] : job_.marks) steps.insert(mark.steps.begin(), mark.steps.end());
+    [[nodiscard]] NumberRanges marked_steps() const {
+        NumberRanges steps;
+        for (const auto& [name, mark] : job_.marks) steps.merge(mark.steps);
         return steps;
     }
 

@@ -93,9 +93,10 @@ struct Verdict {
     bool slowdown_is_bound = false;        // it is at most that: some of the waiting may be beside work
     std::optional<double> gpu_hours_lost;  // in the window, unrecorded steps being like recorded ones
     Efficiency efficiency;
-    bool abstained = false;  // from naming stragglers, or saying that there are none
-    std::string reason;      // why
-    std::string to_do;       // how to get an answer
+    bool abstained = false;           // from naming stragglers, or saying that there are none
+    std::string reason;               // why
+    std::string to_do;                // how to get an answer
+    std::uint64_t folded_phases = 0;  // that the verdict takes as one
 };
 
 struct JudgeOptions {
