@@ -16,7 +16,7 @@
 #include "compare/compare_text.hpp"
 #include "compare/comparison.hpp"
 #include "model/job.hpp"
-#include "verdict/verdict.hpp"
+#include "verdict/verdict_document.hpp"
 
 namespace cep::cli {
 namespace {
@@ -100,7 +100,12 @@ compare::JobFacts CompareCommand::read(const std::string& name, const std::strin
     facts.inputs = job.inputs;
     facts.coverage = job.coverage;
     facts.steps = compare::collect_steps(job);
-    facts.verdict = facts_of(judge(job, {{}, input.reading().thread_count()}));
+    if (facts.steps.folded_phases > 0)
+        say("cep compare: {}: the {} with the least time are compared as one, \"other phases\"\n", name,
+            format_plural(facts.steps.folded_phases, "phase"));
+    const Verdict verdict = judge(job, {{}, input.reading().thread_count()});
+    if (verdict.folded_phases > 0) say("cep compare: {}: {}\n", name, describe_folded_phases(verdict));
+    facts.verdict = facts_of(verdict);
     report_inputs("compare: " + name, facts.inputs, facts.coverage);
     return facts;
 }

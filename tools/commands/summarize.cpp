@@ -71,6 +71,7 @@ Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
         say("cep summarize: no rows in any input\n");
         return status;
     }
+    if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
     if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
     if (save != "-") output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, output.limit), input);
     for (const FailCondition& condition : conditions)

@@ -86,6 +86,7 @@ struct PhaseOfRank {
 struct PhaseOfJob {
     std::vector<PhaseOfRank> parts;  // rank by rank
     std::array<std::uint64_t, schema::kind_names.size()> kinds{};
+    double total_ms = 0;
 
     [[nodiscard]] schema::Kind kind() const {
         return static_cast<schema::Kind>(std::max_element(kinds.begin(), kinds.end()) - kinds.begin());
@@ -102,6 +103,7 @@ Phases find_phases(const std::vector<SeriesOfRank>& all_series) {
             PhaseOfJob& of_job = phases[phase.name];
             of_job.parts.push_back({of.rank, of.series, &phase});
             of_job.kinds[static_cast<std::size_t>(phase.kind)] += phase.samples.size();
+            of_job.total_ms += tool::totals_of(phase).sum_ms;
         }
     return phases;
 }
@@ -115,6 +117,24 @@ PhaseSteps collect_phase(std::string_view name, const PhaseOfJob& of_job) {
         if (i + 1 == of_job.parts.size() || of_job.parts[i + 1].rank != part.rank) times.end_rank();
     }
     return times.medians(std::string(name), of_job.kind());
+}
+
+/// Takes the phases with the least time out of `phases`, beyond max_phases of them, and joins them.
+PhaseOfJob fold_phases(Phases& phases) {
+    std::vector<Phases::iterator> by_time;
+    for (auto phase = phases.begin(); phase != phases.end(); ++phase) by_time.push_back(phase);
+    std::stable_sort(by_time.begin(), by_time.end(),
+                     [](auto a, auto b) { return a->second.total_ms > b->second.total_ms; });
+    PhaseOfJob folded;
+    for (std::size_t i = max_phases; i < by_time.size(); ++i) {
+        const std::vector<PhaseOfRank>& parts = by_time[i]->second.parts;
+        folded.parts.insert(folded.parts.end(), parts.begin(), parts.end());
+        phases.erase(by_time[i]);
+    }
+    std::stable_sort(folded.parts.begin(), folded.parts.end(),
+                     [](const PhaseOfRank& a, const PhaseOfRank& b) { return a.rank < b.rank; });
+    folded.kinds[static_cast<std::size_t>(schema::Kind::other)] = 1;
+    return folded;
 }
 
 /// Of spans inside each other, a step is the sum of the outermost that were recorded.
@@ -149,9 +169,9 @@ JobSteps collect_steps(const tool::Job& job) {
             "more durations than are kept, and a comparison needs every one: choose some with --steps, --ranks or "
             "--phases, or keep more with --max-samples");
     const std::vector<SeriesOfRank> all_series = tool::all_series(job.ranks);
-    const Phases phases = find_phases(all_series);
+    Phases phases = find_phases(all_series);
     const tool::StepPhase step = tool::find_step_phase(all_series);
-    const auto step_phase = step.found ? phases.find(step.name) : phases.end();
+    auto step_phase = step.found ? phases.find(step.name) : phases.end();
     JobSteps steps;
     if (step_phase != phases.end()) {
         steps.step = collect_phase(step.name, step_phase->second);
@@ -160,8 +180,13 @@ JobSteps collect_steps(const tool::Job& job) {
         steps.step_is_a_sum = true;
         steps.step = sum_outermost(job);
     }
-    for (const auto& [name, of_job] : phases)
-        if (step_phase == phases.end() || name != step.name) steps.phases.push_back(collect_phase(name, of_job));
+    if (step_phase != phases.end()) phases.erase(step_phase);
+    if (phases.size() > max_phases) {
+        steps.folded_phases = phases.size() - max_phases;
+        const PhaseOfJob folded = fold_phases(phases);
+        steps.phases.push_back(collect_phase("other phases", folded));
+    }
+    for (const auto& [name, of_job] : phases) steps.phases.push_back(collect_phase(name, of_job));
     steps.recorded = all_steps(steps);
     return steps;
 }

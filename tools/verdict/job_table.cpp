@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -117,26 +118,35 @@ class Builder {
     }
 
     void find_steps(std::size_t max_cells) {
-        std::vector<std::int64_t> steps;
+        std::vector<std::int64_t> steps;  // ascending up to the last time that they were sorted
+        std::size_t sorted = 0;
         const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series) {
-                if (last == nullptr || *last != series.steps) unite(steps, series.steps);
+                if (last != nullptr && *last == series.steps) continue;
                 last = &series.steps;
+                if (are_among(std::span(steps).first(sorted), series.steps)) continue;
+                steps.insert(steps.end(), series.steps.begin(), series.steps.end());
+                if (steps.size() > 2 * sorted) sorted = sort_once(steps);
             }
+        sort_once(steps);
         const std::size_t width = std::max<std::size_t>(1, table_.ranks.size());
         std::size_t stride = 1;
         while (steps.size() / stride * width > max_cells) stride *= 2;
         for (std::size_t i = 0; i < steps.size(); i += stride) table_.steps.push_back(steps[i]);
     }
 
-    /// `all` ascends, each once; `more` usually does.
-    static void unite(std::vector<std::int64_t>& all, const std::vector<std::int64_t>& more) {
-        if (std::is_sorted(more.begin(), more.end()) && std::includes(all.begin(), all.end(), more.begin(), more.end()))
-            return;
-        all.insert(all.end(), more.begin(), more.end());
-        std::sort(all.begin(), all.end());
-        all.erase(std::unique(all.begin(), all.end()), all.end());
+    static bool are_among(std::span<const std::int64_t> ascending, const std::vector<std::int64_t>& steps) {
+        if (steps.empty() || !std::is_sorted(steps.begin(), steps.end())) return steps.empty();
+        const auto first = std::lower_bound(ascending.begin(), ascending.end(), steps.front());
+        return std::includes(first, ascending.end(), steps.begin(), steps.end());
+    }
+
+    /// Each once, ascending. Returns how many there are.
+    static std::size_t sort_once(std::vector<std::int64_t>& steps) {
+        std::sort(steps.begin(), steps.end());
+        steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+        return steps.size();
     }
 
     [[nodiscard]] StepMatrix new_matrix() const { return {table_.ranks.size(), table_.steps.size()}; }

@@ -73,10 +73,7 @@ class Sentences {
         add_shares();
         if (verdict_.abstained && !verdict_.to_do.empty()) document_.next.push_back(verdict_.to_do);
         add_bound();
-        if (verdict_.folded_phases > 0)
-            document_.notes.push_back(
-                fmt::format("the verdict takes the {} with the least time as one, \"other phases\"",
-                            format_plural(verdict_.folded_phases, "phase")));
+        if (verdict_.folded_phases > 0) document_.notes.push_back(describe_folded_phases(verdict_));
         return std::move(document_);
     }
 
@@ -377,6 +374,12 @@ void write_strings(JsonWriter& json, std::string_view key, const std::vector<std
 }
 
 }  // namespace
+
+std::string describe_folded_phases(const Verdict& verdict) {
+    if (verdict.folded_phases == 0) return "";
+    return fmt::format("the verdict takes the {} with the least time as one, \"other phases\"",
+                       format_plural(verdict.folded_phases, "phase"));
+}
 
 Document verdict_document(const Verdict& verdict) {
     return Sentences(verdict).write();
