@@ -285,8 +285,7 @@ def test_csv_quotes_names(cep, job):
 def test_markdown_is_one_table(cep, job):
     job.write(0, [span_row(0, 1, "a|b", 1.0, START_NS)])
     lines = cep("summarize", "--markdown", "job").stdout.decode().splitlines()
-    lines = lines[lines.index("") + 1 :]
-    lines = lines[lines.index("") + 1 :]  # the verdict is before
+    lines = [line for line in lines if line.startswith("|")]
     assert len(lines) == 3
     assert lines[0].startswith("| phase | kind |") and lines[2].startswith("| a\\|b | compute | host | 1 |")
     assert lines[1].count("|") == lines[0].count("|")

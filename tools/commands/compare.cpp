@@ -12,8 +12,8 @@
 #include "commands/options.hpp"
 #include "compare/compare_document.hpp"
 #include "compare/comparison.hpp"
-#include "summary/summary.hpp"
-#include "summary/summary_reader.hpp"
+#include "model/job.hpp"
+#include "verdict/verdict_document.hpp"
 
 namespace cep::cli {
 namespace {
@@ -32,11 +32,11 @@ struct CompareCommand {
     std::vector<std::string> fail_on;
     std::string attempt;
     std::uint64_t block_steps = 0;
-    std::uint64_t max_samples = SummaryOptions::default_max_samples;
+    std::uint64_t max_samples = LoadOptions::default_max_samples;
 
     Status run() const;
     void check() const;
-    [[nodiscard]] SummaryOptions summary_options() const;
+    [[nodiscard]] LoadOptions load_options() const;
     [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
                                          const std::string& files_from) const;
     [[nodiscard]] Status status_of(const compare::Comparison& comparison) const;
@@ -67,12 +67,9 @@ void CompareCommand::check() const {
     if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
 }
 
-SummaryOptions CompareCommand::summary_options() const {
-    SummaryOptions options;
-    options.filter = filter.filter();
-    options.attempt = AttemptChoice::parse(attempt.empty() ? "last" : attempt);
-    options.max_samples = max_samples;
-    options.threads = input.reading().thread_count();
+LoadOptions CompareCommand::load_options() const {
+    LoadOptions options{filter.filter(), {}, max_samples, input.reading(), nullptr};
+    if (!attempt.empty()) options.attempt = AttemptChoice::parse(attempt);
     return options;
 }
 
@@ -88,24 +85,20 @@ compare::VerdictFacts facts_of(const Verdict& verdict) {
 
 compare::JobFacts CompareCommand::read(const std::string& name, const std::string& path,
                                        const std::string& files_from) const {
-    const SummaryOptions options = summary_options();
-    JobSummary job(options);
-    const PartialScope scope = options.scope();
-    SummaryReader reader(job, scope, scope == PartialScope{} && attempt.empty());
-    const InputSet set =
-        find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
-    // The counts of partial summaries are those of their inputs, so that the reader keeps its own.
-    static_cast<void>(read_all(
-        set, input.reading(), [&](const InputFile&, std::size_t) { return reader.new_input(); },
-        [&](SummaryInput&& one, FileReport&& report) { reader.take(std::move(one), std::move(report)); }));
+    const Job job =
+        load(find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from),
+             load_options());
     compare::JobFacts facts;
     facts.name = path.empty() ? files_from : path;
-    facts.inputs = reader.finish(set);
-    const SummaryResult result = job.finish([&facts, &phases = filter.phases](const JobParts& parts) {
-        facts.steps = compare::collect_steps(parts, phases.empty());
-    });
-    facts.coverage = result.coverage;
-    facts.verdict = facts_of(*result.verdict);
+    facts.inputs = job.inputs;
+    facts.coverage = job.coverage;
+    facts.steps = compare::collect_steps(job);
+    if (facts.steps.folded_phases > 0)
+        say("cep compare: {}: the {} with the least time are compared as one, \"other phases\"\n", name,
+            format_plural(facts.steps.folded_phases, "phase"));
+    const Verdict verdict = judge(job, {{}, input.reading().thread_count()});
+    if (verdict.folded_phases > 0) say("cep compare: {}: {}\n", name, describe_folded_phases(verdict));
+    facts.verdict = facts_of(verdict);
     report_inputs("compare: " + name, facts.inputs, facts.coverage);
     return facts;
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep summarize
-#include <fmt/format.h>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/output.hpp"
 #include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
-#include "read/read_all.hpp"
+#include "model/job.hpp"
 #include "summary/summary.hpp"
-#include "summary/summary_reader.hpp"
-#include "summary/summary_text.hpp"
-#include "verdict/verdict_text.hpp"
+#include "summary/summary_document.hpp"
+#include "verdict/fail_condition.hpp"
+#include "verdict/verdict_document.hpp"
 
 namespace cep::cli {
 namespace {
@@ -24,85 +25,68 @@ using namespace tool;
 struct SummarizeCommand {
     InputOptions input;
     FilterOptions filter;
+    OutputOptions output;
     std::string attempt;
     std::string by = "phase";
     std::string save;
-    std::uint64_t limit = 40;
-    std::uint64_t max_samples = SummaryOptions::default_max_samples;
+    std::uint64_t max_samples = LoadOptions::default_max_samples;
     std::vector<std::string> fail_on;
     std::optional<double> peak_flops;
     bool no_verdict = false;
-    bool json = false;
-    bool csv = false;
-    bool markdown = false;
 
     Status run() const;
-    [[nodiscard]] SummaryOptions options() const;
-    [[nodiscard]] InputCounts read(JobSummary& job, const SummaryOptions& options) const;
-    Status show(SummaryResult&& result, const std::vector<FailCondition>& conditions) const;
-    [[nodiscard]] std::string format(const SummaryResult& result) const;
+    void check() const;
+    [[nodiscard]] Job load_and_save() const;
+    [[nodiscard]] Status show(const Job& job, const Grouping& grouping,
+                              const std::vector<FailCondition>& conditions) const;
 };
 
-SummaryOptions SummarizeCommand::options() const {
+void SummarizeCommand::check() const {
+    output.check();
     if (no_verdict && !fail_on.empty()) throw UsageError("--fail-on needs the verdict that --no-verdict leaves out");
-    if (json + csv + markdown > 1) throw UsageError("only one of --json, --csv and --markdown");
     if (rank_of_file_name(save)) throw UsageError("--save: a rank file has this name: " + save);
-    return {filter.filter(), AttemptChoice::parse(attempt.empty() ? "last" : attempt),
-            max_samples,     Grouping::parse(by),
-            !no_verdict,     input.reading().thread_count(),
-            peak_flops};
 }
 
-std::string SummarizeCommand::format(const SummaryResult& result) const {
-    if (json) return summary_json(result);
-    if (csv) return summary_csv(result);
-    if (markdown) return summary_markdown(result, limit);
-    return summary_text(result, limit, input.colors());
+Job SummarizeCommand::load_and_save() const {
+    LoadOptions options{filter.filter(), {}, max_samples, input.reading(), nullptr};
+    if (!attempt.empty()) options.attempt = AttemptChoice::parse(attempt);
+    const InputSet inputs = input.find();
+    if (save.empty()) return load(inputs, options);
+    Output saved(save);
+    options.partial = &saved;
+    Job job = load(inputs, options);
+    saved.close();
+    return job;
 }
 
-InputCounts SummarizeCommand::read(JobSummary& job, const SummaryOptions& options) const {
-    const PartialScope scope = options.scope();
-    SummaryReader reader(job, scope, scope == PartialScope{} && attempt.empty());
-    const InputSet set = input.find();
-    // The counts of partial summaries are those of their inputs, so that the reader keeps its own.
-    static_cast<void>(read_all(
-        set, input.reading(), [&](const InputFile&, std::size_t) { return reader.new_input(); },
-        [&](SummaryInput&& one, FileReport&& report) { reader.take(std::move(one), std::move(report)); }));
-    return reader.finish(set);
-}
-
-Status SummarizeCommand::show(SummaryResult&& result, const std::vector<FailCondition>& conditions) const {
-    report_inputs("summarize", result.inputs, result.coverage);
-    const Status status = status_of(result.inputs, result.coverage, input.strict);
+Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
+                              const std::vector<FailCondition>& conditions) const {
+    const std::size_t threads = input.reading().thread_count();
+    const Summary summary = summarize(job, grouping, threads);
+    std::optional<Verdict> verdict;
+    if (!no_verdict) verdict = judge(job, {peak_flops, threads});
+    report_inputs("summarize", job.inputs, job.coverage);
+    const Status status = status_of(job.inputs, job.coverage, input.strict);
     if (status == Status::nothing_readable) {
         say("cep summarize: no rows in any input\n");
         return status;
     }
-    if (result.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
-    if (save != "-") write_standard_output(format(result));
+    if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
+    if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
+    if (save != "-") output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, output.limit), input);
     for (const FailCondition& condition : conditions)
-        if (condition.is_in(*result.verdict)) {
-            say("cep summarize: --fail-on {}: {}\n", condition.name(), verdict_text(*result.verdict).headline);
+        if (condition.is_in(*verdict)) {
+            say("cep summarize: --fail-on {}: {}\n", condition.name(), verdict_document(*verdict).headline);
             return Status::finding;
         }
     return status;
 }
 
 Status SummarizeCommand::run() const {
-    const SummaryOptions chosen = options();
-    std::vector<FailCondition> conditions;
-    for (const std::string& condition : fail_on) conditions.push_back(FailCondition::parse(condition));
-    std::optional<Output> saved;
-    if (!save.empty()) saved.emplace(save);
-    JobSummary job(chosen);
-    const InputCounts counts = read(job, chosen);
-    if (saved) {
-        job.save(*saved, counts);
-        saved->close();
-    }
-    SummaryResult result = job.finish();
-    result.inputs = counts;
-    return show(std::move(result), conditions);
+    check();
+    const Grouping grouping = Grouping::parse(by);
+    const std::vector<FailCondition> conditions = FailCondition::parse(fail_on);
+    return show(load_and_save(), grouping, conditions);
 }
 
 }  // namespace
@@ -111,15 +95,12 @@ void add_summarize(CLI::App& app, Command& run) {
     auto command = std::make_shared<SummarizeCommand>();
     CLI::App* summarize = app.add_subcommand("summarize", "What the job did, and a table of its phases");
     command->input.add_to(*summarize);
-    summarize->add_flag("--json", command->json, "As JSON (schema cep.summary/1)");
-    summarize->add_flag("--csv", command->csv, "The table as CSV, times in milliseconds");
-    summarize->add_flag("--markdown", command->markdown, "The table as GitHub Markdown");
+    command->output.add_to(*summarize, "cep.summary/1", "The table, times in milliseconds,");
     summarize
         ->add_option("--by", command->by,
                      "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, rank, "
                      "host, step:N (default phase)")
         ->type_name("WHAT");
-    summarize->add_option("--limit", command->limit, "At most N lines with --by, 0: all (default 40)")->type_name("N");
     command->filter.add_to(*summarize);
     summarize
         ->add_option("--save", command->save,
@@ -129,7 +110,7 @@ void add_summarize(CLI::App& app, Command& run) {
         ->add_option(
             "--fail-on", command->fail_on,
             "Exit with status 1 on a finding: straggler, imbalance, change, abstained, or bound:NAME with compute, "
-            "comm, data, host, mixed or unknown; may be given more than once")
+            "comm, data, host, mixed or unknown; may be given more than once, or as a list with commas")
         ->allow_extra_args(false)
         ->type_name("FINDING");
     summarize->add_flag("--no-verdict", command->no_verdict, "The table only, in two thirds of the time");

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -16,27 +16,27 @@ namespace cep::compare {
 namespace {
 
 using tool::PhaseSeries;
-using tool::RunSeries;
 using tool::Sample;
+using tool::SeriesOfRank;
 
-struct StepTime {
+struct TimeInStep {
     std::int64_t step = 0;
     double duration_ms = 0;
 };
 
-bool before(const StepTime& a, const StepTime& b) {
+bool is_before(const TimeInStep& a, const TimeInStep& b) {
     return a.step < b.step;
 }
 
 /// One phase of all ranks: for each rank and step, the time of all its spans.
-class StepTimes {
+class PhaseTimes {
   public:
     void add(std::int64_t step, double duration_ms) { of_rank_.push_back({step, duration_ms}); }
 
     void end_rank() {
-        std::stable_sort(of_rank_.begin(), of_rank_.end(), before);
+        std::stable_sort(of_rank_.begin(), of_rank_.end(), is_before);
         const std::size_t first = all_.size();
-        for (const StepTime& one : of_rank_) {
+        for (const TimeInStep& one : of_rank_) {
             if (all_.size() > first && all_.back().step == one.step) {
                 all_.back().duration_ms += one.duration_ms;
             } else {
@@ -48,66 +48,43 @@ class StepTimes {
 
     [[nodiscard]] PhaseSteps medians(std::string name, schema::Kind kind) {
         PhaseSteps phase{std::move(name), kind, {}, {}};
-        std::stable_sort(all_.begin(), all_.end(), before);
+        std::stable_sort(all_.begin(), all_.end(), is_before);
         std::size_t most = 0;
-        for_steps([&most](std::int64_t, std::size_t first, std::size_t last) { most = std::max(most, last - first); });
+        for_steps([&most](std::span<const TimeInStep> ranks) { most = std::max(most, ranks.size()); });
         std::vector<double> values;
-        for_steps([&](std::int64_t step, std::size_t first, std::size_t last) {
-            if (2 * (last - first) < most) return;
+        for_steps([&](std::span<const TimeInStep> ranks) {
+            if (2 * ranks.size() < most) return;
             values.clear();
-            for (std::size_t i = first; i < last; ++i) values.push_back(all_[i].duration_ms);
-            phase.steps.push_back(step);
+            for (const TimeInStep& rank : ranks) values.push_back(rank.duration_ms);
+            phase.steps.push_back(ranks.front().step);
             phase.durations_ms.push_back(tool::exact_quantile(values, 0.5));
         });
         return phase;
     }
 
   private:
-    void for_steps(const std::function<void(std::int64_t, std::size_t, std::size_t)>& visit) const {
-        for (std::size_t first = 0; first < all_.size();) {
-            std::size_t last = first;
+    template <typename Use>
+    void for_steps(Use use) const {
+        for (std::size_t first = 0, last = 0; first < all_.size(); first = last) {
             while (last < all_.size() && all_[last].step == all_[first].step) ++last;
-            visit(all_[first].step, first, last);
-            first = last;
+            use(std::span(all_).subspan(first, last - first));
         }
     }
 
-    std::vector<StepTime> of_rank_;
-    std::vector<StepTime> all_;
+    std::vector<TimeInStep> of_rank_;
+    std::vector<TimeInStep> all_;
 };
 
-PhaseSteps collect_phase(const tool::JobParts& parts, const std::string& name, schema::Kind kind) {
-    StepTimes times;
-    for (const auto& [rank, all_series] : parts.ranks) {
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases)
-                if (phase.name == name)
-                    for (const Sample sample : phase.samples)
-                        times.add(series.steps[sample.step_index], sample.duration_ms);
-        times.end_rank();
-    }
-    return times.medians(name, kind);
-}
+/// One phase of one series.
+struct PhaseOfRank {
+    std::int64_t rank = 0;
+    const tool::RunSeries* series = nullptr;
+    const PhaseSeries* phase = nullptr;
+};
 
-/// Of spans inside each other, a step is the sum of the outermost that were recorded.
-PhaseSteps sum_outermost(const tool::JobParts& parts) {
-    std::uint32_t outermost = Sample::max_depth;
-    for (const auto& [rank, all_series] : parts.ranks)
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases)
-                for (const Sample sample : phase.samples) outermost = std::min(outermost, sample.depth());
-    StepTimes times;
-    for (const auto& [rank, all_series] : parts.ranks) {
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases)
-                for (const Sample sample : phase.samples)
-                    if (sample.depth() == outermost) times.add(series.steps[sample.step_index], sample.duration_ms);
-        times.end_rank();
-    }
-    return times.medians("step", schema::Kind::step);
-}
-
-struct PhaseFacts {
+/// A phase over all ranks.
+struct PhaseOfJob {
+    std::vector<PhaseOfRank> parts;  // rank by rank
     std::array<std::uint64_t, schema::kind_names.size()> kinds{};
     double total_ms = 0;
 
@@ -116,30 +93,66 @@ struct PhaseFacts {
     }
 };
 
-std::map<std::string, PhaseFacts> collect_facts(const tool::JobParts& parts) {
-    std::map<std::string, PhaseFacts> facts;
-    for (const auto& [rank, all_series] : parts.ranks)
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases) {
-                if (phase.samples.empty()) continue;
-                PhaseFacts& of_phase = facts[phase.name];
-                of_phase.kinds[static_cast<std::size_t>(phase.kind)] += phase.samples.size();
-                for (const Sample sample : phase.samples) of_phase.total_ms += sample.duration_ms;
-            }
-    return facts;
+using Phases = std::map<std::string_view, PhaseOfJob>;
+
+Phases find_phases(const std::vector<SeriesOfRank>& all_series) {
+    Phases phases;
+    for (const SeriesOfRank& of : all_series)
+        for (const PhaseSeries& phase : of.series->phases) {
+            if (phase.samples.empty()) continue;
+            PhaseOfJob& of_job = phases[phase.name];
+            of_job.parts.push_back({of.rank, of.series, &phase});
+            of_job.kinds[static_cast<std::size_t>(phase.kind)] += phase.samples.size();
+            of_job.total_ms += tool::totals_of(phase).sum_ms;
+        }
+    return phases;
 }
 
-// With step spans inside step spans, the outermost ones are the longest in all.
-std::string longest_step_name(const std::map<std::string, PhaseFacts>& facts) {
-    const PhaseFacts* longest = nullptr;
-    std::string name;
-    for (const auto& [phase, of_phase] : facts) {
-        if (of_phase.kind() != schema::Kind::step) continue;
-        if (longest != nullptr && of_phase.total_ms <= longest->total_ms) continue;
-        longest = &of_phase;
-        name = phase;
+PhaseSteps collect_phase(std::string_view name, const PhaseOfJob& of_job) {
+    PhaseTimes times;
+    for (std::size_t i = 0; i < of_job.parts.size(); ++i) {
+        const PhaseOfRank& part = of_job.parts[i];
+        for (const Sample sample : part.phase->samples)
+            times.add(part.series->steps[sample.step_index], sample.duration_ms);
+        if (i + 1 == of_job.parts.size() || of_job.parts[i + 1].rank != part.rank) times.end_rank();
     }
-    return name;
+    return times.medians(std::string(name), of_job.kind());
+}
+
+/// Takes the phases with the least time out of `phases`, beyond max_phases of them, and joins them.
+PhaseOfJob fold_phases(Phases& phases) {
+    std::vector<Phases::iterator> by_time;
+    for (auto phase = phases.begin(); phase != phases.end(); ++phase) by_time.push_back(phase);
+    std::stable_sort(by_time.begin(), by_time.end(),
+                     [](auto a, auto b) { return a->second.total_ms > b->second.total_ms; });
+    PhaseOfJob folded;
+    for (std::size_t i = max_phases; i < by_time.size(); ++i) {
+        const std::vector<PhaseOfRank>& parts = by_time[i]->second.parts;
+        folded.parts.insert(folded.parts.end(), parts.begin(), parts.end());
+        phases.erase(by_time[i]);
+    }
+    std::stable_sort(folded.parts.begin(), folded.parts.end(),
+                     [](const PhaseOfRank& a, const PhaseOfRank& b) { return a.rank < b.rank; });
+    folded.kinds[static_cast<std::size_t>(schema::Kind::other)] = 1;
+    return folded;
+}
+
+/// Of spans inside each other, a step is the sum of the outermost that were recorded.
+PhaseSteps sum_outermost(const tool::Job& job) {
+    const std::vector<SeriesOfRank> all_series = tool::all_series(job.ranks);
+    std::uint32_t outermost = Sample::max_depth;
+    for (const SeriesOfRank& of : all_series)
+        for (const PhaseSeries& phase : of.series->phases)
+            for (const Sample sample : phase.samples) outermost = std::min(outermost, sample.depth());
+    PhaseTimes times;
+    for (std::size_t i = 0; i < all_series.size(); ++i) {
+        const SeriesOfRank& of = all_series[i];
+        for (const PhaseSeries& phase : of.series->phases)
+            for (const Sample sample : phase.samples)
+                if (sample.depth() == outermost) times.add(of.series->steps[sample.step_index], sample.duration_ms);
+        if (i + 1 == all_series.size() || all_series[i + 1].rank != of.rank) times.end_rank();
+    }
+    return times.medians("step", schema::Kind::step);
 }
 
 std::vector<std::int64_t> all_steps(const JobSteps& job) {
@@ -150,24 +163,32 @@ std::vector<std::int64_t> all_steps(const JobSteps& job) {
 
 }  // namespace
 
-JobSteps collect_steps(const tool::JobParts& parts, bool all_phases) {
-    if (parts.has_histograms())
+JobSteps collect_steps(const tool::Job& job) {
+    if (job.approximate)
         throw tool::UsageError(
             "more durations than are kept, and a comparison needs every one: choose some with --steps, --ranks or "
             "--phases, or keep more with --max-samples");
-    const std::map<std::string, PhaseFacts> facts = collect_facts(parts);
-    JobSteps job;
-    const std::string step_name = longest_step_name(facts);
-    if (!step_name.empty()) {
-        job.step = collect_phase(parts, step_name, schema::Kind::step);
-    } else if (all_phases) {
-        job.step_is_a_sum = true;
-        job.step = sum_outermost(parts);
+    const std::vector<SeriesOfRank> all_series = tool::all_series(job.ranks);
+    Phases phases = find_phases(all_series);
+    const tool::StepPhase step = tool::find_step_phase(all_series);
+    auto step_phase = step.found ? phases.find(step.name) : phases.end();
+    JobSteps steps;
+    if (step_phase != phases.end()) {
+        steps.step = collect_phase(step.name, step_phase->second);
+        steps.step.kind = schema::Kind::step;
+    } else if (!job.filter.has_phases()) {
+        steps.step_is_a_sum = true;
+        steps.step = sum_outermost(job);
     }
-    for (const auto& [name, of_phase] : facts)
-        if (name != step_name) job.phases.push_back(collect_phase(parts, name, of_phase.kind()));
-    job.recorded = all_steps(job);
-    return job;
+    if (step_phase != phases.end()) phases.erase(step_phase);
+    if (phases.size() > max_phases) {
+        steps.folded_phases = phases.size() - max_phases;
+        const PhaseOfJob folded = fold_phases(phases);
+        steps.phases.push_back(collect_phase("other phases", folded));
+    }
+    for (const auto& [name, of_job] : phases) steps.phases.push_back(collect_phase(name, of_job));
+    steps.recorded = all_steps(steps);
+    return steps;
 }
 
 }  // namespace cep::compare

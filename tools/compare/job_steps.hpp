@@ -3,11 +3,12 @@
 // Job steps: one number for each phase in each recorded step, the median over ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "model/job_parts.hpp"
+#include "model/job.hpp"
 
 namespace cep::compare {
 
@@ -23,11 +24,14 @@ struct JobSteps {
     PhaseSteps step;             // what a whole step took; empty where that is not known
     bool step_is_a_sum = false;  // no spans of whole steps: the sum of the outermost phases
     std::vector<PhaseSteps> phases;
+    std::size_t folded_phases = 0;       // that one of them, "other phases", stands for: those with the least time
     std::vector<std::int64_t> recorded;  // all steps, in order
 };
 
-/// Steps that less than half of a phase's ranks recorded are left out. With `all_phases`, the phases are all that a
-/// step has, and so can stand for it. Throws UsageError where durations are not kept.
-[[nodiscard]] JobSteps collect_steps(const tool::JobParts& parts, bool all_phases);
+/// At most so many phases are compared one by one.
+inline constexpr std::size_t max_phases = 1000;
+
+/// Leaves out steps that less than half of a phase's ranks recorded. Throws UsageError where durations are not kept.
+[[nodiscard]] JobSteps collect_steps(const tool::Job& job);
 
 }  // namespace cep::compare

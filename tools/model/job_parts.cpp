@@ -45,6 +45,12 @@ std::uint64_t JobParts::samples() const {
     return count;
 }
 
+std::uint64_t JobParts::listed() const {
+    std::uint64_t count = coverage.facts().seen.size() + coverage.facts().listed.size();
+    for (const auto& [name, mark] : marks) count += mark.ranks.size() + mark.steps.size();
+    return count;
+}
+
 bool JobParts::has_histograms() const {
     for (const auto& [rank, all_series] : ranks)
         for (const RunSeries& series : all_series)

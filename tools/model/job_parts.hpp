@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Job parts: what a summary is made from, joined from as many inputs as there are.
+// Job parts: what the inputs of a job hold, joined from as many as there are.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "base/number_ranges.hpp"
 #include "model/phase_series.hpp"
 #include "read/coverage.hpp"
 #include "read/open_spans.hpp"
@@ -16,14 +16,16 @@
 namespace cep::tool {
 
 struct MarkCount {
-    std::set<std::int64_t> ranks;
-    std::set<std::int64_t> steps;
+    NumberRanges ranks;
+    NumberRanges steps;
     std::uint64_t count = 0;
 };
 
 /// Everything but the counts of the inputs. Joined parts hold the same, in order(), whatever was joined first.
 struct JobParts {
-    std::map<std::int64_t, std::vector<RunSeries>> ranks;  // one series for each rank, run and file
+    static constexpr std::uint64_t max_listed = std::uint64_t{1} << 22;  // see listed()
+
+    RankSeries ranks;
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
     CoverageCollector coverage;
@@ -34,6 +36,8 @@ struct JobParts {
     void order();
     [[nodiscard]] std::uint64_t samples() const;
     [[nodiscard]] bool has_histograms() const;
+    /// How many ranks and marked steps are kept one by one.
+    [[nodiscard]] std::uint64_t listed() const;
 };
 
 }  // namespace cep::tool

@@ -49,9 +49,9 @@ class Fields {
         return object_.at_key(key).error() == simdjson::SUCCESS ? std::optional(get<double>(key)) : std::nullopt;
     }
 
-    [[nodiscard]] std::set<std::int64_t> ranges(const char* key) const {
-        constexpr std::uint64_t max_numbers = std::uint64_t{1} << 26;
-        std::set<std::int64_t> numbers;
+    /// A few bytes can name any number of numbers: `room` is for how many more there is room, and falls.
+    [[nodiscard]] NumberRanges ranges(const char* key, std::uint64_t& room) const {
+        NumberRanges numbers;
         for (const dom::element item : array(key)) {
             dom::array range;
             std::int64_t first = 0;
@@ -61,9 +61,9 @@ class Fields {
                                range.at(1).get(last) == simdjson::SUCCESS;
             require(right && first <= last, "a malformed range");
             const std::uint64_t more = static_cast<std::uint64_t>(last) - static_cast<std::uint64_t>(first);
-            require(more < max_numbers && numbers.size() + more < max_numbers, "a range that is too long");
-            for (std::int64_t number = first; number < last; ++number) numbers.insert(numbers.end(), number);
-            numbers.insert(numbers.end(), last);
+            require(more < room, "a range that is too long");
+            room -= more + 1;
+            numbers.insert(first, last);
         }
         return numbers;
     }
@@ -225,10 +225,10 @@ OpenSpan read_open_span(const Fields& fields) {
     return open;
 }
 
-CoverageCollector read_coverage(const Fields& fields) {
+CoverageCollector read_coverage(const Fields& fields, std::uint64_t& room) {
     CoverageCollector::Facts facts;
-    facts.seen = fields.ranges("ranks");
-    facts.listed = fields.ranges("listed_ranks");
+    facts.seen = fields.ranges("ranks", room);
+    facts.listed = fields.ranges("listed_ranks", room);
     facts.any_unlisted = fields.boolean("any_unlisted");
     facts.world_size = fields.integer("world_size");
     return CoverageCollector::of(std::move(facts));
@@ -339,12 +339,12 @@ class PartialReader::Impl {
         } else if (type == "unreadable") {
             inputs.unreadable.push_back(fields.string("why"));
         } else if (type == "coverage") {
-            partial_.parts.coverage = read_coverage(fields);
+            partial_.parts.coverage = read_coverage(fields, room_);
         } else if (type == "open_span") {
             partial_.parts.open_spans.push_back(read_open_span(fields));
         } else if (type == "marks") {
             MarkCount& mark = partial_.parts.marks[fields.string("name")];
-            mark = {fields.ranges("ranks"), fields.ranges("steps"), fields.count("count")};
+            mark = {fields.ranges("ranks", room_), fields.ranges("steps", room_), fields.count("count")};
         } else {
             throw Malformed{"a line of an unknown type"};
         }
@@ -367,6 +367,7 @@ class PartialReader::Impl {
 
     dom::parser parser_;
     PartialSummary partial_;
+    std::uint64_t room_ = JobParts::max_listed;  // for numbers in ranges
     RunSeries* series_ = nullptr;
     std::int64_t rank_ = 0;
     std::uint64_t lines_ = 0;

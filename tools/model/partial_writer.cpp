@@ -56,16 +56,12 @@ class LineObject {
         out += ']';
     }
 
-    /// As [first, last] for each run of neighbours.
-    void ranges(std::string_view key, const std::set<std::int64_t>& numbers) {
+    /// As [first, last] for each range.
+    void ranges(std::string_view key, const NumberRanges& numbers) {
         std::string& out = value(key);
         out += '[';
-        for (auto next = numbers.begin(); next != numbers.end();) {
-            const std::int64_t first = *next;
-            std::int64_t last = first;
-            while (++next != numbers.end() && *next == last + 1) ++last;
+        for (const auto& [first, last] : numbers.ranges())
             fmt::format_to(std::back_inserter(out), "{}[{},{}]", out.back() == '[' ? "" : ",", first, last);
-        }
         out += ']';
     }
 

@@ -43,6 +43,12 @@ void PhaseSeries::fold_with(double duration_ms, bool is_top_level) {
     in_histogram.add(duration_ms, is_top_level);
 }
 
+Totals totals_of(const PhaseSeries& phase) {
+    Totals totals = phase.in_histogram;
+    for (std::size_t i = 0; i < phase.samples.chunks(); ++i) totals.add(phase.samples.chunk(i));
+    return totals;
+}
+
 std::uint32_t RunSeries::find_phase(const Row& row) {
     constexpr std::size_t few = 16;  // so few are looked through as fast
     const auto count = static_cast<std::uint32_t>(phases.size());
@@ -88,21 +94,27 @@ std::uint32_t RunSeries::find_step(std::int64_t step) {
     return found->second;
 }
 
-// The few counters of a step come in the same order in every step.
+// The counters of a step come in the same order in every step.
 void RunSeries::add_counter(const Row& row) {
-    for (std::size_t tried = 0; tried < counters.size(); ++tried) {
-        CounterSeries& counter = counters[next_counter_];
+    if (next_counter_ < counters.size() && counters[next_counter_].name == row.name) {
+        counters[next_counter_].add(*row.step, row.value);
         next_counter_ = (next_counter_ + 1) % counters.size();
-        if (counter.name == row.name) return counter.add(*row.step, row.value);
+        return;
     }
-    counters.emplace_back(row.name, *row.step, row.value);
-    next_counter_ = 0;
+    const auto [known, is_new] = counter_indices_.try_emplace(std::string(row.name), counters.size());
+    if (is_new) {
+        counters.emplace_back(row.name, *row.step, row.value);
+    } else {
+        counters[known->second].add(*row.step, row.value);
+    }
+    next_counter_ = (known->second + 1) % counters.size();
 }
 
 void RunSeries::seal() {
     phase_indices_ = {};
     next_phases_ = {};
     step_indices_ = {};
+    counter_indices_ = {};
     // The end of a large vector that was never written to takes no memory; the ends of many small ones do.
     constexpr std::size_t large = 8192;
     if (steps.size() < large) steps.shrink_to_fit();

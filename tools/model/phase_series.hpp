@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -67,6 +68,8 @@ struct PhaseSeries {
     void fold_with(double duration_ms, bool is_top_level);
 };
 
+[[nodiscard]] Totals totals_of(const PhaseSeries& phase);
+
 [[nodiscard]] constexpr Clock combine(Clock a, Clock b) {
     return a == b ? a : Clock::mixed;
 }
@@ -110,8 +113,12 @@ struct RunSeries {
     std::uint32_t last_step_ = 0;
     bool steps_ascend_ = true;
     std::uint32_t unspent_samples_ = 0;
-    std::size_t next_counter_ = 0;
+    std::unordered_map<std::string, std::size_t> counter_indices_;
+    std::size_t next_counter_ = 0;  // the one that is expected
 };
+
+/// By rank: one series for each of its runs and files.
+using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
 
 // Here and not in the source, as it is called for every row.
 inline void RunSeries::add(const Row& row, SampleBudget& budget) {

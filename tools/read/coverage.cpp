@@ -87,15 +87,15 @@ void CoverageCollector::saw_run(const RunInfo& run) {
     saw_rank(run.rank);
     if (run.world_size) facts_.world_size = std::max(facts_.world_size, *run.world_size);
     if (run.listed_ranks) {
-        facts_.listed.insert(run.listed_ranks->begin(), run.listed_ranks->end());
+        for (const std::int64_t rank : *run.listed_ranks) facts_.listed.insert(rank);
     } else {
         facts_.any_unlisted = true;
     }
 }
 
 void CoverageCollector::merge(const CoverageCollector& other) {
-    facts_.seen.insert(other.facts_.seen.begin(), other.facts_.seen.end());
-    facts_.listed.insert(other.facts_.listed.begin(), other.facts_.listed.end());
+    facts_.seen.merge(other.facts_.seen);
+    facts_.listed.merge(other.facts_.listed);
     facts_.any_unlisted |= other.facts_.any_unlisted;
     facts_.world_size = std::max(facts_.world_size, other.facts_.world_size);
 }
@@ -109,7 +109,7 @@ CoverageCollector CoverageCollector::of(Facts facts) {
 Coverage CoverageCollector::finish(const Filter& filter) const {
     Coverage coverage;
     coverage.ranks_seen = facts_.seen.size();
-    const std::int64_t highest = facts_.seen.empty() ? -1 : *facts_.seen.rbegin();
+    const std::int64_t highest = facts_.seen.empty() ? -1 : facts_.seen.highest();
     const std::int64_t world_size = facts_.world_size > 0 ? facts_.world_size : highest + 1;
     if (world_size <= 0 || world_size > max_world_size) return coverage;
     std::uint64_t expected = 0;

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "base/number_ranges.hpp"
 #include "read/file_reader.hpp"
 #include "read/filter.hpp"
 #include "read/inputs.hpp"
@@ -63,9 +63,9 @@ class CoverageCollector {
 
     /// All that it holds, to be written down and read again.
     struct Facts {
-        std::set<std::int64_t> seen;
-        std::set<std::int64_t> listed;  // the ranks that the profiler was switched on for; empty: all
-        bool any_unlisted = false;      // a run that recorded all ranks
+        NumberRanges seen;
+        NumberRanges listed;        // the ranks that the profiler was switched on for; empty: all
+        bool any_unlisted = false;  // a run that recorded all ranks
         std::int64_t world_size = 0;
     };
     [[nodiscard]] const Facts& facts() const { return facts_; }

@@ -68,7 +68,7 @@ const RankCounter* find(const RankCounters& counters, std::string_view name, std
 
 }  // namespace
 
-std::vector<CounterSummary> summarize_counters(const RanksSeries& ranks) {
+std::vector<CounterSummary> summarize_counters(const RankSeries& ranks) {
     std::map<std::string_view, std::pair<Figures, Figures>> by_name;
     for (const auto& [rank, all_series] : ranks)
         for (const auto& [name, counter] : counters_of(all_series)) {
@@ -82,7 +82,7 @@ std::vector<CounterSummary> summarize_counters(const RanksSeries& ranks) {
     return summaries;
 }
 
-std::optional<MemorySummary> summarize_memory(const RanksSeries& ranks) {
+std::optional<MemorySummary> summarize_memory(const RankSeries& ranks) {
     Figures peak_allocated;
     Figures peak_reserved;
     Figures fragmentation;

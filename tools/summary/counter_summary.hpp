@@ -35,11 +35,9 @@ struct MemorySummary {
     double alloc_retries = 0;                  // of all ranks; each freed the cache and waited for the device
 };
 
-using RanksSeries = std::map<std::int64_t, std::vector<RunSeries>>;
-
 /// By name. A later attempt's last step counts.
-[[nodiscard]] std::vector<CounterSummary> summarize_counters(const RanksSeries& ranks);
+[[nodiscard]] std::vector<CounterSummary> summarize_counters(const RankSeries& ranks);
 /// None where there is no such counter.
-[[nodiscard]] std::optional<MemorySummary> summarize_memory(const RanksSeries& ranks);
+[[nodiscard]] std::optional<MemorySummary> summarize_memory(const RankSeries& ranks);
 
 }  // namespace cep::tool

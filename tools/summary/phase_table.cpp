@@ -15,8 +15,6 @@
 namespace cep::tool {
 namespace {
 
-using Ranks = std::map<std::int64_t, std::vector<RunSeries>>;
-
 /// One phase of one rank in one run of it.
 struct SeriesOfPhase {
     std::int64_t rank;
@@ -30,20 +28,25 @@ struct PhaseOfJob {
     std::vector<SeriesOfPhase> series;  // rank by rank
 };
 
-Totals totals_of(const PhaseSeries& phase) {
-    Totals totals = phase.in_histogram;
-    for (std::size_t i = 0; i < phase.samples.chunks(); ++i) totals.add(phase.samples.chunk(i));
-    return totals;
+/// The series of one rank.
+using SeriesOfOne = std::span<const SeriesOfRank>;
+
+template <typename Use>
+void for_each_rank(SeriesOfOne series, Use use) {
+    for (std::size_t first = 0, next = 0; first < series.size(); first = next) {
+        while (next < series.size() && series[next].rank == series[first].rank) ++next;
+        use(series.subspan(first, next - first));
+    }
 }
 
 /// What a share is a share of: for each rank the steps that have a step span, and the time of these spans.
 class StepTime {
   public:
-    explicit StepTime(const Ranks& ranks) {
-        for (const auto& [rank, all_series] : ranks) add_rank(rank, all_series);
+    explicit StepTime(std::span<const SeriesOfRank> series) {
+        for_each_rank(series, [this](SeriesOfOne of_rank) { add_rank(of_rank); });
         if (total_ms_ > 0) return;
         ranks_with_steps_.clear();
-        for (const auto& [rank, all_series] : ranks) add_top_level(all_series);
+        for (const SeriesOfRank& of : series) add_top_level(*of.series);
     }
     [[nodiscard]] double total_ms() const { return total_ms_; }
 
@@ -75,39 +78,32 @@ class StepTime {
         return are_in;
     }
 
-    // With step spans inside step spans, the outermost ones are the longest in all.
-    void add_rank(std::int64_t rank, const std::vector<RunSeries>& all_series) {
-        std::map<std::string_view, double> totals_ms;
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases)
-                if (phase.kind == schema::Kind::step) totals_ms[phase.name] += totals_of(phase).sum_ms;
-        if (totals_ms.empty()) return;
-        const auto longest = std::max_element(totals_ms.begin(), totals_ms.end(),
-                                              [](const auto& a, const auto& b) { return a.second < b.second; });
-        total_ms_ += longest->second;
-        ranks_with_steps_.insert(rank);
-        const Steps steps = steps_of(longest->first, all_series);
-        for (const RunSeries& series : all_series) {
-            if (series.steps == steps) continue;
-            std::vector<bool> are_in = which_are_in(steps, series.steps);
-            if (std::find(are_in.begin(), are_in.end(), false) != are_in.end()) partial_[&series] = std::move(are_in);
+    void add_rank(SeriesOfOne of_rank) {
+        const StepPhase step = find_step_phase(of_rank);
+        if (!step.found) return;
+        total_ms_ += step.total_ms;
+        ranks_with_steps_.insert(of_rank.front().rank);
+        const Steps steps = steps_of(step.name, of_rank);
+        for (const SeriesOfRank& of : of_rank) {
+            if (of.series->steps == steps) continue;
+            std::vector<bool> are_in = which_are_in(steps, of.series->steps);
+            if (std::find(are_in.begin(), are_in.end(), false) != are_in.end()) partial_[of.series] = std::move(are_in);
         }
     }
 
-    static Steps steps_of(std::string_view step_phase, const std::vector<RunSeries>& all_series) {
+    static Steps steps_of(std::string_view step_phase, SeriesOfOne of_rank) {
         Steps steps;
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases)
+        for (const SeriesOfRank& of : of_rank)
+            for (const PhaseSeries& phase : of.series->phases)
                 if (phase.name == step_phase)
-                    for (const Sample sample : phase.samples) steps.push_back(series.steps[sample.step_index]);
+                    for (const Sample sample : phase.samples) steps.push_back(of.series->steps[sample.step_index]);
         if (!std::is_sorted(steps.begin(), steps.end())) std::sort(steps.begin(), steps.end());
         return steps;
     }
 
-    void add_top_level(const std::vector<RunSeries>& all_series) {
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases)
-                if (phase.kind != schema::Kind::step) total_ms_ += totals_of(phase).top_level_ms;
+    void add_top_level(const RunSeries& series) {
+        for (const PhaseSeries& phase : series.phases)
+            if (phase.kind != schema::Kind::step) total_ms_ += totals_of(phase).top_level_ms;
     }
 
     std::unordered_set<std::int64_t> ranks_with_steps_;
@@ -239,15 +235,14 @@ class PhaseCollector {
 };
 
 /// By name.
-std::vector<PhaseOfJob> find_phases(const Ranks& ranks) {
+std::vector<PhaseOfJob> find_phases(const std::vector<SeriesOfRank>& series) {
     std::map<std::string_view, PhaseOfJob> found;
-    for (const auto& [rank, all_series] : ranks)
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases) {
-                PhaseOfJob& of_job = found[phase.name];
-                of_job.samples += phase.samples.size();
-                of_job.series.push_back({rank, &series, &phase});
-            }
+    for (const SeriesOfRank& of : series)
+        for (const PhaseSeries& phase : of.series->phases) {
+            PhaseOfJob& of_job = found[phase.name];
+            of_job.samples += phase.samples.size();
+            of_job.series.push_back({of.rank, of.series, &phase});
+        }
     std::vector<PhaseOfJob> phases;
     for (auto& [name, phase] : found) {
         phase.name = name;
@@ -278,9 +273,9 @@ bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
 }  // namespace
 
 // One phase after the other, as each takes memory for its durations; on several threads, the largest first.
-std::vector<PhaseSummary> summarize_phases(const Ranks& ranks, std::size_t threads) {
-    const StepTime step_time(ranks);
-    std::vector<PhaseOfJob> phases = find_phases(ranks);
+std::vector<PhaseSummary> summarize_phases(const std::vector<SeriesOfRank>& series, std::size_t threads) {
+    const StepTime step_time(series);
+    std::vector<PhaseOfJob> phases = find_phases(series);
     std::stable_sort(phases.begin(), phases.end(),
                      [](const PhaseOfJob& a, const PhaseOfJob& b) { return a.samples > b.samples; });
     std::vector<PhaseSummary> summaries(phases.size());

@@ -5,16 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "summary/summary.hpp"
 
 namespace cep::tool {
 
-/// Step spans first, then by total time. Of each phase, either all durations are samples or all are in histograms. The
-/// same to the last bit for any number of threads.
-[[nodiscard]] std::vector<PhaseSummary> summarize_phases(const std::map<std::int64_t, std::vector<RunSeries>>& ranks,
-                                                         std::size_t threads);
+/// Step spans first, then by total time. `series` come rank by rank. Of each phase, either all durations are samples
+/// or all are in histograms. The same to the last bit for any number of threads.
+[[nodiscard]] std::vector<PhaseSummary> summarize_phases(const std::vector<SeriesOfRank>& series, std::size_t threads);
 
 }  // namespace cep::tool

@@ -2,24 +2,31 @@
 #include "summary/summary_groups.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <deque>
+#include <functional>
 #include <limits>
+#include <map>
+#include <numeric>
+#include <queue>
 #include <string_view>
 #include <utility>
 
 #include "base/failure.hpp"
 #include "base/parallel.hpp"
+#include "stats/quantiles.hpp"
 #include "summary/phase_table.hpp"
 
 namespace cep::tool {
 namespace {
 
 using By = Grouping::By;
-using Ranks = std::map<std::int64_t, std::vector<RunSeries>>;
-using GroupKey = std::pair<std::int64_t, std::string>;  // rank or first step; host
-using Groups = std::map<GroupKey, Ranks>;
 
-constexpr std::string_view step_prefix = "step:";
+/// A rank, a host or a window of steps, and its series.
+struct Group {
+    std::int64_t first = 0;  // the rank, or the first step of the window
+    std::string host;
+    std::vector<SeriesOfRank> series;  // rank by rank
+};
 
 // The first step of the window: the multiple of its length at or below the step.
 std::int64_t window_of(std::int64_t step, std::int64_t window_steps) {
@@ -34,96 +41,139 @@ std::int64_t end_of_window(std::int64_t first, std::int64_t window_steps) {
     return first > highest - (window_steps - 1) ? highest : first + (window_steps - 1);
 }
 
-Groups group_by_rank(Ranks&& ranks) {
-    Groups groups;
-    for (auto& [rank, all_series] : ranks) {
-        std::string host;
-        for (const RunSeries& series : all_series)
-            if (!series.run.host.empty()) host = series.run.host;
-        groups[{rank, host}][rank] = std::move(all_series);
+std::vector<Group> group_by_rank(const RankSeries& ranks) {
+    std::vector<Group> groups;
+    for (const auto& [rank, all_series] : ranks) {
+        Group& group = groups.emplace_back(rank);
+        for (const RunSeries& series : all_series) {
+            if (!series.run.host.empty()) group.host = series.run.host;
+            group.series.push_back({rank, &series});
+        }
     }
     return groups;
 }
 
-Groups group_by_host(Ranks&& ranks) {
-    Groups groups;
-    for (auto& [rank, all_series] : ranks)
-        for (RunSeries& series : all_series) {
-            Ranks& of_host = groups[{0, series.run.host}];
-            of_host[rank].push_back(std::move(series));
-        }
+std::vector<Group> group_by_host(const RankSeries& ranks) {
+    std::map<std::string_view, std::vector<SeriesOfRank>> hosts;
+    for (const auto& [rank, all_series] : ranks)
+        for (const RunSeries& series : all_series) hosts[series.run.host].push_back({rank, &series});
+    std::vector<Group> groups;
+    for (auto& [host, series] : hosts) groups.push_back({0, std::string(host), std::move(series)});
     return groups;
 }
 
-/// The samples of one series, dealt out to the windows of their steps.
-class WindowDealer {
+/// Goes through the spans of one phase of a series in the order of their windows.
+class WindowCursor {
   public:
-    WindowDealer(Groups& groups, std::int64_t rank, const RunSeries& series, std::int64_t window_steps)
-        : groups_(groups), rank_(rank), series_(series) {
-        for (const std::int64_t step : series.steps) windows_.push_back(window_of(step, window_steps));
+    WindowCursor(SeriesOfRank of, const PhaseSeries& phase, std::int64_t window_steps)
+        : of_(of), phase_(&phase), window_steps_(window_steps) {
+        std::vector<std::int64_t> windows;
+        for (const Sample sample : phase.samples) windows.push_back(window_at(sample));
+        if (std::is_sorted(windows.begin(), windows.end())) return;
+        in_order_.resize(windows.size());
+        std::iota(in_order_.begin(), in_order_.end(), 0U);
+        std::stable_sort(in_order_.begin(), in_order_.end(),
+                         [&windows](std::uint32_t a, std::uint32_t b) { return windows[a] < windows[b]; });
     }
-    void deal(const PhaseSeries& phase) {
-        std::map<std::int64_t, PhaseSeries> dealt;
-        for (Sample sample : phase.samples) {
-            PhaseSeries& part = dealt[windows_[sample.step_index]];
-            sample.step_index = index_in_window(sample.step_index);
-            part.samples.push_back(sample);
+
+    [[nodiscard]] SeriesOfRank of() const { return of_; }
+    [[nodiscard]] bool at_end() const { return at_ == phase_->samples.size(); }
+    [[nodiscard]] std::int64_t window() const { return window_at(sample()); }
+    /// Copies the spans of the window, and goes to the next one.
+    std::size_t copy_to(RunSeries& part) {
+        const std::int64_t window = this->window();
+        PhaseSeries& copy = part.phases.emplace_back();
+        copy.name = phase_->name;
+        copy.kind = phase_->kind;
+        copy.clock = phase_->clock;
+        for (; !at_end() && this->window() == window; ++at_) {
+            Sample copied = sample();
+            const std::int64_t step = of_.series->steps[copied.step_index];
+            if (part.steps.empty() || part.steps.back() != step) part.steps.push_back(step);
+            copied.step_index = static_cast<std::uint32_t>(part.steps.size() - 1);
+            copy.samples.push_back(copied);
         }
-        for (auto& [window, part] : dealt) {
-            part.name = phase.name;
-            part.kind = phase.kind;
-            part.clock = phase.clock;
-            part.samples.seal();
-            part_of(window).phases.push_back(std::move(part));
-        }
+        copy.samples.seal();
+        return copy.samples.size();
     }
 
   private:
-    RunSeries& part_of(std::int64_t window) {
-        const auto [found, is_new] = parts_.try_emplace(window, 0);
-        std::vector<RunSeries>& of_rank = groups_[{window, ""}][rank_];
-        if (is_new) {
-            found->second = of_rank.size();
-            of_rank.emplace_back().run = series_.run;
-        }
-        return of_rank[found->second];
-    }
-    std::uint32_t index_in_window(std::uint32_t step_index) {
-        if (indices_.empty()) indices_.resize(series_.steps.size(), unknown);
-        if (indices_[step_index] == unknown) {
-            std::vector<std::int64_t>& steps = part_of(windows_[step_index]).steps;
-            indices_[step_index] = static_cast<std::uint32_t>(steps.size());
-            steps.push_back(series_.steps[step_index]);
-        }
-        return indices_[step_index];
+    [[nodiscard]] Sample sample() const { return phase_->samples[in_order_.empty() ? at_ : in_order_[at_]]; }
+    [[nodiscard]] std::int64_t window_at(const Sample& sample) const {
+        return window_of(of_.series->steps[sample.step_index], window_steps_);
     }
 
-    static constexpr std::uint32_t unknown = UINT32_MAX;
-    Groups& groups_;
-    std::int64_t rank_;
-    const RunSeries& series_;
-    std::vector<std::int64_t> windows_;          // by step index
-    std::vector<std::uint32_t> indices_;         // in their window, by step index
-    std::map<std::int64_t, std::size_t> parts_;  // by window: which series of the rank
+    SeriesOfRank of_;
+    const PhaseSeries* phase_;
+    std::int64_t window_steps_;
+    std::vector<std::uint32_t> in_order_;  // empty where the spans are in that order as they are
+    std::size_t at_ = 0;
 };
 
-Groups group_by_step(Ranks&& ranks, std::int64_t window_steps) {
-    Groups groups;
-    for (auto& [rank, all_series] : ranks)
-        for (RunSeries& series : all_series) {
-            WindowDealer dealer(groups, rank, series, window_steps);
-            for (PhaseSeries& phase : series.phases) {
-                dealer.deal(phase);
-                phase.samples = {};
+/// Copies the spans of a job window by window: those of a few windows are there twice at a time.
+class WindowReader {
+  public:
+    WindowReader(const RankSeries& ranks, std::int64_t window_steps) {
+        for (const SeriesOfRank& of : all_series(ranks))
+            for (const PhaseSeries& phase : of.series->phases) {
+                if (phase.samples.empty()) continue;
+                cursors_.emplace_back(of, phase, window_steps);
+                next_.push({cursors_.back().window(), cursors_.size() - 1});
             }
-        }
-    return groups;
-}
+    }
 
-Groups group(const Grouping& grouping, Ranks&& ranks) {
-    if (grouping.by == By::rank) return group_by_rank(std::move(ranks));
-    if (grouping.by == By::host) return group_by_host(std::move(ranks));
-    return group_by_step(std::move(ranks), grouping.window_steps);
+    /// The next windows, in the order of time, valid until the next call; none behind the last.
+    [[nodiscard]] const std::vector<Group>& next() {
+        groups_.clear();
+        parts_.clear();
+        std::size_t copied = 0;
+        while (!next_.empty()) {
+            const auto [window, number] = next_.top();
+            if (groups_.empty() || groups_.back().first != window) {
+                if (copied >= spans_at_a_time) break;
+                groups_.push_back({window, {}, {}});
+                last_ = nullptr;
+            }
+            next_.pop();
+            copied += cursors_[number].copy_to(part_of(cursors_[number].of()));
+            if (!cursors_[number].at_end()) next_.push({cursors_[number].window(), number});
+        }
+        return groups_;
+    }
+
+  private:
+    static constexpr std::size_t spans_at_a_time = std::size_t{1} << 16;
+    using WindowOfCursor = std::pair<std::int64_t, std::size_t>;  // its window, index of the cursor
+
+    /// In the last group: the cursors of a series come one after the other.
+    RunSeries& part_of(SeriesOfRank of) {
+        if (last_ != of.series) {
+            last_ = of.series;
+            parts_.emplace_back().run = of.series->run;
+            groups_.back().series.push_back({of.rank, &parts_.back()});
+        }
+        return parts_.back();
+    }
+
+    std::vector<WindowCursor> cursors_;  // rank by rank, series by series
+    std::priority_queue<WindowOfCursor, std::vector<WindowOfCursor>, std::greater<>> next_;
+    std::vector<Group> groups_;
+    std::deque<RunSeries> parts_;
+    const RunSeries* last_ = nullptr;
+};
+
+void add_groups(const std::vector<Group>& groups, const Grouping& grouping, std::size_t threads,
+                std::vector<GroupSummary>& result) {
+    std::vector<std::vector<PhaseSummary>> phases(groups.size());
+    for_all(phases.size(), threads, [&](std::size_t i) { phases[i] = summarize_phases(groups[i].series, 1); });
+    for (std::size_t i = 0; i < phases.size(); ++i)
+        for (PhaseSummary& phase : phases[i]) {
+            GroupSummary& summary = result.emplace_back();
+            summary.first = groups[i].first;
+            summary.last = end_of_window(groups[i].first, grouping.window_steps);
+            summary.host = groups[i].host;
+            summary.phase = std::move(phase);
+        }
 }
 
 // Against the other groups: the same phase, a group as good as another whatever its number of spans.
@@ -141,69 +191,25 @@ void compare_groups(std::vector<GroupSummary>& groups) {
 
 }  // namespace
 
-Grouping Grouping::parse(std::string_view text) {
-    if (text == "phase") return {By::phase, 1};
-    if (text == "rank") return {By::rank, 1};
-    if (text == "host") return {By::host, 1};
-    Grouping grouping{By::step, 0};
-    if (text.starts_with(step_prefix)) {
-        const char* const end = text.data() + text.size();
-        const auto [parsed, error] = std::from_chars(text.data() + step_prefix.size(), end, grouping.window_steps);
-        if (error == std::errc{} && parsed == end && grouping.window_steps > 0) return grouping;
-    }
-    throw UsageError("--by: not phase, rank, host or step:N with N of at least 1: \"" + std::string(text) + "\"");
-}
-
-std::string Grouping::name() const {
-    switch (by) {
-        case By::phase:
-            return "phase";
-        case By::rank:
-            return "rank";
-        case By::host:
-            return "host";
-        case By::step:
-            break;
-    }
-    return std::string(step_prefix) + std::to_string(window_steps);
-}
-
-std::vector<GroupSummary> summarize_groups(const Grouping& grouping, Ranks&& ranks, bool in_histograms,
-                                           std::size_t threads) {
-    if (grouping.by == By::phase) return {};
-    if (grouping.by == By::step && in_histograms)
-        throw UsageError("--by " + grouping.name() + " needs every duration, and there are more than --max-samples");
-    const Groups groups = group(grouping, std::move(ranks));
-    std::vector<const Groups::value_type*> in_order;
-    for (const auto& one : groups) in_order.push_back(&one);
-    std::vector<std::vector<PhaseSummary>> phases(in_order.size());
-    for_all(phases.size(), threads, [&](std::size_t i) { phases[i] = summarize_phases(in_order[i]->second, 1); });
+std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& grouping, std::size_t threads) {
     std::vector<GroupSummary> result;
-    for (std::size_t i = 0; i < phases.size(); ++i)
-        for (PhaseSummary& phase : phases[i]) {
-            const auto& [first, host] = in_order[i]->first;
-            GroupSummary summary;
-            summary.first = first;
-            summary.last = end_of_window(first, grouping.window_steps);
-            summary.host = host;
-            summary.phase = std::move(phase);
-            result.push_back(std::move(summary));
+    if (grouping.by == By::step) {
+        if (job.approximate)
+            throw UsageError("--by " + grouping.name() +
+                             " needs every duration, and there are more than --max-samples");
+        WindowReader reader(job.ranks, grouping.window_steps);
+        while (true) {
+            const std::vector<Group>& groups = reader.next();
+            if (groups.empty()) break;
+            add_groups(groups, grouping, threads, result);
         }
+    } else if (grouping.by == By::rank) {
+        add_groups(group_by_rank(job.ranks), grouping, threads, result);
+    } else if (grouping.by == By::host) {
+        add_groups(group_by_host(job.ranks), grouping, threads, result);
+    }
     compare_groups(result);
     return result;
-}
-
-std::vector<const GroupSummary*> telling_groups(const SummaryResult& result, std::size_t limit) {
-    std::vector<const GroupSummary*> groups;
-    for (const GroupSummary& group : result.groups) groups.push_back(&group);
-    const bool in_time = result.grouping.by == By::step;
-    const bool too_many = limit > 0 && groups.size() > limit;
-    if (!in_time || too_many)
-        std::stable_sort(groups.begin(), groups.end(),
-                         [](const GroupSummary* a, const GroupSummary* b) { return a->excess_ms > b->excess_ms; });
-    if (too_many) groups.resize(limit);
-    if (in_time && too_many) std::sort(groups.begin(), groups.end());
-    return groups;
 }
 
 }  // namespace cep::tool

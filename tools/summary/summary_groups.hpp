@@ -4,8 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <map>
 #include <vector>
 
 #include "summary/summary.hpp"
@@ -14,12 +12,6 @@ namespace cep::tool {
 
 /// Nothing for Grouping::By::phase. Throws UsageError for windows of steps where durations are in histograms, which
 /// know no steps.
-[[nodiscard]] std::vector<GroupSummary> summarize_groups(const Grouping& grouping,
-                                                         std::map<std::int64_t, std::vector<RunSeries>>&& ranks,
-                                                         bool in_histograms, std::size_t threads);
-
-/// The groups that tell most, at most `limit` of them (0: all): those with the highest excess, in that order; windows
-/// of steps stay in the order of time.
-[[nodiscard]] std::vector<const GroupSummary*> telling_groups(const SummaryResult& result, std::size_t limit);
+[[nodiscard]] std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& grouping, std::size_t threads);
 
 }  // namespace cep::tool

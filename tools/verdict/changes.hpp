@@ -4,33 +4,14 @@
 #pragma once
 
 #include <cstddef>
-#include <set>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "base/number_ranges.hpp"
+#include "stats/change_points.hpp"
 #include "verdict/job_table.hpp"
 
 namespace cep::tool {
-
-/// A lasting change of a series: values from `at` on are `ratio` times those before, up to the next change.
-struct ChangePoint {
-    std::size_t at = 0;
-    double before = 0;  // median of the segment before
-    double after = 0;   // median of the segment from `at` on
-};
-
-struct ChangeRules {
-    double least_change = 0.02;   ///< relative
-    double noise_multiple = 5;    ///< of the standard error of the difference of two segments' means
-    std::size_t least_steps = 8;  ///< in a segment; what is shorter is an event
-};
-
-/// Change points of positive values, ascending. Relative to the values' own scale and noise: on logarithms with
-/// outliers cut off, by binary segmentation (Scott and Knott, Biometrics 1974) with the noise from neighbours'
-/// differences, so that the changes themselves do not add to it.
-[[nodiscard]] std::vector<ChangePoint> find_change_points(std::span<const double> values,
-                                                          const ChangeRules& rules = {});
 
 /// A lasting change of the step time of the whole job.
 struct StepChange {
@@ -57,6 +38,6 @@ struct JobHistory {
 /// `straggler_ms`: what stragglers cost each step, which is no change of the job. `marks`: the steps that have a mark
 /// row.
 [[nodiscard]] JobHistory find_history(const JobTable& table, const std::vector<double>& straggler_ms,
-                                      const std::set<std::int64_t>& marks);
+                                      const NumberRanges& marks);
 
 }  // namespace cep::tool

@@ -50,18 +50,18 @@ std::optional<double> median_rank(const JobTable& table, Value value) {
     return is_missing(median) ? std::nullopt : std::optional(median);
 }
 
-std::optional<double> peak_of(const RankFacts& rank, std::optional<double> given) {
+std::optional<double> peak_of(const RankRole& rank, std::optional<double> given) {
     if (given) return given;
     if (rank.peak_flops && *rank.peak_flops > 0) return rank.peak_flops;
     return known_peak_flops(rank.device_name);
 }
 
-std::optional<double> utilisation(const JobTable& table, std::optional<double> RankFacts::*flops,
+std::optional<double> utilisation(const JobTable& table, std::optional<double> RankRole::*flops,
                                   std::optional<double> peak_flops) {
-    const auto is_known = [flops](const RankFacts& rank) { return (rank.*flops).has_value(); };
+    const auto is_known = [flops](const RankRole& rank) { return (rank.*flops).has_value(); };
     if (std::none_of(table.ranks.begin(), table.ranks.end(), is_known)) return std::nullopt;
     std::vector<std::optional<double>> peaks;
-    for (const RankFacts& rank : table.ranks) peaks.push_back(peak_of(rank, peak_flops));
+    for (const RankRole& rank : table.ranks) peaks.push_back(peak_of(rank, peak_flops));
     return median_rank(table, [&](std::size_t rank, std::size_t step) {
         const std::optional<double>& done = table.ranks[rank].*flops;
         if (!done || !peaks[rank]) return std::nan("");
@@ -71,7 +71,7 @@ std::optional<double> utilisation(const JobTable& table, std::optional<double> R
 
 std::optional<double> tokens_per_second(const JobTable& table, double step_ms) {
     std::vector<double> tokens;
-    for (const RankFacts& rank : table.ranks)
+    for (const RankRole& rank : table.ranks)
         if (rank.tokens_per_step) tokens.push_back(*rank.tokens_per_step);
     if (tokens.empty() || step_ms <= 0) return std::nullopt;
     return median_of(std::move(tokens)) / (step_ms * 1e-3);
@@ -79,7 +79,7 @@ std::optional<double> tokens_per_second(const JobTable& table, double step_ms) {
 
 std::size_t count_stages(const JobTable& table) {
     std::set<std::int64_t> stages;
-    for (const RankFacts& rank : table.ranks)
+    for (const RankRole& rank : table.ranks)
         if (rank.pp) stages.insert(*rank.pp);
     return stages.size();
 }
@@ -121,8 +121,8 @@ std::optional<double> known_peak_flops(std::string_view device_name) {
 Efficiency find_efficiency(const JobTable& table, std::optional<double> peak_flops) {
     Efficiency efficiency;
     if (table.ranks.empty() || table.steps.empty()) return efficiency;
-    efficiency.mfu = utilisation(table, &RankFacts::flops_per_step, peak_flops);
-    efficiency.hfu = utilisation(table, &RankFacts::hardware_flops_per_step, peak_flops);
+    efficiency.mfu = utilisation(table, &RankRole::flops_per_step, peak_flops);
+    efficiency.hfu = utilisation(table, &RankRole::hardware_flops_per_step, peak_flops);
     efficiency.tokens_per_s = tokens_per_second(table, typical_ms(table.median_step_ms));
     if (table.has_comm) {
         efficiency.comm_ms = median_rank(table, [&](auto rank, auto step) { return table.comm_ms.at(rank, step); });

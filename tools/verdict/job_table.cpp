@@ -2,8 +2,14 @@
 #include "verdict/job_table.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <numeric>
+#include <span>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "base/parallel.hpp"
 #include "stats/robust.hpp"
@@ -22,6 +28,11 @@ constexpr std::size_t tile_spans = 16384;
 constexpr std::size_t tile_samples = 16;
 // For which collectives are matched at a time: each takes some 30 bytes, and there may be half as many as spans.
 constexpr std::size_t wave_spans = std::size_t{1} << 20;
+
+// Each phase has a cell for each rank and step. So many cells are few for any job, see choose_phases().
+constexpr std::size_t few_cells = std::size_t{1} << 24;
+constexpr std::size_t max_phases = 4096;
+constexpr std::string_view folded_name = "other phases";
 
 /// Some ranks, without the last.
 struct RankRange {
@@ -95,53 +106,47 @@ class Builder {
     void find_ranks() {
         for (const auto& [rank, all_series] : ranks_) {
             if (all_series.empty()) continue;
-            const RunInfo& run = all_series.back().run;
             series_.push_back(&all_series);
-            table_.ranks.push_back({rank, run.host, run.tp, run.pp, run.flops_per_step, run.hardware_flops_per_step,
-                                    run.peak_flops, run.tokens_per_step, run.device_name});
+            table_.ranks.push_back(role_of(rank, all_series));
         }
     }
 
-    // Of step spans inside step spans, the outermost: the longest in all.
     void find_step_phase() {
-        std::map<std::string, double> totals_ms;
-        for (const auto& [rank, all_series] : ranks_)
-            for (const RunSeries& series : all_series)
-                for (const PhaseSeries& phase : series.phases)
-                    if (phase.kind == schema::Kind::step) {
-                        double& total_ms = totals_ms[phase.name];
-                        for (const Sample sample : phase.samples) total_ms += sample.duration_ms;
-                    }
-        double longest_ms = 0;
-        for (const auto& [name, total_ms] : totals_ms)
-            if (total_ms > longest_ms) {
-                longest_ms = total_ms;
-                step_phase_ = name;
-            }
-        table_.has_step_spans = longest_ms > 0;
+        const StepPhase step = tool::find_step_phase(all_series(ranks_));
+        if (step.total_ms > 0) step_phase_ = step.name;
+        table_.has_step_spans = step.total_ms > 0;
     }
 
     void find_steps(std::size_t max_cells) {
-        std::vector<std::int64_t> steps;
+        std::vector<std::int64_t> steps;  // ascending up to the last time that they were sorted
+        std::size_t sorted = 0;
         const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series) {
-                if (last == nullptr || *last != series.steps) unite(steps, series.steps);
+                if (last != nullptr && *last == series.steps) continue;
                 last = &series.steps;
+                if (are_among(std::span(steps).first(sorted), series.steps)) continue;
+                steps.insert(steps.end(), series.steps.begin(), series.steps.end());
+                if (steps.size() > 2 * sorted) sorted = sort_once(steps);
             }
+        sort_once(steps);
         const std::size_t width = std::max<std::size_t>(1, table_.ranks.size());
         std::size_t stride = 1;
         while (steps.size() / stride * width > max_cells) stride *= 2;
         for (std::size_t i = 0; i < steps.size(); i += stride) table_.steps.push_back(steps[i]);
     }
 
-    /// `all` ascends, each once; `more` usually does.
-    static void unite(std::vector<std::int64_t>& all, const std::vector<std::int64_t>& more) {
-        if (std::is_sorted(more.begin(), more.end()) && std::includes(all.begin(), all.end(), more.begin(), more.end()))
-            return;
-        all.insert(all.end(), more.begin(), more.end());
-        std::sort(all.begin(), all.end());
-        all.erase(std::unique(all.begin(), all.end()), all.end());
+    static bool are_among(std::span<const std::int64_t> ascending, const std::vector<std::int64_t>& steps) {
+        if (steps.empty() || !std::is_sorted(steps.begin(), steps.end())) return steps.empty();
+        const auto first = std::lower_bound(ascending.begin(), ascending.end(), steps.front());
+        return std::includes(first, ascending.end(), steps.begin(), steps.end());
+    }
+
+    /// Each once, ascending. Returns how many there are.
+    static std::size_t sort_once(std::vector<std::int64_t>& steps) {
+        std::sort(steps.begin(), steps.end());
+        steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+        return steps.size();
     }
 
     [[nodiscard]] StepMatrix new_matrix() const { return {table_.ranks.size(), table_.steps.size()}; }
@@ -155,19 +160,67 @@ class Builder {
     }
 
     void make_phases() {
+        const std::vector<NamedPhase> phases = find_local_phases();
+        const std::vector<bool> is_kept = choose_phases(phases);
+        for (std::size_t i = 0; i < phases.size(); ++i)
+            if (is_kept[i]) places_.try_emplace(phases[i].name, add_phase(std::string(phases[i].name), phases[i].kind));
+        for (std::size_t i = 0; i < phases.size(); ++i) {
+            if (is_kept[i]) continue;
+            if (table_.folded_phases++ == 0) folded_place_ = add_phase(std::string(folded_name), schema::Kind::other);
+            places_.try_emplace(phases[i].name, folded_place_);
+        }
+    }
+
+    struct NamedPhase {
+        std::string_view name;
+        schema::Kind kind;
+    };
+
+    std::size_t add_phase(std::string name, schema::Kind kind) {
+        table_.local.push_back({std::move(name), kind, new_matrix(), new_matrix(), 0});
+        counts_.push_back(new_matrix());
+        return counts_.size() - 1;
+    }
+
+    /// In the order in which they were seen first.
+    [[nodiscard]] std::vector<NamedPhase> find_local_phases() const {
+        std::vector<NamedPhase> phases;
+        std::unordered_set<std::string_view> known;
         const RunSeries* last = nullptr;  // ranks usually have the same phases
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series) {
-                const bool known = last != nullptr && have_same_phases(*last, series);
+                const bool same = last != nullptr && have_same_phases(*last, series);
                 last = &series;
-                if (known) continue;
-                for (const PhaseSeries& phase : series.phases) {
-                    if (phase.kind == schema::Kind::comm || phase.kind == schema::Kind::step) continue;
-                    if (!places_.try_emplace(phase.name, table_.local.size()).second) continue;
-                    table_.local.push_back({phase.name, phase.kind, new_matrix(), new_matrix(), 0});
-                    counts_.push_back(new_matrix());
-                }
+                if (same) continue;
+                for (const PhaseSeries& phase : series.phases)
+                    if (phase.kind != schema::Kind::comm && phase.kind != schema::Kind::step &&
+                        known.insert(phase.name).second)
+                        phases.push_back({phase.name, phase.kind});
             }
+        return phases;
+    }
+
+    /// All, unless they would need far more cells than there are spans: then those that take the most time.
+    [[nodiscard]] std::vector<bool> choose_phases(const std::vector<NamedPhase>& phases) const {
+        const std::size_t cells = std::max<std::size_t>(1, table_.ranks.size() * table_.steps.size());
+        std::size_t spans = 0;
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases) spans += phase.samples.size();
+        const std::size_t kept = std::clamp<std::size_t>(std::max(few_cells, 4 * spans) / cells, 1, max_phases);
+        std::vector<bool> is_kept(phases.size(), phases.size() <= kept);
+        if (phases.size() <= kept) return is_kept;
+        std::unordered_map<std::string_view, double> totals_ms;
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases) totals_ms[phase.name] += totals_of(phase).sum_ms;
+        std::vector<std::size_t> by_time(phases.size());
+        std::iota(by_time.begin(), by_time.end(), std::size_t{0});
+        std::stable_sort(by_time.begin(), by_time.end(), [&](std::size_t a, std::size_t b) {
+            return totals_ms.at(phases[a].name) > totals_ms.at(phases[b].name);
+        });
+        for (std::size_t i = 0; i < kept; ++i) is_kept[by_time[i]] = true;
+        return is_kept;
     }
 
     void find_spans() {
@@ -185,7 +238,7 @@ class Builder {
     [[nodiscard]] LocalPlaces places_of(const std::vector<RankPhase>& phases) const {
         auto places = std::make_shared<std::vector<std::size_t>>();
         for (const RankPhase& phase : phases) {
-            const auto found = places_.find(std::string(phase.name));
+            const auto found = places_.find(phase.name);
             places->push_back(found == places_.end() ? 0 : found->second);
         }
         return places;
@@ -251,6 +304,10 @@ class Builder {
     void add_step(std::size_t cell, const RankStep& of_rank, const std::vector<std::size_t>& places) {
         for (const LocalTime& time : of_rank.local) {
             const std::size_t place = places[time.phase];
+            if (place == folded_place_) {
+                add_folded(cell, time);
+                continue;
+            }
             table_.local[place].own_ms.set_cell(cell, time.own_ms);
             table_.local[place].duration_ms.set_cell(cell, time.duration_ms);
             counts_[place].set_cell(cell, time.spans);
@@ -264,6 +321,14 @@ class Builder {
         table_.compute_ms.set_cell(cell, of_rank.compute_ms);
         table_.data_ms.set_cell(cell, of_rank.data_ms);
         table_.idle_ms.set_cell(cell, of_rank.idle_ms);
+    }
+
+    // Several phases share these cells.
+    void add_folded(std::size_t cell, const LocalTime& time) {
+        LocalPhase& folded = table_.local[folded_place_];
+        folded.own_ms.add_to_cell(cell, time.own_ms);
+        folded.duration_ms.add_to_cell(cell, time.duration_ms);
+        counts_[folded_place_].add_to_cell(cell, time.spans);
     }
 
     // A rank that lost one of four micro-batches' rows did not work less: it has the mean of those that are there for
@@ -294,7 +359,8 @@ class Builder {
     std::size_t span_count_ = 0;
     std::size_t part_count_ = 0;
     std::string step_phase_;
-    std::unordered_map<std::string, std::size_t> places_;  // by phase: index into table_.local
+    std::unordered_map<std::string_view, std::size_t> places_;            // by phase: index into table_.local
+    std::size_t folded_place_ = std::numeric_limits<std::size_t>::max();  // of the phases that were not kept
     std::vector<Counts> counts_;
 };
 

@@ -3,6 +3,7 @@
 // Job table: the time that each rank spent in each phase of each step, side by side.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -12,11 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "model/phase_series.hpp"
+#include "model/job.hpp"
 
 namespace cep::tool {
-
-using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
 
 /// Values by rank and step; NaN where there is none. Single precision: 1e-7 of a duration.
 class StepMatrix {
@@ -30,6 +29,10 @@ class StepMatrix {
     void set(std::size_t rank, std::size_t step, double value) { set_cell(rank * steps_ + step, value); }
     /// The cell of a rank and step has the same number in all matrices of a table.
     void set_cell(std::size_t cell, double value) { values_[cell] = static_cast<float>(value); }
+    void add_to_cell(std::size_t cell, double value) {
+        const float before = values_[cell];
+        set_cell(cell, std::isnan(before) ? value : before + value);
+    }
     /// The values of one rank, by step.
     [[nodiscard]] std::span<float> of_rank(std::size_t rank) { return {&values_[rank * steps_], steps_}; }
     [[nodiscard]] std::span<const float> of_rank(std::size_t rank) const { return {&values_[rank * steps_], steps_}; }
@@ -51,22 +54,11 @@ struct LocalPhase {
     double usual_spans = 0;  // a step
 };
 
-struct RankFacts {
-    std::int64_t rank = 0;
-    std::string host;  // "" if not known
-    std::optional<std::int64_t> tp;
-    std::optional<std::int64_t> pp;
-    std::optional<double> flops_per_step;
-    std::optional<double> hardware_flops_per_step;
-    std::optional<double> peak_flops;
-    std::optional<double> tokens_per_step;
-    std::string device_name;
-};
-
 struct JobTable {
-    std::vector<RankFacts> ranks;
+    std::vector<RankRole> ranks;
     std::vector<std::int64_t> steps;  // ascending
     std::vector<LocalPhase> local;
+    std::size_t folded_phases = 0;  // which the last of `local` stands for: so many that each needs too much memory
     bool has_step_spans = false;
     bool has_comm = false;
     bool has_starts = false;             // every span but a few says when it began

@@ -11,7 +11,7 @@ std::vector<PeerGroup> find_peers(const JobTable& table, std::size_t least) {
     using Stage = std::optional<std::int64_t>;
     std::map<Stage, std::map<Stage, PeerGroup>> stages;
     for (std::size_t rank = 0; rank < table.ranks.size(); ++rank) {
-        const RankFacts& facts = table.ranks[rank];
+        const RankRole& facts = table.ranks[rank];
         PeerGroup& group = stages[facts.pp][facts.tp];
         group.pp = facts.pp;
         group.tp = facts.tp;

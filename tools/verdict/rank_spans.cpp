@@ -2,6 +2,7 @@
 #include "verdict/rank_spans.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
@@ -162,10 +163,14 @@ void StepWalk::start(const RankSpans& spans) {
     spans.for_each_part(range_.first, [this](std::uint32_t phase, const PartWalk& walk) {
         parts_.push_back({phase, walk});
     });
+    next_parts_.clear();
+    if (parts_.size() <= few_parts) return;
+    for (std::uint32_t i = 0; i < parts_.size(); ++i) push_next(i);
 }
 
 std::span<const StepSpan> StepWalk::next() {
     spans_.clear();
+    if (parts_.size() > few_parts) return next_of_many();
     for (; step_ < range_.last && spans_.empty(); ++step_) {
         const std::uint32_t place = 2 * step_ + 1;
         for (Part& part : parts_) {
@@ -173,6 +178,29 @@ std::span<const StepSpan> StepWalk::next() {
             for (; part.walk.place() == place; part.walk.advance())
                 spans_.push_back({step_, part.phase, part.walk.sample()});
         }
+    }
+    return spans_;
+}
+
+void StepWalk::push_next(std::uint32_t part) {
+    PartWalk& walk = parts_[part].walk;
+    while (walk.place() % 2 == 0) walk.advance();  // steps that the table leaves out
+    if (walk.place() >= 2 * range_.last) return;
+    next_parts_.emplace_back(walk.place(), part);
+    std::push_heap(next_parts_.begin(), next_parts_.end(), std::greater<>());
+}
+
+std::span<const StepSpan> StepWalk::next_of_many() {
+    if (next_parts_.empty()) return {};
+    const std::uint32_t place = next_parts_.front().first;
+    while (!next_parts_.empty() && next_parts_.front().first == place) {
+        const std::uint32_t number = next_parts_.front().second;
+        std::pop_heap(next_parts_.begin(), next_parts_.end(), std::greater<>());
+        next_parts_.pop_back();
+        Part& part = parts_[number];
+        for (; part.walk.place() == place; part.walk.advance())
+            spans_.push_back({place / 2, part.phase, part.walk.sample()});
+        push_next(number);
     }
     return spans_;
 }

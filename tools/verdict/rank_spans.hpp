@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/phase_series.hpp"
@@ -131,9 +132,15 @@ class StepWalk {
         PartWalk walk;
     };
 
+    static constexpr std::size_t few_parts = 64;  // so few are looked through in each step
+
+    void push_next(std::uint32_t part);
+    [[nodiscard]] std::span<const StepSpan> next_of_many();
+
     const StepRange range_;
     std::uint32_t step_ = 0;
     std::vector<Part> parts_;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> next_parts_;  // of many: a heap of next places and indices
     std::vector<StepSpan> spans_;
 };
 

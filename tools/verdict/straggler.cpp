@@ -139,8 +139,7 @@ class Finder {
             std::stable_sort(phases.begin(), phases.end(), [](const Straggler& a, const Straggler& b) {
                 return a.excess_ms * a.step_fraction > b.excess_ms * b.step_fraction;
             });
-            for (std::size_t i = 1; i < phases.size(); ++i)
-                if (phases[i].excess_ms >= scale_.floor_ms) phases.front().also.push_back(phases[i].phase);
+            for (std::size_t i = 1; i < phases.size(); ++i) phases.front().also.push_back(phases[i].phase);
             found_.push_back(std::move(phases.front()));
         }
     }

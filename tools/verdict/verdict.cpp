@@ -27,10 +27,11 @@ std::string count_of(std::size_t count, std::string_view noun) {
 
 class Judge {
   public:
-    Judge(const RankSeries& ranks, const Evidence& evidence)
-        : evidence_(evidence), table_(make_job_table(ranks, evidence.threads)) {}
+    Judge(const Job& job, const JudgeOptions& options)
+        : job_(job), options_(options), table_(make_job_table(job.ranks, options.threads)) {}
 
     Verdict judge() {
+        verdict_.folded_phases = table_.folded_phases;
         if (table_.steps.empty()) {
             abstain("there are no spans", "");
             return std::move(verdict_);
@@ -39,16 +40,16 @@ class Judge {
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
         saved_ms_.resize(table_.steps.size());
-        if (!evidence_.only_some_phases && !evidence_.in_histograms) {
+        if (!job_.filter.has_phases() && !job_.approximate) {
             verdict_.shares = find_shares(table_);
             if (verdict_.shares) find_bound();
             verdict_.step_ms = typical_ms(table_.median_step_ms);
-            verdict_.efficiency = find_efficiency(table_, evidence_.peak_flops);
+            verdict_.efficiency = find_efficiency(table_, options_.peak_flops);
         }
         if (can_compare()) name_stragglers();
-        if (!evidence_.in_histograms && !evidence_.only_some_phases) {
+        if (!job_.approximate && !job_.filter.has_phases()) {
             find_stage_imbalance();
-            tell_history();
+            describe_history();
         }
         return std::move(verdict_);
     }
@@ -62,20 +63,20 @@ class Judge {
 
     void find_bound() {
         const std::uint64_t seen = table_.ranks.size();
-        verdict_.shares->hides_comm = !table_.has_comm && evidence_.coverage.ranks_expected.value_or(seen) > 1;
+        verdict_.shares->hides_comm = !table_.has_comm && job_.coverage.ranks_expected.value_or(seen) > 1;
         verdict_.bound = bound_of(*verdict_.shares);
     }
 
     bool can_compare() {
-        if (evidence_.only_some_phases) {
+        if (job_.filter.has_phases()) {
             abstain("only some phases were asked for", "leave --phases out");
-        } else if (evidence_.in_histograms) {
+        } else if (job_.approximate) {
             abstain("there are more durations than were kept", "choose --steps, or raise --max-samples");
         } else if (table_.ranks.size() < 2) {
             abstain("there is one rank only, and nothing to compare it with", "record more ranks");
         } else if (largest_group() < rules_.least_peers) {
-            abstain(fmt::format("no {} ranks do the same work: of fewer, nobody knows which is the usual one",
-                                rules_.least_peers),
+            abstain(fmt::format("a verdict needs {} comparable ranks; this job has {}", rules_.least_peers,
+                                largest_group()),
                     "record more ranks of the same pipeline stage");
         } else if (table_.steps.size() < rules_.least_steps) {
             abstain(fmt::format("{} are too few; at least {} are needed",
@@ -101,12 +102,12 @@ class Judge {
     }
 
     [[nodiscard]] double lost_share() const {
-        const auto lost = static_cast<double>(evidence_.loss.dropped() + evidence_.loss.abandoned);
-        return evidence_.loss.recorded == 0 ? 0 : lost / static_cast<double>(evidence_.loss.recorded);
+        const auto lost = static_cast<double>(job_.loss.dropped() + job_.loss.abandoned);
+        return job_.loss.recorded == 0 ? 0 : lost / static_cast<double>(job_.loss.recorded);
     }
 
     void name_stragglers() {
-        const Stragglers found = find_stragglers(table_, groups_, own_ms_, evidence_.threads, rules_);
+        const Stragglers found = find_stragglers(table_, groups_, own_ms_, options_.threads, rules_);
         const double all_ms = total_ms();
         verdict_.slowdown_is_bound = found.waits_inside;
         for (const Straggler& straggler : found.costly) {
@@ -122,7 +123,7 @@ class Judge {
 
     // Nobody is slow among those that were seen: is that all there is to know?
     void doubt() {
-        const Coverage& coverage = evidence_.coverage;
+        const Coverage& coverage = job_.coverage;
         const auto expected = coverage.ranks_expected.value_or(coverage.ranks_seen);
         if (expected > coverage.ranks_seen && least_comm_share() > little_comm) {
             const std::string who = coverage.missing_ranks.empty() ? "ranks that were not recorded"
@@ -165,13 +166,13 @@ class Judge {
         for (const double ms : saved_ms_) saved += ms;
         verdict_.job_slowdown = all_ms / std::max(all_ms - saved, 1e-6 * all_ms);
         constexpr double ms_per_hour = 3.6e6;
-        verdict_.gpu_hours_lost = saved * static_cast<double>(evidence_.stride) *
-                                  static_cast<double>(evidence_.coverage.ranks_expected.value_or(table_.ranks.size())) /
+        verdict_.gpu_hours_lost = saved * static_cast<double>(job_.steps.stride.value_or(1)) *
+                                  static_cast<double>(job_.coverage.ranks_expected.value_or(table_.ranks.size())) /
                                   ms_per_hour;
     }
 
     [[nodiscard]] StragglerFact fact_of(const Straggler& straggler, double all_ms) const {
-        const RankFacts& rank = table_.ranks[straggler.rank];
+        const RankRole& rank = table_.ranks[straggler.rank];
         return {rank.rank,
                 rank.host,
                 straggler.phase,
@@ -198,7 +199,7 @@ class Judge {
     void find_slow_hosts(const std::vector<Straggler>& stragglers) {
         std::map<std::string, std::uint64_t> ranks_of;
         std::map<std::string, std::uint64_t> slow_of;
-        for (const RankFacts& rank : table_.ranks) ++ranks_of[rank.host];
+        for (const RankRole& rank : table_.ranks) ++ranks_of[rank.host];
         for (const Straggler& straggler : stragglers) ++slow_of[table_.ranks[straggler.rank].host];
         for (const auto& [host, slow] : slow_of)
             if (!host.empty() && slow >= 2 && ranks_of.size() > 1 &&
@@ -228,8 +229,14 @@ class Judge {
             StageImbalance{slowest, slowest_ms / reference_ms, slowest_ms, reference_ms, one_rank};
     }
 
-    void tell_history() {
-        const JobHistory history = find_history(table_, saved_ms_, evidence_.marked_steps);
+    [[nodiscard]] NumberRanges marked_steps() const {
+        NumberRanges steps;
+        for (const auto& [name, mark] : job_.marks) steps.merge(mark.steps);
+        return steps;
+    }
+
+    void describe_history() {
+        const JobHistory history = find_history(table_, saved_ms_, marked_steps());
         for (const StepChange& change : history.changes)
             verdict_.changes.push_back(
                 {table_.steps[change.step], change.before_ms, change.after_ms, change.phase, change.phase_change_ms});
@@ -242,7 +249,8 @@ class Judge {
                            history.events.marked_excess_ms, history.events.unmarked_excess_ms};
     }
 
-    const Evidence& evidence_;
+    const Job& job_;
+    const JudgeOptions& options_;
     const StragglerRules rules_;
     const JobTable table_;
     std::vector<PeerGroup> groups_;
@@ -259,8 +267,8 @@ std::string_view bound_name(Bound bound) {
     return names[static_cast<std::size_t>(bound)];
 }
 
-Verdict judge(const RankSeries& ranks, const Evidence& evidence) {
-    return Judge(ranks, evidence).judge();
+Verdict judge(const Job& job, const JudgeOptions& options) {
+    return Judge(job, options).judge();
 }
 
 }  // namespace cep::tool

@@ -4,15 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "model/job_parts.hpp"
-#include "read/coverage.hpp"
-#include "read/loss.hpp"
+#include "model/job.hpp"
 #include "verdict/changes.hpp"
 #include "verdict/efficiency.hpp"
 #include "verdict/straggler.hpp"
@@ -96,23 +93,17 @@ struct Verdict {
     bool slowdown_is_bound = false;        // it is at most that: some of the waiting may be beside work
     std::optional<double> gpu_hours_lost;  // in the window, unrecorded steps being like recorded ones
     Efficiency efficiency;
-    bool abstained = false;  // from naming stragglers, or saying that there are none
-    std::string reason;      // why
-    std::string to_do;       // how to get an answer
+    bool abstained = false;           // from naming stragglers, or saying that there are none
+    std::string reason;               // why
+    std::string to_do;                // how to get an answer
+    std::uint64_t folded_phases = 0;  // that the verdict takes as one
 };
 
-/// What a verdict needs to know beside the spans.
-struct Evidence {
-    const Coverage& coverage;
-    const Loss& loss;
-    std::set<std::int64_t> marked_steps;
-    std::optional<double> peak_flops;
-    std::int64_t stride = 1;  // steps for each recorded one
-    bool only_some_phases = false;
-    bool in_histograms = false;  // durations that were not kept
+struct JudgeOptions {
+    std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
     std::size_t threads = 1;
 };
 
-[[nodiscard]] Verdict judge(const RankSeries& ranks, const Evidence& evidence);
+[[nodiscard]] Verdict judge(const Job& job, const JudgeOptions& options);
 
 }  // namespace cep::tool

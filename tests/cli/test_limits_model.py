@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No input of up to 10 MB makes summarize or compare take more than 1 GiB or 10 seconds of CPU: many names, ranks, steps,
+groups and counters, and partial summaries that are damaged."""
+
+import json
+import zlib
+from itertools import count
+
+import pytest
+from limits import within_limits, write_rows
+
+COMMANDS = {
+    "verdict": ("summarize", "--json"),
+    "rank": ("summarize", "--json", "--by", "rank"),
+    "host": ("summarize", "--json", "--by", "host"),
+    "step": ("summarize", "--json", "--by", "step:1"),
+    "save": ("summarize", "--save", "saved.partial", "--json", "--no-verdict"),
+    "compare": ("compare", "--json"),
+}
+
+
+def span(name, step, rank, more=""):
+    return f'{{"name":"{name}","step":{step},"rank":{rank},"duration_ms":1{more}}}'
+
+
+INPUTS = {
+    "names": lambda i: span(f"p{i}", 1, 0),
+    "names_in_steps": lambda i: span(f"p{i}", i, 0),
+    "8000_names": lambda i: span(f"p{i % 8000}", i, 0),
+    "8000_names_on_8_ranks": lambda i: span(f"p{i // 8 % 8000}", i // 64000, i % 8),
+    "ranks": lambda i: span("a", 1, i),
+    "ranks_and_names": lambda i: span(f"p{i}", i, i),
+    "steps": lambda i: span("a", i, 0),
+    "steps_backwards": lambda i: span("a", 1_000_000 - i, 0),
+    "step_spans": lambda i: span(f"s{i}", i, i, ',"kind":"step"'),
+    "collectives": lambda i: span("all_reduce", i // 2, i % 2, f',"coll":{i // 2},"group":"g{i}"'),
+    "hosts": lambda i: f'{{"type":"run","schema":1,"run_id":"r","attempt":1,"rank":{i},"host":"h{i}"}}\n{span("a", 1, i)}',
+    "long_names": lambda i: span("n" * 5000 + str(i), 1, 0),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", INPUTS)
+def test_many_of_one_thing_stay_within_the_limits(tmp_path, name, command):
+    written = write_rows(tmp_path, map(INPUTS[name], count()))
+    arguments = [*COMMANDS[command], written]
+    within_limits(tmp_path, *arguments, *([written] if command == "compare" else []))
+
+
+@pytest.mark.parametrize("names", (40_000, 10**9))
+def test_counters_stay_within_the_limits(tmp_path, names):
+    rows = (f'{{"type":"counter","name":"c{i * 7919 % names}","step":1,"rank":0,"value":1}}' for i in count())
+    within_limits(tmp_path, "summarize", "--json", write_rows(tmp_path, rows))
+
+
+def test_marks_stay_within_the_limits(tmp_path):
+    rows = (f'{{"type":"mark","name":"c{i}","step":{i},"rank":0}}' for i in count())
+    within_limits(tmp_path, "summarize", "--json", write_rows(tmp_path, rows))
+
+
+def test_a_saved_summary_of_many_names_is_read_within_the_limits(tmp_path):
+    write_rows(tmp_path, (span(f"p{i}", i % 100, i % 50) for i in range(60_000)))
+    within_limits(tmp_path, "summarize", "--save", "saved", "cuda_events_rank_0.jsonl")
+    within_limits(tmp_path, "summarize", "--json", "saved")
+
+
+def partial(*lines):
+    """The text of a partial summary with these lines, whose end fits them."""
+    text = ('{"type":"partial","schema":"cep.partial/1","steps":"","ranks":"","phases":""}\n'
+            '{"type":"inputs","files":1,"bytes":1,"rows":1,"truncated_files":0,"unreadable_files":0,"repeated_files":0,'
+            '"skipped_rows":0,"damages":0}\n') + "".join(json.dumps(line) + "\n" for line in lines)
+    crc = zlib.crc32(text.encode())
+    return text + f'{{"type":"end","lines":{text.count(chr(10))},"crc32":"{crc:08x}"}}\n'
+
+
+def marks(name, ranges):
+    return {"type": "marks", "name": name, "count": 1, "ranks": [[0, 0]], "steps": ranges}
+
+
+def test_ranges_of_a_damaged_partial_summary_take_no_more_room_than_their_bytes(tmp_path):
+    lines = [marks(f"m{i}", [[0, 2**25]]) for i in range(100)]
+    (tmp_path / "damaged").write_text(partial(*lines))
+    done = within_limits(tmp_path, "summarize", "--json", "damaged", status=(3,))
+    assert "a range that is too long" in done.stderr
+
+
+def test_ranges_of_many_partial_summaries_together_are_bounded(tmp_path):
+    for i in range(8):
+        (tmp_path / f"{i}.partial").write_text(partial(marks(f"m{i}", [[0, 2**22 - 3]])))
+    done = within_limits(tmp_path, "summarize", "--json", *(f"{i}.partial" for i in range(8)))
+    assert "too many ranks or marked steps" in done.stderr
+    assert json.loads(done.stdout)["inputs"]["unreadable_files"] == 6
+
+
+def test_ranges_behind_each_other_in_one_file_are_bounded(tmp_path):
+    (tmp_path / "all").write_text("".join(partial(marks("m", [[0, 2**22 - 3]])) for _ in range(100)))
+    done = within_limits(tmp_path, "summarize", "--json", "all", status=(3,))
+    assert "too many ranks or marked steps" in done.stderr
+
+
+def test_phases_beyond_a_bound_are_one_to_the_verdict_and_a_note_says_so(tmp_path):
+    rows = [span(f"p{i}", i % 40, rank) for rank in range(4) for i in range(5000)]
+    rows += [span("all_reduce", step, rank, ',"kind":"comm"') for rank in range(4) for step in range(40)]
+    done = within_limits(tmp_path, "summarize", write_rows(tmp_path, rows))
+    assert 'the verdict takes the 904 phases with the least time as one, "other phases"' in done.stdout.decode()
+    assert "904 phases" in done.stderr

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/slow_steps.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "job_tables.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t slow_ranks = 9;
+constexpr std::size_t slow_steps = 200;
+
+/// Ranks that take 20 ms with noise of 0.1 ms, but rank 4, which takes `more_ms(step)` more.
+struct SlowRank {
+    explicit SlowRank(const std::function<double(std::size_t)>& more_ms) {
+        Normal normal(7);
+        phase = phase_of("forward", slow_ranks, slow_steps, [&](std::size_t rank, std::size_t step) {
+            return 20 + 0.1 * normal() + (rank == 4 ? more_ms(step) : 0);
+        });
+        deviation = std::make_unique<Deviation>(phase, group);
+    }
+    [[nodiscard]] std::optional<Straggler> find(const SearchScale& scale) const {
+        return find_slow_steps(*deviation, 4, scale, StragglerRules{});
+    }
+
+    const PeerGroup group = peers_of(slow_ranks);
+    LocalPhase phase;
+    std::unique_ptr<Deviation> deviation;
+};
+
+SearchScale scale_of(double tests) {
+    return {.floor_ms = 0.4, .tests = tests, .chance = 1e-3, .threshold_ms = 1};
+}
+
+/// P(X >= k) by all terms.
+double binomial_by_terms(std::size_t k, std::size_t n, double p) {
+    double sum = 0;
+    for (std::size_t i = k; i <= n; ++i) {
+        double term = std::pow(p, double(i)) * std::pow(1 - p, double(n - i));
+        for (std::size_t j = 0; j < i; ++j) term *= double(n - j) / double(j + 1);
+        sum += term;
+    }
+    return sum;
+}
+
+TEST(SlowSteps, AUsualRankHasNone) {
+    EXPECT_FALSE(SlowRank([](std::size_t) { return 0.0; }).find(scale_of(1)));
+}
+
+TEST(SlowSteps, InEveryStepTheyArePersistent) {
+    const auto found = SlowRank([](std::size_t) { return 5.0; }).find(scale_of(10));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->pattern, Pattern::persistent);
+    EXPECT_EQ(found->steps.first, 0U);
+    EXPECT_EQ(found->steps.last, slow_steps - 1);
+    EXPECT_NEAR(found->excess_ms, 5, 0.1);
+    EXPECT_NEAR(found->slowdown, 25.0 / 20, 0.01);
+    EXPECT_NEAR(found->step_fraction, 1, 1e-6);
+    EXPECT_FALSE(found->grows);
+}
+
+TEST(SlowSteps, InOneRangeTheyAreAWindow) {
+    const auto found = SlowRank([](std::size_t step) { return step >= 50 && step < 110 ? 3.0 : 0; }).find(scale_of(10));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->pattern, Pattern::window);
+    EXPECT_EQ(found->steps.first, 50U);
+    EXPECT_EQ(found->steps.last, 109U);
+    EXPECT_NEAR(found->step_fraction, 0.3, 0.01);
+    for (std::size_t step = 0; step < slow_steps; ++step) EXPECT_EQ(found->slow[step], step >= 50 && step < 110);
+}
+
+TEST(SlowSteps, NowAndThenTheyAreIntermittent) {
+    const auto found = SlowRank([](std::size_t step) { return step % 5 == 2 ? 4.0 : 0; }).find(scale_of(10));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->pattern, Pattern::intermittent);
+    EXPECT_EQ(found->steps.first, 2U);
+    EXPECT_EQ(found->steps.last, 197U);
+    EXPECT_NEAR(found->step_fraction, 0.2, 0.01);
+    EXPECT_NEAR(found->excess_ms, 4, 0.15);
+    for (std::size_t step = 0; step < slow_steps; ++step) EXPECT_EQ(found->slow[step], step % 5 == 2);
+}
+
+TEST(SlowSteps, ThatGrowAreSaidToGrow) {
+    EXPECT_TRUE(SlowRank([](std::size_t step) { return 1 + 0.02 * double(step); }).find(scale_of(10))->grows);
+    EXPECT_FALSE(SlowRank([](std::size_t step) { return 3 + 0.002 * double(step); }).find(scale_of(10))->grows);
+}
+
+TEST(SlowSteps, AnExcessBelowTheFloorIsNone) {
+    const SlowRank job([](std::size_t) { return 0.5; });
+    EXPECT_TRUE(job.find(scale_of(1)));
+    SearchScale scale = scale_of(1);
+    scale.floor_ms = 0.6;
+    EXPECT_FALSE(job.find(scale));
+}
+
+TEST(SlowSteps, SingleOnesAreWeighedAgainstChanceAndTheNumberOfTests) {
+    // Four steps of 200 beyond what one in a thousand exceeds: 5.5e-5 by all terms of the binomial distribution.
+    const SlowRank job([](std::size_t step) { return step % 60 == 10 ? 4.0 : 0; });  // 10, 70, 130, 190
+    const double chance = binomial_by_terms(4, slow_steps, 1e-3);
+    ASSERT_NEAR(chance, 5.5e-5, 5e-6);
+    const auto found = job.find(scale_of(1));
+    ASSERT_TRUE(found) << "one test: less than false_alarms of 1e-4";
+    EXPECT_NEAR(found->confidence, 1 - chance, 1e-9);
+    EXPECT_FALSE(job.find(scale_of(2))) << "two tests: more than that";
+    SearchScale scale = scale_of(1);
+    scale.chance = 2e-3;
+    EXPECT_FALSE(job.find(scale)) << "a step as likely again: 7e-4";
+}
+
+TEST(SlowSteps, ThreeAreTooFew) {
+    EXPECT_FALSE(SlowRank([](std::size_t step) { return step % 80 == 10 ? 9.0 : 0; }).find(scale_of(1e-9)));
+}
+
+TEST(SlowSteps, ARangeIsWeighedAgainstChanceAndTheNumberOfTests) {
+    // Eight steps of 0.25 ms in noise of 0.1 ms: some 7 standard errors, but any of 200² / 2 ranges may be the best.
+    const SlowRank job([](std::size_t step) { return step >= 100 && step < 108 ? 0.25 : 0; });
+    SearchScale scale = scale_of(1);
+    scale.floor_ms = 0.15;
+    scale.threshold_ms = 1000;  // no single step counts
+    const auto found = job.find(scale);
+    ASSERT_TRUE(found);
+    std::vector<double> range;
+    for (std::size_t step = found->steps.first; step <= found->steps.last; ++step)
+        range.push_back(job.deviation->excess_ms(4)[step]);
+    const double z = sorted_quantile(range, 0.5) /
+                     (job.deviation->noise_ms() * std::sqrt(job.deviation->inflation() / double(range.size())));
+    const double chance = slow_steps * slow_steps / 2.0 * 0.5 * std::erfc(z / std::sqrt(2.0));
+    ASSERT_LT(chance, 1e-4);
+    EXPECT_NEAR((1 - found->confidence) / chance, 1, 0.01);
+    scale.tests = 1.01e-4 / chance;
+    EXPECT_FALSE(job.find(scale));
+    scale.tests = 0.99e-4 / chance;
+    EXPECT_TRUE(job.find(scale));
+}
+
+}  // namespace
+}  // namespace cep::tool

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/straggler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "job_tables.hpp"
+#include "verdict/own_work.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t job_ranks = 8;
+constexpr std::size_t job_steps = 200;
+
+using MoreMs = std::function<double(std::size_t rank, std::size_t step)>;
+
+/// 10 ms in each step with noise of 0.05 ms, and `more_ms` more.
+LocalPhase noisy_phase(const std::string& name, std::uint64_t seed, const MoreMs& more_ms) {
+    Normal normal(seed);
+    return phase_of(name, job_ranks, job_steps,
+                    [&](std::size_t rank, std::size_t step) { return 10 + 0.05 * normal() + more_ms(rank, step); });
+}
+
+Stragglers find(const JobTable& table) {
+    const std::vector<PeerGroup> groups = {peers_of(job_ranks)};
+    return find_stragglers(table, groups, own_work(table, groups), 1);
+}
+
+JobTable table_with(std::vector<LocalPhase> phases) {
+    return table_of(job_ranks, job_steps, std::move(phases));
+}
+
+double nothing(std::size_t, std::size_t) {
+    return 0;
+}
+
+TEST(Stragglers, ThereAreNoneAmongEqualRanks) {
+    const Stragglers found =
+        find(table_with({noisy_phase("forward", 1, nothing), noisy_phase("backward", 2, nothing)}));
+    EXPECT_TRUE(found.costly.empty());
+    EXPECT_TRUE(found.harmless.empty());
+}
+
+TEST(Stragglers, ASlowRankIsNamedWithWhatItCosts) {
+    const Stragglers found = find(
+        table_with({noisy_phase("forward", 1, [](std::size_t rank, std::size_t) { return rank == 5 ? 3.0 : 0; })}));
+    ASSERT_EQ(found.costly.size(), 1U);
+    const Straggler& straggler = found.costly[0];
+    EXPECT_EQ(straggler.rank, 5U);
+    EXPECT_EQ(straggler.phase, "forward");
+    EXPECT_TRUE(straggler.also.empty());
+    EXPECT_NEAR(straggler.excess_ms, 3, 0.1);
+    // Each step ends 3 ms later, less what the slowest of the seven others exceeds a usual rank by.
+    EXPECT_NEAR(straggler.cost_ms, job_steps * 3.0, job_steps * 0.15);
+    ASSERT_TRUE(straggler.waiters_median_wait_ms);
+    EXPECT_NEAR(*straggler.waiters_median_wait_ms, 3, 0.1);
+    EXPECT_TRUE(found.harmless.empty());
+}
+
+TEST(Stragglers, OtherSlowPhasesOfTheRankAreListed) {
+    const auto slow = [](double ms) { return [ms](std::size_t rank, std::size_t) { return rank == 2 ? ms : 0; }; };
+    const Stragglers found = find(table_with({noisy_phase("forward", 1, slow(1)), noisy_phase("backward", 2, slow(4)),
+                                              noisy_phase("optimizer", 3, nothing)}));
+    ASSERT_EQ(found.costly.size(), 1U);
+    EXPECT_EQ(found.costly[0].phase, "backward") << "the phase that costs most stands for all";
+    EXPECT_EQ(found.costly[0].also, (std::vector<std::string>{"forward"}));
+}
+
+TEST(Stragglers, APhaseBelowTheFloorIsNotListed) {
+    // A typical step takes 34 ms, of which 2 % are 0.68 ms; the noise of 0.05 ms would tell 0.5 ms.
+    const auto slow = [](double ms) { return [ms](std::size_t rank, std::size_t) { return rank == 2 ? ms : 0; }; };
+    const Stragglers found = find(table_with({noisy_phase("forward", 1, slow(0.5)), noisy_phase("backward", 2, slow(4)),
+                                              noisy_phase("optimizer", 3, nothing)}));
+    ASSERT_EQ(found.costly.size(), 1U);
+    EXPECT_TRUE(found.costly[0].also.empty());
+}
+
+TEST(Stragglers, ARankThatWaitsAsLongAsTheOthersIsHarmless) {
+    // The margin is 15 % of the excess, 0.45 ms of 3 ms.
+    for (const auto& [margin_ms, is_harmful] : {std::pair(0.0, false), {0.40, false}, {0.50, true}, {3.0, true}}) {
+        JobTable table =
+            table_with({noisy_phase("forward", 1, [](std::size_t rank, std::size_t) { return rank == 5 ? 3.0 : 0; })});
+        table.wait_ms = matrix_of(job_ranks, job_steps, [margin = margin_ms](std::size_t rank, std::size_t) {
+            return rank == 5 ? 10.0 : 10.0 + margin;
+        });
+        const Stragglers found = find(table);
+        EXPECT_EQ(found.costly.size(), is_harmful ? 1U : 0U) << margin_ms;
+        EXPECT_EQ(found.harmless.size(), is_harmful ? 0U : 1U) << margin_ms;
+    }
+}
+
+TEST(Stragglers, ARankWhoseSlowStepsCostNothingIsHarmless) {
+    // The slower phase is made up for in another one, so that the rank is never the last.
+    const auto slow = [](std::size_t rank, std::size_t) { return rank == 5 ? 3.0 : 0; };
+    const auto fast = [](std::size_t rank, std::size_t) { return rank == 5 ? -4.0 : 0; };
+    JobTable table = table_with({noisy_phase("forward", 1, slow), noisy_phase("backward", 2, fast)});
+    const Stragglers found = find(table);
+    EXPECT_TRUE(found.costly.empty());
+    ASSERT_EQ(found.harmless.size(), 1U);
+    EXPECT_EQ(found.harmless[0].phase, "forward");
+}
+
+/// Every rank has steps that take 5 ms more: `share` of them, rank 3 `share_of_3`.
+MoreMs spikes(double share, double share_of_3) {
+    return [share, share_of_3, bits = std::mt19937_64(11)](std::size_t rank, std::size_t) mutable {
+        const double place = static_cast<double>(bits()) / 18446744073709551616.0;
+        return place < (rank == 3 ? share_of_3 : share) ? 5.0 : 0.0;
+    };
+}
+
+TEST(Stragglers, SlowStepsAsOftenAsOnAnyRankAreChance) {
+    const Stragglers equal = find(table_with({noisy_phase("forward", 1, spikes(0.05, 0.05))}));
+    EXPECT_TRUE(equal.costly.empty());
+    EXPECT_TRUE(equal.harmless.empty());
+    const Stragglers one = find(table_with({noisy_phase("forward", 1, spikes(0.05, 0.3))}));
+    ASSERT_EQ(one.costly.size() + one.harmless.size(), 1U);
+    const Straggler& straggler = one.costly.empty() ? one.harmless[0] : one.costly[0];
+    EXPECT_EQ(straggler.rank, 3U);
+    EXPECT_EQ(straggler.pattern, Pattern::intermittent);
+}
+
+TEST(Stragglers, ThreeSlowStepsOnARankAreNoneAndManyRanksNeedMore) {
+    // 8 ranks and one phase are 8 tests. Four steps of 200 that one in a thousand exceeds: 8 · 5.5e-5 is above 1e-4;
+    // five: 8 · 2.1e-6 is below it.
+    for (const auto& [period, is_found] : {std::pair<std::size_t, bool>(50, false), {40, true}}) {
+        const auto more_ms = [period = period](std::size_t rank, std::size_t step) {
+            return rank == 6 && step % period == period / 2 ? 8.0 : 0.0;
+        };
+        const Stragglers found = find(table_with({noisy_phase("forward", 1, more_ms)}));
+        EXPECT_EQ(found.costly.size() + found.harmless.size(), is_found ? 1U : 0U) << period;
+    }
+}
+
+TEST(Stragglers, TwoRanksAreComparedWithNobody) {
+    const auto time_of = [](std::size_t rank, std::size_t) { return rank == 1 ? 15.0 : 10.0; };
+    const JobTable table = table_of(2, job_steps, {phase_of("forward", 2, job_steps, time_of)});
+    const std::vector<PeerGroup> groups = {peers_of(2)};
+    const Stragglers found = find_stragglers(table, groups, own_work(table, groups), 1);
+    EXPECT_TRUE(found.costly.empty());
+    EXPECT_TRUE(found.harmless.empty());
+}
+
+TEST(Stragglers, TheCostlierOneComesFirst) {
+    const Stragglers found = find(table_with({noisy_phase("forward", 1, [](std::size_t rank, std::size_t step) {
+        if (rank == 1) return step < 100 ? 3.0 : 0.0;
+        return rank == 6 && step >= 60 ? 5.0 : 0.0;
+    })}));
+    ASSERT_EQ(found.costly.size(), 2U);
+    EXPECT_EQ(found.costly[0].rank, 6U);
+    EXPECT_EQ(found.costly[1].rank, 1U);
+}
+
+}  // namespace
+}  // namespace cep::tool

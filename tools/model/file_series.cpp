@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/file_series.hpp"
+
+namespace cep::tool {
+
+// A rank that has only rows that were not asked for is there all the same.
+void FileSeries::enter_rank(std::int64_t rank) {
+    const auto [found, is_new] = places_.try_emplace(rank);
+    if (is_new && choice_.filter.accepts_rank(rank)) ranks_[rank];
+    last_place_ = &found->second;
+    last_rank_ = rank;
+}
+
+void FileSeries::enter_run(RankPlace& place, std::int64_t rank, int run) {
+    const bool known = run != RunTracker::no_run;
+    place.run = run;
+    place.attempt = known ? tracker_.runs(rank)[static_cast<std::size_t>(run)].attempt : 1;
+    const bool chosen = !choice_.attempt || place.attempt == *choice_.attempt;
+    place.series = chosen ? &ranks_[rank][run] : nullptr;
+    if (place.series != nullptr) place.series->has_run = known;
+}
+
+void FileSeries::take_mark(const Row& row) {
+    MarkCount& mark = marks_[std::string(row.name)];
+    mark.ranks.insert(*row.rank);
+    mark.steps.insert(*row.step);
+    ++mark.count;
+}
+
+void FileSeries::take_other(const Row& row, std::uint64_t line) {
+    settled_ = nullptr;
+    if (!row.rank) return;
+    const int run = tracker_.observe(row).run;
+    if (last_place_ == nullptr || last_rank_ != *row.rank) enter_rank(*row.rank);
+    RankPlace& place = *last_place_;
+    if (!choice_.filter.accepts(row)) return;
+    if (place.run != run) enter_run(place, *row.rank, run);
+    if (place.series == nullptr) return;
+    if (row.type != RowType::run && tracker_.is_settled() && choice_.filter.accepts_all()) settled_ = &place;
+    switch (row.type) {
+        case RowType::span:
+            place.series->add(row, *budget_);
+            [[fallthrough]];
+        case RowType::open:
+            return open_spans_.take(row, place.attempt, line);
+        case RowType::counter:
+            return place.series->add_counter(row);
+        case RowType::mark:
+            return take_mark(row);
+        case RowType::stats:
+            place.series->stats = *row.stats;
+            place.series->has_stats = true;
+            return;
+        case RowType::run:
+        case RowType::unknown:
+            return;
+    }
+}
+
+JobParts FileSeries::finish() {
+    JobParts parts;
+    for (auto& [rank, series_by_run] : ranks_) {
+        parts.coverage.saw_rank(rank);
+        const std::vector<RunInfo>& runs = tracker_.runs(rank);
+        for (const RunInfo& run : runs) parts.coverage.saw_run(run);
+        for (auto& [run, series] : series_by_run) {
+            if (run != RunTracker::no_run) series.run = runs[static_cast<std::size_t>(run)];
+            // Every rank's run row may list all ranks; the coverage has them once.
+            series.run.listed_ranks.reset();
+            series.seal();
+            parts.ranks[rank].push_back(std::move(series));
+        }
+    }
+    parts.open_spans = open_spans_.all();
+    parts.marks = std::move(marks_);
+    return parts;
+}
+
+}  // namespace cep::tool

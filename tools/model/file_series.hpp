@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// File series: the rows of one file, sorted into series by rank and run.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "model/job_parts.hpp"
+#include "model/partial.hpp"
+#include "model/phase_series.hpp"
+#include "read/file_reader.hpp"
+#include "read/open_spans.hpp"
+#include "read/run_tracker.hpp"
+
+namespace cep::tool {
+
+using RowChoice = PartialScope;  // the rows that are kept
+
+class FileSeries final : public RowSink {
+  public:
+    FileSeries(const RowChoice& choice, std::shared_ptr<SampleBudget> budget)
+        : choice_(choice), budget_(std::move(budget)) {}
+    // Nearly all rows are spans of the rank and the run that the row before was of.
+    void take(const Row& row, std::uint64_t line) override {
+        if (settled_ == nullptr || row.type != RowType::span || *row.rank != last_rank_) return take_other(row, line);
+        settled_->series->add(row, *budget_);
+        open_spans_.take(row, settled_->attempt, line);
+    }
+    /// Once, after the last row.
+    [[nodiscard]] JobParts finish();
+
+  private:
+    using SeriesByRun = std::map<int, RunSeries>;  // by index of the run in the file
+
+    /// Where the rows of a rank go.
+    struct RankPlace {
+        int run = unknown_run;  // index of the run in the file
+        std::int64_t attempt = 1;
+        RunSeries* series = nullptr;  // nullptr: the attempt was not asked for
+    };
+    static constexpr int unknown_run = std::numeric_limits<int>::min();
+
+    void enter_rank(std::int64_t rank);
+    void enter_run(RankPlace& place, std::int64_t rank, int run);
+    void take_other(const Row& row, std::uint64_t line);
+    void take_mark(const Row& row);
+
+    const RowChoice& choice_;
+    std::shared_ptr<SampleBudget> budget_;
+    RunTracker tracker_;
+    std::map<std::int64_t, SeriesByRun> ranks_;
+    std::unordered_map<std::int64_t, RankPlace> places_;
+    RankPlace* last_place_ = nullptr;  // rows of a rank come together
+    std::int64_t last_rank_ = 0;
+    RankPlace* settled_ = nullptr;  // where all spans of the last rank go until a run row comes; nullptr: it depends
+    OpenSpans open_spans_;
+    std::map<std::string, MarkCount> marks_;
+};
+
+}  // namespace cep::tool

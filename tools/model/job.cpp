@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/job.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "model/job_reader.hpp"
+#include "model/repeats.hpp"
+#include "stats/step_pattern.hpp"
+
+namespace cep::tool {
+namespace {
+
+using RunAttempt = std::pair<std::string_view, std::int64_t>;  // run id, attempt
+
+/// Collects the runs of a job, rank by rank.
+class RunCollector {
+  public:
+    /// The same run may be in two files; its stats rows then count the same spans, and the later row counts more.
+    void add_rank(const std::vector<RunSeries>& all_series, Loss& loss) {
+        std::map<RunAttempt, StatsRow> last_stats;
+        std::set<RunAttempt> counted;
+        for (const RunSeries& series : all_series) {
+            const RunAttempt key(series.run.run_id, series.run.attempt);
+            if (series.has_stats && series.stats.recorded >= last_stats[key].recorded) last_stats[key] = series.stats;
+            if (!series.has_run) continue;
+            if (!series.run.host.empty()) hosts_.insert(series.run.host);
+            JobRun& run = runs_[key];
+            run.ranks += counted.insert(key).second;
+            run.start_unix_ns = std::min(run.start_unix_ns, series.run.start_unix_ns.value_or(run.start_unix_ns));
+            if (series.steps.empty()) continue;
+            const auto [first, last] = std::minmax_element(series.steps.begin(), series.steps.end());
+            run.first_step = std::min(run.first_step.value_or(*first), *first);
+            run.last_step = std::max(run.last_step.value_or(*last), *last);
+        }
+        for (const auto& [key, stats] : last_stats) loss.add(stats);
+    }
+
+    [[nodiscard]] std::uint64_t hosts() const { return hosts_.size(); }
+    /// Runs in the order of their starts; of equal ones, by id and attempt.
+    [[nodiscard]] std::vector<JobRun> finish() {
+        std::vector<JobRun> runs;
+        for (auto& [key, run] : runs_) {
+            run.run_id = key.first;
+            run.attempt = key.second;
+            runs.push_back(std::move(run));
+        }
+        std::stable_sort(runs.begin(), runs.end(),
+                         [](const JobRun& a, const JobRun& b) { return a.start_unix_ns < b.start_unix_ns; });
+        return runs;
+    }
+
+  private:
+    std::map<RunAttempt, JobRun> runs_;  // keys view the series
+    std::set<std::string_view> hosts_;
+};
+
+StepWindow find_window(const RankSeries& ranks) {
+    std::set<std::int64_t> steps;
+    std::set<std::int64_t> strides;
+    const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
+    for (const auto& [rank, all_series] : ranks)
+        for (const RunSeries& series : all_series) {
+            const bool known = last != nullptr && *last == series.steps;
+            if (!known) std::copy(series.steps.begin(), series.steps.end(), std::inserter(steps, steps.end()));
+            last = &series.steps;
+            if (series.run.record_every_n_steps) strides.insert(*series.run.record_every_n_steps);
+        }
+    StepWindow window;
+    window.count = steps.size();
+    if (steps.empty()) return window;
+    window.first = *steps.begin();
+    window.last = *steps.rbegin();
+    window.stride = strides.size() == 1 ? std::optional(*strides.begin()) : infer_stride(steps);
+    return window;
+}
+
+void resolve_repeats(Job& job, bool last_attempt_only) {
+    for (auto& [rank, all_series] : job.ranks) {
+        const RepeatCounts counts = remove_repeats(all_series, last_attempt_only);
+        job.superseded_rows += counts.superseded_rows;
+        job.duplicate_rows += counts.duplicate_rows;
+        job.repeats_unresolved |= counts.unresolved;
+    }
+}
+
+}  // namespace
+
+Job load(const InputSet& inputs, const LoadOptions& options) {
+    JobReader reader(options);
+    // Partial summaries count the inputs that they were made from, so that the reader keeps counts of its own.
+    static_cast<void>(read_all(
+        inputs, options.reading, [&](const InputFile&, std::size_t) { return reader.new_file(); },
+        [&](JobFile&& file, FileReport&& report) { reader.take(std::move(file), std::move(report)); }));
+    ReadParts read = reader.finish(inputs);
+    if (options.partial != nullptr) write_partial(*options.partial, read.scope, read.inputs, read.parts);
+
+    Job job;
+    job.inputs = std::move(read.inputs);
+    job.filter = std::move(read.scope.filter);
+    job.coverage = read.parts.coverage.finish(job.filter);
+    job.ranks = std::move(read.parts.ranks);
+    job.open_spans = std::move(read.parts.open_spans);
+    job.marks = std::move(read.parts.marks);
+    job.approximate = read.over_budget;
+    RunCollector runs;
+    for (const auto& [rank, all_series] : job.ranks) runs.add_rank(all_series, job.loss);
+    job.hosts = runs.hosts();
+    job.runs = runs.finish();
+    job.steps = find_window(job.ranks);
+    const AttemptChoice last_attempt;
+    const bool last_attempt_only =
+        !read.scope.attempt && options.attempt.value_or(last_attempt).mode == AttemptChoice::Mode::last;
+    resolve_repeats(job, last_attempt_only);
+    return job;
+}
+
+std::vector<SeriesOfRank> all_series(const RankSeries& ranks) {
+    std::vector<SeriesOfRank> all;
+    for (const auto& [rank, of_rank] : ranks)
+        for (const RunSeries& series : of_rank) all.push_back({rank, &series});
+    return all;
+}
+
+StepPhase find_step_phase(std::span<const SeriesOfRank> all_series) {
+    std::map<std::string_view, double> totals_ms;
+    for (const SeriesOfRank& of : all_series)
+        for (const PhaseSeries& phase : of.series->phases)
+            if (phase.kind == schema::Kind::step) totals_ms[phase.name] += totals_of(phase).sum_ms;
+    const auto longest = std::max_element(totals_ms.begin(), totals_ms.end(),
+                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (longest == totals_ms.end()) return {};
+    return {true, longest->first, longest->second};
+}
+
+RankRole role_of(std::int64_t rank, const std::vector<RunSeries>& of_rank) {
+    const RunInfo& run = of_rank.back().run;
+    return {rank,
+            run.host,
+            run.tp,
+            run.pp,
+            run.flops_per_step,
+            run.hardware_flops_per_step,
+            run.peak_flops,
+            run.tokens_per_step,
+            run.device_name};
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job: all that is known of a training job from its inputs. load() makes it; analyses read it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/output.hpp"
+#include "model/job_parts.hpp"
+#include "model/phase_series.hpp"
+#include "read/coverage.hpp"
+#include "read/filter.hpp"
+#include "read/inputs.hpp"
+#include "read/loss.hpp"
+#include "read/open_spans.hpp"
+#include "read/read_all.hpp"
+
+namespace cep::tool {
+
+struct LoadOptions {
+    static constexpr std::uint64_t default_max_samples = 16'000'000;  // 512 MB at most
+
+    Filter filter;
+    std::optional<AttemptChoice> attempt;  // none: the last, and what partial summaries were saved with
+    std::uint64_t max_samples = default_max_samples;
+    ReadOptions reading;
+    Output* partial = nullptr;  // gets a partial summary of all that was read
+};
+
+/// One start of the trainer, over all ranks that took part.
+struct JobRun {
+    std::string run_id;
+    std::int64_t attempt = 1;
+    std::uint64_t ranks = 0;
+    std::int64_t start_unix_ns = std::numeric_limits<std::int64_t>::max();
+    std::optional<std::int64_t> first_step;
+    std::optional<std::int64_t> last_step;
+};
+
+/// The recorded steps.
+struct StepWindow {
+    std::optional<std::int64_t> first;
+    std::optional<std::int64_t> last;
+    std::uint64_t count = 0;
+    std::optional<std::int64_t> stride;
+};
+
+struct Job {
+    InputCounts inputs;
+    Coverage coverage;
+    Loss loss;
+    Filter filter;             // that spans have passed
+    std::vector<JobRun> runs;  // in the order of their starts
+    std::uint64_t hosts = 0;
+    StepWindow steps;
+    RankSeries ranks;  // repeated steps and rows are removed
+    std::vector<OpenSpan> open_spans;
+    std::map<std::string, MarkCount> marks;
+    std::uint64_t duplicate_rows = 0;   // the same row in two files
+    std::uint64_t superseded_rows = 0;  // of steps that a later attempt repeated
+    bool approximate = false;           // more durations than max_samples: histograms hold them
+    bool repeats_unresolved = false;    // of these, steps of several attempts count several times
+};
+
+/// Reads all inputs, rank files and partial summaries. Throws UsageError where partial summaries were saved with
+/// another filter than the rest is read with, and what read_all() and `options.partial` throw.
+[[nodiscard]] Job load(const InputSet& inputs, const LoadOptions& options);
+
+/// One series, and whose it is.
+struct SeriesOfRank {
+    std::int64_t rank = 0;
+    const RunSeries* series = nullptr;
+};
+/// Rank by rank.
+[[nodiscard]] std::vector<SeriesOfRank> all_series(const RankSeries& ranks);
+
+/// The phase whose spans are whole steps: of step spans inside step spans the outermost, which take the most time.
+struct StepPhase {
+    bool found = false;
+    std::string_view name;  // of equals, the first by name
+    double total_ms = 0;
+};
+[[nodiscard]] StepPhase find_step_phase(std::span<const SeriesOfRank> all_series);
+
+/// What a rank is in its job, from its last run row.
+struct RankRole {
+    std::int64_t rank = 0;
+    std::string host;  // "" if not known
+    std::optional<std::int64_t> tp;
+    std::optional<std::int64_t> pp;
+    std::optional<double> flops_per_step;
+    std::optional<double> hardware_flops_per_step;
+    std::optional<double> peak_flops;
+    std::optional<double> tokens_per_step;
+    std::string device_name;
+};
+[[nodiscard]] RankRole role_of(std::int64_t rank, const std::vector<RunSeries>& of_rank);
+
+}  // namespace cep::tool

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/job_reader.hpp"
+
+#include <fmt/format.h>
+
+#include "base/failure.hpp"
+#include "read/partial_format.hpp"
+
+namespace cep::tool {
+namespace {
+
+// Lines that no rank file has: those of a partial summary that has lost its first.
+bool belongs_to_partial(std::string_view line) {
+    return line.starts_with(R"({"type":"series","rank":)") || line.starts_with(R"({"type":"end","lines":)");
+}
+
+std::string why_unreadable(const FileReport& report, const std::string& why) {
+    if (!report.unreadable.empty()) return report.unreadable;
+    if (report.damages.empty()) return fmt::format("{}: not a whole partial summary: {}", report.path, why);
+    const Damage& damage = report.damages.front();
+    return fmt::format("{}: not a whole partial summary: line {}: {}", report.path, damage.line, damage.why);
+}
+
+RowChoice choice_of(const LoadOptions& options) {
+    RowChoice choice{options.filter, {}};
+    if (options.attempt && options.attempt->mode == AttemptChoice::Mode::one) choice.attempt = options.attempt->attempt;
+    return choice;
+}
+
+}  // namespace
+
+void JobFile::take_other(const Row& row, std::uint64_t line) {
+    const bool may_be_partial = row.type == RowType::unknown;
+    if (may_be_partial && begins_partial(row.text)) {
+        if (has_rows_) misplaced_ = fmt::format("line {}: it begins behind rows", line);
+        partials_.push_back(std::make_unique<PartialReader>());
+    }
+    if (!partials_.empty()) return partials_.back()->take(row.text, line);
+    has_rows_ = true;
+    if (!may_be_partial || !belongs_to_partial(row.text)) return rows_->take(row, line);
+    misplaced_ = fmt::format("line {}: its first line is missing", line);
+}
+
+JobReader::JobReader(const LoadOptions& options)
+    : choice_(choice_of(options)),
+      asked_for_all_(!options.attempt && options.filter == Filter{}),
+      max_samples_(options.max_samples),
+      budget_(std::make_shared<SampleBudget>(options.max_samples)) {}
+
+std::unique_ptr<JobFile> JobReader::new_file() const {
+    return std::make_unique<JobFile>(std::make_unique<FileSeries>(choice_, budget_));
+}
+
+void JobReader::take(JobFile&& file, FileReport&& report) {
+    if (file.partials_.empty() && file.misplaced_.empty()) {
+        any_rows_ |= report.rows > 0;
+        read_.inputs.add(report);
+        add(file.rows_->finish());
+        return;
+    }
+    try {
+        take_partials(file, report);
+    } catch (const ReadError& error) {
+        read_.inputs.add_unreadable(why_unreadable(report, error.what()));
+    }
+}
+
+// Whether the durations fit is a matter of their number alone, and so the same for every order of the inputs.
+void JobReader::add(JobParts&& parts) {
+    samples_ += parts.samples();
+    const bool was_over_budget = read_.over_budget;
+    read_.over_budget |= samples_ > max_samples_ || parts.has_histograms();
+    if (read_.over_budget) parts.fold();
+    if (read_.over_budget && !was_over_budget) read_.parts.fold();
+    read_.parts.merge(std::move(parts));
+}
+
+// All of an input or nothing of it.
+void JobReader::take_partials(JobFile& file, const FileReport& report) {
+    if (!file.misplaced_.empty()) throw ReadError(file.misplaced_);
+    std::vector<PartialSummary> partials;
+    for (const auto& reader : file.partials_) partials.push_back(reader->finish());
+    if (!report.unreadable.empty() || report.damage_count > 0) throw ReadError("something behind the end");
+    std::uint64_t listed = read_.parts.listed();
+    for (const PartialSummary& partial : partials) listed += partial.parts.listed();
+    if (listed > 2 * JobParts::max_listed) throw ReadError("too many ranks or marked steps in all partial summaries");
+    for (PartialSummary& partial : partials) {
+        read_.inputs.merge(partial.inputs);
+        scopes_.try_emplace(partial.scope.describe(), partial.scope, report.path);
+        add(std::move(partial.parts));
+    }
+}
+
+void JobReader::settle_scope() {
+    read_.scope = choice_;
+    if (scopes_.empty()) return;
+    if (asked_for_all_ && !any_rows_) read_.scope = scopes_.begin()->second.first;
+    for (const auto& [description, scope] : scopes_)
+        if (!(scope.first == read_.scope))
+            throw UsageError(fmt::format("{}: saved with {}, but the others are read with {}: they cannot be joined",
+                                         scope.second, description, read_.scope.describe()));
+}
+
+ReadParts JobReader::finish(const InputSet& set) {
+    settle_scope();
+    read_.inputs.add(set);
+    read_.parts.order();
+    return std::move(read_);
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stats/change_points.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+namespace {
+
+class Segmentation {
+  public:
+    Segmentation(std::span<const double> values, const ChangeRules& rules) : values_(values), rules_(rules) {
+        for (const double value : values) logs_.push_back(std::log(value));
+        cut_off_outliers();
+        find_noise();
+    }
+
+    std::vector<ChangePoint> find() {
+        if (logs_.size() >= 2 * rules_.least_steps) split(0, logs_.size());
+        std::sort(cuts_.begin(), cuts_.end());
+        drop_small_changes();
+        std::vector<ChangePoint> points;
+        for (std::size_t i = 0; i < cuts_.size(); ++i) points.push_back({cuts_[i], medians_[i], medians_[i + 1]});
+        return points;
+    }
+
+  private:
+    // Against the median of its neighbours, so that a change is no outlier.
+    void cut_off_outliers() {
+        constexpr std::size_t reach = 4;
+        const std::vector<double> local = moving_medians(logs_, reach);
+        std::vector<double> residuals;
+        for (std::size_t i = 0; i < logs_.size(); ++i) residuals.push_back(logs_[i] - local[i]);
+        const double limit = 3 * std::max(1e-6, robust_deviation(residuals));
+        for (std::size_t i = 0; i < logs_.size(); ++i)
+            logs_[i] = std::clamp(logs_[i], local[i] - limit, local[i] + limit);
+    }
+
+    void find_noise() {
+        std::vector<double> differences;
+        for (std::size_t i = 0; i + 1 < logs_.size(); ++i) differences.push_back(logs_[i + 1] - logs_[i]);
+        // Neighbours that resemble each other differ less than the series varies. Differences two steps apart show by
+        // how much: of an autoregressive process of order one, D2² = D1² (1 + ρ).
+        std::vector<double> wide;
+        for (std::size_t i = 0; i + 2 < logs_.size(); ++i) wide.push_back(logs_[i + 2] - logs_[i]);
+        const double near = std::max(1e-9, robust_deviation(differences));
+        const double ratio = robust_deviation(wide) / near;
+        const double correlation = std::clamp(is_missing(ratio) ? 0 : ratio * ratio - 1, 0.0, 0.9);
+        noise_ = near / std::sqrt(2 * (1 - correlation)) * std::sqrt((1 + correlation) / (1 - correlation));
+    }
+
+    /// The best place to cut [first, last) in two, and the squared standardised difference of the two means.
+    void split(std::size_t first, std::size_t last) {
+        if (last - first < 2 * rules_.least_steps) return;
+        double all = 0;
+        for (std::size_t i = first; i < last; ++i) all += logs_[i];
+        const auto size = static_cast<double>(last - first);
+        double left = 0;
+        double best = 0;
+        std::size_t cut = 0;
+        for (std::size_t i = first; i + rules_.least_steps < last; ++i) {
+            left += logs_[i];
+            const auto count = static_cast<double>(i + 1 - first);
+            if (i + 1 - first < rules_.least_steps) continue;
+            const double difference = left / count - (all - left) / (size - count);
+            const double z = std::abs(difference) * std::sqrt(count * (size - count) / size) / noise_;
+            if (z > best) {
+                best = z;
+                cut = i + 1;
+            }
+        }
+        // Any of so many places could have been the best one.
+        const double least = rules_.noise_multiple + std::sqrt(2 * std::log(static_cast<double>(logs_.size()))) - 2;
+        if (best < least) return;
+        cuts_.push_back(cut);
+        split(first, cut);
+        split(cut, last);
+    }
+
+    void drop_small_changes() {
+        for (std::size_t i = 0; i <= cuts_.size(); ++i) medians_.push_back(median_of_segment(i));
+        for (;;) {
+            std::size_t smallest = cuts_.size();
+            double least = rules_.least_change;
+            for (std::size_t i = 0; i < cuts_.size(); ++i)
+                if (const double change = std::abs(medians_[i + 1] / medians_[i] - 1); change < least) {
+                    least = change;
+                    smallest = i;
+                }
+            if (smallest == cuts_.size()) return;
+            cuts_.erase(cuts_.begin() + static_cast<std::ptrdiff_t>(smallest));
+            medians_.erase(medians_.begin() + static_cast<std::ptrdiff_t>(smallest));
+            medians_[smallest] = median_of_segment(smallest);
+        }
+    }
+
+    /// Segment 0 ends with the first cut.
+    [[nodiscard]] double median_of_segment(std::size_t i) const {
+        const std::size_t first = i == 0 ? 0 : cuts_[i - 1];
+        const std::size_t last = i < cuts_.size() ? cuts_[i] : values_.size();
+        return median_of(values_.subspan(first, last - first));
+    }
+
+    const std::span<const double> values_;
+    const ChangeRules& rules_;
+    std::vector<double> logs_;
+    double noise_ = 0;
+    std::vector<std::size_t> cuts_;
+    std::vector<double> medians_;  // of the segments between the cuts
+};
+
+}  // namespace
+
+std::vector<ChangePoint> find_change_points(std::span<const double> values, const ChangeRules& rules) {
+    return Segmentation(values, rules).find();
+}
+
+}  // namespace cep::tool

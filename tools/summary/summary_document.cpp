@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "summary/summary_document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "base/units.hpp"
+#include "show/inputs_json.hpp"
+#include "verdict/verdict_document.hpp"
+
+namespace cep::tool {
+namespace {
+
+using By = Grouping::By;
+
+std::string describe_ranks(const Job& job) {
+    const Coverage& coverage = job.coverage;
+    const bool all = coverage.missing_ranks.empty();
+    std::string text = all ? format_plural(coverage.ranks_seen, "rank")
+                           : fmt::format("{} of {} ranks", format_count(coverage.ranks_seen),
+                                         format_count(coverage.ranks_expected.value_or(0)));
+    if (job.hosts > 0) text += " on " + format_plural(job.hosts, "host");
+    if (!all)
+        text += fmt::format(" (missing {} {})", coverage.missing_ranks.size() == 1 ? "rank" : "ranks",
+                            format_ranges(coverage.missing_ranks));
+    return text;
+}
+
+std::string describe_steps(const StepWindow& steps) {
+    if (!steps.first) return "none";
+    std::string text = *steps.first == *steps.last
+                           ? format_integer(*steps.first)
+                           : fmt::format("{} to {}", format_integer(*steps.first), format_integer(*steps.last));
+    text += fmt::format(", {} recorded", format_count(steps.count));
+    if (steps.stride && *steps.stride > 1) text += fmt::format(" (every {})", format_integer(*steps.stride));
+    return text;
+}
+
+std::string describe_rows(const Job& job) {
+    const InputCounts& inputs = job.inputs;
+    std::string text =
+        fmt::format("{} in {} ({})", format_plural(inputs.rows, "row"), format_plural(inputs.files, "file"),
+                    format_bytes(static_cast<double>(inputs.bytes)));
+    if (job.superseded_rows > 0)
+        text += fmt::format("; {} left out: a later attempt did these steps again", format_count(job.superseded_rows));
+    if (job.duplicate_rows > 0) text += fmt::format("; {} left out: there twice", format_count(job.duplicate_rows));
+    return text;
+}
+
+std::vector<std::string> describe_runs(const std::vector<JobRun>& runs) {
+    constexpr std::size_t max_shown = 4;
+    std::vector<std::string> lines;
+    const std::size_t hidden = runs.size() - std::min(runs.size(), max_shown);
+    if (hidden > 0) lines.push_back(fmt::format("… {} before these", format_plural(hidden, "earlier run")));
+    for (std::size_t i = hidden; i < runs.size(); ++i) {
+        const JobRun& run = runs[i];
+        std::string line = fmt::format("{}, attempt {}, {}", run.run_id, run.attempt, format_plural(run.ranks, "rank"));
+        if (run.first_step)
+            line += fmt::format(", steps {} to {}", format_integer(*run.first_step), format_integer(*run.last_step));
+        lines.push_back(std::move(line));
+    }
+    return lines;
+}
+
+std::vector<std::string> describe_open_spans(const std::vector<OpenSpan>& spans) {
+    constexpr std::size_t max_shown = 5;
+    std::vector<std::string> lines;
+    for (std::size_t i = 0; i < std::min(spans.size(), max_shown); ++i)
+        lines.push_back(fmt::format("{} on rank {} in step {} never ended; open for {} when last seen", spans[i].name,
+                                    spans[i].rank, format_integer(spans[i].step),
+                                    format_duration_ms(spans[i].elapsed_ms)));
+    if (spans.size() > max_shown) lines.push_back(fmt::format("… and {} more", format_count(spans.size() - max_shown)));
+    return lines;
+}
+
+std::vector<std::string> describe_marks(const std::map<std::string, MarkCount>& marks) {
+    constexpr std::size_t max_shown = 10;
+    constexpr std::size_t max_ranges = 6;
+    std::vector<std::string> lines;
+    for (const auto& [name, mark] : marks) {
+        if (lines.size() == max_shown) {
+            lines.push_back(fmt::format("… and {} more", format_count(marks.size() - max_shown)));
+            break;
+        }
+        const std::vector<std::int64_t> steps = mark.steps.numbers();
+        lines.push_back(fmt::format("{} in {} {} on {}", name, steps.size() == 1 ? "step" : "steps",
+                                    format_ranges(steps, max_ranges), format_plural(mark.ranks.size(), "rank")));
+    }
+    return lines;
+}
+
+std::string describe_bytes(std::string_view what, const AcrossRanks& figure) {
+    constexpr double apart = 1.05;
+    std::string text = fmt::format("{} {}", format_bytes(figure.median), what);
+    if (figure.max > apart * figure.median)
+        text += fmt::format(" (rank {}: {})", figure.max_rank, format_bytes(figure.max));
+    return text;
+}
+
+// Of the median rank; where another has much more, that too.
+std::string describe_memory(const MemorySummary& memory) {
+    std::string text = "at most ";
+    if (memory.peak_allocated_bytes) text += describe_bytes("allocated", *memory.peak_allocated_bytes);
+    if (memory.peak_allocated_bytes && memory.peak_reserved_bytes) text += ", ";
+    if (memory.peak_reserved_bytes) text += describe_bytes("reserved", *memory.peak_reserved_bytes);
+    text += " on the median rank";
+    if (const auto& share = memory.fragmentation) {
+        text += fmt::format("; {:.1f} % of what is reserved is unused", 100 * share->median);
+        if (share->max > share->median + 0.05)
+            text += fmt::format(" (rank {}: {:.1f} %)", share->max_rank, 100 * share->max);
+    }
+    if (memory.alloc_retries > 0)
+        text += fmt::format("; {} freed the cache and tried again",
+                            format_plural(static_cast<std::uint64_t>(memory.alloc_retries), "allocation"));
+    return text;
+}
+
+void add_facts(Document& document, std::string name, std::vector<std::string> lines) {
+    for (std::string& line : lines) document.facts.push_back({std::exchange(name, ""), std::move(line)});
+}
+
+void add_facts(Document& document, const Job& job, const Summary& summary) {
+    document.facts.push_back({"ranks", describe_ranks(job)});
+    document.facts.push_back({"steps", describe_steps(job.steps)});
+    document.facts.push_back({"rows", describe_rows(job)});
+    add_facts(document, "run", describe_runs(job.runs));
+    if (job.loss.any()) document.facts.push_back({"lost", job.loss.describe()});
+    add_facts(document, "open", describe_open_spans(job.open_spans));
+    add_facts(document, "mark", describe_marks(job.marks));
+    if (summary.memory) document.facts.push_back({"memory", describe_memory(*summary.memory)});
+}
+
+void add_notes(Document& document, const Job& job) {
+    if (job.approximate)
+        document.notes.push_back(fmt::format("more durations than are kept: percentiles and skew are within {:.1f} %",
+                                             100 * LogHistogram::relative_error));
+    if (job.repeats_unresolved)
+        document.notes.emplace_back(
+            "some steps that were done again count with every attempt; choose one with --attempt");
+}
+
+// A difference that vanishes in its digits has no sign.
+std::string describe_excess(const DurationFormat& duration, double excess_ms) {
+    std::string text = duration(excess_ms);
+    const bool vanishes = text.find_first_of("123456789") == std::string::npos;
+    return vanishes && text.front() == '-' ? text.substr(1) : text;
+}
+
+DurationFormat duration_format(const PhaseSummary& phase) {
+    return {phase.p50_ms > 0 ? phase.p50_ms : phase.mean_ms, phase.p99_ms};
+}
+
+std::string two_digits(double ratio) {
+    return fmt::format("{:.2f}", ratio);
+}
+
+/// Columns of the phase table. `of_one_rank`: each line is of one rank, so that none is the slowest.
+std::vector<Column> phase_columns(bool of_groups, bool of_one_rank) {
+    return {{"name", "phase", Align::left, "", "The phase"},
+            {"kind", "kind", Align::left, "", "What the phase does: step, compute, comm, data, memory, host or other"},
+            {"clock", of_groups ? "" : "clock", Align::left, "", "The clock that timed it: gpu, host or external"},
+            {"count", "count", Align::right, "", "Spans"},
+            {"ranks", "", Align::right, "", "Ranks that have such spans"},
+            {"mean_ms", "mean", Align::right, "ms", "Mean duration"},
+            {"p50_ms", "p50", Align::right, "ms", "Median duration"},
+            {"p90_ms", "p90", Align::right, "ms", "Duration that one span in ten exceeds"},
+            {"p99_ms", "p99", Align::right, "ms", "Duration that one span in a hundred exceeds"},
+            {"min_ms", "", Align::right, "ms", "Shortest duration"},
+            {"max_ms", "max", Align::right, "ms", "Longest duration"},
+            {"total_ms", "", Align::right, "ms", "Time of all spans"},
+            {"share", "share", Align::right, "", "Part of the time of all steps"},
+            {"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "", "The rank with the highest median"},
+            {"skew", of_groups ? "" : "skew", Align::right, "", "Median of the slowest rank over the typical median"}};
+}
+
+void add_phase_cells(std::vector<Cell>& cells, const PhaseSummary& phase) {
+    const DurationFormat duration = duration_format(phase);
+    const auto time = [&duration](double ms) { return Cell::shown(ms, duration(ms)); };
+    const bool comparable = phase.ranks > 1;
+    cells.push_back(Cell::text_of(phase.name));
+    cells.push_back(Cell::text_of(schema::kind_name(phase.kind)));
+    cells.push_back(Cell::text_of(clock_names[static_cast<std::size_t>(phase.clock)]));
+    cells.push_back(Cell::count(phase.count));
+    cells.push_back(Cell::count(phase.ranks));
+    for (const double ms :
+         {phase.mean_ms, phase.p50_ms, phase.p90_ms, phase.p99_ms, phase.min_ms, phase.max_ms, phase.total_ms})
+        cells.push_back(time(ms));
+    cells.push_back(phase.share ? Cell::shown(*phase.share, fmt::format("{:.1f} %", 100 * *phase.share))
+                                : Cell::none());
+    cells.push_back(Cell::shown(phase.slowest_rank, comparable ? fmt::format("{}", phase.slowest_rank) : "-"));
+    cells.push_back(phase.skew ? Cell::shown(*phase.skew, comparable ? two_digits(*phase.skew) : "-") : Cell::none());
+}
+
+Table phase_table(const Summary& summary) {
+    Table table(phase_columns(false, false));
+    for (const PhaseSummary& phase : summary.phases) {
+        std::vector<Cell> cells;
+        add_phase_cells(cells, phase);
+        table.add(std::move(cells));
+    }
+    table.set_rest("phase", "with less time");
+    return table;
+}
+
+std::vector<Column> group_columns(By by) {
+    std::vector<Column> columns;
+    if (by == By::rank) columns.push_back({"rank", "rank", Align::left, "", "The rank"});
+    if (by == By::step) {
+        columns.push_back({"", "steps", Align::left});
+        columns.push_back({"first_step", "", Align::right, "", "First step of the window"});
+        columns.push_back({"last_step", "", Align::right, "", "Last step of the window"});
+    } else {
+        columns.push_back({"host", "host", Align::left, "", "The host"});
+    }
+    for (Column& column : phase_columns(true, by == By::rank)) columns.push_back(std::move(column));
+    columns.push_back({"excess_ms", "excess", Align::right, "ms", "Median less the typical median of all lines"});
+    columns.push_back({"median_ratio", "× median", Align::right, "", "Median over the typical median of all lines"});
+    return columns;
+}
+
+std::vector<Cell> group_cells(By by, const GroupSummary& group) {
+    std::vector<Cell> cells;
+    if (by == By::rank) cells.push_back(Cell::integer(group.first));
+    if (by == By::step) {
+        const bool is_one = group.first == group.last;
+        cells.push_back(
+            Cell::words(is_one ? format_integer(group.first)
+                               : fmt::format("{}–{}", format_integer(group.first), format_integer(group.last))));
+        cells.push_back(Cell::integer(group.first));
+        cells.push_back(Cell::integer(group.last));
+    } else {
+        cells.push_back(Cell::text_of(group.host));
+    }
+    add_phase_cells(cells, group.phase);
+    cells.push_back(Cell::shown(group.excess_ms, describe_excess(duration_format(group.phase), group.excess_ms)));
+    cells.push_back(group.median_ratio ? Cell::shown(*group.median_ratio, two_digits(*group.median_ratio))
+                                       : Cell::none());
+    return cells;
+}
+
+/// The groups that exceed the others most first. Of windows of steps, those that will be shown in the order of time.
+std::vector<std::size_t> order_of_groups(const Summary& summary, std::size_t limit) {
+    const std::vector<GroupSummary>& groups = summary.groups;
+    std::vector<std::size_t> order(groups.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const bool in_time = summary.grouping.by == By::step;
+    const bool too_many = limit > 0 && groups.size() > limit;
+    if (!in_time || too_many)
+        std::stable_sort(order.begin(), order.end(),
+                         [&groups](std::size_t a, std::size_t b) { return groups[a].excess_ms > groups[b].excess_ms; });
+    if (in_time && too_many) std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(limit));
+    return order;
+}
+
+Table group_table(const Summary& summary, std::size_t limit) {
+    const By by = summary.grouping.by;
+    Table table(group_columns(by));
+    for (const GroupSummary& group : summary.groups) table.add(group_cells(by, group));
+    table.set_order(order_of_groups(summary, limit));
+    table.set_rest("line", "with a smaller excess");
+    return table;
+}
+
+// JSON
+
+void write_job_inputs(JsonWriter& json, const Job& job) {
+    json.key("inputs").begin_object();
+    write_inputs(json, job.inputs, job.coverage);
+    json.key("duplicate_rows").count(job.duplicate_rows);
+    json.key("superseded_rows").count(job.superseded_rows);
+    json.key("runs").count(job.runs.size());
+    json.key("hosts").count(job.hosts);
+    json.end_object();
+}
+
+void write_runs(JsonWriter& json, const Job& job) {
+    json.key("runs").begin_array();
+    for (const JobRun& run : job.runs) {
+        json.begin_object();
+        json.key("run_id").string(run.run_id);
+        json.key("attempt").integer(run.attempt);
+        json.key("ranks").count(run.ranks);
+        json.key("first_step").integer_or_null(run.first_step);
+        json.key("last_step").integer_or_null(run.last_step);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_window(JsonWriter& json, const Job& job) {
+    json.key("window").begin_object();
+    json.key("first_step").integer_or_null(job.steps.first);
+    json.key("last_step").integer_or_null(job.steps.last);
+    json.key("steps").count(job.steps.count);
+    json.key("stride").integer_or_null(job.steps.stride);
+    json.end_object();
+}
+
+void write_phase_keys(JsonWriter& json, const PhaseSummary& phase) {
+    json.key("name").string(phase.name);
+    json.key("kind").string(schema::kind_name(phase.kind));
+    json.key("clock").string_or_null(clock_names[static_cast<std::size_t>(phase.clock)]);
+    json.key("count").count(phase.count);
+    json.key("ranks").count(phase.ranks);
+    json.key("mean_ms").number(phase.mean_ms);
+    json.key("p50_ms").number(phase.p50_ms);
+    json.key("p90_ms").number(phase.p90_ms);
+    json.key("p99_ms").number(phase.p99_ms);
+    json.key("min_ms").number(phase.min_ms);
+    json.key("max_ms").number(phase.max_ms);
+    json.key("total_ms").number(phase.total_ms);
+    json.key("share").number_or_null(phase.share);
+    json.key("slowest_rank").integer(phase.slowest_rank);
+    json.key("skew").number_or_null(phase.skew);
+}
+
+void write_phases(JsonWriter& json, const Summary& summary) {
+    json.key("phases").begin_array();
+    for (const PhaseSummary& phase : summary.phases) {
+        json.begin_object();
+        write_phase_keys(json, phase);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_group_keys(JsonWriter& json, Grouping::By by, const GroupSummary& group) {
+    if (by == Grouping::By::rank) json.key("rank").integer(group.first);
+    if (by == Grouping::By::step) {
+        json.key("first_step").integer(group.first);
+        json.key("last_step").integer(group.last);
+        return;
+    }
+    json.key("host").string_or_null(group.host);
+}
+
+void write_groups(JsonWriter& json, const Summary& summary) {
+    json.key("by").string(summary.grouping.name());
+    json.key("groups").begin_array();
+    for (const GroupSummary& group : summary.groups) {
+        json.begin_object();
+        write_group_keys(json, summary.grouping.by, group);
+        write_phase_keys(json, group.phase);
+        json.key("excess_ms").number(group.excess_ms);
+        json.key("median_ratio").number_or_null(group.median_ratio);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_loss(JsonWriter& json, const Loss& loss) {
+    json.key("loss").begin_object();
+    json.key("dropped").count(loss.dropped());
+    json.key("capture_skipped").count(loss.capture_skipped);
+    json.key("errors").count(loss.cuda_errors);
+    json.key("abandoned").count(loss.abandoned);
+    json.key("dropped_by_cause").begin_object();
+    json.key(schema::dropped::ring).count(loss.dropped_ring);
+    json.key(schema::dropped::slots).count(loss.dropped_slots);
+    json.key(schema::dropped::pool).count(loss.dropped_pool);
+    json.key(schema::dropped::file).count(loss.dropped_file);
+    json.key(schema::dropped::io).count(loss.dropped_io);
+    json.end_object();
+    json.key("without_metadata").count(loss.dropped_meta);
+    json.end_object();
+}
+
+void write_open_spans(JsonWriter& json, const Job& job) {
+    json.key("open_spans").begin_array();
+    for (const OpenSpan& open : job.open_spans) {
+        json.begin_object();
+        json.key("name").string(open.name);
+        json.key("rank").integer(open.rank);
+        json.key("step").integer(open.step);
+        json.key("attempt").integer(open.attempt);
+        json.key("elapsed_ms").number(open.elapsed_ms);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_across(JsonWriter& json, const std::optional<AcrossRanks>& figure) {
+    if (!figure) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("ranks").count(figure->ranks);
+    json.key("median").number(figure->median);
+    json.key("max").number(figure->max);
+    json.key("max_rank").integer(figure->max_rank);
+    json.end_object();
+}
+
+void write_memory(JsonWriter& json, const Summary& summary) {
+    json.key("memory");
+    if (!summary.memory) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("peak_allocated_bytes");
+    write_across(json, summary.memory->peak_allocated_bytes);
+    json.key("peak_reserved_bytes");
+    write_across(json, summary.memory->peak_reserved_bytes);
+    json.key("fragmentation");
+    write_across(json, summary.memory->fragmentation);
+    json.key("alloc_retries").number(summary.memory->alloc_retries);
+    json.end_object();
+}
+
+void write_counters(JsonWriter& json, const Summary& summary) {
+    json.key("counters").begin_array();
+    for (const CounterSummary& counter : summary.counters) {
+        json.begin_object();
+        json.key("name").string(counter.name);
+        json.key("max");
+        write_across(json, counter.max);
+        json.key("last");
+        write_across(json, counter.last);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_marks(JsonWriter& json, const Job& job) {
+    json.key("marks").begin_array();
+    for (const auto& [name, mark] : job.marks) {
+        json.begin_object();
+        json.key("name").string(name);
+        json.key("count").count(mark.count);
+        json.key("ranks").count(mark.ranks.size());
+        json.key("steps").integers(mark.steps.numbers());
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_summary(JsonWriter& json, const Job& job, const Summary& summary, const Verdict* verdict) {
+    json.key("schema").string("cep.summary/1");
+    write_job_inputs(json, job);
+    write_window(json, job);
+    write_phases(json, summary);
+    json.key("efficiency");
+    write_efficiency(json, verdict != nullptr ? verdict->efficiency : Efficiency{});
+    write_loss(json, job.loss);
+    json.key("verdict");
+    if (verdict != nullptr) {
+        write_verdict(json, *verdict);
+    } else {
+        json.null();
+    }
+    write_runs(json, job);
+    write_open_spans(json, job);
+    write_marks(json, job);
+    write_memory(json, summary);
+    write_counters(json, summary);
+    write_groups(json, summary);
+    json.key("approximate").boolean(job.approximate);
+}
+
+}  // namespace
+
+Document summary_document(const Job& job, const Summary& summary, const Verdict* verdict, std::size_t limit) {
+    Document document;
+    if (verdict != nullptr && !summary.phases.empty()) document = verdict_document(*verdict);
+    document.title = "Training job";
+    add_facts(document, job, summary);
+    document.tables.push_back(summary.grouping.by == By::phase ? phase_table(summary) : group_table(summary, limit));
+    add_notes(document, job);
+    document.write_json = [&job, &summary, verdict](JsonWriter& json) { write_summary(json, job, summary, verdict); };
+    return document;
+}
+
+}  // namespace cep::tool

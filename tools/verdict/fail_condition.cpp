@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/fail_condition.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/failure.hpp"
+#include "base/text.hpp"
+
+namespace cep::tool {
+namespace {
+
+bool is_known(std::string_view name) {
+    constexpr std::string_view prefix = "bound:";
+    if (!name.starts_with(prefix))
+        return name == "straggler" || name == "imbalance" || name == "change" || name == "abstained";
+    for (const Bound bound : {Bound::unknown, Bound::compute, Bound::comm, Bound::data, Bound::host, Bound::mixed})
+        if (name.substr(prefix.size()) == bound_name(bound)) return true;
+    return false;
+}
+
+}  // namespace
+
+std::vector<FailCondition> FailCondition::parse(const std::vector<std::string>& texts) {
+    std::vector<FailCondition> conditions;
+    for (const std::string& text : texts)
+        for (const std::string_view name : split(text, ',')) {
+            if (!is_known(name))
+                throw UsageError(
+                    fmt::format("--fail-on: not straggler, imbalance, change, abstained or bound:NAME: {}", name));
+            conditions.push_back(FailCondition(name));
+        }
+    return conditions;
+}
+
+bool FailCondition::is_in(const Verdict& verdict) const {
+    if (name_ == "straggler") return !verdict.stragglers.empty();
+    if (name_ == "imbalance") return verdict.stage_imbalance.has_value();
+    if (name_ == "abstained") return verdict.abstained;
+    if (name_ == "change")
+        return std::any_of(verdict.changes.begin(), verdict.changes.end(),
+                           [](const ChangeFact& change) { return change.after_ms > change.before_ms; });
+    return name_ == "bound:" + std::string(bound_name(verdict.bound));
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/verdict_document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/units.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t max_shown = 5;
+
+std::string percent(double share) {
+    return share < 0.0995 ? fmt::format("{:.1f} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
+}
+
+std::string times(double ratio) {
+    return ratio < 9.95 ? fmt::format("{:.2f} times", ratio) : fmt::format("{:.0f} times", ratio);
+}
+
+std::string range_of(const StragglerFact& straggler) {
+    return fmt::format("steps {} to {}", format_integer(straggler.first_step), format_integer(straggler.last_step));
+}
+
+std::string when(const StragglerFact& straggler) {
+    switch (straggler.pattern) {
+        case Pattern::persistent:
+            return "in nearly every step";
+        case Pattern::window:
+            return "in " + range_of(straggler);
+        default:
+            return fmt::format("now and then, in {} of the {}", percent(straggler.step_fraction), range_of(straggler));
+    }
+}
+
+std::string name_of(const StragglerFact& straggler) {
+    std::string name = fmt::format("rank {}", straggler.rank);
+    return straggler.host.empty() ? name : name + " (" + straggler.host + ")";
+}
+
+std::string also_slow(const StragglerFact& straggler) {
+    std::string text;
+    for (const std::string& phase : straggler.also) text += (text.empty() ? " (slow as well: " : ", ") + phase;
+    return text.empty() ? text : text + ")";
+}
+
+std::string describe(const StragglerFact& straggler) {
+    std::string text =
+        fmt::format("{}: {} takes {} as long as on its peers, {} more a step, {}{}{}", name_of(straggler),
+                    straggler.phase, times(straggler.slowdown), format_duration_ms(straggler.excess_ms),
+                    when(straggler), straggler.grows ? ", and it grows" : "", also_slow(straggler));
+    if (straggler.waiters_median_wait_ms)
+        text += fmt::format("; meanwhile the others wait {} a step for collectives",
+                            format_duration_ms(*straggler.waiters_median_wait_ms));
+    return text;
+}
+
+/// Puts a verdict into sentences.
+class Sentences {
+  public:
+    explicit Sentences(const Verdict& verdict) : verdict_(verdict) {}
+
+    Document write() {
+        document_.headline = headline();
+        document_.tone = tone();
+        add_stragglers();
+        add_stages();
+        add_history();
+        add_shares();
+        if (verdict_.abstained && !verdict_.to_do.empty()) document_.next.push_back(verdict_.to_do);
+        add_bound();
+        if (verdict_.folded_phases > 0) document_.notes.push_back(describe_folded_phases(verdict_));
+        return std::move(document_);
+    }
+
+  private:
+    [[nodiscard]] std::string headline() const {
+        if (verdict_.abstained) return "No verdict on slow ranks: " + verdict_.reason + ".";
+        if (!verdict_.stragglers.empty()) return straggler_headline();
+        std::string text = "No straggler: no rank is slower than its peers beyond chance";
+        for (const StragglerFact& straggler : verdict_.harmless)
+            if (straggler.pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
+        if (const ChangeFact* change = worst_change())
+            return fmt::format("{}. But every step from {} on takes {:.0f} % longer.", text,
+                               format_integer(change->step), 100 * (change->after_ms / change->before_ms - 1));
+        if (verdict_.stage_imbalance)
+            return fmt::format("{}. But pipeline stage {} has {:.2f} times the work of {}.", text,
+                               verdict_.stage_imbalance->stage, verdict_.stage_imbalance->ratio, "a typical one");
+        return text + ".";
+    }
+
+    [[nodiscard]] Tone tone() const {
+        if (!verdict_.stragglers.empty()) return Tone::bad;
+        const bool is_doubtful = verdict_.abstained || worst_change() != nullptr || verdict_.stage_imbalance;
+        return is_doubtful ? Tone::warning : Tone::neutral;
+    }
+
+    [[nodiscard]] std::string straggler_headline() const {
+        const StragglerFact& worst = verdict_.stragglers.front();
+        const bool one = verdict_.stragglers.size() == 1;
+        std::string text;
+        if (!verdict_.slow_hosts.empty() && verdict_.slow_hosts.front().ranks == verdict_.stragglers.size()) {
+            text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.host, worst.phase,
+                               verdict_.slow_hosts.front().ranks, when(worst));
+        } else if (one) {
+            text = fmt::format("{} is slow in {}, {}", name_of(worst), worst.phase, when(worst));
+        } else {
+            text = fmt::format("{} ranks are slow; worst is {} in {}, {}", verdict_.stragglers.size(), name_of(worst),
+                               worst.phase, when(worst));
+        }
+        text[0] = static_cast<char>(text[0] == 'r' ? 'R' : text[0]);
+        if (verdict_.job_slowdown && *verdict_.job_slowdown > 1.0005)
+            text += fmt::format(". Without {}, steps would take {}", one ? "it" : "these", describe_saving());
+        return text + ".";
+    }
+
+    /// "22 % less time (130 ms → 101 ms)".
+    [[nodiscard]] std::string describe_saving() const {
+        std::string text = fmt::format("{}{} less time", verdict_.slowdown_is_bound ? "up to " : "",
+                                       percent(1 - 1 / *verdict_.job_slowdown));
+        if (!verdict_.step_ms) return text;
+        const double without_ms = *verdict_.step_ms / *verdict_.job_slowdown;
+        const DurationFormat duration(without_ms, *verdict_.step_ms);
+        return text + fmt::format(" ({} → {})", duration(*verdict_.step_ms), duration(without_ms));
+    }
+
+    [[nodiscard]] const ChangeFact* worst_change() const {
+        const ChangeFact* worst = nullptr;
+        for (const ChangeFact& change : verdict_.changes) {
+            const double ratio = change.after_ms / change.before_ms;
+            if (ratio > 1 && (worst == nullptr || ratio > worst->after_ms / worst->before_ms)) worst = &change;
+        }
+        return worst;
+    }
+
+    void add_stragglers() {
+        const std::size_t shown = std::min(max_shown, verdict_.stragglers.size());
+        for (std::size_t i = 0; i < shown; ++i) document_.evidence.push_back(describe(verdict_.stragglers[i]));
+        if (verdict_.stragglers.size() > shown)
+            document_.evidence.push_back(
+                fmt::format("and {} more (--json has all)", verdict_.stragglers.size() - shown));
+        for (const SlowHost& host : verdict_.slow_hosts)
+            document_.evidence.push_back(
+                fmt::format("{} of the ranks on {} are slow: the host, or what it shares", host.ranks, host.host));
+        for (const StragglerFact& straggler : verdict_.harmless)
+            if (straggler.pattern == Pattern::persistent)
+                document_.evidence.push_back("nobody waits for " + describe(straggler));
+        if (verdict_.gpu_hours_lost && !verdict_.stragglers.empty() && *verdict_.gpu_hours_lost >= 0.1)
+            document_.evidence.push_back(
+                fmt::format("{:.1f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
+        if (verdict_.stragglers.empty()) return;
+        const StragglerFact& worst = verdict_.stragglers.front();
+        document_.next.push_back(fmt::format("{} on rank {} in {}", tool_for(worst.kind), worst.rank, range_of(worst)));
+        if (worst.grows)
+            document_.next.push_back(
+                fmt::format("it grows: look at temperature and clocks of rank {} (nvidia-smi -q -d "
+                            "PERFORMANCE,TEMPERATURE), and at memory that fills up",
+                            worst.rank));
+    }
+
+    [[nodiscard]] static std::string tool_for(schema::Kind kind) {
+        switch (kind) {
+            case schema::Kind::data:
+                return "look at the data loader, its workers, storage and CPU load (py-spy, iostat)";
+            case schema::Kind::compute:
+                return "compare its GPU's clocks and ECC errors with a peer's (nvidia-smi -q), then run torch.profiler "
+                       "or Nsight Systems";
+            default:
+                return "run torch.profiler or Nsight Systems";
+        }
+    }
+
+    void add_stages() {
+        if (!verdict_.stage_imbalance) return;
+        const StageImbalance& imbalance = *verdict_.stage_imbalance;
+        document_.evidence.push_back(
+            fmt::format("pipeline stage {} works {} a step, a typical stage {}{}", imbalance.stage,
+                        format_duration_ms(imbalance.own_ms), format_duration_ms(imbalance.typical_ms),
+                        imbalance.one_rank ? "; with one rank a stage, this may be its work or its device"
+                                           : ": that is the division of layers, not a slow rank"));
+        document_.next.push_back(fmt::format("move layers away from stage {}", imbalance.stage));
+    }
+
+    void add_history() {
+        const std::size_t shown = std::min(max_shown, verdict_.changes.size());
+        for (std::size_t i = 0; i < shown; ++i) {
+            const ChangeFact& change = verdict_.changes[i];
+            std::string text =
+                fmt::format("from step {} on everyone's step takes {} instead of {} ({:+.1f} %)",
+                            format_integer(change.step), format_duration_ms(change.after_ms),
+                            format_duration_ms(change.before_ms), 100 * (change.after_ms / change.before_ms - 1));
+            if (!change.phase.empty())
+                text += fmt::format(", most of it in {} ({}{})", change.phase, change.phase_change_ms > 0 ? "+" : "−",
+                                    format_duration_ms(std::abs(change.phase_change_ms)));
+            document_.evidence.push_back(text);
+        }
+        if (const ChangeFact* change = worst_change(); change != nullptr && verdict_.stragglers.empty())
+            document_.next.push_back(
+                fmt::format("ask what changed at step {}: sequence length, data, power cap, other jobs",
+                            format_integer(change->step)));
+        const EventFacts& events = verdict_.events;
+        if (!events.marked_steps.empty())
+            document_.evidence.push_back(fmt::format(
+                "{} {} longer for what its marks name, {} in all", format_plural(events.marked_steps.size(), "step"),
+                events.marked_steps.size() == 1 ? "is" : "are", format_duration_ms(events.marked_excess_ms)));
+        if (!events.unmarked_steps.empty())
+            document_.evidence.push_back(fmt::format(
+                "{} took over 1.5 times as long as {} neighbours without a mark to say "
+                "why: {} {}",
+                format_plural(events.unmarked_steps.size(), "step"),
+                events.unmarked_steps.size() == 1 ? "its" : "their",
+                events.unmarked_steps.size() == 1 ? "step" : "steps", format_ranges(events.unmarked_steps, 4)));
+    }
+
+    void add_shares() {
+        if (!verdict_.shares) return;
+        const StepShares& shares = *verdict_.shares;
+        constexpr double worth_mention = 0.005;
+        std::string text;
+        for (const auto& [share, what] :
+             {std::pair(shares.compute, shares.hides_comm ? "compute with hidden communication" : "compute"),
+              {shares.comm, "exposed communication"},
+              {shares.data, "data"},
+              {shares.host, "idle waiting for the host"},
+              {shares.rest, "other"}})
+            if (share >= worth_mention) text += fmt::format("{} {} {}", text.empty() ? ":" : ",", percent(share), what);
+        document_.evidence.push_back(
+            fmt::format("a step of {} on the median rank{}", format_duration_ms(verdict_.step_ms.value_or(0)), text));
+        if (shares.wait >= 0.02 && shares.wait <= shares.comm * 1.05)
+            document_.evidence.push_back(
+                fmt::format("{} of the step is waiting for other ranks inside collectives, the rest "
+                            "of communication is transfer",
+                            percent(shares.wait)));
+        const Efficiency& efficiency = verdict_.efficiency;
+        if (efficiency.mfu) document_.evidence.push_back("MFU " + percent(*efficiency.mfu));
+        if (efficiency.bubble_fraction && efficiency.theoretical_bubble_fraction)
+            document_.evidence.push_back(
+                fmt::format("pipeline: {} of a step without own work; the schedule alone needs {}",
+                            percent(*efficiency.bubble_fraction), percent(*efficiency.theoretical_bubble_fraction)));
+    }
+
+    void add_bound() {
+        if (!verdict_.shares) return;
+        const bool waits = verdict_.shares->wait > verdict_.shares->comm / 2;
+        switch (verdict_.bound) {
+            case Bound::compute:
+                document_.next.emplace_back(
+                    "the job is compute-bound: to make it faster, look at its kernels "
+                    "(torch.profiler on any rank, then cep kernels)");
+                break;
+            case Bound::comm:
+                document_.next.emplace_back(waits
+                                                ? "the job is bound by communication, and most of that is waiting for "
+                                                  "slower ranks: even out their work first"
+                                                : "the job is bound by communication: overlap it with backward, make "
+                                                  "messages larger or fewer, and check the links (cep comm)");
+                break;
+            case Bound::data:
+                document_.next.emplace_back(
+                    "the job is bound by its input: more loader workers, prefetching, pinned memory, "
+                    "faster storage");
+                break;
+            case Bound::host:
+                document_.next.emplace_back(
+                    "the job is bound by its hosts: devices wait for launches; look for "
+                    "synchronising calls, Python overhead, small kernels (CUDA graphs, torch.compile)");
+                break;
+            case Bound::mixed:
+                document_.next.emplace_back("no single thing bounds the job");
+                break;
+            default:
+                document_.next.emplace_back(
+                    verdict_.shares->hides_comm
+                        ? "what bounds the job is not known: no communication is timed, and what "
+                          "looks like compute has it inside"
+                        : "what bounds the job is not known: too little of a step is in phases of "
+                          "a known kind; time more of them");
+        }
+    }
+
+    const Verdict& verdict_;
+    Document document_;
+};
+
+void write_straggler(JsonWriter& json, const StragglerFact& straggler) {
+    json.begin_object();
+    json.key("rank").integer(straggler.rank);
+    json.key("host").string_or_null(straggler.host);
+    json.key("phase").string(straggler.phase);
+    json.key("also").begin_array();
+    for (const std::string& phase : straggler.also) json.string(phase);
+    json.end_array();
+    json.key("pattern").string(pattern_name(straggler.pattern));
+    json.key("grows").boolean(straggler.grows);
+    json.key("first_step").integer(straggler.first_step);
+    json.key("last_step").integer(straggler.last_step);
+    json.key("slowdown").number(straggler.slowdown);
+    json.key("excess_ms").number(straggler.excess_ms);
+    json.key("step_fraction").number(straggler.step_fraction);
+    json.key("waiters_median_wait_ms").number_or_null(straggler.waiters_median_wait_ms);
+    json.key("cost_share").number(straggler.cost_share);
+    json.key("confidence").number(straggler.confidence);
+    json.end_object();
+}
+
+void write_stragglers(JsonWriter& json, std::string_view key, const std::vector<StragglerFact>& stragglers) {
+    json.key(key).begin_array();
+    for (const StragglerFact& straggler : stragglers) write_straggler(json, straggler);
+    json.end_array();
+}
+
+void write_shares(JsonWriter& json, const std::optional<StepShares>& shares) {
+    json.key("shares");
+    if (!shares) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("compute").number(shares->compute);
+    json.key("comm").number(shares->comm);
+    json.key("wait").number(shares->wait);
+    json.key("data").number(shares->data);
+    json.key("host").number(shares->host);
+    json.key("rest").number(shares->rest);
+    json.end_object();
+}
+
+void write_changes(JsonWriter& json, const std::vector<ChangeFact>& changes) {
+    json.key("changes").begin_array();
+    for (const ChangeFact& change : changes) {
+        json.begin_object();
+        json.key("step").integer(change.step);
+        json.key("before_ms").number(change.before_ms);
+        json.key("after_ms").number(change.after_ms);
+        json.key("phase").string_or_null(change.phase);
+        json.key("phase_change_ms").number(change.phase_change_ms);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void write_events(JsonWriter& json, const EventFacts& events) {
+    json.key("events").begin_object();
+    json.key("marked_steps").integers(events.marked_steps);
+    json.key("unmarked_steps").integers(events.unmarked_steps);
+    json.key("marked_excess_ms").number(events.marked_excess_ms);
+    json.key("unmarked_excess_ms").number(events.unmarked_excess_ms);
+    json.end_object();
+}
+
+void write_imbalance(JsonWriter& json, const std::optional<StageImbalance>& imbalance) {
+    json.key("stage_imbalance");
+    if (!imbalance) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("stage").integer(imbalance->stage);
+    json.key("ratio").number(imbalance->ratio);
+    json.key("own_ms").number(imbalance->own_ms);
+    json.key("typical_ms").number(imbalance->typical_ms);
+    json.key("one_rank").boolean(imbalance->one_rank);
+    json.end_object();
+}
+
+void write_strings(JsonWriter& json, std::string_view key, const std::vector<std::string>& texts) {
+    json.key(key).begin_array();
+    for (const std::string& text : texts) json.string(text);
+    json.end_array();
+}
+
+}  // namespace
+
+std::string describe_folded_phases(const Verdict& verdict) {
+    if (verdict.folded_phases == 0) return "";
+    return fmt::format("the verdict takes the {} with the least time as one, \"other phases\"",
+                       format_plural(verdict.folded_phases, "phase"));
+}
+
+Document verdict_document(const Verdict& verdict) {
+    return Sentences(verdict).write();
+}
+
+void write_verdict(JsonWriter& json, const Verdict& verdict) {
+    const Document text = Sentences(verdict).write();
+    json.begin_object();
+    json.key("headline").string(text.headline);
+    json.key("bound").string(bound_name(verdict.bound));
+    write_strings(json, "evidence", text.evidence);
+    write_strings(json, "next", text.next);
+    write_stragglers(json, "stragglers", verdict.stragglers);
+    write_stragglers(json, "harmless", verdict.harmless);
+    json.key("slow_hosts").begin_array();
+    for (const SlowHost& host : verdict.slow_hosts) {
+        json.begin_object();
+        json.key("host").string(host.host);
+        json.key("ranks").count(host.ranks);
+        json.end_object();
+    }
+    json.end_array();
+    write_imbalance(json, verdict.stage_imbalance);
+    json.key("step_ms").number_or_null(verdict.step_ms);
+    write_shares(json, verdict.shares);
+    write_changes(json, verdict.changes);
+    write_events(json, verdict.events);
+    json.key("job_slowdown").number_or_null(verdict.job_slowdown);
+    json.key("slowdown_is_bound").boolean(verdict.slowdown_is_bound);
+    json.key("gpu_hours_lost").number_or_null(verdict.gpu_hours_lost);
+    json.key("abstained").boolean(verdict.abstained);
+    json.key("reason").string_or_null(verdict.reason);
+    json.end_object();
+}
+
+void write_efficiency(JsonWriter& json, const Efficiency& efficiency) {
+    json.begin_object();
+    json.key("mfu").number_or_null(efficiency.mfu);
+    json.key("hfu").number_or_null(efficiency.hfu);
+    json.key("tokens_per_s").number_or_null(efficiency.tokens_per_s);
+    json.key("comm_ms").number_or_null(efficiency.comm_ms);
+    json.key("exposed_comm_ms").number_or_null(efficiency.exposed_comm_ms);
+    json.key("overlap_efficiency").number_or_null(efficiency.overlap_efficiency);
+    json.key("bubble_fraction").number_or_null(efficiency.bubble_fraction);
+    json.key("theoretical_bubble_fraction").number_or_null(efficiency.theoretical_bubble_fraction);
+    json.end_object();
+}
+
+}  // namespace cep::tool
