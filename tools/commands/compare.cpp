@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/say.hpp"
+#include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "compare/compare_document.hpp"
