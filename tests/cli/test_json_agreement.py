@@ -18,12 +18,12 @@ LINES_A_FILE = 90  # `check` lists the first 100 pieces of damage of a file
 
 MAX_TIME_NS = 4 * 10**18
 MAX_INTERVAL_MS = 1e11
-MAX_RANK = 2**31 - 1
+MAX_COORDINATE = 2**31 - 1
 INDEX = (-(2**62), 2**62)
-INTEGER_LIMITS = {"step": (-(2**63), 2**63 - 1), "rank": (0, MAX_RANK), "start_ns": (-MAX_TIME_NS, MAX_TIME_NS)}
+INTEGER_LIMITS = {"step": (-(2**63), 2**63 - 1), "rank": (0, 2**62), "start_ns": (-MAX_TIME_NS, MAX_TIME_NS)}
 SPAN_INTEGER_LIMITS = {"seq": INDEX, "depth": INDEX, "coll": INDEX, "bytes": (-(2**50), 2**50)}
-RUN_LIMITS = {"start_unix_ns": MAX_TIME_NS, "clock_error_ns": MAX_TIME_NS, "world_size": MAX_RANK, "attempt": 2**62,
-              **dict.fromkeys(("dp", "tp", "pp", "ep", "cp"), MAX_RANK)}
+RUN_LIMITS = {"start_unix_ns": MAX_TIME_NS, "clock_error_ns": MAX_TIME_NS, "world_size": 2**62, "attempt": 2**62,
+              **dict.fromkeys(("dp", "tp", "pp", "ep", "cp"), MAX_COORDINATE)}
 TYPES = ("run", "stats", "counter", "mark", "open")
 
 
@@ -162,7 +162,7 @@ ROWS = [
 PIECES = [b"null", b"true", b"NaN", b"-Infinity", b"1e999", b"-1e-999", b"1e300", b"1e12", b"01", b"-0", b"-0.0", b"1.", b".5",
           b'"step":1,', b'"rank":null,', b',"type":"mark"', b"{}", b"[]", b"99999999999999999999", b"9223372036854775808",
           b"-9223372036854775809", b'""', b"\\u0041", b"\\ud83d", b"\\ud83d\\ude00", b"\\x", b"\xff", b"\xc3\xa4", b"\t", b"\x01",
-          b"2147483648", b"5000000000000000000", b'"duration_ms":1,', b'"seq":1e3,']
+          b"4611686018427387905", b"5000000000000000000", b'"duration_ms":1,', b'"seq":1e3,']
 BYTES = b'"\\{}[]:,.-+eE0019 \t\r\x01\x7f\xc3\xa4\xffntaf'
 
 

@@ -10,7 +10,7 @@
 
 namespace cep::tool {
 
-// Reads until `room` bytes are there or the source ends. An error waits until the lines before it have been given.
+// Reads until the block has `room` bytes or the source ends. An error is kept until the lines before it are delivered.
 void BlockReader::fill(Block& block, std::size_t room) {
     if (block.bytes.size() < room + RowParser::padding_bytes) block.bytes.resize(room + RowParser::padding_bytes);
     try {
@@ -48,7 +48,7 @@ bool BlockReader::next(Block& block) {
     block.too_long = block.complete = false;
     block.size = 0;
     block.position = bytes_read_ - rest_.size();
-    // The memory of a long line is not kept for short ones.
+    // A long line needed much memory; short ones do not.
     if (block.bytes.size() > 8 * block_bytes_ + RowParser::padding_bytes) block.bytes = {};
     std::size_t room = std::min(std::max(block_bytes_, rest_.size()), line_limit_bytes_);
     if (block.bytes.size() < room + RowParser::padding_bytes) block.bytes.resize(room + RowParser::padding_bytes);
@@ -69,7 +69,7 @@ bool BlockReader::next(Block& block) {
         }
         room = std::min(2 * room, line_limit_bytes_);
     }
-    // A part of a line before an error is not a line.
+    // Drop the part of a line in front of an error.
     if (ended_ && !error_.empty() && !block.too_long) block.size = block.text().rfind('\n') + 1;
     std::memset(block.bytes.data() + block.size, 0, RowParser::padding_bytes);
     if (block.size == 0 && !block.too_long && !error_.empty()) throw ReadError(std::exchange(error_, {}));

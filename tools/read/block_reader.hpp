@@ -13,13 +13,13 @@
 
 namespace cep::tool {
 
-/// Some lines. The same object is used again for the next block, so that its memory is.
+/// Some lines. Use the same object for the next block: its memory is kept.
 struct Block {
     std::vector<char> bytes;
     std::size_t size = 0;        // of the lines; NULs follow
     std::uint64_t position = 0;  // in the source
-    bool too_long = false;       // one line that is longer than the limit; it is left out
-    bool complete = false;       // too_long: it was ended by a newline
+    bool too_long = false;       // the block stands for one line that is longer than the limit, without its text
+    bool complete = false;       // with too_long: a newline ended that line
 
     /// Each line ends with a newline, but for the last line of a file.
     [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }
@@ -27,7 +27,7 @@ struct Block {
 
 class BlockReader {
   public:
-    // Small enough to stay in a core's cache from the read to the last look at it.
+    // Small enough to stay in a core's cache until its rows are processed.
     static constexpr std::size_t default_block_bytes = std::size_t{128} << 10;
     static constexpr std::size_t default_line_limit_bytes = std::size_t{64} << 20;
 
@@ -35,7 +35,7 @@ class BlockReader {
                          std::size_t line_limit_bytes = default_line_limit_bytes)
         : source_(source), block_bytes_(block_bytes), line_limit_bytes_(line_limit_bytes) {}
 
-    /// The next block. False at the end. Throws ReadError, after the lines that came before the error.
+    /// Reads the next block. False at the end. Delivers the lines before a read error first, then throws ReadError.
     bool next(Block& block);
 
   private:

@@ -50,7 +50,7 @@ class Descriptor {
         }
     }
     [[nodiscard]] std::uint64_t bytes_taken() const { return bytes_taken_; }
-    // Standard input may have been read from before.
+    // Standard input is excluded: its position need not be 0.
     [[nodiscard]] int regular_file() const {
         struct stat info {};
         return fd_ > STDIN_FILENO && ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) ? fd_ : -1;
@@ -62,7 +62,7 @@ class Descriptor {
     std::uint64_t bytes_taken_ = 0;
 };
 
-/// A descriptor whose first bytes have been looked at.
+/// A descriptor whose first bytes were read ahead, to recognise the format.
 class Peeked {
   public:
     explicit Peeked(Descriptor descriptor) : descriptor_(std::move(descriptor)) {
@@ -105,7 +105,7 @@ class PlainSource : public ByteSource {
     std::string damage_;
 };
 
-/// What gzip and zstd have in common: a block of compressed input, and an end that may come too early.
+/// The common part of gzip and zstd: a block of compressed input, and why the stream stopped.
 class CompressedSource : public ByteSource {
   public:
     explicit CompressedSource(Peeked input) : input_(std::move(input)), block_(buffer_bytes) {}
@@ -113,7 +113,7 @@ class CompressedSource : public ByteSource {
     [[nodiscard]] std::uint64_t bytes_taken() const override { return input_.bytes_taken(); }
 
   protected:
-    // A whole block, however few bytes a pipe gives at a time.
+    // Fills the whole block: a pipe may return few bytes at a time.
     std::size_t refill() {
         std::size_t size = 0;
         for (std::size_t count = 1; count > 0 && size < block_.size(); size += count)
@@ -126,11 +126,13 @@ class CompressedSource : public ByteSource {
         stopped_ = true;
     }
     [[nodiscard]] bool stopped() const { return stopped_; }
-    // Of decompressed bytes: counts them, and stops where they are too many.
+    // Counts decompressed bytes, and stops the stream when there are too many.
     std::size_t count(std::size_t bytes) {
         given_bytes_ += bytes;
         if (!stopped_ && given_bytes_ > always_allowed_bytes + max_ratio * input_.bytes_taken())
-            stop("it decompresses to over 100 times its size; only decompressed by hand is it read further");
+            stop(
+                "it decompresses to over 100 times its size: the rest is not read; decompress the file to read all of "
+                "it");
         return bytes;
     }
 
@@ -168,7 +170,7 @@ class GzipSource : public CompressedSource {
             if (stream_.avail_in == 0 && between_members_) return stop("");
         }
         if (between_members_ && !begin_member()) return;
-        // Without input, too: a full output may have left bytes inside the decoder.
+        // Call inflate() without input too: the decoder may still hold output.
         const bool no_input = stream_.avail_in == 0;
         const uInt room = stream_.avail_out;
         const int result = ::inflate(&stream_, Z_NO_FLUSH);
@@ -217,7 +219,7 @@ class ZstdSource : public CompressedSource {
     void decompress_some(ZSTD_outBuffer& output) {
         if (input_.pos == input_.size) {
             input_ = {block(), refill(), 0};
-            // A full output may have left decompressed bytes inside the decoder: ask once more before the end.
+            // The decoder may still hold output: call it once more before the end.
             if (input_.size == 0 && !more_inside_) return stop(between_frames_ ? "" : "the zstd stream is cut off");
         }
         const std::size_t result = ::ZSTD_decompressStream(stream_, &output, &input_);
@@ -230,7 +232,8 @@ class ZstdSource : public CompressedSource {
 
     ZSTD_DStream* stream_;
     ZSTD_inBuffer input_{nullptr, 0, 0};
-    // In front of damage the decoder loses what it was asked for at once: that is to be little, and always the same.
+    // At damage, the decoder drops the output of the current call: small calls of a fixed size lose little, and the
+    // same in every run.
     std::array<char, 4096> piece_;
     ZSTD_outBuffer decompressed_{piece_.data(), piece_.size(), 0};
     std::size_t given_ = 0;

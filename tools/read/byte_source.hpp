@@ -18,15 +18,15 @@ class ByteSource {
 
     /// Reads 1 to `capacity` bytes; 0 at the end. Throws ReadError if the system refuses.
     virtual std::size_t read(char* out, std::size_t capacity) = 0;
-    /// After the end: why the bytes stop before they should (a compressed stream that is cut off or damaged); else "".
+    /// After the end: why a compressed stream stopped early (cut off, damaged, too large); else "".
     [[nodiscard]] virtual const std::string& damage() const = 0;
     /// Bytes taken from the file so far, before decompression.
     [[nodiscard]] virtual std::uint64_t bytes_taken() const = 0;
-    /// Of a regular file whose bytes are those of the source; -1: there is none.
+    /// The descriptor of an uncompressed regular file; else -1.
     [[nodiscard]] virtual int plain_file() const { return -1; }
 };
 
-/// Opens a file, or standard input for "-". gzip and zstd are told by their magic bytes, not by name.
+/// Opens a file, or standard input for "-". Magic bytes, not names, select gzip and zstd.
 /// Throws ReadError.
 [[nodiscard]] std::unique_ptr<ByteSource> open_source(const InputFile& file);
 

@@ -17,14 +17,14 @@
 namespace cep::tool {
 namespace {
 
-// A world larger than this is a damaged number, not a job: its ranks are not listed one by one.
+// A larger world_size is taken for damage: missing ranks are not listed.
 constexpr std::int64_t max_world_size = std::int64_t{1} << 22;
 
 void append(std::string& text, const std::string& part) {
     text += (text.empty() ? "" : ", ") + part;
 }
 
-// The order in which find_inputs() gives files, and so the one in which a person meets the damage.
+// The order of find_inputs().
 bool met_before(const LocatedDamage& a, const LocatedDamage& b) {
     const auto place = [](const LocatedDamage& damage) {
         const std::filesystem::path path(damage.path);

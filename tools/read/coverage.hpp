@@ -22,8 +22,8 @@ struct LocatedDamage {
     std::string why;
 };
 
-/// Sums over the reports of all files, and the first pieces of damage. The sums of parts are those of the whole,
-/// whatever their order.
+/// Sums over the reports of all files, and the first pieces of damage. Merging the counts of parts in any order gives
+/// the counts of the whole.
 struct InputCounts {
     static constexpr std::size_t max_shown = 5;
 
@@ -61,7 +61,7 @@ class CoverageCollector {
     /// Ranks that the filter leaves out are neither expected nor missing.
     [[nodiscard]] Coverage finish(const Filter& filter) const;
 
-    /// All that it holds, to be written down and read again.
+    /// Its whole state, for partial summaries.
     struct Facts {
         NumberRanges seen;
         NumberRanges listed;        // the ranks that the profiler was switched on for; empty: all

@@ -9,8 +9,8 @@
 namespace cep::tool {
 namespace {
 
-/// Reads each line by layout, and calls `take_row(row)` where that went well, else `take_line(text, complete)`;
-/// `take_blank_lines(count)` for empty lines.
+/// Calls `take_row(row)` for each line that matches a known pattern, `take_blank_lines(count)` for empty lines, and
+/// `take_line(text, complete)` for all others.
 template <typename TakeRow, typename TakeLine, typename TakeBlankLines>
 void scan_lines(std::string_view text, RowReader& reader, TakeRow take_row, TakeLine take_line,
                 TakeBlankLines take_blank_lines) {
@@ -41,7 +41,7 @@ void scan_lines(std::string_view text, RowReader& reader, TakeRow take_row, Take
     }
 }
 
-void scan_aside(ScannedBlock& scanned, RowReader& reader) {
+void scan_ahead(ScannedBlock& scanned, RowReader& reader) {
     scanned.lines.clear();
     scanned.rows.clear();
     std::uint32_t blank_lines = 0;
@@ -95,7 +95,7 @@ bool FileReader::begin_turn(std::uint64_t index) {
     return in_turn_ = true;
 }
 
-// Passes the turn on, after giving what has been waiting for it.
+// Delivers the blocks that waited for this one, then passes the turn on.
 void FileReader::end_turn(RowReader& reader) {
     std::unique_lock lock(turn_mutex_);
     ++next_turn_;
@@ -111,7 +111,7 @@ void FileReader::end_turn(RowReader& reader) {
     turn_passed_.notify_all();
 }
 
-// It may be this block's turn by now; then it is given here.
+// If the block's turn has come meanwhile, it is delivered here.
 void FileReader::wait_for_turn(std::uint64_t index, ReadingThread& thread) {
     std::unique_lock lock(turn_mutex_);
     if (!in_turn_ && index == next_turn_) {
@@ -121,11 +121,11 @@ void FileReader::wait_for_turn(std::uint64_t index, ReadingThread& thread) {
         return end_turn(thread.reader);
     }
     waiting_.emplace(index, std::move(thread.block));
-    // The thread whose block is next does not wait.
+    // No deadlock: the thread that has the next block never waits here.
     turn_passed_.wait(lock, [this] { return waiting_.size() < max_waiting || abandoned_; });
 }
 
-// Memory that has been written to: new memory takes the system as long as reading a file into it.
+// Reuses memory: the page faults of new memory cost as much as reading a file into it.
 FileReader::OwnBlock FileReader::spare_block() {
     const std::lock_guard lock(turn_mutex_);
     if (spare_.empty()) return std::make_unique<ScannedBlock>();
@@ -150,11 +150,11 @@ void FileReader::give(const ScannedBlock& block, RowReader& reader) {
             validator_.take_line({line.begin, line.size}, line.begin + line.size != end);
         }
     }
-    abandon_if_given_up();
+    stop_if_given_up();
 }
 
-// A file of which enough has been seen is not read on.
-void FileReader::abandon_if_given_up() {
+// Stops reading a file that the validator has given up.
+void FileReader::stop_if_given_up() {
     if (!validator_.gave_up()) return;
     const std::lock_guard lock(read_mutex_);
     all_read_ = true;
@@ -168,7 +168,7 @@ void FileReader::give_directly(ReadingThread& thread) {
         block.text(), thread.reader, [this](const Row& row) { validator_.take_row(row); },
         [this](std::string_view text, bool complete) { validator_.take_line(text, complete); },
         [this](std::uint32_t count) { validator_.take_blank_lines(count); });
-    abandon_if_given_up();
+    stop_if_given_up();
 }
 
 void FileReader::abandon() {
@@ -186,7 +186,7 @@ void FileReader::work(ReadingThread& thread) {
                 give_directly(thread);
                 end_turn(thread.reader);
             } else {
-                scan_aside(*thread.block, thread.reader);
+                scan_ahead(*thread.block, thread.reader);
                 wait_for_turn(index, thread);
             }
         }
@@ -201,7 +201,7 @@ FileReport FileReader::finish() {
     report.bytes = bytes_taken_;
     report.unreadable = std::move(unreadable_);
     if (source_ == nullptr || !report.unreadable.empty() || source_->damage().empty()) return std::move(report);
-    // The last line is then cut off too, but that is the same loss.
+    // If the last line is cut off too, that is the same loss.
     if (!report.cut_off) report.add_damage(report.lines, source_->damage());
     report.cut_off = true;
     return std::move(report);

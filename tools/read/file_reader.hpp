@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reading a file: its rows to a sink, its damage to a report. Files are independent of each other, so that they can
-// be read side by side: a sink and a report belong to one file.
+// be read in parallel: a sink and a report belong to one file.
 #pragma once
 
 #include <atomic>
@@ -28,14 +28,14 @@ struct BlockSizes {
     std::size_t line_limit_bytes = BlockReader::default_line_limit_bytes;
 };
 
-/// A block with its rows, as far as they could be read without their turn.
+/// A block whose rows were scanned before its turn to deliver.
 struct ScannedBlock {
     struct Line {
         static constexpr std::uint32_t not_read = UINT32_MAX;
 
         const char* begin = nullptr;
         std::uint32_t size = 0;
-        std::uint32_t row = not_read;   // index into rows
+        std::uint32_t row = not_read;   // index into rows; not_read: to be parsed when it is delivered
         std::uint32_t blank_lines = 0;  // in front of it
     };
 
@@ -44,24 +44,24 @@ struct ScannedBlock {
     std::vector<Row> rows;
 };
 
-/// What one thread needs for reading, whichever files it reads.
+/// The state of one reading thread, for all files that it reads.
 struct ReadingThread {
     RowReader reader;
     std::unique_ptr<ScannedBlock> block;
 };
 
-/// Reads one file to its end, by one thread or by several: they read blocks in turn, scan them side by side, and give
-/// the rows to the sink in order. Never throws for what is in the file.
+/// Reads one file to its end, by one thread or by several: they read blocks in turn, scan them in
+/// parallel, and deliver the rows to the sink in order. Damage in the file is reported, never thrown.
 class FileReader {
   public:
     FileReader(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes = {});
 
-    /// Reads with this thread until there is nothing left for it to do. When all threads have come back, the file is
-    /// read. What the sink throws is thrown on, in one of the threads; the others then come back early.
+    /// Reads with this thread until nothing is left to do. The file is read when all threads have returned. An
+    /// exception of the sink is thrown in one of the threads; the others then return early.
     void work(ReadingThread& thread);
-    /// Makes all threads come back soon.
+    /// Makes all threads return soon.
     void abandon();
-    /// Once, after all work.
+    /// Call once, after all work() calls.
     [[nodiscard]] FileReport finish();
 
   private:
@@ -75,7 +75,7 @@ class FileReader {
     void begin_block(const Block& block, RowReader& reader);
     void give(const ScannedBlock& block, RowReader& reader);
     void give_directly(ReadingThread& thread);
-    void abandon_if_given_up();
+    void stop_if_given_up();
     void wait_for_turn(std::uint64_t index, ReadingThread& thread);
 
     const InputFile& file_;
@@ -92,12 +92,12 @@ class FileReader {
     bool all_read_ = false;
     std::string unreadable_;
 
-    std::mutex turn_mutex_;  // held for moments; guards whose turn it is to give rows to the sink
+    std::mutex turn_mutex_;  // guards whose turn it is to deliver rows; held briefly
     std::condition_variable turn_passed_;
     std::uint64_t next_turn_ = 0;
     bool in_turn_ = false;
     std::map<std::uint64_t, OwnBlock> waiting_;
-    std::vector<OwnBlock> spare_;  // that have waited
+    std::vector<OwnBlock> spare_;  // to be reused
 };
 
 /// Reads one file with this thread alone.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What reading a file gives: its rows to a sink, its damage to a report.
+// The results of reading a file: rows go to a sink, damage to a report.
 #pragma once
 
 #include <array>
@@ -17,14 +17,14 @@ namespace cep::tool {
 struct BlockPlace {
     const char* begin = nullptr;  // in memory
     std::uint64_t position = 0;   // in the file, decompressed
-    int descriptor = -1;          // of the reader: a file that has the same bytes at `position`; -1: there is none
+    int descriptor = -1;          // of an uncompressed file, which has the same bytes at `position`; else -1
 };
 
-/// Takes the rows of one file, in the file's order. Never called by two threads at a time, but not always by the same.
+/// Takes the rows of one file, in the file's order. Calls come from one thread at a time, but not always from the same.
 class RowSink {
   public:
     virtual ~RowSink() = default;
-    /// Of the rows that come next.
+    /// The place of the rows that follow.
     virtual void begin_block(const BlockPlace&) {}
     /// `line` counts from 1. The row is valid during the call.
     virtual void take(const Row& row, std::uint64_t line) = 0;
@@ -37,9 +37,9 @@ struct Damage {
     std::string why;
 };
 
-/// What reading one file came to.
+/// The report of one file.
 struct FileReport {
-    static constexpr std::size_t max_damages = 100;  // located ones; all are counted
+    static constexpr std::size_t max_damages = 100;  // that are located; all are counted
 
     std::string path;
     std::string unreadable;  // why it could not be opened or read to its end; else ""

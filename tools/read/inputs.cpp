@@ -79,7 +79,7 @@ class InputFinder {
         std::size_t file;
     };
 
-    // Paths are taken apart once a folder: few folders have all files of a job.
+    // Splits paths once for each folder: a job has many files in few folders.
     void sort_files() {
         std::set<fs::path> folders;
         std::string_view last_folder;
@@ -111,7 +111,7 @@ class InputFinder {
         }
     }
 
-    // False where nothing of that name exists, so that it may still be a glob.
+    // False if nothing of that name exists: then it may be a glob.
     bool add_path(const std::string& path) {
         struct stat info {};
         if (::stat(path.c_str(), &info) != 0) {
@@ -136,7 +136,8 @@ class InputFinder {
         set_.files.push_back({path, regular ? static_cast<std::uint64_t>(info.st_size) : 0, rank_of_file_name(path)});
     }
 
-    // A FIFO that was found and not named waits for a writer that may never come.
+    // Reading a FIFO could wait for ever. A FIFO that the user names is read: that is how shells pass a process's
+    // output.
     void add_found(const std::string& path, const struct stat& info) {
         if (S_ISREG(info.st_mode)) return add_file(path, info);
         set_.unusable.push_back(path + ": not a regular file");

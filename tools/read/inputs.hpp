@@ -21,13 +21,13 @@ struct InputFile {
 
 struct InputSet {
     std::vector<InputFile> files;
-    std::vector<std::string> unusable;  // "PATH: why", one for each argument that gives nothing to read
+    std::vector<std::string> unusable;  // "PATH: why", one for each input that cannot be used
     std::uint64_t repeated_files = 0;   // the same file named more than once; read once
     std::uint64_t size_bytes = 0;
 };
 
 /// Expands files, directories, globs and "-"; reads more of them, one a line, from `files_from` unless it is empty.
-/// Files come ordered by directory, then rank, then name. Throws UsageError where "-" stands for two things.
+/// Files come ordered by directory, then rank, then name. Throws UsageError if "-" is used twice.
 [[nodiscard]] InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from);
 
 /// The rank in a rank file's name, compressed or not; nothing for another name.

@@ -8,7 +8,7 @@ using namespace std::string_view_literals;
 
 constexpr auto byte_order_mark = "\xef\xbb\xbf"sv;
 constexpr int max_salvage_tries = 64;
-constexpr std::uint64_t max_damages = 1'000'000;  // no rank file has as many
+constexpr std::uint64_t max_damages = 1'000'000;  // rank files have few
 constexpr std::uint64_t max_damaged_bytes = std::uint64_t{128} << 20;
 
 bool is_blank(std::string_view text) {
@@ -40,7 +40,7 @@ void LineValidator::take_too_long_line(bool complete) {
     skip("the line is too long", complete);
 }
 
-// A machine that went down leaves a block of NULs where the file system had not written yet.
+// After a machine crashed, a block of NULs can stand where the file system had not written yet.
 void LineValidator::read_line_with_nuls(std::string_view text, bool complete) {
     const std::size_t first = text.find_first_not_of('\0');
     if (first == std::string_view::npos) {
@@ -48,7 +48,7 @@ void LineValidator::read_line_with_nuls(std::string_view text, bool complete) {
         return report_.add_damage(report_.lines, "NUL bytes instead of rows");
     }
     const std::string_view inner = text.substr(first, text.find_last_not_of('\0') + 1 - first);
-    // Parsed text must be followed by bytes that belong to no value, and NULs are that.
+    // The parser needs padding behind a text that is no part of a value: NULs are.
     if (!parse(inner)) return skip_or_salvage(inner, complete);
     report_.cut_off |= !complete && text.back() == '\0';
     report_.add_damage(report_.lines, first > 0 ? "NUL bytes before a row" : "NUL bytes after a row");

@@ -18,24 +18,24 @@ class LineValidator {
   public:
     LineValidator(const std::string& path, RowSink& sink) : sink_(sink) { report_.path = path; }
 
-    /// The next lines are from this place, and are parsed by this reader. Comes before any line.
+    /// Must come before any line: sets the place of the next lines and the reader that parses them.
     void begin_block(const BlockPlace& place, RowReader& reader) {
         reader_ = &reader;
         sink_.begin_block(place);
     }
-    /// A line that has been read.
+    /// Takes a line that was read as a row already.
     void take_row(const Row& row) {
         if (gave_up_) return;
         ++report_.lines;
         give(row);
     }
-    /// A line without its newline; RowParser::padding_bytes must be readable behind it. `complete`: it had a newline.
+    /// Takes a line without its newline. `complete`: it had one. RowParser::padding_bytes must be readable behind it.
     void take_line(std::string_view text, bool complete);
     void take_too_long_line(bool complete);
     void take_blank_lines(std::uint32_t count) {
         if (!gave_up_) report_.lines += count;
     }
-    /// So much of the file is damage that the rest is not read: it takes no more lines.
+    /// True once so much of the file is damage that further lines are ignored.
     [[nodiscard]] bool gave_up() const { return gave_up_; }
 
     [[nodiscard]] FileReport& report() { return report_; }

@@ -8,10 +8,10 @@
 namespace cep::tool {
 namespace {
 
-// A span row says its begin on the host only to the microsecond of lag_ms.
+// start_ns - lag_ms is exact to the microsecond of lag_ms only.
 constexpr std::int64_t begin_tolerance_ns = 10'000;
 
-// The begin of a span on the host, as an open row has it.
+// The host time at which a span began: an open row has it as start_ns.
 std::optional<std::int64_t> host_begin_ns(const Row& row) {
     if (!row.start_ns) return std::nullopt;
     return *row.start_ns - static_cast<std::int64_t>(std::llround(row.lag_ms.value_or(0) * 1e6));
@@ -19,7 +19,7 @@ std::optional<std::int64_t> host_begin_ns(const Row& row) {
 
 }  // namespace
 
-// An open row without a start may be of any span of its place.
+// An open row without a start matches any span of its place.
 void OpenSpans::end(const Row& row, std::int64_t attempt) {
     const auto place = places_.find(Place<std::string_view>{*row.rank, *row.step, attempt, row.name});
     if (place == places_.end()) return;
@@ -34,7 +34,7 @@ void OpenSpans::end(const Row& row, std::int64_t attempt) {
     if (spans.empty()) places_.erase(place);
 }
 
-// A span that stays open is written again at every flush that does not see its end: the last row counts.
+// Each flush writes an open span again until it ends: the last row counts.
 void OpenSpans::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
     ByStart& spans = places_[{*row.rank, *row.step, attempt, std::string(row.name)}];
     const auto [span, added] = spans.try_emplace(row.start_ns, Entry{line, row.elapsed_ms, line});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Open spans: begun, and, as far as a file says, never ended.
+// Open spans: spans that began and, according to the file, never ended.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct OpenSpan {
     std::uint64_t line = 0;
 };
 
-/// The open spans of one file. A span that ends after its open row was written is no open span.
+/// The open spans of one file. A span row ends the open span that it completes.
 class OpenSpans {
   public:
     /// Takes an open or a span row.

@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned max_default_threads = 16;
 constexpr std::uint64_t bytes_worth_a_thread = std::uint64_t{1} << 20;
 
-// More threads than there is work for cost their start and stop. A pipe may hold anything.
+// Starting a thread costs more than reading a small file. The size of a pipe is unknown: it gets all threads.
 unsigned threads_for(const InputSet& set, unsigned wanted) {
     std::uint64_t useful = 0;
     for (const InputFile& file : set.files)
@@ -59,7 +59,7 @@ class ReadingPool {
 
         std::size_t index;
         std::unique_ptr<RowSink> sink;
-        std::optional<FileReader> reader;  // nothing once the file is read
+        std::optional<FileReader> reader;  // empty once the file is read
         FileReport report;
         unsigned threads = 0;
         bool has_work = true;
@@ -90,10 +90,10 @@ class ReadingPool {
     std::size_t next_taken_ = 0;
     std::map<std::size_t, Task> tasks_;  // by index of the file: started and not taken
     std::exception_ptr failure_;
-    std::size_t end_ = set_.files.size();  // behind the last file that is read: all, or the first that failed
+    std::size_t end_ = set_.files.size();  // files from here on are not read: past the last, or the first that failed
 };
 
-// Where the system gives no more threads, those that are there do the work.
+// If the system refuses more threads, those that started do the work.
 void ReadingPool::start(std::vector<std::jthread>& helpers) {
     try {
         for (unsigned i = 1; i < threads_; ++i) helpers.emplace_back([this] { work(); });
@@ -124,7 +124,7 @@ void ReadingPool::read(Task& task, ReadingThread& thread) {
 }
 
 ReadingPool::Task* ReadingPool::next_task(std::unique_lock<std::mutex>& lock) {
-    // Files that are read and wait for a slow one before them hold memory.
+    // Limits memory: finished files wait for slower ones before them.
     const std::size_t max_tasks = 4 * static_cast<std::size_t>(threads_);
     for (;;) {
         if (next_file_ < end_ && tasks_.size() < max_tasks)
@@ -192,8 +192,8 @@ void ReadingPool::take_finished() {
     }
 }
 
-// Files before the one that failed are still read, as one of them may fail too: of several failures it is always the
-// first in the order of the files that is told.
+// Still reads the files before the one that failed: the failure that is reported is always the first in the order of
+// the files.
 void ReadingPool::fail(std::size_t index) {
     if (index >= end_ && failure_) return;
     failure_ = std::current_exception();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading all inputs, each into a sink of its own. This is the one place that says in which order files are read.
+// Reading all inputs, each into a sink of its own. The order of files is decided here only.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace cep::tool {
 
-/// The cores that this process may use, at most 16: beyond it, reading waits for memory.
+/// The cores that this process may use, at most 16: more are limited by memory bandwidth.
 [[nodiscard]] unsigned usable_cores();
 
 struct ReadOptions {
@@ -34,9 +34,9 @@ InputCounts read_all(const InputSet& set, const ReadOptions& options, const Make
 
 }  // namespace detail
 
-/// `make_sink(file, index)` returns a std::unique_ptr to a RowSink; `take(sink, report)` gets it back when its file is
-/// read, in the order of the files. Both are called by one thread at a time, but not by the same. What they or a sink
-/// throw is thrown on.
+/// `make_sink(file, index)` returns a std::unique_ptr to a RowSink; `take(sink, report)` gets it back after its file,
+/// in the order of the files. Both are called from one thread at a time, but not always from the same. Exceptions of
+/// theirs or of a sink are thrown on.
 template <typename MakeSink, typename Take>
 InputCounts read_all(const InputSet& set, const ReadOptions& options, MakeSink make_sink, Take take) {
     using Sink = typename decltype(make_sink(set.files.front(), std::size_t{}))::element_type;

@@ -264,7 +264,7 @@ class RowParser::Impl {
 
     dom::parser parser_;
     std::unordered_map<std::string, schema::Kind> kinds_;  // of names: a job has few, and many rows
-    std::string name_;                                     // its memory is used again
+    std::string name_;                                     // reused to save an allocation
     Row row_;
     RunInfo run_;
     StatsRow stats_;

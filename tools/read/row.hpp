@@ -15,13 +15,13 @@
 
 namespace cep::tool {
 
-/// `unknown` is a row whose "type" this version does not know; it is nobody's error.
+/// `unknown` is a row whose "type" this version does not know; it is no error.
 enum class RowType : std::uint8_t { span, run, stats, counter, mark, open, unknown };
 inline constexpr std::size_t row_types = 7;
 inline constexpr std::array<std::string_view, row_types> row_type_names = {"span", "run",  "stats",  "counter",
                                                                            "mark", "open", "unknown"};
 
-/// `none` where the row does not say; `mixed` is for sets of rows only.
+/// `none` if the row has no clock; `mixed` is for sets of rows only.
 enum class Clock : std::uint8_t { none, gpu, host, external, mixed };
 inline constexpr std::array<std::string_view, 5> clock_names = {"", "gpu", "host", "external", "mixed"};
 
@@ -31,7 +31,7 @@ inline constexpr std::array<std::string_view, 5> clock_names = {"", "gpu", "host
     return Clock::none;
 }
 
-/// What a "run" row says. Strings are its own.
+/// The values of a "run" row. It owns its strings.
 struct RunInfo {
     std::int64_t schema = 0;
     std::string run_id;
@@ -60,7 +60,7 @@ struct RunInfo {
     std::optional<std::vector<std::int64_t>> listed_ranks;
 };
 
-/// What a "stats" row says: counts since the start of its attempt.
+/// The values of a "stats" row: counts since the start of its attempt.
 struct StatsRow {
     std::optional<std::int64_t> attempt;
     std::uint64_t recorded = 0;
@@ -83,8 +83,8 @@ struct Row {
     RowType type = RowType::span;
     std::string_view text;  // the bytes of the JSON object as they are in the file
     std::string_view name;
-    std::optional<std::int64_t> step;  // always there in a span, counter, mark and open row
-    std::optional<std::int64_t> rank;  // always there but in an unknown row
+    std::optional<std::int64_t> step;  // set in every span, counter, mark and open row
+    std::optional<std::int64_t> rank;  // set in every row of a known type
     double duration_ms = 0;            // span
     double elapsed_ms = 0;             // open
     double value = 0;                  // counter

@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::size_t word_digits = 8;
 constexpr std::size_t read_digits = 2 * word_digits;
-constexpr std::size_t max_integer_digits = 19;  // as nanoseconds since 1970 have
+constexpr std::size_t max_integer_digits = 19;  // of UNIX times in nanoseconds
 constexpr std::size_t max_exact_digits = 15;    // of an integer that a double holds
 constexpr std::array<double, 8> exact_powers = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};
 constexpr std::size_t max_decimals = exact_powers.size() - 1;
 constexpr std::size_t max_long_decimals = 32;   // far from underflow
-constexpr std::size_t max_skipped_digits = 18;  // so many are no number that is too large
+constexpr std::size_t max_skipped_digits = 18;  // so many digits fit 64 bits
 
 constexpr std::array<std::uint64_t, 20> powers_of_ten = [] {
     std::array<std::uint64_t, 20> powers{1};
@@ -24,7 +24,7 @@ constexpr std::array<std::uint64_t, 20> powers_of_ten = [] {
     return powers;
 }();
 
-// Of the last digits of a word.
+// Selects the last digits of a word.
 constexpr std::uint64_t mask_of(std::size_t digits) {
     return digits == 0 ? 0 : 0x0f0f0f0f0f0f0f0fU << (8 * (word_digits - digits));
 }
@@ -53,7 +53,7 @@ void RowLayout::set_text(std::string_view row) {
     tail_mask_ = UINT64_MAX;
 }
 
-// A number of more than one digit does not begin with a zero.
+// JSON: a whole part of several digits does not begin with a zero.
 void RowLayout::set_digits(std::size_t begin, std::size_t end, bool may_begin_with_zero) {
     for (std::size_t i = begin; i < end; ++i) {
         const bool not_zero = i == begin && !may_begin_with_zero && end - begin > 1;
@@ -90,7 +90,7 @@ bool RowLayout::add_integer(std::string_view number, const RowField& field) {
     Integer integer;
     integer.out = field.integer;
     if (number.size() > read_digits) {
-        // Those in front change with months only.
+        // The first digits of a UNIX time in ns change every few months only: they are compared as text.
         const std::size_t in_front = number.size() - read_digits;
         for (const char digit : number.substr(0, in_front))
             integer.base = 10 * integer.base + static_cast<std::uint64_t>(digit - '0');

@@ -15,20 +15,13 @@
 #include <string_view>
 #include <vector>
 
-// CEP_PORTABLE is for the test of what other machines run.
-#if defined(__SSE2__) && !defined(CEP_PORTABLE)
-#define CEP_HAS_SSE2 true
-#include <emmintrin.h>
-#else
-#define CEP_HAS_SSE2 false
-#endif
-
-// A call and its spilt registers take as long as reading a value.
+// Inlined: a call and its spilled registers cost as much as reading a number.
 #define CEP_INLINE [[gnu::always_inline]] inline
 
 namespace cep::tool {
 
-/// A number that differs from row to row, and where it goes; nullptr for one that nobody needs.
+/// A number that differs from row to row, and where its value goes; both pointers are null for a number that is
+/// skipped.
 struct RowField {
     std::uint32_t begin = 0;  // in the text of the row
     std::uint32_t end = 0;
@@ -43,14 +36,14 @@ class RowLayout {
     /// The first byte of a text must be the lowest of a word.
     static constexpr bool usable = std::endian::native == std::endian::little;
 
-    /// Of a valid row; none where one of its numbers is not plain, or where other digits could exceed its limit. The
-    /// fields go in the order of the text.
+    /// Makes the layout of a valid row. Returns nothing if a number has a form that layouts do not read, or if other
+    /// digits in its place could exceed its limit. Fields are in the order of the text.
     [[nodiscard]] static std::optional<RowLayout> of(std::string_view row, std::span<const RowField> fields);
 
-    /// How many bytes must be readable from the begin of any row.
+    /// The bytes that must be readable from the begin of a row.
     [[nodiscard]] static constexpr std::size_t readable_bytes(std::size_t row_bytes) { return row_bytes + quad_bytes; }
     [[nodiscard]] std::size_t size() const { return size_; }
-    /// Whether the bytes at `at` are a row of this layout; then its numbers are where they go.
+    /// Reads the row at `at` and stores its numbers. False if it has another layout.
     CEP_INLINE bool read(const char* at) const {
         if (!is_row(at)) return false;
         read_numbers(at);
@@ -61,13 +54,13 @@ class RowLayout {
     using Bytes [[gnu::vector_size(16)]] = std::uint8_t;
     static constexpr std::size_t quad_bytes = 4 * sizeof(Bytes);
 
-    /// What each of some bytes may be: the first value, and how many more.
+    /// The values that 16 bytes may have: the first of each, and how many more.
     struct Range {
         Bytes first{};
         Bytes more{};
     };
-    /// The digits of a number, in the last bytes of two words. The mask leaves of each the value, and of all other
-    /// bytes nothing.
+    /// The digits of a number, at the ends of two words. The mask keeps the values of the digits and clears all other
+    /// bytes.
     struct Digits {
         Bytes mask{};
         std::uint64_t unit_of_first = 0;  // of the first word, in units of the second
@@ -76,12 +69,12 @@ class RowLayout {
     };
     struct Integer {
         Digits digits;
-        std::uint64_t base = 0;  // of digits in front of these, which are text like any other
+        std::uint64_t base = 0;  // the value of digits in front of these, which are compared as text
         std::int64_t* out = nullptr;
     };
     struct Decimal {
         Digits digits;
-        double divisor = 1;  // negative for a number that is
+        double divisor = 1;  // negative for a negative number
         double* out = nullptr;
     };
     /// A number of more digits than a double holds exactly, as Python writes them.
@@ -116,7 +109,7 @@ class RowLayout {
     CEP_INLINE void read_numbers(const char* at) const;
 
     std::size_t size_ = 0;
-    std::uint64_t tail_ = 0;  // the last word of a row, but for its digits
+    std::uint64_t tail_ = 0;  // the last word of a row, without its digits
     std::uint64_t tail_mask_ = 0;
     std::vector<Range> ranges_;  // a multiple of four
     std::vector<Integer> integers_;
@@ -124,7 +117,7 @@ class RowLayout {
     std::vector<LongDecimal> long_decimals_;
 };
 
-// The rest is here and not in the source, as it is called for every row.
+// Called for every row, so defined here to be inlined.
 
 // Not zero where a byte is out of its range.
 CEP_INLINE RowLayout::Bytes RowLayout::excess(const Range& range, const char* at) {
@@ -150,7 +143,7 @@ CEP_INLINE bool RowLayout::is_row(const char* at) const {
     return (words[0] | words[1]) == 0;
 }
 
-// Neighbours are joined: digits to pairs, pairs to fours, fours to eight.
+// Combines digits to pairs, pairs to fours, fours to eight.
 CEP_INLINE std::uint64_t RowLayout::number_of(std::uint64_t digits) {
     constexpr std::uint64_t pairs = 0x000000ff000000ffU;
     constexpr std::uint64_t first = 100 + (std::uint64_t{1'000'000} << 32);
@@ -162,29 +155,15 @@ CEP_INLINE std::uint64_t RowLayout::number_of(std::uint64_t digits) {
 CEP_INLINE std::uint64_t RowLayout::number_of(const Digits& digits, const char* at) {
     const char* const first = at + digits.first_end - 8;
     const char* const second = at + digits.second_end - 8;
-#if CEP_HAS_SSE2
-    const __m128i text = _mm_castpd_si128(
-        _mm_loadh_pd(_mm_load_sd(reinterpret_cast<const double*>(first)), reinterpret_cast<const double*>(second)));
-    const __m128i values = _mm_and_si128(text, reinterpret_cast<__m128i>(digits.mask));
-    const __m128i units = _mm_set_epi16(1, 10, 100, 1000, 1, 10, 100, 1000);
-    const __m128i of_first = _mm_madd_epi16(_mm_unpacklo_epi8(values, _mm_setzero_si128()), units);
-    const __m128i of_second = _mm_madd_epi16(_mm_unpackhi_epi8(values, _mm_setzero_si128()), units);
-    const __m128i fours =
-        _mm_madd_epi16(_mm_packs_epi32(of_first, of_second), _mm_set_epi16(1, 1, 10'000, 10'000, 1, 1, 10'000, 10'000));
-    const __m128i eights = _mm_add_epi32(fours, _mm_srli_epi64(fours, 32));
-    const auto both = static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm_shuffle_epi32(eights, 0b1000)));
-    return (both & UINT32_MAX) * digits.unit_of_first + (both >> 32);
-#else
     using Words [[gnu::vector_size(16)]] = std::uint64_t;
     const auto masks = reinterpret_cast<Words>(digits.mask);
     return number_of(load(first) & masks[0]) * digits.unit_of_first + number_of(load(second) & masks[1]);
-#endif
 }
 
 CEP_INLINE void RowLayout::read_numbers(const char* at) const {
     for (const Integer& integer : integers_)
         *integer.out = static_cast<std::int64_t>(integer.base + number_of(integer.digits, at));
-    // Both are exact, so that their quotient is rounded once, and right (Clinger, PLDI 1990).
+    // Dividend and divisor are exact, so the quotient is rounded once, correctly (Clinger, PLDI 1990).
     for (const Decimal& decimal : decimals_)
         *decimal.out = static_cast<double>(static_cast<std::int64_t>(number_of(decimal.digits, at))) / decimal.divisor;
     for (const LongDecimal& decimal : long_decimals_) read_long(decimal, at);

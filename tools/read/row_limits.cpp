@@ -25,10 +25,14 @@ std::string_view find_excess(const RunInfo& run) {
     using Key = std::pair<std::string_view, std::optional<std::int64_t>>;
     for (const auto& [key, time] : {Key{"start_unix_ns", run.start_unix_ns}, Key{"clock_error_ns", run.clock_error_ns}})
         if (exceeds(time, -max_time_ns, max_time_ns)) return key;
-    for (const auto& [key, place] : {Key{"dp", run.dp}, Key{"tp", run.tp}, Key{"pp", run.pp}, Key{"ep", run.ep},
-                                     Key{"cp", run.cp}, Key{"world_size", run.world_size}})
-        if (exceeds(place, -max_rank, max_rank)) return key;
-    return exceeds(run.attempt, -max_index, max_index) ? "attempt" : "";
+    for (const auto& [key, coordinate] :
+         {Key{"dp", run.dp}, Key{"tp", run.tp}, Key{"pp", run.pp}, Key{"ep", run.ep}, Key{"cp", run.cp}})
+        if (exceeds(coordinate, -max_coordinate, max_coordinate)) return key;
+    for (const auto& [key, number] :
+         {Key{"attempt", run.attempt}, Key{"world_size", run.world_size}, Key{"start_step", run.start_step},
+          Key{"end_step", run.end_step}, Key{"record_every_n_steps", run.record_every_n_steps}})
+        if (exceeds(number, -max_index, max_index)) return key;
+    return "";
 }
 
 }  // namespace cep::tool::limits

@@ -16,9 +16,9 @@ namespace cep::tool::limits {
 
 inline constexpr std::int64_t max_time_ns = 4'000'000'000'000'000'000;  // UNIX time: the year 2096
 inline constexpr double max_interval_ms = 1e11;                         // three years
-inline constexpr std::int64_t max_rank = INT32_MAX;
-inline constexpr std::int64_t max_bytes = std::int64_t{1} << 50;  // of one transfer
-inline constexpr std::int64_t max_index = std::int64_t{1} << 62;  // differences of two fit
+inline constexpr std::int64_t max_bytes = std::int64_t{1} << 50;        // of one transfer
+inline constexpr std::int64_t max_index = std::int64_t{1} << 62;        // differences of two fit
+inline constexpr std::int64_t max_coordinate = INT32_MAX;               // in the parallel layout
 
 struct IntegerLimit {
     std::string_view key;
@@ -29,7 +29,7 @@ struct IntegerLimit {
 
 inline constexpr std::array<IntegerLimit, 8> integers = {{
     {"step", &Row::step, INT64_MIN, INT64_MAX},
-    {"rank", &Row::rank, 0, max_rank},
+    {"rank", &Row::rank, 0, max_index},
     {"start_ns", &Row::start_ns, -max_time_ns, max_time_ns},
     {"seq", &Row::seq, -max_index, max_index},
     {"depth", &Row::depth, -max_index, max_index},

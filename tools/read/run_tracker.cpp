@@ -16,13 +16,14 @@ bool same_run(const RunInfo& a, const RunInfo& b) {
 }
 
 RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
-    const auto [known, is_new] = rank.indices.try_emplace({run.run_id, run.attempt}, rank.runs.size());
+    if (rank.index == nullptr) rank.index = std::make_unique<Index>();
+    const auto [known, is_new] = rank.index->by_id.try_emplace({run.run_id, run.attempt}, rank.runs.size());
     const std::size_t index = known->second;
     if (!is_new) {
         const bool in_block = index >= rank.block_begin && index < rank.block_end;
         RunInfo& old = rank.runs[index];
         if (!in_block || old.start_unix_ns != run.start_unix_ns || old.clock_error_ns != run.clock_error_ns)
-            rank.started.clear();
+            rank.index->started.clear();
         old = run;
         if (!in_block) {
             rank.block_begin = index;
@@ -31,7 +32,7 @@ RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
         const bool returning = !in_block || (rank.other_rows_since && rank.block_end - rank.block_begin > 1);
         return {static_cast<int>(index), false, returning};
     }
-    rank.started.clear();
+    rank.index->started.clear();
     rank.runs.push_back(run);
     if (rank.other_rows_since) rank.block_begin = index;
     rank.block_end = rank.runs.size();
@@ -58,17 +59,17 @@ void RunTracker::list_started(RankRuns& rank) {
                 list[i].run = list[i - 1].run;
         return list;
     };
-    rank.started = make_list(false);
-    rank.started_by_attempt = make_list(true);
+    rank.index->started = make_list(false);
+    rank.index->started_by_attempt = make_list(true);
 }
 
 int RunTracker::choose(RankRuns& rank, const Row& row) {
     if (rank.block_end == rank.block_begin) return no_run;
-    if (rank.started.empty()) list_started(rank);
+    if (rank.index->started.empty()) list_started(rank);
     const bool by_attempt = row.stats != nullptr && row.stats->attempt;
     const std::int64_t attempt = by_attempt ? *row.stats->attempt : 0;
     const std::int64_t time_ns = row.start_ns.value_or(INT64_MAX);
-    const auto& list = by_attempt ? rank.started_by_attempt : rank.started;
+    const auto& list = by_attempt ? rank.index->started_by_attempt : rank.index->started;
     const auto behind = std::partition_point(list.begin(), list.end(), [&](const Started& started) {
         return std::tie(started.attempt, started.time_ns) <= std::tie(attempt, time_ns);
     });

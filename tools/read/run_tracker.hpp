@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs: which start of the trainer a row belongs to.
+// Runs: assigns each row to a start of the trainer.
 #pragma once
 
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -35,7 +36,7 @@ class RunTracker {
   public:
     static constexpr int no_run = -1;
 
-    /// What a row means for the runs of its rank.
+    /// The run of a row.
     struct Place {
         int run = no_run;        // index into runs(rank)
         bool new_run = false;    // this run row begins a run not seen before in the file
@@ -54,25 +55,29 @@ class RunTracker {
         const bool one_run = last_->block_end - last_->block_begin == 1;
         return {one_run ? static_cast<int>(last_->block_begin) : choose(*last_, row), false, false};
     }
-    /// After a row that was no run row: whether all rows of its rank belong where it does, until the next run row.
+    /// After a row that was no run row: whether all rows of its rank up to the next run row belong to the same run.
     [[nodiscard]] bool is_settled() const { return last_->block_end - last_->block_begin <= 1; }
     [[nodiscard]] const std::vector<RunInfo>& runs(std::int64_t rank) const;
 
   private:
-    /// Of the runs of a block that had started by some time, the last one.
+    /// The last run of a block that had started by `time_ns`.
     struct Started {
         std::int64_t attempt = 0;  // among the runs of this attempt only; 0 in a list of all
         std::int64_t time_ns = 0;
         std::size_t run = 0;
     };
+    /// Finds runs among many.
+    struct Index {
+        std::map<std::tuple<std::string, std::int64_t>, std::size_t> by_id;  // run_id and attempt
+        std::vector<Started> started;                                        // of the block, in order of time
+        std::vector<Started> started_by_attempt;
+    };
     struct RankRuns {
         std::vector<RunInfo> runs;
-        std::map<std::tuple<std::string, std::int64_t>, std::size_t> indices;  // by run_id and attempt
         std::size_t block_begin = 0;  // runs since here had no other row between them
         std::size_t block_end = 0;
         bool other_rows_since = false;
-        std::vector<Started> started;  // of the block, in order of time; empty: to be made
-        std::vector<Started> started_by_attempt;
+        std::unique_ptr<Index> index;  // none without a run row: a file may have many such ranks
     };
 
     static Place observe_run(RankRuns& rank, const RunInfo& run);

@@ -76,9 +76,9 @@ TEST(RowParser, RefusesNumbersOutOfTheirRange) {
     const std::string span = R"({"name":"f","step":1,"rank":0,"duration_ms":1)";
     for (const char* row :
          {R"({"name":"f","step":1,"rank":-1,"duration_ms":1})",
-          R"({"name":"f","step":1,"rank":2147483648,"duration_ms":1})", R"({"type":"stats","rank":-1})",
+          R"({"name":"f","step":1,"rank":4611686018427387905,"duration_ms":1})", R"({"type":"stats","rank":-1})",
           R"({"type":"run","rank":0,"start_unix_ns":4000000000000000001})",
-          R"({"type":"run","rank":0,"world_size":2147483648})",
+          R"({"type":"run","rank":0,"world_size":4611686018427387905})",
           R"({"type":"open","name":"f","step":1,"rank":0,"elapsed_ms":1e300})",
           R"({"type":"mark","name":"f","step":1,"rank":0,"start_ns":9223372036854775807})"}) {
         EXPECT_EQ(ParsedRow(row).get(), nullptr) << row;
