@@ -9,7 +9,7 @@ import pytest
 COMMANDS = {
     "merge": ["merge", "job"],
     "summarize": ["summarize", "job"],
-    "check": ["check", "job"],
+    "check": ["check", "--lenient", "job"],
     "compare": ["compare", "job", "job"],
     "comm": ["comm", "job"],
     "kernels": ["kernels", "trace.json"],

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real trainings with a planted straggler, each judged by `cep summarize`: DDP and FSDP2, with one rank slowed in its
-forward, its backward, its data loading, in a window of steps, now and then, and not at all.
+forward, its backward, its data loading, in a window of steps, now and then, and not at all; by a little; beside another
+slow rank; and where nobody waits for it, as the others have as much more to do.
 
 GPUs at their power limit are not equally fast. So beside each training stands what the model's forward takes on each rank
 alone, measured at the same time on all and without cep, relative to the median rank. A rank that is slower by that
@@ -45,7 +46,12 @@ CASES = {
     "data": dict(phases=("data_load",), pattern="persistent"),
     "window": dict(phases=("forward",), pattern="window"),
     "intermittent": dict(phases=("data_load", "forward"), pattern="intermittent"),
+    "small": dict(phases=("forward",), pattern="persistent"),
+    "two": dict(phases=("forward",), pattern="persistent", ranks={1, SLOW_RANK}),
+    "harmless": dict(phases=(), pattern=None),
 }
+# What a rank's share of --slow-ms is, where not all of it is on SLOW_RANK.
+SHARES = {"small": {SLOW_RANK: 0.25}, "two": {1: 0.6, SLOW_RANK: 1.0}}
 
 
 def arguments():
@@ -68,7 +74,8 @@ class Slowness:
 
     def __init__(self, case, options, rank):
         self.case, self.options = case, options
-        self.is_slow_rank = rank == SLOW_RANK and case != "none"
+        self.rank = rank
+        self.share = SHARES.get(case, {SLOW_RANK: 1.0}).get(rank, 0.0) if case != "none" else 0.0
         self.window = range(options.steps // 3, 2 * options.steps // 3)
         chance = random.Random(7)
         self.random_steps = {step for step in range(options.steps) if chance.random() < 0.3}
@@ -82,8 +89,12 @@ class Slowness:
         self.cycles_per_ms = 50_000_000 / begin.elapsed_time(end)
 
     def is_slow(self, phase):
-        if not self.is_slow_rank:
+        if self.case == "harmless":
+            return phase == ("data" if self.rank == SLOW_RANK else "forward")
+        if self.share == 0:
             return False
+        if self.case in ("small", "two"):
+            return phase == "forward"
         if self.case == "window":
             return phase == "forward" and self.step in self.window
         if self.case == "intermittent":
@@ -92,7 +103,8 @@ class Slowness:
 
     def on_device(self, phase, share=1.0):
         if self.is_slow(phase):
-            torch.cuda._sleep(int(self.options.slow_ms * share * self.cycles_per_ms))
+            own_share = self.share or 1.0  # of the others, in the harmless case
+            torch.cuda._sleep(int(self.options.slow_ms * own_share * share * self.cycles_per_ms))
 
 
 class SlowBackward(torch.autograd.Function):
@@ -191,8 +203,8 @@ def judge(directory, case, slowness):
     found = verdict["stragglers"]
     if not wanted["phases"]:
         return not verdict["abstained"] and all(slowness[one["rank"]] >= REALLY_SLOWER for one in found), verdict
-    right = (len(found) == 1 and found[0]["rank"] == SLOW_RANK and found[0]["phase"] in wanted["phases"]
-             and found[0]["pattern"] == wanted["pattern"])
+    right = ({one["rank"] for one in found} == wanted.get("ranks", {SLOW_RANK})
+             and all(one["phase"] in wanted["phases"] and one["pattern"] == wanted["pattern"] for one in found))
     return right, verdict
 
 

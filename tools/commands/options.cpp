@@ -74,14 +74,18 @@ void OutputOptions::check() const {
     if (tool::rank_of_file_name(path)) throw tool::UsageError("--output: a rank file has this name: " + path);
 }
 
-void OutputOptions::write(const tool::Document& document, const InputOptions& input) const {
+tool::Rendering OutputOptions::rendering(const InputOptions& input) const {
     const tool::Format format = json       ? tool::Format::json
                                 : csv      ? tool::Format::csv
                                 : markdown ? tool::Format::markdown
                                            : format_of(path);
     const bool to_file = !path.empty() && path != "-";
+    return {format, limit, input.colors() && (!to_file || input.color == "always")};
+}
+
+void OutputOptions::write(const tool::Document& document, const InputOptions& input) const {
     tool::Output output(path);
-    output.write(tool::render(document, {format, limit, input.colors() && (!to_file || input.color == "always")}));
+    output.write(tool::render(document, rendering(input)));
     output.close();
 }
 

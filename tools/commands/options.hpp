@@ -55,6 +55,7 @@ struct OutputOptions {
     void add_to(CLI::App& command, const std::string& schema, const std::string& table);
     /// Throws UsageError where the options exclude each other. Call it before anything is read.
     void check() const;
+    [[nodiscard]] tool::Rendering rendering(const InputOptions& input) const;
     /// Renders and writes. Throws as Output does.
     void write(const tool::Document& document, const InputOptions& input) const;
 };

@@ -73,7 +73,8 @@ Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
     }
     if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
     if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
-    if (save != "-") output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, output.limit), input);
+    if (save != "-")
+        output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, output.rendering(input)), input);
     for (const FailCondition& condition : conditions)
         if (condition.is_in(*verdict)) {
             say("cep summarize: --fail-on {}: {}\n", condition.name(), verdict_document(*verdict).headline);

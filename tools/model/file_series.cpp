@@ -59,11 +59,13 @@ void FileSeries::take_other(const Row& row, std::uint64_t line) {
 
 JobParts FileSeries::finish() {
     JobParts parts;
-    for (auto& [rank, series_by_run] : ranks_) {
+    while (!ranks_.empty()) {  // one by one, so that few series are there twice
+        auto of_rank = ranks_.extract(ranks_.begin());
+        const std::int64_t rank = of_rank.key();
         parts.coverage.saw_rank(rank);
         const std::vector<RunInfo>& runs = tracker_.runs(rank);
         for (const RunInfo& run : runs) parts.coverage.saw_run(run);
-        for (auto& [run, series] : series_by_run) {
+        for (auto& [run, series] : of_rank.mapped()) {
             if (run != RunTracker::no_run) series.run = runs[static_cast<std::size_t>(run)];
             // Every rank's run row may list all ranks; the coverage has them once.
             series.run.listed_ranks.reset();

@@ -11,6 +11,7 @@
 namespace cep::tool {
 
 void JobParts::merge(JobParts&& other) {
+    ranks.merge(other.ranks);  // those that are new
     for (auto& [rank, all_series] : other.ranks)
         std::move(all_series.begin(), all_series.end(), std::back_inserter(ranks[rank]));
     std::move(other.open_spans.begin(), other.open_spans.end(), std::back_inserter(open_spans));

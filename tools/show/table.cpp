@@ -135,7 +135,7 @@ std::string Table::text(std::size_t limit, std::string_view bold, std::string_vi
     const std::vector<std::size_t> columns = columns_for_people();
     std::vector<const Line*> lines = lines_for_people();
     const std::size_t shown = lines_shown(limit, lines.size());
-    const std::size_t hidden = lines.size() - shown;
+    const std::size_t hidden = lines.size() - shown + left_out_;
     lines.resize(shown);
 
     std::vector<std::vector<std::string>> rows;
@@ -176,7 +176,8 @@ std::string Table::markdown(std::size_t limit) const {
         for (const std::size_t column : columns) text += " " + markdown_text(lines[i]->cells[column].text) + " |";
         text += "\n";
     }
-    if (lines.size() > shown) text += "\n" + describe_rest(lines.size() - shown) + "\n";
+    const std::size_t hidden = lines.size() - shown + left_out_;
+    if (hidden > 0) text += "\n" + describe_rest(hidden) + "\n";
     return text;
 }
 

@@ -61,10 +61,11 @@ class Table {
     void add(Line line) { lines_.push_back(std::move(line)); }
     /// The order in which people see the lines, most important first: indices. Default: as they were added.
     void set_order(std::vector<std::size_t> order) { order_ = std::move(order); }
-    /// What the lines are, for "… 3 kernels with less time not shown".
-    void set_rest(std::string noun, std::string how = {}) {
+    /// What the lines are, for "… 3 kernels with less time not shown". `left_out`: lines that were never added.
+    void set_rest(std::string noun, std::string how = {}, std::size_t left_out = 0) {
         noun_ = std::move(noun);
         how_ = std::move(how);
+        left_out_ = left_out;
     }
 
     /// A table of a few lines that belong together: no limit applies.
@@ -97,6 +98,7 @@ class Table {
     bool is_kept_whole_ = false;
     std::string noun_ = "line";
     std::string how_;
+    std::size_t left_out_ = 0;
 };
 
 /// The text made safe for Markdown and for the HTML in it.

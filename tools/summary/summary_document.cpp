@@ -257,12 +257,16 @@ std::vector<std::size_t> order_of_groups(const Summary& summary, std::size_t lim
     return order;
 }
 
-Table group_table(const Summary& summary, std::size_t limit) {
+Table group_table(const Summary& summary, const Rendering& rendering) {
     const By by = summary.grouping.by;
     Table table(group_columns(by));
-    for (const GroupSummary& group : summary.groups) table.add(group_cells(by, group));
-    table.set_order(order_of_groups(summary, limit));
-    table.set_rest("line", "with a smaller excess");
+    if (rendering.format == Format::csv)
+        for (const GroupSummary& group : summary.groups) table.add(group_cells(by, group));
+    if (rendering.format != Format::text && rendering.format != Format::markdown) return table;
+    std::vector<std::size_t> order = order_of_groups(summary, rendering.limit);
+    if (rendering.limit > 0 && order.size() > rendering.limit) order.resize(rendering.limit);
+    for (const std::size_t i : order) table.add(group_cells(by, summary.groups[i]));
+    table.set_rest("line", "with a smaller excess", summary.groups.size() - order.size());
     return table;
 }
 
@@ -466,12 +470,13 @@ void write_summary(JsonWriter& json, const Job& job, const Summary& summary, con
 
 }  // namespace
 
-Document summary_document(const Job& job, const Summary& summary, const Verdict* verdict, std::size_t limit) {
+Document summary_document(const Job& job, const Summary& summary, const Verdict* verdict, const Rendering& rendering) {
     Document document;
     if (verdict != nullptr && !summary.phases.empty()) document = verdict_document(*verdict);
     document.title = "Training job";
     add_facts(document, job, summary);
-    document.tables.push_back(summary.grouping.by == By::phase ? phase_table(summary) : group_table(summary, limit));
+    document.tables.push_back(summary.grouping.by == By::phase ? phase_table(summary)
+                                                               : group_table(summary, rendering));
     add_notes(document, job);
     document.write_json = [&job, &summary, verdict](JsonWriter& json) { write_summary(json, job, summary, verdict); };
     return document;

@@ -25,7 +25,7 @@ class SlowStepSearch {
         Straggler straggler;
         describe(straggler);
         if (straggler.excess_ms < scale_.floor_ms) return std::nullopt;
-        straggler.confidence = 1 - luck_;
+        straggler.confidence = 1 - chance_;
         return straggler;
     }
 
@@ -69,9 +69,9 @@ class SlowStepSearch {
         const double z = excess_ms / (noise_ms_ * std::sqrt(deviation_.inflation() / steps));
         // Any range of steps could have been the best one.
         const double ranges = static_cast<double>(excess_ms_.size()) * static_cast<double>(excess_ms_.size()) / 2;
-        luck_ = std::min(1.0, scale_.tests * ranges * normal_tail(z));
+        chance_ = std::min(1.0, scale_.tests * ranges * normal_tail(z));
         halfway_ms_ = excess_ms / 2;
-        return luck_ <= rules_.false_alarms;
+        return chance_ <= rules_.false_alarms;
     }
 
     // More steps beyond what is usual than a usual rank has.
@@ -80,12 +80,12 @@ class SlowStepSearch {
         const std::size_t slow = count(everything(), beyond);
         if (slow < rules_.least_slow_steps) return false;
         const std::size_t all = count(everything(), [](double) { return true; });
-        luck_ = std::min(1.0, scale_.tests * binomial_tail(slow, all, scale_.chance));
+        chance_ = std::min(1.0, scale_.tests * binomial_tail(slow, all, scale_.chance));
         std::vector<double> slow_ms;
         for (const double ms : excess_ms_)
             if (beyond(ms)) slow_ms.push_back(ms);
         halfway_ms_ = std::max(median_of(std::move(slow_ms)) / 2, 2 * noise_ms_);
-        return luck_ <= rules_.false_alarms;
+        return chance_ <= rules_.false_alarms;
     }
 
     /// The share of slow steps, less those that noise takes across the line, plus those that it takes back.
@@ -179,7 +179,7 @@ class SlowStepSearch {
     const StragglerRules& rules_;
     const double noise_ms_;
     double halfway_ms_ = 0;
-    double luck_ = 1;
+    double chance_ = 1;
 };
 
 }  // namespace

@@ -162,6 +162,9 @@ class Judge {
 
     void find_slowdown(double all_ms) {
         if (all_ms <= 0) return;
+        const auto steps = std::count_if(table_.median_step_ms.begin(), table_.median_step_ms.end(),
+                                         [](double ms) { return !is_missing(ms); });
+        verdict_.mean_step_ms = all_ms / static_cast<double>(steps);
         double saved = 0;
         for (const double ms : saved_ms_) saved += ms;
         verdict_.job_slowdown = all_ms / std::max(all_ms - saved, 1e-6 * all_ms);

@@ -83,6 +83,7 @@ struct Verdict {
     Bound bound = Bound::unknown;
     std::optional<StepShares> shares;
     std::optional<double> step_ms;  // typical
+    std::optional<double> mean_step_ms;
     std::vector<StragglerFact> stragglers;
     std::vector<StragglerFact> harmless;  // slow, but nobody waits for them
     std::vector<SlowHost> slow_hosts;

@@ -54,7 +54,7 @@ std::string describe(const StragglerFact& straggler) {
                     straggler.phase, times(straggler.slowdown), format_duration_ms(straggler.excess_ms),
                     when(straggler), straggler.grows ? ", and it grows" : "", also_slow(straggler));
     if (straggler.waiters_median_wait_ms)
-        text += fmt::format("; meanwhile the others wait {} a step for collectives",
+        text += fmt::format("; meanwhile the others wait {} a step in collectives",
                             format_duration_ms(*straggler.waiters_median_wait_ms));
     return text;
 }
@@ -81,7 +81,7 @@ class Sentences {
     [[nodiscard]] std::string headline() const {
         if (verdict_.abstained) return "No verdict on slow ranks: " + verdict_.reason + ".";
         if (!verdict_.stragglers.empty()) return straggler_headline();
-        std::string text = "No straggler: no rank is slower than its peers beyond chance";
+        std::string text = "No straggler: no rank is slower than its peers by more than chance";
         for (const StragglerFact& straggler : verdict_.harmless)
             if (straggler.pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
         if (const ChangeFact* change = worst_change())
@@ -118,14 +118,14 @@ class Sentences {
         return text + ".";
     }
 
-    /// "22 % less time (130 ms → 101 ms)".
+    /// "22 % less time (130.0 ms → 101.4 ms on average)".
     [[nodiscard]] std::string describe_saving() const {
         std::string text = fmt::format("{}{} less time", verdict_.slowdown_is_bound ? "up to " : "",
                                        percent(1 - 1 / *verdict_.job_slowdown));
-        if (!verdict_.step_ms) return text;
-        const double without_ms = *verdict_.step_ms / *verdict_.job_slowdown;
-        const DurationFormat duration(without_ms, *verdict_.step_ms);
-        return text + fmt::format(" ({} → {})", duration(*verdict_.step_ms), duration(without_ms));
+        if (!verdict_.mean_step_ms) return text;
+        const double without_ms = *verdict_.mean_step_ms / *verdict_.job_slowdown;
+        const DurationFormat duration(without_ms, *verdict_.mean_step_ms);
+        return text + fmt::format(" ({} → {} on average)", duration(*verdict_.mean_step_ms), duration(without_ms));
     }
 
     [[nodiscard]] const ChangeFact* worst_change() const {
@@ -209,8 +209,7 @@ class Sentences {
                 events.marked_steps.size() == 1 ? "is" : "are", format_duration_ms(events.marked_excess_ms)));
         if (!events.unmarked_steps.empty())
             document_.evidence.push_back(fmt::format(
-                "{} took over 1.5 times as long as {} neighbours without a mark to say "
-                "why: {} {}",
+                "{} took over 1.5 times as long as {} neighbours, and no mark says why: {} {}",
                 format_plural(events.unmarked_steps.size(), "step"),
                 events.unmarked_steps.size() == 1 ? "its" : "their",
                 events.unmarked_steps.size() == 1 ? "step" : "steps", format_ranges(events.unmarked_steps, 4)));
@@ -249,7 +248,7 @@ class Sentences {
         switch (verdict_.bound) {
             case Bound::compute:
                 document_.next.emplace_back(
-                    "the job is compute-bound: to make it faster, look at its kernels "
+                    "the job is compute-bound: to shorten its steps, look at its kernels "
                     "(torch.profiler on any rank, then cep kernels)");
                 break;
             case Bound::comm:
@@ -270,7 +269,7 @@ class Sentences {
                     "synchronising calls, Python overhead, small kernels (CUDA graphs, torch.compile)");
                 break;
             case Bound::mixed:
-                document_.next.emplace_back("no single thing bounds the job");
+                document_.next.emplace_back("no single resource bounds the job");
                 break;
             default:
                 document_.next.emplace_back(

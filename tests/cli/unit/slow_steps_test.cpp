@@ -99,6 +99,14 @@ TEST(SlowSteps, AnExcessBelowTheFloorIsNone) {
     EXPECT_FALSE(job.find(scale));
 }
 
+TEST(SlowSteps, SingleOnesBelowTheFloorAreNone) {
+    const SlowRank job([](std::size_t step) { return step % 5 == 2 ? 0.45 : 0; });
+    SearchScale scale{.floor_ms = 0.4, .tests = 1, .chance = 1e-3, .threshold_ms = 0.35};
+    EXPECT_TRUE(job.find(scale));
+    scale.floor_ms = 0.6;
+    EXPECT_FALSE(job.find(scale));
+}
+
 TEST(SlowSteps, SingleOnesAreWeighedAgainstChanceAndTheNumberOfTests) {
     // Four steps of 200 beyond what one in a thousand exceeds: 5.5e-5 by all terms of the binomial distribution.
     const SlowRank job([](std::size_t step) { return step % 60 == 10 ? 4.0 : 0; });  // 10, 70, 130, 190

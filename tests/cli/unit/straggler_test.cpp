@@ -98,6 +98,8 @@ TEST(Stragglers, ARankWhoseSlowStepsCostNothingIsHarmless) {
     const auto slow = [](std::size_t rank, std::size_t) { return rank == 5 ? 3.0 : 0; };
     const auto fast = [](std::size_t rank, std::size_t) { return rank == 5 ? -4.0 : 0; };
     JobTable table = table_with({noisy_phase("forward", 1, slow), noisy_phase("backward", 2, fast)});
+    table.wait_ms =
+        matrix_of(job_ranks, job_steps, [](std::size_t rank, std::size_t) { return rank == 5 ? 0.0 : 10.0; });
     const Stragglers found = find(table);
     EXPECT_TRUE(found.costly.empty());
     ASSERT_EQ(found.harmless.size(), 1U);
