@@ -207,13 +207,12 @@ FileCheck::StepsOfAttempts FileCheck::steps_of_attempts() const {
 void FileCheck::find_attempts(FileVerdict& verdict) const {
     std::set<std::int64_t> all_steps;
     std::vector<std::pair<AttemptCheck, std::set<std::int64_t>>> attempts;
+    std::map<std::pair<std::string, std::int64_t>, std::size_t> indices;
     for (auto& [key, steps] : steps_of_attempts()) {
         const auto& [order, run_id, number] = key;
-        auto same = std::find_if(attempts.begin(), attempts.end(), [&, id = run_id, n = number](const auto& attempt) {
-            return attempt.first.run_id == id && attempt.first.attempt == n;
-        });
-        if (same == attempts.end()) same = attempts.insert(same, {{run_id, number, 0, std::nullopt, 0}, {}});
-        same->second.insert(steps.begin(), steps.end());
+        const auto [index, is_new] = indices.try_emplace({run_id, number}, attempts.size());
+        if (is_new) attempts.push_back({{run_id, number, 0, std::nullopt, 0}, {}});
+        attempts[index->second].second.insert(steps.begin(), steps.end());
     }
     for (auto& [attempt, steps] : attempts) {
         attempt.steps = steps.size();
