@@ -66,7 +66,7 @@ std::string read_as(const InputFile& file, std::size_t block_bytes, unsigned thr
 }
 
 /// Line by line, each with the parser.
-std::string read_slowly(const InputFile& file) {
+std::string read_by_line(const InputFile& file) {
     const std::unique_ptr<ByteSource> source = open_source(file);
     std::string text;
     for (std::size_t count = 1; count > 0;) {
@@ -111,7 +111,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static const int fd = ::memfd_create("cep-fuzz", MFD_CLOEXEC);
     if (fd < 0 || ::ftruncate(fd, 0) != 0 || ::pwrite(fd, data, size, 0) != static_cast<ssize_t>(size)) std::abort();
     const InputFile file{"/proc/self/fd/" + std::to_string(fd), size, std::nullopt};
-    const std::string expected = read_slowly(file);
+    const std::string expected = read_by_line(file);
     for (const std::size_t block_bytes : {16U, 100U, 1000U, 100'000U}) check(expected, read_as(file, block_bytes, 1));
     // Threads are slow to start.
     if (size % 16 == 0) check(expected, read_as(file, 100, 3));

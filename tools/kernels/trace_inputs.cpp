@@ -59,13 +59,20 @@ class TraceFinder {
         }
     }
 
+    // A FIFO that was found, not named, could wait for ever.
+    void add_found(const std::string& path) {
+        std::error_code error;
+        if (fs::is_regular_file(path, error)) return files_.push_back(path);
+        unusable_.push_back(path + ": not a regular file");
+    }
+
     void add_directory(const std::string& directory) {
         std::error_code error;
         bool any = false;
         for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
             std::error_code not_there;
             if (!is_trace_name(entry.path().filename().native()) || entry.is_directory(not_there)) continue;
-            files_.push_back(entry.path().native());
+            add_found(entry.path().native());
             any = true;
         }
         if (error) {
@@ -83,7 +90,7 @@ class TraceFinder {
             if (fs::is_directory(found.gl_pathv[i], error)) {
                 add_directory(found.gl_pathv[i]);
             } else {
-                files_.emplace_back(found.gl_pathv[i]);
+                add_found(found.gl_pathv[i]);
             }
         }
         ::globfree(&found);

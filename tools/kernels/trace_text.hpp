@@ -34,25 +34,25 @@ inline constexpr std::size_t text_padding_bytes = 64;
 [[nodiscard]] ValueEnd find_value_end(const char* at, const char* end);
 [[nodiscard]] const char* skip_blanks(const char* at, const char* end);
 
-/// What is between the quotes; "" for what is not a string.
+/// The text between the quotes; "" for a value that is no string.
 [[nodiscard]] std::string_view inside_quotes(std::string_view value);
-/// With its escapes resolved.
+/// Resolves the escapes of a string.
 [[nodiscard]] std::string resolve_escapes(std::string_view text);
 
 /// A part of a trace that is in memory.
 class TraceWindow {
   public:
-    // Small enough to stay in a core's cache from the read to the last look at it.
+    // Small enough to stay in a core's cache until its events are processed.
     static constexpr std::size_t default_block_bytes = std::size_t{256} << 10;
     static constexpr std::size_t default_limit_bytes = std::size_t{64} << 20;
 
     TraceWindow(tool::ByteSource& source, std::function<void(std::uint64_t)> on_bytes,
                 std::size_t block_bytes = default_block_bytes, std::size_t limit_bytes = default_limit_bytes);
 
-    const char* at = nullptr;  // what is in front of it may be forgotten
+    const char* at = nullptr;  // bytes in front of it may be dropped
 
     [[nodiscard]] const char* end() const { return bytes_.data() + size_; }
-    /// Reads on; `at` moves with its byte. False where the source ends or the limit is reached.
+    /// Reads more bytes; `at` still points to the same byte. False if the source ends or the limit is reached.
     bool extend();
     [[nodiscard]] bool ended() const { return ended_; }
     [[nodiscard]] std::uint64_t offset_bytes() const { return offset_of(at); }
@@ -61,7 +61,7 @@ class TraceWindow {
     }
     /// Moves `at` to the next byte that is not blank. '\0' at the end.
     char peek();
-    /// Moves `at` over a value of a kind that is as long as it likes, and gives it.
+    /// Takes the value at `at`, whatever its length, and moves `at` behind it.
     ValueEnd take_value(std::string_view& value);
 
   private:

@@ -44,7 +44,11 @@ RowField field_of(Row& row, const RowNumber& number) {
     return field;
 }
 
+// A second parser needs much memory for a long row.
+constexpr std::size_t max_searched_bytes = std::size_t{64} << 10;
+
 bool may_have_places(const Row& row) {
+    if (row.text.size() > max_searched_bytes) return false;
     const bool has_numbers = row.type == RowType::span || row.type == RowType::counter || row.type == RowType::mark ||
                              row.type == RowType::open;
     return has_numbers && row.odd_key.empty() && row.text.starts_with('{') && row.text.ends_with('}') &&

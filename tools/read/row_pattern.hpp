@@ -45,7 +45,7 @@ class PlaceFinder {
     PlaceFinder& operator=(const PlaceFinder&) = delete;
 
     /// Nothing for a row that RowParser is to read each time: one with escapes, repeated keys, values of a wrong type,
-    /// or blanks around it, and a run, stats or unknown row.
+    /// or blanks around it, a very long one, and a run, stats or unknown row.
     [[nodiscard]] std::optional<RowPlaces> find(const Row& row);
 
   private:
