@@ -6,12 +6,23 @@ from pathlib import Path
 import pytest
 
 TRAININGS = Path(__file__).resolve().parents[1] / "data" / "trainings"
+# By case: the stragglers as (rank, phase, pattern), and the slow ranks that nobody waits for.
 PLANTED = {
-    "forward": ("forward", "persistent"),
-    "backward": ("backward", "persistent"),
-    "data": ("data_load", "persistent"),
-    "window": ("forward", "window"),
-    "intermittent": ("data_load", "intermittent"),
+    "none": ([], []),
+    "forward": ([(2, "forward", "persistent")], []),
+    "backward": ([(2, "backward", "persistent")], []),
+    "data": ([(2, "data_load", "persistent")], []),
+    "window": ([(2, "forward", "window")], []),
+    "intermittent": ([(2, "data_load", "intermittent")], []),
+    "small": ([(2, "forward", "persistent")], []),
+    "two": ([(2, "forward", "persistent"), (1, "forward", "persistent")], []),
+    "harmless": ([], [(2, "data_load", "persistent")]),
+}
+# What the verdict does not see yet.
+MISSED = {
+    "ddp_two": "of two slow ranks under DDP it names the slower one",
+    "fsdp_two": "of two slow ranks under FSDP it takes the second one for slow now and then",
+    "fsdp_harmless": "under FSDP it takes the waiting of the others for work that rank 2 is spared",
 }
 
 
@@ -19,18 +30,27 @@ def names():
     return sorted(path.name.split(".")[0] for path in TRAININGS.glob("*.zst"))
 
 
+def facts(stragglers):
+    return [(one["rank"], one["phase"], one["pattern"]) for one in stragglers]
+
+
 def test_there_are_trainings_of_both_kinds():
     assert {name.split("_")[0] for name in names()} == {"ddp", "fsdp"}
-    assert {name.split("_")[1] for name in names()} == {*PLANTED, "none"}
+    assert {name.split("_")[1] for name in names()} == {*PLANTED}
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.xfail(reason=MISSED[name], strict=True)) if name in MISSED else name
+    for name in names()])
 def test_what_was_planted_is_named_and_nothing_else(cep, name):
     verdict = cep.summary(TRAININGS / f"{name}.jsonl.zst")["verdict"]
     assert not verdict["abstained"]
-    found = [(s["rank"], s["phase"], s["pattern"]) for s in verdict["stragglers"]]
-    planted = PLANTED.get(name.split("_")[1])
-    assert found == ([(2, *planted)] if planted else [])
+    stragglers, harmless = PLANTED[name.split("_")[1]]
+    assert facts(verdict["stragglers"]) == stragglers
+    if harmless:
+        assert facts(verdict["harmless"]) == harmless
     assert verdict["changes"] == [], "the others are faster while they wait, as GPUs at their power limit are"
     if name.endswith("window"):
         assert (verdict["stragglers"][0]["first_step"], verdict["stragglers"][0]["last_step"]) == (40, 79)
+    if name.endswith("small"):
+        assert verdict["stragglers"][0]["excess_ms"] == pytest.approx(3, abs=1)
