@@ -2,6 +2,7 @@
 """No input of up to 10 MB makes summarize or compare take more than 1 GiB or 10 seconds of CPU: many names, ranks, steps,
 groups and counters, and partial summaries that are damaged."""
 
+import gzip
 import json
 import zlib
 from itertools import count
@@ -108,3 +109,29 @@ def test_phases_beyond_a_bound_are_one_to_the_verdict_and_a_note_says_so(tmp_pat
     done = within_limits(tmp_path, "summarize", write_rows(tmp_path, rows))
     assert 'the verdict takes the 904 phases with the least time as one, "other phases"' in done.stdout.decode()
     assert "904 phases" in done.stderr
+
+
+# 0.7 MB and 0.2 MB when compressed.
+COMPRESSED = {
+    "a_million_ranks": (span("a", 1, rank) for rank in range(1_000_000)),
+    "a_rank_that_starts_50000_times": (
+        f'{{"type":"run","schema":1,"run_id":"r{i}","attempt":{i},"rank":0,"start_unix_ns":{10**18 + i * 10**9}}}\n'
+        + span("a", i, 0, f',"start_ns":{10**18 + i * 10**9 + 5}') for i in range(50_000)),
+}
+
+
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_compressed_rows_stay_within_the_limits(tmp_path, name):
+    written = tmp_path / "cuda_events_rank_0.jsonl.gz"
+    written.write_bytes(gzip.compress("\n".join(COMPRESSED[name]).encode()))
+    assert written.stat().st_size < 10_000_000
+    for arguments in COMMANDS.values():
+        within_limits(tmp_path, *arguments, written, *([written] if arguments[0] == "compare" else []))
+
+
+def test_ranks_beyond_the_limit_are_left_out_and_counted(cep, tmp_path):
+    written = tmp_path / "cuda_events_rank_0.jsonl"
+    written.write_text("".join(span("a", 1, rank) + "\n" for rank in range(2**18 + 3)))
+    done = cep("summarize", "--json", "--no-verdict", written)
+    assert json.loads(done.stdout)["inputs"]["ranks_seen"] == 2**18
+    assert b"3 ranks left out: at most 262,144 are kept" in done.stderr

@@ -6,7 +6,14 @@ namespace cep::tool {
 // A rank that has only rows that were not asked for is there all the same.
 void FileSeries::enter_rank(std::int64_t rank) {
     const auto [found, is_new] = places_.try_emplace(rank);
-    if (is_new && choice_.filter.accepts_rank(rank)) ranks_[rank];
+    if (is_new && choice_.filter.accepts_rank(rank)) {
+        found->second.left_out = !budget_->admit_rank();
+        if (found->second.left_out) {
+            ++left_out_ranks_;
+        } else {
+            ranks_[rank];
+        }
+    }
     last_place_ = &found->second;
     last_rank_ = rank;
 }
@@ -33,7 +40,7 @@ void FileSeries::take_other(const Row& row, std::uint64_t line) {
     const int run = tracker_.observe(row).run;
     if (last_place_ == nullptr || last_rank_ != *row.rank) enter_rank(*row.rank);
     RankPlace& place = *last_place_;
-    if (!choice_.filter.accepts(row)) return;
+    if (place.left_out || !choice_.filter.accepts(row)) return;
     if (place.run != run) enter_run(place, *row.rank, run);
     if (place.series == nullptr) return;
     if (row.type != RowType::run && tracker_.is_settled() && choice_.filter.accepts_all()) settled_ = &place;
@@ -73,6 +80,7 @@ JobParts FileSeries::finish() {
             parts.ranks[rank].push_back(std::move(series));
         }
     }
+    parts.left_out_ranks = left_out_ranks_;
     parts.open_spans = open_spans_.all();
     parts.marks = std::move(marks_);
     return parts;

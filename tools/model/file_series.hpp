@@ -43,6 +43,7 @@ class FileSeries final : public RowSink {
         int run = unknown_run;  // index of the run in the file
         std::int64_t attempt = 1;
         RunSeries* series = nullptr;  // nullptr: the attempt was not asked for
+        bool left_out = false;        // there are too many ranks
     };
     static constexpr int unknown_run = std::numeric_limits<int>::min();
 
@@ -61,6 +62,7 @@ class FileSeries final : public RowSink {
     RankPlace* settled_ = nullptr;  // where all spans of the last rank go until a run row comes; nullptr: it depends
     OpenSpans open_spans_;
     std::map<std::string, MarkCount> marks_;
+    std::uint64_t left_out_ranks_ = 0;
 };
 
 }  // namespace cep::tool

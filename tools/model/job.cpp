@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/job.hpp"
+#include "base/say.hpp"
+#include "base/units.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -7,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "base/say.hpp"
+#include "base/units.hpp"
 #include "model/job_reader.hpp"
 #include "model/repeats.hpp"
 #include "stats/step_pattern.hpp"
@@ -106,6 +110,10 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
     job.open_spans = std::move(read.parts.open_spans);
     job.marks = std::move(read.parts.marks);
     job.approximate = read.over_budget;
+    job.left_out_ranks = read.parts.left_out_ranks;
+    if (job.left_out_ranks > 0)
+        say("cep: {} left out: at most {} are kept\n", format_plural(job.left_out_ranks, "rank"),
+            format_count(SampleBudget::max_ranks));
     RunCollector runs;
     for (const auto& [rank, all_series] : job.ranks) runs.add_rank(all_series, job.loss);
     job.hosts = runs.hosts();

@@ -22,6 +22,7 @@ void JobParts::merge(JobParts&& other) {
         all.count += mark.count;
     }
     coverage.merge(other.coverage);
+    left_out_ranks += other.left_out_ranks;
 }
 
 void JobParts::fold() {

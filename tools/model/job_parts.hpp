@@ -29,6 +29,7 @@ struct JobParts {
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
     CoverageCollector coverage;
+    std::uint64_t left_out_ranks = 0;  // beyond SampleBudget::max_ranks
 
     void merge(JobParts&& other);
     /// Moves every duration into a histogram.

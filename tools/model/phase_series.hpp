@@ -23,17 +23,23 @@
 
 namespace cep::tool {
 
-/// How many durations a whole analysis may keep. Beyond it, durations go into histograms. Shared by all files.
+/// How many durations and ranks a whole analysis may keep. Beyond it, durations go into histograms. Shared by all
+/// files.
 class SampleBudget {
   public:
     explicit SampleBudget(std::uint64_t samples) : samples_(samples) {}
     /// Durations that have been kept; in portions, as threads that count one by one would wait for each other.
     void spend(std::uint64_t samples) { spent_.fetch_add(samples, std::memory_order_relaxed); }
     [[nodiscard]] bool exhausted() const { return spent_.load(std::memory_order_relaxed) > samples_; }
+    /// Asks for room for one rank of one file.
+    [[nodiscard]] bool admit_rank() { return ranks_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
+
+    static constexpr std::uint64_t max_ranks = std::uint64_t{1} << 18;
 
   private:
     const std::uint64_t samples_;
     std::atomic<std::uint64_t> spent_{0};
+    std::atomic<std::uint64_t> ranks_{0};
 };
 
 struct Totals {

@@ -270,7 +270,22 @@ std::string_view bound_name(Bound bound) {
     return names[static_cast<std::size_t>(bound)];
 }
 
+// Every step of a rank looks at all of its starts.
+bool starts_too_often(const RankSeries& ranks) {
+    constexpr std::size_t max_starts = 1000;
+    for (const auto& [rank, of_rank] : ranks)
+        if (of_rank.size() > max_starts) return true;
+    return false;
+}
+
 Verdict judge(const Job& job, const JudgeOptions& options) {
+    if (starts_too_often(job.ranks)) {
+        Verdict verdict;
+        verdict.abstained = true;
+        verdict.reason = "a rank was started over 1,000 times";
+        verdict.to_do = "choose --attempt or --steps";
+        return verdict;
+    }
     return Judge(job, options).judge();
 }
 
