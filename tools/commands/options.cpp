@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -116,7 +117,13 @@ void set_examples(CLI::App& command, const std::string& examples) {
 
 void refuse_negative_numbers(CLI::App& command) {
     const CLI::Validator not_negative(
-        [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }, "");
+        [](std::string& text) {
+            if (text.starts_with('-')) return text + " is negative";
+            std::uint64_t number = 0;  // CLI11 wraps what is too large
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+            return error == std::errc::result_out_of_range ? text + " is too large" : std::string();
+        },
+        "");
     for (CLI::Option* option : command.get_options()) {
         const std::string type = option->get_type_name();
         if (type == "N" || type.starts_with("UINT")) option->check(not_negative);
