@@ -217,7 +217,7 @@ def test_cep_accepts_the_rows_that_pythons_json_accepts(cep, tmp_path):
         name = f"cuda_events_rank_{number}.jsonl"
         files[name] = lines[begin:begin + LINES_A_FILE]
         (tmp_path / "job" / name).write_bytes(b"\n" + b"\n".join(files[name]) + b"\n")
-    checked = json.loads(cep("check", "--json", "job").stdout)
+    checked = json.loads(cep("check", "--lenient", "--json", "job").stdout)
     accepted = 0
     for file in checked["files"]:
         damaged = {damage["line"] for damage in file["damages"]}

@@ -118,6 +118,7 @@ void set_examples(CLI::App& command, const std::string& examples) {
 void refuse_negative_numbers(CLI::App& command) {
     const CLI::Validator not_negative(
         [](std::string& text) {
+            if (text.empty()) return std::string("no number");
             if (text.starts_with('-')) return text + " is negative";
             std::uint64_t number = 0;  // CLI11 wraps what is too large
             const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
