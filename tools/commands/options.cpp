@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -115,8 +116,16 @@ void set_examples(CLI::App& command, const std::string& examples) {
 }
 
 void refuse_negative_numbers(CLI::App& command) {
+    // Some versions of CLI11 take "" for 0, and what is too large for the largest number.
     const CLI::Validator not_negative(
-        [](std::string& text) { return text.starts_with('-') ? text + " is negative" : std::string(); }, "");
+        [](std::string& text) {
+            std::uint64_t number = 0;
+            const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
+            if (text.starts_with('-')) return text + " is negative";
+            const bool is_bad = text.empty() || result.ec == std::errc::result_out_of_range;
+            return is_bad ? "not a whole number: " + text : std::string();
+        },
+        "");
     for (CLI::Option* option : command.get_options()) {
         const std::string type = option->get_type_name();
         if (type == "N" || type.starts_with("UINT")) option->check(not_negative);
