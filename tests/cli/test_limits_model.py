@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No input of up to 10 MB makes summarize or compare take more than 1 GiB or 10 seconds of CPU: many names, ranks, steps,
-groups and counters, and partial summaries that are damaged."""
+"""No input of up to 10 MB makes summarize, compare or comm take more than 1 GiB or 10 seconds of CPU: many names, ranks,
+steps, groups and counters, and partial summaries that are damaged."""
 
 import gzip
 import json
@@ -8,7 +8,7 @@ import zlib
 from itertools import count
 
 import pytest
-from limits import within_limits, write_rows
+from limits import MAX_INPUT_BYTES, within_limits, write_rows
 
 COMMANDS = {
     "verdict": ("summarize", "--json"),
@@ -135,3 +135,40 @@ def test_ranks_beyond_the_limit_are_left_out_and_counted(cep, tmp_path):
     done = cep("summarize", "--json", "--no-verdict", written)
     assert json.loads(done.stdout)["inputs"]["ranks_seen"] == 2**18
     assert b"3 ranks left out: at most 262,144 are kept" in done.stderr
+
+
+COMM = ',"kind":"comm"'
+COLLECTIVES = {
+    "names": lambda i: span(f"p{i}", 1, 0, COMM),
+    "names_and_sizes": lambda i: span(f"p{i // 2}", 1, i % 2, COMM + f',"bytes":{i // 2 + 1}'),
+    "groups": lambda i: span("all_reduce", 1, i % 2, COMM + f',"group":"g{i // 2}","bytes":8'),
+    "ranks_and_names": lambda i: span(f"p{i}", 1, i, COMM),
+    "sizes": lambda i: span("all_reduce", i // 2, i % 2, COMM + f',"bytes":{i // 2 + 1}'),
+}
+
+
+@pytest.mark.parametrize("output", ("--markdown", "--csv", "--json"))
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_collectives_of_many_kinds_stay_within_the_limits(tmp_path, name, output):
+    written = write_rows(tmp_path, map(COLLECTIVES[name], count()))
+    within_limits(tmp_path, "comm", output, "--by", "group", written)
+
+
+def test_a_million_compressed_names_of_collectives_stay_within_the_limits(tmp_path):
+    rows = "".join(span(f"p{i}", 1, 0, COMM) + "\n" for i in range(1_000_000))
+    compressed = gzip.compress(rows.encode(), 6)
+    assert len(compressed) < MAX_INPUT_BYTES
+    (tmp_path / "cuda_events_rank_0.jsonl.gz").write_bytes(compressed)
+    done = within_limits(tmp_path, "comm", "--json", "cuda_events_rank_0.jsonl.gz")
+    found = json.loads(done.stdout)
+    assert len(found["models"]) == 10_000
+    assert found["left_out"]["spans"] == 990_000 and found["left_out"]["total_ms"] == 990_000
+    assert "990,000 spans of other operations are left out" in done.stderr
+
+
+def test_the_operations_with_the_most_time_are_kept(tmp_path):
+    rows = (f'{{"name":"p{i}","step":1,"rank":0,"duration_ms":{i + 1},"kind":"comm"}}' for i in range(12_000))
+    done = within_limits(tmp_path, "comm", "--json", write_rows(tmp_path, rows))
+    found = json.loads(done.stdout)
+    assert [model["total_ms"] for model in found["models"]] == list(range(12_000, 2_000, -1))
+    assert found["left_out"] == {"models": 2_000, "spans": 2_000, "total_ms": 2_000 * 2_001 / 2, "sizes": 0}

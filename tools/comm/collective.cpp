@@ -13,7 +13,7 @@ struct Words {
     Operation operation;
 };
 
-// The longest that is found decides: "reduce scatter" is no reduce.
+// The longest that is found decides, and of equally long ones the first: "reduce scatter" is no reduce.
 constexpr Words known_words[] = {
     {"all reduce", Operation::all_reduce},
     {"allreduce", Operation::all_reduce},
@@ -55,20 +55,17 @@ bool is_end_of_kind(char c) {
 Operation operation_of_name(std::string_view name) {
     char buffer[schema::detail::normalized_capacity] = {};
     const std::string_view words(buffer, schema::detail::normalize(name, buffer));
-    Operation best = Operation::other;
-    std::size_t best_size = 0;
-    for (const Words& known : known_words) {
-        if (known.words.size() <= best_size) continue;
-        for (std::size_t at = words.find(known.words, 1); at != std::string_view::npos;
-             at = words.find(known.words, at + 1)) {
-            const std::size_t end = at + known.words.size();
-            if (words[at - 1] != ' ' || end >= words.size() || words[end] != ' ') continue;
-            best = known.operation;
-            best_size = known.words.size();
-            break;
+    const Words* best = nullptr;
+    for (std::size_t at = 1; at < words.size(); at = words.find(' ', at) + 1) {
+        const std::string_view rest = words.substr(at);
+        for (const Words& known : known_words) {
+            const std::size_t size = known.words.size();
+            if (size >= rest.size() || rest[size] != ' ' || !rest.starts_with(known.words)) continue;
+            const bool is_longer = best == nullptr || size > best->words.size();
+            if (is_longer || (size == best->words.size() && &known < best)) best = &known;
         }
     }
-    return best;
+    return best != nullptr ? best->operation : Operation::other;
 }
 
 std::optional<double> bus_factor(Operation operation, std::uint64_t ranks) {

@@ -68,7 +68,7 @@ std::vector<Column> model_columns(const CommOptions& options) {
 
 Table model_table(const CommReport& report) {
     Table table(model_columns(report.options), "Operations");
-    table.set_rest("operation", "with less time");
+    table.set_rest("operation", "with less time", report.left_out.models);
     for (const CommModel& model : report.models) {
         std::vector<Cell> cells = {Cell::text_of(model.name),
                                    Cell::text_of(model.group),
@@ -202,6 +202,7 @@ std::vector<std::string> make_notes(const CommReport& report) {
     if (one_in > 1)
         notes.push_back(
             fmt::format("of some operations a random one of {} collectives was kept", format_count(one_in)));
+    if (report.left_out.any()) notes.push_back(describe_left_out(report));
     if (!report.coverage.missing_ranks.empty())
         notes.push_back("with ranks missing, some waits are counted as transfer");
     notes.push_back(
@@ -278,6 +279,15 @@ void write_model(JsonWriter& json, const CommModel& model) {
     json.end_object();
 }
 
+void write_left_out(JsonWriter& json, const LeftOut& left_out) {
+    json.key("left_out").begin_object();
+    json.key("models").count(left_out.models);
+    json.key("spans").count(left_out.spans);
+    json.key("total_ms").number(left_out.total_ms);
+    json.key("sizes").count(left_out.sizes);
+    json.end_object();
+}
+
 void write_report(JsonWriter& json, const CommReport& report, const std::string& headline) {
     json.key("schema").string("cep.comm/1");
     json.key("headline").string(headline);
@@ -287,6 +297,7 @@ void write_report(JsonWriter& json, const CommReport& report, const std::string&
     json.key("by").string(report.options.by_group ? "group" : "kind");
     json.key("link_gb_per_s").number_or_null(report.options.link_gb_per_s);
     json.key("wait_fraction").number_or_null(report.wait_fraction);
+    if (report.left_out.any()) write_left_out(json, report.left_out);
     json.key("models").begin_array();
     for (const CommModel& model : report.models) write_model(json, model);
     json.end_array();
@@ -332,14 +343,28 @@ std::vector<std::string> advise(const CommReport& report) {
 
 }  // namespace
 
-tool::Document make_document(CommReport made) {
+std::string describe_left_out(const CommReport& report) {
+    const LeftOut& left_out = report.left_out;
+    std::string text;
+    if (left_out.spans > 0)
+        text = fmt::format("{} of other operations are left out, which took {} of time",
+                           format_plural(left_out.spans, "span"), tool::format_duration_ms(left_out.total_ms));
+    if (left_out.sizes > 0)
+        text += fmt::format("{}{} left out", text.empty() ? "" : "; ",
+                            left_out.sizes == 1 ? "1 size is" : format_plural(left_out.sizes, "size") + " are");
+    return text;
+}
+
+tool::Document make_document(CommReport made, tool::Format format) {
     const auto report = std::make_shared<const CommReport>(std::move(made));
     tool::Document document;
     document.title = "Communication";
     document.headline = make_headline(*report);
     document.next = advise(*report);
-    document.tables = {model_table(*report), size_table(*report), prediction_table(*report)};
-    document.csv_table = 1;
+    const bool for_people = format == tool::Format::text || format == tool::Format::markdown;
+    if (for_people) document.tables.push_back(model_table(*report));
+    if (for_people || format == tool::Format::csv) document.tables.push_back(size_table(*report));
+    if (for_people) document.tables.push_back(prediction_table(*report));
     if (!report->models.empty()) document.notes = make_notes(*report);
     document.write_json = [report, headline = document.headline](JsonWriter& json) {
         write_report(json, *report, headline);

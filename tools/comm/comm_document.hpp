@@ -8,7 +8,11 @@
 
 namespace cep::comm {
 
-/// JSON has schema cep.comm/1. CSV has a line for each size of each model, and one for a model without sizes.
-[[nodiscard]] tool::Document make_document(CommReport report);
+/// What a report leaves out, in one sentence; "" where it leaves out nothing.
+[[nodiscard]] std::string describe_left_out(const CommReport& report);
+
+/// JSON has schema cep.comm/1. CSV has a line for each size of each model, and one for a model without sizes. The
+/// document has the tables that `format` needs.
+[[nodiscard]] tool::Document make_document(CommReport report, tool::Format format);
 
 }  // namespace cep::comm

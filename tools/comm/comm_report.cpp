@@ -52,10 +52,37 @@ class ReportMaker {
         if (sampled_ms > 0) report_.wait_fraction = waiting_ms / sampled_ms;
         std::stable_sort(report_.models.begin(), report_.models.end(),
                          [](const CommModel& a, const CommModel& b) { return a.total_ms > b.total_ms; });
+        limit_models();
+        limit_sizes();
+        if (options_.predicts)
+            for (CommModel& model : report_.models) predict(model);
         return std::move(report_);
     }
 
   private:
+    void limit_models() {
+        LeftOut& left_out = report_.left_out;
+        left_out.spans = table_.unlisted().spans;
+        left_out.total_ms = table_.unlisted().total_ms;
+        while (report_.models.size() > CommReport::max_models) {
+            ++left_out.models;
+            left_out.spans += report_.models.back().spans;
+            left_out.total_ms += report_.models.back().total_ms;
+            report_.models.pop_back();
+        }
+    }
+
+    void limit_sizes() {
+        std::size_t room = CommReport::max_sizes;
+        for (CommModel& model : report_.models) {
+            if (model.sizes.size() > room) {
+                report_.left_out.sizes += model.sizes.size() - room;
+                model.sizes.resize(room);
+            }
+            room -= model.sizes.size();
+        }
+    }
+
     // With ranks missing, a group has as many as the largest of its kind.
     void count_ranks() {
         std::map<std::string, std::set<std::int64_t>> ranks;
@@ -134,7 +161,6 @@ class ReportMaker {
             if (factor) model.bus_gb_per_s = *model.fit->beta_gb_per_s * *factor;
             model.link_efficiency = efficiency(model.bus_gb_per_s);
         }
-        if (options_.predicts) predict(model);
         return std::move(model);
     }
 

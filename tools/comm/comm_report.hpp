@@ -63,11 +63,25 @@ struct CommModel {
     std::vector<Prediction> predictions;
 };
 
+/// What a report does not list, so that its size is bounded.
+struct LeftOut {
+    std::uint64_t models = 0;  // beyond CommReport::max_models
+    std::uint64_t spans = 0;   // of these models, and of channels beyond MatchTable::max_channels
+    double total_ms = 0;       // of these spans
+    std::uint64_t sizes = 0;   // of the models that are listed, beyond CommReport::max_sizes
+
+    [[nodiscard]] bool any() const { return spans > 0 || sizes > 0; }
+};
+
 struct CommReport {
+    static constexpr std::size_t max_models = 10'000;
+    static constexpr std::size_t max_sizes = 100'000;  // of all models
+
     tool::InputCounts inputs;
     tool::Coverage coverage;
     CommOptions options;
     std::vector<CommModel> models;  // the one with the most time first
+    LeftOut left_out;
     std::optional<double> wait_fraction;
 
     [[nodiscard]] bool any_bytes() const;

@@ -65,12 +65,25 @@ CommSpans::RankRun& CommSpans::run_of(const Row& row) {
     return run;
 }
 
+void CommSpans::limit_streams() {
+    constexpr std::size_t max_streams = std::size_t{1} << 17;
+    constexpr std::size_t max_bytes = std::size_t{1} << 25;
+    ++streams_;
+    stream_bytes_ += stream_key_.size();
+    if (streams_ <= max_streams && stream_bytes_ <= max_bytes) return;
+    for (auto& [rank, run] : ranks_) run.streams = {};
+    streams_ = 1;
+    stream_bytes_ = stream_key_.size();
+}
+
 const CommSpans::Stream& CommSpans::stream_of(RankRun& run, const Row& row) {
     stream_key_.assign(row.group);
     stream_key_ += '\0';
     stream_key_ += row.name;
-    const auto [found, is_new] = run.streams.try_emplace(stream_key_);
-    if (is_new) {
+    auto found = run.streams.find(stream_key_);
+    if (found == run.streams.end()) {
+        limit_streams();
+        found = run.streams.try_emplace(stream_key_).first;
         Channel channel{group_of(row, run.run), operation_of_name(row.name), {}};
         if (channel.operation == Operation::other) channel.name = row.name;
         found->second.channel = table_.channel_of(channel);

@@ -36,17 +36,20 @@ class CommSpans : public tool::RowSink {
     struct RankRun {
         int run = tool::RunTracker::no_run;
         std::int64_t attempt = 1;
-        std::unordered_map<std::string, Stream> streams;
+        std::unordered_map<std::string, Stream> streams;  // a cache
     };
 
     RankRun& run_of(const tool::Row& row);
     const Stream& stream_of(RankRun& run, const tool::Row& row);
+    void limit_streams();
     [[nodiscard]] std::string group_of(const tool::Row& row, int run) const;
 
     const tool::Filter& filter_;
     tool::RunTracker tracker_;
     MatchTable table_{MatchTable::max_matches_of_file};
     std::unordered_map<std::int64_t, RankRun> ranks_;
+    std::size_t streams_ = 0;  // of all ranks
+    std::size_t stream_bytes_ = 0;
     std::string stream_key_;
 };
 

@@ -4,11 +4,9 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -24,7 +22,11 @@ struct Channel {
     Operation operation = Operation::other;
     std::string name;  // of the phase, for Operation::other; else ""
 
-    friend auto operator<=>(const Channel&, const Channel&) = default;
+    friend bool operator==(const Channel&, const Channel&) = default;
+};
+
+struct ChannelHash {
+    std::size_t operator()(const Channel& channel) const;
 };
 
 /// All spans of a channel, in the sample or not.
@@ -60,14 +62,23 @@ struct Match {
     void keep(double duration_ms);
 };
 
+/// The spans of channels beyond the bound on channels.
+struct UnlistedSpans {
+    std::uint64_t spans = 0;
+    double total_ms = 0;
+};
+
 /// Joins spans by the key of their collective. Of more than `max_matches` collectives it keeps a sample: of the
 /// operation and kind of group that has the most, those whose key ends in one more zero bit. Keys are hashes that every
 /// rank computes alike, so that collectives in the sample are whole, rare ones stay, and memory is bounded whatever the
-/// number of ranks, files and steps. Totals count every span.
+/// number of ranks, files and steps. Totals count every span of the first `max_channels` channels.
 class MatchTable {
   public:
     static constexpr std::size_t max_matches_of_file = std::size_t{1} << 17;  // 14 MB
     static constexpr std::size_t max_matches_of_job = std::size_t{1} << 20;   // 110 MB
+    static constexpr std::size_t max_channels = std::size_t{1} << 17;
+    static constexpr std::size_t max_name_bytes = std::size_t{1} << 25;  // of all channels
+    static constexpr std::uint32_t no_channel = std::numeric_limits<std::uint32_t>::max();
 
     struct Span {
         std::uint64_t key = 0;
@@ -78,12 +89,14 @@ class MatchTable {
 
     explicit MatchTable(std::size_t max_matches) : max_matches_(max_matches) {}
 
+    /// The index of a channel; of a new one beyond the bounds, no_channel.
     [[nodiscard]] std::uint32_t channel_of(const Channel& channel);
     void add(std::uint32_t channel, const Span& span);
     void merge(const MatchTable& other);
 
     [[nodiscard]] const std::vector<Channel>& channels() const { return channels_; }
     [[nodiscard]] const ChannelTotals& totals(std::uint32_t channel) const { return totals_[channel]; }
+    [[nodiscard]] const UnlistedSpans& unlisted() const { return unlisted_; }
     [[nodiscard]] const std::unordered_map<std::uint64_t, Match>& matches() const { return matches_; }
     /// The sample has one of so many collectives of the channel: a power of two.
     [[nodiscard]] std::uint64_t one_in(std::uint32_t channel) const { return strata_[stratum_of_[channel]].mask + 1; }
@@ -91,21 +104,23 @@ class MatchTable {
   private:
     /// An operation of one kind of groups.
     struct Stratum {
-        std::uint64_t mask = 0;  // keys that have none of these bits are kept
-        std::size_t matches = 0;
+        std::uint64_t mask = 0;           // keys that have none of these bits are kept
+        std::vector<std::uint64_t> keys;  // of its matches
     };
 
-    void thin(std::size_t stratum, std::uint64_t mask);
-    void thin_largest();
+    void thin(Stratum& stratum, std::uint64_t mask);
+    void make_room();
     Match* find_match(std::uint32_t channel, std::uint64_t key);
 
     std::size_t max_matches_;
     std::vector<Stratum> strata_;
-    std::map<Channel, std::size_t> stratum_indices_;  // by a channel whose group is the kind
-    std::vector<std::size_t> stratum_of_;             // by channel
+    std::unordered_map<Channel, std::size_t, ChannelHash> stratum_indices_;  // by a channel whose group is the kind
+    std::vector<std::size_t> stratum_of_;                                    // by channel
     std::vector<Channel> channels_;
-    std::map<Channel, std::uint32_t> channel_indices_;
+    std::unordered_map<Channel, std::uint32_t, ChannelHash> channel_indices_;
+    std::size_t name_bytes_ = 0;
     std::vector<ChannelTotals> totals_;
+    UnlistedSpans unlisted_;
     std::unordered_map<std::uint64_t, Match> matches_;
 };
 

@@ -113,7 +113,8 @@ Status CommCommand::run() const {
         return status;
     }
     if (report.models.empty()) say("cep comm: no spans of communication among the rows\n");
-    output.write(comm::make_document(std::move(report)), input);
+    if (report.left_out.any()) say("cep comm: {}\n", comm::describe_left_out(report));
+    output.write(comm::make_document(std::move(report), output.rendering(input).format), input);
     return status;
 }
 

@@ -79,7 +79,7 @@ Status KernelsCommand::run() const {
     say_gaps(report);
     const Status status = status_of(report);
     if (status == Status::nothing_readable) return status;
-    output.write(kernels::make_document(std::move(report), static_cast<std::size_t>(output.limit)), input);
+    output.write(kernels::make_document(std::move(report), output.rendering(input)), input);
     return status;
 }
 

@@ -116,13 +116,14 @@ void set_examples(CLI::App& command, const std::string& examples) {
 }
 
 void refuse_negative_numbers(CLI::App& command) {
+    // Some versions of CLI11 take "" for 0, and what is too large for the largest number.
     const CLI::Validator not_negative(
         [](std::string& text) {
-            if (text.empty()) return std::string("no number");
+            std::uint64_t number = 0;
+            const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
             if (text.starts_with('-')) return text + " is negative";
-            std::uint64_t number = 0;  // CLI11 wraps what is too large
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-            return error == std::errc::result_out_of_range ? text + " is too large" : std::string();
+            const bool is_bad = text.empty() || result.ec == std::errc::result_out_of_range;
+            return is_bad ? "not a whole number: " + text : std::string();
         },
         "");
     for (CLI::Option* option : command.get_options()) {

@@ -278,7 +278,7 @@ tool::Document make_document(Comparison made) {
     if (comparison->step && comparison->step->outcome == Outcome::undecided)
         document.next.emplace_back("record more steps, or compare jobs that have spans of whole steps");
     document.facts = {{"A", describe_job(comparison->a)}, {"B", describe_job(comparison->b)}};
-    document.tables = {change_table(*comparison)};
+    document.tables.push_back(change_table(*comparison));
     document.notes = make_notes(*comparison);
     std::string sentences = document.headline;
     for (const std::string& sentence : document.evidence) sentences += " " + sentence;

@@ -76,77 +76,39 @@ constexpr KernelRule rules[] = {
 };
 
 /// Functions that do what a template argument says.
-constexpr std::string_view wrappers[] = {"elementwise_kernel",
-                                         "vectorized_elementwise_kernel",
-                                         "unrolled_elementwise_kernel",
-                                         "elementwise_kernel_with_index",
-                                         "legacy_elementwise_kernel",
-                                         "elementwise_kernel_manual_unroll",
-                                         "vectorized_templated_elementwise_kernel",
-                                         "index_elementwise_kernel",
-                                         "distribution_elementwise_grid_stride_kernel",
-                                         "gpu_kernel_impl",
-                                         "gpu_kernel_impl_nocast",
-                                         "opmath_gpu_kernel_with_scalars",
-                                         "reduce_kernel",
-                                         "multi_tensor_apply_kernel",
-                                         "AUnaryFunctor",
-                                         "BUnaryFunctor",
-                                         "BinaryFunctor",
-                                         "ReduceOp",
-                                         "func_wrapper_t",
-                                         "device_kernel",
-                                         "Kernel",
-                                         "Kernel2",
-                                         "kernel",
-                                         "kentry",
-                                         "kentry2",
-                                         "enable_3x_kernel_for_sm9x",
-                                         "enable_3x_kernel_for_sm90",
-                                         "enable_3x_kernel_for_sm10",
-                                         "enable_2x_kernel_for_sm89",
-                                         "enable_sm90_or_later",
-                                         "enable_sm90",
-                                         "enable_sm80_to_sm89"};
+constexpr std::string_view wrappers =
+    "elementwise_kernel|vectorized_elementwise_kernel|unrolled_elementwise_kernel|elementwise_kernel_with_index|"
+    "legacy_elementwise_kernel|elementwise_kernel_manual_unroll|vectorized_templated_elementwise_kernel|"
+    "index_elementwise_kernel|distribution_elementwise_grid_stride_kernel|gpu_kernel_impl|gpu_kernel_impl_nocast|"
+    "opmath_gpu_kernel_with_scalars|reduce_kernel|multi_tensor_apply_kernel|AUnaryFunctor|BUnaryFunctor|"
+    "BinaryFunctor|ReduceOp|func_wrapper_t|device_kernel|Kernel|Kernel2|kernel|kentry|kentry2|"
+    "enable_3x_kernel_for_sm9x|enable_3x_kernel_for_sm90|enable_3x_kernel_for_sm10|enable_2x_kernel_for_sm89|"
+    "enable_sm90_or_later|enable_sm90|enable_sm80_to_sm89";
 
 /// Template arguments that say nothing about what is done.
-constexpr std::string_view plain_types[] = {"float",
-                                            "double",
-                                            "int",
-                                            "long",
-                                            "short",
-                                            "char",
-                                            "bool",
-                                            "unsigned",
-                                            "signed",
-                                            "void",
-                                            "true",
-                                            "false",
-                                            "size_t",
-                                            "BFloat16",
-                                            "Half",
-                                            "complex",
-                                            "__half",
-                                            "__nv_bfloat16",
-                                            "nv_bfloat16",
-                                            "array",
-                                            "tuple",
-                                            "OffsetCalculator",
-                                            "TrivialOffsetCalculator",
-                                            "half",
-                                            "uint8_t",
-                                            "int64_t"};
+constexpr std::string_view plain_types =
+    "float|double|int|long|short|char|bool|unsigned|signed|void|true|false|size_t|BFloat16|Half|complex|__half|"
+    "__nv_bfloat16|nv_bfloat16|array|tuple|OffsetCalculator|TrivialOffsetCalculator|half|uint8_t|int64_t";
 
 /// What all the operators of a generated pointwise kernel may be for the kernel to be one that only moves bytes.
-constexpr std::string_view moving_words[] = {
-    "clone",  "to",   "copy",    "cat",     "permute", "view",      "t",       "transpose", "zeros",  "ones",
-    "full",   "fill", "slice",   "select",  "expand",  "unsqueeze", "squeeze", "reshape",   "empty",  "constant",
-    "pad",    "nd",   "stack",   "split",   "with",    "sizes",     "like",    "new",       "detach", "alias",
-    "repeat", "as",   "strided", "scatter", "gather",  "index",     "zero"};
+constexpr std::string_view moving_words =
+    "clone|to|copy|cat|permute|view|t|transpose|zeros|ones|full|fill|slice|select|expand|unsqueeze|squeeze|"
+    "reshape|empty|constant|pad|nd|stack|split|with|sizes|like|new|detach|alias|repeat|as|strided|scatter|gather|"
+    "index|zero";
 
-template <typename List>
-bool contains(const List& list, std::string_view text) {
-    return std::find(std::begin(list), std::end(list), text) != std::end(list);
+/// Calls `is_it` for each of "a|b|c" until it returns true.
+template <typename IsIt>
+bool any_of_list(std::string_view list, IsIt is_it) {
+    while (!list.empty()) {
+        const std::size_t size = std::min(list.find('|'), list.size());
+        if (is_it(list.substr(0, size))) return true;
+        list.remove_prefix(std::min(list.size(), size + 1));
+    }
+    return false;
+}
+
+bool contains(std::string_view list, std::string_view text) {
+    return any_of_list(list, [text](std::string_view one) { return one == text; });
 }
 
 bool is_number(std::string_view text) {
@@ -170,12 +132,7 @@ bool has_phrase(const Words& words, std::string_view phrase) {
 }
 
 bool has_any_phrase(const Words& words, std::string_view phrases) {
-    while (!phrases.empty()) {
-        const std::size_t size = std::min(phrases.find('|'), phrases.size());
-        if (has_phrase(words, phrases.substr(0, size))) return true;
-        phrases.remove_prefix(std::min(phrases.size(), size + 1));
-    }
-    return false;
+    return any_of_list(phrases, [&](std::string_view phrase) { return has_phrase(words, phrase); });
 }
 
 struct NameWords {
@@ -207,7 +164,7 @@ struct Verdict {
 // Inductor names a generated kernel after the operators that it came from, so that a pointwise kernel that converts the
 // input of a matrix product has "mm" in its name. Only its templates ("tem") are matrix products.
 std::optional<Verdict> judge_inductor(const Words& words) {
-    constexpr std::string_view sorts[] = {"poi", "per", "red", "for", "tem", "mix", "unk", "split"};
+    constexpr std::string_view sorts = "poi|per|red|for|tem|mix|unk|split";
     if (words.size() < 3 || words[0] != "triton" || !contains(sorts, words[1])) return std::nullopt;
     if (words[1] == "tem") {
         const bool attention = has_phrase(words, "attention");
@@ -247,9 +204,9 @@ Verdict judge_arguments(const FunctionName& name, int nesting) {
 
 // What no rule knows, by what it is a case of.
 Verdict by_default(const FunctionName& name, Verdict verdict) {
-    const auto in_scope = [&](std::string_view scope) { return contains(name.scopes, scope); };
     const std::string_view own = name.own;
-    if (in_scope("cutlass")) return {matmul, "gemm", verdict.decider};
+    if (std::find(name.scopes.begin(), name.scopes.end(), "cutlass") != name.scopes.end())
+        return {matmul, "gemm", verdict.decider};
     if (own == "multi_tensor_apply_kernel") return {other, "multi-tensor", verdict.decider};
     if (own == "reduce_kernel") return {other, "reduction", verdict.decider};
     if (own.ends_with("elementwise_kernel") || own.starts_with("elementwise_kernel"))
@@ -260,22 +217,19 @@ Verdict by_default(const FunctionName& name, Verdict verdict) {
 Verdict judge(const FunctionName& name, int nesting) {
     const NameWords words(name);
     if (const auto generated = judge_inductor(words.own)) return *generated;
-    const bool wrapper = contains(wrappers, name.own) && !name.arguments.empty() && nesting < max_nesting;
-    if (wrapper) {
-        const Verdict verdict = judge_arguments(name, nesting);
+    Verdict verdict;
+    if (contains(wrappers, name.own) && !name.arguments.empty() && nesting < max_nesting) {
+        verdict = judge_arguments(name, nesting);
         if (!verdict.kind.empty()) return verdict;
-        const KernelRule* const rule = words.find_rule();
-        if (rule != nullptr) return {rule->kernel_class, rule->kind, verdict.decider};
-        return nesting == 0 ? by_default(name, verdict) : verdict;
     }
-    const KernelRule* const rule = words.find_rule();
-    if (rule != nullptr) return {rule->kernel_class, rule->kind, ""};
-    return nesting == 0 ? by_default(name, {}) : Verdict{};
+    if (const KernelRule* const rule = words.find_rule(); rule != nullptr)
+        return {rule->kernel_class, rule->kind, verdict.decider};
+    return nesting == 0 ? by_default(name, verdict) : verdict;
 }
 
 // A function called "kernel" is told by its namespace.
 std::string short_name_of(const FunctionName& name, std::string_view decider) {
-    constexpr std::string_view common[] = {"kernel", "Kernel", "run", "forward", "backward", "dispatch", "combine"};
+    constexpr std::string_view common = "kernel|Kernel|run|forward|backward|dispatch|combine";
     std::string text;
     const bool nameless_scope = name.scopes.empty() || name.scopes.back().starts_with('(');
     if (contains(common, name.own) && !nameless_scope) text = std::string(name.scopes.back()) + "::";

@@ -470,15 +470,19 @@ std::string describe_gaps(const KernelReport& report) {
     return text;
 }
 
-tool::Document make_document(KernelReport made, std::size_t max_kernels) {
+tool::Document make_document(KernelReport made, const tool::Rendering& rendering) {
+    const tool::Format format = rendering.format;
+    const std::size_t max_kernels = rendering.limit;
     const auto report = std::make_shared<const KernelReport>(std::move(made));
     tool::Document document;
     document.title = "GPU kernels";
     const std::string sentences = add_sentences(document, *report);
     document.facts = make_facts(*report);
-    document.tables = {class_table(report->total.time), rank_table(*report), spread_table(*report),
-                       kernel_table(*report)};
-    document.csv_table = 1;
+    const bool for_people = format == tool::Format::text || format == tool::Format::markdown;
+    if (for_people) document.tables.push_back(class_table(report->total.time));
+    if (for_people || format == tool::Format::csv) document.tables.push_back(rank_table(*report));
+    if (for_people) document.tables.push_back(spread_table(*report));
+    if (for_people) document.tables.push_back(kernel_table(*report));
     document.notes = make_notes(*report);
     document.write_json = [report, max_kernels, sentences](JsonWriter& json) {
         write_report(json, *report, max_kernels, sentences);

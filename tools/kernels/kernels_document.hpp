@@ -11,9 +11,9 @@
 
 namespace cep::kernels {
 
-/// JSON has schema cep.kernels/1, and at most `max_kernels` kernels of each rank; 0: all. CSV has a line for each rank
-/// and one for all.
-[[nodiscard]] tool::Document make_document(KernelReport report, std::size_t max_kernels);
+/// The document for one format. JSON has schema cep.kernels/1, and at most `rendering.limit` kernels of each rank; 0:
+/// all. CSV has a line for each rank and one for all.
+[[nodiscard]] tool::Document make_document(KernelReport report, const tool::Rendering& rendering);
 
 /// What the traces lacked, in one line; "" for nothing.
 [[nodiscard]] std::string describe_gaps(const KernelReport& report);

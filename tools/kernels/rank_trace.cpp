@@ -61,14 +61,11 @@ class TraceAnalysis {
     // From the first to the last GPU event, widened to the steps as the host had them.
     void find_window() {
         window_ = {order_.front().start_ns, order_.front().end_ns()};
-        for (const TimedKernel& event : order_) {
-            window_.begin_ns = std::min(window_.begin_ns, event.start_ns);
-            window_.end_ns = std::max(window_.end_ns, event.end_ns());
-        }
-        for (const StepEvent& step : data_.steps) {
-            window_.begin_ns = std::min(window_.begin_ns, step.start_ns);
-            window_.end_ns = std::max(window_.end_ns, step.start_ns + step.duration_ns);
-        }
+        const auto widen = [this](std::int64_t begin_ns, std::int64_t end_ns) {
+            window_ = {std::min(window_.begin_ns, begin_ns), std::max(window_.end_ns, end_ns)};
+        };
+        for (const TimedKernel& event : order_) widen(event.start_ns, event.end_ns());
+        for (const StepEvent& step : data_.steps) widen(step.start_ns, step.start_ns + step.duration_ns);
         result_.window_begin_ns = data_.facts.base_ns + window_.begin_ns;
         result_.window_end_ns = data_.facts.base_ns + window_.end_ns;
     }
@@ -90,8 +87,8 @@ class TraceAnalysis {
             tool::append(busy_[device], interval);
             if (type.kernel_class == KernelClass::comm) tool::append(comm, interval);
             if (is_compute(event)) tool::append(compute, interval);
-            time.classes[static_cast<std::size_t>(type.kernel_class)].add(event.duration_ns);
-            if (type.kind == attention_kind) time.attention.add(event.duration_ns);
+            time.classes[static_cast<std::size_t>(type.kernel_class)].merge({1, event.duration_ns});
+            if (type.kind == attention_kind) time.attention.merge({1, event.duration_ns});
         }
         time.gpus = 1;
         time.window_ns = window_.end_ns - window_.begin_ns;
@@ -140,11 +137,6 @@ class TraceAnalysis {
 
 void add_ns(std::int64_t& total_ns, std::int64_t more_ns) {
     if (__builtin_add_overflow(total_ns, more_ns, &total_ns)) total_ns = std::numeric_limits<std::int64_t>::max();
-}
-
-void ClassTime::add(std::int64_t duration_ns) {
-    ++count;
-    add_ns(time_ns, duration_ns);
 }
 
 void ClassTime::merge(const ClassTime& other) {

@@ -22,7 +22,6 @@ void add_ns(std::int64_t& total_ns, std::int64_t more_ns);
 struct ClassTime {
     std::uint64_t count = 0;
     std::int64_t time_ns = 0;  // sum of durations, also of those beside each other
-    void add(std::int64_t duration_ns);
     void merge(const ClassTime& other);
 };
 

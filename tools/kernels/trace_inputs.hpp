@@ -13,12 +13,9 @@
 
 namespace cep::kernels {
 
-/// Files, directories of traces, globs and "-"; more of them, one a line, from `files_from` unless it is empty.
-/// Throws UsageError.
+/// Files, directories of traces (`*.json`, also `.gz` and `.zst`), globs and "-"; more of them, one a line, from
+/// `files_from` unless it is empty. Throws UsageError.
 [[nodiscard]] tool::InputSet find_traces(const std::vector<std::string>& arguments, const std::string& files_from);
-
-/// Whether a file of a directory is taken for a trace: `*.json`, also `.gz` and `.zst`.
-[[nodiscard]] bool is_trace_name(std::string_view name);
 
 /// The number behind the word "rank" in the file's name, else in its directory's: "rank3_trace.json", "rank_3/t.json".
 [[nodiscard]] std::optional<std::int64_t> rank_of_trace_name(std::string_view path);

@@ -76,11 +76,7 @@ class TraceReader {
 
     void damage(std::string why) { data_.add_damage(window_.offset_bytes(), std::move(why)); }
 
-    void cut_off() {
-        stopped_ = true;
-        data_.truncated = true;
-        damage("the trace is cut off here; whole events in front of it count");
-    }
+    void cut_off() { broken("the trace is cut off here; whole events in front of it count"); }
 
     void broken(std::string why = "not JSON from here on; the rest is not read") {
         stopped_ = true;
@@ -89,30 +85,31 @@ class TraceReader {
     }
 
     void stop(ValueEnd::Why why) {
-        if (why == ValueEnd::Why::cut && window_.ended()) return cut_off();
-        broken(why == ValueEnd::Why::cut ? "a value longer than can be held in memory; the rest is not read"
-                                         : "not JSON from here on; the rest is not read");
+        if (why == ValueEnd::Why::broken) return broken();
+        if (window_.ended()) return cut_off();
+        broken("a value longer than can be held in memory; the rest is not read");
+    }
+
+    /// Calls `read_item` with the first character of each item up to `closing`. False where the text ends first.
+    template <typename ReadItem>
+    bool read_items(char closing, ReadItem read_item) {
+        ++window_.at;
+        while (!stopped_) {
+            const char c = window_.peek();
+            if (c == '\0') return false;
+            if (c == ',' || c == closing) {
+                ++window_.at;
+                if (c == closing) return true;
+            } else {
+                read_item(c);
+            }
+        }
+        return true;
     }
 
     // The members of the outermost object.
     void read_object() {
-        ++window_.at;
-        while (!stopped_) {
-            const char c = window_.peek();
-            if (c == '}') {
-                ++window_.at;
-                return;
-            }
-            if (c == ',') {
-                ++window_.at;
-            } else if (c == '"') {
-                read_member();
-            } else if (c == '\0') {
-                cut_off();
-            } else {
-                broken();
-            }
-        }
+        if (!read_items('}', [this](char c) { c == '"' ? read_member() : broken(); })) cut_off();
     }
 
     void read_member() {
@@ -176,23 +173,9 @@ class TraceReader {
     // The end of an array of events may be missing where it is all there is: the format says so.
     void read_events(bool end_is_optional) {
         has_events_ = true;
-        ++window_.at;
-        while (!stopped_) {
-            const char c = window_.peek();
-            if (c == ']') {
-                ++window_.at;
-                return;
-            }
-            if (c == ',') {
-                ++window_.at;
-            } else if (c != '\0') {
-                read_event();
-            } else if (end_is_optional && data_.all_events > 0 && source_.damage().empty()) {
-                return;
-            } else {
-                cut_off();
-            }
-        }
+        if (read_items(']', [this](char) { read_event(); })) return;
+        const bool is_whole = end_is_optional && data_.all_events > 0 && source_.damage().empty();
+        if (!is_whole) cut_off();
     }
 
     void read_event() {

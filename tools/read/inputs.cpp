@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "read/inputs.hpp"
 
+#include <fmt/format.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -44,6 +45,8 @@ struct FileIdHash {
 
 class InputFinder {
   public:
+    explicit InputFinder(const NamePattern& names) : names_(names) {}
+
     void add_argument(const std::string& argument) {
         if (argument == "-") {
             if (std::exchange(reads_standard_input_, true))
@@ -144,20 +147,19 @@ class InputFinder {
     }
 
     void add_directory(const std::string& directory) {
-        if (add_rank_files(directory)) return;
-        const fs::path inner = fs::path(directory) / schema::default_directory_name;
+        if (add_matching_files(directory)) return;
+        const fs::path inner = fs::path(directory) / names_.inner_directory;
         std::error_code error;
-        if (fs::is_directory(inner, error) && add_rank_files(inner)) return;
-        set_.unusable.push_back(directory + ": no " + std::string(schema::file_prefix) + "*" +
-                                std::string(schema::file_suffix) + " files");
+        if (!names_.inner_directory.empty() && fs::is_directory(inner, error) && add_matching_files(inner)) return;
+        set_.unusable.push_back(directory + ": no " + std::string(names_.in_words));
     }
 
-    bool add_rank_files(const fs::path& directory) {
+    bool add_matching_files(const fs::path& directory) {
         std::error_code error;
         bool any = false;
         for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
             struct stat info {};
-            if (!rank_of_file_name(entry.path().native()) || ::stat(entry.path().c_str(), &info) != 0) continue;
+            if (!names_.matches(entry.path().native()) || ::stat(entry.path().c_str(), &info) != 0) continue;
             if (S_ISDIR(info.st_mode)) continue;
             add_found(entry.path().native(), info);
             any = true;
@@ -184,6 +186,7 @@ class InputFinder {
         return matched;
     }
 
+    const NamePattern& names_;
     InputSet set_;
     std::unordered_set<FileId, FileIdHash> seen_;
     bool reads_standard_input_ = false;
@@ -203,7 +206,15 @@ std::optional<std::int64_t> rank_of_file_name(std::string_view path) {
 }
 
 InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from) {
-    InputFinder finder;
+    static const std::string in_words = fmt::format("{}*{} files", schema::file_prefix, schema::file_suffix);
+    return find_inputs(arguments, files_from,
+                       {[](std::string_view path) { return rank_of_file_name(path).has_value(); }, in_words,
+                        schema::default_directory_name});
+}
+
+InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from,
+                     const NamePattern& names) {
+    InputFinder finder(names);
     for (const std::string& argument : arguments) finder.add_argument(argument);
     if (!files_from.empty()) finder.add_list(files_from);
     return finder.finish();

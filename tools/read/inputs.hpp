@@ -26,9 +26,19 @@ struct InputSet {
     std::uint64_t size_bytes = 0;
 };
 
+/// Which files of a directory are inputs.
+struct NamePattern {
+    bool (*matches)(std::string_view path);
+    std::string_view in_words;         // "*.json"
+    std::string_view inner_directory;  // where to look too if there are none; "": nowhere
+};
+
 /// Expands files, directories, globs and "-"; reads more of them, one a line, from `files_from` unless it is empty.
 /// Files come ordered by directory, then rank, then name. Throws UsageError if "-" is used twice.
 [[nodiscard]] InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from);
+/// The same for files with other names.
+[[nodiscard]] InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from,
+                                   const NamePattern& names);
 
 /// The rank in a rank file's name, compressed or not; nothing for another name.
 [[nodiscard]] std::optional<std::int64_t> rank_of_file_name(std::string_view path);
