@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cep::tool {
@@ -33,6 +34,9 @@ class Findings {
     static constexpr std::uint64_t max_of_code = 100;
 
     void add(Severity severity, std::string_view code, std::string message, std::uint64_t line = 0);
+    void note(std::string_view code, std::string message, std::uint64_t line = 0) {
+        add(Severity::note, code, std::move(message), line);
+    }
     /// With a last finding for each code that has more.
     [[nodiscard]] std::vector<Finding> finish();
 
