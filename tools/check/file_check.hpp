@@ -41,7 +41,7 @@ struct FileVerdict {
     Severity severity = Severity::fine;
     std::vector<Finding> findings;
     std::vector<std::int64_t> ranks;
-    std::vector<AttemptCheck> attempts;  // in the order of their starts
+    std::vector<AttemptCheck> attempts;  // in the order of their starts, not more than FileCheck::max_attempts
     std::optional<std::int64_t> first_step;
     std::optional<std::int64_t> last_step;
     std::uint64_t steps = 0;
@@ -53,6 +53,8 @@ struct FileVerdict {
 class FileCheck : public RowSink {
   public:
     static constexpr std::size_t max_phases = std::size_t{1} << 20;  // of a rank, whose order is checked
+
+    static constexpr std::size_t max_attempts = 10'000;  // that are listed
 
     explicit FileCheck(const InputFile& file) : name_rank_(file.name_rank) {}
     void take(const Row& row, std::uint64_t line) override;
@@ -159,7 +161,6 @@ class FileCheck : public RowSink {
     void find_missing_run_rows();
     [[nodiscard]] Attempts join_ranks() const;
     void find_attempts(FileVerdict& verdict);
-    void describe_attempts(const std::vector<AttemptCheck>& attempts);
     void find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>& steps);
     void find_loss();
     void find_open_spans();

@@ -23,6 +23,17 @@ std::string describe_ns(double time_ns) {
     return format_duration_ms(time_ns * 1e-6);
 }
 
+std::string describe_attempt(const AttemptCheck& attempt, bool in_same_run) {
+    std::string message = attempt.first_step
+                              ? fmt::format("resumed at step {} in ", format_integer(*attempt.first_step))
+                              : std::string("no steps in ");
+    message += in_same_run ? fmt::format("attempt {}", attempt.attempt)
+                           : fmt::format("run {} attempt {}", attempt.run_id, attempt.attempt);
+    if (attempt.repeated_steps > 0)
+        message += fmt::format(", {} done again", format_plural(attempt.repeated_steps, "step"));
+    return message;
+}
+
 }  // namespace
 
 void FileCheck::find_damage(const FileReport& report) {
@@ -161,34 +172,25 @@ void FileCheck::find_attempts(FileVerdict& verdict) {
         return a->second.order < b->second.order;
     });
     std::unordered_set<std::int64_t> earlier;
-    for (const Attempts::iterator& attempt : order) {
-        const std::vector<std::int64_t> steps = attempt->second.steps.finish();
-        const auto& [run_id, number] = attempt->first;
-        AttemptCheck& check = verdict.attempts.emplace_back(std::string(run_id), number, steps.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const auto& [run_id, number] = order[i]->first;
+        const std::vector<std::int64_t> steps = order[i]->second.steps.finish();
+        AttemptCheck check{std::string(run_id), number, steps.size(), std::nullopt, 0};
         if (!steps.empty()) check.first_step = steps.front();
-        if (order.size() == 1) break;
-        for (const std::int64_t step : steps) check.repeated_steps += !earlier.insert(step).second;
+        for (const std::int64_t step : steps) check.repeated_steps += order.size() > 1 && !earlier.insert(step).second;
+        if (i > 0) {
+            const bool in_same_run = order[i - 1]->first.first == run_id;
+            findings_.note("resumed", [&] { return describe_attempt(check, in_same_run); });
+        }
+        if (i < max_attempts) verdict.attempts.push_back(std::move(check));
     }
-    describe_attempts(verdict.attempts);
+    if (order.size() > max_attempts)
+        findings_.note("too_many_attempts", fmt::format("only the first {} of {} attempts are listed",
+                                                        format_count(max_attempts), format_count(order.size())));
     StepUnion all_steps;
     for (const auto& [rank, state] : in_order_)
         for (const RunState& run : state->runs) all_steps.add(run.steps);
     find_gaps(verdict, all_steps.finish());
-}
-
-void FileCheck::describe_attempts(const std::vector<AttemptCheck>& attempts) {
-    for (std::size_t i = 1; i < attempts.size(); ++i) {
-        const AttemptCheck& attempt = attempts[i];
-        std::string message = attempt.first_step
-                                  ? fmt::format("resumed at step {} in ", format_integer(*attempt.first_step))
-                                  : std::string("no steps in ");
-        message += attempt.run_id == attempts[i - 1].run_id
-                       ? fmt::format("attempt {}", attempt.attempt)
-                       : fmt::format("run {} attempt {}", attempt.run_id, attempt.attempt);
-        if (attempt.repeated_steps > 0)
-            message += fmt::format(", {} done again", format_plural(attempt.repeated_steps, "step"));
-        findings_.note("resumed", std::move(message));
-    }
 }
 
 void FileCheck::find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>& steps) {

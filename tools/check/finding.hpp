@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -37,6 +38,11 @@ class Findings {
     void note(std::string_view code, std::string message, std::uint64_t line = 0) {
         add(Severity::note, code, std::move(message), line);
     }
+    /// Calls `describe` for the message only if it is kept.
+    template <std::invocable Describe>
+    void note(std::string_view code, const Describe& describe) {
+        if (count(Severity::note, code)) findings_.push_back({Severity::note, std::string(code), describe(), 0});
+    }
     /// With a last finding for each code that has more.
     [[nodiscard]] std::vector<Finding> finish();
 
@@ -45,6 +51,9 @@ class Findings {
         Severity severity = Severity::fine;
         std::uint64_t count = 0;
     };
+
+    /// Returns whether the finding is kept.
+    bool count(Severity severity, std::string_view code);
 
     std::vector<Finding> findings_;
     std::map<std::string, Counted, std::less<>> counts_;

@@ -125,8 +125,10 @@ void JobCheck::find_left_ranks() {
         std::set_difference(of_run.begin(), of_run.end(), latest->second.begin(), latest->second.end(),
                             std::back_inserter(left));
         if (left.empty()) continue;
-        findings_.note("left_ranks", fmt::format("{} {} of run {} that the latest run {} does not have",
-                                                 rank_or_ranks(left), format_ranges(left), run_id, latest->first));
+        findings_.note("left_ranks", [&] {
+            return fmt::format("{} {} of run {} that the latest run {} does not have", rank_or_ranks(left),
+                               format_ranges(left), run_id, latest->first);
+        });
     }
 }
 

@@ -5,8 +5,10 @@
 #include <functional>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "base/hash.hpp"
+#include "base/say.hpp"
 
 namespace cep::tool {
 
@@ -29,7 +31,8 @@ RunTracker::Place RunTracker::observe_run(RankRuns& rank, std::int64_t number, c
     const RunKey key{number, run.attempt, run_id == run_ids_.end() ? nullptr : &*run_id};
     if (const auto known = indices_.find(key); known != indices_.end()) return repeat_run(rank, known->second, run);
     if (is_full) {
-        has_too_many_runs_ = true;
+        if (!std::exchange(has_too_many_runs_, true))
+            say("more than {} runs in one input: rows of the others count for the runs before them\n", max_runs);
         return {static_cast<int>(rank.block_end) - 1, false, false, true};
     }
     const std::size_t index = rank.runs.size();

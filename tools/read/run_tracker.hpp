@@ -44,7 +44,7 @@ struct RunStart {
 class RunTracker {
   public:
     static constexpr int no_run = -1;
-    static constexpr std::size_t max_runs = std::size_t{1} << 20;  // of all ranks; run rows of more are ignored
+    static constexpr std::size_t max_runs = std::size_t{1} << 19;  // of all ranks; run rows of more are ignored
 
     /// The run of a row.
     struct Place {
