@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """No input of up to 10 MB makes a command take more than 1 GiB or 10 seconds of CPU, whatever it holds."""
 
+import gzip
 import json
 import os
 import resource
@@ -164,6 +165,42 @@ def test_a_run_row_for_each_of_many_starts(tmp_path, command):
     runs = [{"type": "run", "rank": 0, "run_id": f"r{i}", "attempt": i} for i in range(100_000)]
     data = rows_of(runs) + GOOD * 3
     within_limits(tmp_path, *run_command(command), write_input(tmp_path, data))
+
+
+def gzipped(text):
+    return gzip.compress(text.encode(), compresslevel=6)
+
+
+def run_row_text(number, rank=0):
+    return (f'{{"type":"run","schema":1,"run_id":"run-{number}","attempt":{number},"rank":{rank},"world_size":8,'
+            f'"host":"node{rank}","pid":1000,"backend":"cuda","device_name":"NVIDIA H100 80GB HBM3",'
+            f'"start_unix_ns":{START_NS + number},"clock_error_ns":2000,"dp":{rank},"tp":0,"pp":0}}\n')
+
+
+@pytest.mark.parametrize("command", ["check", "merge"])
+@pytest.mark.parametrize("ranks", [1, 1_000_000], ids=["one rank", "many ranks"])
+def test_a_million_run_rows(tmp_path, command, ranks):
+    data = gzipped("".join(run_row_text(number, number % ranks) for number in range(1_000_000)))
+    done = within_limits(tmp_path, *run_command(command), write_input(tmp_path, data, "cuda_events_rank_0.jsonl.gz"))
+    assert "more than 524288 runs" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "merge"])
+def test_run_rows_that_change_the_start_of_one_of_many_runs(tmp_path, command):
+    rows = ['{"type":"run","rank":0,"run_id":"r%d","start_unix_ns":%d}\n' % (i, START_NS + i) for i in range(200_000)]
+    for i in range(50_000):
+        rows.append('{"type":"run","rank":0,"run_id":"r%d","start_unix_ns":%d}\n' % (i, START_NS + i + 1))
+        rows.append('{"name":"f","step":%d,"rank":0,"duration_ms":1,"start_ns":%d}\n' % (i, START_NS + i))
+    within_limits(tmp_path, *run_command(command), write_input(tmp_path, gzipped("".join(rows)), "cuda_events_rank_0.jsonl.gz"))
+
+
+def test_check_lists_the_first_of_many_attempts_and_counts_all(tmp_path):
+    data = rows_of({"type": "run", "rank": 0, "run_id": "r", "attempt": i, "start_unix_ns": START_NS + i}
+                   for i in range(20_000)) + GOOD
+    file = json.loads(within_limits(tmp_path, "check", "--json", write_input(tmp_path, data)).stdout)["files"][0]
+    assert [attempt["attempt"] for attempt in file["attempts"]] == list(range(10_000))
+    messages = [finding["message"] for finding in file["findings"] if finding["code"] == "too_many_attempts"]
+    assert messages == ["only the first 10,000 of 20,000 attempts are listed"]
 
 
 @pytest.mark.parametrize("command", READERS)

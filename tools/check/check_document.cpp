@@ -213,83 +213,42 @@ Tone tone_of(const CheckResult& result) {
     return result.severity == Severity::incomplete ? Tone::warning : Tone::neutral;
 }
 
-void write_finding(JsonWriter& json, const Finding& finding) {
-    json.begin_object();
-    json.key("severity").string(severity_name(finding.severity));
-    json.key("code").string(finding.code);
-    json.key("message").string(finding.message);
-    json.key("line").count_or_null(finding.line > 0 ? std::optional(finding.line) : std::nullopt);
-    json.end_object();
-}
-
 void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
-    json.key("findings").begin_array();
-    for (const Finding& finding : findings) write_finding(json, finding);
-    json.end_array();
-}
-
-void write_report(JsonWriter& json, const FileReport& report) {
-    json.key("bytes").count(report.bytes);
-    json.key("rows").count(report.rows);
-    json.key("rows_by_type").begin_object();
-    for (std::size_t i = 0; i < row_types; ++i) json.key(row_type_names[i]).count(report.rows_by_type[i]);
-    json.end_object();
-    json.key("skipped_rows").count(report.skipped_rows);
-    json.key("cut_off").boolean(report.cut_off);
-    json.key("damages").begin_array();
-    for (const Damage& damage : report.damages) {
-        json.begin_object();
-        json.key("line").count(damage.line);
-        json.key("why").string(damage.why);
-        json.end_object();
-    }
-    json.end_array();
-}
-
-void write_attempts(JsonWriter& json, const FileVerdict& file) {
-    json.key("attempts").begin_array();
-    for (const AttemptCheck& attempt : file.attempts) {
-        json.begin_object();
-        json.key("run_id").string(attempt.run_id);
-        json.key("attempt").integer(attempt.attempt);
-        json.key("steps").count(attempt.steps);
-        json.key("first_step").integer_or_null(attempt.first_step);
-        json.key("repeated_steps").count(attempt.repeated_steps);
-        json.end_object();
-    }
-    json.end_array();
+    json.objects("findings", findings, [&json](const Finding& finding) {
+        json.members("severity", severity_name(finding.severity), "code", finding.code, "message", finding.message,
+                     "line", finding.line > 0 ? std::optional(finding.line) : std::nullopt);
+    });
 }
 
 void write_file(JsonWriter& json, const FileVerdict& file) {
-    json.begin_object();
-    json.key("path").string(file.report.path);
-    json.key("severity").string(severity_name(file.severity));
-    write_report(json, file.report);
-    json.key("ranks").integers(file.ranks);
-    json.key("first_step").integer_or_null(file.first_step);
-    json.key("last_step").integer_or_null(file.last_step);
-    json.key("steps").count(file.steps);
-    json.key("stride").integer_or_null(file.stride);
-    json.key("missing_steps").integers(file.missing_steps.listed);
-    json.key("missing_steps_count").count(file.missing_steps.count);
-    write_attempts(json, file);
-    write_findings(json, file.findings);
+    const FileReport& report = file.report;
+    json.members("path", report.path, "severity", severity_name(file.severity), "bytes", report.bytes, "rows",
+                 report.rows);
+    json.key("rows_by_type").begin_object();
+    for (std::size_t i = 0; i < row_types; ++i) json.members(row_type_names[i], report.rows_by_type[i]);
     json.end_object();
+    json.members("skipped_rows", report.skipped_rows, "cut_off", report.cut_off);
+    json.objects("damages", report.damages,
+                 [&json](const Damage& damage) { json.members("line", damage.line, "why", damage.why); });
+    json.members("ranks", file.ranks, "first_step", file.first_step, "last_step", file.last_step, "steps", file.steps,
+                 "stride", file.stride, "missing_steps", file.missing_steps.listed, "missing_steps_count",
+                 file.missing_steps.count);
+    json.objects("attempts", file.attempts, [&json](const AttemptCheck& attempt) {
+        json.members("run_id", attempt.run_id, "attempt", attempt.attempt, "steps", attempt.steps, "first_step",
+                     attempt.first_step, "repeated_steps", attempt.repeated_steps);
+    });
+    write_findings(json, file.findings);
 }
 
 void write_result(JsonWriter& json, const CheckResult& result) {
-    json.key("schema").string("cep.check/1");
-    json.key("severity").string(severity_name(result.severity));
-    json.key("complete").boolean(result.severity <= Severity::note);
+    json.members("schema", "cep.check/1", "severity", severity_name(result.severity), "complete",
+                 result.severity <= Severity::note);
     json.key("inputs").begin_object();
     write_inputs(json, result.inputs, result.coverage);
     json.end_object();
-    json.key("ranks_seen").count(result.coverage.ranks_seen);
-    json.key("missing_ranks").integers(result.coverage.missing_ranks);
+    json.members("ranks_seen", result.coverage.ranks_seen, "missing_ranks", result.coverage.missing_ranks);
     write_findings(json, result.findings);
-    json.key("files").begin_array();
-    for (const FileVerdict& file : result.files) write_file(json, file);
-    json.end_array();
+    json.objects("files", result.files, [&json](const FileVerdict& file) { write_file(json, file); });
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ double nanoseconds_between(std::int64_t from_ns, std::int64_t to_ns) {
 
 }  // namespace
 
-std::size_t FileCheck::HashPhase::operator()(const PhaseName& phase) const {
+std::size_t FileCheck::HashPhase::operator()(const PhaseKey& phase) const {
     return std::hash<std::string_view>()(phase.name) ^ mix_bits(static_cast<std::uint64_t>(phase.rank));
 }
 
@@ -66,11 +66,15 @@ void FileCheck::take(const Row& row, std::uint64_t line) {
 }
 
 void FileCheck::take_run(const Row& row, const RunTracker::Place& place, RankState& state, std::uint64_t line) {
+    coverage_.saw_run(*row.run);
+    schema_ = std::max(schema_, row.run->schema);
+    clock_error_ns_ = std::max(clock_error_ns_, row.run->clock_error_ns.value_or(0));
+    if (row.run->record_every_n_steps) strides_.insert(*row.run->record_every_n_steps);
+    if (place.ignored) return;
     RunState& run = state.run(place.run);
     if (!run.has_run_row) run.pid = row.run->pid;
     run.has_run_row = true;
-    if ((place.returning || run.pid != row.run->pid) && state.order_errors().interleaved_line == 0)
-        state.errors->interleaved_line = line;
+    if (place.returning || run.pid != row.run->pid) state.order_errors().interleaved.add(line);
     if (place.run == state.current_run) return;
     state.current_run = place.run;
     ++state.run_changes;
@@ -82,18 +86,14 @@ void FileCheck::take_stats(const Row& row, int run, RankState& state, std::uint6
         run != RunTracker::no_run && row.stats->attempt && *row.stats->attempt != attempt_of(*row.rank, run);
     std::unique_ptr<StatsRow>& last = state.run(run).stats;
     const bool shrinks = last && row.stats->recorded < last->recorded;
-    if (!last) last = std::make_unique<StatsRow>(*row.stats);
-    if (!of_other_attempt && !shrinks) {
-        *last = *row.stats;
-    } else if (state.order_errors().interleaved_line == 0) {
-        state.errors->interleaved_line = line;
-    }
+    if (of_other_attempt || shrinks) state.order_errors().interleaved.add(line);
+    if (!last || !(of_other_attempt || shrinks)) last = std::make_unique<StatsRow>(*row.stats);
 }
 
 void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64_t line) {
     state.has_full_spans |= row.start_ns && row.clock != Clock::none;
     const LastSpan now{*row.step, row.seq.value_or(-1), row.stream.value_or(-1), row.start_ns, run, state.run_changes};
-    const PhaseName phase{*row.rank, row.name};
+    const PhaseKey phase{*row.rank, row.name};
     const auto found = last_spans_.find(phase);
     const bool is_first = found == last_spans_.end() || found->second.run_changes != state.run_changes;
     const bool is_new_step = is_first || found->second.step != now.step || found->second.run != run;
@@ -103,7 +103,7 @@ void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64
     } else if (found != last_spans_.end()) {
         found->second = now;
     } else if (last_spans_.size() < max_phases) {
-        last_spans_.emplace(Phase{*row.rank, std::string(row.name)}, now);
+        last_spans_.emplace(PhaseKey{*row.rank, *phase_names_.emplace(row.name).first}, now);
     } else {
         has_too_many_phases_ = true;
     }
@@ -145,37 +145,21 @@ void FileCheck::take_step(const Row& row, RunState& run, std::uint64_t line) {
 /// Returns whether `now` becomes the last span of its phase. A span that ends on another thread may be written after
 /// spans of the same name that began later. Its step is lower too, but its start shows that steps do not go back:
 /// within an attempt there is one clock.
-bool FileCheck::check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line) const {
+bool FileCheck::check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line) {
     const bool starts_earlier =
         now.run != RunTracker::no_run && now.start_ns && last.start_ns && *now.start_ns < *last.start_ns;
-    if (now.step < last.step && !starts_earlier) {
-        OrderErrors& errors = state.order_errors();
-        if (errors.times_back++ == 0) {
-            errors.back_line = line;
-            errors.back_from = last.step;
-            errors.back_to = now.step;
-        }
-    }
+    if (now.step < last.step && !starts_earlier) state.order_errors().steps_back.add(line, last.step, now.step);
     if (!starts_earlier) return true;
     const bool is_later_step = now.run == last.run && now.step > last.step;
     const bool is_later_seq = now.run == last.run && now.step == last.step && last.seq >= 0 && now.seq > last.seq;
     const double earlier_ns = nanoseconds_between(*now.start_ns, *last.start_ns);
     if (is_later_step && earlier_ns > static_cast<double>(least_clock_step_ns)) {
-        OrderErrors& errors = state.order_errors();
-        if (errors.clock_back_line == 0) {
-            errors.clock_back_line = line;
-            errors.clock_back_ns = *last.start_ns - *now.start_ns;
-        }
+        state.order_errors().clock_back.add(line, *last.start_ns, *now.start_ns);
         return true;
     }
-    if ((is_later_step || is_later_seq) && now.stream == last.stream &&
-        earlier_ns > static_cast<double>(start_tolerance_ns)) {
-        OrderErrors& errors = state.order_errors();
-        if (errors.starts_back++ == 0) {
-            errors.starts_back_line = line;
-            errors.starts_back_ns = *last.start_ns - *now.start_ns;
-        }
-    }
+    const bool on_one_stream = (is_later_step || is_later_seq) && now.stream == last.stream;
+    if (on_one_stream && earlier_ns > static_cast<double>(start_tolerance_ns))
+        state.order_errors().starts_back.add(line, *last.start_ns, *now.start_ns);
     return false;
 }
 

@@ -4,16 +4,21 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "check/finding.hpp"
 #include "check/step_set.hpp"
+#include "read/coverage.hpp"
 #include "read/file_report.hpp"
 #include "read/inputs.hpp"
 #include "read/open_spans.hpp"
@@ -36,7 +41,7 @@ struct FileVerdict {
     Severity severity = Severity::fine;
     std::vector<Finding> findings;
     std::vector<std::int64_t> ranks;
-    std::vector<AttemptCheck> attempts;  // in the order of their starts
+    std::vector<AttemptCheck> attempts;  // in the order of their starts, not more than FileCheck::max_attempts
     std::optional<std::int64_t> first_step;
     std::optional<std::int64_t> last_step;
     std::uint64_t steps = 0;
@@ -48,6 +53,8 @@ struct FileVerdict {
 class FileCheck : public RowSink {
   public:
     static constexpr std::size_t max_phases = std::size_t{1} << 20;  // of a rank, whose order is checked
+
+    static constexpr std::size_t max_attempts = 10'000;  // that are listed
 
     explicit FileCheck(const InputFile& file) : name_rank_(file.name_rank) {}
     void take(const Row& row, std::uint64_t line) override;
@@ -77,18 +84,23 @@ class FileCheck : public RowSink {
         std::optional<std::int64_t> pid;
         bool has_run_row = false;
     };
-    /// What is wrong with the order of a rank's rows. Lines are 0 where nothing is wrong.
+    /// How often something was wrong, and where first: at this line, from a step or time to another.
+    struct OrderError {
+        std::uint64_t count = 0;
+        std::uint64_t line = 0;
+        std::int64_t from = 0;
+        std::int64_t to = 0;
+
+        void add(std::uint64_t at_line, std::int64_t at_from = 0, std::int64_t at_to = 0) {
+            if (count++ == 0) std::tie(line, from, to) = std::tie(at_line, at_from, at_to);
+        }
+    };
+    /// What is wrong with the order of a rank's rows.
     struct OrderErrors {
-        std::uint64_t times_back = 0;  // how often the step of a phase went back within a run
-        std::uint64_t back_line = 0;
-        std::int64_t back_from = 0;
-        std::int64_t back_to = 0;
-        std::uint64_t clock_back_line = 0;
-        std::int64_t clock_back_ns = 0;
-        std::uint64_t starts_back = 0;  // how often a span started before an earlier one of its stream
-        std::uint64_t starts_back_line = 0;
-        std::int64_t starts_back_ns = 0;
-        std::uint64_t interleaved_line = 0;
+        OrderError steps_back;   // of a phase within a run
+        OrderError clock_back;   // within a run
+        OrderError starts_back;  // a span before an earlier one of its stream
+        OrderError interleaved;  // rows of two processes
     };
     struct RankState {
         std::vector<RunState> runs;  // by index of the run in the file, and 1: [0] has the rows before any run row
@@ -102,22 +114,14 @@ class FileCheck : public RowSink {
         OrderErrors& order_errors();
     };
 
-    struct PhaseName {
+    struct PhaseKey {
         std::int64_t rank;
-        std::string_view name;
-    };
-    struct Phase {
-        std::int64_t rank;
-        std::string name;
-        operator PhaseName() const { return {rank, name}; }
+        std::string_view name;  // in phase_names_
+
+        friend bool operator==(const PhaseKey&, const PhaseKey&) = default;
     };
     struct HashPhase {
-        using is_transparent = void;
-        std::size_t operator()(const PhaseName& phase) const;
-    };
-    struct SamePhase {
-        using is_transparent = void;
-        bool operator()(const PhaseName& a, const PhaseName& b) const { return a.rank == b.rank && a.name == b.name; }
+        std::size_t operator()(const PhaseKey& phase) const;
     };
     /// The last span of a phase.
     struct LastSpan {
@@ -130,18 +134,21 @@ class FileCheck : public RowSink {
     };
 
     RankState& state_of(std::int64_t rank);
-    static void take_run(const Row& row, const RunTracker::Place& place, RankState& state, std::uint64_t line);
+    void take_run(const Row& row, const RunTracker::Place& place, RankState& state, std::uint64_t line);
     void take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const;
     void take_span(const Row& row, int run, RankState& state, std::uint64_t line);
     static void take_step(const Row& row, RunState& run, std::uint64_t line);
-    bool check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line) const;
+    static bool check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line);
     [[nodiscard]] std::int64_t attempt_of(std::int64_t rank, int run) const;
 
-    struct RunOfRank {
-        const RunInfo* info;  // nullptr: rows before any run row
-        RunOrder order;
-        const StepSet* steps;
+    /// The ranks that took part in an attempt, as one.
+    struct Attempt {
+        RunOrder order{INT64_MAX, INT64_MAX};  // of the rank that was first
+        StepUnion steps;
+
+        void add(const RunOrder& rank_order, const StepSet& rank_steps);
     };
+    using Attempts = std::map<std::pair<std::string_view, std::int64_t>, Attempt>;  // by run_id and attempt
     using RankOfFile = std::pair<std::int64_t, const RankState*>;
 
     FileVerdict finish(FileReport report);
@@ -152,10 +159,8 @@ class FileCheck : public RowSink {
     void find_clock_jumps(std::int64_t rank, const RankState& state);
     void find_runs();
     void find_missing_run_rows();
-    [[nodiscard]] bool attempts_are_numbered() const;
-    [[nodiscard]] std::vector<RunOfRank> runs_in_order() const;
+    [[nodiscard]] Attempts join_ranks() const;
     void find_attempts(FileVerdict& verdict);
-    void describe_attempts(const std::vector<AttemptCheck>& attempts);
     void find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>& steps);
     void find_loss();
     void find_open_spans();
@@ -164,7 +169,12 @@ class FileCheck : public RowSink {
     RunTracker tracker_;
     OpenSpans open_spans_;
     std::unordered_map<std::int64_t, RankState> ranks_;
-    std::unordered_map<Phase, LastSpan, HashPhase, SamePhase> last_spans_;
+    CoverageCollector coverage_;
+    std::int64_t schema_ = 0;          // the highest of its runs
+    std::int64_t clock_error_ns_ = 0;  // the largest of its runs
+    std::set<std::int64_t> strides_;   // of its runs
+    std::unordered_map<PhaseKey, LastSpan, HashPhase> last_spans_;
+    std::unordered_set<std::string> phase_names_;
     std::vector<RankOfFile> in_order_;  // when all rows are read
     std::optional<std::int64_t> last_rank_;
     RankState* last_state_ = nullptr;

@@ -4,9 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
-#include <tuple>
 #include <unordered_set>
 
 #include "base/units.hpp"
@@ -26,6 +23,17 @@ std::string describe_ns(double time_ns) {
     return format_duration_ms(time_ns * 1e-6);
 }
 
+std::string describe_attempt(const AttemptCheck& attempt, bool in_same_run) {
+    std::string message = attempt.first_step
+                              ? fmt::format("resumed at step {} in ", format_integer(*attempt.first_step))
+                              : std::string("no steps in ");
+    message += in_same_run ? fmt::format("attempt {}", attempt.attempt)
+                           : fmt::format("run {} attempt {}", attempt.run_id, attempt.attempt);
+    if (attempt.repeated_steps > 0)
+        message += fmt::format(", {} done again", format_plural(attempt.repeated_steps, "step"));
+    return message;
+}
+
 }  // namespace
 
 void FileCheck::find_damage(const FileReport& report) {
@@ -35,20 +43,18 @@ void FileCheck::find_damage(const FileReport& report) {
         findings_.add(Severity::damaged, "rows_skipped", format_plural(report.skipped_rows, "row") + " skipped");
     const std::uint64_t elsewhere = report.skipped_rows + (report.cut_off ? 1 : 0);
     if (report.damage_count > elsewhere) findings_.add(Severity::damaged, "damage", "damage between rows");
-    if (report.unreadable.empty() && report.rows + report.damage_count == 0)
-        findings_.add(Severity::note, "empty", "no rows");
+    if (report.unreadable.empty() && report.rows + report.damage_count == 0) findings_.note("empty", "no rows");
 }
 
 void FileCheck::find_odd_rows(const FileReport& report) {
     const std::uint64_t unknown = report.rows_by_type[static_cast<std::size_t>(RowType::unknown)];
     if (unknown > 0)
-        findings_.add(Severity::note, "unknown_type",
-                      format_plural(unknown, "row") + " of a type that this version does not know");
+        findings_.note("unknown_type", format_plural(unknown, "row") + " of a type that this version does not know");
     if (odd_rows_ > 0)
-        findings_.add(Severity::note, "odd_value",
-                      fmt::format("{} with an unexpected type of value, first for \"{}\"",
-                                  format_plural(odd_rows_, "row"), odd_key_),
-                      odd_line_);
+        findings_.note("odd_value",
+                       fmt::format("{} with an unexpected type of value, first for \"{}\"",
+                                   format_plural(odd_rows_, "row"), odd_key_),
+                       odd_line_);
 }
 
 void FileCheck::find_other_ranks() {
@@ -64,31 +70,32 @@ void FileCheck::find_order() {
     for (const auto& [rank, state] : in_order_) {
         find_clock_jumps(rank, *state);
         if (!state->errors) continue;
-        const OrderErrors& errors = *state->errors;
-        if (errors.interleaved_line > 0)
+        const auto& [steps_back, clock_back, starts_back, interleaved] = *state->errors;
+        const auto describe_way = [](const OrderError& error) {
+            return describe_ns(static_cast<double>(error.from) - static_cast<double>(error.to));
+        };
+        if (interleaved.count > 0)
             findings_.add(Severity::damaged, "interleaved",
-                          fmt::format("two processes write rows of rank {} in turn", rank), errors.interleaved_line);
-        if (errors.clock_back_line > 0)
-            findings_.add(Severity::note, "clock_back",
-                          fmt::format("the clock of rank {} goes back by {} or more within an attempt: start times "
-                                      "before and after do not belong together",
-                                      rank, describe_ns(static_cast<double>(errors.clock_back_ns))),
-                          errors.clock_back_line);
-        if (errors.starts_back > 0)
-            findings_.add(
-                Severity::note, "starts_back",
-                fmt::format("{} of rank {} {} before an earlier span of the same phase and stream, the first by {}",
-                            format_plural(errors.starts_back, "span"), rank,
-                            errors.starts_back == 1 ? "starts" : "start",
-                            describe_ns(static_cast<double>(errors.starts_back_ns))),
-                errors.starts_back_line);
-        if (errors.times_back == 0) continue;
-        std::string message = fmt::format("steps go back from {} to {}", format_integer(errors.back_from),
-                                          format_integer(errors.back_to));
-        if (errors.times_back > 1)
-            message += fmt::format(", and {} more", format_plural(errors.times_back - 1, "time"));
+                          fmt::format("two processes write rows of rank {} in turn", rank), interleaved.line);
+        if (clock_back.count > 0)
+            findings_.note("clock_back",
+                           fmt::format("the clock of rank {} goes back by {} or more within an attempt: start times "
+                                       "before and after do not belong together",
+                                       rank, describe_way(clock_back)),
+                           clock_back.line);
+        if (starts_back.count > 0)
+            findings_.note("starts_back",
+                           fmt::format("{} of rank {} {} before an earlier span of the same phase and stream, the "
+                                       "first by {}",
+                                       format_plural(starts_back.count, "span"), rank,
+                                       starts_back.count == 1 ? "starts" : "start", describe_way(starts_back)),
+                           starts_back.line);
+        if (steps_back.count == 0) continue;
+        std::string message =
+            fmt::format("steps go back from {} to {}", format_integer(steps_back.from), format_integer(steps_back.to));
+        if (steps_back.count > 1) message += fmt::format(", and {} more", format_plural(steps_back.count - 1, "time"));
         message += state->current_run == RunTracker::no_run ? ": a restart without a run row?" : " within an attempt";
-        findings_.add(Severity::note, "steps_back", std::move(message), errors.back_line);
+        findings_.note("steps_back", std::move(message), steps_back.line);
     }
 }
 
@@ -101,27 +108,23 @@ void FileCheck::find_clock_jumps(std::int64_t rank, const RankState& state) {
             (times.total_ns - times.longest_ns) / static_cast<double>(times.steps - times.longest_steps);
         const double longest_step_ns = times.longest_ns / static_cast<double>(times.longest_steps);
         if (times.longest_ns < least_jump_ns || longest_step_ns < least_jump_steps * usual_ns) continue;
-        findings_.add(Severity::note, "clock_forward",
-                      fmt::format("the clock of rank {} goes forward by {} before step {}: it was set, or the job "
-                                  "stood still",
-                                  rank, describe_ns(times.longest_ns), format_integer(times.longest_end)),
-                      times.longest_line);
+        findings_.note("clock_forward",
+                       fmt::format("the clock of rank {} goes forward by {} before step {}: it was set, or the job "
+                                   "stood still",
+                                   rank, describe_ns(times.longest_ns), format_integer(times.longest_end)),
+                       times.longest_line);
     }
 }
 
 void FileCheck::find_runs() {
-    std::int64_t schema = 0;
-    std::int64_t clock_error_ns = 0;
-    for (const auto& [rank, state] : in_order_)
-        for (const RunInfo& run : tracker_.runs(rank)) {
-            schema = std::max(schema, run.schema);
-            clock_error_ns = std::max(clock_error_ns, run.clock_error_ns.value_or(0));
-        }
-    if (schema > schema::version)
-        findings_.add(Severity::note, "schema", fmt::format("schema {} is newer than this version reads", schema));
-    if (clock_error_ns > noteworthy_clock_error_ns)
-        findings_.add(Severity::note, "clock_error",
-                      fmt::format("start times are only good to {}", describe_ns(static_cast<double>(clock_error_ns))));
+    if (schema_ > schema::version)
+        findings_.note("schema", fmt::format("schema {} is newer than this version reads", schema_));
+    if (clock_error_ns_ > noteworthy_clock_error_ns)
+        findings_.note("clock_error", fmt::format("start times are only good to {}",
+                                                  describe_ns(static_cast<double>(clock_error_ns_))));
+    if (tracker_.has_too_many_runs())
+        findings_.note("too_many_runs", fmt::format("more than {} runs: rows of the others count for the runs before",
+                                                    format_count(RunTracker::max_runs)));
 }
 
 void FileCheck::find_missing_run_rows() {
@@ -129,92 +132,65 @@ void FileCheck::find_missing_run_rows() {
     for (const auto& [rank, state] : in_order_)
         if (state->has_full_spans && tracker_.runs(rank).empty()) ranks.push_back(rank);
     if (ranks.empty()) return;
-    findings_.add(Severity::note, "no_run_row",
-                  fmt::format("no run row of {} {}: host, attempt and world size are not known",
-                              ranks.size() == 1 ? "rank" : "ranks", format_ranges(ranks)));
+    findings_.note("no_run_row", fmt::format("no run row of {} {}: host, attempt and world size are not known",
+                                             ranks.size() == 1 ? "rank" : "ranks", format_ranges(ranks)));
 }
 
-// Where each attempt number is there once, it says more than clocks: the host of a later attempt may be behind.
-bool FileCheck::attempts_are_numbered() const {
-    std::set<std::int64_t> attempts;
-    std::set<std::pair<std::string_view, std::int64_t>> runs;
-    for (const auto& [rank, state] : in_order_)
-        for (const RunInfo& run : tracker_.runs(rank)) {
-            attempts.insert(run.attempt);
-            runs.emplace(run.run_id, run.attempt);
-        }
-    return attempts.size() == runs.size();
-}
-
-// Of ranks that have run rows; if none has, of all.
-std::vector<FileCheck::RunOfRank> FileCheck::runs_in_order() const {
-    const bool numbered = attempts_are_numbered();
-    const bool any_runs = std::any_of(in_order_.begin(), in_order_.end(),
-                                      [this](const RankOfFile& rank) { return !tracker_.runs(rank.first).empty(); });
-    static const StepSet none;
-    std::vector<RunOfRank> result;
-    for (const auto& [rank, state] : in_order_) {
-        const std::vector<RunInfo>& runs = tracker_.runs(rank);
-        if (any_runs && runs.empty()) continue;
-        const auto steps_of = [states = &state->runs](std::size_t i) -> const StepSet& {
-            return i < states->size() ? (*states)[i].steps : none;
-        };
-        if (!steps_of(0).empty()) result.push_back({nullptr, {INT64_MIN, INT64_MIN}, &steps_of(0)});
-        for (std::size_t i = 0; i < runs.size(); ++i)
-            result.push_back({&runs[i], numbered ? RunOrder{0, runs[i].attempt} : order_of(runs[i]), &steps_of(i + 1)});
-    }
-    static const RunInfo no_run;
-    std::stable_sort(result.begin(), result.end(), [](const RunOfRank& a, const RunOfRank& b) {
-        const RunInfo& run_a = a.info != nullptr ? *a.info : no_run;
-        const RunInfo& run_b = b.info != nullptr ? *b.info : no_run;
-        return std::tie(a.order, run_a.run_id, run_a.attempt) < std::tie(b.order, run_b.run_id, run_b.attempt);
-    });
-    return result;
+void FileCheck::Attempt::add(const RunOrder& rank_order, const StepSet& rank_steps) {
+    order = std::min(order, rank_order);
+    steps.add(rank_steps);
 }
 
 // Ranks of a merged file start an attempt at slightly different times: they are one attempt.
+FileCheck::Attempts FileCheck::join_ranks() const {
+    static const StepSet none;
+    Attempts attempts;
+    for (const auto& [rank, state] : in_order_) {
+        const std::vector<RunStart>& runs = tracker_.runs(rank);
+        for (std::size_t i = 0; i < runs.size(); ++i)
+            attempts[{runs[i].run_id, runs[i].attempt}].add(
+                order_of(runs[i]), i + 1 < state->runs.size() ? state->runs[i + 1].steps : none);
+    }
+    // Where each attempt number is there once, it says more than clocks: the host of a later attempt may be behind.
+    std::set<std::int64_t> numbers;
+    for (const auto& [run, attempt] : attempts) numbers.insert(run.second);
+    if (numbers.size() == attempts.size())
+        for (auto& [run, attempt] : attempts) attempt.order = {0, run.second};
+    // Rows before any run row count where their rank has a run row, or none has.
+    const bool any_runs = !attempts.empty();
+    for (const auto& [rank, state] : in_order_)
+        if (!state->runs.empty() && !state->runs[0].steps.empty() && !(any_runs && tracker_.runs(rank).empty()))
+            attempts[{"", 1}].add({INT64_MIN, INT64_MIN}, state->runs[0].steps);
+    return attempts;
+}
+
 void FileCheck::find_attempts(FileVerdict& verdict) {
-    std::vector<StepUnion> steps_of_attempts;
-    std::map<std::pair<std::string_view, std::int64_t>, std::size_t> places;
-    for (const RunOfRank& run : runs_in_order()) {
-        const std::string_view run_id = run.info != nullptr ? std::string_view(run.info->run_id) : "";
-        const std::int64_t attempt = run.info != nullptr ? run.info->attempt : 1;
-        const auto [place, is_new] = places.try_emplace({run_id, attempt}, verdict.attempts.size());
-        if (is_new) {
-            verdict.attempts.push_back({std::string(run_id), attempt, 0, std::nullopt, 0});
-            steps_of_attempts.emplace_back();
-        }
-        steps_of_attempts[place->second].add(*run.steps);
-    }
+    Attempts attempts = join_ranks();
+    std::vector<Attempts::iterator> order;
+    for (auto attempt = attempts.begin(); attempt != attempts.end(); ++attempt) order.push_back(attempt);
+    std::stable_sort(order.begin(), order.end(), [](const Attempts::iterator& a, const Attempts::iterator& b) {
+        return a->second.order < b->second.order;
+    });
     std::unordered_set<std::int64_t> earlier;
-    for (std::size_t i = 0; i < verdict.attempts.size(); ++i) {
-        AttemptCheck& attempt = verdict.attempts[i];
-        const std::vector<std::int64_t> steps = steps_of_attempts[i].finish();
-        attempt.steps = steps.size();
-        if (!steps.empty()) attempt.first_step = steps.front();
-        if (verdict.attempts.size() == 1) break;
-        for (const std::int64_t step : steps) attempt.repeated_steps += !earlier.insert(step).second;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        const auto& [run_id, number] = order[i]->first;
+        const std::vector<std::int64_t> steps = order[i]->second.steps.finish();
+        AttemptCheck check{std::string(run_id), number, steps.size(), std::nullopt, 0};
+        if (!steps.empty()) check.first_step = steps.front();
+        for (const std::int64_t step : steps) check.repeated_steps += order.size() > 1 && !earlier.insert(step).second;
+        if (i > 0) {
+            const bool in_same_run = order[i - 1]->first.first == run_id;
+            findings_.note("resumed", [&] { return describe_attempt(check, in_same_run); });
+        }
+        if (i < max_attempts) verdict.attempts.push_back(std::move(check));
     }
-    describe_attempts(verdict.attempts);
+    if (order.size() > max_attempts)
+        findings_.note("too_many_attempts", fmt::format("only the first {} of {} attempts are listed",
+                                                        format_count(max_attempts), format_count(order.size())));
     StepUnion all_steps;
     for (const auto& [rank, state] : in_order_)
         for (const RunState& run : state->runs) all_steps.add(run.steps);
     find_gaps(verdict, all_steps.finish());
-}
-
-void FileCheck::describe_attempts(const std::vector<AttemptCheck>& attempts) {
-    for (std::size_t i = 1; i < attempts.size(); ++i) {
-        const AttemptCheck& attempt = attempts[i];
-        std::string message = attempt.first_step
-                                  ? fmt::format("resumed at step {} in ", format_integer(*attempt.first_step))
-                                  : std::string("no steps in ");
-        message += attempt.run_id == attempts[i - 1].run_id
-                       ? fmt::format("attempt {}", attempt.attempt)
-                       : fmt::format("run {} attempt {}", attempt.run_id, attempt.attempt);
-        if (attempt.repeated_steps > 0)
-            message += fmt::format(", {} done again", format_plural(attempt.repeated_steps, "step"));
-        findings_.add(Severity::note, "resumed", std::move(message));
-    }
 }
 
 void FileCheck::find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>& steps) {
@@ -222,18 +198,13 @@ void FileCheck::find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>&
     if (steps.empty()) return;
     verdict.first_step = steps.front();
     verdict.last_step = steps.back();
-    std::set<std::int64_t> strides;
-    for (const auto& [rank, state] : in_order_)
-        for (const RunInfo& run : tracker_.runs(rank))
-            if (run.record_every_n_steps) strides.insert(*run.record_every_n_steps);
-    verdict.stride = strides.size() == 1 ? std::optional(*strides.begin()) : infer_stride(steps);
+    verdict.stride = strides_.size() == 1 ? std::optional(*strides_.begin()) : infer_stride(steps);
     if (!verdict.stride) return;
     verdict.missing_steps = find_missing_steps(steps, *verdict.stride);
     if (verdict.missing_steps.count == 0) return;
     constexpr std::size_t max_ranges = 3;
-    findings_.add(Severity::note, "step_gaps",
-                  fmt::format("{} missing ({})", format_plural(verdict.missing_steps.count, "step"),
-                              format_ranges(verdict.missing_steps.listed, max_ranges)));
+    findings_.note("step_gaps", fmt::format("{} missing ({})", format_plural(verdict.missing_steps.count, "step"),
+                                            format_ranges(verdict.missing_steps.listed, max_ranges)));
 }
 
 void FileCheck::find_loss() {
@@ -250,12 +221,11 @@ void FileCheck::find_open_spans() {
     constexpr std::size_t max_shown = 3;
     const std::vector<OpenSpan>& open = open_spans_.all();
     for (std::size_t i = 0; i < std::min(open.size(), max_shown); ++i)
-        findings_.add(Severity::note, "open_span",
-                      fmt::format("{} of step {} never ended", open[i].name, format_integer(open[i].step)),
-                      open[i].line);
+        findings_.note("open_span",
+                       fmt::format("{} of step {} never ended", open[i].name, format_integer(open[i].step)),
+                       open[i].line);
     if (open.size() > max_shown)
-        findings_.add(Severity::note, "open_span",
-                      fmt::format("{} more never ended", format_count(open.size() - max_shown)));
+        findings_.note("open_span", fmt::format("{} more never ended", format_count(open.size() - max_shown)));
 }
 
 FileVerdict FileCheck::finish(FileReport report) {
@@ -266,9 +236,9 @@ FileVerdict FileCheck::finish(FileReport report) {
     find_other_ranks();
     find_order();
     if (has_too_many_phases_)
-        findings_.add(Severity::note, "too_many_phases",
-                      fmt::format("more than {} phases of ranks: the order of the other phases is not checked",
-                                  format_count(max_phases)));
+        findings_.note("too_many_phases",
+                       fmt::format("more than {} phases of ranks: the order of the other phases is not checked",
+                                   format_count(max_phases)));
     find_loss();
     find_attempts(verdict);
     find_open_spans();

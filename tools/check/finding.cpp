@@ -8,12 +8,16 @@
 
 namespace cep::tool {
 
-void Findings::add(Severity severity, std::string_view code, std::string message, std::uint64_t line) {
+bool Findings::count(Severity severity, std::string_view code) {
     auto found = counts_.find(code);
     if (found == counts_.end()) found = counts_.try_emplace(std::string(code)).first;
     Counted& counted = found->second;
     counted.severity = std::max(counted.severity, severity);
-    if (++counted.count <= max_of_code) findings_.push_back({severity, std::string(code), std::move(message), line});
+    return ++counted.count <= max_of_code;
+}
+
+void Findings::add(Severity severity, std::string_view code, std::string message, std::uint64_t line) {
+    if (count(severity, code)) findings_.push_back({severity, std::string(code), std::move(message), line});
 }
 
 std::vector<Finding> Findings::finish() {

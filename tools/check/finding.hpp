@@ -4,10 +4,12 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cep::tool {
@@ -33,6 +35,14 @@ class Findings {
     static constexpr std::uint64_t max_of_code = 100;
 
     void add(Severity severity, std::string_view code, std::string message, std::uint64_t line = 0);
+    void note(std::string_view code, std::string message, std::uint64_t line = 0) {
+        add(Severity::note, code, std::move(message), line);
+    }
+    /// Calls `describe` for the message only if it is kept.
+    template <std::invocable Describe>
+    void note(std::string_view code, const Describe& describe) {
+        if (count(Severity::note, code)) findings_.push_back({Severity::note, std::string(code), describe(), 0});
+    }
     /// With a last finding for each code that has more.
     [[nodiscard]] std::vector<Finding> finish();
 
@@ -41,6 +51,9 @@ class Findings {
         Severity severity = Severity::fine;
         std::uint64_t count = 0;
     };
+
+    /// Returns whether the finding is kept.
+    bool count(Severity severity, std::string_view code);
 
     std::vector<Finding> findings_;
     std::map<std::string, Counted, std::less<>> counts_;

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <unordered_set>
 
 #include "base/units.hpp"
@@ -25,15 +27,10 @@ Iterator end_of_group(Iterator begin, Iterator end, const Key& key) {
 
 }  // namespace
 
-JobCheck::RunKey JobCheck::key_of(const RunInfo& run) {
-    const auto [found, is_new] = run_ids_.try_emplace(run.run_id, static_cast<std::uint32_t>(run_names_.size()));
-    if (is_new) run_names_.push_back({run.run_id, INT64_MIN});
-    return {found->second, run.attempt};
-}
-
 void JobCheck::add(FileCheck&& file, FileReport report) {
     for (const auto& [rank, state] : file.ranks_) file.in_order_.emplace_back(rank, &state);
     std::sort(file.in_order_.begin(), file.in_order_.end());
+    coverage_.merge(file.coverage_);
     for (const auto& [rank, state] : file.in_order_) add_rank(rank, file, *state);
     files_.push_back(file.finish(std::move(report)));
 }
@@ -41,46 +38,21 @@ void JobCheck::add(FileCheck&& file, FileReport report) {
 void JobCheck::add_rank(std::int64_t rank, const FileCheck& file, const FileCheck::RankState& state) {
     coverage_.saw_rank(rank);
     const auto file_index = static_cast<std::uint32_t>(files_.size());
-    const std::vector<RunInfo>& runs = file.tracker_.runs(rank);
+    const std::vector<RunStart>& runs = file.tracker_.runs(rank);
     for (std::size_t i = 0; i < runs.size(); ++i) {
-        const RunInfo& run = runs[i];
-        coverage_.saw_run(run);
-        const RunKey key = key_of(run);
+        auto& [run_id, start_ns] = *run_starts_ns_.try_emplace(std::string(runs[i].run_id), INT64_MIN).first;
+        start_ns = std::max(start_ns, runs[i].start_unix_ns.value_or(INT64_MIN));
+        const RunKey key{run_id, runs[i].attempt};
         runs_.push_back({key, rank, file_index, true});
-        std::int64_t& start_unix_ns = run_names_[key.run].start_unix_ns;
-        start_unix_ns = std::max(start_unix_ns, run.start_unix_ns.value_or(INT64_MIN));
         if (i + 1 >= state.runs.size() || !state.runs[i + 1].first_start_ns) continue;
         const FileCheck::RunState& recorded = state.runs[i + 1];
         first_starts_.push_back({key, recorded.first_step, *recorded.first_start_ns, rank});
     }
-    if (runs.empty()) runs_.push_back({{key_of({}).run, 0}, rank, file_index, false});
-    std::int64_t last_step = INT64_MIN;
-    bool has_steps = false;
-    for (const FileCheck::RunState& run : state.runs) {
-        if (run.steps.empty()) continue;
-        last_step = std::max(last_step, run.steps.last());
-        has_steps = true;
-    }
-    if (has_steps) last_steps_.emplace_back(rank, last_step);
-}
-
-// By run id, attempt, rank and file.
-void JobCheck::sort_runs() {
-    std::vector<std::uint32_t> order(run_names_.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::sort(order.begin(), order.end(),
-              [this](std::uint32_t a, std::uint32_t b) { return run_names_[a].id < run_names_[b].id; });
-    std::vector<std::uint32_t> places(order.size());
-    std::vector<RunName> sorted;
-    for (std::uint32_t i = 0; i < order.size(); ++i) {
-        places[order[i]] = i;
-        sorted.push_back(std::move(run_names_[order[i]]));
-    }
-    run_names_ = std::move(sorted);
-    for (RunOfRank& run : runs_) run.run.run = places[run.run.run];
-    for (FirstStart& start : first_starts_) start.run.run = places[start.run.run];
-    std::sort(runs_.begin(), runs_.end());
-    std::sort(first_starts_.begin(), first_starts_.end());
+    if (runs.empty()) runs_.push_back({{}, rank, file_index, false});
+    std::optional<std::int64_t> last_step;
+    for (const FileCheck::RunState& run : state.runs)
+        if (!run.steps.empty()) last_step = std::max(last_step.value_or(INT64_MIN), run.steps.last());
+    if (last_step) last_steps_.emplace_back(rank, *last_step);
 }
 
 void JobCheck::find_unreadable(const InputCounts& inputs) {
@@ -112,7 +84,7 @@ void JobCheck::find_repeated_ranks() {
     if (repeated == 0) return;
     std::string message = "the same run in two files: " + example;
     if (repeated > 1) message += fmt::format(", and {} more", format_count(repeated - 1));
-    findings_.add(Severity::note, "repeated_rank", std::move(message));
+    findings_.note("repeated_rank", std::move(message));
 }
 
 void JobCheck::find_early_ends() {
@@ -128,32 +100,35 @@ void JobCheck::find_early_ends() {
         earliest = std::min(earliest, step);
     }
     if (early.empty()) return;
-    findings_.add(
-        Severity::note, "early_end",
-        fmt::format("{} before step {}: {} (the first at step {})", early.size() == 1 ? "a rank ends" : "ranks end",
-                    format_integer(last_step), format_ranges(early), format_integer(earliest)));
+    findings_.note("early_end", fmt::format("{} before step {}: {} (the first at step {})",
+                                            early.size() == 1 ? "a rank ends" : "ranks end", format_integer(last_step),
+                                            format_ranges(early), format_integer(earliest)));
 }
 
 // A smaller job in the directory of a larger one leaves files of ranks that it does not have.
 void JobCheck::find_left_ranks() {
-    std::vector<std::vector<std::int64_t>> ranks(run_names_.size());
+    std::map<std::string_view, std::vector<std::int64_t>> ranks;  // of each run
     for (const RunOfRank& run : runs_)
-        if (run.has_run_row) ranks[run.run.run].push_back(run.rank);
-    std::size_t latest = run_names_.size();
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-        std::sort(ranks[i].begin(), ranks[i].end());
-        ranks[i].erase(std::unique(ranks[i].begin(), ranks[i].end()), ranks[i].end());
-        const bool is_later = latest == ranks.size() || run_names_[latest].start_unix_ns < run_names_[i].start_unix_ns;
-        if (!ranks[i].empty() && is_later) latest = i;
+        if (run.has_run_row) ranks[run.run.run_id].push_back(run.rank);
+    const std::pair<const std::string_view, std::vector<std::int64_t>>* latest = nullptr;
+    std::int64_t latest_start_ns = 0;
+    for (auto& run : ranks) {
+        std::sort(run.second.begin(), run.second.end());
+        run.second.erase(std::unique(run.second.begin(), run.second.end()), run.second.end());
+        const std::int64_t start_ns = run_starts_ns_.at(std::string(run.first));
+        if (latest != nullptr && start_ns <= latest_start_ns) continue;
+        latest = &run;
+        latest_start_ns = start_ns;
     }
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
+    for (const auto& [run_id, of_run] : ranks) {
         std::vector<std::int64_t> left;
-        for (const std::int64_t rank : ranks[i])
-            if (!std::binary_search(ranks[latest].begin(), ranks[latest].end(), rank)) left.push_back(rank);
+        std::set_difference(of_run.begin(), of_run.end(), latest->second.begin(), latest->second.end(),
+                            std::back_inserter(left));
         if (left.empty()) continue;
-        findings_.add(Severity::note, "left_ranks",
-                      fmt::format("{} {} of run {} that the latest run {} does not have", rank_or_ranks(left),
-                                  format_ranges(left), run_names_[i].id, run_names_[latest].id));
+        findings_.note("left_ranks", [&] {
+            return fmt::format("{} {} of run {} that the latest run {} does not have", rank_or_ranks(left),
+                               format_ranges(left), run_id, latest->first);
+        });
     }
 }
 
@@ -182,18 +157,19 @@ void JobCheck::check_starts(const std::vector<FirstStart>& starts) {
     if (apart.empty()) return;
     std::sort(apart.begin(), apart.end());
     const FirstStart& one = starts.front();
-    findings_.add(Severity::note, "clocks_apart",
-                  fmt::format("{} {} of run {} attempt {} up to {} from the others in step {}: the clocks of their "
-                              "hosts differ",
-                              rank_or_ranks(apart), format_ranges(apart), run_names_[one.run.run].id, one.run.attempt,
-                              format_duration_ms(furthest_ms), format_integer(one.step)));
+    findings_.note("clocks_apart",
+                   fmt::format("{} {} of run {} attempt {} up to {} from the others in step {}: the clocks of their "
+                               "hosts differ",
+                               rank_or_ranks(apart), format_ranges(apart), one.run.run_id, one.run.attempt,
+                               format_duration_ms(furthest_ms), format_integer(one.step)));
 }
 
 CheckResult JobCheck::finish(const InputCounts& inputs) {
     CheckResult result;
     result.inputs = inputs;
     result.coverage = coverage_.finish({});
-    sort_runs();
+    std::sort(runs_.begin(), runs_.end());
+    std::sort(first_starts_.begin(), first_starts_.end());
     find_unreadable(inputs);
     find_missing_ranks(result.coverage);
     find_repeated_ranks();

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ class JobCheck {
 
   private:
     struct RunKey {
-        std::uint32_t run = 0;  // index into run_ids_, and in finish() the place of its name in the alphabet
+        std::string_view run_id;  // in run_starts_ns_
         std::int64_t attempt = 0;
 
         friend auto operator<=>(const RunKey&, const RunKey&) = default;
@@ -53,14 +54,7 @@ class JobCheck {
 
         friend auto operator<=>(const FirstStart&, const FirstStart&) = default;
     };
-    struct RunName {
-        std::string id;
-        std::int64_t start_unix_ns = INT64_MIN;  // the latest of its ranks
-    };
-
-    RunKey key_of(const RunInfo& run);
     void add_rank(std::int64_t rank, const FileCheck& file, const FileCheck::RankState& state);
-    void sort_runs();
     void find_unreadable(const InputCounts& inputs);
     void find_missing_ranks(const Coverage& coverage);
     void find_repeated_ranks();
@@ -71,8 +65,7 @@ class JobCheck {
 
     CoverageCollector coverage_;
     std::vector<FileVerdict> files_;
-    std::unordered_map<std::string, std::uint32_t> run_ids_;
-    std::vector<RunName> run_names_;
+    std::unordered_map<std::string, std::int64_t> run_starts_ns_;  // by run_id: the latest of its ranks
     std::vector<RunOfRank> runs_;
     std::vector<FirstStart> first_starts_;
     std::vector<std::pair<std::int64_t, std::int64_t>> last_steps_;  // rank, its last step in a file

@@ -4,7 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace cep::comm {
@@ -12,7 +13,6 @@ namespace {
 
 using tool::Row;
 using tool::RowType;
-using tool::RunInfo;
 
 std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
     return tool::mix_bits(hash + 0x9e3779b97f4a7c15U + tool::mix_bits(value + 0x9e3779b97f4a7c15U));
@@ -24,10 +24,7 @@ std::uint64_t combine(std::uint64_t hash, std::string_view text) {
     return tool::mix_bits(hash);
 }
 
-void append_coordinate(std::string& name, std::string_view axis, const std::optional<std::int64_t>& value,
-                       std::string_view own_axis) {
-    if (value && axis != own_axis) name += fmt::format(".{}{}", axis, *value);
-}
+constexpr std::array<std::string_view, 4> axes = {"dp", "tp", "pp", "cp"};
 
 // Spans with the same group and coll are one collective. Without coll, the n-th spans of a name in a step are one.
 // Each attempt counts its collectives from the start.
@@ -41,21 +38,24 @@ std::uint64_t key_of(const Row& row, std::uint64_t group_hash, std::int64_t atte
 }  // namespace
 
 // A group named by its axis alone stands for one group at each place on the other axes.
-std::string CommSpans::group_of(const Row& row, int run) const {
+std::string CommSpans::group_of(const Row& row, const RankRun& rank) {
     std::string group(row.group);
-    const bool is_axis = row.group == "dp" || row.group == "tp" || row.group == "pp" || row.group == "cp";
-    if (!is_axis || run == tool::RunTracker::no_run) return group;
-    const RunInfo& info = tracker_.runs(*row.rank)[static_cast<std::size_t>(run)];
-    append_coordinate(group, "dp", info.dp, row.group);
-    append_coordinate(group, "tp", info.tp, row.group);
-    append_coordinate(group, "pp", info.pp, row.group);
-    append_coordinate(group, "cp", info.cp, row.group);
+    const bool is_axis = std::find(axes.begin(), axes.end(), row.group) != axes.end();
+    if (!is_axis || rank.run == tool::RunTracker::no_run) return group;
+    const Coordinates& coordinates = rank.coordinates[static_cast<std::size_t>(rank.run)];
+    for (std::size_t i = 0; i < axes.size(); ++i)
+        if (coordinates[i] && axes[i] != row.group) group += fmt::format(".{}{}", axes[i], *coordinates[i]);
     return group;
 }
 
 CommSpans::RankRun& CommSpans::run_of(const Row& row) {
-    const int index = tracker_.observe(row).run;
+    const auto [index, is_new, returning, ignored] = tracker_.observe(row);
     RankRun& run = ranks_[*row.rank];
+    if (row.type == RowType::run && !ignored) {
+        if (is_new) run.coordinates.emplace_back();
+        run.coordinates[static_cast<std::size_t>(index)] = {row.run->dp, row.run->tp, row.run->pp, row.run->cp};
+    }
+    if (row.type == RowType::run && filter_.accepts_rank(*row.rank)) coverage_.saw_run(*row.run);
     if (row.type == RowType::run || run.run != index) {
         run.run = index;
         const bool known = index != tool::RunTracker::no_run;
@@ -84,7 +84,7 @@ const CommSpans::Stream& CommSpans::stream_of(RankRun& run, const Row& row) {
     if (found == run.streams.end()) {
         limit_streams();
         found = run.streams.try_emplace(stream_key_).first;
-        Channel channel{group_of(row, run.run), operation_of_name(row.name), {}};
+        Channel channel{group_of(row, run), operation_of_name(row.name), {}};
         if (channel.operation == Operation::other) channel.name = row.name;
         found->second.channel = table_.channel_of(channel);
         // Some trainers count the collectives of each operation separately.
@@ -104,12 +104,9 @@ void CommSpans::take(const Row& row, std::uint64_t /*line*/) {
 }
 
 tool::CoverageCollector CommSpans::coverage() const {
-    tool::CoverageCollector collector;
-    for (const auto& [rank, run] : ranks_) {
-        if (!filter_.accepts_rank(rank)) continue;
-        collector.saw_rank(rank);
-        for (const RunInfo& info : tracker_.runs(rank)) collector.saw_run(info);
-    }
+    tool::CoverageCollector collector = coverage_;
+    for (const auto& [rank, run] : ranks_)
+        if (filter_.accepts_rank(rank)) collector.saw_rank(rank);
     return collector;
 }
 

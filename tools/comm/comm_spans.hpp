@@ -3,7 +3,9 @@
 // Comm spans: from the rows of one file to a table of its collectives.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -32,20 +34,24 @@ class CommSpans : public tool::RowSink {
         std::uint32_t channel = 0;
         std::uint64_t hash = 0;  // of the channel
     };
+    using Coordinates = std::array<std::optional<std::int64_t>, 4>;  // dp, tp, pp and cp
+
     /// The run that a rank is in.
     struct RankRun {
         int run = tool::RunTracker::no_run;
         std::int64_t attempt = 1;
         std::unordered_map<std::string, Stream> streams;  // a cache
+        std::vector<Coordinates> coordinates;             // by run
     };
 
     RankRun& run_of(const tool::Row& row);
     const Stream& stream_of(RankRun& run, const tool::Row& row);
     void limit_streams();
-    [[nodiscard]] std::string group_of(const tool::Row& row, int run) const;
+    [[nodiscard]] static std::string group_of(const tool::Row& row, const RankRun& rank);
 
     const tool::Filter& filter_;
     tool::RunTracker tracker_;
+    tool::CoverageCollector coverage_;
     MatchTable table_{MatchTable::max_matches_of_file};
     std::unordered_map<std::int64_t, RankRun> ranks_;
     std::size_t streams_ = 0;  // of all ranks

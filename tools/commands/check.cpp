@@ -21,6 +21,7 @@ struct CheckCommand {
     OutputOptions output;
     bool lenient = false;
 
+    void add_to(CLI::App& check);
     Status run() const;
 };
 
@@ -45,22 +46,22 @@ Status CheckCommand::run() const {
     return status;
 }
 
-}  // namespace
-
-void add_check(CLI::App& app, Command& run) {
-    auto command = std::make_shared<CheckCommand>();
-    CLI::App* check = app.add_subcommand("check", "Whether rank files are whole, in order and complete");
-    command->input.add_to(*check);
-    command->output.add_to(*check, "cep.check/1", "A line for each file");
-    CLI::Option* strict = check->get_option("--strict");
+void CheckCommand::add_to(CLI::App& check) {
+    input.add_to(check);
+    output.add_to(check, "cep.check/1", "A line for each file");
+    CLI::Option* const strict = check.get_option("--strict");
     strict->description("Exit with status 4 if the input is incomplete or damaged (the default)");
-    check->add_flag("--lenient", command->lenient, "Exit with status 0 if the input is incomplete or damaged")
-        ->excludes(strict);
-    set_examples(*check,
+    check.add_flag("--lenient", lenient, "Exit with status 0 if the input is incomplete or damaged")->excludes(strict);
+    set_examples(check,
                  "  cep check output/cuda_event_profiler\n"
                  "  cep check output && cep merge -o job.jsonl output\n"
                  "  cep check --json output | jq '.files[] | select(.severity != \"fine\") | .path'");
-    check->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, Command& run) {
+    add_command<CheckCommand>(app, run, "check", "Whether rank files are whole, in order and complete");
 }
 
 }  // namespace cep::cli

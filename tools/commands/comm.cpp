@@ -31,6 +31,7 @@ struct CommCommand {
     double link_gbps = 0;
     bool shard_bytes = false;
 
+    void add_to(CLI::App& comm);
     Status run() const;
     [[nodiscard]] comm::CommOptions options() const;
 };
@@ -140,22 +141,23 @@ void add_model_options(CLI::App& app, CommCommand& command) {
                  "The bytes of all_gather and reduce_scatter are those of one rank's shard, not of the whole");
 }
 
-}  // namespace
-
-void add_comm(CLI::App& app, Command& run) {
-    auto command = std::make_shared<CommCommand>();
-    CLI::App* comm = app.add_subcommand("comm", "Latency and bandwidth of collectives, and what waiting they contain");
-    command->input.add_to(*comm);
-    command->output.add_to(*comm, "cep.comm/1", "A line for each size, times in milliseconds,");
-    add_model_options(*comm, *command);
-    command->filter.add_to(*comm);
-    set_examples(*comm,
+void CommCommand::add_to(CLI::App& comm) {
+    input.add_to(comm);
+    output.add_to(comm, "cep.comm/1", "A line for each size, times in milliseconds,");
+    add_model_options(comm, *this);
+    filter.add_to(comm);
+    set_examples(comm,
                  "  cep comm output/cuda_event_profiler\n"
                  "  cep comm --link-gb-per-s 50 output\n"
                  "  cep comm --predict 1M,64M,1G --world 64,512 output\n"
                  "  cep comm --by group --limit 0 output\n"
                  "  cep comm --json output | jq '.models[] | {name, group, ranks, fit}'");
-    comm->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace
+
+void add_comm(CLI::App& app, Command& run) {
+    add_command<CommCommand>(app, run, "comm", "Latency and bandwidth of collectives, and what waiting they contain");
 }
 
 }  // namespace cep::cli

@@ -35,6 +35,7 @@ struct CompareCommand {
     std::uint64_t block_steps = 0;
     std::uint64_t max_samples = LoadOptions::default_max_samples;
 
+    void add_to(CLI::App& compare);
     Status run() const;
     void check() const;
     [[nodiscard]] LoadOptions load_options() const;
@@ -161,30 +162,31 @@ void add_test_options(CLI::App& app, CompareCommand& command) {
         ->option_text("LIST");
 }
 
-}  // namespace
-
-void add_compare(CLI::App& app, Command& run) {
-    auto command = std::make_shared<CompareCommand>();
-    CLI::App* compare =
-        app.add_subcommand("compare", "What changed from one job to another, and what of it is significant");
-    add_inputs(*compare, *command);
-    add_test_options(*compare, *command);
-    command->output.add_to(*compare, "cep.compare/1", "The table, times in milliseconds, changes as fractions,");
-    command->filter.add_to(*compare);
+void CompareCommand::add_to(CLI::App& compare) {
+    add_inputs(compare, *this);
+    add_test_options(compare, *this);
+    output.add_to(compare, "cep.compare/1", "The table, times in milliseconds, changes as fractions,");
+    filter.add_to(compare);
     compare
-        ->add_option("--attempt", command->attempt,
-                     "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
+        .add_option("--attempt", attempt,
+                    "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
         ->type_name("WHICH");
     compare
-        ->add_option("--max-samples", command->max_samples,
-                     "Durations that may be kept of a job; it needs every one (default 16000000)")
+        .add_option("--max-samples", max_samples,
+                    "Durations that may be kept of a job; it needs every one (default 16000000)")
         ->option_text("N");
-    set_examples(*compare,
+    set_examples(compare,
                  "  cep compare before/ after/\n"
                  "  cep compare --steps 100: before/ after/\n"
                  "  cep compare --threshold 2% --fail-on regression main.partial.zst branch/\n"
                  "  cep compare --json before/ after/ | jq '.phases[] | {name, finding, change}'");
-    compare->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Command& run) {
+    add_command<CompareCommand>(app, run, "compare",
+                                "What changed from one job to another, and what of it is significant");
 }
 
 }  // namespace cep::cli

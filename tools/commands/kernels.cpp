@@ -29,6 +29,7 @@ struct KernelsCommand {
     InputOptions input;
     OutputOptions output;
 
+    void add_to(CLI::App& kernels);
     Status run() const;
     [[nodiscard]] tool::InputSet find() const;
     [[nodiscard]] kernels::KernelReport read(const tool::InputSet& set) const;
@@ -83,25 +84,26 @@ Status KernelsCommand::run() const {
     return status;
 }
 
-}  // namespace
-
-void add_kernels(CLI::App& app, Command& run) {
-    auto command = std::make_shared<KernelsCommand>();
-    CLI::App* kernels =
-        app.add_subcommand("kernels", "What GPUs did in torch.profiler traces: matmul, comm, memory, other");
-    command->input.add_to(*kernels);
-    kernels->get_option("INPUT")->description("Traces, directories of them, quoted globs, or - for standard input");
-    command->output.limit = KernelsCommand::default_limit;
-    command->output.add_to(*kernels, "cep.kernels/1", "A line for each rank, times in milliseconds,");
-    kernels->get_option("--limit")->description(
+void KernelsCommand::add_to(CLI::App& kernels) {
+    input.add_to(kernels);
+    kernels.get_option("INPUT")->description("Traces, directories of them, quoted globs, or - for standard input");
+    output.limit = KernelsCommand::default_limit;
+    output.add_to(kernels, "cep.kernels/1", "A line for each rank, times in milliseconds,");
+    kernels.get_option("--limit")->description(
         "At most N lines in a table, and N kernels in JSON; 0: all (default 15)");
-    kernels->add_option("--top", command->output.limit, "The same as --limit")->option_text("N");
-    set_examples(*kernels,
+    kernels.add_option("--top", output.limit, "The same as --limit")->option_text("N");
+    set_examples(kernels,
                  "  cep kernels trace.json.gz\n"
                  "  cep kernels -o summary.md traces/\n"
                  "  cep kernels --limit 30 'traces/rank*_trace.json'\n"
                  "  cep kernels --json traces/ | jq '.total.classes'");
-    kernels->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace
+
+void add_kernels(CLI::App& app, Command& run) {
+    add_command<KernelsCommand>(app, run, "kernels",
+                                "What GPUs did in torch.profiler traces: matmul, comm, memory, other");
 }
 
 }  // namespace cep::cli

@@ -34,6 +34,7 @@ struct SummarizeCommand {
     std::optional<double> peak_flops;
     bool no_verdict = false;
 
+    void add_to(CLI::App& summarize);
     Status run() const;
     void check() const;
     [[nodiscard]] Job load_and_save() const;
@@ -90,53 +91,54 @@ Status SummarizeCommand::run() const {
     return show(load_and_save(), grouping, conditions);
 }
 
-}  // namespace
-
-void add_summarize(CLI::App& app, Command& run) {
-    auto command = std::make_shared<SummarizeCommand>();
-    CLI::App* summarize = app.add_subcommand("summarize", "What the job did, and a table of its phases");
-    command->input.add_to(*summarize);
-    command->output.add_to(*summarize, "cep.summary/1", "The table, times in milliseconds,");
+void SummarizeCommand::add_to(CLI::App& summarize) {
+    input.add_to(summarize);
+    output.add_to(summarize, "cep.summary/1", "The table, times in milliseconds,");
     summarize
-        ->add_option("--by", command->by,
-                     "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, rank, "
-                     "host, step:N (default phase)")
+        .add_option("--by", by,
+                    "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, rank, "
+                    "host, step:N (default phase)")
         ->type_name("WHAT");
-    command->filter.add_to(*summarize);
+    filter.add_to(summarize);
     summarize
-        ->add_option("--save", command->save,
-                     "Also write a partial summary to F (-: only that), to be an input later; .gz and .zst compress")
+        .add_option("--save", save,
+                    "Also write a partial summary to F (-: only that), to be an input later; .gz and .zst compress")
         ->type_name("F");
     summarize
-        ->add_option(
-            "--fail-on", command->fail_on,
+        .add_option(
+            "--fail-on", fail_on,
             "Exit with status 1 on a finding: straggler, imbalance, change, abstained, or bound:NAME with compute, "
             "comm, data, host, mixed or unknown; may be given more than once, or as a list with commas")
         ->allow_extra_args(false)
         ->type_name("FINDING");
-    summarize->add_flag("--no-verdict", command->no_verdict, "The table only, in two thirds of the time");
+    summarize.add_flag("--no-verdict", no_verdict, "The table only, in two thirds of the time");
     summarize
-        ->add_option(
-            "--peak-flops", command->peak_flops,
+        .add_option(
+            "--peak-flops", peak_flops,
             "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
         ->check(CLI::PositiveNumber)
         ->type_name("N");
     summarize
-        ->add_option("--attempt", command->attempt,
-                     "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
+        .add_option("--attempt", attempt,
+                    "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
         ->type_name("WHICH");
     summarize
-        ->add_option("--max-samples", command->max_samples,
-                     "Durations kept for exact percentiles; beyond it they are within 0.5 % (default 16000000)")
+        .add_option("--max-samples", max_samples,
+                    "Durations kept for exact percentiles; beyond it they are within 0.5 % (default 16000000)")
         ->type_name("N");
-    set_examples(*summarize,
+    set_examples(summarize,
                  "  cep summarize output/cuda_event_profiler\n"
                  "  cep summarize --steps 1000: --ranks 0-7 output\n"
                  "  cep summarize --by rank --limit 10 output\n"
                  "  cep summarize --save node3.partial.zst output\n"
                  "  cep summarize 'node*.partial.zst'\n"
                  "  cep summarize --json output | jq '.phases[] | {name, p50_ms, slowest_rank}'");
-    summarize->callback([command, &run] { run = [command] { return command->run(); }; });
+}
+
+}  // namespace
+
+void add_summarize(CLI::App& app, Command& run) {
+    add_command<SummarizeCommand>(app, run, "summarize", "What the job did, and a table of its phases");
 }
 
 }  // namespace cep::cli

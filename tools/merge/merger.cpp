@@ -55,7 +55,7 @@ void FileMerge::note_run(const Row& row) {
     if (place == last_run_.place && *row.rank == last_run_.rank && row.type != RowType::run) return;
     last_run_ = {*row.rank, place, 1, 0};
     if (place == RunTracker::no_run) return;
-    const RunInfo& run = tracker_.runs(*row.rank)[static_cast<std::size_t>(place)];
+    const RunStart& run = tracker_.runs(*row.rank)[static_cast<std::size_t>(place)];
     last_run_.attempt = run.attempt;
     last_run_.index = runs_.index_of(order_of(run)) & RowEntry::max_run;
 }

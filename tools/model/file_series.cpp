@@ -37,10 +37,11 @@ void FileSeries::take_mark(const Row& row) {
 void FileSeries::take_other(const Row& row, std::uint64_t line) {
     settled_ = nullptr;
     if (!row.rank) return;
-    const int run = tracker_.observe(row).run;
+    const auto [run, is_new, returning, ignored] = tracker_.observe(row);
     if (last_place_ == nullptr || last_rank_ != *row.rank) enter_rank(*row.rank);
     RankPlace& place = *last_place_;
     if (place.left_out || !choice_.filter.accepts(row)) return;
+    if (row.type == RowType::run) coverage_.saw_run(*row.run);
     if (place.run != run) enter_run(place, *row.rank, run);
     if (place.series == nullptr) return;
     if (row.type != RowType::run && tracker_.is_settled() && choice_.filter.accepts_all()) settled_ = &place;
@@ -59,6 +60,10 @@ void FileSeries::take_other(const Row& row, std::uint64_t line) {
             place.series->has_stats = true;
             return;
         case RowType::run:
+            if (!ignored) place.series->run = *row.run;
+            // Every rank's run row may list all ranks; the coverage has them once.
+            place.series->run.listed_ranks.reset();
+            return;
         case RowType::unknown:
             return;
     }
@@ -66,18 +71,13 @@ void FileSeries::take_other(const Row& row, std::uint64_t line) {
 
 JobParts FileSeries::finish() {
     JobParts parts;
+    parts.coverage = std::move(coverage_);
     while (!ranks_.empty()) {  // one by one, so that few series are there twice
         auto of_rank = ranks_.extract(ranks_.begin());
-        const std::int64_t rank = of_rank.key();
-        parts.coverage.saw_rank(rank);
-        const std::vector<RunInfo>& runs = tracker_.runs(rank);
-        for (const RunInfo& run : runs) parts.coverage.saw_run(run);
+        parts.coverage.saw_rank(of_rank.key());
         for (auto& [run, series] : of_rank.mapped()) {
-            if (run != RunTracker::no_run) series.run = runs[static_cast<std::size_t>(run)];
-            // Every rank's run row may list all ranks; the coverage has them once.
-            series.run.listed_ranks.reset();
             series.seal();
-            parts.ranks[rank].push_back(std::move(series));
+            parts.ranks[of_rank.key()].push_back(std::move(series));
         }
     }
     parts.left_out_ranks = left_out_ranks_;

@@ -55,6 +55,7 @@ class FileSeries final : public RowSink {
     const RowChoice& choice_;
     std::shared_ptr<SampleBudget> budget_;
     RunTracker tracker_;
+    CoverageCollector coverage_;
     std::map<std::int64_t, SeriesByRun> ranks_;
     std::unordered_map<std::int64_t, RankPlace> places_;
     RankPlace* last_place_ = nullptr;  // rows of a rank come together

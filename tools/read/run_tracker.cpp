@@ -2,12 +2,17 @@
 #include "read/run_tracker.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <tuple>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "base/say.hpp"
 
 namespace cep::tool {
 
-RunOrder order_of(const RunInfo& run) {
+RunOrder order_of(const RunStart& run) {
     return {run.start_unix_ns.value_or(INT64_MIN), run.attempt};
 }
 
@@ -15,33 +20,49 @@ bool same_run(const RunInfo& a, const RunInfo& b) {
     return a.run_id == b.run_id && a.attempt == b.attempt && a.rank == b.rank;
 }
 
-RunTracker::Place RunTracker::observe_run(RankRuns& rank, const RunInfo& run) {
-    if (rank.index == nullptr) rank.index = std::make_unique<Index>();
-    const auto [known, is_new] = rank.index->by_id.try_emplace({run.run_id, run.attempt}, rank.runs.size());
-    const std::size_t index = known->second;
-    if (!is_new) {
-        const bool in_block = index >= rank.block_begin && index < rank.block_end;
-        RunInfo& old = rank.runs[index];
-        if (!in_block || old.start_unix_ns != run.start_unix_ns || old.clock_error_ns != run.clock_error_ns)
-            rank.index->started.clear();
-        old = run;
-        if (!in_block) {
-            rank.block_begin = index;
-            rank.block_end = index + 1;
-        }
-        const bool returning = !in_block || (rank.other_rows_since && rank.block_end - rank.block_begin > 1);
-        return {static_cast<int>(index), false, returning};
+std::size_t RunTracker::HashRun::operator()(const RunKey& key) const {
+    const auto rank = mix_bits(static_cast<std::uint64_t>(key.rank));
+    return mix_bits(mix_bits(rank + static_cast<std::uint64_t>(key.attempt)) + std::hash<const void*>()(key.run_id));
+}
+
+RunTracker::Place RunTracker::observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run) {
+    const bool is_full = indices_.size() >= max_runs;
+    const auto run_id = is_full ? run_ids_.find(run.run_id) : run_ids_.insert(run.run_id).first;
+    const RunKey key{number, run.attempt, run_id == run_ids_.end() ? nullptr : &*run_id};
+    if (const auto known = indices_.find(key); known != indices_.end()) return repeat_run(rank, known->second, run);
+    if (is_full) {
+        if (!std::exchange(has_too_many_runs_, true))
+            say("more than {} runs in one input: rows of the others count for the runs before them\n", max_runs);
+        return {static_cast<int>(rank.block_end) - 1, false, false, true};
     }
-    rank.index->started.clear();
-    rank.runs.push_back(run);
+    const std::size_t index = rank.runs.size();
+    indices_.emplace(key, static_cast<std::uint32_t>(index));
+    rank.runs.push_back({*run_id, run.attempt, run.start_unix_ns, run.clock_error_ns});
     if (rank.other_rows_since) rank.block_begin = index;
-    rank.block_end = rank.runs.size();
+    rank.block_end = index + 1;
+    rank.block.reset();
     rank.other_rows_since = false;
     return {static_cast<int>(index), true, false};
 }
 
-void RunTracker::list_started(RankRuns& rank) {
-    const auto start_of = [](const RunInfo& run) {
+RunTracker::Place RunTracker::repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run) {
+    RunStart& old = rank.runs[index];
+    const bool is_changed = old.start_unix_ns != run.start_unix_ns || old.clock_error_ns != run.clock_error_ns;
+    old.start_unix_ns = run.start_unix_ns;
+    old.clock_error_ns = run.clock_error_ns;
+    const bool in_block = index >= rank.block_begin && index < rank.block_end;
+    const bool returning = !in_block || (rank.other_rows_since && rank.block_end - rank.block_begin > 1);
+    // A run that returns with another start begins a block too: to sort a block for each such row takes long.
+    if (!in_block || (returning && is_changed)) {
+        rank.block_begin = index;
+        rank.block_end = index + 1;
+    }
+    if (!in_block || is_changed) rank.block.reset();
+    return {static_cast<int>(index), false, returning};
+}
+
+std::unique_ptr<RunTracker::Block> RunTracker::sort_block(const RankRuns& rank) {
+    const auto start_of = [](const RunStart& run) {
         return run.start_unix_ns ? *run.start_unix_ns - run.clock_error_ns.value_or(0) : INT64_MIN;
     };
     const auto make_list = [&](bool by_attempt) {
@@ -59,17 +80,16 @@ void RunTracker::list_started(RankRuns& rank) {
                 list[i].run = list[i - 1].run;
         return list;
     };
-    rank.index->started = make_list(false);
-    rank.index->started_by_attempt = make_list(true);
+    return std::make_unique<Block>(Block{make_list(false), make_list(true)});
 }
 
 int RunTracker::choose(RankRuns& rank, const Row& row) {
     if (rank.block_end == rank.block_begin) return no_run;
-    if (rank.index->started.empty()) list_started(rank);
+    if (!rank.block) rank.block = sort_block(rank);
     const bool by_attempt = row.stats != nullptr && row.stats->attempt;
     const std::int64_t attempt = by_attempt ? *row.stats->attempt : 0;
     const std::int64_t time_ns = row.start_ns.value_or(INT64_MAX);
-    const auto& list = by_attempt ? rank.index->started_by_attempt : rank.index->started;
+    const auto& list = by_attempt ? rank.block->started_by_attempt : rank.block->started;
     const auto behind = std::partition_point(list.begin(), list.end(), [&](const Started& started) {
         return std::tie(started.attempt, started.time_ns) <= std::tie(attempt, time_ns);
     });
@@ -77,8 +97,8 @@ int RunTracker::choose(RankRuns& rank, const Row& row) {
     return static_cast<int>(any ? std::prev(behind)->run : rank.block_begin);
 }
 
-const std::vector<RunInfo>& RunTracker::runs(std::int64_t rank) const {
-    static const std::vector<RunInfo> none;
+const std::vector<RunStart>& RunTracker::runs(std::int64_t rank) const {
+    static const std::vector<RunStart> none;
     const auto found = ranks_.find(rank);
     return found == ranks_.end() ? none : found->second.runs;
 }

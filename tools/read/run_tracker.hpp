@@ -6,11 +6,12 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <tuple>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "read/row.hpp"
@@ -25,7 +26,15 @@ struct RunOrder {
     friend auto operator<=>(const RunOrder&, const RunOrder&) = default;
 };
 
-[[nodiscard]] RunOrder order_of(const RunInfo& run);
+/// What tells the runs of a rank apart. A file may have a million runs.
+struct RunStart {
+    std::string_view run_id;  // belongs to the tracker
+    std::int64_t attempt = 1;
+    std::optional<std::int64_t> start_unix_ns;
+    std::optional<std::int64_t> clock_error_ns;
+};
+
+[[nodiscard]] RunOrder order_of(const RunStart& run);
 [[nodiscard]] bool same_run(const RunInfo& a, const RunInfo& b);
 
 /// Attributes the rows of one file to runs, rank by rank.
@@ -35,12 +44,14 @@ struct RunOrder {
 class RunTracker {
   public:
     static constexpr int no_run = -1;
+    static constexpr std::size_t max_runs = std::size_t{1} << 19;  // of all ranks; run rows of more are ignored
 
     /// The run of a row.
     struct Place {
         int run = no_run;        // index into runs(rank)
         bool new_run = false;    // this run row begins a run not seen before in the file
         bool returning = false;  // this run row repeats a run that another run row has followed since
+        bool ignored = false;    // a run row of one run too many; `run` is that of the row before
     };
 
     /// Rows must come in the file's order.
@@ -50,14 +61,15 @@ class RunTracker {
             last_ = &ranks_[rank];
             last_rank_ = rank;
         }
-        if (row.type == RowType::run) return observe_run(*last_, *row.run);
+        if (row.type == RowType::run) return observe_run(*last_, rank, *row.run);
         last_->other_rows_since = true;
         const bool one_run = last_->block_end - last_->block_begin == 1;
-        return {one_run ? static_cast<int>(last_->block_begin) : choose(*last_, row), false, false};
+        return {one_run ? static_cast<int>(last_->block_begin) : choose(*last_, row)};
     }
     /// After a row that was no run row: whether all rows of its rank up to the next run row belong to the same run.
     [[nodiscard]] bool is_settled() const { return last_->block_end - last_->block_begin <= 1; }
-    [[nodiscard]] const std::vector<RunInfo>& runs(std::int64_t rank) const;
+    [[nodiscard]] const std::vector<RunStart>& runs(std::int64_t rank) const;
+    [[nodiscard]] bool has_too_many_runs() const { return has_too_many_runs_; }
 
   private:
     /// The last run of a block that had started by `time_ns`.
@@ -66,24 +78,37 @@ class RunTracker {
         std::int64_t time_ns = 0;
         std::size_t run = 0;
     };
-    /// Finds runs among many.
-    struct Index {
-        std::map<std::tuple<std::string, std::int64_t>, std::size_t> by_id;  // run_id and attempt
-        std::vector<Started> started;                                        // of the block, in order of time
+    /// The runs of a block in the order of their starts.
+    struct Block {
+        std::vector<Started> started;
         std::vector<Started> started_by_attempt;
     };
     struct RankRuns {
-        std::vector<RunInfo> runs;
+        std::vector<RunStart> runs;
         std::size_t block_begin = 0;  // runs since here had no other row between them
         std::size_t block_end = 0;
         bool other_rows_since = false;
-        std::unique_ptr<Index> index;  // none without a run row: a file may have many such ranks
+        std::unique_ptr<Block> block;  // where rows had to be assigned to one of several runs
+    };
+    struct RunKey {
+        std::int64_t rank;
+        std::int64_t attempt;
+        const std::string* run_id;  // in run_ids_
+
+        friend bool operator==(const RunKey&, const RunKey&) = default;
+    };
+    struct HashRun {
+        std::size_t operator()(const RunKey& key) const;
     };
 
-    static Place observe_run(RankRuns& rank, const RunInfo& run);
-    static void list_started(RankRuns& rank);
+    Place observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run);
+    static Place repeat_run(RankRuns& rank, std::size_t index, const RunInfo& run);
+    static std::unique_ptr<Block> sort_block(const RankRuns& rank);
     static int choose(RankRuns& rank, const Row& row);
 
+    std::unordered_set<std::string> run_ids_;
+    std::unordered_map<RunKey, std::uint32_t, HashRun> indices_;  // into the runs of the rank
+    bool has_too_many_runs_ = false;
     std::unordered_map<std::int64_t, RankRuns> ranks_;
     std::int64_t last_rank_ = 0;
     RankRuns* last_ = nullptr;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace cep::tool {
@@ -35,6 +36,44 @@ class JsonWriter {
     JsonWriter& number_or_null(const std::optional<double>& value) { return value ? number(*value) : null(); }
     /// On one line.
     JsonWriter& integers(const std::vector<std::int64_t>& values);
+
+    /// A value of any type that has a method of its own above; null for an optional without a value.
+    template <typename Value>
+    JsonWriter& value(const Value& value) {
+        if constexpr (requires { *value, value.has_value(); }) {
+            return value ? this->value(*value) : null();
+        } else if constexpr (std::is_same_v<Value, bool>) {
+            return boolean(value);
+        } else if constexpr (std::is_floating_point_v<Value>) {
+            return number(value);
+        } else if constexpr (std::is_signed_v<Value>) {
+            return integer(value);
+        } else if constexpr (std::is_unsigned_v<Value>) {
+            return count(value);
+        } else if constexpr (std::is_same_v<Value, std::vector<std::int64_t>>) {
+            return integers(value);
+        } else {
+            return string(value);
+        }
+    }
+    /// Members of the open object: name, value, name, value, …
+    template <typename Value, typename... Others>
+    JsonWriter& members(std::string_view name, const Value& value, const Others&... others) {
+        key(name).value(value);
+        if constexpr (sizeof...(others) > 0) members(others...);
+        return *this;
+    }
+    /// A member with a list of objects; `write` writes the members of each.
+    template <typename List, typename Write>
+    JsonWriter& objects(std::string_view name, const List& list, const Write& write) {
+        key(name).begin_array();
+        for (const auto& item : list) {
+            begin_object();
+            write(item);
+            end_object();
+        }
+        return end_array();
+    }
 
     /// The text, with a final newline.
     [[nodiscard]] std::string finish();

@@ -9,6 +9,7 @@
 
 #include "simulate/job.hpp"
 #include "simulate/layout.hpp"
+#include "simulate/random.hpp"
 
 namespace cep::simulation {
 
@@ -27,6 +28,16 @@ struct HostClock {
 };
 
 /// The clock of each host.
-[[nodiscard]] std::vector<HostClock> make_host_clocks(const Job& job, const Layout& layout);
+[[nodiscard]] inline std::vector<HostClock> make_host_clocks(const Job& job, const Layout& layout) {
+    const Random random(static_cast<std::uint64_t>(job.seed));
+    std::vector<HostClock> clocks(layout.hosts());
+    for (std::size_t host = 0; host < clocks.size(); ++host) {
+        const double offset = 2.0 * random.uniform(Stream::clock_offset, host) - 1.0;
+        const double drift = 2.0 * random.uniform(Stream::clock_drift, host) - 1.0;
+        clocks[host].offset_ns = static_cast<std::int64_t>(offset * job.clock_skew_ms * 1e6);
+        if (job.clock_drift_ppm > 0) clocks[host].drift_ppm = drift * job.clock_drift_ppm;
+    }
+    return clocks;
+}
 
 }  // namespace cep::simulation

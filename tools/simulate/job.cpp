@@ -40,7 +40,6 @@ void check_files(Job& job) {
 }
 
 void expand_victims(const Job& job, const Layout& layout, Fault& fault) {
-    if (fault.victims != Victims::ranks) fault.ranks.clear();
     if (fault.host && (*fault.host < 0 || std::cmp_greater_equal(*fault.host, layout.hosts())))
         throw UsageError(fmt::format("{}.host: {} is not one of {} hosts", fault.where, *fault.host, layout.hosts()));
     if (fault.stage && (*fault.stage < 0 || *fault.stage >= job.pp))
@@ -48,7 +47,7 @@ void expand_victims(const Job& job, const Layout& layout, Fault& fault) {
     for (const std::int64_t rank : fault.ranks)
         if (rank < 0 || rank >= job.ranks)
             throw UsageError(fmt::format("{}.rank: {} is not one of {} ranks", fault.where, rank, job.ranks));
-    for (std::size_t rank = 0; fault.victims != Victims::ranks && rank < layout.ranks; ++rank) {
+    for (std::size_t rank = 0; (fault.host || fault.stage) && rank < layout.ranks; ++rank) {
         const bool of_host = fault.host && std::cmp_equal(layout.host_of(rank), *fault.host);
         const bool of_stage = fault.stage && std::cmp_equal(layout.place_of(rank).pp, *fault.stage);
         if (of_host || of_stage) fault.ranks.push_back(static_cast<std::int64_t>(rank));

@@ -27,15 +27,11 @@ enum class Pattern : std::uint8_t { persistent, window, intermittent, drift, fla
 inline constexpr std::array<std::string_view, 5> pattern_names = {"persistent", "window", "intermittent", "drift",
                                                                   "flapping"};
 
-/// Whose work a fault slows.
-enum class Victims : std::uint8_t { ranks, host, stage };
-
 /// Makes the own work of some ranks longer in some steps.
 struct Fault {
-    std::string where;  // for messages: "FILE: faults[0]"
-    Victims victims = Victims::ranks;
-    std::vector<std::int64_t> ranks;  // of all victims
-    std::optional<std::int64_t> host;
+    std::string where;                 // for messages: "FILE: faults[0]"
+    std::vector<std::int64_t> ranks;   // whose work is slower
+    std::optional<std::int64_t> host;  // complete() sets the ranks of a host or stage
     std::optional<std::int64_t> stage;
     std::string phase;
     PhaseSet phases{};

@@ -3,6 +3,7 @@
 // Links: how long transfers take once all ranks have entered them.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,11 +31,20 @@ class Links {
           random_(static_cast<std::uint64_t>(job.seed)) {}
 
     /// A tree's latency and a ring's volume: each rank sends 2 (n − 1) / n of the bytes.
-    [[nodiscard]] TransferModel all_reduce(std::size_t group_size) const;
+    [[nodiscard]] TransferModel all_reduce(std::size_t group_size) const {
+        if (group_size < 2) return {0.0, gb_per_s_};
+        const auto size = static_cast<double>(group_size);
+        const auto doublings = static_cast<double>(std::bit_width(group_size - 1));
+        return {latency_us_ * doublings, gb_per_s_ * size / (2.0 * (size - 1.0))};
+    }
     [[nodiscard]] TransferModel send() const { return {latency_us_, gb_per_s_}; }
     /// The duration of one transfer, with its noise.
     [[nodiscard]] std::int64_t duration_ns(const TransferModel& model, std::int64_t bytes, std::size_t group,
-                                           std::int64_t coll) const;
+                                           std::int64_t coll) const {
+        const double normal = random_.normal(Stream::transfer, group, static_cast<std::uint64_t>(coll));
+        const double noise = noise_ > 0 ? exponential(noise_ * normal - 0.5 * noise_ * noise_) : 1.0;
+        return static_cast<std::int64_t>(model.duration_ns(bytes) * noise + 0.5);
+    }
 
   private:
     double latency_us_;

@@ -2,6 +2,8 @@
 #include "simulate/scenario.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -27,16 +29,26 @@ std::size_t index_of_name(const Names& names, element value, const std::string& 
     throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, join_names(names)));
 }
 
-double number_in(element value, double min, double max, const std::string& where) {
-    const double number = json_as<double>(value, where);
-    if (number >= min && number <= max) return number;
-    throw UsageError(fmt::format("{}: {} is not from {} to {}", where, number, min, max));
+void set_integer(std::optional<std::int64_t>& member, element value, const std::string& where) {
+    member = json_as<std::int64_t>(value, where);
 }
 
-std::int64_t count_in(element value, const std::string& where) {
+void set_count(auto& member, element value, const std::string& where) {
     const std::int64_t count = json_as<std::int64_t>(value, where);
-    if (count >= 1) return count;
-    throw UsageError(fmt::format("{}: {} is not at least 1", where, count));
+    if (count < 1) throw UsageError(fmt::format("{}: {} is not at least 1", where, count));
+    member = count;
+}
+
+void set_number(auto& member, double min, double max, element value, const std::string& where) {
+    const double number = json_as<double>(value, where);
+    if (number < min || number > max)
+        throw UsageError(fmt::format("{}: {} is not from {} to {}", where, number, min, max));
+    member = number;
+}
+
+template <class Enum, class Names>
+void set_enum(Enum& member, const Names& names, element value, const std::string& where) {
+    member = static_cast<Enum>(index_of_name(names, value, where));
 }
 
 constexpr double max_slowdown = 1000.0;
@@ -58,41 +70,30 @@ PhaseSet phases_of(element value, const std::string& where) {
 bool set_victims(Fault& fault, std::string_view key, element value, const std::string& where) {
     if (key == "rank" || key == "ranks") {
         fault.ranks = key == "rank" ? std::vector{json_as<std::int64_t>(value, where)} : json_ranks(value, where);
-        fault.victims = Victims::ranks;
         if (fault.ranks.empty()) throw UsageError(where + ": no rank");
-    } else if (key == "host") {
-        fault.host = json_as<std::int64_t>(value, where);
-        fault.victims = Victims::host;
-    } else if (key == "stage") {
-        fault.stage = json_as<std::int64_t>(value, where);
-        fault.victims = Victims::stage;
-    } else {
-        return false;
+        return true;
     }
+    if (key != "host" && key != "stage") return false;
+    set_integer(key == "host" ? fault.host : fault.stage, value, where);
     return true;
 }
 
+/// Sets the phase of a fault or an event.
+void set_phase(auto& object, element value, const std::string& where) {
+    object.phase = json_as<std::string_view>(value, where);
+    object.phases = phases_of(value, where);
+}
+
 void set_fault_key(Fault& fault, std::string_view key, element value, const std::string& where) {
-    if (key == "phase") {
-        fault.phase = json_as<std::string_view>(value, where);
-        fault.phases = phases_of(value, where);
-    } else if (key == "pattern") {
-        fault.pattern = static_cast<Pattern>(index_of_name(pattern_names, value, where));
-    } else if (key == "first_step") {
-        fault.first_step = json_as<std::int64_t>(value, where);
-    } else if (key == "last_step") {
-        fault.last_step = json_as<std::int64_t>(value, where);
-    } else if (key == "slowdown") {
-        fault.slowdown = number_in(value, 1.0, max_slowdown, where);
-    } else if (key == "excess_ms") {
-        fault.excess_ms = number_in(value, 0.0, max_excess_ms, where);
-    } else if (key == "fraction") {
-        fault.fraction = number_in(value, 0.0, 1.0, where);
-    } else if (key == "period_steps") {
-        fault.period_steps = count_in(value, where);
-    } else {
-        refuse_key(fault.where, key);
-    }
+    if (key == "phase") return set_phase(fault, value, where);
+    if (key == "pattern") return set_enum(fault.pattern, pattern_names, value, where);
+    if (key == "first_step") return set_integer(fault.first_step, value, where);
+    if (key == "last_step") return set_integer(fault.last_step, value, where);
+    if (key == "slowdown") return set_number(fault.slowdown, 1.0, max_slowdown, value, where);
+    if (key == "excess_ms") return set_number(fault.excess_ms, 0.0, max_excess_ms, value, where);
+    if (key == "fraction") return set_number(fault.fraction, 0.0, 1.0, value, where);
+    if (key == "period_steps") return set_count(fault.period_steps, value, where);
+    refuse_key(fault.where, key);
 }
 
 Fault fault_of(element value, const std::string& where) {
@@ -115,24 +116,14 @@ Fault fault_of(element value, const std::string& where) {
 }
 
 void set_event_key(Event& event, std::string_view key, element value, const std::string& where) {
-    if (key == "type") {
-        event.type = static_cast<EventType>(index_of_name(event_names, value, where));
-    } else if (key == "step") {
-        event.step = json_as<std::int64_t>(value, where);
-    } else if (key == "every_steps") {
-        event.every_steps = count_in(value, where);
-    } else if (key == "last_step") {
-        event.last_step = json_as<std::int64_t>(value, where);
-    } else if (key == "duration_ms") {
-        event.duration_ms = number_in(value, 0.0, max_excess_ms, where);
-    } else if (key == "slowdown") {
-        event.slowdown = number_in(value, 0.01, max_slowdown, where);
-    } else if (key == "phase") {
-        event.phase = json_as<std::string_view>(value, where);
-        event.phases = phases_of(value, where);
-    } else {
-        refuse_key(event.where, key);
-    }
+    if (key == "type") return set_enum(event.type, event_names, value, where);
+    if (key == "step") return set_integer(event.step, value, where);
+    if (key == "every_steps") return set_count(event.every_steps, value, where);
+    if (key == "last_step") return set_integer(event.last_step, value, where);
+    if (key == "duration_ms") return set_number(event.duration_ms, 0.0, max_excess_ms, value, where);
+    if (key == "slowdown") return set_number(event.slowdown, 0.01, max_slowdown, value, where);
+    if (key == "phase") return set_phase(event, value, where);
+    refuse_key(event.where, key);
 }
 
 Event event_of(element value, const std::string& where) {
@@ -161,6 +152,14 @@ element parsed(simdjson::dom::parser& parser, const simdjson::padded_string& tex
     return document;
 }
 
+template <class Item>
+void add_items(std::vector<Item>& items, Item (*parse)(element, const std::string&), element list,
+               const std::string& where) {
+    std::size_t index = 0;
+    for (const element item : json_as<simdjson::dom::array>(list, where))
+        items.push_back(parse(item, fmt::format("{}[{}]", where, index++)));
+}
+
 }  // namespace
 
 void read_scenario(Job& job, const std::string& path) {
@@ -169,16 +168,13 @@ void read_scenario(Job& job, const std::string& path) {
     simdjson::dom::parser parser;
     for (const auto& [key, value] : json_as<simdjson::dom::object>(parsed(parser, text, path), path)) {
         const std::string where = path + ": " + std::string(key);
-        std::size_t index = 0;
         const Setting* const setting = find_setting(key);
         if (setting != nullptr) {
             set_from_json(job, *setting, value, where);
         } else if (key == "faults") {
-            for (const element item : json_as<simdjson::dom::array>(value, where))
-                job.faults.push_back(fault_of(item, fmt::format("{}[{}]", where, index++)));
+            add_items(job.faults, fault_of, value, where);
         } else if (key == "events") {
-            for (const element item : json_as<simdjson::dom::array>(value, where))
-                job.events.push_back(event_of(item, fmt::format("{}[{}]", where, index++)));
+            add_items(job.events, event_of, value, where);
         } else {
             refuse_key(path, key);
         }

@@ -198,24 +198,20 @@ void set_from_json(Job& job, const Setting& setting, simdjson::dom::element valu
 }
 
 void write_settings(tool::JsonWriter& json, const Job& job) {
-    const auto numbers = [&json](const std::vector<double>& values) {
-        json.begin_array();
-        for (const double value : values) json.number(value);
-        json.end_array();
-    };
     for (const Setting& setting : table) {
         json.key(setting.key);
-        std::visit(Overloaded{[&](IntegerMember member) { json.integer(job.*member); },
-                              [&](NumberMember member) { json.number(job.*member); },
-                              [&](FlagMember member) { json.boolean(job.*member); },
-                              [&](PhasesMember member) {
+        std::visit(Overloaded{[&](PhasesMember member) {
                                   json.begin_object();
                                   for (std::size_t i = 0; i < phase_count; ++i)
-                                      json.key(phase_names[i]).number((job.*member)[i]);
+                                      json.members(phase_names[i], (job.*member)[i]);
                                   json.end_object();
                               },
-                              [&](NumbersMember member) { numbers(job.*member); },
-                              [&](RanksMember member) { json.integers(job.*member); }},
+                              [&](NumbersMember member) {
+                                  json.begin_array();
+                                  for (const double value : job.*member) json.number(value);
+                                  json.end_array();
+                              },
+                              [&](auto member) { json.value(job.*member); }},
                    setting.member);
     }
 }
