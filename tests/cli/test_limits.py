@@ -189,7 +189,8 @@ def test_run_rows_that_change_the_start_of_one_of_many_runs(tmp_path, command):
     for i in range(50_000):
         rows.append('{"type":"run","rank":0,"run_id":"r%d","start_unix_ns":%d}\n' % (i, START_NS + i + 1))
         rows.append('{"name":"f","step":%d,"rank":0,"duration_ms":1,"start_ns":%d}\n' % (i, START_NS + i))
-    within_limits(tmp_path, *run_command(command), write_input(tmp_path, gzipped("".join(rows)), "cuda_events_rank_0.jsonl.gz"))
+    name = write_input(tmp_path, gzipped("".join(rows)), "cuda_events_rank_0.jsonl.gz")
+    within_limits(tmp_path, *run_command(command), name)
 
 
 def test_check_lists_the_first_of_many_attempts_and_counts_all(tmp_path):
