@@ -39,7 +39,7 @@ void JobCheck::add_rank(std::int64_t rank, const FileCheck& file, const FileChec
     coverage_.saw_rank(rank);
     const auto file_index = static_cast<std::uint32_t>(files_.size());
     const std::vector<RunStart>& runs = file.tracker_.runs(rank);
-    for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (std::size_t i = 0; i < runs.size() && !(has_too_many_runs_ = runs_.size() >= max_runs); ++i) {
         auto& [run_id, start_ns] = *run_starts_ns_.try_emplace(std::string(runs[i].run_id), INT64_MIN).first;
         start_ns = std::max(start_ns, runs[i].start_unix_ns.value_or(INT64_MIN));
         const RunKey key{run_id, runs[i].attempt};
@@ -172,6 +172,9 @@ CheckResult JobCheck::finish(const InputCounts& inputs) {
     std::sort(first_starts_.begin(), first_starts_.end());
     find_unreadable(inputs);
     find_missing_ranks(result.coverage);
+    if (has_too_many_runs_)
+        findings_.note("too_many_runs", fmt::format("only the first {} runs of ranks are compared with each other",
+                                                    format_count(max_runs)));
     find_repeated_ranks();
     find_early_ends();
     find_left_ranks();

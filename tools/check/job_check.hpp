@@ -26,6 +26,8 @@ struct CheckResult {
 
 class JobCheck {
   public:
+    static constexpr std::size_t max_runs = std::size_t{1} << 20;  // of ranks, that are compared between files
+
     void add(FileCheck&& file, FileReport report);
     /// Call once.
     [[nodiscard]] CheckResult finish(const InputCounts& inputs);
@@ -69,6 +71,7 @@ class JobCheck {
     std::vector<RunOfRank> runs_;
     std::vector<FirstStart> first_starts_;
     std::vector<std::pair<std::int64_t, std::int64_t>> last_steps_;  // rank, its last step in a file
+    bool has_too_many_runs_ = false;
     Findings findings_;
 };
 
