@@ -23,8 +23,15 @@ void FileSeries::enter_run(RankPlace& place, std::int64_t rank, int run) {
     place.run = run;
     place.attempt = known ? tracker_.runs(rank)[static_cast<std::size_t>(run)].attempt : 1;
     const bool chosen = !choice_.attempt || place.attempt == *choice_.attempt;
-    place.series = chosen ? &ranks_[rank][run] : nullptr;
-    if (place.series != nullptr) place.series->has_run = known;
+    place.series = nullptr;
+    if (!chosen) return;
+    SeriesByRun& of_rank = ranks_[rank];
+    if (!of_rank.contains(run) && !budget_->admit_run()) {
+        ++left_out_runs_;
+        return;
+    }
+    place.series = &of_rank[run];
+    place.series->has_run = known;
 }
 
 void FileSeries::take_mark(const Row& row) {
@@ -81,6 +88,7 @@ JobParts FileSeries::finish() {
         }
     }
     parts.left_out_ranks = left_out_ranks_;
+    parts.left_out_runs = left_out_runs_;
     parts.open_spans = open_spans_.all();
     parts.marks = std::move(marks_);
     return parts;

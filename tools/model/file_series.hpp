@@ -42,7 +42,7 @@ class FileSeries final : public RowSink {
     struct RankPlace {
         int run = unknown_run;  // index of the run in the file
         std::int64_t attempt = 1;
-        RunSeries* series = nullptr;  // nullptr: the attempt was not asked for
+        RunSeries* series = nullptr;  // nullptr: the attempt was not asked for, or there are too many
         bool left_out = false;        // there are too many ranks
     };
     static constexpr int unknown_run = std::numeric_limits<int>::min();
@@ -64,6 +64,7 @@ class FileSeries final : public RowSink {
     OpenSpans open_spans_;
     std::map<std::string, MarkCount> marks_;
     std::uint64_t left_out_ranks_ = 0;
+    std::uint64_t left_out_runs_ = 0;
 };
 
 }  // namespace cep::tool

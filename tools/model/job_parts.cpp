@@ -23,6 +23,7 @@ void JobParts::merge(JobParts&& other) {
     }
     coverage.merge(other.coverage);
     left_out_ranks += other.left_out_ranks;
+    left_out_runs += other.left_out_runs;
 }
 
 void JobParts::fold() {

@@ -30,6 +30,7 @@ struct JobParts {
     std::map<std::string, MarkCount> marks;
     CoverageCollector coverage;
     std::uint64_t left_out_ranks = 0;  // beyond SampleBudget::max_ranks
+    std::uint64_t left_out_runs = 0;   // of ranks
 
     void merge(JobParts&& other);
     /// Moves every duration into a histogram.

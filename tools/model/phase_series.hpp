@@ -31,15 +31,17 @@ class SampleBudget {
     /// Durations that have been kept; in portions, as threads that count one by one would wait for each other.
     void spend(std::uint64_t samples) { spent_.fetch_add(samples, std::memory_order_relaxed); }
     [[nodiscard]] bool exhausted() const { return spent_.load(std::memory_order_relaxed) > samples_; }
-    /// Asks for room for one rank of one file.
+    /// Ask for room for one rank of one file, and for one run of it.
     [[nodiscard]] bool admit_rank() { return ranks_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
+    [[nodiscard]] bool admit_run() { return runs_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
 
-    static constexpr std::uint64_t max_ranks = std::uint64_t{1} << 18;
+    static constexpr std::uint64_t max_ranks = 200'000;  // and runs of ranks
 
   private:
     const std::uint64_t samples_;
     std::atomic<std::uint64_t> spent_{0};
     std::atomic<std::uint64_t> ranks_{0};
+    std::atomic<std::uint64_t> runs_{0};
 };
 
 struct Totals {

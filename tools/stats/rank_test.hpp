@@ -24,7 +24,7 @@ struct RankTest {
     bool exact = false;        // p and interval from all orders of the values; else from the normal approximation
     double rank_biserial = 0;  // from −1 (B smaller in every pair) to 1 (B larger in every pair)
     double shift = 0;          // the median of all differences b − a
-    ConfidenceInterval shift_interval;   // 95 %: shifts that the test does not reject
+    ConfidenceInterval shift_interval;  // 95 %: shifts that the test does not reject
 };
 
 /// Neither sample may be empty.
@@ -36,6 +36,7 @@ struct RankTest {
 
 /// A 95 % interval for the median: two order statistics (the sign test's interval). Of `values` that are worth only
 /// `values.size() / correlation_time` independent ones it is as wide as theirs. False where there are too few of them.
-[[nodiscard]] bool median_interval(const std::vector<double>& values, double correlation_time, ConfidenceInterval& interval);
+[[nodiscard]] bool median_interval(const std::vector<double>& values, double correlation_time,
+                                   ConfidenceInterval& interval);
 
 }  // namespace cep::compare
