@@ -183,7 +183,7 @@ class ReportMaker {
 
     static void fit(CommModel& model) {
         if (model.ranks < 2) {
-            model.refused = "the spans of one rank only: its waiting cannot be told from the transfer";
+            model.refused = "only one rank has spans, so its waiting cannot be separated from the transfer";
         } else if (model.collectives == 0) {
             model.refused = "no collective has the spans of at least half of its ranks";
         } else if (model.sizes.empty()) {

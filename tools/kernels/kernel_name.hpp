@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernel names: what a compiler made of them, taken apart, so that a function's own name is told from its namespaces,
+// Kernel names: takes apart what a compiler made of them, to separate a function's own name from its namespaces,
 // its template arguments and its parameters.
 #pragma once
 

@@ -227,7 +227,7 @@ Verdict judge(const FunctionName& name, int nesting) {
     return nesting == 0 ? by_default(name, verdict) : verdict;
 }
 
-// A function called "kernel" is told by its namespace.
+// The namespace identifies a function called "kernel".
 std::string short_name_of(const FunctionName& name, std::string_view decider) {
     constexpr std::string_view common = "kernel|Kernel|run|forward|backward|dispatch|combine";
     std::string text;

@@ -57,7 +57,7 @@ void remove_duplicates(const std::vector<RunSeries*>& same_run, const std::strin
         PhaseSeries* phase = series->find(phase_name);
         if (phase == nullptr) continue;
         counts.duplicate_rows += phase->samples.erase_if([&](const Sample& sample) {
-            // Without a start time, rows of one phase and step cannot be told from each other.
+            // Without a start time, rows of one phase and step look alike.
             if (!sample.has_start()) return false;
             const SampleKey key{series->steps[sample.step_index], sample.start_ns, sample.place, sample.duration_ms};
             return !seen.insert(key).second;

@@ -18,7 +18,7 @@
 namespace cep::tool {
 
 /// Where samples that lie side by side are. There may be tens of millions, of which each byte costs time: there is no
-/// column for what can be told without it.
+/// column for what follows from the rest.
 struct SampleColumns {
     double* duration_ms = nullptr;
     std::int64_t* start_ns = nullptr;     // without: Sample::no_start

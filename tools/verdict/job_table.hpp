@@ -66,13 +66,13 @@ struct JobTable {
     std::vector<double> median_step_ms;  // of step_ms, over ranks, by step
     StepMatrix step_ms;                  // the step span; without any, from the first begin of the step to the last end
     StepMatrix comm_ms;                  // in all communication, overlapping parts once
-    StepMatrix wait_ms;        // of that: waiting for other ranks, not beside work; NaN where it cannot be told
-    StepMatrix group_wait_ms;  // of wait_ms: in collectives of three ranks and more
-    StepMatrix exposed_ms;     // of comm_ms: not beside a local phase
-    StepMatrix overlap_ms;     // comm_ms beside a local phase on the device
-    StepMatrix compute_ms;     // in phases of kind compute, without communication and idle_ms
-    StepMatrix data_ms;        // in phases of kinds data and memory, the same
-    StepMatrix idle_ms;        // the device waited for its host, or was as slow as that launched
+    StepMatrix wait_ms;                  // of comm_ms: waiting for other ranks while no work runs; NaN if unknown
+    StepMatrix group_wait_ms;            // of wait_ms: in collectives of three ranks and more
+    StepMatrix exposed_ms;               // of comm_ms: not beside a local phase
+    StepMatrix overlap_ms;               // comm_ms beside a local phase on the device
+    StepMatrix compute_ms;               // in phases of kind compute, without communication and idle_ms
+    StepMatrix data_ms;                  // in phases of kinds data and memory, the same
+    StepMatrix idle_ms;                  // the device waited for its host, or was as slow as that launched
 };
 
 /// Of all durations that were kept. With more ranks, phases and steps than `max_cells`, every second, fourth, … step is

@@ -32,7 +32,7 @@ std::size_t find_between(std::size_t low, std::size_t high, IsBefore is_before) 
     return low;
 }
 
-/// The same from 0 to `count`, but looks at less memory on its way to a place that can be told before.
+/// The same from 0 to `count`, but reads less memory on its way to a place that can be guessed.
 template <typename IsBefore>
 std::size_t find_near(std::size_t expected, std::size_t count, IsBefore is_before) {
     for (std::size_t reach = 1;; reach *= 4) {

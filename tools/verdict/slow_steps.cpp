@@ -44,7 +44,7 @@ class SlowStepSearch {
         return excess_ms_.subspan(steps.first, steps.length());
     }
 
-    /// The steps that are best told from the usual ones, if what is beyond `halfway_ms` is slow.
+    /// The steps that differ most clearly from the usual ones, if those beyond `halfway_ms` are slow.
     [[nodiscard]] Segment best_range(double halfway_ms) const {
         const double limit_ms = std::max(halfway_ms, 3 * noise_ms_);
         std::vector<double> scores;

@@ -47,7 +47,7 @@ struct Straggler {
     double excess_ms = 0;                          // a slow step, median
     double step_fraction = 0;                      // of all steps that are slow
     double cost_ms = 0;                            // what the job loses if this is the only one
-    std::optional<double> waiters_median_wait_ms;  // in slow steps; none where waiting cannot be told
+    std::optional<double> waiters_median_wait_ms;  // in slow steps; none if waiting is unknown
     double confidence = 0;                         // 1 − the chance that noise alone makes any rank look like this
 };
 

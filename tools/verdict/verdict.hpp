@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verdict: what is wrong with a job, or that nothing is, or why that cannot be told.
+// Verdict: what slows a job, or that nothing does, or why the rows cannot show it.
 #pragma once
 
 #include <cstdint>
