@@ -114,7 +114,7 @@ def few_threads(tmp_path):
 
 
 @pytest.mark.parametrize("threads_left", [0, 1])
-@pytest.mark.parametrize("command", [("summarize", "--json", "job"), ("merge", "job"), ("check", "--json", "job"),
+@pytest.mark.parametrize("command", [("summarize", "--json", "job"), ("merge", "job"), ("check", "--lenient", "--json", "job"),
                                      ("compare", "--json", "job", "job"), ("kernels", "--json", "traces")])
 def test_a_system_that_starts_no_more_threads(cep, damaged, few_threads, tmp_path, command, threads_left):
     (tmp_path / "traces").mkdir()

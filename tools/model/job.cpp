@@ -91,10 +91,8 @@ void resolve_repeats(Job& job, bool last_attempt_only) {
     }
 }
 
-void say_left_out(std::uint64_t count, std::string_view noun) {
-    if (count > 0)
-        say("cep: {} left out: at most {} are kept\n", format_plural(count, noun),
-            format_count(SampleBudget::max_ranks));
+void say_left_out(std::uint64_t count, std::string_view noun, std::uint64_t kept) {
+    if (count > 0) say("cep: {} left out: at most {} are kept\n", format_plural(count, noun), format_count(kept));
 }
 
 }  // namespace
@@ -116,8 +114,8 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
     job.open_spans = std::move(read.parts.open_spans);
     job.marks = std::move(read.parts.marks);
     job.approximate = read.over_budget;
-    say_left_out(read.parts.left_out_ranks, "rank");
-    say_left_out(read.parts.left_out_runs, "run");
+    say_left_out(read.parts.left_out_ranks, "rank", SampleBudget::max_ranks);
+    say_left_out(read.parts.left_out_runs, "run", SampleBudget::max_runs);
     RunCollector runs;
     for (const auto& [rank, all_series] : job.ranks) runs.add_rank(all_series, job.loss);
     job.hosts = runs.hosts();

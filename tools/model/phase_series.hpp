@@ -33,9 +33,10 @@ class SampleBudget {
     [[nodiscard]] bool exhausted() const { return spent_.load(std::memory_order_relaxed) > samples_; }
     /// Ask for room for one rank of one file, and for one run of it.
     [[nodiscard]] bool admit_rank() { return ranks_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
-    [[nodiscard]] bool admit_run() { return runs_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
+    [[nodiscard]] bool admit_run() { return runs_.fetch_add(1, std::memory_order_relaxed) < max_runs; }
 
-    static constexpr std::uint64_t max_ranks = 200'000;  // and runs of ranks
+    static constexpr std::uint64_t max_ranks = 200'000;
+    static constexpr std::uint64_t max_runs = 150'000;  // of all ranks
 
   private:
     const std::uint64_t samples_;
