@@ -2,6 +2,7 @@
 """Merging reads the rows of plain files again and copies those of all others: the output does not depend on it."""
 
 import gzip
+import errno
 import os
 import random
 import subprocess
@@ -141,6 +142,19 @@ def test_merging_again_and_in_parts_changes_nothing(cep, restarted, tmp_path):
 
 # Files that change while they are merged.
 
+def open_for_writing(pipe, process):
+    """Opens a pipe as soon as the process reads it. Fails, and does not wait, if the process ends before."""
+    while True:
+        try:
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            assert error.errno == errno.ENXIO and process.poll() is None, (error, process.communicate())
+            os.sched_yield()
+        else:
+            os.set_blocking(descriptor, True)
+            return os.fdopen(descriptor, "wb")
+
+
 def merge_and_meanwhile(cep, tmp_path, change, *options):
     """Merges a/…rank_0, and changes it when it has been read, while the command waits for the pipe z/…rank_1."""
     rng = random.Random(4)
@@ -155,9 +169,9 @@ def merge_and_meanwhile(cep, tmp_path, change, *options):
     pipe = tmp_path / "z" / "cuda_events_rank_1.jsonl"
     os.mkfifo(pipe)
     before = first.read_bytes()
-    process = subprocess.Popen([cep.program, "merge", *options, "-j", "1", "-o", "out.jsonl", "a", "z"], cwd=tmp_path,
+    process = subprocess.Popen([cep.program, "merge", *options, "-j", "1", "-o", "out.jsonl", "a", pipe], cwd=tmp_path,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with open(pipe, "wb") as writer:  # opens once the command has read the first file and opens the pipe
+    with open_for_writing(pipe, process) as writer:  # the command opens the pipe once it has read the first file
         change(first)
         writer.write(second)
     _, messages = process.communicate(timeout=60)
