@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merging reads the rows of plain files again and copies those of all others: the output does not depend on it."""
 
-import gzip
 import errno
+import gzip
 import os
 import random
 import subprocess
