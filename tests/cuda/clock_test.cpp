@@ -118,8 +118,11 @@ TEST_F(ClockErrorTest, StatedErrorIsThatOfTheWorstDevice) {
     ASSERT_EQ(driver().ctx_set_current(second), result::success);
     // The poller sees its first anchor on that device late.
     ASSERT_EQ(fake.inject("cuEventQuery:fail=600"), 0);
-    const std::uint64_t queries = fake.call_count("cuEventQuery");
+    constexpr std::uint64_t own_records_of_a_span = 2;
+    const std::uint64_t records_before = fake.call_count("cuEventRecord");
     span("one", new_stream());
+    ASSERT_TRUE(eventually([&] { return fake.call_count("cuEventRecord") > records_before + own_records_of_a_span; }));
+    const std::uint64_t queries = fake.call_count("cuEventQuery");
     ASSERT_TRUE(eventually([&] { return fake.call_count("cuEventQuery") > queries; }));
     constexpr std::int64_t late_ns = 5'000'000;
     skip_time(late_ns);
@@ -140,7 +143,10 @@ TEST_F(ClockErrorTest, StatedErrorIsThatOfTheWorstDevice) {
         return fake.call_count("cuEventRecord") > records + own_records;
     }));
     ASSERT_EQ(cep_set_meta(profiler, R"({"note":"again"})"), CEP_OK);
-    EXPECT_GE(flushed_rows().last("run").integer("/clock_error_ns"), late_ns / 2);
+    const std::int64_t stated_ns = flushed_rows().last("run").integer("/clock_error_ns");
+    // On a busy machine the second device may have had another anchor, too, and a smaller error since.
+    const bool only_the_first = fake.call_count("cuEventRecord") == records + own_records + 1;
+    EXPECT_TRUE(!only_the_first || stated_ns >= late_ns / 2) << stated_ns;
 }
 
 /// On a real GPU the truth is the GPU's own nanosecond clock, tied to the host's by the test itself.
