@@ -9,6 +9,8 @@ import sys
 import pytest
 from conftest import START_NS, attempt_rows, run_row, span_row, stats_row
 
+SANITIZED = os.environ.get("CEP_SANITIZED") == "1"  # takes more time and memory than the limits are about
+
 
 def codes(report, file=None):
     findings = report["findings"] if file is None else report["files"][file]["findings"]
@@ -379,4 +381,4 @@ def test_a_million_of_something_fits_into_a_gibibyte(cep, tmp_path, row):
     path.write_bytes(gzip.compress("".join(row.format(i=i, square=i * i) for i in range(10**6)).encode(), 6))
     assert path.stat().st_size < 10_000_000
     seconds, mebibytes = usage_of_check(cep, path)
-    assert seconds < 10 and mebibytes < 1024
+    assert SANITIZED or (seconds < 10 and mebibytes < 1024)
