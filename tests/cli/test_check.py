@@ -2,6 +2,7 @@
 import csv
 import gzip
 import io
+import os
 import random
 import subprocess
 import sys
