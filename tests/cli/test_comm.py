@@ -141,20 +141,6 @@ def test_the_block_of_inputs_has_what_was_expected_and_what_was_not_readable(com
     assert (inputs["files"], inputs["unreadable_files"]) == (3, 1)
 
 
-def test_an_output_file_has_the_format_of_its_name(cep, job):
-    planted(job)
-    for name, option in (("comm.json", "--json"), ("comm.csv", "--csv"), ("comm.md", "--markdown"), ("comm.txt", None)):
-        assert cep("comm", "-o", name, "job").stdout == b""
-        shown = cep("comm", *([option] if option else []), "job").stdout
-        assert (cep.folder / name).read_bytes() == shown
-
-
-@pytest.mark.parametrize("limit", ["-1", "-0", "1.5", "x", "", str(2**64)])
-def test_a_limit_is_a_whole_number(cep, job, limit):
-    planted(job)
-    assert b"--limit" in cep("comm", "--limit", limit, "job", status=2).stderr
-
-
 def test_latency_is_never_negative(comm, job):
     network = Network(job, 2)
     for size, duration_ms in ((10**6, 0.1), (10**7, 1.3), (10**8, 13.5)):
@@ -506,8 +492,3 @@ def test_partial_summaries_are_refused(cep, job):
     job.write(0, attempt_rows(0, range(3), rng=random.Random(1)))
     cep("summarize", "--save", "one.partial", "job")
     assert b"partial summary" in cep("comm", "one.partial", status=2).stderr
-
-
-def test_help_knows_the_command(cep):
-    assert "  comm " in cep("--help").stdout.decode()
-    assert "  cep comm " in cep("comm", "--help").stdout.decode().split("Examples:")[1]

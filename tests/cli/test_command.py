@@ -5,8 +5,10 @@ import subprocess
 import pytest
 from conftest import as_rows
 
+COMMANDS = ("merge", "summarize", "check", "compare", "comm", "kernels", "simulate", "completion")
 
-@pytest.mark.parametrize("command", ["merge", "summarize", "check", "completion"])
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_examples(cep, command):
     text = cep(command, "--help").stdout.decode()
     assert f"Usage: cep {command}" in text
@@ -15,7 +17,7 @@ def test_help_has_examples(cep, command):
 
 def test_help_lists_the_commands(cep):
     text = cep("--help").stdout.decode()
-    assert all(command in text for command in ("merge", "summarize", "check"))
+    assert all(f"\n  {command} " in text for command in COMMANDS)
 
 
 def test_version(cep):

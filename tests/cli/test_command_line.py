@@ -196,3 +196,16 @@ def test_colors_only_where_the_terminal_shows_them(cep, four_ranks, variables, c
 def test_json_has_no_colors_on_a_terminal(cep, four_ranks):
     text = run_on_terminal(cep, ["check", "--json", "job"], TERM="xterm")
     assert json.loads(text)["severity"] == "fine"
+
+
+@pytest.mark.parametrize("limit", ["-1", "-0", "1.5", "x", "", str(2**64)])
+@pytest.mark.parametrize("command", ["summarize", "check", "comm"])
+def test_a_limit_is_a_whole_number(cep, four_ranks, command, limit):
+    assert b"--limit" in cep(command, "--limit", limit, "job", status=2).stderr
+
+
+def test_an_output_file_has_the_format_of_its_name(cep, four_ranks):
+    for name, option in (("comm.json", "--json"), ("comm.csv", "--csv"), ("comm.md", "--markdown"), ("comm.txt", None)):
+        assert cep("comm", "-o", name, "job").stdout == b""
+        shown = cep("comm", *([option] if option else []), "job").stdout
+        assert (cep.folder / name).read_bytes() == shown

@@ -1,62 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No input of up to 10 MB makes a command take more than 1 GiB or 10 seconds of CPU, whatever it holds."""
+"""No input of up to 10 MB makes check, merge or summarize take more than 1 GiB or 10 seconds of CPU: what is read."""
 
 import gzip
 import json
 import os
-import resource
 import subprocess
-import tempfile
-from dataclasses import dataclass
 
 import pytest
 from conftest import START_NS, line_of, run_row, span_row
-
-MAX_INPUT_BYTES = 10_000_000
-MAX_CPU_SECONDS = 10
-MAX_MEMORY_BYTES = 1 << 30
-ADDRESS_SPACE_BYTES = 8 << 30
-# Sanitizers take more of both than the limits are about.
-SANITIZED = os.environ.get("CEP_SANITIZED") == "1"
-
-
-@dataclass
-class Measured:
-    status: int
-    stdout: bytes
-    stderr: str
-    cpu_seconds: float
-    memory_bytes: int
-
-
-def limit_process():
-    if not SANITIZED:
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
-
-
-def measure(folder, *arguments):
-    """Runs the command. CPU time and not elapsed time: the machine may be busy."""
-    # With this variable, which Meson sets, glibc writes to memory that is reserved and never used.
-    environment = {name: value for name, value in os.environ.items() if name != "MALLOC_PERTURB_"}
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen([os.environ["CEP_COMMAND"], *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=out,
-                                   stderr=err, cwd=folder, env=environment, preexec_fn=limit_process)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        return Measured(process.returncode, out.read(), err.read().decode(), usage.ru_utime + usage.ru_stime,
-                        usage.ru_maxrss * 1024)
-
-
-def within_limits(folder, *arguments, status=(0, 4)):
-    done = measure(folder, *arguments)
-    assert done.status in status, (done.status, done.stderr[-2000:])
-    if not SANITIZED:
-        assert done.cpu_seconds < MAX_CPU_SECONDS, done.cpu_seconds
-        assert done.memory_bytes < MAX_MEMORY_BYTES, done.memory_bytes
-    return done
+from limits import MAX_INPUT_BYTES, within_limits
 
 
 def write_input(folder, data, name="cuda_events_rank_0.jsonl"):
@@ -249,7 +201,8 @@ def test_many_open_rows(tmp_path, command):
 
 @pytest.mark.parametrize("command", READERS)
 def test_many_open_rows_of_one_place_and_their_spans(tmp_path, command):
-    opens = [{"type": "open", "name": "f", "step": 0, "rank": 0, "start_ns": START_NS + 10**6 * i} for i in range(60_000)]
+    opens = [{"type": "open", "name": "f", "step": 0, "rank": 0, "start_ns": START_NS + 10**6 * i}
+             for i in range(60_000)]
     spans = [{"name": "f", "step": 0, "rank": 0, "duration_ms": 1, "start_ns": START_NS + 10**6 * i}
              for i in reversed(range(60_000))]
     within_limits(tmp_path, *run_command(command), write_input(tmp_path, rows_of(opens + spans)))
