@@ -39,9 +39,11 @@ constexpr int first_own_descriptor = 3;  // 0 to 2 are the standard streams, eve
 /// while, because a process that was just killed, or its child that is just being forked, may still hold the lock.
 [[nodiscard]] bool lock(int fd) noexcept {
     const timespec pause{0, 10 * ns_per_ms};
-    for (int attempt = 0;; ++attempt) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return true;
-        if (attempt == lock_attempts) return false;
+    for (int attempt = 0;;) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+        if (errno == EINTR) continue;
+        if (errno != EWOULDBLOCK) return true;
+        if (attempt++ == lock_attempts) return false;
         nanosleep(&pause, nullptr);
     }
 }

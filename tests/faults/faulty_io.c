@@ -24,7 +24,8 @@
 typedef _Atomic int64_t counter;
 
 static struct {
-    counter fail_times, room_bytes, longest_bytes, slow_ns, longest_read_bytes, open_fail_times, thread_fail_times;
+    counter fail_times, room_bytes, longest_bytes, slow_ns, longest_read_bytes, open_fail_times, lock_interrupt_times,
+        thread_fail_times;
     _Atomic int fail_error, stale_error, room_error, open_error, directory_error, lock_error;
     atomic_bool interrupts, interrupts_reads, is_room_limited;
     _Atomic uint32_t stalled;  // a futex
@@ -94,6 +95,9 @@ void io_fail_directories(int error) {
 }
 void io_fail_locks(int error) {
     faults.lock_error = error;
+}
+void io_interrupt_locks(int64_t times) {
+    faults.lock_interrupt_times = times;
 }
 void io_fail_threads(int64_t times) {
     faults.thread_fail_times = times;
@@ -276,6 +280,7 @@ int mkdir(const char* path, mode_t mode) {
 int flock(int descriptor, int operation) {
     if (is_rank_file(descriptor)) {
         ++seen.locks;
+        if (take_one(&faults.lock_interrupt_times)) return (int)fail(EINTR);
         if (faults.lock_error != 0) return (int)fail(faults.lock_error);
     }
     return (int)syscall(SYS_flock, descriptor, operation);

@@ -59,6 +59,8 @@ void io_fail_opens(int error, int64_t times);
 void io_fail_directories(int error);
 // Every flock(2) on a rank file fails with that error; 0: none fails.
 void io_fail_locks(int error);
+// This many next flock(2) calls on a rank file are interrupted by a signal.
+void io_interrupt_locks(int64_t times);
 
 // ---- Threads and clocks
 

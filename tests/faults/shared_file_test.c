@@ -205,6 +205,16 @@ TEST(a_forked_child_that_closes_does_not_free_the_parents_file) {
     check_one_run(inherited, 200);
 }
 
+TEST(a_second_profiler_is_off_though_its_lock_is_interrupted) {
+    keep_messages();
+    cep_profiler* profiler = start();
+    record_and_flush(profiler, 1, 100);
+    io_interrupt_locks(3);
+    check_is_off(open_here());
+    record_numbers(profiler, 101, 100);
+    check_one_run(profiler, 200);
+}
+
 // ---- File systems without locks
 
 static void run_without_locks(int error) {

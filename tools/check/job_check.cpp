@@ -120,7 +120,8 @@ void JobCheck::find_left_ranks() {
         latest = &run;
         latest_start_ns = start_ns;
     }
-    for (const auto& [run_id, of_run] : ranks) {
+    for (const auto& [id, of_run] : ranks) {
+        const std::string_view run_id = id;  // clang 14 captures no structured binding
         std::vector<std::int64_t> left;
         std::set_difference(of_run.begin(), of_run.end(), latest->second.begin(), latest->second.end(),
                             std::back_inserter(left));

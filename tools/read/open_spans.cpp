@@ -21,7 +21,7 @@ std::optional<std::int64_t> host_begin_ns(const Row& row) {
 
 // An open row without a start matches any span of its place.
 void OpenSpans::end(const Row& row, std::int64_t attempt) {
-    const auto place = places_.find(Place<std::string_view>{*row.rank, *row.step, attempt, row.name});
+    const auto place = places_.find(Place{*row.rank, *row.step, attempt, std::string(row.name)});
     if (place == places_.end()) return;
     ByStart& spans = place->second;
     auto ended = spans.begin();

@@ -4,11 +4,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -38,8 +36,7 @@ class OpenSpans {
     [[nodiscard]] std::vector<OpenSpan> all() const;
 
   private:
-    template <typename String>
-    using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t, String>;  // rank, step, attempt, name
+    using Place = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::string>;  // rank, step, attempt, name
     struct Entry {
         std::uint64_t first_line = 0;
         double elapsed_ms = 0;
@@ -50,7 +47,7 @@ class OpenSpans {
     void add(const Row& row, std::int64_t attempt, std::uint64_t line);
     void end(const Row& row, std::int64_t attempt);
 
-    std::map<Place<std::string>, ByStart, std::less<>> places_;
+    std::map<Place, ByStart> places_;
 };
 
 }  // namespace cep::tool

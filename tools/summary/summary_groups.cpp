@@ -44,7 +44,8 @@ std::int64_t end_of_window(std::int64_t first, std::int64_t window_steps) {
 std::vector<Group> group_by_rank(const RankSeries& ranks) {
     std::vector<Group> groups;
     for (const auto& [rank, all_series] : ranks) {
-        Group& group = groups.emplace_back(rank);
+        Group& group = groups.emplace_back();
+        group.first = rank;
         for (const RunSeries& series : all_series) {
             if (!series.run.host.empty()) group.host = series.run.host;
             group.series.push_back({rank, &series});

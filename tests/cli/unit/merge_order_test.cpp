@@ -38,7 +38,7 @@ class RowMaker {
         const std::int64_t rank = begins ? line : pick(ranks);
         const std::int64_t start = pick(3);
         const std::int64_t attempt = 1 + file % 3;
-        const auto format = [this, file, line](const char* text, auto... numbers) {
+        const auto format = [file, line](const char* text, auto... numbers) {
             char row[256];
             std::snprintf(row, sizeof row, text, static_cast<long long>(numbers)...);
             return std::string(row) + R"(,"meta":{"file":)" + std::to_string(file) + R"(,"line":)" +
