@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import TracebackType
 from typing import Callable, Iterable, Optional, TypeVar
 
@@ -12,9 +13,12 @@ Removal = Callable[[], object]
 
 
 def undo_all(removals: list[Removal]) -> None:
-    """Undoes all changes, the last one first, and empties the list."""
+    """Undoes all changes, the last one first, and empties the list. One that fails is a warning, and keeps no other."""
     while removals:
-        removals.pop()()
+        try:
+            removals.pop()()
+        except Exception as error:
+            warnings.warn(f"cep: not undone: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=3)
 
 
 class Handle:

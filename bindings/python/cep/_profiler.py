@@ -14,7 +14,7 @@ from . import _ffi, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, whole_number
 from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, open_profilers
 from ._errors import EINVAL, ETIMEDOUT, OK, OptionError, error_for
-from ._handle import Handle
+from ._handle import Handle, Removal, undo_all
 from ._iterate import TimedIterable
 from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
 from ._region import Region
@@ -151,6 +151,7 @@ class Profiler(Handle):
         self._regions: dict[Any, Region] = {}
         self._native_regions: dict[str, Optional[c_void_p]] = {}
         self._phase = threading.local()
+        self._at_close: list[Removal] = []  # called once the profiler is closed, the last one first
         self._enabled = self._has_file = _is_on(self._handle)
         open_profilers.add(self)
         self._finalizer = weakref.finalize(self, close_handle, self._handle, self._recording)
@@ -185,7 +186,10 @@ class Profiler(Handle):
         self._finalizer.detach()
         self._enabled = False
         self._recording.clear()
-        return self._done_in_time(_ffi.close(self._handle, timeout_ms))
+        try:
+            return self._done_in_time(_ffi.close(self._handle, timeout_ms))
+        finally:
+            undo_all(self._at_close)
 
     def flush(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
         """Writes everything that was finished before the call. Needed only if another program reads the file now.

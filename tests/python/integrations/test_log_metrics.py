@@ -263,6 +263,21 @@ def test_the_function_keeps_one_logger_for_a_profiler(profiler):
     assert len(first.calls) == 1 and second.calls == []
 
 
+def test_closed_profilers_leave_no_threads(tmp_path):
+    steps = []
+    for number in range(5):
+        with cep.Profiler(tmp_path / str(number), record_every_n_steps=1) as profiler:
+            log_metrics(profiler, lambda metrics, step: steps.append(step))
+            profiler.step(0)
+            profiler.counter("loss", 1.0)
+            assert log_metrics(profiler, None, number)
+    for thread in threading.enumerate():
+        if thread.name == "cep-metrics":
+            thread.join(60)
+            assert not thread.is_alive()
+    assert len(steps) == 5
+
+
 @pytest.mark.skipif(importlib.util.find_spec("tensorboard") is None, reason="no tensorboard")
 def test_the_real_tensorboard(profiler, tmp_path):
     tensorboard = pytest.importorskip("torch.utils.tensorboard")

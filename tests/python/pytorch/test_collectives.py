@@ -79,13 +79,14 @@ dist.destroy_process_group()
 """,
     )
     ends = [{(row["name"], row["group"], row["coll"]) for row in comm_rows(files, rank)} for rank in range(3)]
-    assert ends[0] == {("send", "world/0>1", 0), ("send", "world/0>1", 2)}
+    first, last = 0, 2_000_000
+    assert ends[0] == {("send", "world/0>1", first), ("send", "world/0>1", last)}
     both = (("recv", "world/0>1"), ("send", "world/1>2"))
-    assert ends[1] == {(name, group, coll) for name, group in both for coll in (0, 2)}
-    assert ends[2] == {("recv", "world/1>2", 0), ("recv", "world/1>2", 2)}
+    assert ends[1] == {(name, group, coll) for name, group in both for coll in (first, last)}
+    assert ends[2] == {("recv", "world/1>2", first), ("recv", "world/1>2", last)}
 
 
-def test_groups_have_names_of_their_own_and_are_counted_on_every_step(job, files):
+def test_groups_have_names_of_their_own_and_are_counted_from_the_begin_of_each_step(job, files):
     job.run(
         4,
         """
@@ -105,8 +106,8 @@ dist.destroy_process_group()
     )
     for rank, name in enumerate(("dp:0,2", "dp:1,3") * 2):
         found = identities(files, rank)
-        assert {coll for group, coll in found if group == name} == {0, 1, 8, 9}
-        assert {coll for group, coll in found if group == "world"} == {0, 4}
+        assert {coll for group, coll in found if group == name} == {0, 1, 4_000_000, 4_000_001}
+        assert {coll for group, coll in found if group == "world"} == {0, 4_000_000}
         assert found.keys() == identities(files, rank % 2).keys()
         assert len({group for group, _ in found}) == (3 if rank % 2 == 0 else 2)
 
@@ -209,6 +210,7 @@ def test_a_handle_removed_twice_leaves_the_functions_to_the_other_handles(job):
         """
 originals = [dist.all_reduce]
 prof = cep.Profiler(folder)
+prof.step(0)
 one, other = (cep.torch.instrument_collectives(prof) for _ in range(2))
 one.remove()
 one.remove()
@@ -227,7 +229,7 @@ def trained(instrumented, **options):
     model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0005, **options)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     torch.manual_seed(rank)
-    handle = cep.torch.instrument(model, optimizer, prof) if instrumented else None
+    handle = cep.torch.instrument(model, optimizer, prof, ddp_buckets=True) if instrumented else None
     for step in range(4):
         prof.step(step)
         with model.no_sync():
@@ -332,20 +334,58 @@ atexit.register(ending.set)  # the first one
     assert (done.returncode, done.stdout) == (0, "freed\n")
 
 
-def test_a_hook_in_the_way_is_a_warning(job):
+def test_a_hook_in_the_way_is_an_error_that_leaves_nothing(job):
     job.run(
         2,
         """
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 model.register_comm_hook(None, allreduce_hook)
-with cep.Profiler(folder) as prof, warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    cep.torch.instrument(model, None, prof).remove()
-    assert any("ddp_comm_hook" in str(one.message) for one in caught)
+originals = [dist.all_reduce]
+with cep.Profiler(folder) as prof:
+    prof.step(0)
+    try:
+        cep.torch.instrument(model, None, prof, ddp_buckets=True)
+    except RuntimeError:
+        assert dist.all_reduce is originals[0] and not model._forward_pre_hooks
+    else:
+        raise AssertionError("no error")
 dist.destroy_process_group()
 """,
     )
+
+
+SYNC = """
+announced = dist.FileStore(folder + "/announced", ranks)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(9, 9))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(model, optimizer, prof):
+    for step in range(5):
+        prof.step(step)
+        with model.no_sync():
+            model(torch.ones(3, 9)).sum().backward()
+        loss = model(torch.ones(3, 9)).sum()
+        announced.set(f"step {step} rank {rank}", "forward is over")
+        if rank == 1:
+            announced.wait([f"step {step} rank {other}" for other in (0, 2)])
+        loss.backward()
+        optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+def test_ddps_exposed_all_reduce_is_a_row_without_a_communication_hook(job, files):
+    job.run(3, SYNC)
+    for rank in range(3):
+        rows = comm_rows(files, rank)
+        assert [(row["name"], row["group"], row["coll"]) for row in rows] == [
+            ("gradient_sync", "world", step * 1_000_000) for step in (0, 2, 4)
+        ]
+        backwards = [row for row in files.spans("backward", rank=rank) if row["seq"] == 1]
+        for row, backward in zip(rows, backwards):
+            assert backward["start_ns"] <= row["start_ns"] and end_ns(row) <= end_ns(backward)
+    for late, other in zip(comm_rows(files, 1), comm_rows(files, 0)):
+        assert late["start_ns"] <= end_ns(other), "the others wait"
 
 
 def test_without_a_process_group_nothing_is_wrapped(profiler):

@@ -90,6 +90,7 @@ def test_it_fires_no_more_often_than_asked_for(tmp_path, profiler):
         rule.fires = True
         steps.run(5)
         assert escalation._capture is None
+        assert "step" not in vars(profiler), "after the last trace, a step costs what it cost before"
     assert len(list((tmp_path / "traces").glob("*_trace.json"))) == 2
 
 

@@ -204,6 +204,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
         for step in range(3):
             prof.step(step)
         wait_for_failure(live)
+        assert "step" not in vars(prof)
         print("gave up", flush=True)
     dist.barrier()
 dist.destroy_process_group()

@@ -8,11 +8,11 @@ before any callback.
 from __future__ import annotations
 
 import collections
-import functools
 import importlib
-from typing import Any, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 from .._handle import Removal
+from .._patch import is_patched, patch
 from .._streams import HOST
 from ._steps import TrainingSteps
 
@@ -29,7 +29,7 @@ def attach_loaders(steps: TrainingSteps, loaders: Iterable[Any]) -> list[Removal
     removals = [timer.attach_copies()]
     for loader in loaders:
         base = getattr(loader, "base_dataloader", None)
-        if base is not None and "__iter__" not in vars(base):
+        if base is not None and not is_patched(base, "__iter__"):
             removals.append(timer.attach(base))
     return removals
 
@@ -43,9 +43,8 @@ class _LoaderTimer:
         self._copy = steps.profiler.region("host_to_device", kind="data")
 
     def attach(self, base: Any) -> Removal:
-        iterate = base.__iter__
-        base.__iter__ = lambda: self._timed(iterate())  # Accelerate calls this attribute, not iter()
-        return lambda: vars(base).pop("__iter__", None)
+        # Accelerate calls this attribute, not iter().
+        return patch(base, "__iter__", lambda iterate: lambda: self._timed(iterate()))
 
     def _timed(self, iterator: Iterator[Any]) -> Iterator[Any]:
         end = object()
@@ -68,20 +67,15 @@ class _LoaderTimer:
 
     def attach_copies(self) -> Removal:
         module: Any = importlib.import_module("accelerate.data_loader")
-        original = module.send_to_device
 
-        @functools.wraps(original)
-        def send_to_device(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._take_fetched(tensor):
-                return original(tensor, *args, **kwargs)
-            self._steps.begin()  # the first phase of its step, if the batch was fetched in the step before
-            with self._copy:
-                return original(tensor, *args, **kwargs)
+        def timed(original: Callable[..., Any]) -> Callable[..., Any]:
+            def send_to_device(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+                if not self._take_fetched(tensor):
+                    return original(tensor, *args, **kwargs)
+                self._steps.begin()  # the first phase of its step, if the batch was fetched in the step before
+                with self._copy:
+                    return original(tensor, *args, **kwargs)
 
-        module.send_to_device = send_to_device
+            return send_to_device
 
-        def restore() -> None:
-            if module.send_to_device is send_to_device:
-                module.send_to_device = original
-
-        return restore
+        return patch(module, "send_to_device", timed)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import json
 import queue
 import threading
@@ -137,13 +138,23 @@ class MetricsLogger:
         return True
 
     def _run(self, lines: AddedLines) -> None:
+        during_close = False
+        step: Optional[int] = None
         for step in iter(self._requests.get, _STOP):
-            try:
-                self._log_rows(lines, step)
-            except Exception as error:  # a logger's failure is no reason to end a training
-                self._failed += 1
-                if self._failed == 1:
-                    warnings.warn(f"cep: metrics are not logged: {error!r}", RuntimeWarning, stacklevel=1)
+            during_close = not self._profiler.enabled
+            self._try_to_log(lines, step)
+            if self._closed and self._requests.empty():
+                break
+        if during_close:  # the last rows may have been written since
+            self._try_to_log(lines, step)
+
+    def _try_to_log(self, lines: AddedLines, step: Optional[int]) -> None:
+        try:
+            self._log_rows(lines, step)
+        except Exception as error:  # a logger's failure is no reason to end a training
+            self._failed += 1
+            if self._failed == 1:
+                warnings.warn(f"cep: metrics are not logged: {error!r}", RuntimeWarning, stacklevel=1)
 
     def _log_rows(self, lines: AddedLines, step: Optional[int]) -> None:
         if self._profiler.enabled:
@@ -157,12 +168,22 @@ class MetricsLogger:
 
 
 _loggers_by_profiler: dict[int, MetricsLogger] = {}  # by id(profiler): the MetricsLogger keeps its profiler alive
+_closing: list[MetricsLogger] = []  # of profilers that are closed
 _loggers_lock = threading.Lock()
+
+
+def _close_with_profiler(profiler: Profiler) -> None:
+    """Has the thread end once it has logged what was asked for."""
+    with _loggers_lock:
+        metrics_logger = _loggers_by_profiler.pop(id(profiler), None)
+        _closing[:] = [other for other in _closing if not other.close(0)]
+        if metrics_logger is not None and not metrics_logger.close(0):
+            _closing.append(metrics_logger)
 
 
 @atexit.register
 def _close_all() -> None:
-    for metrics_logger in _loggers_by_profiler.values():
+    for metrics_logger in (*_loggers_by_profiler.values(), *_closing):
         metrics_logger.close()
 
 
@@ -198,5 +219,9 @@ def log_metrics(profiler: Profiler, logger: Logger, step: Optional[int] = None, 
     with _loggers_lock:
         metrics_logger = _loggers_by_profiler.get(id(profiler))
         if metrics_logger is None:
-            metrics_logger = _loggers_by_profiler[id(profiler)] = MetricsLogger(profiler, logger, prefix=prefix)
+            metrics_logger = MetricsLogger(profiler, logger, prefix=prefix)
+            if not profiler.enabled:
+                return False
+            _loggers_by_profiler[id(profiler)] = metrics_logger
+            profiler._at_close.append(functools.partial(_close_with_profiler, profiler))
     return metrics_logger.log(step)

@@ -17,14 +17,13 @@ memory are recorded with no line in the loop.
 
 from __future__ import annotations
 
-import functools
 import importlib
 from typing import Any, Callable, Optional
 
 from .. import torch as cep_torch
-from .._handle import Removable, Removal
+from .._handle import Removable, Removal, undo_all
+from .._patch import patch
 from .._profiler import Profiler
-from ..torch._optimizer import replace_step
 from ..torch._pytorch import hook_before_forward, torch
 from ._loading import attach_loaders
 from ._steps import TrainingSteps
@@ -41,16 +40,17 @@ class Instrumentation(Removable):
 
 def _after_step(accelerator: Any, optimizer: Any, call: Callable[[], None]) -> Removal:
     """Has a function called after each step() of a prepared optimizer, but not after those that only accumulate."""
-    original = optimizer.step
 
-    @functools.wraps(original)
-    def step(_: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        if accelerator.sync_gradients:
-            call()
-        return result
+    def calling(original: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if accelerator.sync_gradients:
+                call()
+            return result
 
-    return replace_step(optimizer, step)
+        return step
+
+    return patch(optimizer, "step", calling)
 
 
 def instrument(

@@ -8,14 +8,15 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from .. import Profiler
 from .. import torch as cep_torch
 from .._handle import Removal
+from .._patch import patch
 from .._streams import HOST
-from ..torch._instrument import instrument_ddp_if_free
-from ..torch._pytorch import torch
+from ..torch._backward import Backward, backward_of
+from ..torch._ddp import DDPGradientSync, gradient_sync_of
 from ._callback import TrainingCallback
 from ._steps import OpenPhase, TrainingSteps
 
@@ -53,31 +54,28 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
 
     def __init__(self, profiler: Optional[Profiler] = None, **options: Any) -> None:
         super().__init__(profiler, **options)
-        self._backward: Optional[OpenPhase] = None
+        self._backward: Optional[Backward] = None
+        self._sync: Optional[DDPGradientSync] = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         steps = self._start(trainer.default_root_dir, trainer.global_step)
         if steps is None:
             return
         profiler = steps.profiler
-        self._backward = OpenPhase(profiler, profiler.region("backward", kind="compute"))
-        self._removals.append(_Actions(steps, trainer).attach())
-        # No model: Lightning does not call its module as one, and has hooks of its own for forward and backward.
-        phases = cep_torch.instrument(torch.nn.Identity(), trainer.optimizers, profiler)
-        self._removals.append(phases.remove)
-        instrument_ddp_if_free(trainer.strategy.model, profiler)
+        self._backward = backward_of(profiler, "")
+        self._sync = gradient_sync_of(trainer.strategy.model, profiler)
+        self._removals += _Actions(steps, trainer).attach()
+        # Lightning does not call its module as one, and has hooks of its own for forward and backward.
+        self._removals.append(cep_torch.instrument_optimizers(trainer.optimizers, profiler).remove)
+        self._removals.append(cep_torch.instrument_collectives(profiler).remove)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         if self._steps is not None:
             self._steps.begin(trainer.global_step)
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
-        if self._backward is not None:
-            self._backward.begin()
-
-    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-        if self._backward is not None:
-            self._backward.end()
+        if self._backward is not None and self._steps is not None and self._steps.profiler.recording:
+            self._backward.watch(loss, self._sync if self._sync is not None and self._sync.is_due() else None)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if self._steps is not None and self._steps.is_done(trainer.global_step):
@@ -97,7 +95,9 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         self._finish()
 
     def _finish(self) -> None:
-        self._backward = None
+        if self._backward is not None:
+            self._backward.abandon()
+        self._backward = self._sync = None
         super()._finish()
 
 
@@ -116,29 +116,27 @@ class _Actions:
             # With manual optimization, the action contains the backward and the optimizer too.
             self._phases["training_step"] = OpenPhase(profiler, profiler.region("forward", kind="compute"))
 
-    def attach(self) -> Removal:
-        lightning_profiler = self._trainer.profiler
-        start, stop = lightning_profiler.start, lightning_profiler.stop
+    def attach(self) -> list[Removal]:
+        def starting(original: Callable[..., Any]) -> Callable[..., Any]:
+            def start(action_name: str) -> None:
+                original(action_name)
+                phase = self._phase(action_name)
+                if phase is not None:
+                    phase.begin()
 
-        def start_timed(action_name: str) -> None:
-            start(action_name)
-            phase = self._phase(action_name)
-            if phase is not None:
-                phase.begin()
+            return start
 
-        def stop_timed(action_name: str) -> None:
-            phase = self._phase(action_name)
-            if phase is not None:
-                phase.end()
-            stop(action_name)
+        def stopping(original: Callable[..., Any]) -> Callable[..., Any]:
+            def stop(action_name: str) -> None:
+                phase = self._phase(action_name)
+                if phase is not None:
+                    phase.end()
+                original(action_name)
 
-        lightning_profiler.start, lightning_profiler.stop = start_timed, stop_timed
+            return stop
 
-        def restore() -> None:
-            if vars(lightning_profiler).get("start") is start_timed:
-                del lightning_profiler.start, lightning_profiler.stop
-
-        return restore
+        profiler = self._trainer.profiler
+        return [patch(profiler, "start", starting), patch(profiler, "stop", stopping)]
 
     def _phase(self, action_name: str) -> Optional[OpenPhase]:
         phase = self._phases.get(action_name.rpartition(".")[2])

@@ -16,6 +16,7 @@ never imports PyTorch.
 | name | does |
 |---|---|
 | instrument() | forward, backward and optimizer phases through hooks; collectives and memory with them |
+| instrument_optimizers() | optimizer phases alone |
 | instrument_collectives() | a row for each collective of torch.distributed, FSDP's and FSDP2's included |
 | ddp_comm_hook(), instrument_ddp() | a row for each all-reduce of DistributedDataParallel |
 | record_memory() | the CUDA allocator's state as counters |
@@ -36,7 +37,7 @@ from ._data import iterate, to_device
 from ._ddp import ddp_comm_hook, instrument_ddp
 from ._escalation import Escalation
 from ._gather import Gather, gather
-from ._instrument import Instrumentation, instrument
+from ._instrument import Instrumentation, instrument, instrument_optimizers
 from ._memory import record_memory
 from ._own_rows import OwnSpan
 from ._rules import Rule, named_straggler, slower_than_median
@@ -62,6 +63,7 @@ __all__ = [
     "instrument",
     "instrument_collectives",
     "instrument_ddp",
+    "instrument_optimizers",
     "iterate",
     "named_straggler",
     "record_memory",

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Optional, Protocol
 
 from .._profiler import Profiler
+from ._hooks import Hook
 from ._phases import NotFinished, Phase
 from ._pytorch import Tensor, torch
 
@@ -38,8 +39,18 @@ def tensors_in(output: object, depth: int = _DEPTH_LIMIT) -> Iterator[Tensor]:
         yield from tensors_in(member, depth - 1)
 
 
+class GradientSync(Protocol):
+    """The span in which a model waits for its gradients' average over ranks."""
+
+    def watch(self) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def end(self, error: Optional[type[BaseException]]) -> None: ...
+
+
 class Backward:
-    """Times a model's backward.
+    """Times the backward of the models that share a prefix.
 
     It begins when the first gradient of a model output is ready, so it does not contain the loss function's own
     backward. It ends after the engine's final callbacks, so it contains the time that DDP and FSDP wait for their
@@ -54,14 +65,39 @@ class Backward:
         self._phase = phase
         self._running = threading.Lock()  # held from the first gradient to the end
         self._step = -1  # the step of the running backward
+        self._sync: Optional[GradientSync] = None
+        # The hooks of outputs that no graph ends with: parameters and inputs, by id(). Others are freed with their graph.
+        self._leaf_hooks: dict[int, Any] = {}
+        self._begin_hook, self._queue_last_hook = Hook(self._begin), Hook(self._queue_last)
+        self._finish_hook = Hook(self._finish)
 
-    def watch(self, output: object) -> None:
-        """Has the phase begin at the first gradient of a recorded forward's output."""
+    def watch(self, output: object, sync: Optional[GradientSync] = None) -> None:
+        """Has the phase begin at the first gradient of a recorded forward's output.
+
+        Args:
+            output: The forward's output.
+            sync: Times what follows the model's own backward, if it averages its gradients over ranks.
+        """
+        if sync is not None:
+            self._sync = sync
+            sync.watch()
         for count, tensor in enumerate(tensors_in(output)):
             if count == _TENSOR_LIMIT:
                 return
-            if tensor.requires_grad:
-                tensor.register_hook(self._begin)
+            if not tensor.requires_grad:
+                continue
+            if not tensor.is_leaf:
+                tensor.register_hook(self._begin_hook)
+            elif id(tensor) not in self._leaf_hooks:
+                self._leaf_hooks[id(tensor)] = tensor.register_hook(self._begin_hook)
+
+    def unwatch(self) -> None:
+        """Removes the hooks of parameters and inputs."""
+        if self._sync is not None:
+            self._sync.end(NotFinished)
+            self._sync = None
+        while self._leaf_hooks:
+            self._leaf_hooks.popitem()[1].remove()
 
     def is_running(self) -> bool:
         """Whether the engine is running. A forward meanwhile is a recomputation (activation checkpointing)."""
@@ -83,15 +119,29 @@ class Backward:
             return
         self._step = self._profiler._step
         self._phase.begin(None)
-        _queue_callback(self._queue_last)
+        _queue_callback(self._queue_last_hook)
 
     def _queue_last(self) -> None:
         """Queues the end behind the callbacks of DDP and FSDP, which were queued after this one."""
-        _queue_callback(self._finish)
+        if self._sync is not None:
+            self._sync.begin()
+        _queue_callback(self._finish_hook)
 
     def _finish(self, error: Any = None) -> None:
+        if self._sync is not None:
+            self._sync.end(error)
+            self._sync = None
         self._phase.end(None, error)
+        self.unwatch()
         try:
             self._running.release()
         except RuntimeError:  # abandon() has released it
             pass
+
+
+def backward_of(profiler: Profiler, prefix: str) -> Backward:
+    """The only Backward of a profiler and prefix: a backward through several models is one phase."""
+    known: dict[str, Backward] = profiler.__dict__.setdefault("_backwards", {})
+    if prefix not in known:
+        known[prefix] = Backward(profiler, Phase(profiler.region(prefix + "backward", kind="compute")))
+    return known[prefix]

@@ -7,17 +7,18 @@ import functools
 import sys
 import threading
 from types import ModuleType
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 from .._handle import Removable
 from .._profiler import Profiler
 from .._streams import HOST
 from ._comm_span import AsyncSpan, Description, SideStreams, future_of
 from ._groups import Group, Groups, resolve_group
+from ._hooks import is_compiling, note_failure
 from ._operations import BATCH, MESSAGE, Arguments, Call, Function, Keywords, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
+from ._steps import remove_listener, step_listeners
 
-_is_compiling: Callable[[], bool] = getattr(getattr(torch, "compiler", None), "is_dynamo_compiling", lambda: False)
 _c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
 
 
@@ -32,7 +33,7 @@ nested = _Nested()
 
 
 class CommRecorder:
-    """Counts and times the collectives of one profiler. Shared by the wrapped functions and DDP's hook.
+    """Times the collectives of one profiler. Shared by the wrapped functions and DDP's hook.
 
     Thread-safe.
     """
@@ -45,34 +46,28 @@ class CommRecorder:
         self._unmeasurable: set[str] = set()
 
     def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
-        """Makes a call of a function of torch.distributed. Counts it, and times it if the step is recorded."""
+        """Makes a call of a function of torch.distributed on a recorded step, and times it."""
         nested.inside = True
         try:
-            found = self._count(function, args, kwargs)
-            if found is None or not self.recording or _is_coalescing():
-                return function.original(*args, **kwargs)
-            return self._timed(Call(function, args, kwargs), *found)
+            call = Call(function, args, kwargs)
+            found = None if _is_coalescing() else self._find(call)
+            return call.run() if found is None else self._timed(call, *found)
         finally:
             nested.inside = False
 
-    def _count(
-        self, function: Function, args: Arguments, kwargs: Keywords
-    ) -> Optional[tuple[Group, Optional[int]]]:
+    def _find(self, call: Call) -> Optional[tuple[Group, Optional[int]]]:
         """The group of a call and its index in the group. None if the call gets no row: this rank is not in the group,
         the sender is not known yet, or the arguments are invalid."""
         try:
-            shape = function.operation.shape
+            shape = call.operation.shape
             if shape == BATCH:  # each rank has messages of its own in a batch, so ranks share no index
-                group = resolve_group(function.argument("p2p_op_list", args, kwargs)[0].group)
+                group = resolve_group(call.argument("p2p_op_list")[0].group)
                 return None if group is None else (self.groups.find(group), None)
-            group = resolve_group(function.argument("group", args, kwargs))
+            group = resolve_group(call.argument("group"))
             if group is None:
                 return None
-            if shape == MESSAGE:
-                found = self._pair(Call(function, args, kwargs), group)
-                return None if found is None else (found, next(found.counts))
-            known = self.groups.find(group)
-            return known, next(known.counts)
+            known = self._pair(call, group) if shape == MESSAGE else self.groups.find(group)
+            return None if known is None else (known, known.indices.take(self.profiler._step))
         except Exception:  # the call itself raises what is wrong with its arguments
             return None
 
@@ -93,27 +88,35 @@ class CommRecorder:
             tensors = call.tensors()
             device = _device_of(tensors, group)
             what = Description(call.operation.name, call.bytes(tensors, group.size), group, coll)
-        except Exception:  # tensors of unknown size
+            if call.is_async():
+                span = self._async_span(call, what, device)
+            else:
+                region = what.region(self.profiler, HOST if device is None else None)
+        except Exception as error:
+            note_failure(error)
             return call.run()
         if call.is_async():
-            return self._timed_async(call, what, device)
+            return call.run() if span is None else self._timed_async(call, span)
         # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
-        with what.region(self.profiler, HOST if device is None else None):
+        with region:
             return call.run()
 
-    def _timed_async(self, call: Call, what: Description, device: Optional[int]) -> Any:
-        if not self._is_measurable(call, device):
-            return call.run()
-        span = AsyncSpan(self.profiler, self.streams, what, device)
+    def _async_span(self, call: Call, what: Description, device: Optional[int]) -> Optional[AsyncSpan]:
+        return AsyncSpan(self.profiler, self.streams, what, device) if self._is_measurable(call, device) else None
+
+    def _timed_async(self, call: Call, span: AsyncSpan) -> Any:
         try:
             work = call.run()
         except BaseException as error:
             span.fail(type(error))
             raise
-        future = future_of(work[-1] if isinstance(work, list) and work else work)
-        if future is None:
-            self._unmeasurable.add(call.operation.function)
-        span.end_with(future)
+        try:
+            future = future_of(work[-1] if isinstance(work, list) and work else work)
+            if future is None:
+                self._unmeasurable.add(call.operation.function)
+            span.end_with(future)
+        except Exception as error:
+            note_failure(error)
         return work
 
     def _is_measurable(self, call: Call, device: Optional[int]) -> bool:
@@ -143,58 +146,113 @@ def recorder_of(profiler: Profiler) -> CommRecorder:
     return recorder  # type: ignore[no-any-return]
 
 
+class _Site(NamedTuple):
+    """A module that has a function of torch.distributed by name."""
+
+    module: ModuleType
+    name: str
+    original: Any
+    wrapper: Any
+
+
 class _WrappedFunctions:
-    """Wraps the functions of torch.distributed, once in the process, while any handle holds them."""
+    """Wraps the functions of torch.distributed, once in the process, on the recorded steps of the profiler that holds
+    them. On other steps the originals are in place."""
 
     def __init__(self) -> None:
-        self.recorder: Optional[CommRecorder] = None
-        self._holders = 0
-        self._replaced: list[tuple[ModuleType, str, Any, Any]] = []
-        self._lock = threading.Lock()
+        self._recorder: Optional[CommRecorder] = None
+        self._holds: dict[CommRecorder, int] = {}
+        self._sites: list[_Site] = []
+        self._modules_searched = 0
+        self._attached = False
+        self._lock = threading.RLock()
 
     def hold(self, recorder: CommRecorder) -> None:
         with self._lock:
-            current = self.recorder
-            if current is not None and current is not recorder and current.profiler.enabled:
+            if self._holds and recorder not in self._holds:
                 raise RuntimeError("cep: another open profiler records the collectives of this process")
-            self.recorder = recorder
-            self._holders += 1
-            if not self._replaced:
-                self._replace_everywhere()
+            if recorder not in self._holds:
+                step_listeners(recorder.profiler).add(self._on_step)
+                recorder.profiler._at_close.append(functools.partial(self._drop, recorder))
+            self._holds[recorder] = self._holds.get(recorder, 0) + 1
+            self._recorder = recorder
+            self._on_step()
 
-    def release(self) -> None:
+    def release(self, recorder: CommRecorder) -> None:
         with self._lock:
-            self._holders -= 1
-            if self._holders == 0:
-                self.recorder = None
-                self._restore()
+            if self._holds.get(recorder, 0) > 1:
+                self._holds[recorder] -= 1
+            elif recorder in self._holds:
+                self._forget(recorder)
 
-    def _replace_everywhere(self) -> None:
-        """Also in modules that have the functions by name, after ``from torch.distributed import all_reduce``."""
+    def _forget(self, recorder: CommRecorder) -> None:
+        del self._holds[recorder]
+        remove_listener(recorder.profiler, self._on_step)
+        self._recorder = None
+        self._detach()
+
+    def _drop(self, recorder: CommRecorder) -> None:
+        """Lets go of a profiler that was closed, and whose handles nobody removed."""
+        with self._lock:
+            if recorder in self._holds:
+                self._forget(recorder)
+
+    def _on_step(self, step: int = 0, recorded: bool = False) -> None:
+        is_recording = self._recorder is not None and bool(self._recorder.recording)
+        if is_recording is not self._attached:
+            with self._lock:
+                self._attach() if is_recording else self._detach()
+
+    def _attach(self) -> None:
+        self._attached = True
+        if len(sys.modules) != self._modules_searched or any(
+            vars(site.module).get(site.name) is not site.original for site in self._sites
+        ):
+            self._search()
+        for site in self._sites:
+            setattr(site.module, site.name, site.wrapper)
+
+    def _search(self) -> None:
+        """Finds the functions also in modules that have them by name, after ``from torch.distributed import
+        all_reduce``."""
+        known = {id(site.original): site.wrapper for site in self._sites}
         wrappers: dict[int, tuple[Any, Any]] = {}
         for function in available_functions():
-            wrappers[id(function.original)] = (function.original, self._wrapper(function))
-        for module in list(sys.modules.values()):
+            original = function.original
+            wrappers[id(original)] = original, known.get(id(original)) or self._wrapper(function)
+        self._sites = []
+        modules = list(sys.modules.values())
+        self._modules_searched = len(modules)
+        for module in modules:
             for name, value in list(getattr(module, "__dict__", {}).items()):
                 original, wrapper = wrappers.get(id(value), (None, None))
                 if original is value and wrapper is not None:
-                    setattr(module, name, wrapper)
-                    self._replaced.append((module, name, original, wrapper))
+                    self._sites.append(_Site(module, name, original, wrapper))
 
-    def _restore(self) -> None:
-        for module, name, original, wrapper in self._replaced:
-            if module.__dict__.get(name) is wrapper:
-                setattr(module, name, original)
-        self._replaced.clear()
+    def _detach(self) -> None:
+        """Puts the originals back, also in modules that were imported meanwhile."""
+        if not self._attached:
+            return
+        self._attached = False
+        for site in self._sites:
+            if vars(site.module).get(site.name) is site.wrapper:
+                setattr(site.module, site.name, site.original)
+        if len(sys.modules) != self._modules_searched:
+            originals = {id(site.wrapper): site.original for site in self._sites}
+            for module in list(sys.modules.values()):
+                for name, value in list(getattr(module, "__dict__", {}).items()):
+                    if id(value) in originals:
+                        setattr(module, name, originals[id(value)])
 
     def _wrapper(self, function: Function) -> Callable[..., Any]:
         original = function.original
 
         @functools.wraps(original)
         def timed_collective(*args: Any, **kwargs: Any) -> Any:
-            recorder = self.recorder
-            # torch.compile can trace the original.
-            if recorder is None or nested.inside or _is_compiling():
+            if is_compiling():  # torch.compile can trace the original
+                return original(*args, **kwargs)
+            recorder = self._recorder
+            if recorder is None or not recorder.recording or nested.inside:
                 return original(*args, **kwargs)
             return recorder.run(function, args, kwargs)
 
@@ -212,13 +270,13 @@ class InstrumentedCollectives(Removable):
         super().__init__()
         if recorder is not None:
             _wrapped_functions.hold(recorder)
-            self._removals.append(_wrapped_functions.release)
+            self._removals.append(functools.partial(_wrapped_functions.release, recorder))
 
 
 def instrument_collectives(
     prof: Profiler, *, names: Optional[Mapping[ProcessGroup, str]] = None
 ) -> InstrumentedCollectives:
-    """Times each collective of torch.distributed on recorded steps, and counts it on all steps.
+    """Times each collective of torch.distributed on recorded steps. On other steps nothing is wrapped.
 
     Wraps all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor,
     all_to_all, all_to_all_single, gather, scatter, barrier, send, recv and batch_isend_irecv in every module that has
@@ -231,7 +289,7 @@ def instrument_collectives(
     - ``bytes``: the size of the message as in nccl-tests: the output of an all_gather, the input of a reduce_scatter.
     - ``group``: "world", or a name that all ranks of the group have for it and no other group has. The group of a
       message is its two ends: "world/0>1".
-    - ``coll``: the index of the call within the group, counted on every step since instrument_collectives().
+    - ``coll``: the step times 1,000,000, plus how many collectives of the group came before in the step.
 
     A span is timed so that the spans of one (group, coll) can be split into waiting and transfer:
 
@@ -241,9 +299,10 @@ def instrument_collectives(
       profiler's own. The trainer's streams and its Work are not touched.
     - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future.
 
-    Never waits for the device or for a future. On a step that is not recorded, a wrapped call costs 1 to 2 µs more.
+    Never waits for the device or for a future. A reference to a function that the program took on a recorded step and
+    kept anywhere but in a module's names keeps the wrapper, which then calls the original.
 
-    All ranks have to call this at the same place in the program, because counting begins here.
+    All ranks have to call this in the same step, because counting begins here.
 
     Args:
         prof: The profiler.

@@ -6,13 +6,16 @@ from __future__ import annotations
 from typing import Any, Callable, Optional
 
 from .._profiler import Profiler
+from .._region import Region
 from ._collectives import CommRecorder, nested, recorder_of
 from ._comm_span import AsyncSpan, Description
 from ._future_callbacks import FutureCallback
 from ._groups import resolve_group
-from ._pytorch import Future, Module, ProcessGroup, Tensor, dist, tensor_bytes
+from ._hooks import Hook, inert_hook, note_failure
+from ._phases import Begun
+from ._pytorch import Future, Module, ProcessGroup, Tensor, dist, tensor_bytes, torch
 
-Hook = Callable[[Any, Any], Future]
+CommHook = Callable[[Any, Any], Future]
 
 
 def _first(future: Future) -> Tensor:
@@ -21,7 +24,6 @@ def _first(future: Future) -> Tensor:
 
 def _average(group: Any, bucket: Any) -> Future:
     """Does what DDP does without a hook: divides the gradients by the number of ranks, then sums them over ranks."""
-    group = resolve_group(group)
     # DDP multiplies by the inverse. So does this, for the same result to the last bit.
     tensor = bucket.buffer().mul_(1.0 / group.size())
     # The checks of dist.all_reduce() would take longer than the call itself.
@@ -32,33 +34,55 @@ def _average(group: Any, bucket: Any) -> Future:
 class _TimedHook:
     """A communication hook that times each bucket's reduction. Thread-safe: the autograd engine's threads call it."""
 
-    def __init__(self, recorder: CommRecorder, inner: Hook, group: Optional[ProcessGroup], name: str) -> None:
+    def __init__(
+        self, recorder: CommRecorder, inner: Optional[CommHook], group: Optional[ProcessGroup], name: str
+    ) -> None:
         self._recorder = recorder
         self._inner = inner
         self._group = group
         self._name = name
+        self.__name__ = self.__qualname__ = "cep_timed_hook"  # DDP looks at both
 
-    def run(self, state: Any, bucket: Any) -> Future:
-        recorder = self._recorder
-        process_group = resolve_group(state if isinstance(state, dist.ProcessGroup) else self._group)
-        if process_group is None:
-            return self._run_inner(state, bucket)
-        group = recorder.groups.find(process_group)
-        coll = next(group.counts)
-        if not recorder.recording:
-            return self._run_inner(state, bucket)
-        tensor = bucket.buffer()
-        what = Description(self._name, tensor_bytes(tensor) or None, group, coll)
-        span = AsyncSpan(recorder.profiler, recorder.streams, what, tensor.device.index if tensor.is_cuda else None)
+    def __call__(self, state, bucket):  # type: ignore[no-untyped-def]  # DDP refuses annotations that are strings
+        if not self._recorder.recording:
+            return self._reduce(state, bucket)
         try:
-            future = self._run_inner(state, bucket)
+            span = self._begin(state, bucket)
+        except Exception as error:
+            note_failure(error)
+            span = None
+        if span is None:
+            return self._reduce(state, bucket)
+        try:
+            future = self._reduce(state, bucket)
         except BaseException as error:
             span.fail(type(error))
             raise
-        span.end_with(future)
+        try:
+            span.end_with(future)
+        except Exception as error:
+            note_failure(error)
         return future
 
-    def _run_inner(self, state: Any, bucket: Any) -> Future:
+    def __reduce__(self) -> Any:
+        return inert_hook()  # a copy of the model has a reducer of its own, without a hook
+
+    def _group_of(self, state: Any) -> Optional[ProcessGroup]:
+        return resolve_group(state if isinstance(state, dist.ProcessGroup) else self._group)
+
+    def _begin(self, state: Any, bucket: Any) -> Optional[AsyncSpan]:
+        """The span of a bucket; None if it cannot be timed."""
+        recorder, process_group, tensor = self._recorder, self._group_of(state), bucket.buffer()
+        if process_group is None or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
+            return None
+        group = recorder.groups.find(process_group)
+        coll = group.indices.take(recorder.profiler._step)
+        what = Description(self._name, tensor_bytes(tensor) or None, group, coll)
+        return AsyncSpan(recorder.profiler, recorder.streams, what, tensor.device.index if tensor.is_cuda else None)
+
+    def _reduce(self, state: Any, bucket: Any) -> Future:
+        if self._inner is None:
+            return _average(self._group_of(state), bucket)
         nested.inside = True
         try:
             return self._inner(state, bucket)
@@ -66,13 +90,67 @@ class _TimedHook:
             nested.inside = False
 
 
+class DDPGradientSync:
+    """The span of what is exposed of a DistributedDataParallel model's all-reduces, the wait for the slowest rank
+    included. Needs no communication hook.
+
+    It begins with the gradient of the model's first parameter, which DDP's order of buckets takes for the last to be
+    ready, and ends when all buckets are reduced. The bucket of that gradient is reduced after that on all ranks, so no
+    rank's span ends before the last rank's has begun.
+    """
+
+    def __init__(self, profiler: Profiler, model: Module) -> None:
+        self._recorder = recorder_of(profiler)
+        self._model = model
+        self._last = next((parameter for parameter in model.parameters() if parameter.requires_grad), None)
+        self._hook = Hook(lambda _: self.begin())
+        self._handle: Any = None
+        self._open: Optional[tuple[Region, Begun]] = None
+
+    def is_due(self) -> bool:
+        """Whether the next backward averages the gradients: not within no_sync()."""
+        return bool(self._model.require_backward_grad_sync)
+
+    def watch(self) -> None:
+        """Call it before the backward."""
+        if self._last is not None and self._handle is None:
+            self._handle = self._last.register_hook(self._hook)
+
+    def begin(self) -> None:
+        """Begins the span, unless it has begun."""
+        recorder, process_group = self._recorder, self._model.process_group
+        if self._open is not None or not recorder.recording:
+            return
+        group = recorder.groups.find(process_group)
+        coll = group.indices.take(recorder.profiler._step)
+        region = recorder.profiler.region("gradient_sync", kind="comm", group=group.name, coll=coll)
+        self._open = region, region._begin()
+
+    def end(self, error: Optional[type[BaseException]]) -> None:
+        """Call it after the backward."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.remove()
+        opened, self._open = self._open, None
+        if opened is not None:
+            region, begun = opened
+            region._end(*begun, error)
+
+
+def gradient_sync_of(model: Any, profiler: Profiler) -> Optional[DDPGradientSync]:
+    """Times the gradient synchronisation of a model; None if it is no DistributedDataParallel."""
+    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        return None
+    return DDPGradientSync(profiler, model)
+
+
 def ddp_comm_hook(
     prof: Profiler,
-    inner: Optional[Hook] = None,
+    inner: Optional[CommHook] = None,
     *,
     group: Optional[ProcessGroup] = None,
     name: str = "all_reduce",
-) -> Hook:
+) -> CommHook:
     """A DDP communication hook that times each bucket's reduction on recorded steps::
 
         model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof))  # instead of no hook
@@ -99,12 +177,7 @@ def ddp_comm_hook(
 
     Thread-safe. Never waits for the device.
     """
-    timed = _TimedHook(recorder_of(prof), inner or _average, group, name)
-
-    def cep_timed_hook(state, bucket):  # type: ignore[no-untyped-def]  # DDP refuses annotations that are strings
-        return timed.run(state, bucket)
-
-    return cep_timed_hook
+    return _TimedHook(recorder_of(prof), inner, group, name)
 
 
 def instrument_ddp(model: Module, prof: Profiler, *, name: str = "all_reduce") -> None:
@@ -126,5 +199,4 @@ def instrument_ddp(model: Module, prof: Profiler, *, name: str = "all_reduce") -
     """
     if not prof.enabled:
         return
-    group = model.process_group
-    model.register_comm_hook(group, ddp_comm_hook(prof, group=group, name=name))
+    model.register_comm_hook(None, ddp_comm_hook(prof, group=model.process_group, name=name))

@@ -13,7 +13,7 @@ from .._profiler import Profiler
 from ._capture import OPTIONS, Capture, export, warn
 from ._own_rows import OwnRows
 from ._rules import Rule
-from ._steps import step_listeners
+from ._steps import remove_listener, step_listeners
 
 
 class Escalation(Handle):
@@ -81,6 +81,7 @@ class Escalation(Handle):
         self._directory = Path(directory) if directory is not None else prof.path.parent.parent / "traces"
         self._rows = OwnRows(prof.path)
         step_listeners(prof).add(self._on_step)
+        prof._at_close.append(self._retire)
         threading.Thread(target=self._watch, name="cep-escalation", daemon=True).start()
 
     def close(self) -> None:
@@ -88,8 +89,7 @@ class Escalation(Handle):
         its file. For the trainer's thread. Calling it again does nothing."""
         if self._is_on:
             self._is_on = False
-            step_listeners(self._prof).remove(self._on_step)
-            self._wake_requests.put(False)
+            self._retire()
             if self._capture is not None:
                 self._finish(self._capture.stop())
         if self._exporter is not None:
@@ -98,6 +98,11 @@ class Escalation(Handle):
     def _end(self) -> None:
         self.close()
 
+    def _retire(self) -> None:
+        """Stops listening to steps, and ends the background thread."""
+        remove_listener(self._prof, self._on_step)
+        self._wake_requests.put(False)
+
     def _on_step(self, step: int, recorded: bool) -> None:
         """Runs on the trainer's thread, at the begin of each step."""
         if self._capture is not None:
@@ -105,9 +110,13 @@ class Escalation(Handle):
             if not self._capture.running:
                 self._paused_until_step = step + self._pause_steps
                 self._finish(stopped)
-        elif self._reason is not None and self._left > 0:
+                if self._left == 0:
+                    self._retire()
+        elif self._left == 0:
+            self._retire()
+        elif self._reason is not None:
             self._start(step)
-        elif recorded and self._left > 0 and step >= self._paused_until_step and self._wake_requests.empty():
+        elif recorded and step >= self._paused_until_step and self._wake_requests.empty():
             self._wake_requests.put(True)
 
     def _start(self, step: int) -> None:

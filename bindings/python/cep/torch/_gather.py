@@ -15,7 +15,7 @@ from .._profiler import Profiler
 from ._groups import resolve_group
 from ._own_rows import OwnRows, OwnSpan
 from ._pytorch import ProcessGroup, Tensor, dist, distributed_is_initialized, torch
-from ._steps import step_listeners
+from ._steps import remove_listener, step_listeners
 from ._summary import DEFAULT_PHASES, Measurement, Summary, summarize
 
 _FLUSH_TIMEOUT_S = 1.0
@@ -94,7 +94,7 @@ class Gather(Handle):
         step, or the others give up after the timeout."""
         if self._group is None:
             return
-        step_listeners(self._prof).remove(self._on_step)
+        remove_listener(self._prof, self._on_step)
         self._end_thread()
 
     def _end(self) -> None:
@@ -150,6 +150,7 @@ class Gather(Handle):
     def _give_up(self, why: str) -> None:
         if self.failure is None:
             self.failure = why
+            remove_listener(self._prof, self._on_step)
             self._end_thread()
             warnings.warn(f"cep: no more live summaries: {why}", RuntimeWarning, stacklevel=2)
 

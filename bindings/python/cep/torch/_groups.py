@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 import zlib
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 from .._attributes import GROUP_MAX_BYTES
 from ._pytorch import ProcessGroup, dist, torch
@@ -15,6 +14,31 @@ from ._pytorch import ProcessGroup, dist, torch
 _c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
 _ProcessGroup: Any = getattr(dist, "ProcessGroup", ())
 _ID_LENGTH = 8
+_COLLECTIVES_PER_STEP = 1_000_000  # in decimal, so that people can read the step in an index
+
+
+class Indices:
+    """The indices of a group's collectives: the step times a million, plus how many came before in the step.
+
+    So ranks need not count on steps that they do not record, and a rank that has recorded other steps than the others
+    still has the same index for the same collective. Where steps go back, the indices go on. Thread-safe.
+    """
+
+    __slots__ = ("_step", "_next", "_lock")
+
+    def __init__(self) -> None:
+        self._step = -1
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def take(self, step: int) -> int:
+        """The next index in a step."""
+        with self._lock:
+            if step != self._step:
+                self._step = step
+                self._next = max(self._next, step * _COLLECTIVES_PER_STEP)
+            self._next += 1
+            return self._next - 1
 
 
 class Group(NamedTuple):
@@ -25,8 +49,7 @@ class Group(NamedTuple):
     """Number of ranks."""
     on_device: bool
     """Whether its collectives without a tensor (barriers) run on the device."""
-    counts: Iterator[int]
-    """The indices of its collectives, from 0."""
+    indices: Indices
 
 
 def compact_ranks(ranks: list[int]) -> str:
@@ -99,14 +122,14 @@ def _runs_on_device(group: ProcessGroup) -> bool:
 class Groups:
     """The process groups that this process has used, by their names.
 
-    Thread-safe: the GIL makes taking an index atomic.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
         # By id(). The weak reference shows whether the id still belongs to that group. A weak dictionary is slower.
         self._known: dict[int, tuple[Callable[[], Any], Group]] = {}
         # By name, so that a group that is destroyed and made again goes on counting.
-        self._counts: dict[str, Iterator[int]] = {}
+        self._indices: dict[str, Indices] = {}
         self._names: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
@@ -125,8 +148,8 @@ class Groups:
     def _add(self, group: ProcessGroup) -> Group:
         with self._lock:
             name = self._names.get(group) or default_name(group)
-            counts = self._counts.setdefault(name, itertools.count())
-            found = Group(name, dist.get_world_size(group), _runs_on_device(group), counts)
+            indices = self._indices.setdefault(name, Indices())
+            found = Group(name, dist.get_world_size(group), _runs_on_device(group), indices)
             self._known[id(group)] = weakref.ref(group), found
             return found
 
@@ -135,5 +158,5 @@ class Groups:
         whole = self.find(group)
         name = shortened(f"{whole.name}/{source}>{target}")
         with self._lock:
-            counts = self._counts.setdefault(name, itertools.count())
-        return Group(name, 2, whole.on_device, counts)
+            indices = self._indices.setdefault(name, Indices())
+        return Group(name, 2, whole.on_device, indices)

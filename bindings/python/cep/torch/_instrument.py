@@ -3,87 +3,176 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
-import warnings
 from threading import get_ident
-from typing import Any, Callable, Iterable, Union
+from types import FrameType
+from typing import Any, Callable, Iterable, Optional, Union
 
-from .._handle import Removable
+from .._handle import Removable, Removal, undo_all
+from .._patch import patch
 from .._profiler import Profiler
-from ._backward import Backward
+from ._backward import Backward, backward_of
 from ._capture import warn
 from ._collectives import instrument_collectives
-from ._ddp import instrument_ddp
+from ._ddp import DDPGradientSync, gradient_sync_of, instrument_ddp
+from ._hooks import Hook, is_compiling
 from ._memory import record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._phases import NotFinished, Phase
 from ._pytorch import Module, Optimizer, distributed_is_initialized, hook_before_forward, torch
+from ._steps import remove_listener, step_listeners
 
 _is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
 
 
-class Instrumentation(Removable):
-    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything but DDP's communication
-    hook, which PyTorch cannot remove. Do not call it during a step.
+def _is_inside_itself(module: Module) -> bool:
+    """Whether a call of the module is inside another call of it, whose frames are further up the stack."""
+    frame: Optional[FrameType] = sys._getframe(2)
+    calls = 0
+    while frame is not None:
+        if frame.f_code.co_name == "_call_impl" and frame.f_locals.get("self") is module:
+            calls += 1
+        frame = frame.f_back
+    return calls > 1
 
-    Thread-safe: forwards of several threads are timed separately.
-    """
 
-    def __init__(self, model: Module, optimizers: list[Optimizer], prof: Profiler, prefix: str, memory: bool) -> None:
-        super().__init__([self._abandon_all])
-        self._prof = prof
+class _ForwardTimer:
+    """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
+
+    def __init__(self, prof: Profiler, prefix: str, backward: Backward, model: Module) -> None:
         self._recording = prof._recording
-        self._memory = memory
         self._forward = Phase(prof.region(prefix + "forward", kind="compute"))
         self._forward_no_grad = Phase(prof.region(prefix + "forward_no_grad", kind="compute"))
-        self._optimizer = Phase(prof.region(prefix + "optimizer", kind="compute"))
-        self._backward = Backward(prof, Phase(prof.region(prefix + "backward", kind="compute")))
-        self._hook_forward(model)
-        timer = OptimizerTimer(prof, self._optimizer, self._abandon_unfinished, self._after_optimizer)
-        for optimizer in optimizers:
-            self._removals += timer.attach(optimizer)
+        self._backward = backward
+        self._model = model
+        self._calls_inside: dict[int, int] = {}  # by thread: open calls of the model inside its timed call
+        self.sync: Optional[DDPGradientSync] = None
 
-    def _hook_forward(self, model: Module) -> None:
+    def __bool__(self) -> bool:
+        """Whether a forward is open."""
+        return bool(self._forward) or bool(self._forward_no_grad)
+
+    def attach(self) -> list[Removal]:
+        compiled = vars(self._model).get("_compiled_call_impl")
+        if compiled is not None:  # by model.compile(): a hook would be part of what is compiled
+            return [patch(self._model, "_compiled_call_impl", self._around)]
         # The outermost hook, so that the work of FSDP's own hooks (gathering parameters) is part of the forward.
-        self._removals.append(hook_before_forward(model, self._begin_forward))
-        after = inspect.signature(model.register_forward_hook).parameters
+        before = hook_before_forward(self._model, Hook(self._begin))
+        after = inspect.signature(self._model.register_forward_hook).parameters
         always = {"always_call": True} if "always_call" in after else {}
-        self._removals.append(model.register_forward_hook(self._end_forward, **always).remove)
+        return [before, self._model.register_forward_hook(Hook(self._end), **always).remove]
 
-    def _begin_forward(self, module: Module, args: Any) -> None:
-        if not self._recording and not self._forward and not self._forward_no_grad:
-            return
-        if self._backward.is_running():
-            return
-        self._abandon_forward()
-        if self._recording:
-            (self._forward if _is_grad_enabled() else self._forward_no_grad).begin(get_ident())
+    def _around(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        begin, end = Hook(self._begin), Hook(self._end)
 
-    def _end_forward(self, module: Module, args: Any, output: Any) -> None:
-        if not self._forward and not self._forward_no_grad:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return compiled(*args, **kwargs)
+            begin(self._model, args)
+            output = None
+            try:
+                output = compiled(*args, **kwargs)
+            finally:
+                end(self._model, args, output)
+            return output
+
+        return call
+
+    def _begin(self, module: Module, args: Any) -> None:
+        if not self._recording and not self or self._backward.is_running():
             return
         thread = get_ident()
+        if self._forward.is_open(thread) or self._forward_no_grad.is_open(thread):
+            if _is_inside_itself(module):
+                self._calls_inside[thread] = self._calls_inside.get(thread, 0) + 1
+                return
+            self.abandon()
+        if self._recording:
+            (self._forward if _is_grad_enabled() else self._forward_no_grad).begin(thread)
+
+    def _end(self, module: Module, args: Any, output: Any) -> None:
+        if not self:
+            return
+        thread = get_ident()
+        if thread in self._calls_inside:
+            self._calls_inside[thread] -= 1
+            if self._calls_inside[thread] == 0:
+                del self._calls_inside[thread]
+            return
         # After a forward that raised, the hook is called without an output while the exception is handled.
         error = sys.exc_info()[0] if output is None else None
         self._forward_no_grad.end(thread, error)
         if self._forward.is_open(thread):
             self._forward.end(thread, error)
-            self._backward.watch(output)
+            self._backward.watch(output, self.sync if self.sync is not None and self.sync.is_due() else None)
 
-    def _abandon_forward(self) -> None:
+    def abandon(self) -> None:
         """Ends a forward of this thread as not finished: if it is open when the next phase begins, it has raised."""
-        self._forward.end(get_ident(), NotFinished)
-        self._forward_no_grad.end(get_ident(), NotFinished)
+        thread = get_ident()
+        self._calls_inside.pop(thread, None)
+        self._forward.end(thread, NotFinished)
+        self._forward_no_grad.end(thread, NotFinished)
+
+
+class Instrumentation(Removable):
+    """What instrument() and instrument_optimizers() return. remove(), or the end of a ``with`` block, removes
+    everything but DDP's communication hook, which PyTorch cannot remove; so does the profiler's close(). Do not call it
+    during a step.
+
+    The hooks are on the model and the optimizers during recorded steps only.
+    """
+
+    def __init__(self, prof: Profiler, prefix: str, memory: bool) -> None:
+        super().__init__()
+        self._prof = prof
+        self._recording = prof._recording
+        self._memory = memory
+        self._forward: Optional[_ForwardTimer] = None
+        self._optimizer = Phase(prof.region(prefix + "optimizer", kind="compute"))
+        self._backward = backward_of(prof, prefix)
+        self._timer = OptimizerTimer(prof, self._optimizer, self._abandon_unfinished, self._after_optimizer)
+        self._optimizers: list[Optimizer] = []
+        self._hooks: list[Removal] = []  # of the recorded step
+        self._is_attached = False
+
+    def _start(self, model: Optional[_ForwardTimer], optimizers: list[Optimizer]) -> None:
+        self._forward, self._optimizers = model, optimizers
+        self._removals.append(self._stop)
+        step_listeners(self._prof).add(self._on_step)
+        self._prof._at_close.append(self.remove)
+        self._on_step()
+
+    def _stop(self) -> None:
+        remove_listener(self._prof, self._on_step)
+        with contextlib.suppress(ValueError):  # close() has removed it already, to call it
+            self._prof._at_close.remove(self.remove)
+        self._abandon_unfinished()
+        self._optimizer.abandon()
+        self._backward.unwatch()
+        undo_all(self._hooks)
+        self._is_attached = False
+
+    def _on_step(self, step: int = 0, recorded: bool = False) -> None:
+        """Puts the hooks on for a recorded step, and takes them off for another."""
+        if bool(self._recording) is self._is_attached:
+            return
+        if not self._is_attached:
+            self._is_attached = True
+            if self._forward is not None:
+                self._hooks += self._forward.attach()
+            for optimizer in self._optimizers:
+                self._hooks += self._timer.attach(optimizer)
+        elif not self._optimizer and not self._forward:  # no phase is open, of another thread
+            self._is_attached = False
+            undo_all(self._hooks)
 
     def _abandon_unfinished(self) -> None:
         """Ends an open forward and an open backward as not finished: both are over when an optimizer steps."""
-        self._abandon_forward()
+        if self._forward is not None:
+            self._forward.abandon()
         self._backward.abandon()
-
-    def _abandon_all(self) -> None:
-        self._abandon_unfinished()
-        self._optimizer.abandon()
 
     def _after_optimizer(self) -> None:
         if self._memory:
@@ -108,6 +197,7 @@ def instrument(
     *,
     prefix: str = "",
     collectives: bool = True,
+    ddp_buckets: bool = False,
     memory: bool = True,
 ) -> Instrumentation:
     """Times the forward, backward and optimizer phases of each recorded step, with no further change to the loop::
@@ -129,9 +219,14 @@ def instrument(
     With gradient accumulation a step has several spans of a name (``seq``). The recomputation of activation
     checkpointing is part of the backward. A phase that raises is marked (``error``).
 
-    On a step that is not recorded, the hooks cost two Python calls for each forward and two for each optimizer step, 1
-    to 2 µs a pair, and nothing for the backward. They never synchronise, and never keep a graph or a tensor alive. If
-    the profiler is off, there are no hooks.
+    If the model is a DistributedDataParallel, ``gradient_sync`` of kind ``comm`` is the part of its all-reduces that is
+    exposed: from the end of the model's own backward, on the stream, to the end of the last all-reduce. It is inside of
+    the backward, and shows which rank the others wait for.
+
+    On a step that is not recorded, the model and the optimizers have no hook, and all of this costs less than 1 µs. The
+    hooks never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
+    tensor alive. Copies of the model, deep or pickled, are not instrumented. If the profiler is off, there are no
+    hooks.
 
     Args:
         model: The module that the loop calls: the DDP or FSDP wrapper, if there is one. Call instrument() after
@@ -139,38 +234,53 @@ def instrument(
         optimizer: One optimizer, several, or None.
         prof: The profiler.
         prefix: Goes before the phases' names, to tell several models apart ("generator.").
-        collectives: Also calls instrument_collectives(), and instrument_ddp() if the model is a
-            DistributedDataParallel without a communication hook. Then every rank has to call instrument() at the same
-            place.
+        collectives: Also calls instrument_collectives(). Then every rank has to call instrument() in the same step.
+        ddp_buckets: Also calls instrument_ddp(), in place of the row ``gradient_sync``: a row for each bucket of a
+            DistributedDataParallel. Its communication hook costs some 50 µs a bucket on every step.
         memory: Also calls record_memory() after each recorded optimizer step.
 
     Returns:
         A handle with ``remove()``, and a context manager that calls it.
 
     Raises:
-        RuntimeError: Another open profiler records the collectives of this process.
+        OptionError: The prefix makes an invalid name.
+        RuntimeError: Another open profiler records the collectives of this process, or ddp_buckets is set and the model
+            has a communication hook already: register cep.torch.ddp_comm_hook(prof, inner=that_hook) in its place.
     """
     if not prof.enabled:
         return _Off()
-    collectives = collectives and distributed_is_initialized()
-    wrapped = instrument_collectives(prof) if collectives else None
-    instrumentation = Instrumentation(model, optimizer_list(optimizer), prof, prefix, memory)
-    if wrapped is not None:
-        instrumentation._removals.append(wrapped.remove)
-        instrument_ddp_if_free(model, prof)
-    return instrumentation
-
-
-def instrument_ddp_if_free(model: Module, prof: Profiler) -> None:
-    """Calls instrument_ddp() if a model is a DistributedDataParallel. Warns if it has a communication hook already."""
-    if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        return
+    optimizers = optimizer_list(optimizer)
+    made = Instrumentation(prof, prefix, memory)
+    forward = _ForwardTimer(prof, prefix, made._backward, model)
     try:
-        instrument_ddp(model, prof)
-    except RuntimeError as error:
-        warnings.warn(
-            f"cep: DDP's all-reduces are not timed, because it has a communication hook already ({error}); "
-            "register cep.torch.ddp_comm_hook(prof, inner=that_hook) in its place",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        if distributed_is_initialized():
+            if collectives:
+                made._removals.append(instrument_collectives(prof).remove)
+            if not ddp_buckets:
+                forward.sync = gradient_sync_of(model, prof)
+            elif isinstance(model, torch.nn.parallel.DistributedDataParallel):
+                instrument_ddp(model, prof)
+        made._start(forward, optimizers)
+    except BaseException:
+        made.remove()
+        raise
+    return made
+
+
+def instrument_optimizers(
+    optimizer: Union[Optimizer, Iterable[Optimizer]], prof: Profiler, *, prefix: str = "", memory: bool = True
+) -> Instrumentation:
+    """Times each step() of optimizers, as instrument() does, and nothing else.
+
+    Args:
+        optimizer: One optimizer or several.
+        prof: The profiler; prefix and memory as for instrument().
+
+    Returns:
+        A handle with ``remove()``, and a context manager that calls it.
+    """
+    if not prof.enabled:
+        return _Off()
+    made = Instrumentation(prof, prefix, memory)
+    made._start(None, optimizer_list(optimizer))
+    return made

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import functools
 import sys
-import types
 from threading import get_ident
 from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._handle import Removal
+from .._patch import patch
 from .._profiler import Profiler
-from ._phases import Phase
+from ._hooks import Hook
+from ._phases import NotFinished, Phase
 from ._pytorch import Optimizer, torch
 
 _NESTED_FRAMES = 8  # the most frames between the hooks of an inner step() and those of the outer
@@ -22,7 +23,7 @@ def optimizer_list(given: Union[None, Optimizer, Iterable[Optimizer]]) -> list[O
     """The given optimizers (None, one or several) as a list, without the wrappers of Lightning and Accelerate."""
     if given is None:
         return []
-    several = given if isinstance(given, (list, tuple)) else [given]
+    several = [given] if hasattr(given, "step") else list(given)
     return [_unwrapped(optimizer) for optimizer in several]
 
 
@@ -44,27 +45,6 @@ def _is_nested_step(optimizer: Optimizer, hooked: FrameType) -> bool:
     return False
 
 
-def replace_step(optimizer: Optimizer, step: Callable[..., Any]) -> Removal:
-    """Replaces an optimizer's step() by a function of the optimizer and step()'s arguments.
-
-    Returns:
-        A function that restores the original.
-    """
-    before = vars(optimizer).get("step")
-    # A bound method, because learning-rate schedulers use its __func__ and __self__.
-    replaced = optimizer.step = types.MethodType(step, optimizer)
-
-    def restore() -> None:
-        if vars(optimizer).get("step") is not replaced:
-            return  # a scheduler has wrapped the replacement, and still calls it
-        if before is None:
-            del optimizer.step
-        else:
-            optimizer.step = before
-
-    return restore
-
-
 class OptimizerTimer:
     """Times the steps of optimizers.
 
@@ -82,14 +62,15 @@ class OptimizerTimer:
         """Times the steps of an optimizer. Returns what undoes that."""
         if hasattr(optimizer, "register_step_pre_hook"):
             return [
-                optimizer.register_step_pre_hook(self._begin_hooked).remove,
-                optimizer.register_step_post_hook(self._end_hooked).remove,
+                optimizer.register_step_pre_hook(Hook(self._begin_hooked)).remove,
+                optimizer.register_step_post_hook(Hook(self._end_hooked)).remove,
             ]
         return [self._replace_step(optimizer)]
 
     def _begin(self, has_closure: bool) -> None:
         if self._phase or self._recording:
             self._before()
+            self._phase.end(get_ident(), NotFinished)  # of a step() that raised
             if self._recording and not has_closure:
                 self._phase.begin(get_ident())
 
@@ -99,14 +80,14 @@ class OptimizerTimer:
             self._after()
 
     def _begin_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-        if not self._recording and not self._phase or _is_nested_step(optimizer, sys._getframe(1)):
+        if not self._recording and not self._phase or _is_nested_step(optimizer, sys._getframe(2)):
             return None
         args, kwargs, has_closure = self._with_timed_closure(args, kwargs, first=1)
         self._begin(has_closure)
         return (args, kwargs) if has_closure else None
 
     def _end_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if self._phase and not _is_nested_step(optimizer, sys._getframe(1)):
+        if self._phase and not _is_nested_step(optimizer, sys._getframe(2)):
             self._end()
 
     def _with_timed_closure(self, args: Any, kwargs: Any, first: int) -> tuple[Any, Any, bool]:
@@ -129,22 +110,22 @@ class OptimizerTimer:
         return between_spans
 
     def _replace_step(self, optimizer: Optimizer) -> Removal:
-        """For versions without hooks. If the original cannot be restored, this does nothing once the profiler is
-        closed."""
-        original = optimizer.step
+        """For versions without hooks."""
 
-        @functools.wraps(original)
-        def step(_: Optimizer, *args: Any, **kwargs: Any) -> Any:
-            if not self._recording and not self._phase:
-                return original(*args, **kwargs)
-            args, kwargs, has_closure = self._with_timed_closure(args, kwargs, first=0)
-            self._begin(has_closure)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                self._end(type(error))
-                raise
-            self._end()
-            return result
+        def timed(original: Callable[..., Any]) -> Callable[..., Any]:
+            def step(*args: Any, **kwargs: Any) -> Any:
+                if not self._recording and not self._phase:
+                    return original(*args, **kwargs)
+                args, kwargs, has_closure = self._with_timed_closure(args, kwargs, first=0)
+                self._begin(has_closure)
+                try:
+                    result = original(*args, **kwargs)
+                except BaseException as error:
+                    self._end(type(error))
+                    raise
+                self._end()
+                return result
 
-        return replace_step(optimizer, step)
+            return step
+
+        return patch(optimizer, "step", timed)

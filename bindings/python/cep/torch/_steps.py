@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Callable, Optional
 
 from .._profiler import Profiler
@@ -22,6 +23,7 @@ class StepListeners:
         self._profiler = profiler
         self._step = type(profiler).step
         self._listeners: tuple[Listener, ...] = ()
+        self._lock = threading.Lock()
         profiler.__dict__["step"] = self
 
     def __call__(self, step: Optional[int] = None) -> None:
@@ -32,16 +34,25 @@ class StepListeners:
             listener(number, recorded)
 
     def add(self, listener: Listener) -> None:
-        self._listeners = (*self._listeners, listener)
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
 
     def remove(self, listener: Listener) -> None:
         """Removes a listener. After the last one, the profiler has its own step() again."""
-        self._listeners = tuple(other for other in self._listeners if other != listener)
-        if not self._listeners and self._profiler.__dict__.get("step") is self:
-            del self._profiler.__dict__["step"]
+        with self._lock:
+            self._listeners = tuple(other for other in self._listeners if other != listener)
+            if not self._listeners and self._profiler.__dict__.get("step") is self:
+                del self._profiler.__dict__["step"]
 
 
 def step_listeners(profiler: Profiler) -> StepListeners:
     """The listeners of a profiler, made at the first call."""
     listeners = profiler.__dict__.get("step")
     return listeners if isinstance(listeners, StepListeners) else StepListeners(profiler)
+
+
+def remove_listener(profiler: Profiler, listener: Listener) -> None:
+    """Removes a listener, if it is one."""
+    listeners = profiler.__dict__.get("step")
+    if isinstance(listeners, StepListeners):
+        listeners.remove(listener)

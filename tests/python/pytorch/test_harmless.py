@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What instrumentation leaves in other people's models, optimizers and modules: nothing, and it never raises there."""
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+import warnings
+
+import cep
+import pytest
+
+torch = pytest.importorskip("torch", reason="no torch")
+
+import cep.torch  # noqa: E402
+from cep._patch import patch  # noqa: E402
+from cep.torch._hooks import hook_failures  # noqa: E402
+from torch.optim.swa_utils import AveragedModel  # noqa: E402
+
+pytest_plugins = ("training_jobs",)
+
+
+def names(files):
+    return [row["name"] for row in files.spans()]
+
+
+# ---- Copies
+
+
+def test_a_copy_of_an_instrumented_model_works_and_is_not_instrumented(files, profiler, trainer):
+    with cep.torch.instrument(trainer.model, trainer.optimizer, profiler):
+        for twin in (copy.deepcopy(trainer.model), AveragedModel(trainer.model)):
+            assert torch.equal(twin(trainer.batch), twin(trainer.batch))
+        copy.deepcopy(trainer.optimizer).step()
+    profiler.close()
+    assert names(files) == []
+
+
+def test_a_saved_model_is_loaded_where_there_is_no_cep(profiler, tmp_path, trainer):
+    with cep.torch.instrument(trainer.model, trainer.optimizer, profiler):
+        torch.save(trainer.model, tmp_path / "model.pt")
+        pickle.dump(trainer.model, io.BytesIO())
+    load = f"""
+import sys
+sys.modules["cep"] = None
+import torch
+model = torch.load({str(tmp_path / "model.pt")!r})
+assert model(torch.ones(3, {trainer.batch.shape[1]})) is not None
+"""
+    subprocess.run([sys.executable, "-c", load], check=True)
+
+
+def test_a_ddp_model_with_timed_buckets_can_be_copied(job):
+    job.run(
+        1,
+        """
+import copy
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    prof.step(0)
+    with cep.torch.instrument(model, None, prof, ddp_buckets=True):
+        twin = copy.deepcopy(model)
+        twin(torch.ones(2, 4)).sum().backward()
+dist.destroy_process_group()
+""",
+    )
+
+
+# ---- Hooks come off
+
+
+def hooks_of(model):
+    return [*model._forward_pre_hooks.values(), *model._forward_hooks.values()]
+
+
+def test_a_step_that_is_not_recorded_has_no_hooks(files, tmp_path, trainer):
+    before = trainer.optimizer.step
+    with cep.Profiler(tmp_path, record_every_n_steps=2) as profiler:
+        with cep.torch.instrument(trainer.model, trainer.optimizer, profiler):
+            for step in range(4):
+                profiler.step(step)
+                assert bool(hooks_of(trainer.model)) == (step % 2 == 0)
+                assert (trainer.optimizer.step == before) == (step % 2 == 1) or hasattr(torch.optim.Optimizer, "register_step_pre_hook")
+                trainer.train()
+        assert hooks_of(trainer.model) == []
+    assert [(row["step"], row["name"]) for row in files.spans()] == [
+        (step, name) for step in (0, 2) for name in ("forward", "backward", "optimizer")
+    ]
+
+
+def test_a_closed_profiler_has_left_the_model_and_the_collectives(tmp_path, trainer, job):
+    step = trainer.optimizer.step
+    profiler = cep.Profiler(tmp_path / "one")
+    profiler.step(0)
+    cep.torch.instrument(trainer.model, trainer.optimizer, profiler)
+    assert hooks_of(trainer.model) != []
+    profiler.close()
+    assert hooks_of(trainer.model) == [] and trainer.optimizer.step == step and "step" not in vars(profiler)
+    job.run(
+        1,
+        """
+originals, prof = [dist.all_reduce], cep.Profiler(folder + "/job")
+prof.step(0)
+cep.torch.instrument_collectives(prof)
+assert dist.all_reduce is not originals[0]
+prof.close()
+assert dist.all_reduce is originals[0]
+dist.destroy_process_group()
+""",
+    )
+
+
+class ReturnsItsParameter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, batch):
+        return self.weight
+
+
+def test_a_model_that_returns_a_parameter_gathers_no_hooks(files, profiler, make_trainer):
+    trainer = make_trainer(model=ReturnsItsParameter())
+    with cep.torch.instrument(trainer.model, trainer.optimizer, profiler):
+        for _ in range(5):
+            trainer.model(trainer.batch).sum().backward()
+            trainer.model(trainer.batch)  # without a backward
+            trainer.optimizer.step()
+        assert len(trainer.model.weight._backward_hooks) <= 1
+    assert not trainer.model.weight._backward_hooks
+    profiler.close()
+    assert len(files.spans("backward")) == 5
+
+
+def test_a_failed_call_leaves_nothing_behind(profiler, trainer, job):
+    step = trainer.optimizer.step
+    with pytest.raises(cep.OptionError):
+        cep.torch.instrument(trainer.model, trainer.optimizer, profiler, prefix="\n")
+    assert hooks_of(trainer.model) == [] and trainer.optimizer.step == step
+    job.run(
+        1,
+        """
+originals, model = [dist.all_reduce], torch.nn.Linear(2, 2)
+with cep.Profiler(folder + "/job") as prof:
+    prof.step(0)
+    for optimizers, prefix in (([3], ""), (None, "\\n")):
+        try:
+            cep.torch.instrument(model, optimizers, prof, prefix=prefix)
+        except Exception:
+            assert dist.all_reduce is originals[0] and not model._forward_hooks
+        else:
+            raise AssertionError("no error")
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2)]
+    cep.torch.instrument(model, (optimizer for optimizer in optimizers), prof).remove()
+dist.destroy_process_group()
+""",
+    )
+
+
+def test_collectives_are_restored_though_a_profiler_was_closed_without_removal(job):
+    job.run(
+        1,
+        """
+originals = [dist.all_reduce]  # not a name of this module: that would be wrapped too
+first, second = cep.Profiler(folder + "/1"), cep.Profiler(folder + "/2")
+first.step(0)
+cep.torch.instrument_collectives(first)
+assert dist.all_reduce is not originals[0]
+first.close()
+second.step(0)
+held = cep.torch.instrument_collectives(second)
+assert dist.all_reduce is not originals[0]
+held.remove()
+assert dist.all_reduce is originals[0]
+dist.destroy_process_group()
+""",
+    )
+
+
+def test_a_function_imported_by_name_on_a_recorded_step_is_restored_too(job):
+    job.run(
+        1,
+        """
+import importlib, pathlib
+originals = [dist.all_reduce]
+pathlib.Path(folder, "late_module.py").write_text("from torch.distributed import all_reduce")
+sys.path.insert(0, folder)
+with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_collectives(prof):
+    prof.step(0)
+    late_module = importlib.import_module("late_module")
+    assert late_module.all_reduce is not originals[0]
+    prof.step(1)
+    assert late_module.all_reduce is dist.all_reduce is originals[0]
+    prof.step(2)
+    assert late_module.all_reduce is dist.all_reduce is not originals[0]
+assert late_module.all_reduce is dist.all_reduce is originals[0]
+dist.destroy_process_group()
+""",
+    )
+
+
+class Tool:
+    def start(self):
+        return ["original"]
+
+
+@pytest.mark.parametrize("order", ((0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)))
+def test_patches_come_off_in_any_order(order):
+    tool = Tool()
+    removals = [
+        patch(tool, "start", lambda original, name=name: lambda: [name, *original()]) for name in ("a", "b", "c")
+    ]
+    assert tool.start() == ["c", "b", "a", "original"]
+    removed = set()
+    for index in order:
+        removals[index]()
+        removed.add("abc"[index])
+        assert tool.start() == [name for name in ("c", "b", "a") if name not in removed] + ["original"]
+    assert "start" not in vars(tool)
+
+
+def test_a_patch_leaves_what_others_have_put_on():
+    tool = Tool()
+    tool.start = lambda: ["theirs before"]
+    remove = patch(tool, "start", lambda original: lambda: ["ours", *original()])
+    ours = tool.start
+    tool.start = lambda: ["theirs after", *ours()]
+    remove()
+    assert tool.start() == ["theirs after", "theirs before"]
+
+
+# ---- Phases
+
+
+def test_an_optimizer_step_that_raised_is_marked_and_ends_with_the_next_phase(files, profiler, trainer):
+    class Fails(torch.optim.SGD):
+        fails = True
+
+        def step(self, closure=None):
+            if self.fails:
+                raise FloatingPointError("overflow")
+            return super().step()
+
+    optimizer = Fails(trainer.model.parameters(), lr=0.1)
+    with cep.torch.instrument(trainer.model, optimizer, profiler):
+        with pytest.raises(FloatingPointError):
+            optimizer.step()
+        optimizer.fails = False
+        optimizer.step()
+    profiler.close()
+    failed, good = files.spans("optimizer")
+    assert failed["error"] in ("FloatingPointError", "NotFinished") and "error" not in good
+
+
+class CallsItself(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, batch, depth=3):
+        return self.inner(batch) if depth == 0 else self(batch, depth - 1)
+
+
+def test_a_module_that_calls_itself_is_one_forward(files, profiler, make_trainer):
+    trainer = make_trainer(model=CallsItself())
+    batch = torch.ones(2, 4)
+    with cep.torch.instrument(trainer.model, None, profiler):
+        for _ in range(2):
+            trainer.model(batch).sum().backward()
+    profiler.close()
+    assert names(files) == ["forward", "backward"] * 2
+    assert not any("error" in row for row in files.spans())
+
+
+def test_a_backward_through_two_models_is_one_row(files, profiler, make_trainer):
+    first, second = make_trainer(), make_trainer()
+    with cep.torch.instrument(first.model, first.optimizer, profiler):
+        with cep.torch.instrument(second.model, second.optimizer, profiler):
+            (first.model(first.batch).sum() + second.model(second.batch).sum()).backward()
+    profiler.close()
+    assert sorted(names(files)) == ["backward", "forward", "forward"]
+
+
+# ---- Nothing raises
+
+
+class Awkward:
+    def values(self):
+        raise ValueError("no values")
+
+
+class ReturnsAwkward(torch.nn.Module):
+    def forward(self, batch):
+        return Awkward()
+
+
+def test_a_hook_that_fails_is_counted_and_does_not_raise(files, profiler):
+    model, before = ReturnsAwkward(), hook_failures()
+    with cep.torch.instrument(model, None, profiler), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            assert isinstance(model(torch.ones(1)), Awkward)
+    profiler.close()
+    assert hook_failures() == before + 3
+    assert names(files) == ["forward"] * 3
+
+
+def test_a_collective_without_room_for_its_region_runs_all_the_same(job):
+    job.run(
+        1,
+        """
+warnings.simplefilter("ignore")
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    prof.step(0)
+    try:
+        for number in range(10_000):
+            prof.region(f"region {number}")
+    except cep.Error:
+        pass
+    with cep.torch.instrument_collectives(prof):
+        one = torch.ones(1)
+        dist.all_reduce(one)
+        dist.all_reduce(one, async_op=True).wait()
+dist.destroy_process_group()
+""",
+    )
