@@ -81,7 +81,7 @@ class Profiler(Handle):
 
     def __init__(
         self,
-        output_dir: Optional[PathText],
+        output_dir: Optional[PathText] = None,
         *,
         enable: Optional[bool] = None,
         rank: Optional[int] = None,

@@ -149,6 +149,12 @@ def test_an_instrumentation_that_is_refused_leaves_nothing_behind(run_script, mo
     run_script(before + attempt + after[after.index("from accelerate import data_loader") :])
 
 
+def test_a_step_that_the_forward_begins_has_its_forward(run_script, files):
+    run_script(filled(ACCELERATE, stride=4).replace("prepared, optimizer, batches, first", "prepared, optimizer, first"))
+    found = [(row["step"], row["name"]) for row in files.spans() if row["name"] in ("forward", "backward", "optimizer")]
+    assert found == [(step, name) for step in (0, 4, 8) for name in ("forward", "backward", "optimizer")]
+
+
 def test_a_schedulers_wrapper_of_the_prepared_optimizer_stays(run_script, tmp_path):
     run_script(
         filled(ACCELERATE)

@@ -24,6 +24,7 @@ from .. import torch as cep_torch
 from .._handle import Removable, Removal, undo_all
 from .._patch import patch
 from .._profiler import Profiler
+from ..torch._hooks import Hook
 from ..torch._pytorch import hook_before_forward, torch
 from ._loading import attach_loaders
 from ._steps import TrainingSteps
@@ -89,26 +90,33 @@ def instrument(
     if not profiler.enabled:
         return Instrumentation([])
     steps = TrainingSteps(profiler, first_step)
-    # The models first, because instrumenting them may raise.
     removals: list[Removal] = []
-    for index, model in enumerate(models):
-        phases = cep_torch.instrument(
-            model, [] if index else optimizers, profiler, collectives=collectives and not index, memory=memory
-        )
-        removals.append(phases.remove)
-        removals.append(_before_forward(model, steps))
-    removals += attach_loaders(steps, prepared)
-    last = optimizers[-1] if step_optimizer is None else step_optimizer
-    removals.append(_after_step(accelerator, last, steps.end))
+    try:
+        for index, model in enumerate(models):
+            phases = cep_torch.instrument(
+                model, [] if index else optimizers, profiler, collectives=collectives and not index, memory=memory
+            )
+            removals.append(phases.remove)
+            removals.append(_before_forward(model, steps, phases))
+        removals += attach_loaders(steps, prepared)
+        last = optimizers[-1] if step_optimizer is None else step_optimizer
+        removals.append(_after_step(accelerator, last, steps.end))
+    except BaseException:
+        undo_all(removals)
+        raise
     return Instrumentation(removals)
 
 
-def _before_forward(model: Any, steps: TrainingSteps) -> Removal:
+def _before_forward(model: Any, steps: TrainingSteps, phases: cep_torch.Instrumentation) -> Removal:
     """Begins a step at the model's forward, if no loader of Accelerate's has begun it."""
 
     def begin(module: Any, args: Any) -> None:
-        if module.training:
-            steps.begin()
+        if not module.training or steps.is_under_way:
+            return
+        was_attached = phases.is_attached
+        steps.begin()
+        if phases.is_attached and not was_attached:
+            phases.begin_forward(args)  # PyTorch calls no hook of this forward that was added during it
 
     # It runs before the hook that begins the forward phase, which is part of the step.
-    return hook_before_forward(model, begin)
+    return hook_before_forward(model, Hook(begin))

@@ -64,6 +64,9 @@ class _ForwardTimer:
         always = {"always_call": True} if "always_call" in after else {}
         return [before, self._model.register_forward_hook(Hook(self._end), **always).remove]
 
+    def begin_now(self, args: Any) -> None:
+        Hook(self._begin)(self._model, args)
+
     def _around(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
         begin, end = Hook(self._begin), Hook(self._end)
 
@@ -135,7 +138,8 @@ class Instrumentation(Removable):
         self._timer = OptimizerTimer(prof, self._optimizer, self._abandon_unfinished, self._after_optimizer)
         self._optimizers: list[Optimizer] = []
         self._hooks: list[Removal] = []  # of the recorded step
-        self._is_attached = False
+        self.is_attached = False
+        """Whether the hooks are on."""
 
     def _start(self, model: Optional[_ForwardTimer], optimizers: list[Optimizer]) -> None:
         self._forward, self._optimizers = model, optimizers
@@ -152,21 +156,26 @@ class Instrumentation(Removable):
         self._optimizer.abandon()
         self._backward.unwatch()
         undo_all(self._hooks)
-        self._is_attached = False
+        self.is_attached = False
 
     def _on_step(self, step: int = 0, recorded: bool = False) -> None:
         """Puts the hooks on for a recorded step, and takes them off for another."""
-        if bool(self._recording) is self._is_attached:
+        if bool(self._recording) is self.is_attached:
             return
-        if not self._is_attached:
-            self._is_attached = True
+        if not self.is_attached:
+            self.is_attached = True
             if self._forward is not None:
                 self._hooks += self._forward.attach()
             for optimizer in self._optimizers:
                 self._hooks += self._timer.attach(optimizer)
         elif not self._optimizer and not self._forward:  # no phase is open, of another thread
-            self._is_attached = False
+            self.is_attached = False
             undo_all(self._hooks)
+
+    def begin_forward(self, args: Any) -> None:
+        """Does what the hook before the model's forward does, for a forward that has begun."""
+        if self._forward is not None:
+            self._forward.begin_now(args)
 
     def _abandon_unfinished(self) -> None:
         """Ends an open forward and an open backward as not finished: both are over when an optimizer steps."""
