@@ -15,11 +15,17 @@ _MISSING = object()
 class _Patch:
     """A replaced function of an object. Patches may be removed in any order, and leave what others have put on."""
 
-    def __init__(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    def __init__(
+        self,
+        owner: Any,
+        name: str,
+        make: Callable[[Callable[..., Any]], Callable[..., Any]],
+        default: Optional[Callable[..., Any]],
+    ) -> None:
         self._owner, self._name = owner, name
         self._before = vars(owner).get(name, _MISSING)  # missing: the function is one of the class
         self._is_removed = False
-        original = getattr(owner, name)
+        original: Any = getattr(owner, name) or default
         timed = make(original)
 
         @functools.wraps(original)
@@ -29,7 +35,7 @@ class _Patch:
 
         replacement.__dict__["_cep_patch"] = self
         self._replacement: Any = replacement
-        if isinstance(original, types.MethodType):
+        if isinstance(original, types.MethodType) and original is not default:
             # A bound method again: learning-rate schedulers use its __func__ and __self__.
             self._replacement = types.MethodType(lambda _, *args, **kwargs: replacement(*args, **kwargs), owner)
             functools.update_wrapper(self._replacement.__func__, replacement)
@@ -46,19 +52,25 @@ class _Patch:
             patch = getattr(patch._before, "_cep_patch", None)
 
 
-def patch(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Removal:
+def patch(
+    owner: Any,
+    name: str,
+    make: Callable[[Callable[..., Any]], Callable[..., Any]],
+    default: Optional[Callable[..., Any]] = None,
+) -> Removal:
     """Replaces a function of a module, or a method of an object, by one that calls it.
 
     Args:
         owner: The module or object.
         name: The function's name.
         make: Makes the new function from the original, which it is to call with the arguments that it gets.
+        default: The original where the attribute is None.
 
     Returns:
         A function that undoes this. If something else has replaced the function since, that stays, and what it calls
         does no more than the original.
     """
-    return _Patch(owner, name, make).remove
+    return _Patch(owner, name, make, default).remove
 
 
 def is_patched(owner: Any, name: str) -> bool:

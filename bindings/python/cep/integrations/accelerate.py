@@ -25,7 +25,7 @@ from .._handle import Removable, Removal, undo_all
 from .._patch import patch
 from .._profiler import Profiler
 from ..torch._hooks import Hook
-from ..torch._pytorch import hook_before_forward, torch
+from ..torch._pytorch import HAS_CALL_SLOT, hook_before_forward, patch_call, torch
 from ._loading import attach_loaders
 from ._steps import TrainingSteps
 
@@ -118,5 +118,14 @@ def _before_forward(model: Any, steps: TrainingSteps, phases: cep_torch.Instrume
         if phases.is_attached and not was_attached:
             phases.begin_forward(args)  # PyTorch calls no hook of this forward that was added during it
 
-    # It runs before the hook that begins the forward phase, which is part of the step.
-    return hook_before_forward(model, Hook(begin))
+    def calling(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not model.training or steps.is_under_way:
+                return original(*args, **kwargs)
+            steps.begin()
+            return model(*args, **kwargs)  # what times the forward may have come only now
+
+        return call
+
+    # It comes before what begins the forward phase, which is part of the step.
+    return patch_call(model, calling) if HAS_CALL_SLOT else hook_before_forward(model, Hook(begin))

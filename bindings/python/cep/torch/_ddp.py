@@ -139,6 +139,7 @@ class DDPGradientSync:
 
 def gradient_sync_of(model: Any, profiler: Profiler) -> Optional[DDPGradientSync]:
     """Times the gradient synchronisation of a model; None if it is no DistributedDataParallel."""
+    model = getattr(model, "_orig_mod", model)  # in torch.compile's module
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         return None
     return DDPGradientSync(profiler, model)

@@ -11,7 +11,6 @@ from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._handle import Removable, Removal, undo_all
-from .._patch import patch
 from .._profiler import Profiler
 from ._backward import Backward, backward_of
 from ._capture import warn
@@ -21,10 +20,21 @@ from ._hooks import Hook, is_compiling
 from ._memory import record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._phases import NotFinished, Phase
-from ._pytorch import Module, Optimizer, distributed_is_initialized, hook_before_forward, torch
+from ._pytorch import (
+    HAS_CALL_SLOT,
+    Module,
+    Optimizer,
+    distributed_is_initialized,
+    hook_before_forward,
+    patch_call,
+    torch,
+)
 from ._steps import remove_listener, step_listeners
 
 _is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
+
+
+_CALL = "_wrapped_call_impl" if HAS_CALL_SLOT else "_call_impl"  # the function that is a module's __call__
 
 
 def _is_inside_itself(module: Module) -> bool:
@@ -32,7 +42,7 @@ def _is_inside_itself(module: Module) -> bool:
     frame: Optional[FrameType] = sys._getframe(2)
     calls = 0
     while frame is not None:
-        if frame.f_code.co_name == "_call_impl" and frame.f_locals.get("self") is module:
+        if frame.f_code.co_name == _CALL and frame.f_locals.get("self") is module:
             calls += 1
         frame = frame.f_back
     return calls > 1
@@ -55,9 +65,8 @@ class _ForwardTimer:
         return bool(self._forward) or bool(self._forward_no_grad)
 
     def attach(self) -> list[Removal]:
-        compiled = vars(self._model).get("_compiled_call_impl")
-        if compiled is not None:  # by model.compile(): a hook would be part of what is compiled
-            return [patch(self._model, "_compiled_call_impl", self._around)]
+        if HAS_CALL_SLOT:
+            return [patch_call(self._model, self._around)]
         # The outermost hook, so that the work of FSDP's own hooks (gathering parameters) is part of the forward.
         before = hook_before_forward(self._model, Hook(self._begin))
         after = inspect.signature(self._model.register_forward_hook).parameters
@@ -67,16 +76,16 @@ class _ForwardTimer:
     def begin_now(self, args: Any) -> None:
         Hook(self._begin)(self._model, args)
 
-    def _around(self, compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         begin, end = Hook(self._begin), Hook(self._end)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if is_compiling():
-                return compiled(*args, **kwargs)
+                return original(*args, **kwargs)
             begin(self._model, args)
             output = None
             try:
-                output = compiled(*args, **kwargs)
+                output = original(*args, **kwargs)
             finally:
                 end(self._model, args, output)
             return output

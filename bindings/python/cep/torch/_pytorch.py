@@ -12,6 +12,7 @@ import inspect
 from typing import Any, Callable
 
 from .._handle import Removal
+from .._patch import patch
 
 try:
     torch: Any = importlib.import_module("torch")
@@ -42,6 +43,19 @@ def hook_before_forward(module: Module, hook: Callable[[Module, Any], None]) -> 
     can_be_first = "prepend" in inspect.signature(module.register_forward_pre_hook).parameters
     options = {"prepend": True} if can_be_first else {}
     return module.register_forward_pre_hook(hook, **options).remove  # type: ignore[no-any-return]
+
+
+HAS_CALL_SLOT = hasattr(torch.nn.Module, "_compiled_call_impl")
+"""Whether a module has a place for a function to be called in place of its own call (PyTorch 2.1 or later)."""
+
+
+def patch_call(module: Module, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Removal:
+    """Replaces the call of a module by one that calls it. Needs HAS_CALL_SLOT.
+
+    The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
+    copied nor pickled with the module.
+    """
+    return patch(module, "_compiled_call_impl", make, module._call_impl)
 
 
 def tensor_bytes(tensor: Tensor) -> int:

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cep.torch.instrument() in the modes in which PyTorch runs a model: which rows there are, and whether torch.compile makes as
+many graphs as without.
+
+    python3 tests/gpu/instrument_modes.py --output-dir modes
+
+Prints a line for each mode, and ends with status 1 if one is wrong, 77 without PyTorch 2. Uses a GPU if there is one.
+"""
+
+import argparse
+import collections
+import contextlib
+import copy
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+try:
+    import torch
+    import torch.distributed as dist
+
+    if int(torch.__version__.split(".")[0]) < 2:
+        raise ImportError
+except ImportError:
+    print("instrument_modes.py: skipped: no PyTorch 2", file=sys.stderr)
+    sys.exit(77)
+import torch._dynamo
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel
+from torch.utils.checkpoint import checkpoint
+
+import cep
+import cep.torch
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+STEPS, STRIDE = 8, 2
+RECORDED = range(0, STEPS, STRIDE)
+PHASES = {"forward": 1, "backward": 1, "optimizer": 1}
+
+
+class Net(nn.Module):
+    def __init__(self, checkpointing=None):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(3))
+        self.checkpointing = checkpointing
+
+    def forward(self, batch):
+        for layer in self.layers:
+            if self.checkpointing is None:
+                batch = torch.relu(layer(batch))
+            else:
+                batch = checkpoint(layer, batch, use_reentrant=self.checkpointing)
+        return batch
+
+
+def new_batch():
+    return torch.ones(4, 32, device=DEVICE, requires_grad=True)
+
+
+def plain(model, optimizer):
+    def step():
+        model(new_batch()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def accumulated(model, optimizer):
+    def step():
+        with contextlib.ExitStack() as stack:
+            if hasattr(model, "no_sync"):
+                stack.enter_context(model.no_sync())
+            model(new_batch()).sum().backward()
+        model(new_batch()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def several_backwards(model, optimizer):
+    def step():
+        output = model(new_batch())
+        output.sum().backward(retain_graph=True)
+        output.mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def with_closure(model, optimizer):
+    def closure():
+        optimizer.zero_grad()
+        loss = model(new_batch()).sum()
+        loss.backward()
+        return loss
+
+    return lambda: optimizer.step(closure)
+
+
+def scaled(model, optimizer):
+    scaler = torch.amp.GradScaler(DEVICE.type)
+
+    def step():
+        with torch.autocast(DEVICE.type, dtype=torch.bfloat16):
+            loss = model(new_batch()).float().sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    return step
+
+
+def evaluated(model, optimizer):
+    def step():
+        with torch.inference_mode():
+            model(torch.ones(4, 32, device=DEVICE))
+
+    return step
+
+
+def in_threads(model, optimizer):
+    def step():
+        threads = [threading.Thread(target=lambda: model(new_batch()).sum().backward()) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+            thread.join()
+        optimizer.step()
+
+    return step
+
+
+def whole_step_compiled(model, optimizer):
+    @torch.compile
+    def loss_of(batch):
+        return model(batch).sum()
+
+    def step():
+        loss_of(new_batch()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def in_place(model):
+    model.compile()
+    return model
+
+
+def sharded(model):
+    from torch.distributed.fsdp import fully_shard
+
+    for layer in model.layers:
+        fully_shard(layer)
+    fully_shard(model)
+    return model
+
+
+def ddp(model):
+    return DistributedDataParallel(model, device_ids=None if DEVICE.type == "cpu" else [DEVICE.index or 0])
+
+
+TWICE = {"forward": 2, "backward": 2, "optimizer": 1}
+SYNC = {**PHASES, "gradient_sync": 1}
+# Name: how the model is made, the loop, and the rows of a recorded step.
+MODES = {
+    "eager": (lambda model: model, plain, PHASES),
+    "torch.compile(model)": (torch.compile, plain, PHASES),
+    "model.compile()": (in_place, plain, PHASES),
+    "a compiled function that calls the model": (lambda model: model, whole_step_compiled, {"backward": 0, "optimizer": 1}),
+    "checkpoint, reentrant": ("reentrant", plain, PHASES),
+    "checkpoint, not reentrant": ("not reentrant", plain, PHASES),
+    "accumulation": (lambda model: model, accumulated, TWICE),
+    "several backwards, retain_graph": (lambda model: model, several_backwards, {**PHASES, "backward": 2}),
+    "closure": (lambda model: model, with_closure, PHASES),
+    "autocast and GradScaler": (lambda model: model, scaled, PHASES),
+    "inference_mode": (lambda model: model, evaluated, {"forward_no_grad": 1}),
+    "two threads": (lambda model: model, in_threads, TWICE),
+    "DDP": (ddp, plain, SYNC),
+    "DDP, no_sync": (ddp, accumulated, {**TWICE, "gradient_sync": 1}),
+    "torch.compile(DDP)": (lambda model: torch.compile(ddp(model)), plain, SYNC),
+    "DDP of torch.compile": (lambda model: ddp(torch.compile(model)), plain, SYNC),
+    "a module that calls itself": ("itself", plain, PHASES),
+    "FSDP2": (sharded, plain, None),
+}
+
+
+def made(how):
+    torch.manual_seed(0)
+    if how == "itself":
+        return CallsItself().to(DEVICE)
+    if isinstance(how, str):
+        return Net(checkpointing=how == "reentrant").to(DEVICE)
+    return how(Net().to(DEVICE))
+
+
+def train(how, loop, folder):
+    """The graphs that torch.compile made, its breaks, and the parameters after the training."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    model = made(how)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    step_once = loop(model, optimizer)
+    prof = cep.Profiler(folder, record_every_n_steps=STRIDE, enable=folder is not None)
+    with prof, cep.torch.instrument(model, optimizer, prof, memory=False):
+        for step in range(STEPS):
+            prof.step(step)
+            step_once()
+        if DEVICE.type == "cuda":
+            torch.cuda.synchronize()
+    counters = torch._dynamo.utils.counters
+    graphs = counters["stats"].get("unique_graphs", 0), sum(counters["graph_break"].values())
+    return graphs, [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def rows_of(folder):
+    path = Path(folder) / "cuda_event_profiler" / "cuda_events_rank_0.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [row for row in rows if "type" not in row]
+
+
+def check_mode(name, folder):
+    how, loop, expected = MODES[name]
+    graphs_before, plain_weights = train(how, loop, None)
+    graphs, weights = train(how, loop, folder)
+    problems = []
+    if graphs != graphs_before:
+        problems.append(f"{graphs} graphs and breaks, {graphs_before} without cep")
+    if not all(torch.equal(one.to_local() if hasattr(one, "to_local") else one,
+                           other.to_local() if hasattr(other, "to_local") else other)
+               for one, other in zip(weights, plain_weights)):
+        problems.append("other weights than without cep")
+    rows = rows_of(folder)
+    failed = [row for row in rows if "error" in row]
+    if failed:
+        problems.append(f"{len(failed)} rows with an error: {failed[0]}")
+    counts = {step: collections.Counter(row["name"] for row in rows if row["step"] == step) for step in RECORDED}
+    found = counts[RECORDED[1]]
+    for phase, count in (expected or {**PHASES}).items():
+        if count and any(counts[step][phase] != count for step in RECORDED):
+            problems.append(f"{phase}: {[counts[step][phase] for step in RECORDED]} rows, not {count}")
+    print(f"{'FAIL' if problems else 'PASS'}  {name:<42} {graphs[0]} graphs, {graphs[1]} breaks  {dict(found)}"
+          + "".join(f"\n      {problem}" for problem in problems), flush=True)
+    return not problems
+
+
+class CallsItself(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Net()
+
+    def forward(self, batch, depth=2):
+        return self.inner(batch) if depth == 0 else self(batch, depth - 1)
+
+
+def check_copies(folder):
+    """Copies of an instrumented model work, have no rows, and are read without this package."""
+    model = Net().to(DEVICE)
+    with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(model, None, prof):
+        prof.step(0)
+        saved = io.BytesIO()
+        torch.save(model, saved)
+        saved.seek(0)
+        for twin in (copy.deepcopy(model), AveragedModel(model), torch.load(saved, weights_only=False)):
+            twin(new_batch()).sum().backward()
+    right = rows_of(folder) == []
+    print(f"{'PASS' if right else 'FAIL'}  copies, deep and pickled", flush=True)
+    return right
+
+
+def check_capture(folder):
+    """A DDP step with timed buckets, captured as a CUDA graph on recorded steps."""
+    side = torch.cuda.Stream()
+    batch = torch.ones(4, 32, device=DEVICE)
+    with torch.cuda.stream(side):
+        model = ddp(Net().to(DEVICE))
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    with cep.Profiler(folder, record_every_n_steps=1) as prof:
+        with cep.torch.instrument(model, optimizer, prof, ddp_buckets=True, memory=False):
+            prof.step(0)
+            with torch.cuda.stream(side):
+                for _ in range(12):
+                    model(batch).sum().backward()
+            torch.cuda.current_stream().wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            prof.step(1)
+            with torch.cuda.graph(graph, stream=side):
+                model(batch).sum().backward()
+            for _ in range(3):
+                graph.replay()
+            torch.cuda.synchronize()
+    print(f"PASS  {'DDP with timed buckets, captured':<42}", flush=True)
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output-dir", default="modes")
+    options = parser.parse_args()
+    output = Path(options.output_dir)
+    shutil.rmtree(output, ignore_errors=True)
+    # Before NCCL 2.28 and PyTorch's own checks of captures, the watchdog queries events during a capture.
+    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+    with tempfile.TemporaryDirectory() as meeting:
+        dist.init_process_group("nccl" if DEVICE.type == "cuda" else "gloo", init_method=f"file://{meeting}/point",
+                                rank=0, world_size=1)
+        right = []
+        for number, name in enumerate(MODES):
+            try:
+                right.append(check_mode(name, output / str(number)))
+            except Exception as error:
+                print(f"FAIL  {name:<42} {type(error).__name__}: {error}", flush=True)
+                right.append(False)
+        right.append(check_copies(output / "copies"))
+        if DEVICE.type == "cuda":
+            right.append(check_capture(output / "capture"))
+        dist.destroy_process_group()
+    return 0 if all(right) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
