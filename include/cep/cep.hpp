@@ -253,14 +253,14 @@ class [[nodiscard]] Span {
         : region_(other.region_),
           native_(std::exchange(other.native_, CEP_SPAN_NONE)),
           stream_(other.stream_),
-          exceptions_(other.exceptions_) {}
+          exceptions_(exceptions_now()) {}  // of the thread that takes the span
     Span& operator=(Span&& other) noexcept {
         if (this == &other) return *this;
         end();
         region_ = other.region_;
         native_ = std::exchange(other.native_, CEP_SPAN_NONE);
         stream_ = other.stream_;
-        exceptions_ = other.exceptions_;
+        exceptions_ = exceptions_now();
         return *this;
     }
     Span(const Span&) = delete;

@@ -143,6 +143,28 @@ TEST_F(Rows, SpanWithinADestructorOfAnUnwindingStackHasNoError) {
     EXPECT_FALSE(contains(spans(profiler).at(0), "error"));
 }
 
+TEST_F(Rows, ExceptionMarksTheRowOfASpanThatAnUnwindingThreadBegan) {
+    cep::Profiler profiler = this->profiler();
+    struct Handover {
+        cep::Region region;
+        ~Handover() {
+            std::thread([span = region.begin(CEP_HOST)]() mutable {
+                try {
+                    const cep::Span taken = std::move(span);
+                    throw std::runtime_error("on the thread that took the span");
+                } catch (const std::runtime_error&) {
+                }
+            }).join();
+        }
+    };
+    try {
+        const Handover handover{profiler.region("handed over")};
+        throw std::runtime_error("elsewhere");
+    } catch (const std::runtime_error&) {
+    }
+    EXPECT_TRUE(contains(spans(profiler).at(0), R"("error":"exception")"));
+}
+
 TEST_F(Rows, AttributesAreWritten) {
     cep::Profiler profiler = this->profiler();
     const auto given = cep::Attributes().bytes(5).flops(2.5).collective("dp", 7).meta(R"({"op":"sum"})");
