@@ -16,7 +16,8 @@ CEP, the CUDA Event Profiler: coarse phase timing for long training jobs.
 
 Each rank writes `output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl`; `cep summarize output` reads these files.
 The package is a thin layer over libcep.so (see cep(3)). It loads the library that `CEP_LIBRARY` names, or else
-`libcep.so.0` from the loader's search path. If that fails, loading the package is an error that tells why.
+`libcep.so.0` from the loader's search path, when a profiler is first opened. If that fails, it is an error that tells
+why; `using CEP` alone needs no library.
 """
 module CEP
 
@@ -32,7 +33,5 @@ include("streams.jl")
 include("options.jl")
 include("profiler.jl")
 include("region.jl")
-
-__init__() = open_library()
 
 end

@@ -119,12 +119,23 @@ end
 @native cep_mark(profiler::Ptr{Cvoid}, name::Cstring, meta::Cstring)::Int32
 
 const LIBRARY = Ref{Ptr{Cvoid}}(C_NULL)
+const LIBRARY_LOCK = ReentrantLock()
 
-"""The version of the loaded library, "MAJOR.MINOR.PATCH"."""
-library_version() = unsafe_string(cep_version())
+"""Opens the library, unless it is open. Every other call of it comes after this one."""
+function ensure_library()
+    lock(LIBRARY_LOCK)
+    try
+        LIBRARY[] == C_NULL && open_library()
+    finally
+        unlock(LIBRARY_LOCK)
+    end
+end
 
-"""The path of the loaded library."""
-library_path() = dlpath(LIBRARY[])
+"""The version of the library, "MAJOR.MINOR.PATCH"."""
+library_version() = (ensure_library(); unsafe_string(cep_version()))
+
+"""The path of the library."""
+library_path() = (ensure_library(); dlpath(LIBRARY[]))
 
 # If CEP_LIBRARY is set, it is the only candidate: a fallback would hide a mistake in it.
 function library_candidate()
@@ -134,13 +145,14 @@ end
 
 function open_library()
     path, origin = library_candidate()
-    LIBRARY[] = load_library(path, origin)
+    library = load_library(path, origin)
     for prototype in PROTOTYPES
-        address = dlsym(LIBRARY[], prototype.name; throw_error = false)
+        address = dlsym(library, prototype.name; throw_error = false)
         address === nothing && error("$path has no $(prototype.name)(): not a libcep $(join(REQUIRED_VERSION, '.'))")
         prototype.address[] = address
     end
-    check_version(path)
+    check_version(path, unsafe_string(cep_version()))
+    LIBRARY[] = library
 end
 
 function load_library(path, origin)
@@ -153,8 +165,8 @@ function load_library(path, origin)
     end
 end
 
-function check_version(path)
-    numbers = tryparse.(Int, split(library_version(), '.'))
+function check_version(path, version)
+    numbers = tryparse.(Int, split(version, '.'))
     length(numbers) >= 2 && (numbers[1], numbers[2]) == REQUIRED_VERSION && return
-    error("$path is libcep $(library_version()); this package needs $(join(REQUIRED_VERSION, '.')).x")
+    error("$path is libcep $version; this package needs $(join(REQUIRED_VERSION, '.')).x")
 end

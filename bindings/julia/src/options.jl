@@ -11,6 +11,7 @@ Calls `f` with an options struct. It holds the defaults, overridden by the envir
 explicit options. The memory that the struct points to lives as long as the call.
 """
 function with_options(f, explicit; config = nothing, on_by_default = true)
+    ensure_library()
     options = NativeOptions()
     check(cep_options_init(options, UInt32(sizeof(NativeOptions))))
     kept = Any[]

@@ -74,16 +74,40 @@ end
 Ends recording, writes all finished spans, and closes the file. A second call does nothing. Waits at most `timeout`
 seconds. Returns false if that did not finish within the timeout; `stats(prof)` counts what is lost.
 """
-Base.close(profiler::Profiler; timeout = CLOSE_TIMEOUT_S) = finished(cep_close(handle(profiler), milliseconds(timeout)))
+function Base.close(profiler::Profiler; timeout = CLOSE_TIMEOUT_S)
+    deadline_ns = time_ns() + timeout * 1e9
+    is_flushed = poll(milliseconds -> cep_flush(handle(profiler), milliseconds), deadline_ns) != ETIMEDOUT
+    # What is flushed is closed soon; what is not would take longer than there is time.
+    return finished(cep_close(handle(profiler), is_flushed ? milliseconds_until(deadline_ns) : 0))
+end
 
 """
     flush(prof; timeout = 5.0)
 
 Writes out everything finished before the call. Returns false if that did not finish within `timeout` seconds.
 """
-Base.flush(profiler::Profiler; timeout = CLOSE_TIMEOUT_S) = finished(cep_flush(handle(profiler), milliseconds(timeout)))
+Base.flush(profiler::Profiler; timeout = CLOSE_TIMEOUT_S) =
+    finished(poll(milliseconds -> cep_flush(handle(profiler), milliseconds), time_ns() + timeout * 1e9))
 
-milliseconds(timeout) = floor(Int64, timeout * 1000)
+const POLL_MS = 5
+
+"""
+    poll(call, deadline_ns)
+
+Calls `call` with milliseconds to wait, a few at a time, until it returns something else than ETIMEDOUT or the deadline
+of time_ns() is over. Between the calls other tasks run: while a thread is inside of libcep, the garbage collector of
+all threads waits for it.
+"""
+function poll(call, deadline_ns)
+    while true
+        left_ms = milliseconds_until(deadline_ns)
+        code = call(min(left_ms, POLL_MS))
+        (code != ETIMEDOUT || left_ms <= POLL_MS) && return code
+        yield()
+    end
+end
+
+milliseconds_until(deadline_ns) = max(0, floor(Int64, (Float64(deadline_ns) - time_ns()) / 1e6))
 
 function finished(code::Int32)
     code == ETIMEDOUT && return false

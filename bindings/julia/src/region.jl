@@ -28,16 +28,16 @@ function region_handle(profiler::Profiler, name::String, kind)
 end
 
 """
-A span of a phase, from `start!` to `stop!`. `stop!` may be called on another thread. On a step that is not recorded,
-neither call does anything.
+A span of a phase, from `start!` to `stop!`. `stop!` may be called on another thread, so a task may migrate meanwhile.
+On a step that is not recorded, neither call does anything. The span keeps its stream alive.
 """
-struct Span
+struct Span{Stream}
     region::Ptr{Cvoid}
     number::UInt64
-    stream::Ptr{Cvoid}
+    stream::Stream # as it was given, so that it is not freed before stop!
 end
 
-const NO_SPAN = Span(C_NULL, SPAN_NONE, C_NULL)
+const NO_SPAN = Span(C_NULL, SPAN_NONE, nothing)
 
 """Whether a span is recorded."""
 recorded(span::Span) = span.number != SPAN_NONE
@@ -65,9 +65,9 @@ function start_recorded(profiler, region::Ptr{Cvoid}, stream, attributes)
     given = stream === nothing ? profiler.current_stream() : stream
     GC.@preserve given begin
         pointer = stream_pointer(given)
-        isempty(attributes) && return Span(region, cep_begin(region, pointer), pointer)
+        isempty(attributes) && return Span(region, cep_begin(region, pointer), given)
         return with_attributes(attributes) do native
-            Span(region, cep_begin_with(region, pointer, native), pointer)
+            Span(region, cep_begin_with(region, pointer, native), given)
         end
     end
 end
@@ -80,9 +80,13 @@ begin. If libcep refuses them, that is an error, and the span still ends.
 """
 @inline function stop!(span::Span; attributes...)
     recorded(span) || return
-    isempty(attributes) && return cep_end(span.region, span.number, span.stream)
-    with_attributes(attributes) do native
-        check(cep_end_with(span.region, span.number, span.stream, native))
+    stream = span.stream
+    GC.@preserve stream begin
+        pointer = stream_pointer(stream)
+        isempty(attributes) && return cep_end(span.region, span.number, pointer)
+        with_attributes(attributes) do native
+            check(cep_end_with(span.region, span.number, pointer, native))
+        end
     end
 end
 
@@ -94,7 +98,10 @@ records instead of 2 N. Returns the new span.
 """
 function switch!(span::Span, region::Region)
     recorded(span) || return start!(region)
-    return Span(region.handle, cep_switch(span.number, region.handle, span.stream), span.stream)
+    stream = span.stream
+    GC.@preserve stream begin
+        return Span(region.handle, cep_switch(span.number, region.handle, stream_pointer(stream)), stream)
+    end
 end
 
 """

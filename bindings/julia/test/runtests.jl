@@ -167,6 +167,44 @@ end
     @test asked[] == 2
 end
 
+mutable struct FreedStream
+    handle::Ptr{Cvoid}
+end
+
+@testset "a span keeps its stream alive" begin
+    freed = Ref(false)
+    new_stream() = finalizer(_ -> freed[] = true, FreedStream(CEP.HOST_STREAM))
+    spans = spans_of(current_stream = new_stream) do prof
+        span = start!(prof, "forward")
+        GC.gc()
+        @test !freed[]
+        stop!(span)
+    end
+    GC.gc()
+    @test freed[]
+end
+
+@testset "waiting for libcep lets other tasks run, and ends at the deadline" begin
+    turns, calls = Ref(0), Ref(0)
+    @async while calls[] < 3
+        turns[] += 1
+        yield()
+    end
+    code = CEP.poll(time_ns() + 60e9) do milliseconds
+        @test 0 < milliseconds <= 5
+        (calls[] += 1) < 3 ? CEP.ETIMEDOUT : Int32(0)
+    end
+    @test code == 0 && calls[] == 3 && turns[] > 0
+    @test CEP.poll(_ -> CEP.ETIMEDOUT, time_ns()) == CEP.ETIMEDOUT
+end
+
+@testset "the package is loaded without a library, and its first use tells what is missing" begin
+    script = "using CEP; failure = try CEP.library_version(); \"none\" catch error; error.msg end; print(failure)"
+    command = `$(Base.julia_cmd()) --startup-file=no --project=$(Base.active_project()) -e $script`
+    variables = merge(Dict{String,String}(ENV), Dict("CEP_LIBRARY" => "/nonexistent/libcep.so.0"))
+    @test occursin("correct CEP_LIBRARY", read(setenv(command, variables), String))
+end
+
 @testset "invalid options are errors that name them" begin
     for (options, name) in (((record_every_n_steps = 0,), "record_every_n_steps"), ((layout = :round,), "layout"),
                             ((rank = 1.5,), "rank"), ((ranks = Int[],), "ranks"), ((rank = 2^40,), "rank"))
