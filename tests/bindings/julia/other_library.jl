@@ -31,6 +31,7 @@ end
 try
     global prof = Profiler()
 catch failure
+    failure isa CEP.Error || rethrow()
     println(failure.code, ' ', failure.message)
     exit(0)
 end
