@@ -37,6 +37,8 @@ struct ThisThread {
     ThreadNode* node = nullptr;
     /// Set while the thread is inside the library. A call that finds it set comes from a signal handler.
     volatile bool is_inside = false;
+    /// The profilers in which the thread has a phase. Those that were closed meanwhile stay counted.
+    std::uint32_t phases = 0;
 };
 
 namespace {
@@ -146,6 +148,10 @@ bool this_thread_has_recorded() noexcept {
     return this_thread.node != nullptr;
 }
 
+bool this_thread_has_phase() noexcept {
+    return this_thread.phases != 0;
+}
+
 std::uint64_t next_serial() noexcept {
     return registry.last_serial.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -219,6 +225,11 @@ SessionGuard::~SessionGuard() {
     node_->inside.store(0, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
     thread_->is_inside = false;
+}
+
+void SessionGuard::note_phase(bool before, bool after) noexcept {
+    if (after && !before) ++thread_->phases;
+    if (before && !after) --thread_->phases;
 }
 
 ThreadRecorder* SessionGuard::existing_recorder() const noexcept {

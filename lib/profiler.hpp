@@ -79,6 +79,8 @@ class SessionGuard {
     [[nodiscard]] ThreadRecorder* recorder() noexcept;
     /// The calling thread's recorder if it has one.
     [[nodiscard]] ThreadRecorder* existing_recorder() const noexcept;
+    /// Keeps count of the profilers in which the calling thread has a phase, for this_thread_has_phase().
+    void note_phase(bool before, bool after) noexcept;
 
   private:
     [[nodiscard]] ThreadRecorder* attach() noexcept;
@@ -92,6 +94,9 @@ class SessionGuard {
 
 /// Whether the calling thread has ever been inside a session. If not, it has no open span.
 [[nodiscard]] bool this_thread_has_recorded() noexcept;
+
+/// Whether the calling thread may have a phase (cep_phase()) in any profiler. If not, there is none to end.
+[[nodiscard]] bool this_thread_has_phase() noexcept;
 
 /// Opens a profiler. It gets a session if it is enabled and its rank is listed.
 [[nodiscard]] std::int32_t open_profiler(Config config, cep_profiler*& out);

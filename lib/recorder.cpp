@@ -2,6 +2,7 @@
 #include "recorder.hpp"
 
 #include <exception>
+#include <utility>
 
 #include "host_clock.hpp"
 
@@ -123,6 +124,15 @@ cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_
     return CEP_SPAN_NONE;
 }
 
+void ThreadRecorder::change_phase(cep_region* region, StepContext context, void* stream) noexcept {
+    const cep_span ending = std::exchange(phase_, CEP_SPAN_NONE);
+    ThreadRecorder* began_by = ending != CEP_SPAN_NONE ? this : nullptr;
+    if (region != nullptr)
+        phase_ = switch_span(began_by, SpanId::from(ending), region, context, stream);
+    else if (began_by != nullptr)
+        end(*this, SpanId::from(ending), stream, nullptr);
+}
+
 void ThreadRecorder::release_slot(ThreadRecorder& began_by, SpanId span) noexcept {
     if (&began_by != this) return began_by.slots_.release(span.slot);
     slots_.keep(span.slot);
@@ -195,7 +205,9 @@ bool ThreadRecorder::innermost(const cep_region* region, SpanId& span) noexcept 
 bool ThreadRecorder::adopt() noexcept {
     bool expected = false;
     if (!owned_.compare_exchange_strong(expected, true, std::memory_order_acq_rel)) return false;
-    stack_.clear();  // spans that the last owner left open can still be ended by their handles
+    // Spans that the last owner left open can still be ended by their handles. Its phase has none, and stays open.
+    stack_.clear();
+    phase_ = CEP_SPAN_NONE;
     return true;
 }
 

@@ -56,6 +56,9 @@ class ThreadRecorder {
     /// part is left out.
     cep_span switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
                          void* stream) noexcept;
+    /// Ends the owner's phase, and begins the next one unless `region` is null. See cep_phase().
+    void change_phase(cep_region* region, StepContext context, void* stream) noexcept;
+    [[nodiscard]] bool has_phase() const noexcept { return phase_ != CEP_SPAN_NONE; }
     /// Hands over a record that did not come from begin(), and counts it as recorded.
     void add(const Record& record, const GivenAttributes& attributes) noexcept;
     /// Finds the innermost open span, of `region` unless that is null. False if there is none.
@@ -102,6 +105,7 @@ class ThreadRecorder {
     ByteRing meta_;
     SpanSlots slots_;
     SpanStack stack_;
+    cep_span phase_ = CEP_SPAN_NONE;  ///< the owner's phase
     std::atomic<bool> owned_{true};
     Count recorded_;
     Count dropped_ring_;
