@@ -9,6 +9,7 @@ import warnings
 from threading import get_ident
 from typing import Any, Callable, Iterable, Union
 
+from .._binding import gate
 from .._handle import Removable
 from .._profiler import Profiler
 from ._backward import Backward
@@ -46,10 +47,12 @@ class Instrumentation(Removable):
 
     def _hook_forward(self, model: Module) -> None:
         # The outermost hook, so that the work of FSDP's own hooks (gathering parameters) is part of the forward.
-        self._removals.append(hook_before_forward(model, self._begin_forward))
+        gates = (self._recording, (self._forward, self._forward_no_grad))
+        self._removals.append(hook_before_forward(model, gate(self._begin_forward, *gates)))
         after = inspect.signature(model.register_forward_hook).parameters
         always = {"always_call": True} if "always_call" in after else {}
-        self._removals.append(model.register_forward_hook(self._end_forward, **always).remove)
+        end = gate(self._end_forward, *gates)
+        self._removals.append(model.register_forward_hook(end, **always).remove)
 
     def _begin_forward(self, module: Module, args: Any) -> None:
         if not self._recording and not self._forward and not self._forward_no_grad:

@@ -10,6 +10,7 @@ from threading import get_ident
 from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
+from .._binding import gate
 from .._handle import Removal
 from .._profiler import Profiler
 from ._phases import Phase
@@ -81,9 +82,10 @@ class OptimizerTimer:
     def attach(self, optimizer: Optimizer) -> list[Removal]:
         """Times the steps of an optimizer. Returns what undoes that."""
         if hasattr(optimizer, "register_step_pre_hook"):
+            gates = (self._recording, (self._phase,))
             return [
-                optimizer.register_step_pre_hook(self._begin_hooked).remove,
-                optimizer.register_step_post_hook(self._end_hooked).remove,
+                optimizer.register_step_pre_hook(gate(self._begin_hooked, *gates)).remove,
+                optimizer.register_step_post_hook(gate(self._end_hooked, *gates)).remove,
             ]
         return [self._replace_step(optimizer)]
 
