@@ -33,7 +33,10 @@ cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* giv
         return CEP_SPAN_NONE;
     }
     ThreadRecorder* recorder = guard.recorder();
-    return recorder == nullptr ? CEP_SPAN_NONE : recorder->begin(region, context, stream, given);
+    if (recorder == nullptr) [[unlikely]]
+        return CEP_SPAN_NONE;
+    recorder->prefetch();
+    return recorder->begin(region, context, stream, given);
 }
 
 /// Finds the recorder that holds the span, and the span's id. CEP_SPAN_INNERMOST is looked up on this thread. Null if

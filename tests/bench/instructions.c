@@ -7,10 +7,27 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { warm_up_rounds = 300, rounds = 9 };
 
 static volatile int inside;
+static volatile long frozen_ns;  // 0: the clock runs
+
+// Under valgrind a call takes so long that the library would check each time what it checks once a millisecond.
+int clock_gettime(clockid_t id, struct timespec* now) {
+    if (frozen_ns == 0 || id != CLOCK_MONOTONIC) return (int)syscall(SYS_clock_gettime, id, now);
+    *now = (struct timespec){frozen_ns / 1000000000, frozen_ns % 1000000000};
+    return 0;
+}
+
+static void freeze_clock(void) {
+    struct timespec now;
+    (void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    frozen_ns = now.tv_sec * 1000000000 + now.tv_nsec;
+}
 static cep_profiler* profiler;
 static cep_region *forward, *backward, *whole;
 static void* stream;
@@ -76,6 +93,8 @@ int main(void) {
         if (step % 20 == 0) (void)cep_flush(profiler, 1000);
     }
     (void)cep_flush(profiler, 1000);
-    for (int64_t step = 0; step < rounds; ++step) train(warm_up_rounds + step);
+    freeze_clock();
+    for (int64_t step = 0; step <= rounds; ++step) train(warm_up_rounds + step);
+    frozen_ns = 0;
     return cep_close(profiler, 5000) == CEP_OK ? 0 : 1;
 }
