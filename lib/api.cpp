@@ -33,7 +33,10 @@ cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* giv
         return CEP_SPAN_NONE;
     }
     ThreadRecorder* recorder = guard.recorder();
-    return recorder == nullptr ? CEP_SPAN_NONE : recorder->begin(region, context, stream, given);
+    if (recorder == nullptr) [[unlikely]]
+        return CEP_SPAN_NONE;
+    recorder->prefetch();
+    return recorder->begin(region, context, stream, given);
 }
 
 /// Finds the recorder that holds the span, and the span's id. CEP_SPAN_INNERMOST is looked up on this thread. Null if
@@ -72,6 +75,22 @@ cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
         recorder = guard.recorder();
     if (recorder == nullptr) return CEP_SPAN_NONE;
     return recorder->switch_span(began_by, id, context.recording ? &region : nullptr, context, stream);
+}
+
+void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noexcept {
+    const StepContext context = profiler.inputs.board.read();
+    if (!context.recording) region = nullptr;
+    if (region == nullptr && !this_thread_has_phase()) return;
+    SessionGuard guard(profiler);
+    if (guard.session() == nullptr) {
+        if (region != nullptr) guard.count_if_refused();
+        return;
+    }
+    ThreadRecorder* recorder = region != nullptr ? guard.recorder() : guard.existing_recorder();
+    if (recorder == nullptr) return;
+    const bool before = recorder->has_phase();
+    recorder->change_phase(region, context, stream);
+    guard.note_phase(before, recorder->has_phase());
 }
 
 /// Hands a counter, mark or external span to the writer.
@@ -304,6 +323,14 @@ cep_span cep_switch(cep_span span, cep_region* region, void* stream) {
     if (region == nullptr || (span == CEP_SPAN_NONE && !region->profiler->recording())) return CEP_SPAN_NONE;
     if (!region->profiler->is_on()) return CEP_SPAN_NONE;
     return cep::switch_span(*region, span, stream);
+}
+
+int32_t cep_phase(cep_profiler* profiler, cep_region* region, void* stream) {
+    if (profiler == nullptr || !profiler->is_on()) return CEP_OK;
+    if (region != nullptr && region->profiler != profiler)
+        return fail(CEP_EINVAL, "cep_phase: region: \"%s\" belongs to another profiler", region->text.c_str());
+    cep::change_phase(*profiler, region, stream);
+    return CEP_OK;
 }
 
 int32_t cep_record(cep_region* region, int64_t start_ns, int64_t duration_ns, const cep_attrs* attrs) {

@@ -16,28 +16,7 @@
 
 namespace cep {
 
-/// One for each thread that has recorded: the session that the thread is inside, and its recorders.
-struct ThreadNode {
-    struct Attachment {
-        cep_profiler* profiler;
-        Session* session;
-        ThreadRecorder* recorder;  ///< null: none was free
-        std::uint32_t vacancies;   ///< Recorder::vacancies() at that time
-    };
-
-    /// Serial of the profiler whose session the thread is inside; 0: none.
-    std::atomic<std::uint64_t> inside{0};
-    std::vector<Attachment> attachments;
-    ThreadNode* previous = nullptr;
-    ThreadNode* next = nullptr;
-};
-
-/// The state of the calling thread.
-struct ThisThread {
-    ThreadNode* node = nullptr;
-    /// Set while the thread is inside the library. A call that finds it set comes from a signal handler.
-    volatile bool is_inside = false;
-};
+constinit thread_local ThisThread this_thread;
 
 namespace {
 
@@ -56,7 +35,6 @@ struct Registry {
 };
 
 constinit Registry registry;
-thread_local ThisThread this_thread;
 
 void close_all_at_exit() {
     std::vector<cep_profiler*> open;
@@ -127,23 +105,19 @@ void remote_barrier() noexcept {
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-// Out of line: a call whose thread has its node then saves no registers for this.
-[[nodiscard, gnu::noinline, gnu::cold]] ThreadNode* make_node() noexcept {
+}  // namespace
+
+ThreadNode* make_thread_node() noexcept {
     const KeepErrno keep;
     auto* node = new (std::nothrow) ThreadNode;
     if (node == nullptr) return nullptr;
+    node->remote_barriers = registry.remote_barriers.load(std::memory_order_relaxed);
     const std::lock_guard guard(registry.mutex);
     node->next = registry.threads;
     if (node->next != nullptr) node->next->previous = node;
     registry.threads = node;
     pthread_setspecific(registry.thread_exit_key, node);
     return this_thread.node = node;
-}
-
-}  // namespace
-
-bool this_thread_has_recorded() noexcept {
-    return this_thread.node != nullptr;
 }
 
 std::uint64_t next_serial() noexcept {
@@ -188,49 +162,19 @@ bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t dead
     return true;
 }
 
-SessionGuard::SessionGuard(cep_profiler& profiler) noexcept : profiler_(profiler) {
-    if (!profiler.is_on()) return;
-    ThisThread* const thread = &this_thread;
-    refused_ = thread->is_inside;
-    if (refused_) return;
-    thread->is_inside = true;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    node_ = thread->node;
-    if (node_ == nullptr) node_ = make_node();
-    refused_ = node_ == nullptr;
-    if (refused_) {
-        thread->is_inside = false;
-        return;
+ThreadRecorder* SessionGuard::find_recorder() const noexcept {
+    for (const ThreadNode::Attachment& attachment : node_->attachments) {
+        if (attachment.session != session_ || attachment.profiler != &profiler_) continue;
+        if (attachment.recorder != nullptr) node_->latest = attachment;
+        return attachment.recorder;
     }
-    thread_ = thread;
-    // Either this thread sees that the session has gone, or cep_close() sees that this thread is inside. This needs a
-    // barrier: here, or the remote one that cep_close() makes between storing the session and reading `inside`.
-    if (registry.remote_barriers.load(std::memory_order_relaxed)) {
-        node_->inside.store(profiler.serial, std::memory_order_relaxed);
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-    } else {
-        node_->inside.store(profiler.serial, std::memory_order_seq_cst);
-    }
-    session_ = profiler.session.load(std::memory_order_seq_cst);
-}
-
-SessionGuard::~SessionGuard() {
-    if (thread_ == nullptr) return;
-    node_->inside.store(0, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    thread_->is_inside = false;
-}
-
-ThreadRecorder* SessionGuard::existing_recorder() const noexcept {
-    for (const ThreadNode::Attachment& attachment : node_->attachments)
-        if (attachment.session == session_ && attachment.profiler == &profiler_) return attachment.recorder;
     return nullptr;
 }
 
-ThreadRecorder* SessionGuard::recorder() noexcept {
+ThreadRecorder* SessionGuard::find_or_attach_recorder() noexcept {
     for (const ThreadNode::Attachment& attachment : node_->attachments) {
         if (attachment.session != session_ || attachment.profiler != &profiler_) continue;
-        if (attachment.recorder != nullptr) return attachment.recorder;
+        if (attachment.recorder != nullptr) return find_recorder();
         if (attachment.vacancies != session_->recorder.vacancies()) break;
         session_->recorder.count_refused();
         return nullptr;
@@ -240,7 +184,7 @@ ThreadRecorder* SessionGuard::recorder() noexcept {
     return recorder;
 }
 
-[[gnu::noinline, gnu::cold]] ThreadRecorder* SessionGuard::attach() noexcept {
+ThreadRecorder* SessionGuard::attach() noexcept {
     const KeepErrno keep;
     const std::uint32_t vacancies = session_->recorder.vacancies();
     try {

@@ -11,6 +11,7 @@
 #include "record.hpp"
 #include "recorder.hpp"
 #include "step_board.hpp"
+#include "this_thread.hpp"
 #include "writer.hpp"
 
 namespace cep {
@@ -35,11 +36,12 @@ struct cep_profiler {
 
     explicit cep_profiler(std::uint64_t number) noexcept : serial(number) {}
 
-    std::atomic<cep::Session*> session{nullptr};  ///< null: off, closed or forked
-    cep::WriterInputs inputs;
+    // What each span reads and few calls write: one cache line, followed by the board's.
+    alignas(64) std::atomic<cep::Session*> session{nullptr};  ///< null: off, closed or forked
+    const std::uint64_t serial;                               ///< never 0, never reused
     cep::Sampling sampling;
     bool flat = false;
-    const std::uint64_t serial;  ///< never 0, never reused
+    cep::WriterInputs inputs;
 
     std::atomic<bool> closing{false};
     std::atomic<bool> forked{false};      ///< a child's copy of its parent's profiler
@@ -63,10 +65,33 @@ namespace cep {
 /// guarded call of this thread, because that call's changes are half done.
 class SessionGuard {
   public:
-    explicit SessionGuard(cep_profiler& profiler) noexcept;
+    explicit SessionGuard(cep_profiler& profiler) noexcept : profiler_(profiler) {
+        if (!profiler.is_on()) return;
+        ThisThread* const thread = &this_thread;
+        refused_ = thread->is_inside;
+        if (refused_) return;
+        thread->is_inside = true;
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        node_ = thread->node;
+        if (node_ == nullptr) [[unlikely]] {
+            node_ = make_thread_node();
+            refused_ = node_ == nullptr;
+            if (refused_) {
+                thread->is_inside = false;
+                return;
+            }
+        }
+        thread_ = thread;
+        enter();
+    }
     SessionGuard(const SessionGuard&) = delete;
     SessionGuard& operator=(const SessionGuard&) = delete;
-    ~SessionGuard();
+    ~SessionGuard() {
+        if (thread_ == nullptr) return;
+        node_->inside.store(0, std::memory_order_release);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        thread_->is_inside = false;
+    }
 
     /// Null: the profiler is off, closed or forked, or entry was refused.
     [[nodiscard]] Session* session() const noexcept { return session_; }
@@ -76,22 +101,47 @@ class SessionGuard {
         if (refused_) profiler_.inputs.refused.fetch_add(1, std::memory_order_relaxed);
     }
     /// The calling thread's recorder, attached the first time. Null if there is none for it; that is counted.
-    [[nodiscard]] ThreadRecorder* recorder() noexcept;
+    [[nodiscard]] ThreadRecorder* recorder() noexcept {
+        ThreadRecorder* const latest = latest_recorder();
+        return latest != nullptr ? latest : find_or_attach_recorder();
+    }
     /// The calling thread's recorder if it has one.
-    [[nodiscard]] ThreadRecorder* existing_recorder() const noexcept;
+    [[nodiscard]] ThreadRecorder* existing_recorder() const noexcept {
+        ThreadRecorder* const latest = latest_recorder();
+        return latest != nullptr ? latest : find_recorder();
+    }
+    /// Keeps count of the profilers in which the calling thread has a phase, for this_thread_has_phase().
+    void note_phase(bool before, bool after) noexcept {
+        if (after && !before) ++thread_->phases;
+        if (before && !after) --thread_->phases;
+    }
 
   private:
-    [[nodiscard]] ThreadRecorder* attach() noexcept;
+    void enter() noexcept {
+        // Either this thread sees that the session has gone, or cep_close() sees that this thread is inside. This needs
+        // a barrier: here, or the remote one that cep_close() makes between storing the session and reading `inside`.
+        if (node_->remote_barriers) {
+            node_->inside.store(profiler_.serial, std::memory_order_relaxed);
+            std::atomic_signal_fence(std::memory_order_seq_cst);
+        } else {
+            node_->inside.store(profiler_.serial, std::memory_order_seq_cst);
+        }
+        session_ = profiler_.session.load(std::memory_order_seq_cst);
+    }
+    [[nodiscard]] ThreadRecorder* latest_recorder() const noexcept {
+        const ThreadNode::Attachment& latest = node_->latest;
+        return latest.session == session_ && latest.profiler == &profiler_ ? latest.recorder : nullptr;
+    }
+    [[nodiscard, gnu::noinline, gnu::cold]] ThreadRecorder* find_recorder() const noexcept;
+    [[nodiscard, gnu::noinline, gnu::cold]] ThreadRecorder* find_or_attach_recorder() noexcept;
+    [[nodiscard, gnu::noinline, gnu::cold]] ThreadRecorder* attach() noexcept;
 
     cep_profiler& profiler_;
-    struct ThreadNode* node_ = nullptr;
-    struct ThisThread* thread_ = nullptr;  ///< null: not inside
+    ThreadNode* node_ = nullptr;
+    ThisThread* thread_ = nullptr;  ///< null: not inside
     Session* session_ = nullptr;
     bool refused_ = false;
 };
-
-/// Whether the calling thread has ever been inside a session. If not, it has no open span.
-[[nodiscard]] bool this_thread_has_recorded() noexcept;
 
 /// Opens a profiler. It gets a session if it is enabled and its rank is listed.
 [[nodiscard]] std::int32_t open_profiler(Config config, cep_profiler*& out);

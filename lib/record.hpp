@@ -19,7 +19,8 @@ struct cep_region : cep::Name {
         : Name(name), kind(region_kind), profiler(owner) {}
 
     const cep::schema::Kind kind;
-    cep_profiler* const profiler;
+    // What each span needs, in one cache line of its own.
+    alignas(64) cep_profiler* const profiler;
     /// (step epoch << 32) | spans begun in that epoch; see next_seq().
     std::atomic<std::uint64_t> seq{0};
 

@@ -2,6 +2,7 @@
 #include "recorder.hpp"
 
 #include <exception>
+#include <utility>
 
 #include "host_clock.hpp"
 
@@ -9,12 +10,12 @@ namespace cep {
 
 ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, MetaBudget& meta_budget, Wakeup& writer,
                                Device* device, bool full_ring)
-    : index_(index),
-      writer_(writer),
-      device_(device),
-      device_thread_(device != nullptr ? device->make_thread(full_ring) : nullptr),
+    : device_thread_(device != nullptr ? device->make_thread(full_ring) : nullptr),
+      slots_(meta_budget),
       ring_(ring_capacity),
-      slots_(meta_budget) {}
+      index_(index),
+      writer_(writer),
+      device_(device) {}
 
 StampResult ThreadRecorder::stamp(void* stream, Stamp& stamp) noexcept {
     stamp = {};
@@ -38,41 +39,101 @@ void ThreadRecorder::count_failure(StampResult result) noexcept {
     }
 }
 
+[[gnu::always_inline]] inline bool ThreadRecorder::has_room() noexcept {
+    if (ring_.has_room()) [[likely]]
+        return true;
+    dropped_ring_.add();
+    return false;
+}
+
+[[gnu::always_inline]] inline void ThreadRecorder::enqueue(Record& record, std::string_view meta) noexcept {
+    if (!meta.empty()) {
+        if (meta_.push(meta))
+            record.meta_bytes = static_cast<std::uint32_t>(meta.size());
+        else
+            dropped_meta_.add();
+    }
+    ring_.commit();
+    const std::size_t half = ring_.capacity() / 2;
+    if (ring_.backlog() >= half && ring_.refreshed_backlog() >= half) writer_.notify();
+}
+
+[[gnu::always_inline]] inline void ThreadRecorder::release_slot(ThreadRecorder& began_by, SpanId span) noexcept {
+    if (&began_by != this) [[unlikely]]
+        return began_by.slots_.release(span.slot);
+    slots_.keep(span.slot);
+    stack_.remove(span.slot, span.generation);
+}
+
+void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept {
+    if (!has_room()) {
+        release(slot.begin);
+        return release(end);
+    }
+    Record& record = ring_.next();
+    record.type = RecordType::span;
+    record.depth = slot.depth.load(std::memory_order_relaxed);
+    record.seq = slot.seq.load(std::memory_order_relaxed);
+    record.region = slot.region.load(std::memory_order_relaxed);
+    record.step = slot.step.load(std::memory_order_relaxed);
+    record.begin = slot.begin;
+    record.end = end;
+    if (slot.has_extras) record.attributes = slot.attributes;  // else none, as the ring has made it
+    if (end.event == nullptr) {  // if one end has no event, both are timed on the host clock
+        release(slot.begin);
+        record.begin.event = nullptr;
+    }
+    std::string_view meta = slot.has_extras ? slot.meta_text() : std::string_view();
+    if (given != nullptr) {
+        record.attributes.override_with(given->values);
+        if (!given->meta.empty()) meta = given->meta;
+        if (given->refused) dropped_meta_.add();
+    }
+    enqueue(record, meta);
+}
+
+/// Counts a span that gets no slot.
+[[gnu::noinline, gnu::cold]] cep_span ThreadRecorder::refuse() noexcept {
+    dropped_slots_.add();
+    return CEP_SPAN_NONE;
+}
+
 cep_span ThreadRecorder::begin(cep_region& region, StepContext context, void* stream,
                                const GivenAttributes* given) noexcept {
     recorded_.add();
     const int slot_index = slots_.claim();
-    if (slot_index < 0) {
-        dropped_slots_.add();
-        return CEP_SPAN_NONE;
-    }
-    Stamp begin;
-    if (const StampResult result = stamp(stream, begin); result != StampResult::ok) {
+    if (slot_index < 0) [[unlikely]]
+        return refuse();
+    SpanSlot& slot = slots_.at(static_cast<std::size_t>(slot_index));
+    if (const StampResult result = stamp(stream, slot.begin); result != StampResult::ok) [[unlikely]] {
         slots_.keep(static_cast<std::size_t>(slot_index));
         count_failure(result);
         return CEP_SPAN_NONE;
     }
-    return open(region, context, begin, slot_index, given);
+    return open(region, context, slot, slot_index, given);
 }
 
-cep_span ThreadRecorder::open(cep_region& region, StepContext context, const Stamp& begin, int slot_index,
-                              const GivenAttributes* given) noexcept {
+[[gnu::always_inline]] inline cep_span ThreadRecorder::open(cep_region& region, StepContext context, SpanSlot& slot,
+                                                            int slot_index, const GivenAttributes* given) noexcept {
     const auto index = static_cast<std::uint16_t>(slot_index);
-    SpanSlot& slot = slots_.at(index);
     slot.region.store(&region, std::memory_order_release);
     slot.step.store(context.step, std::memory_order_release);
-    slot.begin_host_ns.store(begin.host_ns, std::memory_order_release);
+    slot.begin_host_ns.store(slot.begin.host_ns, std::memory_order_release);
     slot.seq.store(region.next_seq(context.epoch), std::memory_order_release);
     slot.depth.store(stack_.depth(slots_), std::memory_order_release);
-    slot.on_device.store(begin.event != nullptr, std::memory_order_release);
-    slot.begin = begin;
-    slot.attributes = given != nullptr ? given->values : Attributes{};
-    slot.meta_bytes = 0;
-    if (given != nullptr && (given->refused || (!given->meta.empty() && !slots_.set_meta(slot, given->meta))))
-        dropped_meta_.add();
-    const std::uint32_t generation = slots_.publish(index);
+    slot.on_device.store(slot.begin.event != nullptr, std::memory_order_release);
+    slot.has_extras = given != nullptr;
+    if (given != nullptr) [[unlikely]]
+        set_extras(slot, *given);
+    const std::uint32_t generation = SpanSlots::publish(slot);
     stack_.push(slots_, {index, generation});
     return SpanId{index_, index, generation}.handle();
+}
+
+[[gnu::noinline, gnu::cold]] void ThreadRecorder::set_extras(SpanSlot& slot, const GivenAttributes& given) noexcept {
+    slot.attributes = given.values;
+    slot.meta_bytes = 0;
+    if (given.refused || (!given.meta.empty() && !slots_.set_meta(slot, given.meta))) dropped_meta_.add();
 }
 
 void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept {
@@ -81,13 +142,16 @@ void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream, co
     ring_.prepare_push();
     Stamp end;
     const StampResult result = stamp(slot->begin.event != nullptr ? stream : CEP_HOST, end);
-    if (result == StampResult::ok) {
+    if (result == StampResult::ok) [[likely]]
         finish(*slot, end, given);
-    } else {
-        release(slot->begin);
-        count_failure(result);
-    }
+    else
+        end_failed(*slot, result);
     release_slot(began_by, span);
+}
+
+[[gnu::noinline, gnu::cold]] void ThreadRecorder::end_failed(SpanSlot& slot, StampResult result) noexcept {
+    release(slot.begin);
+    count_failure(result);
 }
 
 cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
@@ -117,43 +181,23 @@ cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_
         release_slot(*began_by, span);
     }
     if (slot_index < 0) return CEP_SPAN_NONE;
-    if (result == StampResult::ok) return open(*region, context, now, slot_index, nullptr);
+    if (result == StampResult::ok) [[likely]] {
+        SpanSlot& slot = slots_.at(static_cast<std::size_t>(slot_index));
+        slot.begin = now;
+        return open(*region, context, slot, slot_index, nullptr);
+    }
     slots_.keep(static_cast<std::size_t>(slot_index));
     count_failure(result);
     return CEP_SPAN_NONE;
 }
 
-void ThreadRecorder::release_slot(ThreadRecorder& began_by, SpanId span) noexcept {
-    if (&began_by != this) return began_by.slots_.release(span.slot);
-    slots_.keep(span.slot);
-    stack_.remove(span.slot, span.generation);
-}
-
-void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept {
-    if (!has_room()) {
-        release(slot.begin);
-        return release(end);
-    }
-    Record& record = ring_.next();
-    record.type = RecordType::span;
-    record.depth = slot.depth.load(std::memory_order_relaxed);
-    record.seq = slot.seq.load(std::memory_order_relaxed);
-    record.region = slot.region.load(std::memory_order_relaxed);
-    record.step = slot.step.load(std::memory_order_relaxed);
-    record.begin = slot.begin;
-    record.end = end;
-    record.attributes = slot.attributes;
-    if (end.event == nullptr) {  // if one end has no event, both are timed on the host clock
-        release(slot.begin);
-        record.begin.event = nullptr;
-    }
-    std::string_view meta = slot.meta_text();
-    if (given != nullptr) {
-        record.attributes.override_with(given->values);
-        if (!given->meta.empty()) meta = given->meta;
-        if (given->refused) dropped_meta_.add();
-    }
-    enqueue(record, meta);
+void ThreadRecorder::change_phase(cep_region* region, StepContext context, void* stream) noexcept {
+    const cep_span ending = std::exchange(phase_, CEP_SPAN_NONE);
+    ThreadRecorder* began_by = ending != CEP_SPAN_NONE ? this : nullptr;
+    if (region != nullptr)
+        phase_ = switch_span(began_by, SpanId::from(ending), region, context, stream);
+    else if (began_by != nullptr)
+        end(*this, SpanId::from(ending), stream, nullptr);
 }
 
 void ThreadRecorder::add(const Record& given, const GivenAttributes& attributes) noexcept {
@@ -164,24 +208,6 @@ void ThreadRecorder::add(const Record& given, const GivenAttributes& attributes)
     record = given;
     record.attributes = attributes.values;
     enqueue(record, attributes.meta);
-}
-
-bool ThreadRecorder::has_room() noexcept {
-    const bool room = ring_.has_room();
-    if (!room) dropped_ring_.add();
-    return room;
-}
-
-void ThreadRecorder::enqueue(Record& record, std::string_view meta) noexcept {
-    if (!meta.empty()) {
-        if (meta_.push(meta))
-            record.meta_bytes = static_cast<std::uint32_t>(meta.size());
-        else
-            dropped_meta_.add();
-    }
-    ring_.commit();
-    const std::size_t half = ring_.capacity() / 2;
-    if (ring_.backlog() >= half && ring_.refreshed_backlog() >= half) writer_.notify();
 }
 
 bool ThreadRecorder::innermost(const cep_region* region, SpanId& span) noexcept {
@@ -195,7 +221,9 @@ bool ThreadRecorder::innermost(const cep_region* region, SpanId& span) noexcept 
 bool ThreadRecorder::adopt() noexcept {
     bool expected = false;
     if (!owned_.compare_exchange_strong(expected, true, std::memory_order_acq_rel)) return false;
-    stack_.clear();  // spans that the last owner left open can still be ended by their handles
+    // Spans that the last owner left open can still be ended by their handles. Its phase has none, and stays open.
+    stack_.clear();
+    phase_ = CEP_SPAN_NONE;
     return true;
 }
 

@@ -49,6 +49,15 @@ class ThreadRecorder {
     ThreadRecorder(const ThreadRecorder&) = delete;
     ThreadRecorder& operator=(const ThreadRecorder&) = delete;
 
+    /// Owner, at the entry of a call: fetches what the call needs, so that the cache misses overlap.
+    void prefetch() const noexcept {
+        __builtin_prefetch(this, 1);
+        __builtin_prefetch(&slots_, 1);
+        __builtin_prefetch(&recorded_, 1);
+        ring_.prefetch_producer();
+        slots_.prefetch();
+    }
+
     // Owner. Refused attributes (see GivenAttributes) are counted.
     cep_span begin(cep_region& region, StepContext context, void* stream, const GivenAttributes* given) noexcept;
     void end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept;
@@ -56,6 +65,9 @@ class ThreadRecorder {
     /// part is left out.
     cep_span switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
                          void* stream) noexcept;
+    /// Ends the owner's phase, and begins the next one unless `region` is null. See cep_phase().
+    void change_phase(cep_region* region, StepContext context, void* stream) noexcept;
+    [[nodiscard]] bool has_phase() const noexcept { return phase_ != CEP_SPAN_NONE; }
     /// Hands over a record that did not come from begin(), and counts it as recorded.
     void add(const Record& record, const GivenAttributes& attributes) noexcept;
     /// Finds the innermost open span, of `region` unless that is null. False if there is none.
@@ -86,24 +98,31 @@ class ThreadRecorder {
     void release(const Stamp& stamp) noexcept;
     void count_failure(StampResult result) noexcept;
     void release_slot(ThreadRecorder& began_by, SpanId span) noexcept;
-    cep_span open(cep_region& region, StepContext context, const Stamp& begin, int slot_index,
+    /// Opens a claimed slot whose begin is stamped.
+    cep_span open(cep_region& region, StepContext context, SpanSlot& slot, int slot_index,
                   const GivenAttributes* given) noexcept;
+    [[nodiscard]] cep_span refuse() noexcept;
+    void end_failed(SpanSlot& slot, StampResult result) noexcept;
+    void set_extras(SpanSlot& slot, const GivenAttributes& given) noexcept;
     void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;
     /// Whether the ring has room for a record. If not, counts the record as dropped.
     [[nodiscard]] bool has_room() noexcept;
     /// Hands over the ring's next record, which the caller has filled.
     void enqueue(Record& record, std::string_view meta) noexcept;
 
+    // What each call of the owner needs comes first, in whole cache lines one after the other: this line, the slots'
+    // and the ring's producer's. See prefetch().
+    const std::unique_ptr<DeviceThread> device_thread_;
+    SpanStack stack_;
+    SpanSlots slots_;
+    Ring<Record> ring_;
+    Count recorded_;
+    cep_span phase_ = CEP_SPAN_NONE;  ///< the owner's phase
     const std::uint16_t index_;
+    std::atomic<bool> owned_{true};
     Wakeup& writer_;
     Device* const device_;
-    const std::unique_ptr<DeviceThread> device_thread_;
-    Ring<Record> ring_;
     ByteRing meta_;
-    SpanSlots slots_;
-    SpanStack stack_;
-    std::atomic<bool> owned_{true};
-    Count recorded_;
     Count dropped_ring_;
     Count dropped_slots_;
     Count dropped_pool_;

@@ -25,18 +25,25 @@ class Ring {
     /// Holds `capacity` items, rounded up to a power of two. Does not touch memory pages before their first use. May
     /// throw.
     explicit Ring(std::size_t capacity)
-        : mask_(std::bit_ceil(capacity) - 1), bytes_(allocate((mask_ + 1) * sizeof(T))) {}
+        : bytes_(allocate(std::bit_ceil(capacity) * sizeof(T))),
+          producer_(bytes_.get(), std::bit_ceil(capacity) - 1),
+          consumer_(bytes_.get(), std::bit_ceil(capacity) - 1) {}
 
-    [[nodiscard]] std::size_t capacity() const noexcept { return mask_ + 1; }
+    [[nodiscard]] std::size_t capacity() const noexcept { return producer_.mask + 1; }
+
+    /// Producer. Prefetches its own end of the ring.
+    void prefetch_producer() const noexcept { __builtin_prefetch(&producer_, 1); }
 
     /// Producer. Prefetches the memory of the next push, which the consumer on another core read last.
     void prepare_push() noexcept {
-        std::byte* const next = at(tail_.load(std::memory_order_relaxed));
+        std::byte* const next = producer_.place(producer_.tail.load(std::memory_order_relaxed));
         for (std::size_t i = 0; i < sizeof(T); i += line_bytes) __builtin_prefetch(next + i, 1);
     }
 
     /// Producer. Whether a push would succeed now.
-    [[nodiscard]] bool has_room() noexcept { return backlog() <= mask_ || refreshed_backlog() <= mask_; }
+    [[nodiscard]] bool has_room() noexcept {
+        return backlog() <= producer_.mask || refreshed_backlog() <= producer_.mask;
+    }
 
     /// Producer. False when full.
     [[nodiscard]] bool push(const T& item) noexcept {
@@ -48,44 +55,52 @@ class Ring {
 
     /// Producer, if there is room. A new item in the ring, to fill and then commit().
     [[nodiscard]] T& next() noexcept {
-        std::byte* const place = at(tail_.load(std::memory_order_relaxed));
+        std::byte* const place = producer_.place(producer_.tail.load(std::memory_order_relaxed));
         note_write(place, sizeof(T));
         return *new (place) T;
     }
     /// Producer. Hands the item from next() to the consumer.
-    void commit() noexcept { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+    void commit() noexcept {
+        producer_.tail.store(producer_.tail.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    }
 
     /// Producer. Upper bound of the items not yet taken, by the consumer's head that the producer saw last.
-    [[nodiscard]] std::size_t backlog() const noexcept { return tail_.load(std::memory_order_relaxed) - cached_head_; }
+    [[nodiscard]] std::size_t backlog() const noexcept {
+        return producer_.tail.load(std::memory_order_relaxed) - producer_.seen_head;
+    }
     /// Producer. The same by the consumer's present head.
     [[nodiscard]] std::size_t refreshed_backlog() noexcept {
-        cached_head_ = head_.load(std::memory_order_acquire);
+        producer_.seen_head = consumer_.head.load(std::memory_order_acquire);
         return backlog();
     }
 
-    /// Consumer. False when empty.
+    /// Consumer. False when empty. Reads the producer's tail only once all items up to the tail seen last are taken.
     [[nodiscard]] bool pop(T& item) noexcept {
-        const std::size_t head = head_.load(std::memory_order_relaxed);
-        if (head == tail_.load(std::memory_order_acquire)) return false;
-        note_read(at(head), sizeof(T));
-        std::memcpy(&item, at(head), sizeof(T));
-        head_.store(head + 1, std::memory_order_release);
+        const std::size_t head = consumer_.head.load(std::memory_order_relaxed);
+        if (head == consumer_.seen_tail) {
+            consumer_.seen_tail = producer_.tail.load(std::memory_order_acquire);
+            if (head == consumer_.seen_tail) return false;
+        }
+        const std::byte* const place = consumer_.place(head);
+        note_read(place, sizeof(T));
+        std::memcpy(&item, place, sizeof(T));
+        consumer_.head.store(head + 1, std::memory_order_release);
         return true;
     }
 
     /// Consumer. Prefetches the cache line of items after the next one.
     void prepare_pop() noexcept {
-        __builtin_prefetch(at(head_.load(std::memory_order_relaxed) + line_bytes / sizeof(T)));
+        __builtin_prefetch(consumer_.place(consumer_.head.load(std::memory_order_relaxed) + line_bytes / sizeof(T)));
     }
 
     /// Any thread. Approximate number of items in the ring.
     [[nodiscard]] std::size_t size() const noexcept {
-        const std::size_t head = head_.load(std::memory_order_acquire);
-        return tail_.load(std::memory_order_acquire) - head;
+        const std::size_t head = consumer_.head.load(std::memory_order_acquire);
+        return producer_.tail.load(std::memory_order_acquire) - head;
     }
 
     /// Any thread. Number of items ever pushed.
-    [[nodiscard]] std::size_t pushed() const noexcept { return tail_.load(std::memory_order_acquire); }
+    [[nodiscard]] std::size_t pushed() const noexcept { return producer_.tail.load(std::memory_order_acquire); }
 
   private:
     static constexpr std::size_t line_bytes = 64;
@@ -99,13 +114,29 @@ class Ring {
     [[nodiscard]] static Bytes allocate(std::size_t size) {
         return Bytes(static_cast<std::byte*>(::operator new[](size, std::align_val_t{line_bytes})));
     }
-    [[nodiscard]] std::byte* at(std::size_t index) noexcept { return bytes_.get() + (index & mask_) * sizeof(T); }
 
-    const std::size_t mask_;
+    /// One side's cache line: its end of the ring, the other end as it saw it last, and where the items are.
+    struct Side {
+        Side(std::byte* items, std::size_t item_mask) noexcept : bytes(items), mask(item_mask) {}
+        [[nodiscard]] std::byte* place(std::size_t index) const noexcept { return bytes + (index & mask) * sizeof(T); }
+
+        std::byte* const bytes;
+        const std::size_t mask;
+    };
+    struct alignas(line_bytes) Producer : Side {
+        using Side::Side;
+        Atomic<std::size_t> tail{0};
+        std::size_t seen_head = 0;
+    };
+    struct alignas(line_bytes) Consumer : Side {
+        using Side::Side;
+        Atomic<std::size_t> head{0};
+        std::size_t seen_tail = 0;
+    };
+
     const Bytes bytes_;
-    alignas(64) Atomic<std::size_t> tail_{0};
-    std::size_t cached_head_ = 0;  // producer's
-    alignas(64) Atomic<std::size_t> head_{0};
+    Producer producer_;
+    Consumer consumer_;
 };
 
 /// Ring of bytes with the texts of a Ring's items, in the same order. The Ring's commit() publishes the texts that were

@@ -47,9 +47,10 @@ class MetaBudget {
 /// An open span. The owner, the thread that begins the span, fills the slot. The thread that ends the span takes it
 /// first. Fields that other threads read while the span is open (for `open` rows) are atomic. The rest belongs to the
 /// owner until a thread takes the slot, and then to that thread.
-struct SpanSlot {
+struct alignas(64) SpanSlot {
     static constexpr std::uint64_t open_bit = 1;
 
+    // The first cache line. A span without attributes and metadata needs no other.
     Atomic<std::uint64_t> state{0};  ///< generation << 1 | open
     Atomic<cep_region*> region{nullptr};
     Atomic<std::int64_t> step{0};
@@ -57,7 +58,9 @@ struct SpanSlot {
     Atomic<std::uint32_t> seq{0};
     Atomic<std::uint16_t> depth{0};
     Atomic<bool> on_device{false};
+    bool has_extras = false;  ///< the span has attributes or metadata; what is below it is then valid
     Stamp begin;
+
     Attributes attributes;
     std::unique_ptr<char[]> meta;
     std::uint32_t meta_capacity = 0;
@@ -97,24 +100,16 @@ class SpanSlots {
 
     /// Owner. Claims a free slot and returns its index, or −1. Allocates a block if all slots are in use.
     [[nodiscard]] int claim() noexcept {
-        if (kept_count_ > 0) return kept_[--kept_count_];
-        for (std::size_t w = 0; w < free_.size(); ++w) {
-            const std::uint64_t free = free_[w].load(std::memory_order_acquire);
-            if (free == 0) continue;
-            const auto bit = static_cast<std::size_t>(std::countr_zero(free));
-            const std::size_t index = w * word_bits + bit;
-            if (!make_block(block_of(index))) return -1;
-            free_[w].fetch_and(~(std::uint64_t{1} << bit), std::memory_order_relaxed);
-            return static_cast<int>(index);
-        }
-        return -1;
+        if (kept_count_ > 0) [[likely]]
+            return kept_[--kept_count_];
+        return claim_free();
     }
 
     /// The owner, or any thread once find() has given it the slot.
     [[nodiscard]] SpanSlot& at(std::size_t index) noexcept {
-        if (index < first_block_slots) return blocks_[0].load(std::memory_order_relaxed)[index];  // the usual case
-        const std::size_t block = block_of(index);
-        return blocks_[block].load(std::memory_order_relaxed)[index - first_of(block)];
+        if (index < first_block_slots) [[likely]]
+            return blocks_[0].load(std::memory_order_relaxed)[index];
+        return at_in_block(index);
     }
 
     /// Any thread. The slot of that index from a caller's handle; null if there is none.
@@ -136,8 +131,8 @@ class SpanSlots {
     }
 
     /// Owner. Publishes a filled slot; returns its generation.
-    std::uint32_t publish(std::size_t index) noexcept {
-        SpanSlot& slot = at(index);
+    std::uint32_t publish(std::size_t index) noexcept { return publish(at(index)); }
+    static std::uint32_t publish(SpanSlot& slot) noexcept {
         const std::uint64_t generation = slot.state.load(std::memory_order_relaxed) >> 1;
         slot.state.store(generation << 1 | SpanSlot::open_bit, std::memory_order_release);
         return static_cast<std::uint32_t>(generation);
@@ -178,6 +173,9 @@ class SpanSlots {
                     if ((slots[i].state.load(std::memory_order_acquire) & SpanSlot::open_bit) != 0) visit(slots[i]);
     }
 
+    /// Owner. Prefetches the slot that it uses first.
+    void prefetch() const noexcept { __builtin_prefetch(blocks_[0].load(std::memory_order_relaxed), 1); }
+
     /// Any thread: calls `visit(OpenSpan)` for each span open now.
     template <class Visit>
     void visit_open(Visit visit) const {
@@ -206,6 +204,25 @@ class SpanSlots {
         return block == 0 ? first_block_slots : first_of(block);
     }
     static_assert(first_block_slots << (block_count - 1) == max_slots);
+
+    // Out of line: the usual case then needs fewer registers.
+    [[nodiscard, gnu::noinline, gnu::cold]] int claim_free() noexcept {
+        for (std::size_t w = 0; w < free_.size(); ++w) {
+            const std::uint64_t free = free_[w].load(std::memory_order_acquire);
+            if (free == 0) continue;
+            const auto bit = static_cast<std::size_t>(std::countr_zero(free));
+            const std::size_t index = w * word_bits + bit;
+            if (!make_block(block_of(index))) return -1;
+            free_[w].fetch_and(~(std::uint64_t{1} << bit), std::memory_order_relaxed);
+            return static_cast<int>(index);
+        }
+        return -1;
+    }
+
+    [[nodiscard, gnu::noinline, gnu::cold]] SpanSlot& at_in_block(std::size_t index) noexcept {
+        const std::size_t block = block_of(index);
+        return blocks_[block].load(std::memory_order_relaxed)[index - first_of(block)];
+    }
 
     [[nodiscard]] bool make_block(std::size_t block) noexcept {
         if (blocks_[block].load(std::memory_order_relaxed) != nullptr) return true;
@@ -259,12 +276,13 @@ class SpanSlots {
         return slot.state.load(std::memory_order_relaxed) == before;
     }
 
-    MetaBudget& meta_budget_;
-    std::array<Atomic<SpanSlot*>, block_count> blocks_{};
-    std::array<Atomic<std::uint64_t>, max_slots / word_bits> free_{};  ///< a bit each
-    std::array<std::uint16_t, 16> kept_{};                             ///< free, but only the owner may claim these
-    std::size_t kept_count_ = 0;
+    // The owner's cache line, with the first block, which holds the usual number of open spans.
+    alignas(64) std::array<std::uint16_t, 16> kept_{};  ///< free, but only the owner may claim these
+    std::uint16_t kept_count_ = 0;
     bool has_meta_ = false;  ///< only the owner uses it: some slot may have a buffer
+    std::array<Atomic<SpanSlot*>, block_count> blocks_{};
+    MetaBudget& meta_budget_;
+    alignas(64) std::array<Atomic<std::uint64_t>, max_slots / word_bits> free_{};  ///< a bit each; any thread's
 };
 
 /// The spans open on one thread, innermost last. It skips spans that other threads have ended.
@@ -274,6 +292,10 @@ class SpanStack {
         std::uint16_t slot;
         std::uint32_t generation;
     };
+
+    SpanStack() noexcept = default;
+    SpanStack(const SpanStack&) = delete;
+    SpanStack& operator=(const SpanStack&) = delete;
 
     void clear() noexcept { size_ = 0; }
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
@@ -312,33 +334,37 @@ class SpanStack {
     }
 
   private:
-    static constexpr std::size_t first_capacity = 16;
+    static constexpr std::uint32_t first_capacity = 4;
+    static constexpr std::uint32_t first_allocation = 16;
 
     /// Removes ended spans, and grows if most of the spans are still open. At most max_slots − 1 others are open here.
-    [[nodiscard]] bool make_room(SpanSlots& slots) noexcept {
+    [[nodiscard, gnu::noinline, gnu::cold]] bool make_room(SpanSlots& slots) noexcept {
         const KeepErrno keep;
         compact(slots);
         if (size_ < (capacity_ + 1) / 2 || capacity_ == SpanSlots::max_slots) return size_ < capacity_;
-        const std::size_t capacity = std::max(first_capacity, 2 * capacity_);
+        const std::uint32_t capacity = std::max(first_allocation, 2 * capacity_);
         std::unique_ptr<Entry[]> entries(new (std::nothrow) Entry[capacity]);
         if (entries == nullptr) return size_ < capacity_;
-        std::copy_n(entries_.get(), size_, entries.get());
-        entries_ = std::move(entries);
+        std::copy_n(entries_, size_, entries.get());
+        more_ = std::move(entries);
+        entries_ = more_.get();
         capacity_ = capacity;
         return true;
     }
 
     /// Removes all ended spans. Those that other threads ended can be below open ones.
     void compact(SpanSlots& slots) noexcept {
-        std::size_t kept = 0;
-        for (std::size_t i = 0; i < size_; ++i)
+        std::uint32_t kept = 0;
+        for (std::uint32_t i = 0; i < size_; ++i)
             if (SpanSlots::is_open(slots.at(entries_[i].slot), entries_[i].generation)) entries_[kept++] = entries_[i];
         size_ = kept;
     }
 
-    std::unique_ptr<Entry[]> entries_;
-    std::size_t size_ = 0;
-    std::size_t capacity_ = 0;
+    std::array<Entry, first_capacity> first_;  ///< most threads need no more
+    Entry* entries_ = first_.data();
+    std::uint32_t size_ = 0;
+    std::uint32_t capacity_ = first_capacity;
+    std::unique_ptr<Entry[]> more_;
 };
 
 }  // namespace cep

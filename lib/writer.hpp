@@ -30,7 +30,8 @@ namespace cep {
 /// State that the writer and the profiler share. It outlives the session.
 struct WriterInputs {
     StepBoard board;
-    std::atomic<bool> flush_due{false};          ///< cep_step() reached a flush step
+    // On another cache line than the board, which every span reads: the writer writes this in each round.
+    alignas(64) std::atomic<bool> flush_due{false};  ///< cep_step() reached a flush step
     std::atomic<std::uint32_t> meta_version{0};  ///< grows with each cep_set_meta()
     mutable std::mutex meta_mutex;
     RunMeta meta;

@@ -32,8 +32,8 @@
  *    do nothing. Those that would have recorded something are counted in cep_stats.dropped_slots. A handler may
  *    call exit() if the C library allows it.
  *  - Every function accepts a NULL profiler or region. Hot-path calls (cep_step, cep_recording, cep_begin*,
- *    cep_end*, cep_switch, cep_record, cep_counter, cep_mark) ignore it and return CEP_OK, 0 or CEP_SPAN_NONE,
- *    so that a job whose cep_open() failed continues unprofiled. The others return CEP_EINVAL.
+ *    cep_end*, cep_switch, cep_phase, cep_record, cep_counter, cep_mark) ignore it and return CEP_OK, 0 or
+ *    CEP_SPAN_NONE, so that a job whose cep_open() failed continues unprofiled. The others return CEP_EINVAL.
  *  - A profiler is inert if it is off (disabled, its rank not listed, its file in use), closed, or inherited
  *    through fork(). It accepts every call with valid arguments, does nothing, and returns CEP_OK.
  *  - Strings are NUL-terminated UTF-8. The library copies every string and array that it is given before the
@@ -437,6 +437,22 @@ CEP_API int32_t cep_end_with(cep_region *region, cep_span span, void *stream, co
  * Thread-safe. Hot path, as cep_begin().
  */
 CEP_API cep_span cep_switch(cep_span span, cep_region *region, void *stream);
+
+/**
+ * Sets the calling thread's current phase: ends the phase before it, if there is one, and begins the next with the
+ * same event. The library keeps the phase, so there is no span to pass on.
+ *
+ * Phases chain across steps: N phases a step cost N records, because the event that begins a step's first phase also
+ * ends the last phase of the step before. Each thread has a phase of its own in each profiler. Spans may begin and end
+ * within a phase, and phases within a span. A phase that its thread has not ended when it exits stays open.
+ * @param profiler The profiler.
+ * @param region   The region to begin; NULL: only ends the phase. On a step that is not recorded, the call ends the
+ *                 phase and begins none.
+ * @param stream   As for cep_begin(). The phase that ends lasts to the event in this stream.
+ * @return CEP_OK; CEP_EINVAL if region belongs to another profiler (the phase then does not change).
+ * Thread-safe. Hot path, as cep_begin().
+ */
+CEP_API int32_t cep_phase(cep_profiler *profiler, cep_region *region, void *stream);
 
 /**
  * Adds a span to the current step that was timed elsewhere (`"clock":"external"`).

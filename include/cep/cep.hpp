@@ -376,6 +376,12 @@ class Profiler {
     std::int32_t step(std::int64_t step) noexcept { return cep_step(native_, step); }
     /// Whether spans begun now are recorded.
     [[nodiscard]] bool recording() const noexcept { return cep_recording(native_) != 0; }
+    /// Sets the calling thread's current phase: ends the phase before it, if there is one, and begins the next with the
+    /// same event. The library keeps the phase, so phases chain across steps. A step that is not recorded ends the
+    /// phase and begins none. Returns CEP_EINVAL if the region belongs to another profiler.
+    std::int32_t phase(Region region, void* stream) noexcept { return cep_phase(native_, region.native(), stream); }
+    /// Ends the calling thread's current phase, if it has one, in `stream`.
+    void end_phase(void* stream) noexcept { (void)cep_phase(native_, nullptr, stream); }
     /// Records a value in the current step, if that step is recorded.
     std::int32_t counter(const char* name, double value) noexcept { return cep_counter(native_, name, value); }
     /// Records an event in the current step, sampled or not. `meta` is a JSON object or nullptr.

@@ -99,8 +99,8 @@ class Context {
     const std::uint64_t id_;
     const CUdevice device_;
     const std::size_t pool_limit_;
-    std::atomic<bool> lost_{false};
-    std::atomic<std::size_t> live_events_{0};
+    std::atomic<bool> lost_{false};  // every stamp reads it, and hardly anything writes it
+    alignas(64) std::atomic<std::size_t> live_events_{0};
     std::atomic<Event*> released_{nullptr};
     std::atomic<EventPool*> pools_{nullptr};
     std::array<std::atomic<std::uint64_t>, max_streams> streams_{};

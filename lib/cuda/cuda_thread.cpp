@@ -49,57 +49,73 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
     if (context != nullptr && is_sticky(code)) context->set_lost();
 }
 
-StampResult CudaThread::fall_back(HostFallback reason) noexcept {
+[[gnu::noinline, gnu::cold]] StampResult CudaThread::fall_back(HostFallback reason) noexcept {
     if (state_.fallback.load(std::memory_order_relaxed) == HostFallback::none)
         state_.fallback.store(reason, std::memory_order_relaxed);
     return StampResult::ok;
 }
 
+[[gnu::always_inline]] inline bool CudaThread::find_context(std::int64_t now_ns) noexcept {
+    CUcontext handle = nullptr;
+    if (driver_->ctx_get_current(&handle) != result::success || handle == nullptr) return false;
+    if (current_.handle != handle || now_ns - identified_ns_ >= identity_lasts_ns) [[unlikely]]
+        identify(handle, now_ns);
+    return true;
+}
+
+[[gnu::always_inline]] inline FreeEvent CudaThread::acquire_event() noexcept {
+    FreeEvent free;
+    if (!current_.pool->events.pop(free)) return create_event();
+    current_.pool->events.prepare_pop();
+    return free;
+}
+
 StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
     const KeepErrno keep;
-    const DriverApi* driver = state_.driver.load(std::memory_order_acquire);
-    if (driver == nullptr) return fall_back(HostFallback::no_driver);
-    Binding* binding = nullptr;
-    if (!find_binding(*driver, stamp.host_ns, binding)) return fall_back(HostFallback::no_context);
-    if (binding == nullptr) return StampResult::no_event;
-    if (binding->context->lost()) return StampResult::failed;
+    if (driver_ == nullptr && !find_driver()) return fall_back(HostFallback::no_driver);
+    if (!find_context(stamp.host_ns)) return fall_back(HostFallback::no_context);
+    if (current_.context == nullptr) return StampResult::no_event;
+    if (current_.context->lost()) return StampResult::failed;
     const auto cuda_stream = static_cast<CUstream>(stream);
     CUstreamCaptureStatus capturing = capture_status::none;
-    CUresult code = driver->stream_is_capturing(cuda_stream, &capturing);
+    CUresult code = driver_->stream_is_capturing(cuda_stream, &capturing);
     if (capturing != capture_status::none || code == result::capture_implicit) return StampResult::capturing;
-    if (code != result::success) return fail(*binding, code, nullptr);
-    const FreeEvent free = acquire_event(*driver, *binding);
+    if (code != result::success) return fail(code, nullptr);
+    const FreeEvent free = acquire_event();
     if (free.event == nullptr) return StampResult::no_event;
-    code = driver->event_record(free.handle, cuda_stream);
-    if (code != result::success) return fail(*binding, code, free.event);
+    code = driver_->event_record(free.handle, cuda_stream);
+    if (code != result::success) return fail(code, free.event);
     stamp.event = free.event;
-    stamp.stream = stream_number(*binding, stream);
+    stamp.stream = stream == current_.last_stream ? current_.last_stream_number : stream_number(stream);
     return StampResult::ok;
 }
 
-StampResult CudaThread::fail(Binding& binding, CUresult code, Event* event) noexcept {
-    state_.count_error(binding.context, code);
-    if (event != nullptr) binding.context->release(*event, Event::max_references);
+[[gnu::noinline, gnu::cold]] bool CudaThread::find_driver() noexcept {
+    driver_ = state_.driver.load(std::memory_order_acquire);
+    return driver_ != nullptr;
+}
+
+[[gnu::noinline, gnu::cold]] StampResult CudaThread::fail(CUresult code, Event* event) noexcept {
+    state_.count_error(current_.context, code);
+    if (event != nullptr) current_.context->release(*event, Event::max_references);
     return StampResult::failed;
 }
 
-bool CudaThread::find_binding(const DriverApi& driver, std::int64_t now_ns, Binding*& binding) noexcept {
-    CUcontext handle = nullptr;
-    if (driver.ctx_get_current(&handle) != result::success || handle == nullptr) return false;
-    binding = current_;
-    if (binding != nullptr && binding->handle == handle && now_ns - identified_ns_ < identity_lasts_ns) return true;
-    binding = bind(handle);
+[[gnu::noinline, gnu::cold]] void CudaThread::identify(CUcontext handle, std::int64_t now_ns) noexcept {
+    const Binding* binding = bind(handle);
+    if (binding == nullptr)
+        current_ = {};
+    else if (binding->context != current_.context)
+        current_ = *binding;
     identified_ns_ = now_ns;
-    return true;
 }
 
 CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
     Binding* free = nullptr;
     for (Binding& binding : bindings_) {
         if (binding.handle == handle) {
-            if (state_.exists(*binding.context)) return current_ = &binding;
+            if (state_.exists(*binding.context)) return &binding;
             binding.context->set_lost();
-            if (current_ == &binding) current_ = nullptr;
             binding = {};
         }
         if (binding.handle == nullptr && free == nullptr) free = &binding;
@@ -112,29 +128,24 @@ CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
     } catch (const std::exception&) {
         return nullptr;
     }
-    return current_ = free;
+    return free;
 }
 
-FreeEvent CudaThread::acquire_event(const DriverApi& driver, Binding& binding) noexcept {
+[[gnu::noinline, gnu::cold]] FreeEvent CudaThread::create_event() noexcept {
     FreeEvent free;
-    if (binding.pool->events.pop(free)) {
-        binding.pool->events.prepare_pop();
-        return free;
-    }
     CUresult code = result::success;
-    free.event = binding.context->create_event(driver, *binding.pool, code);
-    if (code != result::success) state_.count_error(binding.context, code);
+    free.event = current_.context->create_event(*driver_, *current_.pool, code);
+    if (code != result::success) state_.count_error(current_.context, code);
     if (free.event != nullptr) free.handle = free.event->handle;
     return free;
 }
 
-std::int32_t CudaThread::stream_number(Binding& binding, void* stream) noexcept {
-    if (stream == binding.last_stream) return binding.last_stream_number;
+[[gnu::noinline, gnu::cold]] std::int32_t CudaThread::stream_number(void* stream) noexcept {
     auto key = reinterpret_cast<std::uint64_t>(stream);
     if (key == stream_handles::per_thread)
         key |= reinterpret_cast<std::uint64_t>(this) << 8;  // each thread has its own
-    binding.last_stream = stream;
-    return binding.last_stream_number = binding.context->stream_number(key);
+    current_.last_stream = stream;
+    return current_.last_stream_number = current_.context->stream_number(key);
 }
 
 }  // namespace cep::cuda

@@ -43,7 +43,7 @@ struct CudaState {
     std::atomic<HostFallback> fallback{HostFallback::none};
 };
 
-class CudaThread final : public DeviceThread {
+class alignas(64) CudaThread final : public DeviceThread {
   public:
     CudaThread(CudaState& state, std::size_t pool_capacity) noexcept : state_(state), pool_capacity_(pool_capacity) {}
 
@@ -58,13 +58,16 @@ class CudaThread final : public DeviceThread {
         std::int32_t last_stream_number = 0;
     };
 
-    /// Finds the binding of the calling thread's current context; null if it cannot be made. False if the thread has no
-    /// current context.
-    [[nodiscard]] bool find_binding(const DriverApi& driver, std::int64_t now_ns, Binding*& binding) noexcept;
+    /// Makes the calling thread's current context the current binding; its context stays null if it cannot be made.
+    /// False if the thread has no current context.
+    [[nodiscard]] bool find_driver() noexcept;
+    [[nodiscard]] bool find_context(std::int64_t now_ns) noexcept;
+    void identify(CUcontext handle, std::int64_t now_ns) noexcept;
     [[nodiscard]] Binding* bind(CUcontext handle) noexcept;
-    [[nodiscard]] FreeEvent acquire_event(const DriverApi& driver, Binding& binding) noexcept;
-    [[nodiscard]] std::int32_t stream_number(Binding& binding, void* stream) noexcept;
-    StampResult fail(Binding& binding, CUresult code, Event* event) noexcept;
+    [[nodiscard]] FreeEvent acquire_event() noexcept;
+    [[nodiscard]] FreeEvent create_event() noexcept;
+    [[nodiscard]] std::int32_t stream_number(void* stream) noexcept;
+    StampResult fail(CUresult code, Event* event) noexcept;
     StampResult fall_back(HostFallback reason) noexcept;
 
     /// A new context can get the address of a destroyed one, and events of the old one must not be recorded into it.
@@ -72,11 +75,14 @@ class CudaThread final : public DeviceThread {
     /// read only this often.
     static constexpr std::int64_t identity_lasts_ns = 1'000'000;
 
+    // What each stamp needs, in one cache line with the pointer to the virtual functions.
+    const DriverApi* driver_ = nullptr;  ///< state_.driver once it is known
+    std::int64_t identified_ns_ = 0;     ///< when the context of current_ was last identified by its id
+    Binding current_;                    ///< no context: none
+
     CudaState& state_;
     const std::size_t pool_capacity_;
     std::array<Binding, 16> bindings_{};
-    Binding* current_ = nullptr;
-    std::int64_t identified_ns_ = 0;  ///< when the context of current_ was last identified by its id
 };
 
 }  // namespace cep::cuda

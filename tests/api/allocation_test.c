@@ -50,6 +50,8 @@ static void train(const phases* job, int64_t step) {
     const cep_span forward = cep_begin(job->forward, CEP_HOST);
     const cep_span backward = cep_switch(forward, job->backward, CEP_HOST);
     cep_end(job->backward, backward, CEP_HOST);
+    (void)cep_phase(job->profiler, job->forward, CEP_HOST);
+    (void)cep_phase(job->profiler, job->backward, CEP_HOST);
     (void)cep_record(job->forward, 0, 1000, NULL);
     (void)cep_counter(job->profiler, "loss", 0.5);
     cep_end(job->step, whole, CEP_HOST);

@@ -107,6 +107,7 @@ static void call_everything_on_the_inherited_profiler(void) {
     cep_end(inherited_region, inherited_span, CEP_HOST);
     cep_end(inherited_region, CEP_SPAN_INNERMOST, CEP_HOST);
     CHECK(cep_switch(inherited_span, inherited_region, CEP_HOST) == CEP_SPAN_NONE);
+    CHECK_EQ(cep_phase(inherited, inherited_region, CEP_HOST), CEP_OK);
     CHECK_EQ(cep_record(inherited_region, 0, 1, NULL), CEP_OK);
     CHECK_EQ(cep_counter(inherited, "loss", 1), CEP_OK);
     CHECK_EQ(cep_mark(inherited, "checkpoint", NULL), CEP_OK);
@@ -232,6 +233,7 @@ TEST(null_handles_are_accepted_on_the_hot_path) {
     CHECK_EQ(cep_end_with(NULL, CEP_SPAN_NONE, CEP_HOST, NULL), CEP_OK);
     CHECK(cep_switch(CEP_SPAN_NONE, NULL, CEP_HOST) == CEP_SPAN_NONE);
     CHECK(cep_switch(CEP_SPAN_INNERMOST, NULL, CEP_HOST) == CEP_SPAN_NONE);
+    CHECK_EQ(cep_phase(NULL, NULL, CEP_HOST), CEP_OK);
     CHECK_EQ(cep_record(NULL, 0, 1, NULL), CEP_OK);
     CHECK_EQ(cep_counter(NULL, "loss", 1), CEP_OK);
     CHECK_EQ(cep_mark(NULL, "checkpoint", NULL), CEP_OK);

@@ -114,6 +114,16 @@ TEST_F(Rows, SwitchEndsOnePhaseAndBeginsTheNext) {
     EXPECT_TRUE(contains(rows[0], R"("name":"forward")") && contains(rows[1], R"("name":"backward")"));
 }
 
+TEST_F(Rows, CurrentPhaseEndsWithTheNextOne) {
+    cep::Profiler profiler = this->profiler();
+    EXPECT_EQ(profiler.phase(profiler.region("forward"), CEP_HOST), CEP_OK);
+    EXPECT_EQ(profiler.phase(profiler.region("backward"), CEP_HOST), CEP_OK);
+    profiler.end_phase(CEP_HOST);
+    const std::vector<std::string> rows = spans(profiler);
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_TRUE(contains(rows[0], R"("name":"forward")") && contains(rows[1], R"("name":"backward")"));
+}
+
 TEST_F(Rows, ExceptionMarksTheRowOfTheSpanItLeaves) {
     cep::Profiler profiler = this->profiler();
     const cep::Region forward = profiler.region("forward");

@@ -114,6 +114,11 @@ cep_span cep_switch(cep_span span, cep_region* region, void* stream) {
     return cep_begin(region, stream);
 }
 
+int32_t cep_phase(cep_profiler* profiler, cep_region* region, void* stream) {
+    (void)profiler, (void)region, (void)stream;
+    return code_of_the_future;
+}
+
 int32_t cep_record(cep_region* region, int64_t start_ns, int64_t duration_ns, const cep_attrs* attrs) {
     (void)region, (void)start_ns, (void)duration_ns, (void)attrs;
     return code_of_the_future;

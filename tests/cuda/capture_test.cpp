@@ -96,6 +96,20 @@ TEST_P(CaptureTest, SwitchInsideSkipsBothPhases) {
     EXPECT_EQ(stats().capture_skipped, 2U);
 }
 
+TEST_P(CaptureTest, PhaseChangeInsideSkipsBothPhasesAndTheNextBeginsAfresh) {
+    CUstream stream = new_stream();
+    EXPECT_EQ(cep_phase(profiler, region("first"), stream), CEP_OK);
+    begin_capture(stream, GetParam());
+    EXPECT_EQ(cep_phase(profiler, region("second"), stream), CEP_OK);
+    end_capture(stream);
+    EXPECT_EQ(cep_phase(profiler, region("third"), stream), CEP_OK);
+    EXPECT_EQ(cep_phase(profiler, nullptr, stream), CEP_OK);
+    const Rows written = flushed_rows();
+    EXPECT_EQ(written.spans().size(), 1U);
+    EXPECT_EQ(written.spans("third").size(), 1U);
+    EXPECT_EQ(stats().capture_skipped, 2U);
+}
+
 TEST_P(CaptureTest, LegacyStreamDuringTheCaptureOfABlockingStreamIsSkipped) {
     CUstream blocking = new_stream(stream_flags::normal);
     begin_capture(blocking, GetParam());

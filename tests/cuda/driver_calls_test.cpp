@@ -108,6 +108,39 @@ TEST_F(DriverCallsTest, ChainOfPhasesMakesOneRecordMoreThanItsPhases) {
     EXPECT_EQ(flushed_rows().spans().size(), phases);
 }
 
+TEST_F(DriverCallsTest, CurrentPhasesChainAcrossStepsWithOneRecordEach) {
+    open();
+    CUstream stream = new_stream();
+    constexpr std::uint64_t phases = 3;
+    constexpr std::uint64_t steps = 5;
+    const std::uint64_t records = calls_during("cuEventRecord", [&] {
+        for (std::uint64_t step = 0; step < steps; ++step) {
+            (void)cep_step(profiler, static_cast<std::int64_t>(step));
+            for (std::uint64_t i = 0; i < phases; ++i)
+                EXPECT_EQ(cep_phase(profiler, region("phase" + std::to_string(i)), stream), CEP_OK);
+        }
+        EXPECT_EQ(cep_phase(profiler, nullptr, stream), CEP_OK);
+    });
+    EXPECT_EQ(records, steps * phases + 1);
+    EXPECT_EQ(flushed_rows().spans().size(), steps * phases);
+}
+
+TEST_F(DriverCallsTest, CurrentPhaseMakesNoCallOnStepsThatAreNotRecorded) {
+    cep_options options = default_options();
+    options.record_every_n_steps = 10;
+    open(options);
+    CUstream stream = new_stream();
+    const auto train = [&](std::int64_t step) {
+        (void)cep_step(profiler, step);
+        (void)cep_phase(profiler, region("forward"), stream);
+        (void)cep_phase(profiler, region("backward"), stream);
+    };
+    train(0);
+    EXPECT_EQ(calls_during("cuEventRecord", [&] { train(1); }), 1U);  // the end of the recorded step's last phase
+    EXPECT_EQ(calls_during(nullptr, [&] { train(2); }), 0U);
+    EXPECT_EQ(flushed_rows().spans().size(), 2U);
+}
+
 TEST_F(DriverCallsTest, HostSpansMakeNoCall) {
     open();
     EXPECT_EQ(calls_during(nullptr, [&] { span("load", CEP_HOST); }), 0U);

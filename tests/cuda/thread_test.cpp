@@ -46,6 +46,9 @@ class ThreadTest : public ProfilerTest {
                 cep_end(region("second"), chained, stream);
             });
             span("host", CEP_HOST);
+            (void)cep_phase(profiler, region("phase one"), stream);
+            (void)cep_phase(profiler, region("phase two"), stream);
+            (void)cep_phase(profiler, nullptr, stream);
         }
         EXPECT_EQ(driver().ctx_set_current(nullptr), result::success);
     }
@@ -63,7 +66,7 @@ class ThreadTest : public ProfilerTest {
 TEST_F(ThreadTest, EightThreadsOnTwoContextsLoseNothing) {
     cep_options options = default_options();
     options.flush_every_n_steps = 10;
-    options.ring_capacity = 1 << 14;  // room for every span, even if all threads use the same ring one after the other
+    options.ring_capacity = 1 << 15;  // room for every span, even if all threads use the same ring one after the other
     open(options);
     make_places();
     std::atomic<bool> done{false};
@@ -77,9 +80,9 @@ TEST_F(ThreadTest, EightThreadsOnTwoContextsLoseNothing) {
     done = true;
     flusher.join();
     const Rows written = closed_rows();
-    for (const char* name : {"outer", "first", "second", "host"})
+    for (const char* name : {"outer", "first", "second", "host", "phase one", "phase two"})
         EXPECT_EQ(written.spans(name).size(), static_cast<std::size_t>(threads * rounds)) << name;
-    EXPECT_EQ(stats().written, static_cast<std::uint64_t>(4 * threads * rounds)) << written.last("stats").text;
+    EXPECT_EQ(stats().written, static_cast<std::uint64_t>(6 * threads * rounds)) << written.last("stats").text;
     EXPECT_EQ(stats().cuda_errors, 0U);
     for (const Place& place : places) EXPECT_EQ(driver().ctx_destroy(place.context), result::success);
 }

@@ -106,6 +106,8 @@ static void* call_everything(void* profiler) {
     KEEPS_ERRNO(span = cep_begin(region, NULL));
     KEEPS_ERRNO(span = cep_switch(span, region, NULL));
     KEEPS_ERRNO_VOID(cep_end(region, CEP_SPAN_INNERMOST, NULL));
+    KEEPS_ERRNO(cep_phase(profiler, region, NULL));
+    KEEPS_ERRNO(cep_phase(profiler, NULL, NULL));
     KEEPS_ERRNO(span = cep_begin_with(region, CEP_HOST, &attrs));
     KEEPS_ERRNO(cep_end_with(region, span, CEP_HOST, &attrs));
     KEEPS_ERRNO(span = cep_begin_with(region, CEP_HOST, &invalid));

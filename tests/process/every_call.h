@@ -7,13 +7,15 @@
 #include "trainer.h"
 
 // Hot-path calls: each kind of span, counters and marks, once each.
-enum { hot_measurements = 6 };
+enum { hot_measurements = 7 };
 static inline void call_hot_functions(cep_profiler* profiler, cep_region* region, int64_t step) {
     const cep_attrs attrs = {.struct_size = sizeof attrs, .coll = -1, .meta = "{\"a\":1}"};
     (void)cep_step(profiler, step);
     (void)cep_recording(profiler);
     const cep_span first = cep_begin(region, CEP_HOST);
     const cep_span second = cep_switch(first, region, CEP_HOST);
+    (void)cep_phase(profiler, region, CEP_HOST);
+    (void)cep_phase(profiler, NULL, CEP_HOST);
     (void)cep_end_with(region, second, CEP_HOST, &attrs);
     cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
     (void)cep_record(region, 0, 1000, &attrs);

@@ -139,6 +139,8 @@ static void* end_without_having_begun(void* unused) {
     cep_end(region, CEP_SPAN_INNERMOST, CEP_HOST);
     (void)cep_end_with(region, CEP_SPAN_INNERMOST, CEP_HOST, NULL);
     (void)cep_switch(CEP_SPAN_INNERMOST, region, CEP_HOST);
+    (void)cep_phase(profiler, region, CEP_HOST);
+    (void)cep_phase(profiler, NULL, CEP_HOST);
     (void)unused;
     return (void*)(uintptr_t)(allocations_of_this_thread() - before);
 }

@@ -18,7 +18,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def is_configuration(variable):
-    if variable == "CEP_LIBRARY":
+    if variable in ("CEP_LIBRARY", "CEP_BINDING"):
         return False
     return variable in LAUNCHER_VARIABLES or variable.startswith(LAUNCHER_PREFIXES)
 

@@ -95,7 +95,8 @@ def test_spans_that_make_no_cuda_call_keep_the_interpreters_lock(tmp_path):
     import cep
 
     with cep.Profiler(tmp_path / "auto") as prof:
-        assert prof.region("load", stream=cep.HOST)._calls is _ffi.host_calls
-        assert prof.region("forward")._calls is _ffi.device_calls
+        assert prof.region("load", stream=cep.HOST)._keeps_lock
+        assert not prof.region("forward")._keeps_lock
+        assert not prof.region("forward", stream=1)._keeps_lock
     with cep.Profiler(tmp_path / "host", backend="host") as prof:
-        assert prof.region("forward")._calls is _ffi.host_calls
+        assert prof.region("forward")._keeps_lock

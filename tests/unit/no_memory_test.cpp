@@ -16,6 +16,10 @@ void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
     return no_memory ? nullptr : ::operator new[](bytes);
 }
 
+void* operator new[](std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+    return no_memory ? nullptr : ::operator new[](bytes, alignment);
+}
+
 namespace {
 
 using cep::MetaBudget;

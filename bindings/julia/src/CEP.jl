@@ -23,7 +23,7 @@ module CEP
 
 using Libdl
 
-export Profiler, Region, Span, @region, region, start!, stop!, switch!, step!, counter!, mark!, record!, set_meta!,
+export Profiler, Region, Span, @region, region, start!, stop!, switch!, phase!, end_phase!, step!, counter!, mark!, record!, set_meta!,
        recording, stats
 
 include("lib.jl")

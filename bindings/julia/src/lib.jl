@@ -114,6 +114,7 @@ end
 @native cep_end(region::Ptr{Cvoid}, span::UInt64, stream::Ptr{Cvoid})::Cvoid
 @native cep_end_with(region::Ptr{Cvoid}, span::UInt64, stream::Ptr{Cvoid}, attrs::Ref{NativeAttributes})::Int32
 @native cep_switch(span::UInt64, region::Ptr{Cvoid}, stream::Ptr{Cvoid})::UInt64
+@native cep_phase(profiler::Ptr{Cvoid}, region::Ptr{Cvoid}, stream::Ptr{Cvoid})::Int32
 @native cep_record(region::Ptr{Cvoid}, start_ns::Int64, duration_ns::Int64, attrs::Ref{NativeAttributes})::Int32
 @native cep_counter(profiler::Ptr{Cvoid}, name::Cstring, value::Float64)::Int32
 @native cep_mark(profiler::Ptr{Cvoid}, name::Cstring, meta::Cstring)::Int32

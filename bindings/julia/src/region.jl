@@ -105,6 +105,34 @@ function switch!(span::Span, region::Region)
 end
 
 """
+    phase!(region; stream = nothing)
+    phase!(prof, name; kind = :auto, stream = nothing)
+
+Sets the current phase of the calling thread: ends the phase before it, if there is one, and begins the next with the
+same event. libcep keeps the phase, so phases chain across steps: N phases a step cost N records. A step that is not
+recorded ends the phase and begins none. End the last one with `end_phase!`. `stream` is as for `start!`.
+
+The phase belongs to the thread, not to the task: call it from a task that stays on its thread.
+"""
+phase!(region::Region; stream = nothing) = change_phase(region.profiler, region.handle, stream)
+phase!(profiler::Profiler, name::AbstractString; kind = :auto, stream = nothing) =
+    change_phase(profiler, region_handle(profiler, name, kind), stream)
+
+"""
+    end_phase!(prof; stream = nothing)
+
+Ends the current phase of the calling thread, if it has one.
+"""
+end_phase!(profiler::Profiler; stream = nothing) = change_phase(profiler, C_NULL, stream)
+
+function change_phase(profiler::Profiler, region::Ptr{Cvoid}, stream)
+    given = stream === nothing ? profiler.current_stream() : stream
+    GC.@preserve given begin
+        check(cep_phase(handle(profiler), region, stream_pointer(given)))
+    end
+end
+
+"""
     record!(region, start_ns, duration_ns; attributes...)
 
 Adds a span to the current step that was timed elsewhere, if that step is recorded. Its start is a UNIX time in

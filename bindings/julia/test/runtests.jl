@@ -94,6 +94,16 @@ end
     @test length(spans) == 2 && has(spans[1], "\"forward\"") && has(spans[2], "\"backward\"")
 end
 
+@testset "phase! ends the current phase and begins the next" begin
+    spans = spans_of() do prof
+        phase!(Region(prof, "forward"))
+        phase!(prof, "backward")
+        end_phase!(prof)
+        end_phase!(prof)
+    end
+    @test length(spans) == 2 && has(spans[1], "\"forward\"") && has(spans[2], "\"backward\"")
+end
+
 @testset "attributes are written, and those of the end replace those of the begin" begin
     spans = spans_of() do prof
         sync = Region(prof, "sync"; kind = :comm)

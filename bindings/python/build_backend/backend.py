@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The build backend that pip calls for `pip install .`: builds with Meson, and packs the installed files as a wheel.
 
-The wheel carries the Python package, libcep.so, the cep command, and the shared libraries that these need beyond the C
-library, so that it runs where none of them is installed. Its tag names the oldest C library with which it runs.
+The wheel carries the Python package with its extension module (if Python's headers are there to build it), libcep.so,
+the cep command, and the shared libraries that these need beyond the C library, so that it runs where none of them is
+installed. Its tag names the oldest C library with which it runs.
 
 Settings (``pip install --config-settings NAME=VALUE .``):
     build-dir: A build directory to use and keep. If it is built already, it is used as it is, whatever its options;
@@ -12,6 +13,7 @@ Settings (``pip install --config-settings NAME=VALUE .``):
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -36,6 +38,7 @@ SETUP_OPTIONS = (
     "-Djulia=disabled",
 )
 LIBRARY = "libcep.so.0"
+EXTENSION = "_native"
 
 Settings = Optional[Mapping[str, str]]
 
@@ -105,7 +108,14 @@ def _build(build: Path) -> None:
         return
     if not (build / "build.ninja").exists():
         _run(*_meson(), "setup", *SETUP_OPTIONS, str(build), str(SOURCE))
-    _run(*_meson(), "compile", "-C", str(build), "cep:shared_library", "cep:executable")
+    _run(*_meson(), "compile", "-C", str(build), "cep:shared_library", "cep:executable", *_extension_module(build))
+
+
+def _extension_module(build: Path) -> list[str]:
+    """The target of the extension module; none if Python's headers are missing. The package then uses ctypes."""
+    command = [*_meson(), "introspect", "--targets", str(build)]
+    targets = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return [f"{target['name']}:shared_module" for target in targets if target["name"] == EXTENSION]
 
 
 def _stage(build: Path, install: Path, package: Path) -> None:
@@ -128,7 +138,8 @@ def _only(root: Path, name: str) -> Path:
 
 def _pack(package: Path, directory: Path) -> str:
     project = metadata.read(SOURCE / "pyproject.toml")
-    tag = f"py3-none-{platform_tag([package / 'bin', package / 'lib'])}"
+    # Not "abi3": the wheel also serves Pythons that cannot load the extension module.
+    tag = f"py3-none-{platform_tag([*(package / 'bin').iterdir(), *(package / 'lib').iterdir(), *package.glob('*.so')])}"
     name = f"{project.name}-{project.version}-{tag}.whl"
     with WheelFile(directory / name, project.dist_info) as wheel:
         for path in sorted(path for path in package.rglob("*") if path.is_file()):

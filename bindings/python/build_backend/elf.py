@@ -55,8 +55,7 @@ def glibc_version(path: Path) -> tuple[int, int]:
     return max(((int(major), int(minor)) for major, minor in versions), default=(2, 5))
 
 
-def platform_tag(folders: Iterable[Path]) -> str:
+def platform_tag(files: Iterable[Path]) -> str:
     """The wheel's platform: manylinux with the oldest GNU C library that has all symbols that the files need."""
-    files = [path for folder in folders for path in folder.iterdir()]
     major, minor = max(glibc_version(path) for path in files)
     return f"manylinux_{major}_{minor}_{platform.machine()}"

@@ -14,13 +14,16 @@
 Each rank writes ``output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``; ``cep summarize output`` reads them.
 The package is a thin layer over libcep.so (see cep(3)). It looks for the library in ``CEP_LIBRARY``, then in its own
 directory, then in the loader's path. If there is no library, the import fails and lists these places.
+
+The calls of a step loop go through an extension module if the package has one for this Python, else through ctypes;
+``cep.binding`` tells which. ``CEP_BINDING=ctypes`` or ``native`` overrules the choice.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from . import _profiler
+from . import _binding, _profiler
 from ._errors import (
     EINTERNAL,
     EINVAL,
@@ -44,6 +47,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+binding: str = _binding.name
+"""How a step loop's calls reach libcep: "native" (the extension module) or "ctypes"."""
+
 __all__ = [
     "EINTERNAL",
     "EINVAL",
@@ -61,6 +67,7 @@ __all__ = [
     "Stats",
     "TimedIterable",
     "__version__",
+    "binding",
     "library_path",
     "library_version",
 ]

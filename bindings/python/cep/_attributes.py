@@ -7,6 +7,7 @@ import ctypes
 import json
 import math
 import numbers
+import warnings
 from typing import Any, Mapping, NamedTuple, Optional, Union
 
 from ._errors import EINVAL, EJSON, OptionError
@@ -102,6 +103,18 @@ def attributes_struct(given: Attributes) -> Attrs:
         if len(struct.meta) > META_MAX_BYTES:
             raise OptionError(EINVAL, f"meta: {len(struct.meta)} bytes; at most {META_MAX_BYTES} are kept with a span")
     return struct
+
+
+def span_struct(given: Attributes) -> Attrs:
+    """The struct for a span's begin. Never raises, because the span may begin at step 10,000 of a job: where an
+    attribute is invalid, the span has none, libcep counts it (``dropped_meta``), and a warning names it."""
+    try:
+        return attributes_struct(given)
+    except Exception as error:
+        warnings.warn(f"cep: a span has no attributes: {error}", RuntimeWarning, stacklevel=4)
+        struct = empty_struct()
+        struct.meta = b"{"  # which libcep refuses
+        return struct
 
 
 def error_struct(error: type[BaseException]) -> Attrs:

@@ -13,6 +13,9 @@ ETIMEDOUT = -6
 ELIMIT = -7
 EINTERNAL = -8
 
+# Generators raise and receive these at the end of an iteration, which is no failure of the phase.
+NOT_FAILURES = (GeneratorExit, StopIteration, StopAsyncIteration)
+
 _INVALID_VALUE_CODES = frozenset((EINVAL, EOPTION, EJSON))
 
 

@@ -164,9 +164,10 @@ get_stats = _prototype(_releasing_gil, "cep_get_stats", c_int32, c_void_p, POINT
 recording = _prototype(_keeping_gil, "cep_recording", c_int32, c_void_p)
 region_get = _prototype(_releasing_gil, "cep_region_get", c_void_p, c_void_p, c_char_p, c_int32)
 
-# Recorded steps make this call, and begin, end and switch below, often. They have no `argtypes`, which saves a tenth of
-# their cost: pass them ctypes objects and None only. The result of cep_step() is ignored: it refuses negative steps
-# only, and the caller has checked for these.
+# Recorded steps make this call, and begin, end, switch and phase below, often. They have no `argtypes`, which saves a
+# tenth of their cost: pass them ctypes objects and None only. The result of cep_step() is ignored: it refuses negative
+# steps only, and the caller has checked for these. That of cep_phase() is ignored, too: it refuses regions of other
+# profilers only.
 step = _prototype(_keeping_gil, "cep_step", None)
 
 
@@ -178,6 +179,7 @@ class SpanCalls(NamedTuple):
     end: Any
     end_with: Any
     switch: Any
+    phase: Any
 
 
 def _span_calls(library: CDLL) -> SpanCalls:
@@ -187,6 +189,7 @@ def _span_calls(library: CDLL) -> SpanCalls:
         _prototype(library, "cep_end", None),
         _prototype(library, "cep_end_with", c_int32, c_void_p, Span, c_void_p, POINTER(Attrs)),
         _prototype(library, "cep_switch", Span),
+        _prototype(library, "cep_phase", None),
     )
 
 
@@ -197,7 +200,7 @@ device_calls = _span_calls(_releasing_gil)
 """For all other spans. cuEventRecord() blocks while the GPU's queue is full, and the work in the queue may wait for a
 host function (cuLaunchHostFunc) that needs the GIL."""
 
-begin, begin_with, end, end_with, switch = device_calls  # these are safe for every span
+begin, begin_with, end, end_with, switch, phase = device_calls  # these are safe for every span
 
 record = _prototype(_keeping_gil, "cep_record", c_int32, c_void_p, c_int64, c_int64, POINTER(Attrs))
 counter = _prototype(_keeping_gil, "cep_counter", c_int32, c_void_p, c_char_p, c_double)

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
-from ctypes import byref, c_int64, c_void_p
+from ctypes import byref, c_void_p
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _ffi, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, whole_number
+from ._binding import ProfilerCalls
 from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, open_profilers
 from ._errors import EINVAL, ETIMEDOUT, OK, OptionError, error_for
 from ._handle import Handle, Removal, undo_all
@@ -24,7 +24,6 @@ from ._streams import Stream
 
 Item = TypeVar("Item")
 Self = TypeVar("Self", bound="Profiler")
-Phase = tuple[_ffi.Span, Region, c_void_p]
 
 
 def _is_on(handle: c_void_p) -> bool:
@@ -32,11 +31,7 @@ def _is_on(handle: c_void_p) -> bool:
     return bool(_ffi.set_meta(handle, b"null") != OK)
 
 
-def _null_stream() -> c_void_p:
-    return _streams.DEFAULT_POINTER
-
-
-class Profiler(Handle):
+class Profiler(ProfilerCalls, Handle):
     """Times the phases of one process of a job; writes them to
     ``<output_dir>/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``.
 
@@ -139,18 +134,15 @@ class Profiler(Handle):
 
     def _open(self, *, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]) -> None:
         self._handle = c_void_p()
-        self._enabled = False
         with options_struct(on_by_default=on_by_default, config=config, explicit=explicit) as options:
             _ffi.check(_ffi.open_profiler(byref(options), byref(self._handle)))
-            self._sampling = Sampling(options)
             self._path, self._rank = rank_file(options)
-            self._on_host: bool = options.backend == _ffi.BACKENDS["host"]
-        self._recording: list[bool] = []  # not empty while recording; every region reads this very list
-        self._current_stream: Callable[[], c_void_p] = _null_stream
-        self._step = self._library_step = -1  # the trainer's step; the last step that libcep was given
-        self._regions: dict[Any, Region] = {}
-        self._native_regions: dict[str, Optional[c_void_p]] = {}
-        self._phase = threading.local()
+            self._sampling = Sampling(
+                options.start_step, options.end_step, options.record_every_n_steps, options.flush_every_n_steps
+            )
+            on_host = options.backend == _ffi.BACKENDS["host"]
+        self._native_regions: dict[str, Optional[int]] = {}
+        self._attach(self._handle.value or 0, [], {}, on_host, self._sampling)
         self._at_close: list[Removal] = []  # called once the profiler is closed, the last one first
         self._enabled = self._has_file = _is_on(self._handle)
         open_profilers.add(self)
@@ -257,46 +249,28 @@ class Profiler(Handle):
             if given:
                 _ffi.check(_ffi.set_meta(self._handle, meta_text(given)))
 
-    # ---- Steps ------------------------------------------------------------------------------------------
+    # ---- Steps and regions: see ProfilerCalls -----------------------------------------------------------
 
-    def step(self, step: Optional[int] = None) -> None:
-        """Begins a step of the trainer. It decides whether what follows is recorded; before the first call nothing is.
+    if TYPE_CHECKING:
 
-        Steps may jump, repeat and go back. Never waits; no I/O.
-
-        Args:
-            step: The step, at least 0; None: one more than the last (the first is 0).
-
-        Raises:
-            OptionError: The step is not a whole number of at least 0.
-        """
-        self._step = number = self._step + 1 if step is None else whole_number("step", step, 0)
-        if not self._enabled:
-            return
-        records = self._sampling.records(number)
-        if not records and not self._recording and not self._sampling.flushes(number):
-            return  # nothing changes for libcep: most steps of a job return here
-        self._set_library_step()
-        if not (records and _ffi.recording(self._handle)):  # libcep decides
-            self._recording.clear()
-            return
-        if self._current_stream is _null_stream:
-            self._current_stream = _streams.current_stream_finder() or _null_stream
-        if not self._recording:
-            self._recording.append(True)
-
-    def _set_library_step(self) -> None:
-        self._library_step = self._step
-        _ffi.step(self._handle, c_int64(self._step))
+        def region(
+            self,
+            name: str,
+            kind: Optional[str] = None,
+            stream: Stream = None,
+            bytes: Optional[int] = None,
+            flops: Optional[float] = None,
+            group: Optional[str] = None,
+            coll: Optional[int] = None,
+            meta: Optional[Meta] = None,
+        ) -> Region: ...
 
     @property
     def recording(self) -> bool:
         """Whether what begins now is recorded: the current step is sampled, and the profiler is on."""
         return bool(self._recording)
 
-    # ---- Regions ----------------------------------------------------------------------------------------
-
-    def region(
+    def _make_region(
         self,
         name: str,
         kind: Optional[str] = None,
@@ -307,44 +281,20 @@ class Profiler(Handle):
         coll: Optional[int] = None,
         meta: Optional[Meta] = None,
     ) -> Region:
-        """A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.
-
-        Attributes (bytes to meta) are written with every span of the returned object. They are checked only when a span
-        is recorded, as in the C API.
-
-        Args:
-            name: 1 to 255 bytes without control characters.
-            kind: "step", "compute", "comm", "data", "memory", "host" or "other"; None: inferred from the name's
-                words ("all_reduce": comm). The first use of a name decides its kind.
-            stream: The CUDA stream to time: None for PyTorch's current one at each use (else the default stream), a
-                PyTorch or CuPy stream, a cudaStream_t as integer; cep.HOST for the host clock.
-            bytes: Bytes moved by the operation.
-            flops: Floating-point operations done.
-            group: Process group of a collective ("dp").
-            coll: Index of the collective within group, the same on all its ranks. Needs group.
-            meta: A mapping or JSON object's text, at most 16384 bytes as JSON.
-
-        Raises:
-            OptionError: The name, kind or stream is invalid. Invalid attributes raise when a span is recorded.
-        """
-        # Written out for speed: every `with prof.region("forward")` in a step loop comes through here.
-        if bytes is None and flops is None and group is None and coll is None and meta is None:
-            if kind is None and stream is None:
-                try:
-                    return self._regions[name]
-                except (KeyError, TypeError):
-                    pass
-            return self._plain_region(name, kind, stream)
-        given = Attributes(bytes, flops, group, coll, meta)
-        return Region(self, name, self._native_region(name, kind), _streams.stream_pointer(stream), given)
-
-    def _plain_region(self, name: str, kind: Optional[str], stream: Stream) -> Region:
+        """Makes what region() returns. Keeps it if it has no attributes."""
         handle = self._native_region(name, kind)
-        pointer = _streams.stream_pointer(stream)
-        key = name if pointer is None else (name, pointer.value)
-        return self._regions.setdefault(key, Region(self, name, handle, pointer, None))
+        address = _streams.stream_address(stream)
+        given = Attributes(bytes, flops, group, coll, meta)
+        first: Region = self._regions.setdefault(name, Region(self, name, handle, None, None))
+        if given != Attributes():
+            return Region(self, name, handle, address, given)
+        if address is None:
+            return first
+        region = Region(self, name, handle, address, None)
+        region._next, first._next = first._next, region
+        return region
 
-    def _native_region(self, name: str, kind: Optional[str]) -> Optional[c_void_p]:
+    def _native_region(self, name: str, kind: Optional[str]) -> Optional[int]:
         """The library's region of this name, looked up once. None if the profiler is off; libcep accepts that."""
         number = 0 if kind is None else kind_number(kind)
         try:
@@ -356,7 +306,7 @@ class Profiler(Handle):
         address = _ffi.region_get(self._handle, name.encode(), number)
         if not address and self._enabled:
             raise error_for(EINVAL, _ffi.last_message(EINVAL))
-        return self._native_regions.setdefault(name, c_void_p(address) if address else None)
+        return self._native_regions.setdefault(name, address or None)
 
     def iterate(
         self,
@@ -378,34 +328,6 @@ class Profiler(Handle):
             first_step: The step of the first item; each further item is one step later.
         """
         return TimedIterable(self, self.region(name, kind, _streams.HOST), iterable, first_step)
-
-    def phase(self, name: str, kind: Optional[str] = None, stream: Stream = None) -> None:
-        """Ends this thread's current phase, if it has one, and begins the next, with one event for both.
-
-        N phases back to back cost N + 1 event records instead of 2 N. end_phase() ends the last one. An exception does
-        not end a phase and does not mark its row. Thread-safe: each thread has a current phase of its own.
-
-        Args:
-            name: As for region().
-            kind: As for region().
-            stream: As for region().
-        """
-        current: Optional[Phase] = getattr(self._phase, "current", None)
-        if current is None and not self._recording:
-            return
-        region = self.region(name, kind, stream)
-        pointer = region._stream if region._stream is not None else self._current_stream()
-        span = region._calls.switch(_ffi.SPAN_NONE if current is None else current[0], region._handle, pointer)
-        self._phase.current = (span, region, pointer) if self._recording else None
-
-    def end_phase(self) -> None:
-        """Ends this thread's current phase, if it has one."""
-        current: Optional[Phase] = getattr(self._phase, "current", None)
-        if current is None:
-            return
-        self._phase.current = None
-        span, region, stream = current
-        region._end(span, stream, None)
 
     # ---- Rows without a region --------------------------------------------------------------------------
 

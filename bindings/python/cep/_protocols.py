@@ -3,19 +3,7 @@
 
 from __future__ import annotations
 
-from ctypes import c_void_p
-from typing import Callable, Optional, Protocol
-
-
-class RegionOwner(Protocol):
-    """The profiler, as its regions use it."""
-
-    _recording: list[bool]
-    """Not empty while recording. Always the same list."""
-    _on_host: bool
-    """Whether every span is on the host clock."""
-    _current_stream: Callable[[], c_void_p]
-    """Returns the stream for spans that name none."""
+from typing import Optional, Protocol
 
 
 class StepCounter(Protocol):

@@ -5,28 +5,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from ctypes import byref, c_void_p
-from threading import get_ident
-from types import TracebackType
-from typing import Any, AsyncGenerator, Awaitable, Callable, Generator, Optional, TypeVar, cast
+from typing import TYPE_CHECKING, Any, AsyncGenerator, Awaitable, Callable, Generator, TypeVar, cast
 
-from . import _ffi
-from ._attributes import Attributes, attributes_struct, error_struct
-from ._ffi import Attrs, Span
-from ._protocols import RegionOwner
-from ._streams import HOST_POINTER
+from ._binding import RegionCalls, timed_function
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Block = tuple[Span, c_void_p, Optional[Any]]
-
-# Globals of this module are looked up faster than attributes of another.
-_host_calls, _device_calls = _ffi.host_calls, _ffi.device_calls
-
-# Generators raise and receive these at the end of an iteration, which is no failure of the phase.
-_NOT_FAILURES = (GeneratorExit, StopIteration, StopAsyncIteration)
 
 
-class Region:
+class Region(RegionCalls):
     """A phase to time: ``with region: …``, or ``@region`` above a function. Made by Profiler.region().
 
     A region is reusable, nests (also in itself), and may be entered by any number of threads at once. A ``with``
@@ -42,91 +28,14 @@ class Region:
     threads run meanwhile.
     """
 
-    __slots__ = (
-        "name",
-        "_profiler",
-        "_handle",
-        "_stream",
-        "_attributes",
-        "_struct",
-        "_calls",
-        "_begin_span",
-        "_end_span",
-        "_recording",
-        "_open",
-    )
+    __slots__ = ()
 
-    def __init__(
-        self,
-        profiler: RegionOwner,
-        name: str,
-        handle: Optional[c_void_p],
-        stream: Optional[c_void_p],
-        attributes: Optional[Attributes],
-    ) -> None:
-        self.name = name
-        self._profiler = profiler
-        self._handle = handle
-        self._stream = stream
-        self._attributes = attributes
-        self._struct: Optional[Attrs] = None  # made from _attributes when a span first needs it
-        self._calls = calls = _host_calls if stream is HOST_POINTER or profiler._on_host else _device_calls
-        self._begin_span, self._end_span = calls.begin, calls.end  # saves a lookup in each span
-        # The profiler's own list, not empty while recording. Held here, it costs an unrecorded `with` a single lookup.
-        self._recording = profiler._recording
-        # The open `with` blocks. By thread: the span and stream of the innermost block, and the block around it. A
-        # thread touches its own entry only. While any block is open, unrecorded blocks are entered too (with SPAN_NONE
-        # as their span), so that every exit finds its own block.
-        self._open: dict[int, Block] = {}
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> Region: ...
 
     def __repr__(self) -> str:
         return f"<cep.Region {self.name!r}>"
-
-    def __enter__(self) -> Region:
-        # _begin() and _end() are written out here and below: a Python call costs a tenth of a recorded block.
-        if self._recording or self._open:
-            thread, stream, open_blocks = get_ident(), self._stream, self._open
-            if stream is None:
-                stream = self._profiler._current_stream()
-            span = self._begin_span(self._handle, stream) if self._attributes is None else self._begin_with(stream)
-            open_blocks[thread] = (span, stream, open_blocks.get(thread))
-        return self
-
-    def __exit__(
-        self,
-        error: Optional[type[BaseException]],
-        value: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
-        if self._open:
-            thread = get_ident()
-            block = self._open.pop(thread, None)
-            if block is None:
-                return
-            span, stream, outer = block
-            if outer is not None:
-                self._open[thread] = outer
-            if error is None:
-                self._end_span(self._handle, span, stream)
-            else:
-                self._end(span, stream, error)
-
-    def _begin_with(self, stream: c_void_p) -> Span:
-        assert self._attributes is not None
-        if self._struct is None:
-            self._struct = attributes_struct(self._attributes)
-        return self._calls.begin_with(self._handle, stream, byref(self._struct))  # type: ignore[no-any-return]
-
-    def _begin(self) -> tuple[Span, c_void_p]:
-        stream = self._stream if self._stream is not None else self._profiler._current_stream()
-        span = self._begin_span(self._handle, stream) if self._attributes is None else self._begin_with(stream)
-        return span, stream
-
-    def _end(self, span: Span, stream: c_void_p, error: Optional[type[BaseException]]) -> None:
-        if error is None or issubclass(error, _NOT_FAILURES):
-            self._end_span(self._handle, span, stream)
-        else:
-            self._calls.end_with(self._handle, span, stream, byref(error_struct(error)))
 
     def __call__(self, function: Function) -> Function:
         """Wraps a function so that each call is a span of this region.
@@ -141,15 +50,8 @@ class Region:
         elif inspect.isgeneratorfunction(function):
             wrapper = self._wrap_generator(function)
         else:
-            wrapper = self._wrap_function(function)
+            wrapper = timed_function(self, function)
         return cast(Function, functools.wraps(function)(wrapper))
-
-    def _wrap_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
-
-        return timed
 
     def _wrap_generator(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:

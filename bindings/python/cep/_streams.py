@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts CUDA streams to the pointers that libcep takes, and finds PyTorch's current stream."""
+"""Converts CUDA streams to the addresses that libcep takes, and finds PyTorch's current stream."""
 
 from __future__ import annotations
 
 import sys
-from ctypes import c_void_p
+from ctypes import c_void_p, sizeof
 from typing import Any, Callable, Optional, Union
 
 from ._errors import EINVAL, OptionError
@@ -24,38 +24,36 @@ HOST = HostClock()
 
 Stream = Union[None, int, HostClock, Any]
 
-HOST_POINTER = c_void_p(-1)
-DEFAULT_POINTER = c_void_p(None)  # the legacy default stream
+HOST_ADDRESS: int = 2 ** (8 * sizeof(c_void_p)) - 1  # CEP_HOST
+
+StreamSource = tuple[Callable[..., int], Optional[int]]
+"""A function that returns the current stream's address, and its argument; None: it takes none."""
 
 
-def stream_pointer(stream: Stream) -> Optional[c_void_p]:
-    """The pointer of the stream that a caller passed. None: each span uses the stream that is current at its begin.
+def stream_address(stream: Stream) -> Optional[int]:
+    """The address of the stream that a caller passed. None: each span uses the stream that is current at its begin.
 
     Accepts None, cep.HOST, an integer cudaStream_t, and objects with ``cuda_stream`` (PyTorch) or ``ptr`` (CuPy).
     """
     if stream is None:
         return None
     if stream is HOST:
-        return HOST_POINTER
+        return HOST_ADDRESS
     for attribute in ("cuda_stream", "ptr"):
         handle = getattr(stream, attribute, None)
         if isinstance(handle, int):
-            return c_void_p(handle)
+            return _unsigned(handle)
     if isinstance(stream, int) and not isinstance(stream, bool):
-        return c_void_p(stream)
+        return _unsigned(stream)
     raise OptionError(EINVAL, f"stream: {stream!r} is neither a stream object, an integer, cep.HOST nor None")
 
 
-class _Pointers(dict[int, c_void_p]):
-    """Maps raw streams to pointers, and makes each pointer once."""
-
-    def __missing__(self, raw: int) -> c_void_p:
-        pointer = self[raw] = c_void_p(raw)
-        return pointer
+def _unsigned(address: int) -> int:
+    return address & HOST_ADDRESS
 
 
-def current_stream_finder() -> Optional[Callable[[], c_void_p]]:
-    """A function that returns PyTorch's current stream. None until this process uses CUDA through PyTorch.
+def current_stream_source() -> Optional[StreamSource]:
+    """How to get PyTorch's current stream. None until this process uses CUDA through PyTorch.
 
     Never imports PyTorch, never initialises CUDA. torch.cuda.current_stream() builds an object and costs 4 µs; the
     two raw calls cost 0.1 µs.
@@ -68,18 +66,17 @@ def current_stream_finder() -> Optional[Callable[[], c_void_p]]:
             return None
     except AttributeError:  # half imported, or a build without torch.cuda
         return None
-    return _finder(torch)
+    return _source(torch)
 
 
-def _finder(torch: Any) -> Callable[[], c_void_p]:
-    pointers = _Pointers()
+def _source(torch: Any) -> StreamSource:
     try:
         raw_stream, device = torch._C._cuda_getCurrentRawStream, torch._C._cuda_getDevice
     except AttributeError:
-        return lambda: pointers[torch.cuda.current_stream().cuda_stream]
+        return lambda: int(torch.cuda.current_stream().cuda_stream), None
     if _knows_current_device(raw_stream, device()):
-        return lambda: pointers[raw_stream(-1)]
-    return lambda: pointers[raw_stream(device())]
+        return raw_stream, -1
+    return lambda: int(raw_stream(device())), None
 
 
 def _knows_current_device(raw_stream: Callable[[int], int], device: int) -> bool:

@@ -79,7 +79,7 @@ def installed(wheel, tmp_path_factory):
 def binaries(installed):
     """Every program and shared library that the wheel brought, by name."""
     (package,) = installed.glob("lib/python*/site-packages/cep")
-    files = [path for folder in ("bin", "lib") for path in (package / folder).iterdir()]
+    files = [path for folder in ("bin", "lib") for path in (package / folder).iterdir()] + [*package.glob("*.so")]
     assert {"cep", "libcep.so.0"} <= {path.name for path in files}
     return {path.name: path for path in files}
 
@@ -107,6 +107,13 @@ def test_it_runs_where_none_of_its_libraries_is_installed(installed, binaries, t
     python = installed / "bin" / "python"
     script = f"{mounts}{python} job.py && {python} -m cep summarize output"
     assert "optimizer" in run("unshare", "-m", "sh", "-c", script, cwd=tmp_path)
+
+
+def test_the_extension_module_is_in_the_wheel_and_in_use(installed, binaries):
+    if not (Path(os.environ["TEST_BUILD_DIRECTORY"]) / "bindings/python/native/_native.abi3.so").exists():
+        pytest.skip("the extension module is not built")
+    assert "_native.abi3.so" in binaries
+    assert run(installed / "bin" / "python", "-c", "import cep; print(cep.binding)") == "native\n"
 
 
 def test_the_command_and_the_wheel_are_of_the_packages_version(wheel, installed):

@@ -24,7 +24,7 @@ def test_the_allocators_state_becomes_counters_of_recorded_steps(files, tmp_path
     monkeypatch.setattr(_memory, "_read_stats", lambda device: asked.append(device) or allocator_statistics())
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     with cep.Profiler(tmp_path, record_every_n_steps=2, backend="host") as profiler:
-        profiler._current_stream = lambda: cep._streams.DEFAULT_POINTER
+        profiler._set_stream_source((lambda: 0, None))
         for step in range(3):
             profiler.step(step)
             assert cep.torch.record_memory(profiler, device=3) == (step != 1)

@@ -66,7 +66,7 @@ class Backward:
         self._running = threading.Lock()  # held from the first gradient to the end
         self._step = -1  # the step of the running backward
         self._sync: Optional[GradientSync] = None
-        # The hooks of outputs that no graph ends with: parameters and inputs, by id(). Others are freed with their graph.
+        # The hooks of outputs that are parameters or inputs, by id(). Those of others are freed with their graph.
         self._leaf_hooks: dict[int, Any] = {}
         self._begin_hook, self._queue_last_hook = Hook(self._begin), Hook(self._queue_last)
         self._finish_hook = Hook(self._finish)

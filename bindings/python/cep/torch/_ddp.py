@@ -12,7 +12,6 @@ from ._comm_span import AsyncSpan, Description
 from ._future_callbacks import FutureCallback
 from ._groups import resolve_group
 from ._hooks import Hook, inert_hook, note_failure
-from ._phases import Begun
 from ._pytorch import Future, Module, ProcessGroup, Tensor, dist, tensor_bytes, torch
 
 CommHook = Callable[[Any, Any], Future]
@@ -105,7 +104,7 @@ class DDPGradientSync:
         self._last = next((parameter for parameter in model.parameters() if parameter.requires_grad), None)
         self._hook = Hook(lambda _: self.begin())
         self._handle: Any = None
-        self._open: Optional[tuple[Region, Begun]] = None
+        self._open: Optional[tuple[Region, Any, Any]] = None
 
     def is_due(self) -> bool:
         """Whether the next backward averages the gradients: not within no_sync()."""
@@ -124,7 +123,7 @@ class DDPGradientSync:
         group = recorder.groups.find(process_group)
         coll = group.indices.take(recorder.profiler._step)
         region = recorder.profiler.region("gradient_sync", kind="comm", group=group.name, coll=coll)
-        self._open = region, region._begin()
+        self._open = region, *region._begin()
 
     def end(self, error: Optional[type[BaseException]]) -> None:
         """Call it after the backward."""
@@ -133,8 +132,8 @@ class DDPGradientSync:
             handle.remove()
         opened, self._open = self._open, None
         if opened is not None:
-            region, begun = opened
-            region._end(*begun, error)
+            region, span, stream = opened
+            region._end(span, stream, error)
 
 
 def gradient_sync_of(model: Any, profiler: Profiler) -> Optional[DDPGradientSync]:

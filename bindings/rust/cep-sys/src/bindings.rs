@@ -170,6 +170,9 @@ extern "C" {
     pub fn cep_switch(span: cep_span, region: *mut cep_region, stream: *mut ::std::os::raw::c_void) -> cep_span;
 }
 extern "C" {
+    pub fn cep_phase(profiler: *mut cep_profiler, region: *mut cep_region, stream: *mut ::std::os::raw::c_void) -> i32;
+}
+extern "C" {
     pub fn cep_record(region: *mut cep_region, start_ns: i64, duration_ns: i64, attrs: *const cep_attrs) -> i32;
 }
 extern "C" {

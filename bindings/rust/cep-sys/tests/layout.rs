@@ -166,6 +166,7 @@ fn functions_have_the_argument_and_result_types_of_c() {
         cep_end(_, _, _),
         cep_end_with(_, _, _, _),
         cep_switch(_, _, _),
+        cep_phase(_, _, _),
         cep_record(_, _, _, _),
         cep_counter(_, _, _),
         cep_mark(_, _, _),

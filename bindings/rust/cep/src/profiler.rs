@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::{check, Code, Error};
 use crate::region::{Kind, Region};
 use crate::text::{long_text, Name};
-use crate::{Options, Stats};
+use crate::{Options, Stats, Stream};
 
 /// Timeout of a profiler that is dropped. It also suits most calls of [`close`](Profiler::close) and
 /// [`flush`](Profiler::flush).
@@ -127,6 +127,26 @@ impl Profiler {
     pub fn recording(&self) -> bool {
         // SAFETY: NULL, or valid for the life of the process.
         unsafe { cep_sys::cep_recording(self.native) != 0 }
+    }
+
+    /// Sets the calling thread's current phase: ends the phase before it, if there is one, and begins the next with the
+    /// same event. libcep keeps the phase, so phases chain across steps: N phases a step cost N records. A step that is
+    /// not recorded ends the phase and begins none.
+    ///
+    /// # Errors
+    ///
+    /// [`Code::EINVAL`] if the region belongs to another profiler.
+    #[inline]
+    pub fn phase(&self, region: Region, stream: Stream) -> Result<(), Error> {
+        // SAFETY: NULL, or valid for the life of the process; Stream::from_raw() demands a valid stream.
+        check(unsafe { cep_sys::cep_phase(self.native, region.as_raw(), stream.as_raw()) })
+    }
+
+    /// Ends the calling thread's current phase, if it has one, in that stream.
+    #[inline]
+    pub fn end_phase(&self, stream: Stream) {
+        // SAFETY: as for phase(); without a region the call cannot fail.
+        unsafe { cep_sys::cep_phase(self.native, null_mut(), stream.as_raw()) };
     }
 
     /// Records a value (memory allocated, loss, queue length) in the current step, if that step is recorded. By

@@ -108,6 +108,19 @@ fn switching_ends_one_phase_and_begins_the_next() {
 }
 
 #[test]
+fn the_current_phase_ends_with_the_next_one() {
+    let folder = Folder::new();
+    let profiler = folder.profiler();
+    for name in ["forward", "backward"] {
+        profiler.phase(profiler.region(name, Kind::Auto).unwrap(), Stream::HOST).unwrap();
+    }
+    profiler.end_phase(Stream::HOST);
+    let spans = folder.spans(&profiler);
+    assert_eq!(spans.len(), 2);
+    assert!(spans[0].contains(r#""name":"forward""#) && spans[1].contains(r#""name":"backward""#), "{spans:?}");
+}
+
+#[test]
 fn a_panic_marks_the_row_of_the_span_that_it_drops() {
     let folder = Folder::new();
     let profiler = folder.profiler();

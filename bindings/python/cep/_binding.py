@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a step loop's calls reach libcep: through the extension module, or through ctypes where that is missing.
+
+The choice is made once, at import. ``CEP_BINDING`` overrides it: "native" or "ctypes", or the path of the extension
+module. All other calls use ctypes either way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import types
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+from . import _ffi, _streams
+from ._attributes import Attributes, span_struct, whole_number
+from ._errors import NOT_FAILURES
+
+NATIVE, CTYPES = "native", "ctypes"
+
+
+def _addresses() -> tuple[int, ...]:
+    """The addresses of the loaded libcep's functions, in the order of library_calls in native/native.h."""
+    device = _ffi.device_calls
+    functions = (_ffi.step, _ffi.recording, device.begin, device.begin_with, device.end, device.end_with, device.phase)
+    return tuple(ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
+
+
+def _native_struct(given: Sequence[Any]) -> tuple[ctypes.Structure, int]:
+    struct = span_struct(Attributes(*given))
+    return struct, ctypes.addressof(struct)
+
+
+def _load(path: str) -> Any:
+    """The extension module in the package, or the one at the path."""
+    name = f"{__package__}._native"
+    if not path:
+        return importlib.import_module(name)
+    loader = importlib.machinery.ExtensionFileLoader(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if spec is None:
+        raise ImportError(f"{path} is no extension module")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def _connected(path: str) -> Any:
+    # Builds without a GIL have another stable ABI.
+    if "t" in getattr(sys, "abiflags", ""):
+        raise ImportError("this Python has no GIL, and cep's extension module needs it")
+    native = _load(path)
+    native.connect(
+        _addresses(),
+        _streams.HOST,
+        _ffi.KINDS,
+        whole_number,
+        _native_struct,
+        _streams.current_stream_source,
+        NOT_FAILURES,
+        types.MethodType,
+    )
+    return native
+
+
+def _choose() -> tuple[str, Any]:
+    wanted = os.environ.get("CEP_BINDING", "")
+    if wanted == CTYPES:
+        return CTYPES, None
+    try:
+        return NATIVE, _connected("" if wanted == NATIVE else wanted)
+    except ImportError as error:
+        if wanted:
+            raise ImportError(f"CEP_BINDING is {wanted!r}: {error}") from error
+        return CTYPES, None
+
+
+name, _native = _choose()
+
+if TYPE_CHECKING or _native is None:
+    from ._ctypes_calls import OpenSpans, ProfilerCalls, RegionCalls, timed_function
+else:
+    ProfilerCalls, RegionCalls, OpenSpans = _native.ProfilerCalls, _native.RegionCalls, _native.OpenSpans
+    timed_function: Callable[..., Any] = _native.TimedFunction
+
+__all__ = ["OpenSpans", "ProfilerCalls", "RegionCalls", "name", "timed_function"]

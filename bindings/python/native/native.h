@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cep._native: the calls of a step loop in C, over Python's stable ABI. One binary serves CPython 3.9 and later. It
+// does what cep/_ctypes_calls.py does, which is in use where this module is missing.
+//
+// The module links no libcep. The package loads the library, and connect() takes the functions' addresses from it. All
+// state is guarded by the GIL; builds of Python without a GIL do not load modules of the stable ABI.
+#ifndef CEP_PYTHON_NATIVE_H
+#define CEP_PYTHON_NATIVE_H
+
+#include <Python.h>
+#include <cep/cep.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <structmember.h>
+
+// Part of the stable ABI since 3.10. CPython 3.9 has the same calling convention under the same number.
+#ifndef METH_FASTCALL
+#define METH_FASTCALL 0x0080
+#endif
+typedef PyObject* (*fast_function)(PyObject* self, PyObject* const* args, Py_ssize_t count);
+typedef PyObject* (*fast_keyword_function)(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names);
+
+/// The functions of the loaded libcep, in the order in which connect() takes their addresses.
+typedef struct {
+    int32_t (*step)(cep_profiler*, int64_t);
+    int32_t (*recording)(const cep_profiler*);
+    cep_span (*begin)(cep_region*, void*);
+    cep_span (*begin_with)(cep_region*, void*, const cep_attrs*);
+    void (*end)(cep_region*, cep_span, void*);
+    int32_t (*end_with)(cep_region*, cep_span, void*, const cep_attrs*);
+    int32_t (*phase)(cep_profiler*, cep_region*, void*);
+} library_calls;
+
+/// What the package gives the module once.
+typedef struct {
+    PyObject* host;           ///< cep.HOST
+    PyObject* kinds;          ///< the names of kinds, a dictionary
+    PyObject* whole_number;   ///< converts the number of a step, or raises
+    PyObject* native_struct;  ///< makes the struct of attributes: (object that keeps it, its address); or raises
+    PyObject* find_stream;    ///< how to get the current stream: None or (function, argument or None)
+    PyObject* not_failures;   ///< exceptions that do not mark a row, a tuple
+    PyObject* method_type;    ///< types.MethodType
+} package_objects;
+
+extern library_calls library;
+extern package_objects package;
+
+/// The base of cep.Profiler: what a step loop calls.
+typedef struct {
+    PyObject_HEAD cep_profiler* handle;
+    PyObject* recording;          ///< a list that is not empty while recording, shared with Python
+    PyObject* regions;            ///< by name: those without a stream of their own
+    PyObject* stream_source;      ///< returns the current stream's address; NULL or None: the default stream
+    PyObject* stream_argument;    ///< for stream_source; NULL: it takes none
+    PyCFunction stream_function;  ///< stream_source itself if it is a C function of one argument
+    PyObject* stream_self;
+    struct phase_thread* phases;  ///< the threads that have a phase
+    Py_ssize_t phase_count, phase_capacity;
+    long long step, library_step;
+    long long first, last, every, flush_every;
+    char enabled, on_host;
+} profiler_object;
+
+/// A thread that has a current phase.
+struct phase_thread {
+    unsigned long thread;
+    void* stream;
+    bool keeps_lock;
+};
+
+/// An open `with` block.
+typedef struct {
+    unsigned long thread;
+    cep_span span;
+    void* stream;
+} block;
+
+enum { small_blocks = 2 };
+
+/// The attributes of a span, in the order of cep._attributes.Attributes.
+enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count };
+
+/// The base of cep.Region.
+typedef struct region_object {
+    PyObject_HEAD PyObject* name;
+    PyObject* profiler;  ///< a profiler_object
+    PyObject* next;      ///< the region of the same name on another stream; NULL or None: none
+    cep_region* handle;
+    void* stream;
+    char has_stream;  ///< else spans use the current stream
+    char keeps_lock;  ///< spans are on the host clock: they make no CUDA call, so they keep the GIL
+    char has_attrs;   ///< attrs is filled in
+    block* blocks;    ///< open `with` blocks, innermost last
+    Py_ssize_t block_count, block_capacity;
+    block small[small_blocks];
+    PyObject* attributes;  ///< a tuple; NULL or None: none
+    PyObject* attrs_owner;
+    cep_attrs attrs;
+} region_object;
+
+extern PyTypeObject* profiler_type;
+extern PyTypeObject* region_type;
+extern PyType_Spec profiler_spec, region_spec, timed_function_spec, open_spans_spec;
+
+static inline bool is_given(const PyObject* object) {
+    return object != NULL && object != Py_None;
+}
+
+static inline bool is_recording(const profiler_object* profiler) {
+    return profiler->recording != NULL && PyList_Size(profiler->recording) > 0;
+}
+
+static inline PyObject* new_none(void) {
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+/// Puts a new reference into a field.
+static inline void set_reference(PyObject** field, PyObject* value) {
+    PyObject* before = *field;
+    Py_XINCREF(value);
+    *field = value;
+    Py_XDECREF(before);
+}
+
+unsigned long this_thread(void);
+
+/// The address in an integer; false with an exception if it is none.
+bool address_of(PyObject* integer, void** address);
+/// Whether a stream that the caller named can be converted here; if not, Python's stream_address() must.
+bool stream_address_of(PyObject* stream, void** address);
+/// The current stream; false with an exception if looking it up raised.
+bool current_stream(profiler_object* profiler, void** stream);
+
+/// Begins a span of the region on its stream; false with an exception.
+bool begin_span(region_object* region, cep_span* span, void** stream);
+/// Ends a span. `error` is the type of the exception that left the phase, or NULL. False with an exception.
+bool end_span(region_object* region, cep_span span, void* stream, PyObject* error);
+/// A region like that one, on the given stream and with the given attributes. NULL with an exception.
+PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObject* attributes);
+/// Fills in the region's attrs; false with an exception.
+bool fill_attrs(region_object* region);
+
+
+/// Deallocation of objects of the types here.
+void free_object(PyObject* self);
+
+#endif

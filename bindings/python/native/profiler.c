@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ProfilerCalls: steps, the look-up of regions, and the current phase.
+#include "native.h"
+
+#include <pthread.h>
+
+unsigned long this_thread(void) {
+    return (unsigned long)pthread_self();  // as threading.get_ident()
+}
+
+bool address_of(PyObject* integer, void** address) {
+    *address = PyLong_AsVoidPtr(integer);
+    return *address != NULL || PyErr_Occurred() == NULL;
+}
+
+bool stream_address_of(PyObject* stream, void** address) {
+    if (stream == package.host) {
+        *address = CEP_HOST;
+        return true;
+    }
+    PyObject* number = NULL;
+    if (PyLong_CheckExact(stream)) {
+        Py_INCREF(stream);
+        number = stream;
+    } else {
+        number = PyObject_GetAttrString(stream, "cuda_stream");
+    }
+    const bool found = number != NULL && PyLong_CheckExact(number) && address_of(number, address);
+    Py_XDECREF(number);
+    PyErr_Clear();
+    return found;
+}
+
+// ---- Streams -------------------------------------------------------------------------------------------------------
+
+static PyObject* call_stream_source(profiler_object* self) {
+    if (self->stream_function != NULL) return self->stream_function(self->stream_self, self->stream_argument);
+    return PyObject_CallFunctionObjArgs(self->stream_source, self->stream_argument, NULL);
+}
+
+bool current_stream(profiler_object* self, void** stream) {
+    *stream = NULL;
+    if (self->stream_source == NULL) return true;
+    PyObject* found = call_stream_source(self);
+    if (found == NULL) return false;
+    const bool converted = address_of(found, stream);
+    Py_DECREF(found);
+    return converted;
+}
+
+/// A C function of one argument can be called directly, which halves the cost.
+static void note_function(profiler_object* self) {
+    self->stream_function = NULL;
+    self->stream_self = NULL;
+    if (self->stream_argument == NULL || Py_TYPE(self->stream_source) != &PyCFunction_Type) return;
+    if (PyCFunction_GetFlags(self->stream_source) != METH_O) return;
+    self->stream_function = PyCFunction_GetFunction(self->stream_source);
+    self->stream_self = PyCFunction_GetSelf(self->stream_source);
+}
+
+static bool set_stream_source(profiler_object* self, PyObject* pair) {
+    PyObject* function = PyTuple_GetItem(pair, 0);
+    PyObject* argument = PyTuple_GetItem(pair, 1);
+    if (function == NULL || argument == NULL) return false;
+    set_reference(&self->stream_source, function);
+    Py_CLEAR(self->stream_argument);
+    if (argument != Py_None) {
+        Py_INCREF(argument);
+        self->stream_argument = argument;
+    }
+    note_function(self);
+    return true;
+}
+
+/// Finds PyTorch's current stream once this process uses CUDA through PyTorch.
+static bool find_stream_source(profiler_object* self) {
+    PyObject* modules = PySys_GetObject("modules");
+    if (modules == NULL || PyDict_GetItemString(modules, "torch") == NULL) return true;
+    PyObject* found = PyObject_CallFunctionObjArgs(package.find_stream, NULL);
+    if (found == NULL) return false;
+    const bool done = found == Py_None || set_stream_source(self, found);
+    Py_DECREF(found);
+    return done;
+}
+
+static PyObject* profiler_current_stream(PyObject* object, PyObject* unused) {
+    void* stream = NULL;
+    (void)unused;
+    return current_stream((profiler_object*)object, &stream) ? PyLong_FromVoidPtr(stream) : NULL;
+}
+
+// ---- Steps ---------------------------------------------------------------------------------------------------------
+
+static bool set_recording(profiler_object* self, bool recording) {
+    const Py_ssize_t size = PyList_Size(self->recording);
+    if (recording == (size > 0)) return true;
+    if (recording) return PyList_Append(self->recording, Py_True) == 0;
+    return PyList_SetSlice(self->recording, 0, size, NULL) == 0;
+}
+
+static void tell_library(profiler_object* self) {
+    self->library_step = self->step;
+    (void)library.step(self->handle, self->step);  // refuses negative steps only
+}
+
+static bool begin_step(profiler_object* self) {
+    const long long step = self->step;
+    const bool records = self->first <= step && step <= self->last && (step - self->first) % self->every == 0;
+    if (!records && !is_recording(self) && step % self->flush_every != 0) return true;  // libcep need not know
+    tell_library(self);
+    if (!records || library.recording(self->handle) == 0) return set_recording(self, false);  // libcep decides
+    if (self->stream_source == NULL && !find_stream_source(self)) return false;
+    return set_recording(self, true);
+}
+
+/// The number of a step, at least 0; −1 with an exception.
+static long long step_number(PyObject* given) {
+    int overflow = 0;
+    const long long number = PyLong_CheckExact(given) ? PyLong_AsLongLongAndOverflow(given, &overflow) : -1;
+    if (number >= 0) return number;
+    PyErr_Clear();
+    PyObject* converted = PyObject_CallFunction(package.whole_number, "sOi", "step", given, 0);
+    if (converted == NULL) return -1;
+    const long long value = PyLong_AsLongLong(converted);
+    Py_DECREF(converted);
+    return value;
+}
+
+/// The only argument, by position or name; NULL: not given. False with an exception.
+static bool only_argument(const char* name, PyObject* const* args, Py_ssize_t count, PyObject* names,
+                          PyObject** found) {
+    const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+    *found = count + named > 0 ? args[0] : NULL;
+    const bool known = named == 0 || PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, 0), name) == 0;
+    if (count + named <= 1 && known) return true;
+    PyErr_Format(PyExc_TypeError, "the only argument is %s", name);
+    return false;
+}
+
+static PyObject* profiler_step(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    profiler_object* self = (profiler_object*)object;
+    PyObject* given = NULL;
+    if (!only_argument("step", args, count, names, &given)) return NULL;
+    const long long step = is_given(given) ? step_number(given) : self->step + 1;
+    if (step < 0) return NULL;
+    self->step = step;
+    if (self->enabled && !begin_step(self)) return NULL;
+    return new_none();
+}
+
+static PyObject* profiler_set_library_step(PyObject* object, PyObject* unused) {
+    (void)unused;
+    tell_library((profiler_object*)object);
+    return new_none();
+}
+
+// ---- Regions -------------------------------------------------------------------------------------------------------
+
+enum { name_at, kind_at, stream_at, first_attribute, argument_count = first_attribute + attribute_count };
+
+static const char* const argument_names[argument_count] = {"name",  "kind",  "stream", "bytes",
+                                                           "flops", "group", "coll",   "meta"};
+
+/// The arguments of region() and phase(). NULL: not given.
+typedef struct {
+    PyObject* given[argument_count];
+    bool has_attributes;
+    bool is_wrong;
+} look_up;
+
+static int argument_at(PyObject* name) {
+    for (int i = 0; i < argument_count; ++i)
+        if (PyUnicode_CompareWithASCIIString(name, argument_names[i]) == 0) return i;
+    return -1;
+}
+
+static void read_look_up(PyObject* const* args, Py_ssize_t count, PyObject* names, look_up* wanted) {
+    const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+    *wanted = (look_up){.is_wrong = count > argument_count};
+    for (Py_ssize_t i = 0; i < count && i < argument_count; ++i) wanted->given[i] = args[i];
+    for (Py_ssize_t i = 0; i < named; ++i) {
+        const int at = argument_at(PyTuple_GetItem(names, i));
+        if (at < 0 || wanted->given[at] != NULL)
+            wanted->is_wrong = true;
+        else
+            wanted->given[at] = args[count + i];
+    }
+    for (int i = first_attribute; i < argument_count; ++i) wanted->has_attributes |= is_given(wanted->given[i]);
+}
+
+static region_object* region_on(PyObject* first, void* stream) {
+    for (PyObject* region = first; is_given(region); region = ((region_object*)region)->next) {
+        region_object* candidate = (region_object*)region;
+        if (candidate->has_stream && candidate->stream == stream) return candidate;
+    }
+    return NULL;
+}
+
+/// The first region of the name, if it is known and the kind is valid (borrowed); NULL without an exception if not.
+static region_object* first_region(profiler_object* self, const look_up* wanted) {
+    PyObject* kind = wanted->given[kind_at];
+    if (wanted->given[name_at] == NULL || wanted->is_wrong || self->regions == NULL) return NULL;
+    PyObject* region = PyDict_GetItemWithError(self->regions, wanted->given[name_at]);
+    if (region != NULL && is_given(kind) && PyDict_Contains(package.kinds, kind) != 1) region = NULL;
+    PyErr_Clear();  // not hashable: the slow way tells
+    return (region_object*)region;
+}
+
+static PyObject* attributes_tuple(const look_up* wanted) {
+    PyObject* tuple = PyTuple_New(attribute_count);
+    for (int i = 0; tuple != NULL && i < attribute_count; ++i) {
+        PyObject* given = wanted->given[first_attribute + i];
+        if (given == NULL) given = Py_None;
+        Py_INCREF(given);
+        if (PyTuple_SetItem(tuple, i, given) != 0) Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/// A new reference; NULL without an exception if the region has to be made by _make_region().
+static PyObject* known_region(profiler_object* self, const look_up* wanted) {
+    region_object* first = first_region(self, wanted);
+    PyObject* named_stream = wanted->given[stream_at];
+    const bool has_stream = is_given(named_stream);
+    void* stream = NULL;
+    if (first == NULL || (has_stream && !stream_address_of(named_stream, &stream))) return NULL;
+    if (wanted->has_attributes) {
+        PyObject* attributes = attributes_tuple(wanted);
+        PyObject* made = attributes != NULL ? region_with(first, has_stream, stream, attributes) : NULL;
+        Py_XDECREF(attributes);
+        return made;
+    }
+    region_object* found = has_stream ? region_on((PyObject*)first, stream) : first;
+    Py_XINCREF(found);
+    return (PyObject*)found;
+}
+
+static PyObject* arguments_tuple(PyObject* const* args, Py_ssize_t count) {
+    PyObject* tuple = PyTuple_New(count);
+    for (Py_ssize_t i = 0; tuple != NULL && i < count; ++i) {
+        Py_INCREF(args[i]);
+        if (PyTuple_SetItem(tuple, i, args[i]) != 0) Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject* arguments_by_name(PyObject* const* args, PyObject* names) {
+    PyObject* keywords = PyDict_New();
+    const Py_ssize_t named = names == NULL ? 0 : PyTuple_Size(names);
+    for (Py_ssize_t i = 0; keywords != NULL && i < named; ++i)
+        if (PyDict_SetItem(keywords, PyTuple_GetItem(names, i), args[i]) != 0) Py_CLEAR(keywords);
+    return keywords;
+}
+
+/// Python's _make_region(), with the same arguments.
+static PyObject* make_region(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    PyObject* method = PyObject_GetAttrString(self, "_make_region");
+    PyObject* positional = method != NULL ? arguments_tuple(args, count) : NULL;
+    PyObject* keywords = positional != NULL ? arguments_by_name(args + count, names) : NULL;
+    PyObject* region = keywords != NULL ? PyObject_Call(method, positional, keywords) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(positional);
+    Py_XDECREF(keywords);
+    return region;
+}
+
+static PyObject* profiler_region(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    look_up wanted;
+    read_look_up(args, count, names, &wanted);
+    PyObject* region = known_region((profiler_object*)object, &wanted);
+    return region != NULL || PyErr_Occurred() != NULL ? region : make_region(object, args, count, names);
+}
+
+// ---- The current phase ---------------------------------------------------------------------------------------------
+
+static struct phase_thread* find_phase(profiler_object* self) {
+    const unsigned long thread = this_thread();
+    for (Py_ssize_t i = 0; i < self->phase_count; ++i)
+        if (self->phases[i].thread == thread) return &self->phases[i];
+    return NULL;
+}
+
+static struct phase_thread* add_phase(profiler_object* self) {
+    if (self->phase_count == self->phase_capacity) {
+        const Py_ssize_t capacity = self->phase_capacity == 0 ? 4 : 2 * self->phase_capacity;
+        struct phase_thread* phases = PyMem_Realloc(self->phases, (size_t)capacity * sizeof *phases);
+        if (phases == NULL) return NULL;
+        self->phases = phases;
+        self->phase_capacity = capacity;
+    }
+    return &self->phases[self->phase_count++];
+}
+
+/// Notes whether this thread has a phase now. If memory runs out, end_phase() will not end it.
+static void note_phase(profiler_object* self, bool has_phase, void* stream, bool keeps_lock) {
+    struct phase_thread* phase = find_phase(self);
+    if (has_phase && phase == NULL) phase = add_phase(self);
+    if (phase == NULL) return;
+    if (has_phase)
+        *phase = (struct phase_thread){this_thread(), stream, keeps_lock};
+    else
+        *phase = self->phases[--self->phase_count];
+}
+
+static void change_phase(cep_profiler* profiler, cep_region* region, void* stream, bool keeps_lock) {
+    PyThreadState* released = keeps_lock ? NULL : PyEval_SaveThread();
+    (void)library.phase(profiler, region, stream);
+    if (released != NULL) PyEval_RestoreThread(released);
+}
+
+static bool enter_phase(profiler_object* self, region_object* region) {
+    void* stream = region->stream;
+    if (!region->has_stream && !current_stream(self, &stream)) return false;
+    note_phase(self, is_recording(self), stream, region->keeps_lock);
+    change_phase(self->handle, region->handle, stream, region->keeps_lock);
+    return true;
+}
+
+static PyObject* profiler_phase(PyObject* object, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    profiler_object* self = (profiler_object*)object;
+    if (!is_recording(self) && (self->phase_count == 0 || find_phase(self) == NULL)) return new_none();
+    PyObject* region = profiler_region(object, args, count, names);
+    if (region == NULL) return NULL;
+    const bool entered = enter_phase(self, (region_object*)region);
+    Py_DECREF(region);
+    return entered ? new_none() : NULL;
+}
+
+static PyObject* profiler_end_phase(PyObject* object, PyObject* unused) {
+    profiler_object* self = (profiler_object*)object;
+    const struct phase_thread* found = find_phase(self);
+    (void)unused;
+    if (found == NULL) return new_none();
+    const struct phase_thread phase = *found;
+    note_phase(self, false, NULL, false);
+    change_phase(self->handle, NULL, phase.stream, phase.keeps_lock);
+    return new_none();
+}
+
+// ---- The type ------------------------------------------------------------------------------------------------------
+
+static PyObject* profiler_attach(PyObject* object, PyObject* args) {
+    profiler_object* self = (profiler_object*)object;
+    PyObject *handle = NULL, *recording = NULL, *regions = NULL;
+    int on_host = 0;
+    if (!PyArg_ParseTuple(args, "OO!O!p(LLLL)", &handle, &PyList_Type, &recording, &PyDict_Type, &regions, &on_host,
+                          &self->first, &self->last, &self->every, &self->flush_every))
+        return NULL;
+    void* address = NULL;
+    if (!address_of(handle, &address)) return NULL;
+    self->handle = address;
+    self->on_host = on_host != 0;
+    self->step = self->library_step = -1;
+    set_reference(&self->recording, recording);
+    set_reference(&self->regions, regions);
+    return new_none();
+}
+
+static PyObject* profiler_set_stream_source(PyObject* object, PyObject* pair) {
+    if (!PyTuple_Check(pair) || !set_stream_source((profiler_object*)object, pair)) return NULL;
+    return new_none();
+}
+
+static int profiler_traverse(PyObject* object, visitproc visit, void* arg) {
+    profiler_object* self = (profiler_object*)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->recording);
+    Py_VISIT(self->regions);
+    Py_VISIT(self->stream_source);
+    Py_VISIT(self->stream_argument);
+    return 0;
+}
+
+static int profiler_clear(PyObject* object) {
+    profiler_object* self = (profiler_object*)object;
+    self->stream_function = NULL;
+    Py_CLEAR(self->regions);
+    Py_CLEAR(self->stream_source);
+    Py_CLEAR(self->stream_argument);
+    Py_CLEAR(self->recording);
+    return 0;
+}
+
+static void profiler_free(PyObject* object) {
+    PyObject_GC_UnTrack(object);
+    (void)profiler_clear(object);
+    PyMem_Free(((profiler_object*)object)->phases);
+    free_object(object);
+}
+
+#define MEMBER(name, type, field, flags) \
+    { (char*)name, type, offsetof(profiler_object, field), flags, NULL }
+static PyMemberDef members[] = {
+    MEMBER("_enabled", T_BOOL, enabled, 0),
+    MEMBER("_on_host", T_BOOL, on_host, READONLY),
+    MEMBER("_step", T_LONGLONG, step, 0),
+    MEMBER("_library_step", T_LONGLONG, library_step, READONLY),
+    MEMBER("_recording", T_OBJECT, recording, READONLY),
+    MEMBER("_regions", T_OBJECT, regions, READONLY),
+    {NULL, 0, 0, 0, NULL},
+};
+#undef MEMBER
+
+#define FAST(function) (PyCFunction)(void (*)(void))(fast_keyword_function)(function)
+static PyMethodDef methods[] = {
+    {"step", FAST(profiler_step), METH_FASTCALL | METH_KEYWORDS,
+     "step($self, /, step=None)\n--\n\n"
+     "Begins a step of the trainer. It decides whether what follows is recorded; before the first call nothing is.\n\n"
+     "Steps may jump, repeat and go back. Never waits; no I/O. step: at least 0; None: one more than the last (the "
+     "first\n"
+     "is 0). Raises OptionError if it is not a whole number of at least 0."},
+    {"region", FAST(profiler_region), METH_FASTCALL | METH_KEYWORDS,
+     "region($self, /, name, kind=None, stream=None, bytes=None, flops=None, group=None, coll=None, meta=None)\n--\n\n"
+     "A phase to time, as a context manager or decorator. Calling it again for the same name is cheap.\n\n"
+     "kind: \"step\", \"compute\", \"comm\", \"data\", \"memory\", \"host\" or \"other\"; None: inferred from the "
+     "name's words.\n"
+     "stream: None for PyTorch's current one at each use, a stream, a cudaStream_t as integer, or cep.HOST. The "
+     "others\n"
+     "are attributes of every span: bytes moved, floating-point operations, process group and index of a collective,\n"
+     "and a JSON object. Raises OptionError for an invalid name, kind or stream."},
+    {"phase", FAST(profiler_phase), METH_FASTCALL | METH_KEYWORDS,
+     "phase($self, /, name, kind=None, stream=None)\n--\n\n"
+     "Ends this thread's current phase, if it has one, and begins the next, with one event for both.\n\n"
+     "Phases chain across steps, so N phases a step cost N event records. end_phase() ends the last one. An exception\n"
+     "does not end a phase and does not mark its row. Each thread has a current phase of its own. Arguments as for\n"
+     "region()."},
+    {"end_phase", profiler_end_phase, METH_NOARGS,
+     "end_phase($self, /)\n--\n\nEnds this thread's current phase, if it has one."},
+    {"_attach", profiler_attach, METH_VARARGS, NULL},
+    {"_current_stream", profiler_current_stream, METH_NOARGS, NULL},
+    {"_set_stream_source", profiler_set_stream_source, METH_O, NULL},
+    {"_set_library_step", profiler_set_library_step, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, profiler_free}, {Py_tp_traverse, profiler_traverse},
+    {Py_tp_clear, profiler_clear},  {Py_tp_members, members},
+    {Py_tp_methods, methods},       {0, NULL},
+};
+
+PyType_Spec profiler_spec = {
+    .name = "cep._native.ProfilerCalls",
+    .basicsize = sizeof(profiler_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RegionCalls: the spans of a region, and its `with` blocks.
+#include "native.h"
+
+#include <string.h>
+
+enum { error_max_bytes = 63 };
+
+/// A span records a CUDA event, which can wait for room in the GPU's queue. The work in the queue may wait for a host
+/// function that needs the GIL, so only spans on the host clock keep it.
+#define WITHOUT_LOCK(region, call)                                                         \
+    do {                                                                                   \
+        PyThreadState* const released = (region)->keeps_lock ? NULL : PyEval_SaveThread(); \
+        call;                                                                              \
+        if (released != NULL) PyEval_RestoreThread(released);                              \
+    } while (0)
+
+// ---- Spans ---------------------------------------------------------------------------------------------------------
+
+bool begin_span(region_object* self, cep_span* span, void** stream) {
+    *stream = self->stream;
+    if (!self->has_stream && !current_stream((profiler_object*)self->profiler, stream)) return false;
+    if (!is_given(self->attributes)) {
+        WITHOUT_LOCK(self, *span = library.begin(self->handle, *stream));
+        return true;
+    }
+    if (!self->has_attrs && !fill_attrs(self)) return false;
+    WITHOUT_LOCK(self, *span = library.begin_with(self->handle, *stream, &self->attrs));
+    return true;
+}
+
+/// Copies the type's name, cut to whole characters of at most error_max_bytes.
+static bool error_name(PyObject* error, char* out) {
+    PyObject* name = PyObject_GetAttrString(error, "__name__");
+    PyObject* text = name != NULL ? PyUnicode_AsUTF8String(name) : NULL;
+    Py_XDECREF(name);
+    if (text == NULL) return false;
+    Py_ssize_t size = PyBytes_Size(text);
+    const char* bytes = PyBytes_AsString(text);
+    if (size > error_max_bytes)
+        for (size = error_max_bytes; size > 0 && ((unsigned char)bytes[size] & 0xC0) == 0x80;) --size;
+    memcpy(out, bytes, (size_t)size);
+    out[size] = '\0';
+    Py_DECREF(text);
+    return true;
+}
+
+static bool end_failed_span(region_object* self, cep_span span, void* stream, PyObject* error) {
+    char name[error_max_bytes + 1];
+    if (!error_name(error, name)) return false;
+    cep_attrs attrs = CEP_ATTRS_INIT;
+    attrs.error = name;
+    WITHOUT_LOCK(self, (void)library.end_with(self->handle, span, stream, &attrs));
+    return true;
+}
+
+bool end_span(region_object* self, cep_span span, void* stream, PyObject* error) {
+    if (span == CEP_SPAN_NONE) return true;
+    if (is_given(error) && !PyErr_GivenExceptionMatches(error, package.not_failures))
+        return end_failed_span(self, span, stream, error);
+    WITHOUT_LOCK(self, library.end(self->handle, span, stream));
+    return true;
+}
+
+// ---- `with` blocks -------------------------------------------------------------------------------------------------
+//
+// While any block is open, unrecorded blocks are entered too (with CEP_SPAN_NONE as their span), so that every exit
+// finds its own block.
+
+static bool push_block(region_object* self, block entered) {
+    if (self->block_count == self->block_capacity) {
+        const Py_ssize_t capacity = 2 * self->block_capacity;
+        block* blocks = PyMem_Malloc((size_t)capacity * sizeof *blocks);
+        if (blocks == NULL) return PyErr_NoMemory() != NULL;
+        memcpy(blocks, self->blocks, (size_t)self->block_count * sizeof *blocks);
+        if (self->blocks != self->small) PyMem_Free(self->blocks);
+        self->blocks = blocks;
+        self->block_capacity = capacity;
+    }
+    self->blocks[self->block_count++] = entered;
+    return true;
+}
+
+/// Takes this thread's innermost block; false if it has none.
+static bool pop_block(region_object* self, block* left) {
+    const unsigned long thread = this_thread();
+    for (Py_ssize_t i = self->block_count; i-- > 0;) {
+        if (self->blocks[i].thread != thread) continue;
+        *left = self->blocks[i];
+        --self->block_count;
+        for (; i < self->block_count; ++i) self->blocks[i] = self->blocks[i + 1];
+        return true;
+    }
+    return false;
+}
+
+static PyObject* region_enter(PyObject* object, PyObject* unused) {
+    region_object* self = (region_object*)object;
+    const bool recording = is_recording((profiler_object*)self->profiler);
+    (void)unused;
+    if (recording || self->block_count > 0) {
+        block entered = {this_thread(), CEP_SPAN_NONE, NULL};
+        if (recording && !begin_span(self, &entered.span, &entered.stream)) return NULL;
+        if (!push_block(self, entered)) return NULL;
+    }
+    Py_INCREF(object);
+    return object;
+}
+
+static PyObject* region_exit(PyObject* object, PyObject* const* args, Py_ssize_t count) {
+    region_object* self = (region_object*)object;
+    block left;
+    if (self->block_count == 0 || !pop_block(self, &left)) return new_none();
+    return end_span(self, left.span, left.stream, count > 0 ? args[0] : NULL) ? new_none() : NULL;
+}
+
+// ---- Spans for Python's decorators and hooks -----------------------------------------------------------------------
+
+static PyObject* region_begin(PyObject* object, PyObject* unused) {
+    cep_span span = CEP_SPAN_NONE;
+    void* stream = NULL;
+    (void)unused;
+    if (!begin_span((region_object*)object, &span, &stream)) return NULL;
+    return Py_BuildValue("(KN)", (unsigned long long)span, PyLong_FromVoidPtr(stream));
+}
+
+static PyObject* region_end(PyObject* object, PyObject* args) {
+    unsigned long long span = 0;
+    PyObject *stream = NULL, *error = NULL;
+    void* address = NULL;
+    if (!PyArg_ParseTuple(args, "KOO", &span, &stream, &error) || !address_of(stream, &address)) return NULL;
+    return end_span((region_object*)object, span, address, error) ? new_none() : NULL;
+}
+
+// ---- The type ------------------------------------------------------------------------------------------------------
+
+/// An address or None.
+static bool optional_address(PyObject* given, void** address, char* has_address) {
+    *has_address = is_given(given);
+    return !*has_address || address_of(given, address);
+}
+
+static int region_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    region_object* self = (region_object*)object;
+    PyObject *profiler = NULL, *name = NULL, *handle = NULL, *stream = NULL, *attributes = NULL;
+    void* address = NULL;
+    char has_handle = 0;
+    (void)keywords;
+    if (self->profiler != NULL) return 0;
+    if (!PyArg_ParseTuple(args, "O!OOOO", profiler_type, &profiler, &name, &handle, &stream, &attributes)) return -1;
+    if (!optional_address(handle, &address, &has_handle)) return -1;
+    if (!optional_address(stream, &self->stream, &self->has_stream)) return -1;
+    self->handle = address;
+    self->keeps_lock = ((profiler_object*)profiler)->on_host || (self->has_stream && self->stream == CEP_HOST);
+    self->blocks = self->small;
+    self->block_capacity = small_blocks;
+    Py_INCREF(profiler);
+    self->profiler = profiler;
+    Py_INCREF(name);
+    self->name = name;
+    Py_INCREF(attributes);
+    self->attributes = attributes;
+    return 0;
+}
+
+PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObject* attributes) {
+    PyTypeObject* type = Py_TYPE(like);
+    region_object* self = (region_object*)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self == NULL) return NULL;
+    self->handle = like->handle;
+    self->stream = stream;
+    self->has_stream = has_stream;
+    self->keeps_lock = ((profiler_object*)like->profiler)->on_host || (has_stream && stream == CEP_HOST);
+    self->blocks = self->small;
+    self->block_capacity = small_blocks;
+    set_reference(&self->profiler, like->profiler);
+    set_reference(&self->name, like->name);
+    set_reference(&self->attributes, attributes);
+    return (PyObject*)self;
+}
+
+static PyObject* region_recording(PyObject* object, void* unused) {
+    (void)unused;
+    PyObject* recording = ((profiler_object*)((region_object*)object)->profiler)->recording;
+    Py_INCREF(recording);
+    return recording;
+}
+
+static PyObject* region_stream(PyObject* object, void* unused) {
+    (void)unused;
+    const region_object* self = (region_object*)object;
+    return self->has_stream ? PyLong_FromVoidPtr(self->stream) : new_none();
+}
+
+static int region_traverse(PyObject* object, visitproc visit, void* arg) {
+    region_object* self = (region_object*)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->profiler);
+    Py_VISIT(self->next);
+    Py_VISIT(self->attributes);
+    Py_VISIT(self->attrs_owner);
+    return 0;
+}
+
+// The profiler stays: a region that the collector has cleared may still be called.
+static int region_clear(PyObject* object) {
+    region_object* self = (region_object*)object;
+    Py_CLEAR(self->next);
+    return 0;
+}
+
+static void region_free(PyObject* object) {
+    region_object* self = (region_object*)object;
+    PyObject_GC_UnTrack(object);
+    (void)region_clear(object);
+    Py_CLEAR(self->attributes);
+    Py_CLEAR(self->attrs_owner);
+    Py_CLEAR(self->name);
+    Py_CLEAR(self->profiler);
+    if (self->blocks != self->small) PyMem_Free(self->blocks);
+    free_object(object);
+}
+
+static PyMemberDef members[] = {
+    {(char*)"name", T_OBJECT, offsetof(region_object, name), READONLY, (char*)"The region's name."},
+    {(char*)"_profiler", T_OBJECT, offsetof(region_object, profiler), READONLY, NULL},
+    {(char*)"_next", T_OBJECT, offsetof(region_object, next), 0, NULL},
+    {(char*)"_keeps_lock", T_BOOL, offsetof(region_object, keeps_lock), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {(char*)"_recording", region_recording, NULL, NULL, NULL},
+    {(char*)"_stream", region_stream, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef methods[] = {
+    {"__enter__", region_enter, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))(fast_function)region_exit, METH_FASTCALL, NULL},
+    {"_begin", region_begin, METH_NOARGS, NULL},
+    {"_end", region_end, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_init, region_init},         {Py_tp_dealloc, region_free},
+    {Py_tp_traverse, region_traverse}, {Py_tp_clear, region_clear},
+    {Py_tp_members, members},          {Py_tp_getset, properties},
+    {Py_tp_methods, methods},          {0, NULL},
+};
+
+PyType_Spec region_spec = {
+    .name = "cep._native.RegionCalls",
+    .basicsize = sizeof(region_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};

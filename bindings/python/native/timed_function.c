@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TimedFunction: a function each of whose calls is a span of a region. What a decorator makes of a plain function.
+#include "native.h"
+
+typedef struct {
+    PyObject_HEAD PyObject* region;
+    PyObject* function;
+    PyObject* attributes;  ///< __dict__, which functools.wraps() fills
+    PyObject* weak_references;
+} timed_function_object;
+
+static PyObject* call_timed(region_object* region, PyObject* function, PyObject* args, PyObject* keywords) {
+    cep_span span = CEP_SPAN_NONE;
+    void* stream = NULL;
+    if (!begin_span(region, &span, &stream)) return NULL;
+    PyObject* result = PyObject_Call(function, args, keywords);
+    if (result != NULL) {
+        if (!end_span(region, span, stream, NULL)) Py_CLEAR(result);
+        return result;
+    }
+    PyObject *type = NULL, *value = NULL, *traceback = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (!end_span(region, span, stream, type)) PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    return NULL;
+}
+
+static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject* keywords) {
+    timed_function_object* self = (timed_function_object*)object;
+    region_object* region = (region_object*)self->region;
+    if (!is_recording((profiler_object*)region->profiler)) return PyObject_Call(self->function, args, keywords);
+    Py_INCREF(region);  // the call may drop this object
+    PyObject* result = call_timed(region, self->function, args, keywords);
+    Py_DECREF(region);
+    return result;
+}
+
+/// As a function's: binds methods.
+static PyObject* timed_function_bind(PyObject* object, PyObject* instance, PyObject* type) {
+    (void)type;
+    if (!is_given(instance)) {
+        Py_INCREF(object);
+        return object;
+    }
+    return PyObject_CallFunctionObjArgs(package.method_type, object, instance, NULL);
+}
+
+static int timed_function_init(PyObject* object, PyObject* args, PyObject* keywords) {
+    timed_function_object* self = (timed_function_object*)object;
+    PyObject *region = NULL, *function = NULL;
+    (void)keywords;
+    if (!PyArg_ParseTuple(args, "O!O", region_type, &region, &function)) return -1;
+    set_reference(&self->region, region);
+    set_reference(&self->function, function);
+    return 0;
+}
+
+/// As functions are: pickled by name, never copied.
+static PyObject* timed_function_reduce(PyObject* object, PyObject* unused) {
+    (void)unused;
+    return PyObject_GetAttrString(object, "__qualname__");
+}
+
+static PyObject* timed_function_copy(PyObject* object, PyObject* unused) {
+    (void)unused;
+    Py_INCREF(object);
+    return object;
+}
+
+static PyObject* timed_function_repr(PyObject* object) {
+    return PyUnicode_FromFormat("<timed %R>", ((timed_function_object*)object)->function);
+}
+
+static PyObject* timed_function_dict(PyObject* object, void* unused) {
+    timed_function_object* self = (timed_function_object*)object;
+    (void)unused;
+    if (self->attributes == NULL) self->attributes = PyDict_New();
+    Py_XINCREF(self->attributes);
+    return self->attributes;
+}
+
+static int timed_function_traverse(PyObject* object, visitproc visit, void* arg) {
+    timed_function_object* self = (timed_function_object*)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->region);
+    Py_VISIT(self->function);
+    Py_VISIT(self->attributes);
+    return 0;
+}
+
+static int timed_function_clear(PyObject* object) {
+    timed_function_object* self = (timed_function_object*)object;
+    Py_CLEAR(self->attributes);
+    return 0;
+}
+
+static void timed_function_free(PyObject* object) {
+    timed_function_object* self = (timed_function_object*)object;
+    PyObject_GC_UnTrack(object);
+    if (self->weak_references != NULL) PyObject_ClearWeakRefs(object);
+    Py_CLEAR(self->attributes);
+    Py_CLEAR(self->region);
+    Py_CLEAR(self->function);
+    free_object(object);
+}
+
+static PyMemberDef members[] = {
+    {(char*)"__dictoffset__", T_PYSSIZET, offsetof(timed_function_object, attributes), READONLY, NULL},
+    {(char*)"__weaklistoffset__", T_PYSSIZET, offsetof(timed_function_object, weak_references), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {(char*)"__dict__", timed_function_dict, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef methods[] = {
+    {"__reduce__", timed_function_reduce, METH_NOARGS, NULL},
+    {"__copy__", timed_function_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", timed_function_copy, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_init, timed_function_init},
+    {Py_tp_dealloc, timed_function_free},
+    {Py_tp_traverse, timed_function_traverse},
+    {Py_tp_clear, timed_function_clear},
+    {Py_tp_call, timed_function_call},
+    {Py_tp_descr_get, timed_function_bind},
+    {Py_tp_repr, timed_function_repr},
+    {Py_tp_members, members},
+    {Py_tp_getset, properties},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+PyType_Spec timed_function_spec = {
+    .name = "cep._native.TimedFunction",
+    .basicsize = sizeof(timed_function_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .slots = slots,
+};

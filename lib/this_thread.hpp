@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the library keeps for each thread that records.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+struct cep_profiler;
+
+namespace cep {
+
+struct Session;
+class ThreadRecorder;
+
+/// One for each thread that has recorded: the session that the thread is inside, and its recorders.
+struct alignas(64) ThreadNode {
+    struct Attachment {
+        cep_profiler* profiler = nullptr;
+        Session* session = nullptr;
+        ThreadRecorder* recorder = nullptr;  ///< null: none was free
+        std::uint32_t vacancies = 0;         ///< Recorder::vacancies() at that time
+    };
+
+    // The first cache line is all that a call needs.
+    /// Serial of the profiler whose session the thread is inside; 0: none.
+    std::atomic<std::uint64_t> inside{0};
+    /// True: cep_close() makes every thread pass a memory barrier (membarrier(2)), so hot calls need none of their own.
+    bool remote_barriers = false;
+    Attachment latest;  ///< of the attachments with a recorder, the one used last
+
+    std::vector<Attachment> attachments;
+    ThreadNode* previous = nullptr;
+    ThreadNode* next = nullptr;
+};
+
+/// The state of the calling thread.
+struct ThisThread {
+    ThreadNode* node = nullptr;
+    /// Set while the thread is inside the library. A call that finds it set comes from a signal handler.
+    volatile bool is_inside = false;
+    /// The profilers in which the thread has a phase. Those that were closed meanwhile stay counted.
+    std::uint32_t phases = 0;
+};
+
+// It is small, so a library that a program loads at run time finds room for it in the thread's static block, and
+// reading it takes no call.
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local ThisThread this_thread;
+
+/// Makes the calling thread's node. Null if memory runs out.
+[[nodiscard, gnu::noinline, gnu::cold]] ThreadNode* make_thread_node() noexcept;
+
+/// Whether the calling thread has ever been inside a session. If not, it has no open span.
+[[nodiscard]] inline bool this_thread_has_recorded() noexcept {
+    return this_thread.node != nullptr;
+}
+
+/// Whether the calling thread may have a phase (cep_phase()) in any profiler. If not, there is none to end.
+[[nodiscard]] inline bool this_thread_has_phase() noexcept {
+    return this_thread.phases != 0;
+}
+
+}  // namespace cep
