@@ -130,22 +130,29 @@ class Durations {
                 few_.insert(few_.end(), durations_ms.begin(), durations_ms.end());
                 durations_ms = std::span<const double>(few_).subspan(others);
             }
-            by_rank_.parts.push_back(durations_ms);
+            parts_.push_back(durations_ms);
         }
     }
-    void end_rank() { by_rank_.ends.push_back(by_rank_.parts.size()); }
-    /// `totals`: of all that were added.
-    [[nodiscard]] GroupedQuantiles find_quantiles(const Totals& totals, std::initializer_list<double> qs) {
-        by_rank_.lower_bound = totals.min_ms;
-        by_rank_.upper_bound = totals.max_ms;
-        return exact_quantiles(by_rank_, qs);
+    void end_rank() { ends_.push_back(parts_.size()); }
+    [[nodiscard]] std::vector<double> quantiles(std::initializer_list<double> qs) const {
+        return exact_quantiles(ValueParts(parts_), qs);
+    }
+    [[nodiscard]] std::vector<double> medians_of_ranks() const {
+        std::vector<double> medians;
+        std::size_t first = 0;
+        for (const std::size_t end : ends_) {
+            medians.push_back(exact_quantile(ValueParts(parts_).subspan(first, end - first), 0.5));
+            first = end;
+        }
+        return medians;
     }
 
   private:
     static bool are_few(const SampleList& samples) { return samples.size() < 64; }
 
     std::vector<double> few_;  // never moves, as there is room for all
-    GroupedValues by_rank_;
+    std::vector<std::span<const double>> parts_;
+    std::vector<std::size_t> ends_;  // by rank: index of the part behind its last
 };
 
 /// One phase over all ranks, either from exact durations or from histograms.
@@ -206,9 +213,8 @@ class PhaseCollector {
         if (histogram_.count() > 0) {
             for (const double q : wanted) found.push_back(histogram_.quantile(q));
         } else {
-            GroupedQuantiles quantiles = durations_.find_quantiles(totals_, wanted);
-            medians_ms_ = std::move(quantiles.medians);
-            found = std::move(quantiles.of_all);
+            medians_ms_ = durations_.medians_of_ranks();
+            found = durations_.quantiles(wanted);
         }
         summary_.p50_ms = found[0];
         summary_.p90_ms = found[1];
