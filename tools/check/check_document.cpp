@@ -59,9 +59,7 @@ std::vector<std::string> advise(const CheckResult& result) {
 
 std::string describe_steps(const FileVerdict& file) {
     if (!file.first_step) return "-";
-    std::string text = *file.first_step == *file.last_step
-                           ? format_integer(*file.first_step)
-                           : fmt::format("{} to {}", format_integer(*file.first_step), format_integer(*file.last_step));
+    std::string text = format_from_to(*file.first_step, *file.last_step);
     if (file.stride && *file.stride > 1) text += fmt::format(" every {}", format_integer(*file.stride));
     return text;
 }
@@ -152,12 +150,6 @@ Table damage_table(const CheckResult& result) {
                        Cell::none()});
     }
     return table;
-}
-
-std::string describe_ranks(const Coverage& coverage) {
-    if (coverage.missing_ranks.empty()) return format_plural(coverage.ranks_seen, "rank");
-    return fmt::format("{} of {} ranks", format_count(coverage.ranks_seen),
-                       format_count(coverage.ranks_expected.value_or(0)));
 }
 
 std::vector<Fact> make_facts(const CheckResult& result) {

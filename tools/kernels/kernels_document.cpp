@@ -192,11 +192,10 @@ Table kernel_table(const KernelReport& report) {
     return table;
 }
 
-std::string describe_ranks(const KernelReport& report) {
-    if (report.missing_ranks.empty()) return format_plural(report.ranks.size(), "rank");
-    return fmt::format("{} of {} ranks (missing {} {})", format_count(report.ranks.size()),
-                       format_count(report.ranks_expected.value_or(0)),
-                       report.missing_ranks.size() == 1 ? "rank" : "ranks", tool::format_ranges(report.missing_ranks));
+std::string describe_coverage(const tool::Coverage& coverage) {
+    const std::string text = tool::describe_ranks(coverage);
+    if (coverage.missing_ranks.empty()) return text;
+    return fmt::format("{} (missing {})", text, tool::format_numbers("rank", coverage.missing_ranks));
 }
 
 std::string describe_devices(const KernelReport& report) {
@@ -246,7 +245,7 @@ std::string describe_comm(const GpuTime& time) {
 std::vector<tool::Fact> make_facts(const KernelReport& report) {
     const TraceCounts& inputs = report.inputs;
     std::vector<tool::Fact> facts = {
-        {"ranks", describe_ranks(report) + ", " + describe_devices(report)},
+        {"ranks", describe_coverage(report.coverage) + ", " + describe_devices(report)},
         {"steps", describe_steps(report)},
         {"traces",
          fmt::format("{} in {} ({})", format_plural(inputs.gpu_events, "GPU event"),
@@ -272,11 +271,11 @@ void write_inputs(JsonWriter& json, const KernelReport& report) {
     const TraceCounts& inputs = report.inputs;
     json.object("inputs", [&] {
         json.members("files", inputs.files, "bytes", inputs.bytes, "events", inputs.events, "gpu_events",
-                     inputs.gpu_events, "ranks_seen", report.ranks.size(), "ranks_expected", report.ranks_expected,
-                     "missing_ranks", report.missing_ranks, "truncated_files", inputs.truncated_files,
-                     "unreadable_files", inputs.unreadable_files, "repeated_files", inputs.repeated_files,
-                     "duplicate_traces", inputs.duplicate_traces, "traces_without_gpu_events", inputs.empty_traces,
-                     "skipped_events", inputs.skipped_events, "messages", inputs.messages);
+                     inputs.gpu_events, "ranks_seen", report.ranks.size(), "ranks_expected",
+                     report.coverage.ranks_expected, "missing_ranks", report.coverage.missing_ranks, "truncated_files",
+                     inputs.truncated_files, "unreadable_files", inputs.unreadable_files, "repeated_files",
+                     inputs.repeated_files, "duplicate_traces", inputs.duplicate_traces, "traces_without_gpu_events",
+                     inputs.empty_traces, "skipped_events", inputs.skipped_events, "messages", inputs.messages);
     });
 }
 
@@ -386,9 +385,7 @@ std::string describe_gaps(const KernelReport& report) {
     const auto add = [&](std::uint64_t count, std::string_view noun, std::string_view what) {
         if (count > 0) text += (text.empty() ? "" : ", ") + format_plural(count, noun) + " " + std::string(what);
     };
-    if (!report.missing_ranks.empty())
-        text = fmt::format("{} of {} ranks", format_count(report.ranks.size()),
-                           format_count(report.ranks_expected.value_or(0)));
+    if (!report.coverage.missing_ranks.empty()) text = tool::describe_ranks(report.coverage);
     add(inputs.truncated_files, "trace", "cut off");
     add(inputs.unreadable_files, "input", "not readable");
     add(inputs.empty_traces, "trace", "without GPU events");

@@ -31,8 +31,9 @@ struct PhaseOfJob {
 /// The series of one rank.
 using SeriesOfOne = std::span<const SeriesOfRank>;
 
-template <typename Use>
-void for_each_rank(SeriesOfOne series, Use use) {
+/// Calls `use` with the series of each rank.
+template <typename Series, typename Use>
+void for_each_rank(std::span<const Series> series, Use use) {
     for (std::size_t first = 0, next = 0; first < series.size(); first = next) {
         while (next < series.size() && series[next].rank == series[first].rank) ++next;
         use(series.subspan(first, next - first));
@@ -259,13 +260,8 @@ std::vector<PhaseOfJob> find_phases(const std::vector<SeriesOfRank>& series) {
 
 PhaseSummary summarize_phase(const PhaseOfJob& phase, const StepTime& step_time) {
     PhaseCollector collector(phase, step_time);
-    const std::span<const SeriesOfPhase> all(phase.series);
-    for (std::size_t first = 0; first < all.size();) {
-        std::size_t next = first;
-        while (next < all.size() && all[next].rank == all[first].rank) ++next;
-        collector.add_rank(all.subspan(first, next - first));
-        first = next;
-    }
+    for_each_rank(std::span(phase.series),
+                  [&](std::span<const SeriesOfPhase> of_rank) { collector.add_rank(of_rank); });
     return collector.finish();
 }
 

@@ -20,22 +20,16 @@ using By = Grouping::By;
 
 std::string describe_ranks(const Job& job) {
     const Coverage& coverage = job.coverage;
-    const bool all = coverage.missing_ranks.empty();
-    std::string text = all ? format_plural(coverage.ranks_seen, "rank")
-                           : fmt::format("{} of {} ranks", format_count(coverage.ranks_seen),
-                                         format_count(coverage.ranks_expected.value_or(0)));
+    std::string text = describe_ranks(coverage);
     if (job.hosts > 0) text += " on " + format_plural(job.hosts, "host");
-    if (!all)
-        text += fmt::format(" (missing {} {})", coverage.missing_ranks.size() == 1 ? "rank" : "ranks",
-                            format_ranges(coverage.missing_ranks));
+    if (!coverage.missing_ranks.empty())
+        text += fmt::format(" (missing {})", format_numbers("rank", coverage.missing_ranks));
     return text;
 }
 
 std::string describe_steps(const StepWindow& steps) {
     if (!steps.first) return "none";
-    std::string text = *steps.first == *steps.last
-                           ? format_integer(*steps.first)
-                           : fmt::format("{} to {}", format_integer(*steps.first), format_integer(*steps.last));
+    std::string text = format_from_to(*steps.first, *steps.last);
     text += fmt::format(", {} recorded", format_count(steps.count));
     if (steps.stride && *steps.stride > 1) text += fmt::format(" (every {})", format_integer(*steps.stride));
     return text;
@@ -87,9 +81,8 @@ std::vector<std::string> describe_marks(const std::map<std::string, MarkCount>& 
             lines.push_back(fmt::format("… and {} more", format_count(marks.size() - max_shown)));
             break;
         }
-        const std::vector<std::int64_t> steps = mark.steps.numbers();
-        lines.push_back(fmt::format("{} in {} {} on {}", name, steps.size() == 1 ? "step" : "steps",
-                                    format_ranges(steps, max_ranges), format_plural(mark.ranks.size(), "rank")));
+        lines.push_back(fmt::format("{} in {} on {}", name, format_numbers("step", mark.steps.numbers(), max_ranges),
+                                    format_plural(mark.ranks.size(), "rank")));
     }
     return lines;
 }
