@@ -61,9 +61,8 @@ struct RunInfo {
     std::optional<std::vector<std::int64_t>> listed_ranks;
 };
 
-/// The values of a "stats" row: counts since the start of its attempt.
-struct StatsRow {
-    std::optional<std::int64_t> attempt;
+/// What the profiler counted since the start of an attempt.
+struct StatsCounts {
     std::uint64_t recorded = 0;
     std::uint64_t written = 0;
     std::uint64_t dropped_ring = 0;
@@ -71,12 +70,17 @@ struct StatsRow {
     std::uint64_t dropped_pool = 0;
     std::uint64_t dropped_file = 0;
     std::uint64_t dropped_io = 0;
-    std::uint64_t dropped_meta = 0;
+    std::uint64_t dropped_meta = 0;  // spans without their metadata: not lost
     std::uint64_t capture_skipped = 0;
     std::uint64_t cuda_errors = 0;
     std::uint64_t abandoned = 0;
-    std::uint64_t open = 0;
     double self_ms = 0;
+};
+
+/// The values of a "stats" row.
+struct StatsRow : StatsCounts {
+    std::optional<std::int64_t> attempt;
+    std::uint64_t open = 0;
 };
 
 /// One row. Views point into the line and the parser: valid until the parser's next row.
