@@ -3,11 +3,11 @@
 // cep compare
 #include <fmt/format.h>
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <utility>
 
 #include "base/say.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
@@ -46,11 +46,10 @@ struct CompareCommand {
 /// "2%" or "2": a percentage.
 double parse_threshold(std::string_view text) {
     const std::string_view digits = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
-    double value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || !(value >= 0 && value < 1e6))
+    const auto value = parse_number<double>(digits);
+    if (!value || !(*value >= 0 && *value < 1e6))
         throw UsageError("--threshold: not a percentage such as 2%: " + std::string(text));
-    return value / 100;
+    return *value / 100;
 }
 
 bool CompareCommand::fails_on(std::string_view what) const {
