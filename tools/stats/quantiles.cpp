@@ -95,9 +95,9 @@ std::vector<double> select(ValueParts parts, const SortedRanks& ranks) {
     return selected;
 }
 
-// Counts values in bins, and looks only at those in the bins that hold the ranks: of these, few as they are, it is the
-// same question. No pass over all values has a branch that could be mistaken, which is what std::nth_element spends its
-// time on.
+// Counts values in bins, and selects only among the values in the bins that hold the ranks, which are few. The passes
+// over all values have no branch that a processor could predict wrongly; std::nth_element spends its time on such
+// branches.
 std::vector<double> values_at(ValueParts parts, const SortedRanks& ranks) {
     constexpr std::size_t fewest = 512;  // of fewer, a selection is as fast
     constexpr std::size_t size = 2048;
