@@ -137,6 +137,15 @@ def test_a_million_run_rows(tmp_path, command, ranks):
     assert "more than 524288 runs" in done.stderr
 
 
+def test_files_of_many_runs_each(tmp_path):
+    rows = "".join(f'{{"type":"run","run_id":"r{i}","rank":0}}\n' for i in range(480_000))
+    data = gzip.compress(rows.encode(), compresslevel=9)
+    for rank in range(8):
+        (tmp_path / f"cuda_events_rank_{rank}.jsonl.gz").write_bytes(data)
+    done = within_limits(tmp_path, "check", "--json", ".")
+    assert json.loads(done.stdout)["inputs"]["rows"] == 8 * 480_000
+
+
 @pytest.mark.parametrize("command", ["check", "merge"])
 def test_run_rows_that_change_the_start_of_one_of_many_runs(tmp_path, command):
     rows = ['{"type":"run","rank":0,"run_id":"r%d","start_unix_ns":%d}\n' % (i, START_NS + i) for i in range(200_000)]

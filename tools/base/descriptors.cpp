@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace cep::tool {
 
@@ -17,6 +19,16 @@ std::size_t free_descriptors() {
     std::size_t free = 0;
     for (int descriptor = 0; descriptor < end; ++descriptor) free += ::fcntl(descriptor, F_GETFD) == -1;
     return free;
+}
+
+bool write_all(int descriptor, std::string_view bytes) noexcept {
+    while (!bytes.empty()) {
+        const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(count));
+    }
+    return true;
 }
 
 }  // namespace cep::tool

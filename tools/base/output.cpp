@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/cleanup.hpp"
+#include "base/descriptors.hpp"
 #include "base/encoder.hpp"
 #include "base/failure.hpp"
 
@@ -20,14 +21,10 @@ namespace {
 
 constexpr std::size_t buffer_bytes = std::size_t{1} << 20;
 
-void write_all(int fd, std::string_view bytes, const std::string& name) {
-    while (!bytes.empty()) {
-        const ssize_t count = ::write(fd, bytes.data(), bytes.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0 && errno == EPIPE) throw OutputClosed{};
-        if (count < 0) throw WriteError(name + ": cannot write: " + std::strerror(errno));
-        bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
+void write_or_throw(int fd, std::string_view bytes, const std::string& name) {
+    if (write_all(fd, bytes)) return;
+    if (errno == EPIPE) throw OutputClosed{};
+    throw WriteError(name + ": cannot write: " + std::strerror(errno));
 }
 
 bool exists_as_other_than_file(const std::string& path) {
@@ -122,9 +119,9 @@ class Output::Impl {
     }
 
     void emit(std::string_view bytes, bool finish) {
-        if (!encoder_) return write_all(fd_, bytes, path_);
+        if (!encoder_) return write_or_throw(fd_, bytes, path_);
         encoder_->encode(bytes, finish, encoded_);
-        write_all(fd_, {encoded_.data(), encoded_.size()}, path_);
+        write_or_throw(fd_, {encoded_.data(), encoded_.size()}, path_);
     }
 
     std::string path_;

@@ -7,32 +7,29 @@
 #include <cerrno>
 #include <string>
 
+#include "base/descriptors.hpp"
 #include "base/text.hpp"
 
 namespace cep::tool {
 namespace {
 
-void write_all(std::string_view bytes) noexcept {
-    while (!bytes.empty()) {
-        const ssize_t written = ::write(STDERR_FILENO, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return;
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
+// Nobody could be told of a failure.
+void write_message(std::string_view bytes) noexcept {
+    static_cast<void>(write_all(STDERR_FILENO, bytes));
 }
 
 }  // namespace
 
 void say_text(std::string_view message) noexcept {
     try {
-        write_all(printable_lines(message));
+        write_message(printable_lines(message));
     } catch (...) {  // not enough memory for the escaped copy
-        write_all("cep: not enough memory for a message\n");
+        write_message("cep: not enough memory for a message\n");
     }
 }
 
 void show_status(std::string_view text) noexcept {
-    write_all(text);
+    write_message(text);
 }
 
 void fill_standard_descriptors() noexcept {

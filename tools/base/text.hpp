@@ -3,9 +3,12 @@
 // Text from files: escapes it for terminals and tables, and splits it.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace cep::tool {
@@ -22,5 +25,13 @@ namespace cep::tool {
 
 /// The parts between separators: one more than there are separators.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
+/// All of a text as a number; nothing for a text that is none, or is out of the type's range.
+template <typename Number>
+[[nodiscard]] std::optional<Number> parse_number(std::string_view text) {
+    Number number{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
 
 }  // namespace cep::tool

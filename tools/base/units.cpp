@@ -87,6 +87,14 @@ std::string format_ranges(const std::vector<std::int64_t>& sorted, std::size_t m
     return text;
 }
 
+std::string format_numbers(std::string_view noun, const std::vector<std::int64_t>& sorted, std::size_t max_ranges) {
+    return fmt::format("{}{} {}", noun, sorted.size() == 1 ? "" : "s", format_ranges(sorted, max_ranges));
+}
+
+std::string format_from_to(std::int64_t first, std::int64_t last) {
+    return first == last ? format_integer(first) : format_integer(first) + " to " + format_integer(last);
+}
+
 DurationFormat::DurationFormat(double small_ms, double large_ms) {
     constexpr double vanishing = 0.01;
     const Unit of_large = unit_for(large_ms);

@@ -21,6 +21,11 @@ namespace cep::tool {
 [[nodiscard]] std::string format_duration_ms(double duration_ms);
 /// "3, 7–12 and 40 more": sorted numbers as ranges, at most `max_ranges` of them.
 [[nodiscard]] std::string format_ranges(const std::vector<std::int64_t>& sorted, std::size_t max_ranges = 8);
+/// "rank 3" or "ranks 3, 5–7": the noun and the numbers.
+[[nodiscard]] std::string format_numbers(std::string_view noun, const std::vector<std::int64_t>& sorted,
+                                         std::size_t max_ranges = 8);
+/// "1,000 to 2,000"; of one number, that alone.
+[[nodiscard]] std::string format_from_to(std::int64_t first, std::int64_t last);
 
 /// Formats times that people compare, such as those in a row of a table: in one unit, with as many decimals each.
 class DurationFormat {

@@ -59,9 +59,7 @@ std::vector<std::string> advise(const CheckResult& result) {
 
 std::string describe_steps(const FileVerdict& file) {
     if (!file.first_step) return "-";
-    std::string text = *file.first_step == *file.last_step
-                           ? format_integer(*file.first_step)
-                           : fmt::format("{} to {}", format_integer(*file.first_step), format_integer(*file.last_step));
+    std::string text = format_from_to(*file.first_step, *file.last_step);
     if (file.stride && *file.stride > 1) text += fmt::format(" every {}", format_integer(*file.stride));
     return text;
 }
@@ -154,12 +152,6 @@ Table damage_table(const CheckResult& result) {
     return table;
 }
 
-std::string describe_ranks(const Coverage& coverage) {
-    if (coverage.missing_ranks.empty()) return format_plural(coverage.ranks_seen, "rank");
-    return fmt::format("{} of {} ranks", format_count(coverage.ranks_seen),
-                       format_count(coverage.ranks_expected.value_or(0)));
-}
-
 std::vector<Fact> make_facts(const CheckResult& result) {
     std::array<std::uint64_t, row_types> totals{};
     for (const FileVerdict& file : result.files)
@@ -224,9 +216,9 @@ void write_file(JsonWriter& json, const FileVerdict& file) {
     const FileReport& report = file.report;
     json.members("path", report.path, "severity", severity_name(file.severity), "bytes", report.bytes, "rows",
                  report.rows);
-    json.key("rows_by_type").begin_object();
-    for (std::size_t i = 0; i < row_types; ++i) json.members(row_type_names[i], report.rows_by_type[i]);
-    json.end_object();
+    json.object("rows_by_type", [&] {
+        for (std::size_t i = 0; i < row_types; ++i) json.members(row_type_names[i], report.rows_by_type[i]);
+    });
     json.members("skipped_rows", report.skipped_rows, "cut_off", report.cut_off);
     json.objects("damages", report.damages,
                  [&json](const Damage& damage) { json.members("line", damage.line, "why", damage.why); });
@@ -243,9 +235,7 @@ void write_file(JsonWriter& json, const FileVerdict& file) {
 void write_result(JsonWriter& json, const CheckResult& result) {
     json.members("schema", "cep.check/1", "severity", severity_name(result.severity), "complete",
                  result.severity <= Severity::note);
-    json.key("inputs").begin_object();
-    write_inputs(json, result.inputs, result.coverage);
-    json.end_object();
+    json.object("inputs", [&] { write_inputs(json, result.inputs, result.coverage); });
     json.members("ranks_seen", result.coverage.ranks_seen, "missing_ranks", result.coverage.missing_ranks);
     write_findings(json, result.findings);
     json.objects("files", result.files, [&json](const FileVerdict& file) { write_file(json, file); });

@@ -132,8 +132,8 @@ void FileCheck::find_missing_run_rows() {
     for (const auto& [rank, state] : in_order_)
         if (state->has_full_spans && tracker_.runs(rank).empty()) ranks.push_back(rank);
     if (ranks.empty()) return;
-    findings_.note("no_run_row", fmt::format("no run row of {} {}: host, attempt and world size are not known",
-                                             ranks.size() == 1 ? "rank" : "ranks", format_ranges(ranks)));
+    findings_.note("no_run_row", fmt::format("no run row of {}: host, attempt and world size are not known",
+                                             format_numbers("rank", ranks)));
 }
 
 void FileCheck::Attempt::add(const RunOrder& rank_order, const StepSet& rank_steps) {

@@ -15,10 +15,6 @@
 namespace cep::tool {
 namespace {
 
-std::string_view rank_or_ranks(const std::vector<std::int64_t>& ranks) {
-    return ranks.size() == 1 ? "rank" : "ranks";
-}
-
 /// The end of the items from `begin` on that have the same key.
 template <typename Iterator, typename Key>
 Iterator end_of_group(Iterator begin, Iterator end, const Key& key) {
@@ -66,7 +62,7 @@ void JobCheck::find_missing_ranks(const Coverage& coverage) {
     const std::vector<std::int64_t>& missing = coverage.missing_ranks;
     if (missing.empty()) return;
     findings_.add(Severity::incomplete, "missing_ranks",
-                  fmt::format("missing {} {} of {}", rank_or_ranks(missing), format_ranges(missing),
+                  fmt::format("missing {} of {}", format_numbers("rank", missing),
                               format_count(coverage.ranks_expected.value_or(0))));
 }
 
@@ -127,8 +123,8 @@ void JobCheck::find_left_ranks() {
                             std::back_inserter(left));
         if (left.empty()) continue;
         findings_.note("left_ranks", [&] {
-            return fmt::format("{} {} of run {} that the latest run {} does not have", rank_or_ranks(left),
-                               format_ranges(left), run_id, latest->first);
+            return fmt::format("{} of run {} that the latest run {} does not have", format_numbers("rank", left),
+                               run_id, latest->first);
         });
     }
 }
@@ -159,9 +155,9 @@ void JobCheck::check_starts(const std::vector<FirstStart>& starts) {
     std::sort(apart.begin(), apart.end());
     const FirstStart& one = starts.front();
     findings_.note("clocks_apart",
-                   fmt::format("{} {} of run {} attempt {} up to {} from the others in step {}: the clocks of their "
+                   fmt::format("{} of run {} attempt {} up to {} from the others in step {}: the clocks of their "
                                "hosts differ",
-                               rank_or_ranks(apart), format_ranges(apart), one.run.run_id, one.run.attempt,
+                               format_numbers("rank", apart), one.run.run_id, one.run.attempt,
                                format_duration_ms(furthest_ms), format_integer(one.step)));
 }
 

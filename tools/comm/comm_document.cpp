@@ -30,7 +30,7 @@ std::string gigabytes_per_s(double value) {
 }
 
 Cell bandwidth(const std::optional<double>& value) {
-    return value ? Cell::shown(*value, gigabytes_per_s(*value)) : Cell::none();
+    return Cell::shown_if(value, gigabytes_per_s);
 }
 
 Cell bytes(std::int64_t value) {
@@ -38,7 +38,7 @@ Cell bytes(std::int64_t value) {
 }
 
 Cell duration(const std::optional<double>& value_ms) {
-    return value_ms ? Cell::shown(*value_ms, tool::format_duration_ms(*value_ms)) : Cell::none();
+    return Cell::shown_if(value_ms, tool::format_duration_ms);
 }
 
 Column link_column(const CommOptions& options) {
@@ -211,96 +211,42 @@ std::vector<std::string> make_notes(const CommReport& report) {
     return notes;
 }
 
-void write_fit(JsonWriter& json, const CommModel& model) {
-    json.key("fit");
-    if (!model.fit) {
-        json.null();
-        return;
-    }
-    const TransferFit& fit = *model.fit;
-    json.begin_object();
-    json.key("alpha_us").number(fit.alpha_us);
-    json.key("alpha_error_us").number(fit.alpha_error_us);
-    json.key("beta_gb_per_s").number_or_null(fit.beta_gb_per_s);
-    json.key("beta_error_gb_per_s").number_or_null(fit.beta_error_gb_per_s);
-    json.key("r_squared").number(fit.r_squared);
-    json.key("mean_relative_error").number(fit.mean_relative_error);
-    json.key("max_relative_error").number(fit.max_relative_error);
-    json.key("half_bytes").number_or_null(fit.half_bytes());
-    json.key("bus_gb_per_s").number_or_null(model.bus_gb_per_s);
-    json.key("link_efficiency").number_or_null(model.link_efficiency);
-    json.end_object();
-}
-
-void write_size(JsonWriter& json, const SizeReport& size) {
-    json.begin_object();
-    json.key("bytes").integer(size.point.bytes);
-    json.key("collectives").count(size.point.collectives);
-    json.key("transfer_ms").number(size.point.transfer_ms);
-    json.key("wait_ms").number(size.wait_ms);
-    json.key("algorithm_gb_per_s").number(size.algorithm_gb_per_s);
-    json.key("bus_gb_per_s").number_or_null(size.bus_gb_per_s);
-    json.key("link_efficiency").number_or_null(size.link_efficiency);
-    json.end_object();
-}
-
-void write_prediction(JsonWriter& json, const Prediction& one) {
-    json.begin_object();
-    json.key("bytes").integer(one.bytes);
-    json.key("ranks").count(one.world);
-    json.key("ring_ms").number_or_null(one.ring_ms);
-    json.key("tree_ms").number_or_null(one.tree_ms);
-    json.key("beyond_sizes").boolean(one.beyond_sizes);
-    json.end_object();
-}
-
 void write_model(JsonWriter& json, const CommModel& model) {
-    json.begin_object();
-    json.key("operation").string(operation_name(model.operation));
-    json.key("name").string(model.name);
-    json.key("group").string_or_null(model.group);
-    json.key("groups").count(model.groups);
-    json.key("ranks").count(model.ranks);
-    json.key("spans").count(model.spans);
-    json.key("spans_without_bytes").count(model.spans_without_bytes);
-    json.key("total_ms").number(model.total_ms);
-    json.key("collectives").count(model.collectives);
-    json.key("one_in").count(model.one_in);
-    json.key("incomplete_collectives").count(model.lone_spans);
-    json.key("wait_fraction").number_or_null(model.wait_fraction);
-    write_fit(json, model);
-    json.key("refused").string_or_null(model.refused);
-    json.key("sizes").begin_array();
-    for (const SizeReport& size : model.sizes) write_size(json, size);
-    json.end_array();
-    json.key("predictions").begin_array();
-    for (const Prediction& one : model.predictions) write_prediction(json, one);
-    json.end_array();
-    json.end_object();
-}
-
-void write_left_out(JsonWriter& json, const LeftOut& left_out) {
-    json.key("left_out").begin_object();
-    json.key("models").count(left_out.models);
-    json.key("spans").count(left_out.spans);
-    json.key("total_ms").number(left_out.total_ms);
-    json.key("sizes").count(left_out.sizes);
-    json.end_object();
+    json.members("operation", operation_name(model.operation), "name", model.name, "group",
+                 tool::text_or_null(model.group), "groups", model.groups, "ranks", model.ranks, "spans", model.spans,
+                 "spans_without_bytes", model.spans_without_bytes, "total_ms", model.total_ms, "collectives",
+                 model.collectives, "one_in", model.one_in, "incomplete_collectives", model.lone_spans, "wait_fraction",
+                 model.wait_fraction);
+    json.object_or_null("fit", model.fit, [&](const TransferFit& fit) {
+        json.members("alpha_us", fit.alpha_us, "alpha_error_us", fit.alpha_error_us, "beta_gb_per_s", fit.beta_gb_per_s,
+                     "beta_error_gb_per_s", fit.beta_error_gb_per_s, "r_squared", fit.r_squared, "mean_relative_error",
+                     fit.mean_relative_error, "max_relative_error", fit.max_relative_error, "half_bytes",
+                     fit.half_bytes(), "bus_gb_per_s", model.bus_gb_per_s, "link_efficiency", model.link_efficiency);
+    });
+    json.members("refused", tool::text_or_null(model.refused));
+    json.objects("sizes", model.sizes, [&](const SizeReport& size) {
+        json.members("bytes", size.point.bytes, "collectives", size.point.collectives, "transfer_ms",
+                     size.point.transfer_ms, "wait_ms", size.wait_ms, "algorithm_gb_per_s", size.algorithm_gb_per_s,
+                     "bus_gb_per_s", size.bus_gb_per_s, "link_efficiency", size.link_efficiency);
+    });
+    json.objects("predictions", model.predictions, [&](const Prediction& one) {
+        json.members("bytes", one.bytes, "ranks", one.world, "ring_ms", one.ring_ms, "tree_ms", one.tree_ms,
+                     "beyond_sizes", one.beyond_sizes);
+    });
 }
 
 void write_report(JsonWriter& json, const CommReport& report, const std::string& headline) {
-    json.key("schema").string("cep.comm/1");
-    json.key("headline").string(headline);
-    json.key("inputs").begin_object();
-    tool::write_inputs(json, report.inputs, report.coverage);
-    json.end_object();
-    json.key("by").string(report.options.by_group ? "group" : "kind");
-    json.key("link_gb_per_s").number_or_null(report.options.link_gb_per_s);
-    json.key("wait_fraction").number_or_null(report.wait_fraction);
-    if (report.left_out.any()) write_left_out(json, report.left_out);
-    json.key("models").begin_array();
-    for (const CommModel& model : report.models) write_model(json, model);
-    json.end_array();
+    json.members("schema", "cep.comm/1", "headline", headline);
+    json.object("inputs", [&] { tool::write_inputs(json, report.inputs, report.coverage); });
+    json.members("by", report.options.by_group ? "group" : "kind", "link_gb_per_s", report.options.link_gb_per_s,
+                 "wait_fraction", report.wait_fraction);
+    const LeftOut& left_out = report.left_out;
+    if (left_out.any())
+        json.object("left_out", [&] {
+            json.members("models", left_out.models, "spans", left_out.spans, "total_ms", left_out.total_ms, "sizes",
+                         left_out.sizes);
+        });
+    json.objects("models", report.models, [&json](const CommModel& model) { write_model(json, model); });
 }
 
 std::string describe_fit(const CommModel& model, const CommOptions& options) {

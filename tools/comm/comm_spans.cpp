@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 4> axes = {"dp", "tp", "pp", "cp"};
 std::uint64_t key_of(const Row& row, std::uint64_t group_hash, std::int64_t attempt) {
     std::uint64_t key = combine(group_hash, static_cast<std::uint64_t>(attempt));
     key = combine(key, static_cast<std::uint64_t>(*row.step));
-    if (row.coll) return combine(key, static_cast<std::uint64_t>(*row.coll));
+    if (const auto collective = row.collective_key()) return combine(key, *collective);
     return combine(combine(key, row.name), static_cast<std::uint64_t>(row.seq.value_or(0)));
 }
 

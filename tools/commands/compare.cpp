@@ -3,11 +3,11 @@
 // cep compare
 #include <fmt/format.h>
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <utility>
 
 #include "base/say.hpp"
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
@@ -31,14 +31,12 @@ struct CompareCommand {
     std::string files_from_b;
     std::string threshold = "0%";
     std::vector<std::string> fail_on;
-    std::string attempt;
+    JobOptions job_options;
     std::uint64_t block_steps = 0;
-    std::uint64_t max_samples = LoadOptions::default_max_samples;
 
     void add_to(CLI::App& compare);
     Status run() const;
     void check() const;
-    [[nodiscard]] LoadOptions load_options() const;
     [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
                                          const std::string& files_from) const;
     [[nodiscard]] Status status_of(const compare::Comparison& comparison) const;
@@ -48,11 +46,10 @@ struct CompareCommand {
 /// "2%" or "2": a percentage.
 double parse_threshold(std::string_view text) {
     const std::string_view digits = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
-    double value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || !(value >= 0 && value < 1e6))
+    const auto value = parse_number<double>(digits);
+    if (!value || !(*value >= 0 && *value < 1e6))
         throw UsageError("--threshold: not a percentage such as 2%: " + std::string(text));
-    return value / 100;
+    return *value / 100;
 }
 
 bool CompareCommand::fails_on(std::string_view what) const {
@@ -69,12 +66,6 @@ void CompareCommand::check() const {
     if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
 }
 
-LoadOptions CompareCommand::load_options() const {
-    LoadOptions options{filter.filter(), {}, max_samples, input.reading(), nullptr};
-    if (!attempt.empty()) options.attempt = AttemptChoice::parse(attempt);
-    return options;
-}
-
 compare::VerdictFacts facts_of(const Verdict& verdict) {
     compare::VerdictFacts facts;
     facts.bound = bound_name(verdict.bound);
@@ -87,18 +78,18 @@ compare::VerdictFacts facts_of(const Verdict& verdict) {
 
 compare::JobFacts CompareCommand::read(const std::string& name, const std::string& path,
                                        const std::string& files_from) const {
-    const Job job =
+    const Job loaded =
         load(find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from),
-             load_options());
+             job_options.load_options(filter, input));
     compare::JobFacts facts;
     facts.name = path.empty() ? files_from : path;
-    facts.inputs = job.inputs;
-    facts.coverage = job.coverage;
-    facts.steps = compare::collect_steps(job);
+    facts.inputs = loaded.inputs;
+    facts.coverage = loaded.coverage;
+    facts.steps = compare::collect_steps(loaded);
     if (facts.steps.folded_phases > 0)
         say("cep compare: {}: the {} with the least time are compared as one, \"other phases\"\n", name,
             format_plural(facts.steps.folded_phases, "phase"));
-    const Verdict verdict = judge(job, {{}, input.reading().thread_count()});
+    const Verdict verdict = judge(loaded, {{}, input.reading().thread_count()});
     if (verdict.folded_phases > 0) say("cep compare: {}: {}\n", name, describe_folded_phases(verdict));
     facts.verdict = facts_of(verdict);
     report_inputs("compare: " + name, facts.inputs, facts.coverage);
@@ -167,14 +158,7 @@ void CompareCommand::add_to(CLI::App& compare) {
     add_test_options(compare, *this);
     output.add_to(compare, "cep.compare/1", "The table, times in milliseconds, changes as fractions,");
     filter.add_to(compare);
-    compare
-        .add_option("--attempt", attempt,
-                    "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
-        ->type_name("WHICH");
-    compare
-        .add_option("--max-samples", max_samples,
-                    "Durations that may be kept of a job; it needs every one (default 16000000)")
-        ->option_text("N");
+    job_options.add_to(compare, "Durations that may be kept of a job; it needs every one");
     set_examples(compare,
                  "  cep compare before/ after/\n"
                  "  cep compare --steps 100: before/ after/\n"

@@ -60,7 +60,7 @@ kernels::KernelReport KernelsCommand::read(const tool::InputSet& set) const {
 
 Status KernelsCommand::status_of(const kernels::KernelReport& report) const {
     if (report.ranks.empty()) return Status::nothing_readable;
-    const bool complete = report.inputs.complete() && report.missing_ranks.empty();
+    const bool complete = report.inputs.complete() && report.coverage.missing_ranks.empty();
     return input.strict && !complete ? Status::incomplete : Status::done;
 }
 

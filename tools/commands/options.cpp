@@ -105,6 +105,20 @@ tool::Filter FilterOptions::filter() const {
     return filter;
 }
 
+void JobOptions::add_to(CLI::App& command, const std::string& kept) {
+    command
+        .add_option("--attempt", attempt,
+                    "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
+        ->type_name("WHICH");
+    command.add_option("--max-samples", max_samples, kept + " (default 16000000)")->option_text("N");
+}
+
+tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const InputOptions& input) const {
+    tool::LoadOptions options{filter.filter(), {}, max_samples, input.reading(), nullptr};
+    if (!attempt.empty()) options.attempt = tool::AttemptChoice::parse(attempt);
+    return options;
+}
+
 Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict) {
     if (inputs.rows == 0) return Status::nothing_readable;
     const bool complete = inputs.complete() && coverage.missing_ranks.empty();

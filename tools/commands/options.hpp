@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/failure.hpp"
+#include "model/job.hpp"
 #include "read/coverage.hpp"
 #include "read/filter.hpp"
 #include "read/inputs.hpp"
@@ -58,6 +59,17 @@ struct OutputOptions {
     [[nodiscard]] tool::Rendering rendering(const InputOptions& input) const;
     /// Renders and writes. Throws as Output does.
     void write(const tool::Document& document, const InputOptions& input) const;
+};
+
+/// Which attempts of a job count, and how many of its durations are kept.
+struct JobOptions {
+    std::string attempt;
+    std::uint64_t max_samples = tool::LoadOptions::default_max_samples;
+
+    /// `kept` says what --max-samples means for the command.
+    void add_to(CLI::App& command, const std::string& kept);
+    /// Throws UsageError.
+    [[nodiscard]] tool::LoadOptions load_options(const FilterOptions& filter, const InputOptions& input) const;
 };
 
 /// nothing_readable, incomplete (only if `strict`), or done.

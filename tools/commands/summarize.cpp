@@ -26,10 +26,9 @@ struct SummarizeCommand {
     InputOptions input;
     FilterOptions filter;
     OutputOptions output;
-    std::string attempt;
+    JobOptions job_options;
     std::string by = "phase";
     std::string save;
-    std::uint64_t max_samples = LoadOptions::default_max_samples;
     std::vector<std::string> fail_on;
     std::optional<double> peak_flops;
     bool no_verdict = false;
@@ -49,15 +48,14 @@ void SummarizeCommand::check() const {
 }
 
 Job SummarizeCommand::load_and_save() const {
-    LoadOptions options{filter.filter(), {}, max_samples, input.reading(), nullptr};
-    if (!attempt.empty()) options.attempt = AttemptChoice::parse(attempt);
+    LoadOptions options = job_options.load_options(filter, input);
     const InputSet inputs = input.find();
     if (save.empty()) return load(inputs, options);
     Output saved(save);
     options.partial = &saved;
-    Job job = load(inputs, options);
+    Job loaded = load(inputs, options);
     saved.close();
-    return job;
+    return loaded;
 }
 
 Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
@@ -118,14 +116,7 @@ void SummarizeCommand::add_to(CLI::App& summarize) {
             "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
         ->check(CLI::PositiveNumber)
         ->type_name("N");
-    summarize
-        .add_option("--attempt", attempt,
-                    "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
-        ->type_name("WHICH");
-    summarize
-        .add_option("--max-samples", max_samples,
-                    "Durations kept for exact percentiles; beyond it they are within 0.5 % (default 16000000)")
-        ->type_name("N");
+    job_options.add_to(summarize, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
     set_examples(summarize,
                  "  cep summarize output/cuda_event_profiler\n"
                  "  cep summarize --steps 1000: --ranks 0-7 output\n"

@@ -83,26 +83,30 @@ std::vector<Column> change_columns() {
     return columns;
 }
 
+void add_interval(std::vector<Cell>& cells, const std::optional<ConfidenceInterval>& interval) {
+    cells.push_back(interval ? Cell::number(interval->low) : Cell::none());
+    cells.push_back(interval ? Cell::number(interval->high) : Cell::none());
+}
+
 void add_side_cells(std::vector<Cell>& cells, const PhaseSide& side, const DurationFormat& duration) {
     cells.push_back(Cell::count(side.steps));
     cells.push_back(Cell::count(side.blocks));
     cells.push_back(side.steps > 0 ? Cell::shown(side.median_ms, describe_median(side, duration)) : Cell::none());
-    cells.push_back(side.interval_ms ? Cell::number(side.interval_ms->low) : Cell::none());
-    cells.push_back(side.interval_ms ? Cell::number(side.interval_ms->high) : Cell::none());
+    add_interval(cells, side.interval_ms);
     cells.push_back(Cell::number(side.share));
 }
 
 void add_test_cells(std::vector<Cell>& cells, const Change& change) {
-    const RankTest* const test = change.test ? &*change.test : nullptr;
-    const ConfidenceInterval* const interval = change.change_interval ? &*change.change_interval : nullptr;
-    cells.push_back(test != nullptr ? Cell::number(test->shift) : Cell::none());
+    const auto of_test = [&](double RankTest::*figure) {
+        return change.test ? Cell::number((*change.test).*figure) : Cell::none();
+    };
+    cells.push_back(of_test(&RankTest::shift));
     cells.push_back({change.change ? tool::Value(*change.change) : tool::Value(), describe_change(change)});
-    cells.push_back(interval != nullptr ? Cell::number(interval->low) : Cell::none());
-    cells.push_back(interval != nullptr ? Cell::number(interval->high) : Cell::none());
-    cells.push_back(test != nullptr ? Cell::number(test->p) : Cell::none());
+    add_interval(cells, change.change_interval);
+    cells.push_back(of_test(&RankTest::p));
     const std::string p = change.corrected_p < 0.001 ? "<0.001" : fmt::format("{:.3f}", change.corrected_p);
-    cells.push_back(test != nullptr ? Cell::shown(change.corrected_p, p) : Cell::none());
-    cells.push_back(test != nullptr ? Cell::number(test->rank_biserial) : Cell::none());
+    cells.push_back(change.test ? Cell::shown(change.corrected_p, p) : Cell::none());
+    cells.push_back(of_test(&RankTest::rank_biserial));
 }
 
 void add_change(tool::Table& table, const Change& change, bool is_step, const std::string& shown_name) {
@@ -166,99 +170,51 @@ void write_interval(JsonWriter& json, const char* key, const std::optional<Confi
     json.begin_array().number(interval->low).number(interval->high).end_array();
 }
 
-void write_verdict(JsonWriter& json, const std::optional<VerdictFacts>& verdict) {
-    json.key("bound").string_or_null(verdict ? verdict->bound : "");
-    json.key("stragglers");
-    if (!verdict || !verdict->stragglers) {
-        json.null();
-        return;
-    }
-    json.begin_array();
-    for (const std::string& straggler : *verdict->stragglers) json.string(straggler);
-    json.end_array();
-}
-
 void write_job(JsonWriter& json, const char* key, const JobFacts& job) {
     const std::vector<std::int64_t>& steps = job.steps.recorded;
-    json.key(key).begin_object();
-    json.key("name").string(job.name);
-    tool::write_inputs(json, job.inputs, job.coverage);
-    json.key("steps").count(steps.size());
-    json.key("first_step").integer_or_null(steps.empty() ? std::nullopt : std::optional(steps.front()));
-    json.key("last_step").integer_or_null(steps.empty() ? std::nullopt : std::optional(steps.back()));
-    json.key("step_is_a_sum").boolean(job.steps.step_is_a_sum);
-    write_verdict(json, job.verdict);
-    json.end_object();
+    const auto step = [&steps](auto end) { return steps.empty() ? std::nullopt : std::optional(*end); };
+    json.object(key, [&] {
+        json.members("name", job.name);
+        tool::write_inputs(json, job.inputs, job.coverage);
+        json.members("steps", steps.size(), "first_step", step(steps.begin()), "last_step", step(steps.rbegin()),
+                     "step_is_a_sum", job.steps.step_is_a_sum);
+        const VerdictFacts verdict = job.verdict.value_or(VerdictFacts{});
+        json.members("bound", tool::text_or_null(verdict.bound), "stragglers", verdict.stragglers);
+    });
 }
 
 void write_side(JsonWriter& json, const char* key, const PhaseSide& side) {
-    json.key(key);
-    if (side.steps == 0) {
-        json.null();
-        return;
-    }
-    json.begin_object();
-    json.key("steps").count(side.steps);
-    json.key("blocks").count(side.blocks);
-    json.key("median_ms").number(side.median_ms);
-    write_interval(json, "median_interval_ms", side.interval_ms);
-    json.key("share").number_or_null(side.share);
-    json.end_object();
-}
-
-void write_test(JsonWriter& json, const Change& change) {
-    json.key("test");
-    if (!change.test) {
-        json.null();
-        return;
-    }
-    json.begin_object();
-    json.key("u").number(change.test->u);
-    json.key("p").number(change.test->p);
-    json.key("corrected_p").number(change.corrected_p);
-    json.key("exact").boolean(change.test->exact);
-    json.key("rank_biserial").number(change.test->rank_biserial);
-    json.key("shift_ms").number(change.test->shift);
-    write_interval(json, "shift_interval_ms", change.test->shift_interval);
-    json.end_object();
+    json.object_or_null(key, side.steps > 0 ? &side : nullptr, [&json](const PhaseSide& recorded) {
+        json.members("steps", recorded.steps, "blocks", recorded.blocks, "median_ms", recorded.median_ms);
+        write_interval(json, "median_interval_ms", recorded.interval_ms);
+        json.members("share", recorded.share);
+    });
 }
 
 void write_change(JsonWriter& json, const Change& change) {
-    json.begin_object();
-    json.key("name").string(change.name);
-    json.key("kind").string(schema::kind_name(change.kind));
-    json.key("finding").string(outcome_names[static_cast<std::size_t>(change.outcome)]);
-    json.key("reason").string_or_null(change.reason);
-    json.key("change").number_or_null(change.change);
+    json.members("name", change.name, "kind", schema::kind_name(change.kind), "finding",
+                 outcome_names[static_cast<std::size_t>(change.outcome)], "reason", tool::text_or_null(change.reason),
+                 "change", change.change);
     write_interval(json, "change_interval", change.change_interval);
-    json.key("below_threshold").boolean(change.below_threshold);
-    json.key("correlation_steps").number(change.correlation_steps);
-    json.key("block_steps").count(change.block_steps);
+    json.members("below_threshold", change.below_threshold, "correlation_steps", change.correlation_steps,
+                 "block_steps", change.block_steps);
     write_side(json, "a", change.a);
     write_side(json, "b", change.b);
-    write_test(json, change);
-    json.end_object();
+    json.object_or_null("test", change.test, [&](const RankTest& test) {
+        json.members("u", test.u, "p", test.p, "corrected_p", change.corrected_p, "exact", test.exact, "rank_biserial",
+                     test.rank_biserial, "shift_ms", test.shift);
+        write_interval(json, "shift_interval_ms", test.shift_interval);
+    });
 }
 
 void write_comparison(JsonWriter& json, const Comparison& comparison, const std::string& headline) {
-    json.key("schema").string("cep.compare/1");
-    json.key("headline").string(headline);
+    const auto write = [&json](const Change& change) { write_change(json, change); };
+    json.members("schema", "cep.compare/1", "headline", headline);
     write_job(json, "a", comparison.a);
     write_job(json, "b", comparison.b);
-    json.key("notes").begin_array();
-    for (const std::string& note : describe_differences(comparison)) json.string(note);
-    json.end_array();
-    json.key("alpha").number(CompareOptions::alpha);
-    json.key("threshold").number(comparison.options.threshold);
-    json.key("step");
-    if (comparison.step) {
-        write_change(json, *comparison.step);
-    } else {
-        json.null();
-    }
-    json.key("phases").begin_array();
-    for (const Change& change : comparison.phases) write_change(json, change);
-    json.end_array();
+    json.members("notes", describe_differences(comparison), "alpha", CompareOptions::alpha, "threshold",
+                 comparison.options.threshold);
+    json.object_or_null("step", comparison.step, write).objects("phases", comparison.phases, write);
 }
 
 tool::Tone tone_of(const Comparison& comparison) {

@@ -8,14 +8,12 @@
 #include <utility>
 
 #include "stats/autocorrelation.hpp"
-#include "stats/quantiles.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::compare {
 namespace {
 
-double median_of(std::vector<double> values) {
-    return tool::exact_quantile(values, 0.5);
-}
+using tool::median_of;
 
 PhaseSide side_of(const PhaseSteps& phase, double correlation_steps, const PhaseSteps& step) {
     PhaseSide side;

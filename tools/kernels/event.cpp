@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/event.hpp"
 
-#include <charconv>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "kernels/members.hpp"
 #include "kernels/trace_text.hpp"
 
@@ -35,10 +35,9 @@ bool is_decimal(char c) {
 }
 
 std::optional<std::int64_t> parse_rounded(std::string_view text) {
-    double us = 0;
-    const auto [last, error] = std::from_chars(text.data(), text.data() + text.size(), us);
-    if (error != std::errc{} || last != text.data() + text.size()) return std::nullopt;
-    const double ns = std::round(us * 1e3);
+    const auto us = tool::parse_number<double>(text);
+    if (!us) return std::nullopt;
+    const double ns = std::round(*us * 1e3);
     if (!(std::abs(ns) < static_cast<double>(max_time_ns))) return std::nullopt;
     return static_cast<std::int64_t>(ns);
 }
@@ -88,11 +87,7 @@ std::optional<std::int64_t> parse_us_as_ns(std::string_view value) {
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view value) {
-    const std::string_view text = without_quotes(value);
-    std::int64_t number = 0;
-    const auto [last, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (text.empty() || error != std::errc{} || last != text.data() + text.size()) return std::nullopt;
-    return number;
+    return tool::parse_number<std::int64_t>(without_quotes(value));
 }
 
 EventParser::Outcome EventParser::fail(std::string_view why) {

@@ -93,6 +93,7 @@ void give_ranks(std::vector<RankTrace>& traces) {
 void find_missing(KernelReport& report) {
     std::int64_t world_size = 0;
     std::set<std::int64_t> seen;
+    report.coverage.ranks_seen = report.ranks.size();
     for (const RankTrace& rank : report.ranks) {
         world_size = std::max(world_size, rank.world_size.value_or(0));
         seen.insert(rank.rank);
@@ -100,9 +101,9 @@ void find_missing(KernelReport& report) {
     // A world beyond any job's is a damaged number.
     constexpr std::int64_t max_world_size = std::int64_t{1} << 22;
     if (world_size == 0 || world_size > max_world_size || *seen.rbegin() >= world_size) return;
-    report.ranks_expected = static_cast<std::uint64_t>(world_size);
+    report.coverage.ranks_expected = static_cast<std::uint64_t>(world_size);
     for (std::int64_t rank = 0; rank < world_size; ++rank)
-        if (!seen.contains(rank)) report.missing_ranks.push_back(rank);
+        if (!seen.contains(rank)) report.coverage.missing_ranks.push_back(rank);
 }
 
 RankSpread spread_of_ranks(const KernelReport& report, std::string what, std::int64_t (*time_ns)(const GpuTime&)) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/rank_trace.hpp"
+#include "read/coverage.hpp"
 #include "read/inputs.hpp"
 
 namespace cep::kernels {
@@ -47,8 +48,7 @@ struct RankSpread {
 struct KernelReport {
     TraceCounts inputs;
     std::vector<RankTrace> ranks;  // in order
-    std::optional<std::uint64_t> ranks_expected;
-    std::vector<std::int64_t> missing_ranks;
+    tool::Coverage coverage;
     RankTrace total;                  // of all ranks; its window, steps and paths are not used
     bool per_step = false;            // spreads are of a mean step, not of the trace
     std::vector<RankSpread> spreads;  // none for a single rank

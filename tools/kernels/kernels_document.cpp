@@ -138,7 +138,7 @@ Table spread_table(const KernelReport& report) {
         table.add({Cell::text_of(one.what), time_cell(one.longest_ms, duration), Cell::integer(one.longest_rank),
                    time_cell(one.shortest_ms, duration), Cell::integer(one.shortest_rank),
                    time_cell(one.median_ms, duration),
-                   one.excess ? Cell::shown(*one.excess, fmt::format("{:+.1f} %", 100 * *one.excess)) : Cell::none()});
+                   Cell::shown_if(one.excess, [](double excess) { return fmt::format("{:+.1f} %", 100 * excess); })});
     }
     return table;
 }
@@ -192,11 +192,10 @@ Table kernel_table(const KernelReport& report) {
     return table;
 }
 
-std::string describe_ranks(const KernelReport& report) {
-    if (report.missing_ranks.empty()) return format_plural(report.ranks.size(), "rank");
-    return fmt::format("{} of {} ranks (missing {} {})", format_count(report.ranks.size()),
-                       format_count(report.ranks_expected.value_or(0)),
-                       report.missing_ranks.size() == 1 ? "rank" : "ranks", tool::format_ranges(report.missing_ranks));
+std::string describe_coverage(const tool::Coverage& coverage) {
+    const std::string text = tool::describe_ranks(coverage);
+    if (coverage.missing_ranks.empty()) return text;
+    return fmt::format("{} (missing {})", text, tool::format_numbers("rank", coverage.missing_ranks));
 }
 
 std::string describe_devices(const KernelReport& report) {
@@ -246,7 +245,7 @@ std::string describe_comm(const GpuTime& time) {
 std::vector<tool::Fact> make_facts(const KernelReport& report) {
     const TraceCounts& inputs = report.inputs;
     std::vector<tool::Fact> facts = {
-        {"ranks", describe_ranks(report) + ", " + describe_devices(report)},
+        {"ranks", describe_coverage(report.coverage) + ", " + describe_devices(report)},
         {"steps", describe_steps(report)},
         {"traces",
          fmt::format("{} in {} ({})", format_plural(inputs.gpu_events, "GPU event"),
@@ -270,58 +269,33 @@ std::vector<std::string> make_notes(const KernelReport& report) {
 
 void write_inputs(JsonWriter& json, const KernelReport& report) {
     const TraceCounts& inputs = report.inputs;
-    json.key("inputs").begin_object();
-    json.key("files").count(inputs.files);
-    json.key("bytes").count(inputs.bytes);
-    json.key("events").count(inputs.events);
-    json.key("gpu_events").count(inputs.gpu_events);
-    json.key("ranks_seen").count(report.ranks.size());
-    json.key("ranks_expected").count_or_null(report.ranks_expected);
-    json.key("missing_ranks").integers(report.missing_ranks);
-    json.key("truncated_files").count(inputs.truncated_files);
-    json.key("unreadable_files").count(inputs.unreadable_files);
-    json.key("repeated_files").count(inputs.repeated_files);
-    json.key("duplicate_traces").count(inputs.duplicate_traces);
-    json.key("traces_without_gpu_events").count(inputs.empty_traces);
-    json.key("skipped_events").count(inputs.skipped_events);
-    json.key("messages").begin_array();
-    for (const std::string& message : inputs.messages) json.string(message);
-    json.end_array();
-    json.end_object();
-}
-
-void write_share(JsonWriter& json, std::int64_t part_ns, std::int64_t whole_ns) {
-    json.key("share").number_or_null(share_of(part_ns, whole_ns));
-}
-
-void write_class(JsonWriter& json, std::string_view name, const ClassTime& one, std::int64_t all_ns) {
-    json.key(name).begin_object();
-    json.key("count").count(one.count);
-    json.key("time_ms").number(to_ms(one.time_ns));
-    write_share(json, one.time_ns, all_ns);
-    json.end_object();
+    json.object("inputs", [&] {
+        json.members("files", inputs.files, "bytes", inputs.bytes, "events", inputs.events, "gpu_events",
+                     inputs.gpu_events, "ranks_seen", report.ranks.size(), "ranks_expected",
+                     report.coverage.ranks_expected, "missing_ranks", report.coverage.missing_ranks, "truncated_files",
+                     inputs.truncated_files, "unreadable_files", inputs.unreadable_files, "repeated_files",
+                     inputs.repeated_files, "duplicate_traces", inputs.duplicate_traces, "traces_without_gpu_events",
+                     inputs.empty_traces, "skipped_events", inputs.skipped_events, "messages", inputs.messages);
+    });
 }
 
 void write_time(JsonWriter& json, const GpuTime& time) {
     const std::int64_t all_ns = time.all().time_ns;
-    json.key("gpus").count(time.gpus);
-    json.key("window_ms").number(to_ms(time.window_ns));
-    json.key("busy_ms").number(to_ms(time.busy_ns));
-    json.key("idle_ms").number(to_ms(time.idle_ns()));
-    json.key("kernel_ms").number(to_ms(all_ns));
-    json.key("own_work_ms").number(to_ms(time.own_work_ns()));
-    json.key("classes").begin_object();
-    for (std::size_t i = 0; i < class_names.size(); ++i) write_class(json, class_names[i], time.classes[i], all_ns);
-    json.end_object();
-    json.key("of_matmul").begin_object();
-    write_class(json, attention_kind, time.attention, all_ns);
-    json.end_object();
-    json.key("comm").begin_object();
-    json.key("union_ms").number(to_ms(time.comm_union_ns));
-    json.key("overlap_ms").number(to_ms(time.overlap_ns));
-    json.key("exposed_ms").number(to_ms(time.exposed_comm_ns()));
-    json.key("overlap").number_or_null(time.overlap());
-    json.end_object();
+    json.members("gpus", time.gpus, "window_ms", to_ms(time.window_ns), "busy_ms", to_ms(time.busy_ns), "idle_ms",
+                 to_ms(time.idle_ns()), "kernel_ms", to_ms(all_ns), "own_work_ms", to_ms(time.own_work_ns()));
+    const auto write_class = [&](std::string_view name, const ClassTime& one) {
+        json.object(name, [&] {
+            json.members("count", one.count, "time_ms", to_ms(one.time_ns), "share", share_of(one.time_ns, all_ns));
+        });
+    };
+    json.object("classes", [&] {
+        for (std::size_t i = 0; i < class_names.size(); ++i) write_class(class_names[i], time.classes[i]);
+    });
+    json.object("of_matmul", [&] { write_class(attention_kind, time.attention); });
+    json.object("comm", [&] {
+        json.members("union_ms", to_ms(time.comm_union_ns), "overlap_ms", to_ms(time.overlap_ns), "exposed_ms",
+                     to_ms(time.exposed_comm_ns()), "overlap", time.overlap());
+    });
 }
 
 const std::string& longest_name(const KernelTotal& total) {
@@ -332,102 +306,55 @@ const std::string& longest_name(const KernelTotal& total) {
 }
 
 void write_kernels(JsonWriter& json, const KernelTotals& kernels, std::int64_t all_ns, std::size_t max_kernels) {
-    json.key("kernels").begin_array();
-    for (const auto* kernel : longest_kernels(kernels, max_kernels)) {
+    json.objects("kernels", longest_kernels(kernels, max_kernels), [&](const auto* kernel) {
         const auto& [key, total] = *kernel;
-        json.begin_object();
-        json.key("name").string(key.first);
-        json.key("class").string(class_name(key.second));
-        json.key("kind").string(total.kind);
-        json.key("count").count(total.count);
-        json.key("total_ms").number(to_ms(total.total_ns));
-        json.key("mean_ms").number(mean_ms(total));
-        json.key("min_ms").number(to_ms(total.min_ns));
-        json.key("max_ms").number(to_ms(total.max_ns));
-        write_share(json, total.total_ns, all_ns);
-        json.key("full_name").string(longest_name(total));
-        json.key("full_names").count(total.full_names.size());
-        json.end_object();
-    }
-    json.end_array();
+        json.members("name", key.first, "class", class_name(key.second), "kind", total.kind, "count", total.count,
+                     "total_ms", to_ms(total.total_ns), "mean_ms", mean_ms(total), "min_ms", to_ms(total.min_ns),
+                     "max_ms", to_ms(total.max_ns), "share", share_of(total.total_ns, all_ns), "full_name",
+                     longest_name(total), "full_names", total.full_names.size());
+    });
 }
 
-void write_steps(JsonWriter& json, const RankTrace& rank) {
-    json.key("steps").begin_array();
-    for (const TraceStep& step : rank.steps) {
-        json.begin_object();
-        json.key("step").integer(step.step);
-        json.key("duration_ms").number(to_ms(step.duration_ns));
-        json.key("busy_ms").number(to_ms(step.busy_ns));
-        json.end_object();
-    }
-    json.end_array();
+void write_steps(JsonWriter& json, const std::vector<TraceStep>& steps) {
+    json.objects("steps", steps, [&json](const TraceStep& step) {
+        json.members("step", step.step, "duration_ms", to_ms(step.duration_ns), "busy_ms", to_ms(step.busy_ns));
+    });
     std::int64_t busy_ns = 0;
-    for (const TraceStep& step : rank.steps) add_ns(busy_ns, step.busy_ns);
-    json.key("mean_step_busy_ms");
-    if (rank.steps.empty()) {
-        json.null();
-    } else {
-        json.number(to_ms(busy_ns) / static_cast<double>(rank.steps.size()));
-    }
+    for (const TraceStep& step : steps) add_ns(busy_ns, step.busy_ns);
+    std::optional<double> mean_busy_ms;
+    if (!steps.empty()) mean_busy_ms = to_ms(busy_ns) / static_cast<double>(steps.size());
+    json.members("mean_step_busy_ms", mean_busy_ms);
 }
 
 void write_rank(JsonWriter& json, const RankTrace& rank, std::size_t max_kernels) {
     constexpr std::string_view sources[] = {"trace", "name", "order"};
-    json.begin_object();
-    json.key("rank").integer(rank.rank);
-    json.key("rank_from").string(sources[static_cast<std::size_t>(rank.rank_source)]);
-    json.key("files").begin_array();
-    for (const std::string& path : rank.paths) json.string(path);
-    json.end_array();
-    json.key("devices").begin_array();
-    for (const auto& [device, name] : rank.devices) {
-        json.begin_object();
-        json.key("device").integer(device);
-        json.key("name").string_or_null(name);
-        json.end_object();
-    }
-    json.end_array();
-    json.key("window_begin_ns").integer(rank.window_begin_ns);
-    json.key("window_end_ns").integer(rank.window_end_ns);
+    json.members("rank", rank.rank, "rank_from", sources[static_cast<std::size_t>(rank.rank_source)], "files",
+                 rank.paths);
+    json.objects("devices", rank.devices, [&json](const auto& device) {
+        json.members("device", device.first, "name", tool::text_or_null(device.second));
+    });
+    json.members("window_begin_ns", rank.window_begin_ns, "window_end_ns", rank.window_end_ns);
     write_time(json, rank.time);
-    write_steps(json, rank);
+    write_steps(json, rank.steps);
     write_kernels(json, rank.kernels, rank.time.all().time_ns, max_kernels);
-    json.end_object();
-}
-
-void write_spreads(JsonWriter& json, const KernelReport& report) {
-    json.key("comparison").begin_object();
-    json.key("per").string(report.per_step ? "step" : "trace");
-    json.key("rows").begin_array();
-    for (const RankSpread& one : report.spreads) {
-        json.begin_object();
-        json.key("what").string(one.what);
-        json.key("longest_rank").integer(one.longest_rank);
-        json.key("longest_ms").number(one.longest_ms);
-        json.key("shortest_rank").integer(one.shortest_rank);
-        json.key("shortest_ms").number(one.shortest_ms);
-        json.key("median_ms").number(one.median_ms);
-        json.key("excess").number_or_null(one.excess);
-        json.key("deficit_ms").number(one.deficit_ms);
-        json.end_object();
-    }
-    json.end_array();
-    json.end_object();
 }
 
 void write_report(JsonWriter& json, const KernelReport& report, std::size_t max_kernels, const std::string& headline) {
-    json.key("schema").string("cep.kernels/1");
-    json.key("headline").string(headline);
+    json.members("schema", "cep.kernels/1", "headline", headline);
     write_inputs(json, report);
-    json.key("total").begin_object();
-    write_time(json, report.total.time);
-    write_kernels(json, report.total.kernels, report.total.time.all().time_ns, max_kernels);
-    json.end_object();
-    json.key("ranks").begin_array();
-    for (const RankTrace& rank : report.ranks) write_rank(json, rank, max_kernels);
-    json.end_array();
-    write_spreads(json, report);
+    json.object("total", [&] {
+        write_time(json, report.total.time);
+        write_kernels(json, report.total.kernels, report.total.time.all().time_ns, max_kernels);
+    });
+    json.objects("ranks", report.ranks, [&](const RankTrace& rank) { write_rank(json, rank, max_kernels); });
+    json.object("comparison", [&] {
+        json.members("per", report.per_step ? "step" : "trace");
+        json.objects("rows", report.spreads, [&json](const RankSpread& one) {
+            json.members("what", one.what, "longest_rank", one.longest_rank, "longest_ms", one.longest_ms,
+                         "shortest_rank", one.shortest_rank, "shortest_ms", one.shortest_ms, "median_ms", one.median_ms,
+                         "excess", one.excess, "deficit_ms", one.deficit_ms);
+        });
+    });
 }
 
 /// The headline, the reasons and the advice of the document; and for JSON all of them in one text.
@@ -458,9 +385,7 @@ std::string describe_gaps(const KernelReport& report) {
     const auto add = [&](std::uint64_t count, std::string_view noun, std::string_view what) {
         if (count > 0) text += (text.empty() ? "" : ", ") + format_plural(count, noun) + " " + std::string(what);
     };
-    if (!report.missing_ranks.empty())
-        text = fmt::format("{} of {} ranks", format_count(report.ranks.size()),
-                           format_count(report.ranks_expected.value_or(0)));
+    if (!report.coverage.missing_ranks.empty()) text = tool::describe_ranks(report.coverage);
     add(inputs.truncated_files, "trace", "cut off");
     add(inputs.unreadable_files, "input", "not readable");
     add(inputs.empty_traces, "trace", "without GPU events");

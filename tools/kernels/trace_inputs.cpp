@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/trace_inputs.hpp"
 
-#include <charconv>
-
+#include "base/text.hpp"
 #include "kernels/kernel_name.hpp"
 
 namespace cep::kernels {
@@ -15,10 +14,8 @@ bool is_trace_name(std::string_view path) {
 std::optional<std::int64_t> rank_of_words(std::string_view text) {
     const std::vector<std::string> words = split_words(text);
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-        const std::string& digits = words[i + 1];
-        std::int64_t rank = 0;
-        const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-        if (words[i] == "rank" && error == std::errc{} && last == digits.data() + digits.size()) return rank;
+        const auto rank = tool::parse_number<std::int64_t>(words[i + 1]);
+        if (words[i] == "rank" && rank) return rank;
     }
     return std::nullopt;
 }

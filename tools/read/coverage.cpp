@@ -123,11 +123,15 @@ Coverage CoverageCollector::finish(const Filter& filter) const {
     return coverage;
 }
 
+std::string describe_ranks(const Coverage& coverage) {
+    if (coverage.missing_ranks.empty()) return format_plural(coverage.ranks_seen, "rank");
+    return fmt::format("{} of {} ranks", format_count(coverage.ranks_seen),
+                       format_count(coverage.ranks_expected.value_or(0)));
+}
+
 std::string describe_gaps(const InputCounts& inputs, const Coverage& coverage) {
     std::string text;
-    if (!coverage.missing_ranks.empty())
-        append(text, fmt::format("{} of {} ranks", format_count(coverage.ranks_seen),
-                                 format_count(coverage.ranks_expected.value_or(0))));
+    if (!coverage.missing_ranks.empty()) append(text, describe_ranks(coverage));
     if (inputs.unreadable_files > 0) append(text, format_plural(inputs.unreadable_files, "input") + " unreadable");
     if (inputs.truncated_files > 0) append(text, format_plural(inputs.truncated_files, "file") + " cut off");
     if (inputs.skipped_rows > 0) append(text, format_plural(inputs.skipped_rows, "row") + " skipped");
@@ -138,9 +142,7 @@ std::string describe_gaps(const InputCounts& inputs, const Coverage& coverage) {
 void report_inputs(std::string_view command, const InputCounts& inputs, const Coverage& coverage) {
     const std::string gaps = describe_gaps(inputs, coverage);
     if (!gaps.empty()) say("cep {}: {}\n", command, gaps);
-    if (!coverage.missing_ranks.empty())
-        say("  missing {} {}\n", coverage.missing_ranks.size() == 1 ? "rank" : "ranks",
-            format_ranges(coverage.missing_ranks));
+    if (!coverage.missing_ranks.empty()) say("  missing {}\n", format_numbers("rank", coverage.missing_ranks));
     std::vector<std::string> unreadable = inputs.unreadable;
     std::sort(unreadable.begin(), unreadable.end());
     for (std::size_t i = 0; i < std::min(unreadable.size(), InputCounts::max_shown); ++i)

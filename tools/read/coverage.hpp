@@ -75,6 +75,9 @@ class CoverageCollector {
     Facts facts_;
 };
 
+/// "8 ranks"; with ranks missing "7 of 8 ranks".
+[[nodiscard]] std::string describe_ranks(const Coverage& coverage);
+
 /// What is wrong with the inputs in one line ("1,021 of 1,024 ranks, 3 files cut off, 17 rows skipped"); "" for
 /// nothing.
 [[nodiscard]] std::string describe_gaps(const InputCounts& inputs, const Coverage& coverage);

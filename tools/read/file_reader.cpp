@@ -207,11 +207,4 @@ FileReport FileReader::finish() {
     return std::move(report);
 }
 
-FileReport read_file(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes) {
-    FileReader reader(file, sink, progress, sizes);
-    ReadingThread thread;
-    reader.work(thread);
-    return reader.finish();
-}
-
 }  // namespace cep::tool

@@ -100,8 +100,4 @@ class FileReader {
     std::vector<OwnBlock> spare_;  // to be reused
 };
 
-/// Reads one file with this thread alone.
-[[nodiscard]] FileReport read_file(const InputFile& file, RowSink& sink, Progress& progress,
-                                   const BlockSizes& sizes = {});
-
 }  // namespace cep::tool

@@ -1,39 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "read/filter.hpp"
-#include "base/text.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/failure.hpp"
+#include "base/text.hpp"
 
 namespace cep::tool {
 namespace {
 
 std::int64_t parse_integer(std::string_view text, std::string_view option) {
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (text.empty() || error != std::errc{} || end != text.data() + text.size())
-        throw UsageError(std::string(option) + ": not a number: \"" + std::string(text) + "\"");
-    return number;
-}
-
-using Range = std::pair<std::int64_t, std::int64_t>;
-
-// The same ranks in the fewest ranges, so that equal filters look alike.
-std::vector<Range> joined(std::vector<Range> ranges) {
-    std::sort(ranges.begin(), ranges.end());
-    std::vector<Range> result;
-    for (const Range& range : ranges) {
-        const bool touches =
-            !result.empty() && (range.first <= result.back().second || range.first - 1 == result.back().second);
-        if (touches) {
-            result.back().second = std::max(result.back().second, range.second);
-        } else {
-            result.push_back(range);
-        }
-    }
-    return result;
+    const auto number = parse_number<std::int64_t>(text);
+    if (!number) throw UsageError(std::string(option) + ": not a number: \"" + std::string(text) + "\"");
+    return *number;
 }
 
 }  // namespace
@@ -54,9 +33,8 @@ void Filter::set_ranks(std::string_view text) {
         const std::int64_t last =
             dash == std::string_view::npos ? first : parse_integer(part.substr(dash + 1), "--ranks");
         if (first > last) throw UsageError("--ranks: the end is before the start: " + std::string(part));
-        ranks_.emplace_back(first, last);
+        ranks_.insert(first, last);
     }
-    ranks_ = joined(std::move(ranks_));
 }
 
 void Filter::set_phases(std::string_view text) {
@@ -79,7 +57,7 @@ std::string Filter::steps() const {
 
 std::string Filter::ranks() const {
     std::string text;
-    for (const auto& [first, last] : ranks_) {
+    for (const auto& [first, last] : ranks_.ranges()) {
         text += (text.empty() ? "" : ",") + std::to_string(first);
         if (last != first) text += "-" + std::to_string(last);
     }
@@ -101,12 +79,6 @@ std::string Filter::describe() const {
     add("--ranks", ranks());
     add("--phases", phases());
     return text;
-}
-
-bool Filter::accepts_rank(std::int64_t rank) const {
-    return ranks_.empty() || std::any_of(ranks_.begin(), ranks_.end(), [rank](const auto& range) {
-               return range.first <= rank && rank <= range.second;
-           });
 }
 
 bool Filter::accepts_among_others(const Row& row) const {

@@ -7,9 +7,9 @@
 #include <limits>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/number_ranges.hpp"
 #include "read/row.hpp"
 
 namespace cep::tool {
@@ -31,7 +31,7 @@ class Filter {
     friend bool operator==(const Filter&, const Filter&) = default;
 
     [[nodiscard]] bool has_phases() const { return !phases_.empty(); }
-    [[nodiscard]] bool accepts_rank(std::int64_t rank) const;
+    [[nodiscard]] bool accepts_rank(std::int64_t rank) const { return ranks_.empty() || ranks_.contains(rank); }
     /// Run and stats rows are kept whatever the steps and phases: they are about the whole run. With phases, counters
     /// and marks are left out, as they belong to none.
     [[nodiscard]] bool accepts(const Row& row) const { return accepts_all() || accepts_among_others(row); }
@@ -46,8 +46,8 @@ class Filter {
 
     std::int64_t first_step_ = std::numeric_limits<std::int64_t>::min();
     std::int64_t last_step_ = std::numeric_limits<std::int64_t>::max();
-    std::vector<std::pair<std::int64_t, std::int64_t>> ranks_;  // in order, apart from each other; empty: all
-    std::vector<std::string> phases_;                           // in order; empty: all
+    NumberRanges ranks_;               // empty: all
+    std::vector<std::string> phases_;  // in order; empty: all
 };
 
 /// Which attempts of a restarted run count.

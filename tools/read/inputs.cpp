@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "base/failure.hpp"
+#include "base/text.hpp"
 #include "schema.hpp"
 
 namespace cep::tool {
@@ -199,10 +199,8 @@ std::optional<std::int64_t> rank_of_file_name(std::string_view path) {
     name = without_suffix(without_suffix(name, ".gz"), ".zst");
     if (!name.starts_with(schema::file_prefix) || !name.ends_with(schema::file_suffix)) return std::nullopt;
     name = without_suffix(name.substr(schema::file_prefix.size()), schema::file_suffix);
-    std::int64_t rank = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
-    if (error != std::errc{} || end != name.data() + name.size() || rank < 0) return std::nullopt;
-    return rank;
+    const auto rank = parse_number<std::int64_t>(name);
+    return rank && *rank >= 0 ? rank : std::nullopt;
 }
 
 InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from) {

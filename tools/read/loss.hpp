@@ -10,20 +10,7 @@
 
 namespace cep::tool {
 
-struct Loss {
-    std::uint64_t dropped_ring = 0;
-    std::uint64_t dropped_slots = 0;
-    std::uint64_t dropped_pool = 0;
-    std::uint64_t dropped_file = 0;
-    std::uint64_t dropped_io = 0;
-    std::uint64_t dropped_meta = 0;  // spans without their metadata: not lost
-    std::uint64_t capture_skipped = 0;
-    std::uint64_t cuda_errors = 0;
-    std::uint64_t abandoned = 0;
-    std::uint64_t recorded = 0;
-    std::uint64_t written = 0;
-    double self_ms = 0;
-
+struct Loss : StatsCounts {
     /// Adds the last stats row of one attempt.
     void add(const StatsRow& stats);
     [[nodiscard]] std::uint64_t dropped() const {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.hpp"
 #include "schema.hpp"
 
 namespace cep::tool {
@@ -60,9 +61,8 @@ struct RunInfo {
     std::optional<std::vector<std::int64_t>> listed_ranks;
 };
 
-/// The values of a "stats" row: counts since the start of its attempt.
-struct StatsRow {
-    std::optional<std::int64_t> attempt;
+/// What the profiler counted since the start of an attempt.
+struct StatsCounts {
     std::uint64_t recorded = 0;
     std::uint64_t written = 0;
     std::uint64_t dropped_ring = 0;
@@ -70,12 +70,17 @@ struct StatsRow {
     std::uint64_t dropped_pool = 0;
     std::uint64_t dropped_file = 0;
     std::uint64_t dropped_io = 0;
-    std::uint64_t dropped_meta = 0;
+    std::uint64_t dropped_meta = 0;  // spans without their metadata: not lost
     std::uint64_t capture_skipped = 0;
     std::uint64_t cuda_errors = 0;
     std::uint64_t abandoned = 0;
-    std::uint64_t open = 0;
     double self_ms = 0;
+};
+
+/// The values of a "stats" row.
+struct StatsRow : StatsCounts {
+    std::optional<std::int64_t> attempt;
+    std::uint64_t open = 0;
 };
 
 /// One row. Views point into the line and the parser: valid until the parser's next row.
@@ -101,6 +106,15 @@ struct Row {
     std::string_view odd_key;         // a known optional key whose value has another type; it was ignored
     const RunInfo* run = nullptr;     // run
     const StatsRow* stats = nullptr;  // stats
+
+    /// What all ranks compute alike of a collective, and what tells it from the others of its step and attempt: a hash
+    /// of its group and number. Nothing where the row does not say the number.
+    [[nodiscard]] std::optional<std::uint64_t> collective_key() const {
+        if (!coll) return std::nullopt;
+        std::uint64_t hash = mix_bits(static_cast<std::uint64_t>(*coll) + 0x9e3779b97f4a7c15U);
+        for (const char letter : group) hash = mix_bits(hash ^ static_cast<unsigned char>(letter));
+        return hash;
+    }
 };
 
 /// Parses rows. One parser a thread.

@@ -29,14 +29,19 @@ RunTracker::Place RunTracker::observe_run(RankRuns& rank, std::int64_t number, c
     const bool is_full = indices_.size() >= max_runs;
     const auto run_id = is_full ? run_ids_.find(run.run_id) : run_ids_.insert(run.run_id).first;
     const RunKey key{number, run.attempt, run_id == run_ids_.end() ? nullptr : &*run_id};
-    if (const auto known = indices_.find(key); known != indices_.end()) return repeat_run(rank, known->second, run);
+    const std::size_t index = rank.runs.size();
+    const auto [known, is_new] =
+        is_full ? std::pair(indices_.find(key), false) : indices_.try_emplace(key, static_cast<std::uint32_t>(index));
+    if (!is_new && known != indices_.end()) return repeat_run(rank, known->second, run);
     if (is_full) {
         if (!std::exchange(has_too_many_runs_, true))
             say("more than {} runs in one input: rows of the others count for the runs before them\n", max_runs);
         return {static_cast<int>(rank.block_end) - 1, false, false, true};
     }
-    const std::size_t index = rank.runs.size();
-    indices_.emplace(key, static_cast<std::uint32_t>(index));
+    if (indices_.size() == many_runs) {
+        run_ids_.reserve(max_runs);
+        indices_.reserve(max_runs);
+    }
     rank.runs.push_back({*run_id, run.attempt, run.start_unix_ns, run.clock_error_ns});
     if (rank.other_rows_since) rank.block_begin = index;
     rank.block_end = index + 1;

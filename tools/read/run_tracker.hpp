@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -90,6 +91,8 @@ class RunTracker {
         bool other_rows_since = false;
         std::unique_ptr<Block> block;  // where rows had to be assigned to one of several runs
     };
+    static constexpr std::size_t many_runs = std::size_t{1} << 14;  // from here on, there is room for all
+
     struct RunKey {
         std::int64_t rank;
         std::int64_t attempt;
@@ -106,8 +109,11 @@ class RunTracker {
     static std::unique_ptr<Block> sort_block(const RankRuns& rank);
     static int choose(RankRuns& rank, const Row& row);
 
-    std::unordered_set<std::string> run_ids_;
-    std::unordered_map<RunKey, std::uint32_t, HashRun> indices_;  // into the runs of the rank
+    // Runs are never forgotten, so their nodes are allocated side by side and freed at once: `cep check` of files with
+    // half a million runs each takes two thirds of the time.
+    std::unique_ptr<std::pmr::memory_resource> nodes_ = std::make_unique<std::pmr::monotonic_buffer_resource>();
+    std::pmr::unordered_set<std::string> run_ids_{nodes_.get()};
+    std::pmr::unordered_map<RunKey, std::uint32_t, HashRun> indices_{nodes_.get()};  // into the runs of the rank
     bool has_too_many_runs_ = false;
     std::unordered_map<std::int64_t, RankRuns> ranks_;
     std::int64_t last_rank_ = 0;

@@ -12,6 +12,11 @@
 
 namespace cep::tool {
 
+/// A text as a JSON value: null for an empty one.
+[[nodiscard]] inline std::optional<std::string_view> text_or_null(std::string_view text) {
+    return text.empty() ? std::nullopt : std::optional(text);
+}
+
 /// Appends a JSON string. What is not UTF-8 becomes U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 
@@ -30,8 +35,6 @@ class JsonWriter {
     JsonWriter& number(double value);
     JsonWriter& boolean(bool value);
     JsonWriter& null();
-    JsonWriter& integer_or_null(const std::optional<std::int64_t>& value) { return value ? integer(*value) : null(); }
-    JsonWriter& count_or_null(const std::optional<std::uint64_t>& value) { return value ? count(*value) : null(); }
     JsonWriter& string_or_null(std::string_view value) { return value.empty() ? null() : string(value); }
     JsonWriter& number_or_null(const std::optional<double>& value) { return value ? number(*value) : null(); }
     /// On one line.
@@ -52,6 +55,10 @@ class JsonWriter {
             return count(value);
         } else if constexpr (std::is_same_v<Value, std::vector<std::int64_t>>) {
             return integers(value);
+        } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+            begin_array();
+            for (const std::string& text : value) string(text);
+            return end_array();
         } else {
             return string(value);
         }
@@ -62,6 +69,18 @@ class JsonWriter {
         key(name).value(value);
         if constexpr (sizeof...(others) > 0) members(others...);
         return *this;
+    }
+    /// A member that is an object; `write` writes its members.
+    template <typename Write>
+    JsonWriter& object(std::string_view name, const Write& write) {
+        key(name).begin_object();
+        write();
+        return end_object();
+    }
+    /// The same of what an optional or a pointer has; null where it has nothing.
+    template <typename Found, typename Write>
+    JsonWriter& object_or_null(std::string_view name, const Found& found, const Write& write) {
+        return found ? object(name, [&] { write(*found); }) : key(name).null();
     }
     /// A member with a list of objects; `write` writes the members of each.
     template <typename List, typename Write>

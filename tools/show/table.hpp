@@ -42,6 +42,11 @@ struct Cell {
     [[nodiscard]] static Cell percent(const std::optional<double>& fraction);  // 0.1234 is shown as "12.3 %"
     /// A value that people see in other words: 12.3456 as "12.35 ms".
     [[nodiscard]] static Cell shown(Value value, std::string text) { return {std::move(value), std::move(text)}; }
+    /// The same of a value that may be missing: none() without it. `describe` makes its text.
+    template <typename Found, typename Describe>
+    [[nodiscard]] static Cell shown_if(const Found& value, const Describe& describe) {
+        return value ? shown(*value, describe(*value)) : none();
+    }
     /// For a column without a key.
     [[nodiscard]] static Cell words(std::string text) { return {{}, std::move(text)}; }
 };

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -31,22 +32,22 @@ enum class Name : std::uint8_t {
     memory_allocated,
     memory_reserved,
 };
-inline constexpr std::size_t name_count = 15;
-inline constexpr std::array<std::string_view, name_count> item_names = {"data_load",
-                                                                        "host_to_device",
-                                                                        "forward",
-                                                                        "backward",
-                                                                        "optimizer",
-                                                                        "training_step",
-                                                                        "all_reduce",
-                                                                        "send",
-                                                                        "recv",
-                                                                        "save_checkpoint",
-                                                                        "evaluation",
-                                                                        "checkpoint",
-                                                                        "evaluation",
-                                                                        "memory.allocated_bytes",
-                                                                        "memory.reserved_bytes"};
+inline constexpr std::string_view item_names[] = {"data_load",
+                                                  "host_to_device",
+                                                  "forward",
+                                                  "backward",
+                                                  "optimizer",
+                                                  "training_step",
+                                                  "all_reduce",
+                                                  "send",
+                                                  "recv",
+                                                  "save_checkpoint",
+                                                  "evaluation",
+                                                  "checkpoint",
+                                                  "evaluation",
+                                                  "memory.allocated_bytes",
+                                                  "memory.reserved_bytes"};
+inline constexpr std::size_t name_count = std::size(item_names);
 
 enum class ItemType : std::uint8_t { gpu_span, host_span, mark, counter };
 

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/descriptors.hpp"
 #include "base/encoder.hpp"
 #include "base/failure.hpp"
 #include "read/inputs.hpp"
@@ -38,17 +39,9 @@ std::vector<fs::path> find_rank_files(const fs::path& directory) {
 void append_to_file(const std::string& path, std::string_view bytes) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0) throw WriteError(path + ": cannot open: " + std::strerror(errno));
-    while (!bytes.empty()) {
-        const ssize_t count = ::write(fd, bytes.data(), bytes.size());
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0) {
-            const int error = errno;
-            ::close(fd);
-            throw WriteError(path + ": cannot write: " + std::strerror(error));
-        }
-        bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
+    const int error = tool::write_all(fd, bytes) ? 0 : errno;
     ::close(fd);
+    if (error != 0) throw WriteError(path + ": cannot write: " + std::strerror(error));
 }
 
 tool::Compression compression_of(const Job& job) {

@@ -21,14 +21,6 @@ using tool::UsageError;
     throw UsageError(fmt::format("{}: no such key: '{}'", where, key));
 }
 
-template <class Names>
-std::size_t index_of_name(const Names& names, element value, const std::string& where) {
-    const std::string_view name = json_as<std::string_view>(value, where);
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-    throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, join_names(names)));
-}
-
 void set_integer(std::optional<std::int64_t>& member, element value, const std::string& where) {
     member = json_as<std::int64_t>(value, where);
 }
@@ -41,14 +33,13 @@ void set_count(auto& member, element value, const std::string& where) {
 
 void set_number(auto& member, double min, double max, element value, const std::string& where) {
     const double number = json_as<double>(value, where);
-    if (number < min || number > max)
-        throw UsageError(fmt::format("{}: {} is not from {} to {}", where, number, min, max));
+    check_range(number, min, max, where);
     member = number;
 }
 
 template <class Enum, class Names>
 void set_enum(Enum& member, const Names& names, element value, const std::string& where) {
-    member = static_cast<Enum>(index_of_name(names, value, where));
+    member = static_cast<Enum>(index_of_name(names, json_as<std::string_view>(value, where), where));
 }
 
 constexpr double max_slowdown = 1000.0;
@@ -58,12 +49,13 @@ constexpr std::string_view compute_phases = "compute";
 /// One phase; or "compute", all that runs on the device.
 PhaseSet phases_of(element value, const std::string& where) {
     PhaseSet phases{};
-    if (json_as<std::string_view>(value, where) == compute_phases) {
+    const std::string_view name = json_as<std::string_view>(value, where);
+    if (name == compute_phases) {
         for (const Phase phase : {Phase::forward, Phase::backward, Phase::optimizer})
             phases[static_cast<std::size_t>(phase)] = true;
         return phases;
     }
-    phases[index_of_name(phase_names, value, where)] = true;
+    phases[index_of_name(phase_names, name, where)] = true;
     return phases;
 }
 

@@ -2,7 +2,6 @@
 #include "simulate/settings.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -71,20 +70,17 @@ struct Overloaded : Visitors... {
 template <class... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
-void check_range(const Setting& setting, double value, const std::string& where) {
-    if (value >= setting.min && value <= setting.max) return;
-    throw UsageError(fmt::format("{}: {} is not from {} to {}", where, value, setting.min, setting.max));
+void check_limits(const Setting& setting, double value, const std::string& where) {
+    check_range(value, setting.min, setting.max, where);
 }
 
 template <class Number>
 Number parse_number(std::string_view text, const std::string& where) {
-    Number value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || text.empty() ||
-        !std::isfinite(static_cast<double>(value)))
+    const std::optional<Number> value = tool::parse_number<Number>(text);
+    if (!value || !std::isfinite(static_cast<double>(*value)))
         throw UsageError(
             fmt::format("{}: '{}' is not {} number", where, text, std::is_integral_v<Number> ? "a whole" : "a"));
-    return value;
+    return *value;
 }
 
 /// "0,3-7".
@@ -102,28 +98,21 @@ std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& 
     return ranks;
 }
 
-double& share_of(PhaseShares& shares, std::string_view name, const std::string& where) {
-    const auto found = std::find(phase_names.begin(), phase_names.end(), name);
-    if (found == phase_names.end())
-        throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, join_names(phase_names)));
-    return shares[static_cast<std::size_t>(found - phase_names.begin())];
-}
-
 void set_phases(PhaseShares& shares, const Setting& setting, std::string_view text, const std::string& where) {
     for (const std::string_view part : tool::split(text, ',')) {
         const std::size_t equals = part.find('=');
         if (equals == std::string_view::npos) throw UsageError(fmt::format("{}: '{}' is not NAME=SHARE", where, part));
-        double& share = share_of(shares, part.substr(0, equals), where);
+        double& share = shares[index_of_name(phase_names, part.substr(0, equals), where)];
         share = parse_number<double>(part.substr(equals + 1), where);
-        check_range(setting, share, where);
+        check_limits(setting, share, where);
     }
 }
 
 void set_phases(PhaseShares& shares, const Setting& setting, simdjson::dom::element value, const std::string& where) {
     for (const auto& [name, item] : json_as<simdjson::dom::object>(value, where)) {
-        double& share = share_of(shares, name, where);
+        double& share = shares[index_of_name(phase_names, name, where)];
         share = json_as<double>(item, where);
-        check_range(setting, share, where);
+        check_limits(setting, share, where);
     }
 }
 
@@ -144,10 +133,17 @@ std::string option_name(const Setting& setting) {
     return name;
 }
 
-std::string join_names(std::span<const std::string_view> names) {
-    std::string text;
-    for (const std::string_view name : names) text.append(text.empty() ? "" : ", ").append(name);
-    return text;
+std::size_t index_of_name(std::span<const std::string_view> names, std::string_view name, const std::string& where) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+    std::string known;
+    for (const std::string_view one : names) known.append(known.empty() ? "" : ", ").append(one);
+    throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, known));
+}
+
+void check_range(double value, double min, double max, const std::string& where) {
+    if (value >= min && value <= max) return;
+    throw UsageError(fmt::format("{}: {} is not from {} to {}", where, value, min, max));
 }
 
 std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::string& where) {
@@ -158,12 +154,12 @@ std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::st
 void set_from_text(Job& job, const Setting& setting, std::string_view text, const std::string& where) {
     const auto number = [&](std::string_view part) {
         const auto value = parse_number<double>(part, where);
-        check_range(setting, value, where);
+        check_limits(setting, value, where);
         return value;
     };
     std::visit(Overloaded{[&](IntegerMember member) {
                               const auto value = parse_number<std::int64_t>(text, where);
-                              check_range(setting, static_cast<double>(value), where);
+                              check_limits(setting, static_cast<double>(value), where);
                               job.*member = value;
                           },
                           [&](NumberMember member) { job.*member = number(text); },
@@ -181,17 +177,17 @@ void set_from_text(Job& job, const Setting& setting, std::string_view text, cons
 void set_from_json(Job& job, const Setting& setting, simdjson::dom::element value, const std::string& where) {
     std::visit(Overloaded{[&](IntegerMember member) {
                               job.*member = json_as<std::int64_t>(value, where);
-                              check_range(setting, static_cast<double>(job.*member), where);
+                              check_limits(setting, static_cast<double>(job.*member), where);
                           },
                           [&](NumberMember member) {
                               job.*member = json_as<double>(value, where);
-                              check_range(setting, job.*member, where);
+                              check_limits(setting, job.*member, where);
                           },
                           [&](FlagMember member) { job.*member = json_as<bool>(value, where); },
                           [&](PhasesMember member) { set_phases(job.*member, setting, value, where); },
                           [&](NumbersMember member) {
                               job.*member = json_list<double>(value, where);
-                              for (const double number : job.*member) check_range(setting, number, where);
+                              for (const double number : job.*member) check_limits(setting, number, where);
                           },
                           [&](RanksMember member) { job.*member = json_ranks(value, where); }},
                setting.member);

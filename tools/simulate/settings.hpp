@@ -43,8 +43,11 @@ void set_from_json(Job& job, const Setting& setting, simdjson::dom::element valu
 /// Writes all settings into the open JSON object.
 void write_settings(tool::JsonWriter& json, const Job& job);
 
-/// "a, b, c".
-[[nodiscard]] std::string join_names(std::span<const std::string_view> names);
+/// The place of a name in a list. Throws UsageError where it is not there.
+[[nodiscard]] std::size_t index_of_name(std::span<const std::string_view> names, std::string_view name,
+                                        const std::string& where);
+/// Throws UsageError where the value is beyond the limits.
+void check_range(double value, double min, double max, const std::string& where);
 /// Ranks from a JSON array of numbers, or a text such as "0,3-7". Throws UsageError.
 [[nodiscard]] std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::string& where);
 

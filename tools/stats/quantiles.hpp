@@ -40,27 +40,6 @@ using ValueParts = std::span<const std::span<const double>>;
 [[nodiscard]] double exact_quantile(ValueParts parts, double q);
 [[nodiscard]] std::vector<double> exact_quantiles(ValueParts parts, std::initializer_list<double> qs);
 
-/// Values in groups, of which none is empty. No value is outside of the bounds.
-struct GroupedValues {
-    std::vector<std::span<const double>> parts;
-    std::vector<std::size_t> ends;  // of groups, one after the other: index of the part behind the last
-    double lower_bound = 0;
-    double upper_bound = 0;
-
-    [[nodiscard]] ValueParts group(std::size_t i) const {
-        const std::size_t first = i == 0 ? 0 : ends[i - 1];
-        return ValueParts(parts).subspan(first, ends[i] - first);
-    }
-};
-
-struct GroupedQuantiles {
-    std::vector<double> medians;  // of each group
-    std::vector<double> of_all;
-};
-
-/// The same as of each group and of all by themselves, in less time.
-[[nodiscard]] GroupedQuantiles exact_quantiles(const GroupedValues& values, std::initializer_list<double> qs_of_all);
-
 /// Counts of values in buckets of geometrically growing width, so that every quantile is within 0.5 % of a value of
 /// that rank (DDSketch: Masson, Rim, Lee, VLDB 2019). Values are ≥ 0.
 class LogHistogram {

@@ -106,8 +106,7 @@ class Fitter {
             sizes.push_back(std::abs(y_[i] / fitted_ms_[i] - 1));
         }
         if (x_.size() < sizes_for_outliers) return;
-        std::vector<double> sorted = sizes;
-        const double scale = std::max(mad_to_deviation * tool::exact_quantile(sorted, 0.5), smallest_scale);
+        const double scale = std::max(mad_to_deviation * tool::exact_quantile(sizes, 0.5), smallest_scale);
         for (std::size_t i = 0; i < sizes.size(); ++i)
             weights_[i] = sizes[i] <= huber_limit * scale ? 1.0 : huber_limit * scale / sizes[i];
     }

@@ -31,8 +31,9 @@ struct PhaseOfJob {
 /// The series of one rank.
 using SeriesOfOne = std::span<const SeriesOfRank>;
 
-template <typename Use>
-void for_each_rank(SeriesOfOne series, Use use) {
+/// Calls `use` with the series of each rank.
+template <typename Series, typename Use>
+void for_each_rank(std::span<const Series> series, Use use) {
     for (std::size_t first = 0, next = 0; first < series.size(); first = next) {
         while (next < series.size() && series[next].rank == series[first].rank) ++next;
         use(series.subspan(first, next - first));
@@ -130,22 +131,29 @@ class Durations {
                 few_.insert(few_.end(), durations_ms.begin(), durations_ms.end());
                 durations_ms = std::span<const double>(few_).subspan(others);
             }
-            by_rank_.parts.push_back(durations_ms);
+            parts_.push_back(durations_ms);
         }
     }
-    void end_rank() { by_rank_.ends.push_back(by_rank_.parts.size()); }
-    /// `totals`: of all that were added.
-    [[nodiscard]] GroupedQuantiles find_quantiles(const Totals& totals, std::initializer_list<double> qs) {
-        by_rank_.lower_bound = totals.min_ms;
-        by_rank_.upper_bound = totals.max_ms;
-        return exact_quantiles(by_rank_, qs);
+    void end_rank() { ends_.push_back(parts_.size()); }
+    [[nodiscard]] std::vector<double> quantiles(std::initializer_list<double> qs) const {
+        return exact_quantiles(ValueParts(parts_), qs);
+    }
+    [[nodiscard]] std::vector<double> medians_of_ranks() const {
+        std::vector<double> medians;
+        std::size_t first = 0;
+        for (const std::size_t end : ends_) {
+            medians.push_back(exact_quantile(ValueParts(parts_).subspan(first, end - first), 0.5));
+            first = end;
+        }
+        return medians;
     }
 
   private:
     static bool are_few(const SampleList& samples) { return samples.size() < 64; }
 
     std::vector<double> few_;  // never moves, as there is room for all
-    GroupedValues by_rank_;
+    std::vector<std::span<const double>> parts_;
+    std::vector<std::size_t> ends_;  // by rank: index of the part behind its last
 };
 
 /// One phase over all ranks, either from exact durations or from histograms.
@@ -206,9 +214,8 @@ class PhaseCollector {
         if (histogram_.count() > 0) {
             for (const double q : wanted) found.push_back(histogram_.quantile(q));
         } else {
-            GroupedQuantiles quantiles = durations_.find_quantiles(totals_, wanted);
-            medians_ms_ = std::move(quantiles.medians);
-            found = std::move(quantiles.of_all);
+            medians_ms_ = durations_.medians_of_ranks();
+            found = durations_.quantiles(wanted);
         }
         summary_.p50_ms = found[0];
         summary_.p90_ms = found[1];
@@ -253,13 +260,8 @@ std::vector<PhaseOfJob> find_phases(const std::vector<SeriesOfRank>& series) {
 
 PhaseSummary summarize_phase(const PhaseOfJob& phase, const StepTime& step_time) {
     PhaseCollector collector(phase, step_time);
-    const std::span<const SeriesOfPhase> all(phase.series);
-    for (std::size_t first = 0; first < all.size();) {
-        std::size_t next = first;
-        while (next < all.size() && all[next].rank == all[first].rank) ++next;
-        collector.add_rank(all.subspan(first, next - first));
-        first = next;
-    }
+    for_each_rank(std::span(phase.series),
+                  [&](std::span<const SeriesOfPhase> of_rank) { collector.add_rank(of_rank); });
     return collector.finish();
 }
 

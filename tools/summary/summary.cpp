@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "summary/summary.hpp"
-
-#include <charconv>
-
 #include "base/failure.hpp"
+#include "base/text.hpp"
 #include "summary/phase_table.hpp"
 #include "summary/summary_groups.hpp"
 
@@ -28,11 +26,9 @@ Grouping Grouping::parse(std::string_view text) {
     if (text == "phase") return {By::phase, 1};
     if (text == "rank") return {By::rank, 1};
     if (text == "host") return {By::host, 1};
-    Grouping grouping{By::step, 0};
     if (text.starts_with(step_prefix)) {
-        const char* const end = text.data() + text.size();
-        const auto [parsed, error] = std::from_chars(text.data() + step_prefix.size(), end, grouping.window_steps);
-        if (error == std::errc{} && parsed == end && grouping.window_steps > 0) return grouping;
+        const auto steps = parse_number<std::int64_t>(text.substr(step_prefix.size()));
+        if (steps && *steps > 0) return {By::step, *steps};
     }
     throw UsageError("--by: not phase, rank, host or step:N with N of at least 1: \"" + std::string(text) + "\"");
 }

@@ -20,22 +20,16 @@ using By = Grouping::By;
 
 std::string describe_ranks(const Job& job) {
     const Coverage& coverage = job.coverage;
-    const bool all = coverage.missing_ranks.empty();
-    std::string text = all ? format_plural(coverage.ranks_seen, "rank")
-                           : fmt::format("{} of {} ranks", format_count(coverage.ranks_seen),
-                                         format_count(coverage.ranks_expected.value_or(0)));
+    std::string text = describe_ranks(coverage);
     if (job.hosts > 0) text += " on " + format_plural(job.hosts, "host");
-    if (!all)
-        text += fmt::format(" (missing {} {})", coverage.missing_ranks.size() == 1 ? "rank" : "ranks",
-                            format_ranges(coverage.missing_ranks));
+    if (!coverage.missing_ranks.empty())
+        text += fmt::format(" (missing {})", format_numbers("rank", coverage.missing_ranks));
     return text;
 }
 
 std::string describe_steps(const StepWindow& steps) {
     if (!steps.first) return "none";
-    std::string text = *steps.first == *steps.last
-                           ? format_integer(*steps.first)
-                           : fmt::format("{} to {}", format_integer(*steps.first), format_integer(*steps.last));
+    std::string text = format_from_to(*steps.first, *steps.last);
     text += fmt::format(", {} recorded", format_count(steps.count));
     if (steps.stride && *steps.stride > 1) text += fmt::format(" (every {})", format_integer(*steps.stride));
     return text;
@@ -87,9 +81,8 @@ std::vector<std::string> describe_marks(const std::map<std::string, MarkCount>& 
             lines.push_back(fmt::format("… and {} more", format_count(marks.size() - max_shown)));
             break;
         }
-        const std::vector<std::int64_t> steps = mark.steps.numbers();
-        lines.push_back(fmt::format("{} in {} {} on {}", name, steps.size() == 1 ? "step" : "steps",
-                                    format_ranges(steps, max_ranges), format_plural(mark.ranks.size(), "rank")));
+        lines.push_back(fmt::format("{} in {} on {}", name, format_numbers("step", mark.steps.numbers(), max_ranges),
+                                    format_plural(mark.ranks.size(), "rank")));
     }
     return lines;
 }
@@ -190,10 +183,9 @@ void add_phase_cells(std::vector<Cell>& cells, const PhaseSummary& phase) {
     for (const double ms :
          {phase.mean_ms, phase.p50_ms, phase.p90_ms, phase.p99_ms, phase.min_ms, phase.max_ms, phase.total_ms})
         cells.push_back(time(ms));
-    cells.push_back(phase.share ? Cell::shown(*phase.share, fmt::format("{:.1f} %", 100 * *phase.share))
-                                : Cell::none());
+    cells.push_back(Cell::percent(phase.share));
     cells.push_back(Cell::shown(phase.slowest_rank, comparable ? fmt::format("{}", phase.slowest_rank) : "-"));
-    cells.push_back(phase.skew ? Cell::shown(*phase.skew, comparable ? two_digits(*phase.skew) : "-") : Cell::none());
+    cells.push_back(Cell::shown_if(phase.skew, [&](double skew) { return comparable ? two_digits(skew) : "-"; }));
 }
 
 Table phase_table(const Summary& summary) {
@@ -238,8 +230,7 @@ std::vector<Cell> group_cells(By by, const GroupSummary& group) {
     }
     add_phase_cells(cells, group.phase);
     cells.push_back(Cell::shown(group.excess_ms, describe_excess(duration_format(group.phase), group.excess_ms)));
-    cells.push_back(group.median_ratio ? Cell::shown(*group.median_ratio, two_digits(*group.median_ratio))
-                                       : Cell::none());
+    cells.push_back(Cell::shown_if(group.median_ratio, two_digits));
     return cells;
 }
 
@@ -272,184 +263,90 @@ Table group_table(const Summary& summary, const Rendering& rendering) {
 
 // JSON
 
-void write_job_inputs(JsonWriter& json, const Job& job) {
-    json.key("inputs").begin_object();
-    write_inputs(json, job.inputs, job.coverage);
-    json.key("duplicate_rows").count(job.duplicate_rows);
-    json.key("superseded_rows").count(job.superseded_rows);
-    json.key("runs").count(job.runs.size());
-    json.key("hosts").count(job.hosts);
-    json.end_object();
+void write_job(JsonWriter& json, const Job& job) {
+    json.object("inputs", [&] {
+        write_inputs(json, job.inputs, job.coverage);
+        json.members("duplicate_rows", job.duplicate_rows, "superseded_rows", job.superseded_rows, "runs",
+                     job.runs.size(), "hosts", job.hosts);
+    });
+    const StepWindow& steps = job.steps;
+    json.object("window", [&] {
+        json.members("first_step", steps.first, "last_step", steps.last, "steps", steps.count, "stride", steps.stride);
+    });
 }
 
-void write_runs(JsonWriter& json, const Job& job) {
-    json.key("runs").begin_array();
-    for (const JobRun& run : job.runs) {
-        json.begin_object();
-        json.key("run_id").string(run.run_id);
-        json.key("attempt").integer(run.attempt);
-        json.key("ranks").count(run.ranks);
-        json.key("first_step").integer_or_null(run.first_step);
-        json.key("last_step").integer_or_null(run.last_step);
-        json.end_object();
-    }
-    json.end_array();
-}
-
-void write_window(JsonWriter& json, const Job& job) {
-    json.key("window").begin_object();
-    json.key("first_step").integer_or_null(job.steps.first);
-    json.key("last_step").integer_or_null(job.steps.last);
-    json.key("steps").count(job.steps.count);
-    json.key("stride").integer_or_null(job.steps.stride);
-    json.end_object();
-}
-
-void write_phase_keys(JsonWriter& json, const PhaseSummary& phase) {
-    json.key("name").string(phase.name);
-    json.key("kind").string(schema::kind_name(phase.kind));
-    json.key("clock").string_or_null(clock_names[static_cast<std::size_t>(phase.clock)]);
-    json.key("count").count(phase.count);
-    json.key("ranks").count(phase.ranks);
-    json.key("mean_ms").number(phase.mean_ms);
-    json.key("p50_ms").number(phase.p50_ms);
-    json.key("p90_ms").number(phase.p90_ms);
-    json.key("p99_ms").number(phase.p99_ms);
-    json.key("min_ms").number(phase.min_ms);
-    json.key("max_ms").number(phase.max_ms);
-    json.key("total_ms").number(phase.total_ms);
-    json.key("share").number_or_null(phase.share);
-    json.key("slowest_rank").integer(phase.slowest_rank);
-    json.key("skew").number_or_null(phase.skew);
-}
-
-void write_phases(JsonWriter& json, const Summary& summary) {
-    json.key("phases").begin_array();
-    for (const PhaseSummary& phase : summary.phases) {
-        json.begin_object();
-        write_phase_keys(json, phase);
-        json.end_object();
-    }
-    json.end_array();
-}
-
-void write_group_keys(JsonWriter& json, Grouping::By by, const GroupSummary& group) {
-    if (by == Grouping::By::rank) json.key("rank").integer(group.first);
-    if (by == Grouping::By::step) {
-        json.key("first_step").integer(group.first);
-        json.key("last_step").integer(group.last);
-        return;
-    }
-    json.key("host").string_or_null(group.host);
-}
-
-void write_groups(JsonWriter& json, const Summary& summary) {
-    json.key("by").string(summary.grouping.name());
-    json.key("groups").begin_array();
-    for (const GroupSummary& group : summary.groups) {
-        json.begin_object();
-        write_group_keys(json, summary.grouping.by, group);
-        write_phase_keys(json, group.phase);
-        json.key("excess_ms").number(group.excess_ms);
-        json.key("median_ratio").number_or_null(group.median_ratio);
-        json.end_object();
-    }
-    json.end_array();
+void write_phase(JsonWriter& json, const PhaseSummary& phase) {
+    json.members("name", phase.name, "kind", schema::kind_name(phase.kind), "clock",
+                 text_or_null(clock_names[static_cast<std::size_t>(phase.clock)]), "count", phase.count, "ranks",
+                 phase.ranks, "mean_ms", phase.mean_ms, "p50_ms", phase.p50_ms, "p90_ms", phase.p90_ms, "p99_ms",
+                 phase.p99_ms, "min_ms", phase.min_ms, "max_ms", phase.max_ms, "total_ms", phase.total_ms, "share",
+                 phase.share, "slowest_rank", phase.slowest_rank, "skew", phase.skew);
 }
 
 void write_loss(JsonWriter& json, const Loss& loss) {
-    json.key("loss").begin_object();
-    json.key("dropped").count(loss.dropped());
-    json.key("capture_skipped").count(loss.capture_skipped);
-    json.key("errors").count(loss.cuda_errors);
-    json.key("abandoned").count(loss.abandoned);
-    json.key("dropped_by_cause").begin_object();
-    json.key(schema::dropped::ring).count(loss.dropped_ring);
-    json.key(schema::dropped::slots).count(loss.dropped_slots);
-    json.key(schema::dropped::pool).count(loss.dropped_pool);
-    json.key(schema::dropped::file).count(loss.dropped_file);
-    json.key(schema::dropped::io).count(loss.dropped_io);
-    json.end_object();
-    json.key("without_metadata").count(loss.dropped_meta);
-    json.end_object();
+    json.object("loss", [&] {
+        json.members("dropped", loss.dropped(), "capture_skipped", loss.capture_skipped, "errors", loss.cuda_errors,
+                     "abandoned", loss.abandoned);
+        json.object("dropped_by_cause", [&] {
+            json.members(schema::dropped::ring, loss.dropped_ring, schema::dropped::slots, loss.dropped_slots,
+                         schema::dropped::pool, loss.dropped_pool, schema::dropped::file, loss.dropped_file,
+                         schema::dropped::io, loss.dropped_io);
+        });
+        json.members("without_metadata", loss.dropped_meta);
+    });
 }
 
-void write_open_spans(JsonWriter& json, const Job& job) {
-    json.key("open_spans").begin_array();
-    for (const OpenSpan& open : job.open_spans) {
-        json.begin_object();
-        json.key("name").string(open.name);
-        json.key("rank").integer(open.rank);
-        json.key("step").integer(open.step);
-        json.key("attempt").integer(open.attempt);
-        json.key("elapsed_ms").number(open.elapsed_ms);
-        json.end_object();
-    }
-    json.end_array();
+void write_history(JsonWriter& json, const Job& job) {
+    json.objects("runs", job.runs, [&](const JobRun& run) {
+        json.members("run_id", run.run_id, "attempt", run.attempt, "ranks", run.ranks, "first_step", run.first_step,
+                     "last_step", run.last_step);
+    });
+    json.objects("open_spans", job.open_spans, [&](const OpenSpan& open) {
+        json.members("name", open.name, "rank", open.rank, "step", open.step, "attempt", open.attempt, "elapsed_ms",
+                     open.elapsed_ms);
+    });
+    json.objects("marks", job.marks, [&](const auto& named) {
+        const auto& [name, mark] = named;
+        json.members("name", name, "count", mark.count, "ranks", mark.ranks.size(), "steps", mark.steps.numbers());
+    });
 }
 
-void write_across(JsonWriter& json, const std::optional<AcrossRanks>& figure) {
-    if (!figure) {
-        json.null();
-        return;
-    }
-    json.begin_object();
-    json.key("ranks").count(figure->ranks);
-    json.key("median").number(figure->median);
-    json.key("max").number(figure->max);
-    json.key("max_rank").integer(figure->max_rank);
-    json.end_object();
-}
-
-void write_memory(JsonWriter& json, const Summary& summary) {
-    json.key("memory");
-    if (!summary.memory) {
-        json.null();
-        return;
-    }
-    json.begin_object();
-    json.key("peak_allocated_bytes");
-    write_across(json, summary.memory->peak_allocated_bytes);
-    json.key("peak_reserved_bytes");
-    write_across(json, summary.memory->peak_reserved_bytes);
-    json.key("fragmentation");
-    write_across(json, summary.memory->fragmentation);
-    json.key("alloc_retries").number(summary.memory->alloc_retries);
-    json.end_object();
+void write_across(JsonWriter& json, std::string_view name, const std::optional<AcrossRanks>& figure) {
+    json.object_or_null(name, figure, [&](const AcrossRanks& across) {
+        json.members("ranks", across.ranks, "median", across.median, "max", across.max, "max_rank", across.max_rank);
+    });
 }
 
 void write_counters(JsonWriter& json, const Summary& summary) {
-    json.key("counters").begin_array();
-    for (const CounterSummary& counter : summary.counters) {
-        json.begin_object();
-        json.key("name").string(counter.name);
-        json.key("max");
-        write_across(json, counter.max);
-        json.key("last");
-        write_across(json, counter.last);
-        json.end_object();
-    }
-    json.end_array();
+    json.object_or_null("memory", summary.memory, [&](const MemorySummary& memory) {
+        write_across(json, "peak_allocated_bytes", memory.peak_allocated_bytes);
+        write_across(json, "peak_reserved_bytes", memory.peak_reserved_bytes);
+        write_across(json, "fragmentation", memory.fragmentation);
+        json.members("alloc_retries", memory.alloc_retries);
+    });
+    json.objects("counters", summary.counters, [&](const CounterSummary& counter) {
+        json.members("name", counter.name);
+        write_across(json, "max", counter.max);
+        write_across(json, "last", counter.last);
+    });
 }
 
-void write_marks(JsonWriter& json, const Job& job) {
-    json.key("marks").begin_array();
-    for (const auto& [name, mark] : job.marks) {
-        json.begin_object();
-        json.key("name").string(name);
-        json.key("count").count(mark.count);
-        json.key("ranks").count(mark.ranks.size());
-        json.key("steps").integers(mark.steps.numbers());
-        json.end_object();
-    }
-    json.end_array();
+void write_groups(JsonWriter& json, const Summary& summary) {
+    const By by = summary.grouping.by;
+    json.members("by", summary.grouping.name());
+    json.objects("groups", summary.groups, [&](const GroupSummary& group) {
+        if (by == By::rank) json.members("rank", group.first);
+        if (by == By::step) json.members("first_step", group.first, "last_step", group.last);
+        if (by != By::step) json.members("host", text_or_null(group.host));
+        write_phase(json, group.phase);
+        json.members("excess_ms", group.excess_ms, "median_ratio", group.median_ratio);
+    });
 }
 
 void write_summary(JsonWriter& json, const Job& job, const Summary& summary, const Verdict* verdict) {
-    json.key("schema").string("cep.summary/1");
-    write_job_inputs(json, job);
-    write_window(json, job);
-    write_phases(json, summary);
+    json.members("schema", "cep.summary/1");
+    write_job(json, job);
+    json.objects("phases", summary.phases, [&json](const PhaseSummary& phase) { write_phase(json, phase); });
     json.key("efficiency");
     write_efficiency(json, verdict != nullptr ? verdict->efficiency : Efficiency{});
     write_loss(json, job.loss);
@@ -459,13 +356,10 @@ void write_summary(JsonWriter& json, const Job& job, const Summary& summary, con
     } else {
         json.null();
     }
-    write_runs(json, job);
-    write_open_spans(json, job);
-    write_marks(json, job);
-    write_memory(json, summary);
+    write_history(json, job);
     write_counters(json, summary);
     write_groups(json, summary);
-    json.key("approximate").boolean(job.approximate);
+    json.members("approximate", job.approximate);
 }
 
 }  // namespace

@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace cep::tool {
 namespace {
@@ -39,6 +42,18 @@ TEST(JsonWriter, WritesNumbersExactlyAndNotANumberAsNull) {
     json.begin_array().number(0.1).integer(INT64_MIN).count(UINT64_MAX);
     json.number(std::numeric_limits<double>::quiet_NaN()).end_array();
     EXPECT_EQ(json.finish(), "[\n  0.1,\n  -9223372036854775808,\n  18446744073709551615,\n  null\n]\n");
+}
+
+TEST(JsonWriter, WritesMembersOfAnyTypeAndNullForWhatIsMissing) {
+    JsonWriter json;
+    json.begin_object();
+    json.members("a", 1, "b", std::vector<std::string>{"x"}, "c", text_or_null(""), "d", text_or_null("y"));
+    json.object_or_null("e", std::optional(true), [&json](bool value) { json.members("f", value); });
+    json.object_or_null("g", std::optional<bool>(), [&json](bool value) { json.members("f", value); });
+    json.end_object();
+    EXPECT_EQ(json.finish(),
+              "{\n  \"a\": 1,\n  \"b\": [\n    \"x\"\n  ],\n  \"c\": null,\n  \"d\": \"y\",\n"
+              "  \"e\": {\n    \"f\": true\n  },\n  \"g\": null\n}\n");
 }
 
 }  // namespace

@@ -92,69 +92,18 @@ TEST(ExactQuantile, LeavesTheOrderOfItsValues) {
     EXPECT_EQ(values, (std::vector<double>{4, 1, 3, 2}));
 }
 
-/// Each group in parts of which some are small.
-GroupedValues grouped(const std::vector<std::vector<double>>& groups) {
-    GroupedValues values;
-    for (const std::vector<double>& group : groups) {
-        std::span<const double> rest(group);
-        for (std::size_t part = 1; !rest.empty(); part = part % 3000 + 700) {
-            values.parts.push_back(rest.first(std::min(part, rest.size())));
-            rest = rest.subspan(values.parts.back().size());
-        }
-        values.ends.push_back(values.parts.size());
-        const auto [least, most] = std::minmax_element(group.begin(), group.end());
-        values.lower_bound = values.ends.size() == 1 ? *least : std::min(values.lower_bound, *least);
-        values.upper_bound = values.ends.size() == 1 ? *most : std::max(values.upper_bound, *most);
-    }
-    return values;
-}
-
-void expect_quantiles_by_themselves(const std::vector<std::vector<double>>& groups) {
-    const GroupedQuantiles found = exact_quantiles(grouped(groups), {0.5, 0.9, 0.99});
-    std::vector<double> all;
-    ASSERT_EQ(found.medians.size(), groups.size());
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-        EXPECT_EQ(found.medians[i], quantile_of_sorted(groups[i], 0.5)) << groups.size() << ' ' << i;
-        all.insert(all.end(), groups[i].begin(), groups[i].end());
-    }
-    ASSERT_EQ(found.of_all.size(), 3U);
-    EXPECT_EQ(found.of_all[0], quantile_of_sorted(all, 0.5)) << groups.size();
-    EXPECT_EQ(found.of_all[1], quantile_of_sorted(all, 0.9)) << groups.size();
-    EXPECT_EQ(found.of_all[2], quantile_of_sorted(all, 0.99)) << groups.size();
-}
-
-TEST(GroupedQuantiles, AreThoseOfEachGroupAndOfAllByThemselves) {
+TEST(ExactQuantile, OfValuesInSeveralPlacesIsThatOfAll) {
     std::mt19937_64 random(5);
     std::lognormal_distribution<double> durations_ms(1, 0.3);
-    for (const std::size_t count : {1U, 2U, 13U, 700U, 4096U, 9001U}) {
-        std::vector<std::vector<double>> groups(7);
-        for (std::size_t i = 0; i < groups.size(); ++i) {
-            groups[i].resize(count + i);
-            for (double& value : groups[i]) value = (i == 3 ? 1.4 : 1) * durations_ms(random);
-        }
-        expect_quantiles_by_themselves(groups);
-        groups[2][0] = 1e12;
-        groups[4][0] = 1e-12;
-        expect_quantiles_by_themselves(groups);
-        for (std::vector<double>& group : groups)
-            for (double& value : group) value = random() % 3 == 0 ? 0.0 : random() % 3 == 0 ? -0.0 : value;
-        expect_quantiles_by_themselves(groups);
-        for (std::vector<double>& group : groups)
-            for (double& value : group) value = 2 + static_cast<double>(random() % 3);
-        expect_quantiles_by_themselves(groups);
-        for (std::vector<double>& group : groups) std::fill(group.begin(), group.end(), 2.5);
-        expect_quantiles_by_themselves(groups);
+    for (const std::size_t count : {1U, 700U, 20'000U}) {
+        std::vector<double> values(count);
+        for (double& value : values) value = durations_ms(random);
+        std::vector<std::span<const double>> parts;
+        for (std::span<const double> rest(values); !rest.empty(); rest = rest.subspan(parts.back().size()))
+            parts.push_back(rest.first(std::min<std::size_t>(parts.size() % 3000 + 1, rest.size())));
+        for (const double q : {0.0, 0.5, 0.99, 1.0})
+            EXPECT_EQ(exact_quantile(ValueParts(parts), q), quantile_of_sorted(values, q)) << count << ' ' << q;
     }
-}
-
-TEST(GroupedQuantiles, OfGroupsOfVeryDifferentSizesAreThoseByThemselves) {
-    std::mt19937_64 random(6);
-    std::lognormal_distribution<double> durations_ms(1, 0.3);
-    std::vector<std::vector<double>> groups{std::vector<double>(60'000), std::vector<double>(1), std::vector<double>(2),
-                                            std::vector<double>(3000)};
-    for (std::vector<double>& group : groups)
-        for (double& value : group) value = durations_ms(random);
-    expect_quantiles_by_themselves(groups);
 }
 
 TEST(LogHistogram, QuantilesAreWithinItsRelativeError) {
