@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "replay/role_template.hpp"
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+namespace {
+
+/// Communication that began inside of a span of another stream.
+struct InnerLaunch {
+    std::uint32_t piece;
+    bool held_up;  // by the communication before it
+};
+
+class InnerLaunches {
+  public:
+    InnerLaunches(const RankPieces& pieces, double tolerance_ms) : pieces_(pieces), tolerance_ms_(tolerance_ms) {}
+
+    /// In the order of their starts. Empty unless the span ends with them.
+    const std::vector<InnerLaunch>& find(std::uint32_t outer) {
+        found_.clear();
+        double last_end_ms = -INFINITY;
+        for (std::size_t stream = 0; stream < pieces_.stream_ends.size(); ++stream) {
+            const std::uint32_t begin = pieces_.begin_of(stream);
+            if (pieces_.all[begin].stream() == pieces_.all[outer].stream()) continue;
+            last_end_ms = std::max(last_end_ms, find_on(begin, pieces_.stream_ends[stream], pieces_.all[outer]));
+        }
+        if (!(std::abs(last_end_ms - pieces_.all[outer].end_ms) <= tolerance_ms_)) found_.clear();
+        std::stable_sort(found_.begin(), found_.end(), [this](const InnerLaunch& a, const InnerLaunch& b) {
+            return pieces_.all[a.piece].start_ms < pieces_.all[b.piece].start_ms;
+        });
+        return found_;
+    }
+
+  private:
+    /// Returns when the last of them ends.
+    double find_on(std::uint32_t begin, std::uint32_t end, const Piece& outer) {
+        const auto first =
+            std::upper_bound(pieces_.all.begin() + begin, pieces_.all.begin() + end, outer.start_ms + tolerance_ms_,
+                             [](double start_ms, const Piece& piece) { return start_ms < piece.start_ms; });
+        auto at = static_cast<std::uint32_t>(first - pieces_.all.begin());
+        double before_ms = at > begin && pieces_.all[at - 1].is_comm ? pieces_.all[at - 1].end_ms : -INFINITY;
+        double last_end_ms = -INFINITY;
+        for (; at < end && pieces_.all[at].start_ms < outer.end_ms - tolerance_ms_; ++at) {
+            const Piece& piece = pieces_.all[at];
+            if (!piece.is_comm) continue;
+            found_.push_back({at, piece.start_ms <= before_ms + 5 * tolerance_ms_});
+            before_ms = piece.end_ms;
+            last_end_ms = std::max(last_end_ms, piece.end_ms);
+        }
+        return last_end_ms;
+    }
+
+    const RankPieces& pieces_;
+    const double tolerance_ms_;
+    std::vector<InnerLaunch> found_;
+};
+
+struct SpanEnds {
+    std::size_t seen = 0;
+    std::size_t blocked = 0;
+    std::unordered_map<std::uint64_t, std::vector<double>> shares;
+};
+
+/// Where the last launch was not held up, all of them show at which share of the work they come.
+void add_shares(const RankPieces& pieces, std::uint32_t outer, const std::vector<InnerLaunch>& inner, SpanEnds& ends) {
+    ++ends.blocked;
+    if (inner.back().held_up) return;
+    const double own_ms = pieces.all[inner.back().piece].start_ms - pieces.all[outer].start_ms;
+    for (const InnerLaunch& launch : inner)
+        if (!launch.held_up && own_ms > 0)
+            ends.shares[pieces.all[launch.piece].key].push_back(
+                (pieces.all[launch.piece].start_ms - pieces.all[outer].start_ms) / own_ms);
+}
+
+/// NaN if it cannot be known.
+double own_work_ms(const RankPieces& pieces, std::uint32_t outer, const std::vector<InnerLaunch>& inner,
+                   const LaunchShares& shares) {
+    constexpr double least_share = 0.05;
+    const double start_ms = pieces.all[outer].start_ms;
+    if (shares.empty()) return pieces.all[inner.back().piece].start_ms - start_ms;
+    for (auto launch = inner.rbegin(); launch != inner.rend(); ++launch) {
+        if (launch->held_up) continue;
+        const Piece& piece = pieces.all[launch->piece];
+        const auto share = shares.find(piece.key);
+        if (share != shares.end() && share->second > least_share) return (piece.start_ms - start_ms) / share->second;
+    }
+    return std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
+    std::unordered_map<std::uint64_t, SpanEnds> spans;
+    for (const RankPieces& pieces : sample) {
+        InnerLaunches launches(pieces, tolerance_ms);
+        for (std::uint32_t i = 0; i < pieces.all.size(); ++i) {
+            if (pieces.all[i].is_comm) continue;
+            SpanEnds& ends = spans[pieces.all[i].key];
+            ++ends.seen;
+            if (const auto& inner = launches.find(i); !inner.empty()) add_shares(pieces, i, inner, ends);
+        }
+    }
+    BlockedEnds blocked;
+    for (const auto& [key, ends] : spans) {
+        if (ends.blocked == 0 || 2 * ends.blocked < ends.seen) continue;
+        LaunchShares& shares = blocked[key];
+        for (const auto& [inner, values] : ends.shares) shares[inner] = median_of(values);
+    }
+    return blocked;
+}
+
+void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double tolerance_ms) {
+    if (blocked.empty()) return;
+    InnerLaunches launches(pieces, tolerance_ms);
+    struct Join {
+        std::uint32_t piece;
+        double own_ms;
+    };
+    std::vector<Join> joins;
+    for (std::uint32_t i = 0; i < pieces.all.size(); ++i) {
+        const auto found = blocked.find(pieces.all[i].key);
+        if (found == blocked.end()) continue;
+        const auto& inner = launches.find(i);
+        if (inner.empty()) continue;
+        const double own_ms = own_work_ms(pieces, i, inner, found->second);
+        if (!std::isnan(own_ms)) joins.push_back({i, std::clamp(own_ms, 0.0, pieces.all[i].own_ms)});
+    }
+    if (joins.empty()) return;
+    for (const Join& join : joins) {
+        Piece& outer = pieces.all[join.piece];
+        Piece end = outer;
+        end.start_ms = outer.end_ms;
+        end.own_ms = 0;
+        end.key += PieceKey::join_part;
+        outer.own_ms = join.own_ms;
+        outer.end_ms = outer.start_ms + join.own_ms;
+        pieces.all.push_back(end);
+    }
+    std::stable_sort(pieces.all.begin(), pieces.all.end(), [](const Piece& a, const Piece& b) {
+        if (a.stream() != b.stream()) return a.stream() < b.stream();
+        return a.start_ms != b.start_ms ? a.start_ms < b.start_ms : a.end_ms < b.end_ms;
+    });
+    pieces.find_streams();
+}
+
+}  // namespace cep::tool
