@@ -21,8 +21,7 @@ struct PeerWork::Values {
     std::vector<std::vector<double>> of_place;
 };
 
-PeerWork::PeerWork(const JobModel& model)
-    : model_(model), role_sizes_(model.roles.count()) {
+PeerWork::PeerWork(const JobModel& model) : model_(model), role_sizes_(model.roles.count()) {
     std::map<std::tuple<bool, std::uint16_t, std::uint32_t, std::uint32_t>, std::uint32_t> places;
     for (const NodeKey& key : model.keys)
         place_of_.push_back(
@@ -34,6 +33,8 @@ PeerWork::PeerWork(const JobModel& model)
 
 std::vector<std::vector<std::uint32_t>> PeerWork::suspect_sets(const std::vector<std::uint32_t>& order) const {
     constexpr std::size_t most_sets = 16;
+    constexpr std::size_t fewest_ranks = 3;  // of two, nobody knows which is slow
+    if (order.size() < fewest_ranks) return {};
     const std::size_t most = std::max<std::size_t>(1, order.size() / 4);
     std::vector<std::size_t> taken(role_sizes_.size());
     std::vector<std::uint32_t> set;

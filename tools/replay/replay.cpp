@@ -52,6 +52,16 @@ double find_coverage(const std::vector<StepGraph>& graphs, const Job& job) {
     return recorded / std::max(1.0, recorded + lost) * (expected > seen ? seen / expected : 1);
 }
 
+double find_matched(const std::vector<StepGraph>& graphs) {
+    double matched = 0;
+    double all = 0;
+    for (const StepGraph& graph : graphs) {
+        matched += graph.matched_comm;
+        all += graph.comm_pieces;
+    }
+    return matched / std::max(1.0, all);
+}
+
 void keep_durations(const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}
 
 // Of delays, the fewest with which the replay takes the time that was observed: there may be waits for something that
@@ -98,6 +108,7 @@ Replay replay(const Job& job, const ReplayOptions& options) {
     }
     result.is_possible = true;
     result.coverage = find_coverage(graphs, job);
+    result.matched = find_matched(graphs);
     const TypicalWork typical(graphs, model);
     Replayer replayer(graphs, rows.ranks().size(), options.threads);
     choose_delays(graphs, model, replayer, result);

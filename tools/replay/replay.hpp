@@ -47,11 +47,16 @@ struct LossShares {
 
 struct Replay {
     static constexpr double most_error = 0.01;
+    static constexpr double most_error_at_all = 0.05;  // with more, nothing is said of causes
     static constexpr double least_coverage = 0.5;
+    static constexpr double least_matched = 0.5;
 
     /// Whether the steps could be replayed, and took as long as was observed.
-    [[nodiscard]] bool holds() const {
-        return is_possible && error <= most_error && error >= -most_error && coverage >= least_coverage;
+    [[nodiscard]] bool holds() const { return is_usable() && error <= most_error && error >= -most_error; }
+    /// Whether they took about as long.
+    [[nodiscard]] bool is_usable() const {
+        return is_possible && error <= most_error_at_all && error >= -most_error_at_all && coverage >= least_coverage &&
+               matched >= least_matched;
     }
 
     bool is_possible = false;
@@ -60,6 +65,7 @@ struct Replay {
     double replayed_ms = 0;  // the same, with the durations as they were
     double error = 0;        // replayed / observed - 1
     double coverage = 0;     // of the rows of all ranks, those that the graphs hold
+    double matched = 0;      // of the communication of several ranks, that whose other ends are known
     std::size_t steps = 0;   // that were replayed
     double ideal_ms = 0;     // with typical durations
     double slowdown = 1;     // replayed / ideal
