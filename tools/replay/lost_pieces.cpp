@@ -15,6 +15,7 @@ class LostPieces {
     void put_back() {
         for (const std::uint32_t slot : role_.by_offset) {
             if (by_slot_[slot] != no_index) continue;
+            if (role_.slots[slot].is_nested) free_from(slot);
             Piece lost = place(slot);
             lost.key = role_.slots[slot].key;
             lost.slot = slot;
@@ -42,6 +43,16 @@ class LostPieces {
         return lost;
     }
 
+    // Work that seems to last as long as lost communication inside of its span did.
+    void free_from(std::uint32_t slot) {
+        if (role_.slots[slot].position == 0 || by_slot_[slot - 1] == no_index) return;
+        Piece& before = pieces_.all[by_slot_[slot - 1]];
+        if (before.is_comm || before.is_lost) return;
+        before.own_ms = std::min(before.own_ms, role_.slots[slot - 1].typical_ms);
+        before.end_ms = before.start_ms + before.own_ms;
+        before.is_typical = true;
+    }
+
     /// The slot of the part of the same span that comes before.
     [[nodiscard]] std::uint32_t earlier_part(std::uint32_t slot) const {
         constexpr std::uint32_t reach = 16;
@@ -50,33 +61,25 @@ class LostPieces {
         for (std::uint32_t i = 1; i <= std::min(reach, of.position); ++i) {
             const TemplateSlot& other = role_.slots[slot - i];
             if (!other.is_comm && PieceKey::span_of(other.key) == PieceKey::span_of(of.key) &&
-                PieceKey::part(other.key) < PieceKey::part(of.key) && by_slot_[slot - i] != no_index)
+                by_slot_[slot - i] != no_index)
                 return slot - i;
         }
         return no_index;
     }
 
-    // What was inside of the span is lost, so that two of its parts are seen as one.
+    // What was inside of the span is lost, so that two of its parts are seen as one. How long each was is not known:
+    // the others of the rank say.
     Piece split(std::uint32_t slot, std::uint32_t part) {
         Piece& before = pieces_.all[by_slot_[part]];
-        const double before_ms = role_.slots[part].typical_ms;
-        const double own_ms = role_.slots[slot].typical_ms;
-        double both_ms = before.own_ms;
-        const auto inside = role_.inside_ms.find(PieceKey::span_of(before.key));
-        if (both_ms > before_ms && inside != role_.inside_ms.end()) both_ms = std::max(0.0, both_ms - inside->second);
-        const bool is_join = PieceKey::part(role_.slots[slot].key) >= PieceKey::join_part;
-        if (is_join && both_ms > before_ms) {
-            both_ms = before_ms;
-            before.is_typical = true;
-        }
-        const double share = before_ms + own_ms > 0 ? before_ms / (before_ms + own_ms) : 1;
         Piece lost;
         lost.end_ms = before.end_ms;
-        lost.own_ms = both_ms * (1 - share);
+        lost.own_ms = std::min(before.own_ms, role_.slots[slot].typical_ms);
         lost.start_ms = lost.end_ms - lost.own_ms;
         lost.limit_ms = lost.end_ms;
-        before.own_ms = both_ms * share;
+        lost.is_typical = true;
+        before.own_ms = std::min(before.own_ms - lost.own_ms, role_.slots[part].typical_ms);
         before.end_ms = before.start_ms + before.own_ms;
+        before.is_typical = true;
         return lost;
     }
 

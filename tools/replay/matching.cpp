@@ -124,6 +124,52 @@ std::vector<std::uint8_t> coordinate_sets(const JobRows& job) {
     return sets;
 }
 
+bool has_rank_twice(const Members& members) {
+    for (std::size_t i = 1; i < members.rows.size(); ++i)
+        if (members.rows[i].rank == members.rows[i - 1].rank) return true;
+    return false;
+}
+
+/// Of two ranks that send to each other, one coordinate differs.
+bool are_neighbours(const PlacedRank& a, const PlacedRank& b) {
+    std::size_t differ = 0;
+    for (std::size_t i = 0; i < PlacedRank::coordinates; ++i) differ += a.place[i] != b.place[i];
+    return differ <= 1;
+}
+
+/// Transfers of many pairs that have one name: the halves of one end together, and of most steps that shows which they
+/// are.
+void pair_halves(const std::vector<Members>& collectives, double tolerance_ms, MatchRules& rules) {
+    using Half = std::tuple<std::uint32_t, std::uint16_t, std::uint32_t>;  // rank, name, seq
+    std::map<Half, std::map<Half, std::size_t>> votes;
+    const std::vector<PlacedRank>& ranks = rules.rows().ranks();
+    if (std::none_of(collectives.begin(), collectives.end(), has_rank_twice)) return;
+    for (const Members& members : collectives)
+        for (const CommRow& row : members.rows) {
+            const auto may_be = [&](const CommRow& other) {
+                return other.rank != row.rank && other.name != row.name &&
+                       are_neighbours(ranks[row.rank], ranks[other.rank]);
+            };
+            double nearest_ms = INFINITY;
+            for (const CommRow& other : members.rows)
+                if (may_be(other)) nearest_ms = std::min(nearest_ms, std::abs(other.end_ms - row.end_ms));
+            for (const CommRow& other : members.rows)
+                if (may_be(other) && std::abs(other.end_ms - row.end_ms) <= nearest_ms + tolerance_ms / 2)
+                    ++votes[{row.rank, row.name, row.seq}][{other.rank, other.name, other.seq}];
+        }
+    std::map<Half, Half> best;
+    for (const auto& [half, others] : votes)
+        best[half] = std::max_element(others.begin(), others.end(), [](const auto& a, const auto& b) {
+                         return a.second < b.second;
+                     })->first;
+    for (const auto& [half, other] : best) {
+        const auto back = best.find(other);
+        const bool agree = back != best.end() && back->second == half;
+        const std::uint32_t rank = std::get<0>(half);
+        rules.pair_up(std::get<1>(half), std::get<2>(half), rank, agree ? std::get<0>(other) : rank);
+    }
+}
+
 bool makes_groups(const std::vector<Members>& collectives, std::uint8_t coordinates, const JobRows& job) {
     std::set<std::vector<std::int64_t>> parts;
     std::set<std::uint32_t> ranks;
@@ -137,11 +183,17 @@ bool makes_groups(const std::vector<Members>& collectives, std::uint8_t coordina
 
 }  // namespace
 
-std::uint64_t MatchRules::id_of(std::uint32_t collective, std::uint16_t name, std::uint32_t seq,
+std::uint64_t MatchRules::id_of(std::uint32_t collective, std::uint16_t name, std::uint16_t stream, std::uint32_t seq,
                                 std::uint32_t rank) const {
     std::uint64_t id =
         collective != 0 ? collective : mix_bits(std::uint64_t{name} << 32 | seq) | std::uint64_t{1} << 63;
-    const std::uint8_t coordinates = coordinates_[name];
+    if (!partners_.empty())
+        if (const auto found = partners_.find(half(name, seq, rank)); found != partners_.end())
+            return mix_bits(
+                id ^ mix_bits(std::uint64_t{std::min(rank, found->second)} << 32 | std::max(rank, found->second)));
+    if (coordinates_.empty()) return id;
+    const auto known = coordinates_.find(std::uint32_t{name} << 16 | stream);
+    const std::uint8_t coordinates = known == coordinates_.end() ? 0 : known->second;
     for (std::size_t i = 0; i < PlacedRank::coordinates && coordinates != 0; ++i)
         if ((coordinates >> i & 1) != 0)
             id = mix_bits(id * 31 + static_cast<std::uint64_t>(rows_->ranks()[rank].place[i].value_or(-1) + 1));
@@ -154,8 +206,8 @@ std::vector<CommRow> comm_rows(const StepRows& step, const MatchRules& rules) {
         for (std::uint32_t i = rank.first; i < rank.last; ++i) {
             const TimedRow& row = step.rows[i];
             if (!row.is_comm) continue;
-            found.push_back({rules.id_of(row.collective, row.name, row.seq, rank.rank), row.start_ms, row.end_ms,
-                             rank.rank, row.seq, row.name, row.stream});
+            found.push_back({rules.id_of(row.collective, row.name, row.stream, row.seq, rank.rank), row.start_ms,
+                             row.end_ms, rank.rank, row.seq, row.name, row.stream});
         }
     std::sort(found.begin(), found.end(), [](const CommRow& a, const CommRow& b) {
         return std::tie(a.id, a.rank, a.start_ms) < std::tie(b.id, b.rank, b.start_ms);
@@ -223,15 +275,16 @@ ClockFacts find_clock_facts(std::span<const StepRows> steps, const MatchRules& r
 }
 
 void find_shared_names(std::span<const StepRows> steps, bool one_host, double tolerance_ms, MatchRules& rules) {
-    constexpr std::size_t most_collectives = 400;  // of a name
+    constexpr std::size_t most_collectives = 2'000;  // of a name
     const JobRows& job = rules.rows();
     const std::vector<std::uint8_t> sets = coordinate_sets(job);
     if (sets.empty()) return;
-    std::map<std::uint16_t, std::vector<Members>> by_name;
+    using NameAndStream = std::pair<std::uint16_t, std::uint16_t>;
+    std::map<NameAndStream, std::vector<Members>> by_name;
     for (const StepRows& step : steps) {
         const std::vector<CommRow> rows = comm_rows(step, rules);
         for_each_collective(rows, [&](std::span<const CommRow> members) {
-            std::vector<Members>& of_name = by_name[members.front().name];
+            std::vector<Members>& of_name = by_name[{members.front().name, members.front().stream}];
             if (members.size() > 2 && of_name.size() < most_collectives)
                 of_name.push_back({{members.begin(), members.end()}});
         });
@@ -241,11 +294,14 @@ void find_shared_names(std::span<const StepRows> steps, bool one_host, double to
         const auto best = std::find_if(sets.begin(), sets.end(), [&](std::uint8_t set) {
             return makes_groups(collectives, set, job) && fit_together(collectives, set, one_host, tolerance_ms, job);
         });
-        if (best == sets.end()) continue;
-        std::set<std::uint16_t> names;
+        if (best == sets.end()) {
+            pair_halves(collectives, tolerance_ms, rules);
+            continue;
+        }
+        std::set<NameAndStream> names;
         for (const Members& members : collectives)
-            for (const CommRow& row : members.rows) names.insert(row.name);
-        for (const std::uint16_t of : names) rules.tell_apart(of, *best);
+            for (const CommRow& row : members.rows) names.insert({row.name, row.stream});
+        for (const auto& [of, stream] : names) rules.tell_apart(of, stream, *best);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "replay/job_rows.hpp"
@@ -17,18 +18,29 @@ namespace cep::tool {
 /// places of their ranks in the layout.
 class MatchRules {
   public:
-    explicit MatchRules(const JobRows& rows) : rows_(&rows), coordinates_(rows.names().size()) {}
+    explicit MatchRules(const JobRows& rows) : rows_(&rows) {}
 
     /// The same for the rows of one collective in a step, and for no others.
-    [[nodiscard]] std::uint64_t id_of(std::uint32_t collective, std::uint16_t name, std::uint32_t seq,
-                                      std::uint32_t rank) const;
-    /// By bits: the coordinates by which the groups of a phase are told apart.
-    void tell_apart(std::uint16_t name, std::uint8_t coordinates) { coordinates_[name] |= coordinates; }
+    [[nodiscard]] std::uint64_t id_of(std::uint32_t collective, std::uint16_t name, std::uint16_t stream,
+                                      std::uint32_t seq, std::uint32_t rank) const;
+    /// By bits: the coordinates by which the groups of a phase on a stream are told apart.
+    void tell_apart(std::uint16_t name, std::uint16_t stream, std::uint8_t coordinates) {
+        coordinates_[std::uint32_t{name} << 16 | stream] |= coordinates;
+    }
+    /// Rows of a phase are halves of transfers, whose other halves are on these ranks.
+    void pair_up(std::uint16_t name, std::uint32_t seq, std::uint32_t rank, std::uint32_t partner) {
+        partners_[half(name, seq, rank)] = partner;
+    }
     [[nodiscard]] const JobRows& rows() const { return *rows_; }
 
   private:
+    [[nodiscard]] static std::uint64_t half(std::uint16_t name, std::uint32_t seq, std::uint32_t rank) {
+        return (std::uint64_t{rank} << 32 | std::uint64_t{name} << 18) + seq;
+    }
+
     const JobRows* rows_;
-    std::vector<std::uint8_t> coordinates_;  // by name
+    std::unordered_map<std::uint32_t, std::uint8_t> coordinates_;  // by name and stream
+    std::unordered_map<std::uint64_t, std::uint32_t> partners_;
 };
 
 /// A row of communication.
@@ -65,9 +77,9 @@ struct ClockFacts {
 [[nodiscard]] ClockFacts find_clock_facts(std::span<const StepRows> steps, const MatchRules& rules,
                                           double tolerance_ms);
 
-/// Finds the names that stand for many groups. No member of a collective ends before the last has begun; where some do,
-/// the groups are told apart by the fewest coordinates with which none do. `one_host`: only ranks of one host are
-/// compared, whatever their clocks.
+/// Finds the names that stand for many groups. Groups of different kinds use different streams. No member of a
+/// collective ends before the last has begun; where some do, the groups are told apart by the fewest coordinates with
+/// which none do. `one_host`: only ranks of one host are compared, whatever their clocks.
 void find_shared_names(std::span<const StepRows> steps, bool one_host, double tolerance_ms, MatchRules& rules);
 
 }  // namespace cep::tool

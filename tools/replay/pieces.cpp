@@ -33,6 +33,7 @@ class StreamCutter {
             if (!open_.empty()) interrupt(open_.back(), row);
             if (row.is_comm) {
                 add(row, row.start_ms, row.end_ms, 0);
+                pieces_.back().is_nested = !open_.empty();
             } else {
                 open_.push_back({&row, row.start_ms, 0});
             }
@@ -59,7 +60,7 @@ class StreamCutter {
         if (inner.start_ms > outer.cut_ms + tolerance_ms_ / 4)
             add(*outer.row, outer.cut_ms, inner.start_ms, outer.part);
         outer.cut_ms = std::max(outer.cut_ms, inner.end_ms);
-        ++outer.part;
+        outer.part = PieceKey::part_behind(inner.name, inner.seq);
     }
     void close() {
         const OpenRow& last = open_.back();

@@ -31,6 +31,10 @@ struct PieceKey {
         return static_cast<std::uint32_t>(key) >> 14 & ((1U << 18) - 1);
     }
     [[nodiscard]] static std::uint32_t part(std::uint64_t key) { return static_cast<std::uint32_t>(key) & max_part; }
+    /// Of what comes behind another row inside of the span. Rows that are lost before it do not change that.
+    [[nodiscard]] static std::uint32_t part_behind(std::uint16_t name, std::uint32_t seq) {
+        return 1 + (name * 997U + seq) % (join_part - 1);
+    }
     /// The same span, whatever the part.
     [[nodiscard]] static std::uint64_t span_of(std::uint64_t key) { return key >> 14; }
 };
@@ -46,6 +50,7 @@ struct Piece {
     std::uint32_t slot = no_index;  // in the role's template
     std::uint32_t node = no_index;  // in the graph
     bool is_comm = false;
+    bool is_nested = false;  // communication inside of a span of its stream
     bool is_lost = false;
     bool is_typical = false;  // its own work is not known
 

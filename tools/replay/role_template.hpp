@@ -34,7 +34,9 @@ struct TemplateSlot {
     std::uint64_t key = 0;
     std::uint32_t stream = 0;    // index into RoleTemplate::streams
     std::uint32_t position = 0;  // on its stream
+    std::uint32_t part = 0;      // number among the parts of its span
     bool is_comm = false;
+    bool is_nested = false;                // communication inside of a span of its stream
     double offset_ms = 0;                  // typical start in the step
     double typical_ms = 0;                 // own work
     std::uint32_t batch = no_index;        // communication of the same stream that runs beside it
@@ -50,8 +52,7 @@ struct RoleTemplate {
     std::vector<TemplateSlot> slots;     // stream by stream, in order
     std::vector<std::uint32_t> streams;  // first slot of each stream
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of;
-    std::vector<std::uint32_t> by_offset;                 // slots in the order of their typical starts
-    std::unordered_map<std::uint64_t, double> inside_ms;  // by span: how long what is inside of it typically takes
+    std::vector<std::uint32_t> by_offset;  // slots in the order of their typical starts
 
     [[nodiscard]] bool has_before(std::uint32_t slot) const { return slots[slot].position > 0; }
     [[nodiscard]] std::uint32_t end_of_stream(std::uint32_t stream) const {

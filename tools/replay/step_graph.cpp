@@ -147,7 +147,7 @@ class StepBuilder {
                 if (piece.is_lost) {
                     lost.push_back({0, i, j});
                 } else {
-                    parts.push_back({model_.rules.id_of(piece.collective, PieceKey::name(piece.key),
+                    parts.push_back({model_.rules.id_of(piece.collective, PieceKey::name(piece.key), piece.stream(),
                                                         PieceKey::seq(piece.key), pieces.rank),
                                      i, j});
                 }
@@ -423,8 +423,7 @@ void JobModel::number_keys() {
     keys.clear();
     for (std::uint32_t role = 0; role < templates.size(); ++role) {
         for (const TemplateSlot& slot : templates[role].slots)
-            keys.push_back(
-                {role, PieceKey::name(slot.key), slot.is_comm, PieceKey::part(slot.key), PieceKey::seq(slot.key)});
+            keys.push_back({role, PieceKey::name(slot.key), slot.is_comm, slot.part, PieceKey::seq(slot.key)});
         for (std::uint32_t name = 0; name < names; ++name)
             keys.push_back({role, static_cast<std::uint16_t>(name), rows->names()[name].is_comm(), 0, 0});
         keys.push_back({role, 0, false, PieceKey::max_part, 0});

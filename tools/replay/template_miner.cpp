@@ -15,8 +15,8 @@ constexpr double least_waits = 0.01;      // of the steps, in which it was what 
 constexpr double least_together = 0.3;    // of the steps, in which both are there
 constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
-PhaseNameAndPart name_and_part(std::uint64_t key) {
-    return {PieceKey::name(key), PieceKey::part(key)};
+PhaseNameAndPart name_and_part(const TemplateSlot& slot) {
+    return {PieceKey::name(slot.key), slot.part};
 }
 
 /// Finds the slots of a role and their order.
@@ -44,6 +44,7 @@ class SlotFinder {
     struct Seen {
         std::vector<double> offsets_ms;
         std::vector<double> own_ms;
+        std::size_t nested = 0;
         bool is_comm = false;
     };
 
@@ -56,6 +57,7 @@ class SlotFinder {
                 seen.offsets_ms.push_back(piece.start_ms - pieces.first_ms);
                 seen.own_ms.push_back(piece.own_ms);
                 seen.is_comm = piece.is_comm;
+                seen.nested += piece.is_nested;
                 for (std::uint32_t j = i + 1; j < std::min<std::size_t>(i + 1 + reach, pieces.all.size()); ++j) {
                     if (pieces.all[j].stream() != piece.stream()) break;
                     if (pieces.all[j].start_ms > piece.start_ms + tolerance_ms_)
@@ -88,6 +90,7 @@ class SlotFinder {
 
     void fill(RoleTemplate& role, const std::vector<std::uint64_t>& keys,
               const std::unordered_map<std::uint64_t, double>& offsets_ms) {
+        std::unordered_map<std::uint64_t, std::uint32_t> parts;
         for (const std::uint64_t key : keys) {
             const bool is_first =
                 role.slots.empty() || PieceKey::stream(role.slots.back().key) != PieceKey::stream(key);
@@ -99,26 +102,16 @@ class SlotFinder {
             slot.stream = static_cast<std::uint32_t>(role.streams.size() - 1);
             slot.position = index - role.streams.back();
             slot.is_comm = seen_[key].is_comm;
+            slot.is_nested = 2 * seen_[key].nested >= seen_[key].own_ms.size() && seen_[key].nested > 0;
             slot.offset_ms = offsets_ms.at(key);
             slot.typical_ms = median_of(seen_[key].own_ms);
+            slot.part = parts[PieceKey::span_of(key)]++;
         }
         role.by_offset.resize(role.slots.size());
         std::iota(role.by_offset.begin(), role.by_offset.end(), 0U);
         std::stable_sort(role.by_offset.begin(), role.by_offset.end(), [&role](std::uint32_t a, std::uint32_t b) {
             return role.slots[a].offset_ms < role.slots[b].offset_ms;
         });
-        find_inside(role);
-    }
-
-    void find_inside(RoleTemplate& role) const {
-        std::unordered_map<std::uint64_t, std::vector<double>> gaps_ms;
-        for (const RankPieces& pieces : sample_)
-            for (std::size_t i = 2; i < pieces.all.size(); ++i) {
-                const Piece& before = pieces.all[i - 2];
-                if (!before.is_comm && PieceKey::span_of(before.key) == PieceKey::span_of(pieces.all[i].key))
-                    gaps_ms[PieceKey::span_of(before.key)].push_back(pieces.all[i].start_ms - before.end_ms);
-            }
-        for (const auto& [span, gaps] : gaps_ms) role.inside_ms[span] = median_of(gaps);
     }
 
     const RoleSample& sample_;
@@ -277,8 +270,8 @@ class WaitFinder {
     }
 
     [[nodiscard]] Names names_of(const Candidate& candidate) const {
-        const std::uint64_t before = role_.slots[candidate.before].key;
-        return {name_and_part(role_.slots[candidate.slot].key), name_and_part(before), PieceKey::stream(before)};
+        const TemplateSlot& before = role_.slots[candidate.before];
+        return {name_and_part(role_.slots[candidate.slot]), name_and_part(before), PieceKey::stream(before.key)};
     }
 
     void count_waits(Candidate& candidate, WaitCount& count) {
