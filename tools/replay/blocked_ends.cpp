@@ -18,7 +18,7 @@ class InnerLaunches {
   public:
     InnerLaunches(const RankPieces& pieces, double tolerance_ms) : pieces_(pieces), tolerance_ms_(tolerance_ms) {}
 
-    /// In the order of their starts. Empty unless the span ends with them.
+    /// In the order of their starts.
     const std::vector<InnerLaunch>& find(std::uint32_t outer) {
         found_.clear();
         double last_end_ms = -INFINITY;
@@ -27,12 +27,15 @@ class InnerLaunches {
             if (pieces_.all[begin].stream() == pieces_.all[outer].stream()) continue;
             last_end_ms = std::max(last_end_ms, find_on(begin, pieces_.stream_ends[stream], pieces_.all[outer]));
         }
-        if (!(std::abs(last_end_ms - pieces_.all[outer].end_ms) <= tolerance_ms_)) found_.clear();
+        ends_with_them_ = std::abs(last_end_ms - pieces_.all[outer].end_ms) <= 0.75 * tolerance_ms_;
         std::stable_sort(found_.begin(), found_.end(), [this](const InnerLaunch& a, const InnerLaunch& b) {
             return pieces_.all[a.piece].start_ms < pieces_.all[b.piece].start_ms;
         });
         return found_;
     }
+
+    /// Whether the span that was last asked for ends as the last of them does.
+    [[nodiscard]] bool ends_with_them() const { return ends_with_them_; }
 
   private:
     /// Returns when the last of them ends.
@@ -56,17 +59,20 @@ class InnerLaunches {
     const RankPieces& pieces_;
     const double tolerance_ms_;
     std::vector<InnerLaunch> found_;
+    bool ends_with_them_ = false;
 };
 
 struct SpanEnds {
     std::size_t seen = 0;
     std::size_t blocked = 0;
+    std::unordered_map<std::uint64_t, std::size_t> launches;
     std::unordered_map<std::uint64_t, std::vector<double>> shares;
 };
 
-/// Where the last launch was not held up, all of them show at which share of the work they come.
+/// Where the last launch was not held up, all of those that were not of them show at which share of the work they come.
 void add_shares(const RankPieces& pieces, std::uint32_t outer, const std::vector<InnerLaunch>& inner, SpanEnds& ends) {
     ++ends.blocked;
+    for (const InnerLaunch& launch : inner) ++ends.launches[pieces.all[launch.piece].key];
     if (inner.back().held_up) return;
     const double own_ms = pieces.all[inner.back().piece].start_ms - pieces.all[outer].start_ms;
     for (const InnerLaunch& launch : inner)
@@ -75,12 +81,21 @@ void add_shares(const RankPieces& pieces, std::uint32_t outer, const std::vector
                 (pieces.all[launch.piece].start_ms - pieces.all[outer].start_ms) / own_ms);
 }
 
+bool are_all_there(const RankPieces& pieces, const std::vector<InnerLaunch>& inner, const LaunchShares& shares) {
+    return std::all_of(shares.begin(), shares.end(), [&](const auto& expected) {
+        return std::any_of(inner.begin(), inner.end(),
+                           [&](const InnerLaunch& launch) { return pieces.all[launch.piece].key == expected.first; });
+    });
+}
+
 /// NaN if it cannot be known.
 double own_work_ms(const RankPieces& pieces, std::uint32_t outer, const std::vector<InnerLaunch>& inner,
                    const LaunchShares& shares) {
     constexpr double least_share = 0.05;
     const double start_ms = pieces.all[outer].start_ms;
-    if (shares.empty()) return pieces.all[inner.back().piece].start_ms - start_ms;
+    bool has_share = false;
+    for (const auto& [key, share] : shares) has_share |= !std::isnan(share);
+    if (!has_share) return pieces.all[inner.back().piece].start_ms - start_ms;
     for (auto launch = inner.rbegin(); launch != inner.rend(); ++launch) {
         if (launch->held_up) continue;
         const Piece& piece = pieces.all[launch->piece];
@@ -100,13 +115,16 @@ BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
             if (pieces.all[i].is_comm) continue;
             SpanEnds& ends = spans[pieces.all[i].key];
             ++ends.seen;
-            if (const auto& inner = launches.find(i); !inner.empty()) add_shares(pieces, i, inner, ends);
+            const auto& inner = launches.find(i);
+            if (launches.ends_with_them()) add_shares(pieces, i, inner, ends);
         }
     }
     BlockedEnds blocked;
     for (const auto& [key, ends] : spans) {
         if (ends.blocked == 0 || 2 * ends.blocked < ends.seen) continue;
         LaunchShares& shares = blocked[key];
+        for (const auto& [inner, count] : ends.launches)
+            if (2 * count >= ends.blocked) shares[inner] = std::numeric_limits<double>::quiet_NaN();
         for (const auto& [inner, values] : ends.shares) shares[inner] = median_of(values);
     }
     return blocked;
@@ -124,19 +142,21 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         const auto found = blocked.find(pieces.all[i].key);
         if (found == blocked.end()) continue;
         const auto& inner = launches.find(i);
-        if (inner.empty()) continue;
-        const double own_ms = own_work_ms(pieces, i, inner, found->second);
-        if (!std::isnan(own_ms)) joins.push_back({i, std::clamp(own_ms, 0.0, pieces.all[i].own_ms)});
+        const bool all_there = are_all_there(pieces, inner, found->second);
+        if (!launches.ends_with_them() && all_there) continue;
+        const double unknown = std::numeric_limits<double>::quiet_NaN();
+        joins.push_back({i, all_there ? own_work_ms(pieces, i, inner, found->second) : unknown});
     }
     if (joins.empty()) return;
     for (const Join& join : joins) {
         Piece& outer = pieces.all[join.piece];
         Piece end = outer;
-        end.start_ms = outer.end_ms;
+        end.start_ms = end.end_ms = outer.end_ms - tolerance_ms / 4;  // before what comes next, whatever is rounded
         end.own_ms = 0;
         end.key += PieceKey::join_part;
-        outer.own_ms = join.own_ms;
-        outer.end_ms = outer.start_ms + join.own_ms;
+        outer.is_typical = std::isnan(join.own_ms);
+        if (!outer.is_typical) outer.own_ms = std::clamp(join.own_ms, 0.0, outer.own_ms);
+        outer.end_ms = outer.start_ms + outer.own_ms;
         pieces.all.push_back(end);
     }
     std::stable_sort(pieces.all.begin(), pieces.all.end(), [](const Piece& a, const Piece& b) {

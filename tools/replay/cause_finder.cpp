@@ -31,8 +31,8 @@ class CauseFinder {
     void find() {
         find_excess();
         find_role_medians();
-        find_levels();
         result_.ranks_persist = ranks_persist(graphs_, model_);
+        find_levels();
         result_.stages_are_inferred = model_.roles.are_inferred;
         if (loss_ms_ > 0) {
             find_slowest();
@@ -115,15 +115,19 @@ class CauseFinder {
             return typical_.of_rank(key, rank);
         };
         const auto by_role = [this](float, std::uint32_t key, std::uint32_t) { return typical_.of_role(key); };
+        // If ranks differ by chance only, that is part of what varies within them.
+        const auto within = [this](float, std::uint32_t key, std::uint32_t rank) {
+            return result_.ranks_persist ? typical_.of_rank(key, rank) : typical_.of_role(key);
+        };
         const auto by_all = [this](float, std::uint32_t key, std::uint32_t) { return typical_.of_all(key); };
         const auto even_stages = [this](float own_ms, std::uint32_t key, std::uint32_t) {
             const float median_ms = role_medians_ms_[key];
             return median_ms > 0 ? own_ms * (even_ms_[key] / median_ms) : own_ms;
         };
-        const std::vector<Scenario> scenarios = {
-            scenario(keep_comm, keep_local),  scenario(all, keep_local), scenario(all, by_rank),
-            scenario(all, by_role),           scenario(all, by_all),     scenario(keep_comm, by_rank),
-            scenario(keep_comm, even_stages), scenario(all, keep_local)};
+        const std::vector<Scenario> scenarios = {scenario(keep_comm, keep_local), scenario(all, keep_local),
+                                                 scenario(all, by_rank),          scenario(all, by_role),
+                                                 scenario(all, by_all),           scenario(keep_comm, within),
+                                                 scenario(keep_comm, even_stages)};
         const std::vector<double> means_ms = replayer_.mean_steps_ms(scenarios);
         as_it_was_ms_ = means_ms[0];
         result_.ideal_ms = means_ms[4];
@@ -234,8 +238,8 @@ class CauseFinder {
         constexpr double least_correlation = 0.5;  // r²
         if (!(within_saving_ms_ > least_cost_share * as_it_was_ms_)) return;
         const bool is_data = data_correlation(graphs_, model_) >= least_correlation;
-        if (Cause* cause = add(is_data ? CauseKind::micro_batches : CauseKind::jitter, within_saving_ms_,
-                               result_.shares.within_ranks))
+        const double share = result_.shares.within_ranks + (result_.ranks_persist ? 0 : result_.shares.ranks);
+        if (Cause* cause = add(is_data ? CauseKind::micro_batches : CauseKind::jitter, within_saving_ms_, share))
             cause->phase = largest_phase(local_ms_);
     }
 

@@ -52,7 +52,33 @@ std::vector<std::vector<std::uint32_t>> PeerWork::suspect_sets(const std::vector
         }
         if (set.size() == most || sets.size() == most_sets) break;
     }
+    add_slowest_host(order, sets);
     return sets;
+}
+
+// All ranks of the host whose ranks come first on average.
+void PeerWork::add_slowest_host(const std::vector<std::uint32_t>& order,
+                                std::vector<std::vector<std::uint32_t>>& sets) const {
+    const std::vector<PlacedRank>& ranks = model_.rows->ranks();
+    std::vector<double> places(model_.rows->hosts().size());
+    std::vector<std::vector<std::uint32_t>> of_host(places.size());
+    for (std::size_t place = 0; place < order.size(); ++place) {
+        const PlacedRank& rank = ranks[order[place]];
+        if (!rank.host_is_known) return;
+        of_host[rank.host].push_back(order[place]);
+        places[rank.host] += static_cast<double>(place);
+    }
+    for (std::size_t host = 0; host < places.size(); ++host) places[host] /= static_cast<double>(of_host[host].size());
+    const std::vector<std::uint32_t>& slowest =
+        of_host[static_cast<std::size_t>(std::min_element(places.begin(), places.end()) - places.begin())];
+    if (slowest.size() < 2 || 2 * slowest.size() > order.size()) return;
+    std::vector<std::size_t> taken(role_sizes_.size());
+    for (const std::uint32_t rank : slowest)
+        if (2 * ++taken[model_.roles.of_rank[rank]] > role_sizes_[model_.roles.of_rank[rank]]) return;
+    const auto larger = std::find_if(sets.begin(), sets.end(), [&slowest](const std::vector<std::uint32_t>& set) {
+        return set.size() >= slowest.size();
+    });
+    sets.insert(larger, slowest);
 }
 
 Scenario PeerWork::without(const std::vector<std::uint32_t>& ranks) const {

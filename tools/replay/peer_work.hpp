@@ -25,6 +25,8 @@ class PeerWork {
   private:
     struct Values;
 
+    void add_slowest_host(const std::vector<std::uint32_t>& order, std::vector<std::vector<std::uint32_t>>& sets) const;
+
     const JobModel& model_;
     std::vector<std::uint32_t> place_of_;  // by key: the same phase, part and place in all roles
     std::uint32_t places_ = 0;

@@ -16,7 +16,8 @@
 
 namespace cep::tool {
 
-/// Shares of a span's own work at which communication is launched inside of it, by key of the communication.
+/// Shares of a span's own work at which communication is launched inside of it, by key of the communication; NaN where
+/// it is always held up.
 using LaunchShares = std::unordered_map<std::uint64_t, double>;
 /// Spans of local work that end with communication that was launched inside of them, by key.
 using BlockedEnds = std::unordered_map<std::uint64_t, LaunchShares>;

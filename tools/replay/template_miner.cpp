@@ -55,13 +55,14 @@ class SlotFinder {
                 const Piece& piece = pieces.all[i];
                 Seen& seen = seen_[piece.key];
                 seen.offsets_ms.push_back(piece.start_ms - pieces.first_ms);
-                seen.own_ms.push_back(piece.own_ms);
+                if (!piece.is_typical) seen.own_ms.push_back(piece.own_ms);
                 seen.is_comm = piece.is_comm;
                 seen.nested += piece.is_nested;
                 for (std::uint32_t j = i + 1; j < std::min<std::size_t>(i + 1 + reach, pieces.all.size()); ++j) {
                     if (pieces.all[j].stream() != piece.stream()) break;
-                    if (pieces.all[j].start_ms > piece.start_ms + tolerance_ms_)
-                        ++before_[{piece.key, pieces.all[j].key}];
+                    const Piece& later = pieces.all[j];
+                    if (later.start_ms > piece.start_ms + tolerance_ms_ || piece.end_ms <= later.start_ms)
+                        ++before_[{piece.key, later.key}];
                 }
             }
         }
@@ -102,9 +103,9 @@ class SlotFinder {
             slot.stream = static_cast<std::uint32_t>(role.streams.size() - 1);
             slot.position = index - role.streams.back();
             slot.is_comm = seen_[key].is_comm;
-            slot.is_nested = 2 * seen_[key].nested >= seen_[key].own_ms.size() && seen_[key].nested > 0;
+            slot.is_nested = 2 * seen_[key].nested >= seen_[key].offsets_ms.size() && seen_[key].nested > 0;
             slot.offset_ms = offsets_ms.at(key);
-            slot.typical_ms = median_of(seen_[key].own_ms);
+            if (!seen_[key].own_ms.empty()) slot.typical_ms = median_of(seen_[key].own_ms);
             slot.part = parts[PieceKey::span_of(key)]++;
         }
         role.by_offset.resize(role.slots.size());
@@ -174,7 +175,7 @@ class WaitFinder {
             const std::size_t at = instance * role_.slots.size() + found->second;
             start_ms_[at] = piece.start_ms;
             end_ms_[at] = piece.end_ms;
-            own_ms_[at] = piece.own_ms;
+            if (!piece.is_typical) own_ms_[at] = piece.own_ms;
             order_[instance * role_.streams.size() + role_.slots[found->second].stream].push_back(found->second);
         }
     }
@@ -330,7 +331,8 @@ class WaitFinder {
                                                  [&](std::uint32_t other, double ms) { return start(i, other) < ms; });
             if (behind == order.begin()) continue;
             const std::uint32_t in = *(behind - 1);
-            if (role_.slots[in].is_comm || end(i, in) <= start(i, slot) + tolerance_ms_) continue;
+            if (role_.slots[in].is_comm || std::isnan(own(i, in)) || end(i, in) <= start(i, slot) + tolerance_ms_)
+                continue;
             all.push_back({in, (start(i, slot) - start(i, in)) / std::max(own(i, in), 1e-9), held_up});
         }
         choose_launch(slot, stream, all, seen, free);
