@@ -136,6 +136,7 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
     struct Join {
         std::uint32_t piece;
         double own_ms;
+        double last_launch_ms;  // NaN if none was recorded
     };
     std::vector<Join> joins;
     for (std::uint32_t i = 0; i < pieces.all.size(); ++i) {
@@ -145,7 +146,8 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         const bool all_there = are_all_there(pieces, inner, found->second);
         if (!launches.ends_with_them() && all_there) continue;
         const double unknown = std::numeric_limits<double>::quiet_NaN();
-        joins.push_back({i, all_there ? own_work_ms(pieces, i, inner, found->second) : unknown});
+        joins.push_back({i, all_there ? own_work_ms(pieces, i, inner, found->second) : unknown,
+                         inner.empty() ? unknown : pieces.all[inner.back().piece].start_ms});
     }
     if (joins.empty()) return;
     for (const Join& join : joins) {
@@ -156,7 +158,7 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         end.key += PieceKey::join_part;
         outer.is_typical = std::isnan(join.own_ms);
         if (!outer.is_typical) outer.own_ms = std::clamp(join.own_ms, 0.0, outer.own_ms);
-        outer.end_ms = outer.start_ms + outer.own_ms;
+        outer.end_ms = outer.is_typical ? std::fmin(outer.end_ms, join.last_launch_ms) : outer.start_ms + outer.own_ms;
         pieces.all.push_back(end);
     }
     std::stable_sort(pieces.all.begin(), pieces.all.end(), [](const Piece& a, const Piece& b) {

@@ -31,7 +31,7 @@ class CauseFinder {
     void find() {
         find_excess();
         find_role_medians();
-        result_.ranks_persist = ranks_persist(graphs_, model_);
+        result_.ranks_persist = ranks_persist(graphs_, model_, typical_);
         find_levels();
         result_.stages_are_inferred = model_.roles.are_inferred;
         if (loss_ms_ > 0) {
@@ -269,7 +269,7 @@ class CauseFinder {
 
     // The fewest ranks that cost nearly as much as many do.
     void add_ranks() {
-        constexpr double nearly_all = 0.85;
+        constexpr double nearly_all = 0.8;
         if (!result_.ranks_persist) return;
         const std::vector<std::vector<std::uint32_t>> sets = peers_.suspect_sets(ranks_by(over_role_ms_));
         if (sets.empty()) return;

@@ -10,7 +10,7 @@
 namespace cep::tool {
 
 /// Whether the work of ranks of a role differs by more than what varies from step to step explains.
-[[nodiscard]] bool ranks_persist(std::span<const StepGraph> graphs, const JobModel& model);
+[[nodiscard]] bool ranks_persist(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical);
 
 /// The correlation between the two phases with the most local work: of the same place in the same step of a rank, after
 /// what the rank, the step and the place explain. Work that depends on the data makes both phases of a micro-batch

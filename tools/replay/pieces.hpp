@@ -55,6 +55,8 @@ struct Piece {
     bool is_typical = false;  // its own work is not known
 
     [[nodiscard]] std::uint16_t stream() const { return PieceKey::stream(key); }
+    /// Whether its end was recorded.
+    [[nodiscard]] bool is_known() const { return !is_lost && !is_typical; }
 };
 
 /// Pieces of one rank in one step, stream by stream, in the order of their starts.

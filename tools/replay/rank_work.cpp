@@ -243,28 +243,35 @@ class RankDifferences {
 
 }  // namespace
 
-bool ranks_persist(std::span<const StepGraph> graphs, const JobModel& model) {
+// Relative to what the role takes for the same pieces, as some may be lost.
+bool ranks_persist(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical) {
     constexpr double least_deviations = 4.5;
     const std::size_t ranks = model.rows->ranks().size();
-    std::vector<float> work_ms(ranks * graphs.size(), no_work);
+    std::vector<float> differences(ranks * graphs.size(), no_work);
+    std::vector<double> own_ms(ranks);
+    std::vector<double> usual_ms(ranks);
     std::vector<std::vector<double>> of_role(model.roles.count());
     for (std::size_t i = 0; i < graphs.size(); ++i) {
-        const auto of_step = std::span(work_ms).subspan(i * ranks, ranks);
+        std::fill(own_ms.begin(), own_ms.end(), 0);
+        std::fill(usual_ms.begin(), usual_ms.end(), 0);
         for (std::size_t node = 0; node < graphs[i].size(); ++node) {
-            if (!is_local(model, graphs[i], node)) continue;
-            float& work = of_step[graphs[i].ranks[node]];
-            work = (std::isnan(work) ? 0 : work) + graphs[i].own_ms[node];
+            if (!is_local(model, graphs[i], node) || graphs[i].weights[node] != Weight::observed) continue;
+            own_ms[graphs[i].ranks[node]] += static_cast<double>(graphs[i].own_ms[node]);
+            usual_ms[graphs[i].ranks[node]] += static_cast<double>(typical.of_role(graphs[i].keys[node]));
         }
+        const auto of_step = std::span(differences).subspan(i * ranks, ranks);
         for (std::vector<double>& values : of_role) values.clear();
-        for (std::size_t rank = 0; rank < ranks; ++rank)
-            if (!std::isnan(of_step[rank]))
-                of_role[model.roles.of_rank[rank]].push_back(static_cast<double>(of_step[rank]));
+        for (std::size_t rank = 0; rank < ranks; ++rank) {
+            if (!(usual_ms[rank] > 0)) continue;
+            of_step[rank] = static_cast<float>(own_ms[rank] / usual_ms[rank]);
+            of_role[model.roles.of_rank[rank]].push_back(own_ms[rank] / usual_ms[rank]);
+        }
         std::vector<float> medians;
         for (const std::vector<double>& values : of_role)
             medians.push_back(values.empty() ? 0 : static_cast<float>(median_of(values)));
         for (std::size_t rank = 0; rank < ranks; ++rank) of_step[rank] -= medians[model.roles.of_rank[rank]];
     }
-    return RankDifferences(std::move(work_ms), ranks).excess() > least_deviations;
+    return RankDifferences(std::move(differences), ranks).excess() > least_deviations;
 }
 
 double data_correlation(std::span<const StepGraph> graphs, const JobModel& model) {

@@ -261,7 +261,7 @@ class StepBuilder {
             for (const std::uint32_t other : slot.waits_for) {
                 const Piece* before = find(rank, other);
                 if (before != nullptr &&
-                    (before->end_ms <= piece.start_ms + model_.tolerance_ms || before->is_lost || piece.is_lost))
+                    (before->end_ms <= piece.start_ms + model_.tolerance_ms || !before->is_known() || piece.is_lost))
                     wait_for(*before);
             }
             if (const Piece* in = find(rank, slot.launched_in); in != nullptr && !in->is_comm)
@@ -308,7 +308,7 @@ class StepBuilder {
     void link_launch(const OfRank& rank, const Piece& piece, const Piece& in, double share, bool held_up,
                      double& ready_ms) {
         double at = share;
-        if (!piece.is_lost && !in.is_lost) {
+        if (!piece.is_lost && in.is_known()) {
             if (in.start_ms + model_.tolerance_ms >= piece.start_ms) return;
             const double observed = (piece.start_ms - in.start_ms) / std::max(in.own_ms, 1e-9);
             at = std::min(held_up ? share : 1.0, observed);

@@ -133,6 +133,7 @@ class WaitFinder {
         by_end_ = order_;
         for (std::size_t i = 0; i < by_end_.size(); ++i) {
             const std::size_t instance = i / role.streams.size();
+            std::erase_if(by_end_[i], [&](std::uint32_t slot) { return std::isnan(end(instance, slot)); });
             std::stable_sort(by_end_[i].begin(), by_end_[i].end(),
                              [&](std::uint32_t a, std::uint32_t b) { return end(instance, a) < end(instance, b); });
         }
@@ -174,8 +175,10 @@ class WaitFinder {
             if (found == role_.slot_of.end()) continue;
             const std::size_t at = instance * role_.slots.size() + found->second;
             start_ms_[at] = piece.start_ms;
-            end_ms_[at] = piece.end_ms;
-            if (!piece.is_typical) own_ms_[at] = piece.own_ms;
+            if (!piece.is_typical) {
+                end_ms_[at] = piece.end_ms;
+                own_ms_[at] = piece.own_ms;
+            }
             order_[instance * role_.streams.size() + role_.slots[found->second].stream].push_back(found->second);
         }
     }

@@ -14,6 +14,7 @@ constexpr double least_slowdown = 1.03;      // of what is worth a headline
 constexpr double least_of_ranks = 1.05;      // of ranks that are not stragglers by themselves
 constexpr std::size_t most_named_ranks = 4;  // ranges of them
 constexpr std::size_t most_described = 3;
+constexpr double least_share = 0.1;  // of what an even job would gain
 
 bool is_of_ranks(const Cause& cause) {
     return cause.kind == CauseKind::ranks || cause.kind == CauseKind::host;
@@ -155,12 +156,19 @@ void add_causes(Document& document, const Verdict& verdict) {
     const Cause* const in_headline = headline_cause(verdict);
     std::size_t described = 0;
     for (const Cause& cause : replay.causes) {
-        if (cause.slowdown < least_slowdown || described++ == most_described) break;
+        if (described == most_described) break;
+        if (cause.slowdown < least_slowdown && !(cause.share >= least_share && replay.slowdown >= least_slowdown))
+            continue;
+        ++described;
         if (&cause == in_headline && !what_to_do(cause.kind).empty())
             document.next.emplace_back(what_to_do(cause.kind));
         const bool is_said =
             &cause == in_headline || (in_headline == nullptr && is_of_ranks(cause) && are_stragglers(cause, verdict));
-        if (!is_said) document.evidence.push_back(describe(cause, verdict, "; "));
+        if (is_said) continue;
+        std::string text = describe(cause, verdict, "; ");
+        if (replay.causes.size() > 1 && cause.share >= 0.005)
+            text += fmt::format("; that is {} of what an even job would gain", percent_of(cause.share));
+        document.evidence.push_back(std::move(text));
     }
     if (in_headline != nullptr)
         document.evidence.push_back(
