@@ -74,7 +74,8 @@ struct Replay {
     double slowest_stage_share = 0;  // of the loss, that of one stage (M_S)
     bool ranks_persist = false;      // ranks differ by more than their steps do
     bool stages_are_inferred = false;
-    std::vector<Cause> causes;  // by cost
+    std::size_t ranks_a_stage = 0;  // of the smallest
+    std::vector<Cause> causes;      // by cost
 };
 
 /// A pure function of the job.

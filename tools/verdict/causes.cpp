@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 
 #include "base/units.hpp"
 
@@ -95,19 +97,26 @@ std::string_view what_to_do(CauseKind kind) {
     }
 }
 
-// With few peers, ranks are not compared; the graph of the steps shows more than comparing does.
-bool settles_abstention(const Verdict& verdict, const Job& job) {
+// With few peers, ranks are not compared; the graph of the steps shows more than comparing does. The only rank of a
+// stage may have more work, or be slow.
+bool settles_abstention(const Verdict& verdict, const Cause& cause, const Job& job) {
     constexpr std::size_t least_steps = 8;
-    return job.coverage.missing_ranks.empty() && verdict.replay.steps >= least_steps;
+    const bool is_lone_rank = cause.stage && cause.ranks.size() == 1 && verdict.replay.ranks_a_stage == 1;
+    return job.coverage.missing_ranks.empty() && verdict.replay.steps >= least_steps && !is_lone_rank;
 }
 
-// What a step gains without slow ranks is a bound at best where they wait for each other within a step. The replay
-// says what it is.
+bool agree(double slowdown, const Verdict& verdict) {
+    constexpr double same = 0.005;  // of a step
+    return verdict.job_slowdown && std::abs(1 / slowdown - 1 / *verdict.job_slowdown) <= same;
+}
+
+// Where ranks wait for each other within a step, what it gains without slow ones is a bound at best; and only steps in
+// which they are slow beyond doubt count. The replay takes all.
 void set_slowdown(const Cause& cause, Verdict& verdict) {
     const Replay& replay = verdict.replay;
     if (!is_of_ranks(cause)) {
         verdict.job_slowdown = replay.slowdown;
-    } else if (verdict.stragglers.empty() || verdict.slowdown_is_bound) {
+    } else if (verdict.stragglers.empty() || verdict.slowdown_is_bound || !agree(cause.slowdown, verdict)) {
         verdict.job_slowdown = cause.slowdown;
     } else {
         return;
@@ -123,7 +132,7 @@ void explain(const Job& job, std::size_t threads, Verdict& verdict) {
     if (!verdict.replay.is_usable()) verdict.replay.causes.clear();
     const Cause* const cause = top_cause(verdict);
     if (cause == nullptr) return;
-    if (verdict.abstained && !settles_abstention(verdict, job)) return;
+    if (verdict.abstained && !settles_abstention(verdict, *cause, job)) return;
     set_slowdown(*cause, verdict);
     verdict.abstained = false;
     verdict.reason.clear();
