@@ -27,15 +27,18 @@ class InnerLaunches {
             if (pieces_.all[begin].stream() == pieces_.all[outer].stream()) continue;
             last_end_ms = std::max(last_end_ms, find_on(begin, pieces_.stream_ends[stream], pieces_.all[outer]));
         }
-        ends_with_them_ = std::abs(last_end_ms - pieces_.all[outer].end_ms) <= 0.75 * tolerance_ms_;
+        behind_ms_ = pieces_.all[outer].end_ms - last_end_ms;
         std::stable_sort(found_.begin(), found_.end(), [this](const InnerLaunch& a, const InnerLaunch& b) {
             return pieces_.all[a.piece].start_ms < pieces_.all[b.piece].start_ms;
         });
         return found_;
     }
 
-    /// Whether the span that was last asked for ends as the last of them does.
-    [[nodiscard]] bool ends_with_them() const { return ends_with_them_; }
+    /// How much later than the last of them the span ends that was last asked for.
+    [[nodiscard]] double behind_ms() const { return behind_ms_; }
+    [[nodiscard]] bool ends_with_them(double behind_ms) const {
+        return std::abs(behind_ms_ - behind_ms) <= 0.75 * tolerance_ms_;
+    }
 
   private:
     /// Returns when the last of them ends.
@@ -59,15 +62,27 @@ class InnerLaunches {
     const RankPieces& pieces_;
     const double tolerance_ms_;
     std::vector<InnerLaunch> found_;
-    bool ends_with_them_ = false;
+    double behind_ms_ = INFINITY;
 };
 
 struct SpanEnds {
+    std::vector<double> behind_ms;
+    std::vector<double> lengths_ms;
+    double usually_behind_ms = 0;
     std::size_t seen = 0;
     std::size_t blocked = 0;
     std::unordered_map<std::uint64_t, std::size_t> launches;
     std::unordered_map<std::uint64_t, std::vector<double>> shares;
 };
+
+/// A short time, always the same: what is left to do when the communication has ended.
+double usually_behind_ms(const SpanEnds& ends) {
+    constexpr double most_ms = 0.5;
+    constexpr double most_of_span = 0.005;
+    const double behind_ms = median_of(ends.behind_ms);
+    const double most = std::min(most_ms, most_of_span * median_of(ends.lengths_ms));
+    return behind_ms > 0 && behind_ms <= most ? behind_ms : 0;
+}
 
 /// Where the last launch was not held up, all of those that were not of them show at which share of the work they come.
 void add_shares(const RankPieces& pieces, std::uint32_t outer, const std::vector<InnerLaunch>& inner, SpanEnds& ends) {
@@ -109,20 +124,31 @@ double own_work_ms(const RankPieces& pieces, std::uint32_t outer, const std::vec
 
 BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
     std::unordered_map<std::uint64_t, SpanEnds> spans;
-    for (const RankPieces& pieces : sample) {
-        InnerLaunches launches(pieces, tolerance_ms);
-        for (std::uint32_t i = 0; i < pieces.all.size(); ++i) {
-            if (pieces.all[i].is_comm) continue;
-            SpanEnds& ends = spans[pieces.all[i].key];
-            ++ends.seen;
-            const auto& inner = launches.find(i);
-            if (launches.ends_with_them()) add_shares(pieces, i, inner, ends);
+    const auto for_each_span = [&](auto use) {
+        for (const RankPieces& pieces : sample) {
+            InnerLaunches launches(pieces, tolerance_ms);
+            for (std::uint32_t i = 0; i < pieces.all.size(); ++i)
+                if (!pieces.all[i].is_comm) use(pieces, i, launches, launches.find(i), spans[pieces.all[i].key]);
         }
-    }
+    };
+    for_each_span([](const RankPieces& pieces, std::uint32_t i, const InnerLaunches& launches, const auto& inner,
+                     SpanEnds& ends) {
+        ++ends.seen;
+        if (inner.empty()) return;
+        ends.behind_ms.push_back(launches.behind_ms());
+        ends.lengths_ms.push_back(pieces.all[i].own_ms);
+    });
+    for (auto& [key, ends] : spans)
+        if (!ends.behind_ms.empty()) ends.usually_behind_ms = usually_behind_ms(ends);
+    for_each_span([](const RankPieces& pieces, std::uint32_t i, const InnerLaunches& launches, const auto& inner,
+                     SpanEnds& ends) {
+        if (!inner.empty() && launches.ends_with_them(ends.usually_behind_ms)) add_shares(pieces, i, inner, ends);
+    });
     BlockedEnds blocked;
     for (const auto& [key, ends] : spans) {
         if (ends.blocked == 0 || 2 * ends.blocked < ends.seen) continue;
-        LaunchShares& shares = blocked[key];
+        blocked[key].behind_ms = ends.usually_behind_ms;
+        LaunchShares& shares = blocked[key].launches;
         for (const auto& [inner, count] : ends.launches)
             if (2 * count >= ends.blocked) shares[inner] = std::numeric_limits<double>::quiet_NaN();
         for (const auto& [inner, values] : ends.shares) shares[inner] = median_of(values);
@@ -137,24 +163,27 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         std::uint32_t piece;
         double own_ms;
         double last_launch_ms;  // NaN if none was recorded
+        double behind_ms;
     };
     std::vector<Join> joins;
     for (std::uint32_t i = 0; i < pieces.all.size(); ++i) {
         const auto found = blocked.find(pieces.all[i].key);
         if (found == blocked.end()) continue;
         const auto& inner = launches.find(i);
-        const bool all_there = are_all_there(pieces, inner, found->second);
-        if (!launches.ends_with_them() && all_there) continue;
+        const BlockedEnd& end = found->second;
+        const bool all_there = are_all_there(pieces, inner, end.launches);
+        if (all_there && !launches.ends_with_them(end.behind_ms)) continue;
         const double unknown = std::numeric_limits<double>::quiet_NaN();
-        joins.push_back({i, all_there ? own_work_ms(pieces, i, inner, found->second) : unknown,
-                         inner.empty() ? unknown : pieces.all[inner.back().piece].start_ms});
+        joins.push_back({i, all_there ? own_work_ms(pieces, i, inner, end.launches) : unknown,
+                         inner.empty() ? unknown : pieces.all[inner.back().piece].start_ms, end.behind_ms});
     }
     if (joins.empty()) return;
     for (const Join& join : joins) {
         Piece& outer = pieces.all[join.piece];
         Piece end = outer;
-        end.start_ms = end.end_ms = outer.end_ms - tolerance_ms / 4;  // before what comes next, whatever is rounded
-        end.own_ms = 0;
+        end.end_ms = outer.end_ms - tolerance_ms / 4;  // before what comes next, whatever is rounded
+        end.own_ms = join.behind_ms;
+        end.start_ms = end.end_ms - end.own_ms;
         end.key += PieceKey::join_part;
         outer.is_typical = std::isnan(join.own_ms);
         if (!outer.is_typical) outer.own_ms = std::clamp(join.own_ms, 0.0, outer.own_ms);

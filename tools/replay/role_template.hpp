@@ -19,8 +19,12 @@ namespace cep::tool {
 /// Shares of a span's own work at which communication is launched inside of it, by key of the communication; NaN where
 /// it is always held up.
 using LaunchShares = std::unordered_map<std::uint64_t, double>;
+struct BlockedEnd {
+    LaunchShares launches;
+    double behind_ms = 0;  // how much later than the communication it ends
+};
 /// Spans of local work that end with communication that was launched inside of them, by key.
-using BlockedEnds = std::unordered_map<std::uint64_t, LaunchShares>;
+using BlockedEnds = std::unordered_map<std::uint64_t, BlockedEnd>;
 
 /// Some steps of a role's ranks.
 using RoleSample = std::vector<RankPieces>;

@@ -117,6 +117,8 @@ void set_slowdown(const Cause& cause, Verdict& verdict) {
     if (!is_of_ranks(cause)) {
         verdict.job_slowdown = replay.slowdown;
     } else if (verdict.stragglers.empty() || verdict.slowdown_is_bound || !agree(cause.slowdown, verdict)) {
+        if (verdict.gpu_hours_lost && verdict.job_slowdown && *verdict.job_slowdown > 1)
+            *verdict.gpu_hours_lost *= (1 - 1 / cause.slowdown) / (1 - 1 / *verdict.job_slowdown);
         verdict.job_slowdown = cause.slowdown;
     } else {
         return;
