@@ -48,12 +48,14 @@ class InnerLaunches {
                              [](double start_ms, const Piece& piece) { return start_ms < piece.start_ms; });
         auto at = static_cast<std::uint32_t>(first - pieces_.all.begin());
         double before_ms = at > begin && pieces_.all[at - 1].is_comm ? pieces_.all[at - 1].end_ms : -INFINITY;
+        double before_length_ms = at > begin ? pieces_.all[at - 1].own_ms : 0;
         double last_end_ms = -INFINITY;
         for (; at < end && pieces_.all[at].start_ms < outer.end_ms - tolerance_ms_; ++at) {
             const Piece& piece = pieces_.all[at];
             if (!piece.is_comm) continue;
-            found_.push_back({at, piece.start_ms <= before_ms + 5 * tolerance_ms_});
+            found_.push_back({at, piece.start_ms <= before_ms + held_up_within_ms(before_length_ms, tolerance_ms_)});
             before_ms = piece.end_ms;
+            before_length_ms = piece.own_ms;
             last_end_ms = std::max(last_end_ms, piece.end_ms);
         }
         return last_end_ms;

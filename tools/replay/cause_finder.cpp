@@ -34,6 +34,7 @@ class CauseFinder {
         result_.ranks_persist = ranks_persist(graphs_, model_, typical_);
         find_levels();
         result_.stages_are_inferred = model_.roles.are_inferred;
+        result_.stages = model_.roles.count();
         result_.ranks_a_stage = ranks_;
         for (std::uint32_t role = 0; role < model_.roles.count(); ++role)
             result_.ranks_a_stage = std::min(result_.ranks_a_stage, members_of(role).size());

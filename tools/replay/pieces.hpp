@@ -3,6 +3,7 @@
 // Pieces: the rows of one rank in one step, cut into what ran one after the other on each stream.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -74,6 +75,12 @@ struct RankPieces {
 
 /// `tolerance_ms`: times closer than this are the same. Sorts the rows.
 [[nodiscard]] RankPieces cut_into_pieces(std::span<TimedRow> rows, const RankRows& of_rank, double tolerance_ms);
+
+/// Communication that begins so soon after the one before it on its stream was held up by that.
+[[nodiscard]] inline double held_up_within_ms(double length_before_ms, double tolerance_ms) {
+    constexpr double share = 0.15;
+    return std::max(5 * tolerance_ms, share * length_before_ms);
+}
 
 /// How far times of one rank may be off: the overlap of rows that follow each other on a stream, where there is none.
 [[nodiscard]] double find_tolerance_ms(std::span<StepRows> steps);

@@ -74,6 +74,7 @@ struct Replay {
     double slowest_stage_share = 0;  // of the loss, that of one stage (M_S)
     bool ranks_persist = false;      // ranks differ by more than their steps do
     bool stages_are_inferred = false;
+    std::size_t stages = 1;
     std::size_t ranks_a_stage = 0;  // of the smallest
     std::vector<Cause> causes;      // by cost
 };

@@ -253,7 +253,7 @@ class StepBuilder {
             add_edge(before.node, piece.node, 1, key_of(rank, piece));
         };
         link_stream(rank, number, begin, [&](const Piece& before) {
-            held_up |= before.end_ms > piece.start_ms - 5 * model_.tolerance_ms;
+            held_up |= before.end_ms > piece.start_ms - held_up_within_ms(before.own_ms, model_.tolerance_ms);
             wait_for(before);
         });
         if (piece.slot != no_index) {

@@ -309,7 +309,8 @@ class WaitFinder {
         if (of.position > 0 && std::isnan(start(instance, slot - 1))) return true;
         for (const std::uint32_t other : on(instance, of.stream)) {
             if (other == slot) break;
-            if (end(instance, other) > start(instance, slot) - 5 * tolerance_ms_) return true;
+            const double within_ms = held_up_within_ms(own(instance, other), tolerance_ms_);
+            if (end(instance, other) > start(instance, slot) - within_ms) return true;
         }
         return false;
     }

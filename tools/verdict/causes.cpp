@@ -105,22 +105,29 @@ bool settles_abstention(const Verdict& verdict, const Cause& cause, const Job& j
     return job.coverage.missing_ranks.empty() && verdict.replay.steps >= least_steps && !is_lone_rank;
 }
 
-bool agree(double slowdown, const Verdict& verdict) {
+/// What the replay says of slow ranks that the verdict has named, beside what the verdict says.
+enum class Opinion : std::uint8_t { same, more, less };
+
+Opinion compare_savings(double slowdown, const Verdict& verdict) {
     constexpr double same = 0.005;  // of a step
-    return verdict.job_slowdown && std::abs(1 / slowdown - 1 / *verdict.job_slowdown) <= same;
+    const double more = 1 / verdict.job_slowdown.value_or(1) - 1 / slowdown;
+    return std::abs(more) <= same ? Opinion::same : more > 0 ? Opinion::more : Opinion::less;
 }
 
-// Where ranks wait for each other within a step, what it gains without slow ones is a bound at best; and only steps in
-// which they are slow beyond doubt count. The replay takes all.
+// Over stages, what a step gains without slow ranks follows from its graph only. Else the replay may miss waits that
+// work hides, and says too little; and the verdict leaves out steps in which ranks are slow by less than is certain,
+// and says too little: the larger counts.
 void set_slowdown(const Cause& cause, Verdict& verdict) {
     const Replay& replay = verdict.replay;
     if (!is_of_ranks(cause)) {
         verdict.job_slowdown = replay.slowdown;
-    } else if (verdict.stragglers.empty() || verdict.slowdown_is_bound || !agree(cause.slowdown, verdict)) {
+    } else if (const Opinion opinion = compare_savings(cause.slowdown, verdict);
+               verdict.stragglers.empty() || replay.stages > 1 || opinion == Opinion::more) {
         if (verdict.gpu_hours_lost && verdict.job_slowdown && *verdict.job_slowdown > 1)
             *verdict.gpu_hours_lost *= (1 - 1 / cause.slowdown) / (1 - 1 / *verdict.job_slowdown);
         verdict.job_slowdown = cause.slowdown;
     } else {
+        verdict.slowdown_is_bound &= opinion != Opinion::same;
         return;
     }
     verdict.mean_step_ms = replay.observed_ms;
