@@ -241,7 +241,7 @@ class CauseFinder {
     void add_micro_batches() {
         constexpr double least_correlation = 0.5;  // r²
         if (!(within_saving_ms_ > least_cost_share * as_it_was_ms_)) return;
-        const bool is_data = data_correlation(graphs_, model_) >= least_correlation;
+        const bool is_data = data_correlation(graphs_, model_, typical_) >= least_correlation;
         const double share = result_.shares.within_ranks + (result_.ranks_persist ? 0 : result_.shares.ranks);
         if (Cause* cause = add(is_data ? CauseKind::micro_batches : CauseKind::jitter, within_saving_ms_, share))
             cause->phase = largest_phase(local_ms_);

@@ -130,7 +130,21 @@ class LostPieces {
         double end_ms = INFINITY;
         for (const std::uint32_t next : of.awaited_by)
             if (began_as_it_ended(slot, next)) end_ms = std::min(end_ms, piece(next)->start_ms);
+        if (is_followed(slot)) end_ms = std::min(end_ms, piece(slot + 1)->start_ms);
         return std::isinf(end_ms) ? unknown : std::max(0.0, end_ms - start_ms);
+    }
+
+    /// Whether the next piece of its stream began as it ended, and nothing else kept that.
+    [[nodiscard]] bool is_followed(std::uint32_t slot) const {
+        const std::uint32_t next = slot + 1;
+        if (next >= role_.end_of_stream(role_.slots[slot].stream) || !role_.slots[next].follows) return false;
+        const Piece* behind = piece(next);
+        if (behind == nullptr || behind->is_lost) return false;
+        return std::all_of(
+            role_.slots[next].waits_for.begin(), role_.slots[next].waits_for.end(), [&](std::uint32_t before) {
+                const Piece* other = piece(before);
+                return other != nullptr && other->is_known() && other->end_ms < behind->start_ms - 2 * tolerance_ms_;
+            });
     }
 
     [[nodiscard]] bool began_as_it_ended(std::uint32_t slot, std::uint32_t next) const {

@@ -15,18 +15,27 @@ bool is_local(const JobModel& model, const StepGraph& graph, std::size_t node) {
     return !model.keys[graph.keys[node]].is_comm;
 }
 
+/// Work relative to the role's, of the parts that were recorded.
+struct RelativeWork {
+    double own_ms = 0;
+    double usual_ms = 0;
+
+    [[nodiscard]] double ratio() const { return usual_ms > 0 ? own_ms / usual_ms : 0; }
+};
+
 /// Work of the two largest phases at one place of a step of a rank.
 struct PairedWork {
     std::uint32_t rank;
     std::uint32_t step;
     std::uint32_t seq;
-    double first_ms = 0;
-    double second_ms = 0;
+    double first = 0;
+    double second = 0;
 };
 
 class Correlation {
   public:
-    Correlation(std::span<const StepGraph> graphs, const JobModel& model) : graphs_(graphs), model_(model) {}
+    Correlation(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical)
+        : graphs_(graphs), model_(model), typical_(typical) {}
 
     double find() {
         if (!find_phases()) return 0;
@@ -36,8 +45,8 @@ class Correlation {
         std::vector<double> first;
         std::vector<double> second;
         for (const PairedWork& pair : pairs_) {
-            first.push_back(std::log(std::max(pair.first_ms, 1e-6)));
-            second.push_back(std::log(std::max(pair.second_ms, 1e-6)));
+            first.push_back(std::log(pair.first));
+            second.push_back(std::log(pair.second));
         }
         remove_means(first);
         remove_means(second);
@@ -77,18 +86,20 @@ class Correlation {
     }
 
     void collect(const StepGraph& graph, std::size_t rank_stride) {
-        std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<double, double>> works;
+        std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<RelativeWork, RelativeWork>> works;
         for (std::size_t node = 0; node < graph.size(); ++node) {
             const NodeKey& key = model_.keys[graph.keys[node]];
             if (key.is_comm || (key.name != first_ && key.name != second_) || graph.weights[node] != Weight::observed ||
                 graph.ranks[node] % rank_stride != 0)
                 continue;
-            auto& work = works[{graph.ranks[node], key.seq}];
-            (key.name == first_ ? work.first : work.second) += static_cast<double>(graph.own_ms[node]);
+            auto& [first, second] = works[{graph.ranks[node], key.seq}];
+            RelativeWork& work = key.name == first_ ? first : second;
+            work.own_ms += static_cast<double>(graph.own_ms[node]);
+            work.usual_ms += static_cast<double>(typical_.of_role(graph.keys[node]));
         }
         for (const auto& [at, work] : works)
-            if (work.first > 0 && work.second > 0)
-                pairs_.push_back({at.first, graph.step, at.second, work.first, work.second});
+            if (work.first.ratio() > 0 && work.second.ratio() > 0)
+                pairs_.push_back({at.first, graph.step, at.second, work.first.ratio(), work.second.ratio()});
     }
 
     template <typename KeyOf>
@@ -141,6 +152,7 @@ class Correlation {
 
     std::span<const StepGraph> graphs_;
     const JobModel& model_;
+    const TypicalWork& typical_;
     std::uint16_t first_ = 0;
     std::uint16_t second_ = 0;
     std::vector<PairedWork> pairs_;
@@ -274,8 +286,8 @@ bool ranks_persist(std::span<const StepGraph> graphs, const JobModel& model, con
     return RankDifferences(std::move(differences), ranks).excess() > least_deviations;
 }
 
-double data_correlation(std::span<const StepGraph> graphs, const JobModel& model) {
-    return Correlation(graphs, model).find();
+double data_correlation(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical) {
+    return Correlation(graphs, model, typical).find();
 }
 
 }  // namespace cep::tool

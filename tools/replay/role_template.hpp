@@ -48,6 +48,7 @@ struct TemplateSlot {
     std::vector<std::uint32_t> waits_for;  // slots of other streams
     std::vector<std::uint32_t> begun_by;   // those of them whose end usually begins it
     std::vector<std::uint32_t> awaited_by;
+    bool follows = false;                  // usually begins as the slot before it on its stream ends
     std::uint32_t launched_in = no_index;  // slot of local work that is in progress when it begins,
     double launch_share = 1;               // after this share of its own work
 };

@@ -141,6 +141,7 @@ class WaitFinder {
 
     void find_candidates(WaitCounts& counts) {
         find_batches();
+        find_followers();
         for (std::uint32_t slot = 0; slot < role_.slots.size(); ++slot)
             for (std::uint32_t stream = 0; stream < role_.streams.size(); ++stream)
                 if (stream != role_.slots[slot].stream) find_candidate(slot, stream, counts);
@@ -227,6 +228,20 @@ class WaitFinder {
             const auto most = std::max_element(others.begin(), others.end(),
                                                [](const auto& a, const auto& b) { return a.second < b.second; });
             if (most->second >= present_share * 0.7 * seen[slot]) role_.slots[slot].batch = most->first;
+        }
+    }
+
+    void find_followers() {
+        for (std::uint32_t slot = 0; slot < role_.slots.size(); ++slot) {
+            if (role_.slots[slot].position == 0) continue;
+            std::size_t both = 0;
+            std::size_t near = 0;
+            for (std::size_t i = 0; i < count_; ++i) {
+                if (std::isnan(start(i, slot)) || std::isnan(end(i, slot - 1))) continue;
+                ++both;
+                near += start(i, slot) - end(i, slot - 1) <= 2 * tolerance_ms_;
+            }
+            role_.slots[slot].follows = both > 0 && 2 * near >= both;
         }
     }
 
