@@ -33,8 +33,13 @@ JobRows::JobRows(const Job& job) {
     places_.reserve(series);
     const StepPhase step_phase = find_step_phase(all_series(job.ranks));
     for (const auto& [rank, of_rank] : job.ranks) add_rank(rank, of_rank, step_phase.name);
+    constexpr std::size_t most_means = 16'000'000;  // each is a few bytes in some table
     if (count_ == 0) {
         reason_ = "there are no spans";
+    } else if (ranks_.size() < 2) {
+        reason_ = "there is one rank only";
+    } else if (ranks_.size() * std::max(names_.size(), steps_.size()) > most_means) {
+        reason_ = "there are too many phases or steps for so many ranks";
     } else if (static_cast<double>(without_start_) > most_without_start * static_cast<double>(count_)) {
         reason_ = "spans have no start times";
     }
@@ -83,11 +88,12 @@ std::uint32_t JobRows::host_of(const std::string& host) {
 
 std::uint16_t JobRows::name_of(const PhaseSeries& phase, std::string_view step_phase) {
     if (phase.kind == schema::Kind::step) return phase.name == step_phase ? step_name : other_name;
-    for (std::size_t i = 0; i < names_.size(); ++i)
-        if (names_[i].kind == phase.kind && names_[i].name == phase.name) return static_cast<std::uint16_t>(i);
+    const auto known = name_numbers_.find({phase.kind, phase.name});
+    if (known != name_numbers_.end()) return known->second;
     constexpr std::size_t most_names = 4096;
     if (names_.size() == most_names) return other_name;
     names_.push_back({phase.name, phase.kind});
+    name_numbers_[{phase.kind, phase.name}] = static_cast<std::uint16_t>(names_.size() - 1);
     return static_cast<std::uint16_t>(names_.size() - 1);
 }
 

@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/job.hpp"
@@ -105,6 +107,7 @@ class JobRows {
     std::vector<std::string> hosts_;
     std::vector<std::int64_t> steps_;
     std::vector<NamedPhase> names_;
+    std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
     std::vector<RankParts> parts_;
     std::vector<std::vector<std::uint32_t>> places_;  // reserved: parts point into it
     std::uint64_t count_ = 0;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <unordered_map>
 
 #include "stats/robust.hpp"
 
@@ -17,8 +18,8 @@ constexpr std::size_t enough_peers = 200;
 
 /// The durations on peers in one step.
 struct PeerWork::Values {
-    std::vector<std::vector<double>> of_key;
-    std::vector<std::vector<double>> of_place;
+    std::unordered_map<std::uint32_t, std::vector<double>> of_key;
+    std::unordered_map<std::uint32_t, std::vector<double>> of_place;
 };
 
 PeerWork::PeerWork(const JobModel& model) : model_(model), role_sizes_(model.roles.count()) {
@@ -27,7 +28,6 @@ PeerWork::PeerWork(const JobModel& model) : model_(model), role_sizes_(model.rol
         place_of_.push_back(
             places.try_emplace({key.is_comm, key.name, key.part, key.seq}, static_cast<std::uint32_t>(places.size()))
                 .first->second);
-    places_ = static_cast<std::uint32_t>(places.size());
     for (const std::uint32_t role : model.roles.of_rank) ++role_sizes_[role];
 }
 
@@ -93,12 +93,10 @@ Scenario PeerWork::without(const std::vector<std::uint32_t>& ranks) const {
     bool needs_all = false;
     for (std::size_t role = 0; role < peers.size(); ++role) needs_all |= has_suspect[role] && peers[role] == 0;
     const auto values = std::make_shared<Values>();
-    values->of_key.resize(model_.keys.size());
-    values->of_place.resize(places_);
     return [this, is_suspect = std::move(is_suspect), has_suspect = std::move(has_suspect), peers = std::move(peers),
             needs_all, values](const StepGraph& graph, std::span<float> own_ms) {
-        for (std::vector<double>& of : values->of_key) of.clear();
-        for (std::vector<double>& of : values->of_place) of.clear();
+        for (auto& [key, of] : values->of_key) of.clear();
+        for (auto& [place, of] : values->of_place) of.clear();
         std::vector<std::uint32_t> suspects;
         for (std::uint32_t node = 0; node < graph.size(); ++node) {
             const std::uint32_t key = graph.keys[node];

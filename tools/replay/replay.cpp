@@ -15,7 +15,9 @@ namespace {
 
 /// The steps that are replayed: all, or as many as there is room for, evenly spread.
 std::vector<std::uint32_t> chosen_steps(const JobRows& rows, std::uint64_t most_rows) {
-    const std::uint64_t stride = rows.count() / std::max<std::uint64_t>(1, most_rows) + 1;
+    constexpr std::uint64_t most_steps = 50'000;
+    const std::uint64_t stride =
+        std::max(rows.count() / std::max<std::uint64_t>(1, most_rows), rows.steps().size() / most_steps) + 1;
     std::vector<std::uint32_t> steps;
     for (std::uint64_t step = 0; step < rows.steps().size(); step += stride)
         steps.push_back(static_cast<std::uint32_t>(step));

@@ -130,6 +130,10 @@ class WaitFinder {
         end_ms_ = own_ms_ = start_ms_;
         order_.resize(count_ * role.streams.size());
         for (std::size_t i = 0; i < count_; ++i) enter(i, sample[i]);
+        places_.assign(start_ms_.size(), 0);
+        for (std::size_t i = 0; i < order_.size(); ++i)
+            for (std::uint32_t place = 0; place < order_[i].size(); ++place)
+                places_[i / role.streams.size() * role.slots.size() + order_[i][place]] = place;
         by_end_ = order_;
         for (std::size_t i = 0; i < by_end_.size(); ++i) {
             const std::size_t instance = i / role.streams.size();
@@ -192,6 +196,10 @@ class WaitFinder {
     [[nodiscard]] double own(std::size_t instance, std::uint32_t slot) const {
         return own_ms_[instance * role_.slots.size() + slot];
     }
+    /// On its stream, among the pieces that are there.
+    [[nodiscard]] std::uint32_t place(std::size_t instance, std::uint32_t slot) const {
+        return places_[instance * role_.slots.size() + slot];
+    }
     [[nodiscard]] const std::vector<std::uint32_t>& on(std::size_t instance, std::uint32_t stream) const {
         return order_[instance * role_.streams.size() + stream];
     }
@@ -199,11 +207,8 @@ class WaitFinder {
     /// When the work before it on its stream had ended.
     [[nodiscard]] double stream_was_busy_until(std::size_t instance, std::uint32_t slot) const {
         const std::vector<std::uint32_t>& order = on(instance, role_.slots[slot].stream);
-        auto at = std::find(order.begin(), order.end(), slot);
-        while (at != order.begin()) {
-            --at;
-            if (end(instance, *at) <= start(instance, slot) + tolerance_ms_) return end(instance, *at);
-        }
+        for (std::uint32_t i = place(instance, slot); i-- > 0;)
+            if (end(instance, order[i]) <= start(instance, slot) + tolerance_ms_) return end(instance, order[i]);
         return -INFINITY;
     }
 
@@ -322,10 +327,12 @@ class WaitFinder {
     [[nodiscard]] bool is_held_up(std::size_t instance, std::uint32_t slot) const {
         const TemplateSlot& of = role_.slots[slot];
         if (of.position > 0 && std::isnan(start(instance, slot - 1))) return true;
-        for (const std::uint32_t other : on(instance, of.stream)) {
-            if (other == slot) break;
-            const double within_ms = held_up_within_ms(own(instance, other), tolerance_ms_);
-            if (end(instance, other) > start(instance, slot) - within_ms) return true;
+        constexpr std::uint32_t reach = 16;
+        const std::vector<std::uint32_t>& order = on(instance, of.stream);
+        const std::uint32_t last = place(instance, slot);
+        for (std::uint32_t i = last; i-- > 0 && last - i <= reach;) {
+            const double within_ms = held_up_within_ms(own(instance, order[i]), tolerance_ms_);
+            if (end(instance, order[i]) > start(instance, slot) - within_ms) return true;
         }
         return false;
     }
@@ -384,6 +391,7 @@ class WaitFinder {
     std::vector<double> start_ms_;  // by instance and slot
     std::vector<double> end_ms_;
     std::vector<double> own_ms_;
+    std::vector<std::uint32_t> places_;
     std::vector<std::vector<std::uint32_t>> order_;   // by instance and stream: slots in the order of their starts
     std::vector<std::vector<std::uint32_t>> by_end_;  // the same, of their ends
     std::vector<std::uint32_t> last_ended_;
