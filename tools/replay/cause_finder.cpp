@@ -135,7 +135,7 @@ class CauseFinder {
         const std::vector<double> means_ms = replayer_.mean_steps_ms(scenarios);
         as_it_was_ms_ = means_ms[0];
         result_.ideal_ms = means_ms[4];
-        result_.slowdown = means_ms[0] / means_ms[4];
+        result_.slowdown = means_ms[4] > 0 ? means_ms[0] / means_ms[4] : 1;
         loss_ms_ = means_ms[0] - means_ms[4];
         within_saving_ms_ = as_it_was_ms_ - means_ms[5];
         stage_saving_ms_ = as_it_was_ms_ - means_ms[6];
