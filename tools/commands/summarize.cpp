@@ -109,7 +109,7 @@ void SummarizeCommand::add_to(CLI::App& summarize) {
             "comm, data, host, mixed or unknown; may be given more than once, or as a list with commas")
         ->allow_extra_args(false)
         ->type_name("FINDING");
-    summarize.add_flag("--no-verdict", no_verdict, "Skip the verdict (a third faster)");
+    summarize.add_flag("--no-verdict", no_verdict, "Skip the verdict (about half of the time)");
     summarize
         .add_option(
             "--peak-flops", peak_flops,

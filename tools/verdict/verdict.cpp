@@ -9,6 +9,7 @@
 
 #include "base/units.hpp"
 #include "verdict/bound.hpp"
+#include "verdict/causes.hpp"
 #include "verdict/own_work.hpp"
 #include "verdict/table_quantiles.hpp"
 
@@ -286,7 +287,9 @@ Verdict judge(const Job& job, const JudgeOptions& options) {
         verdict.to_do = "choose --attempt or --steps";
         return verdict;
     }
-    return Judge(job, options).judge();
+    Verdict verdict = Judge(job, options).judge();
+    explain(job, options.threads, verdict);
+    return verdict;
 }
 
 }  // namespace cep::tool

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/job.hpp"
+#include "replay/replay.hpp"
 #include "verdict/changes.hpp"
 #include "verdict/efficiency.hpp"
 #include "verdict/straggler.hpp"
@@ -97,6 +98,7 @@ struct Verdict {
     bool abstained = false;           // from naming stragglers, or saying that there are none
     std::string reason;               // why
     std::string to_do;                // how to get an answer
+    Replay replay;                    // what makes steps longer, and by how much
     std::uint64_t folded_phases = 0;  // that the verdict takes as one
 };
 

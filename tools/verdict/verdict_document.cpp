@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/units.hpp"
+#include "verdict/causes.hpp"
 
 namespace cep::tool {
 namespace {
@@ -67,6 +68,7 @@ class Sentences {
     Document write() {
         document_.headline = headline();
         document_.tone = tone();
+        add_causes(document_, verdict_);
         add_stragglers();
         add_stages();
         add_history();
@@ -79,6 +81,7 @@ class Sentences {
 
   private:
     [[nodiscard]] std::string headline() const {
+        if (const std::string text = headline_of_cause(verdict_); !text.empty()) return text;
         if (verdict_.abstained) return "No verdict on slow ranks: " + verdict_.reason + ".";
         if (!verdict_.stragglers.empty()) return straggler_headline();
         std::string text = "No straggler: no rank is slower than its peers by more than chance";
@@ -94,6 +97,7 @@ class Sentences {
     }
 
     [[nodiscard]] Tone tone() const {
+        if (headline_cause(verdict_) != nullptr) return Tone::bad;
         if (!verdict_.stragglers.empty()) return Tone::bad;
         const bool is_doubtful = verdict_.abstained || worst_change() != nullptr || verdict_.stage_imbalance;
         return is_doubtful ? Tone::warning : Tone::neutral;
@@ -411,6 +415,7 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
     json.key("gpu_hours_lost").number_or_null(verdict.gpu_hours_lost);
     json.key("abstained").boolean(verdict.abstained);
     json.key("reason").string_or_null(verdict.reason);
+    write_causes(json, verdict);
     json.end_object();
 }
 

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes steps longer, and what they would take without it: made-up jobs whose truth is known."""
+
+import random
+import re
+
+import pytest
+from conftest import attempt_rows
+from made_jobs import Damage, Fault, Shape, make
+
+PIPELINE = Shape("pipeline", dp=4, pp=4, micro_batches=8, steps=10)
+
+
+@pytest.fixture
+def summarized(cep, job):
+    def run(shape, fault, damage=None, *arguments):
+        truth = make(job.write, shape, fault, damage)
+        return truth, cep.summary(*arguments, "job")["verdict"]
+    return run
+
+
+def saving_of(headline):
+    """The percents that the headline names."""
+    return float(re.search(r"steps would take ([\d.]+) % less time", headline)[1])
+
+
+def without(cause):
+    """The time of a step without the cause, as a share of what it was."""
+    return 1 / cause["slowdown"]
+
+
+def test_a_slow_worker_of_a_pipeline_costs_what_its_replay_saves(summarized):
+    shape = Shape("pipeline", dp=4, pp=4, micro_batches=32, steps=8)
+    truth, verdict = summarized(shape, Fault("rank", 2.3, (5,)))
+    cause = verdict["causes"][0]
+    assert truth.slowdown > 1.8
+    assert (cause["kind"], cause["ranks"], cause["stage"]) == ("ranks", [5], 1)
+    assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
+    assert cause["cost_ms"] == pytest.approx(truth.step_ms - truth.without_ms, rel=0.02)
+    assert cause["share"] > 0.5 and verdict["replay"]["slowest_ranks_share"] > 0.9
+    assert verdict["headline"].startswith("Rank 5 (node0) is slow in ")
+    assert "Without it" in verdict["headline"]
+    assert saving_of(verdict["headline"]) == pytest.approx(100 * (1 - 1 / truth.slowdown), abs=1)
+    assert verdict["job_slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
+
+
+def test_a_long_last_stage_is_named_where_too_few_ranks_can_be_compared(summarized):
+    shape = Shape("pipeline", dp=2, pp=4, micro_batches=8, steps=10)
+    truth, verdict = summarized(shape, Fault("stage", 1.5))
+    cause = verdict["causes"][0]
+    assert (cause["kind"], cause["stage"], cause["ranks"]) == ("stage", 3, [6, 7])
+    assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
+    assert cause["share"] > 0.9
+    assert not verdict["abstained"] and verdict["reason"] is None and verdict["stragglers"] == []
+    assert verdict["headline"].startswith("Pipeline stage 3 has more work than the others")
+    assert saving_of(verdict["headline"]) == pytest.approx(100 * (1 - 1 / truth.slowdown), abs=1)
+
+
+def test_micro_batches_that_differ_at_random_are_named_and_a_long_stage_is_second(summarized):
+    shape = Shape("pipeline", dp=16, pp=4, micro_batches=8, steps=8, stage_work=(1, 1, 1, 1.4))
+    truth, verdict = summarized(shape, Fault("micro_batches", 0.5))
+    first, second = verdict["causes"][:2]
+    assert truth.slowdown > 1.4
+    assert (first["kind"], second["kind"], second["stage"]) == ("micro_batches", "stage", 3)
+    assert first["slowdown"] == pytest.approx(truth.slowdown, rel=0.03)
+    assert first["share"] > second["share"] > 0
+    assert verdict["headline"].startswith("Micro-batches are uneven")
+    assert verdict["job_slowdown"] == verdict["replay"]["slowdown"] > first["slowdown"]
+    assert any("stage 3 has more work" in text for text in verdict["evidence"])
+
+
+def test_work_that_varies_without_regard_to_micro_batches_is_jitter(summarized):
+    _, verdict = summarized(PIPELINE, Fault("jitter", 0.3))
+    assert verdict["causes"][0]["kind"] == "jitter"
+    assert verdict["headline"].startswith("No straggler") and verdict["stragglers"] == []
+
+
+@pytest.mark.parametrize("kind", ["ddp", "accumulation", "blocking", "fsdp", "tensor", "pipeline"])
+def test_a_healthy_job_has_no_cause_and_its_replay_takes_as_long(summarized, kind):
+    shape = {"tensor": Shape("tensor", dp=4, tp=4), "pipeline": PIPELINE}.get(kind, Shape(kind, micro_batches=2))
+    truth, verdict = summarized(shape, Fault("none"))
+    replay = verdict["replay"]
+    assert [cause for cause in verdict["causes"] if cause["slowdown"] > 1.02] == []
+    assert verdict["headline"].startswith("No straggler") and verdict["job_slowdown"] == 1
+    assert replay["holds"] and abs(replay["error"]) < 0.002 and replay["coverage"] == 1 and replay["matched"] == 1
+    assert replay["observed_ms"] == pytest.approx(truth.step_ms, rel=0.01)
+
+
+@pytest.mark.parametrize("shape", [
+    Shape("ddp"), Shape("accumulation", micro_batches=4), Shape("blocking"), Shape("fsdp"), Shape("tensor", dp=4, tp=4),
+    PIPELINE, Shape("pipeline", dp=4, pp=4, micro_batches=8, chunks=2, steps=10)],
+    ids=["ddp", "accumulation", "blocking", "fsdp", "tensor", "pipeline", "interleaved"])
+@pytest.mark.parametrize("damage", [Damage(), Damage(skew_ms=20), Damage(step_rows=False), Damage(lost=0.05)],
+                         ids=["whole", "clocks apart", "no step row", "rows lost"])
+def test_what_a_slow_rank_costs(summarized, shape, damage):
+    truth, verdict = summarized(shape, Fault("rank", 1.4, (3,)), damage)
+    cause = verdict["causes"][0]
+    assert (cause["kind"], cause["ranks"]) == ("ranks", [3])
+    assert without(cause) == pytest.approx(1 / truth.slowdown, abs=0.03 if damage.lost else 0.005)
+
+
+def test_stages_are_found_without_places_in_run_rows(summarized):
+    truth, verdict = summarized(PIPELINE, Fault("stage", 1.5), Damage(places=False))
+    cause = verdict["causes"][0]
+    assert (cause["kind"], cause["ranks"]) == ("stage", [12, 13, 14, 15])
+    assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
+
+
+def test_a_slow_host_is_one_cause(summarized):
+    truth, verdict = summarized(Shape("ddp", dp=16, ranks_per_host=4), Fault("host", 1.3, (4, 5, 6, 7)))
+    cause = verdict["causes"][0]
+    assert (cause["kind"], cause["host"], cause["ranks"]) == ("host", "node1", [4, 5, 6, 7])
+    assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
+
+
+def test_transfers_that_take_longer_now_and_then_are_communication(summarized):
+    truth, verdict = summarized(Shape("ddp"), Fault("transfers", 4.0))
+    cause = verdict["causes"][0]
+    assert (cause["kind"], cause["phase"]) == ("communication", "all_reduce")
+    assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
+
+
+def test_shares_of_the_sources_add_up_to_one(summarized):
+    _, verdict = summarized(PIPELINE, Fault("rank", 1.4, (3,)))
+    shares = verdict["replay"]["shares"]
+    assert sum(shares.values()) == pytest.approx(1, abs=1e-6)
+    assert max(shares, key=shares.get) == "ranks"
+
+
+def test_rows_without_starts_have_no_replay(cep, job):
+    rng = random.Random(1)
+    for rank in range(4):
+        rows = attempt_rows(rank, range(20), rng=rng, world_size=4)
+        job.write(rank, [{key: value for key, value in row.items() if key != "start_ns"} for row in rows])
+    verdict = cep.summary("job")["verdict"]
+    assert verdict["replay"] is None and verdict["causes"] == []
+
+
+def test_rows_without_communication_say_nothing_of_causes(cep, job):
+    rng = random.Random(1)
+    for rank in range(4):
+        job.write(rank, attempt_rows(rank, range(20), rng=rng, world_size=4, slow={"forward": 2} if rank == 1 else None))
+    verdict = cep.summary("job")["verdict"]
+    assert verdict["replay"]["matched"] == 0 and not verdict["replay"]["holds"] and verdict["causes"] == []
+
+
+def test_a_replay_that_misses_what_was_observed_is_said_and_claims_nothing(cep, job):
+    # Every rank waits 30 ms before its optimizer, now and then, for something that no row shows.
+    def write(rank, rows):
+        late_ns = 0
+        for row in rows:
+            if "step" not in row:
+                continue
+            if row["name"] == "optimizer" and row["step"] % 3 == 0:
+                late_ns += 30_000_000
+            row["start_ns"] += late_ns
+        job.write(rank, [row for row in rows if row.get("kind") != "step"])
+
+    make(write, Shape("ddp", steps=30), Fault("none"))
+    replay = cep.summary("job")["verdict"]["replay"]
+    note = re.search(r"the replay of the steps is ([\d.]+) % shorter than they were", cep("summarize", "job").stdout.decode())
+    assert (note is None) == replay["holds"]
+    if note:
+        assert float(note[1]) == pytest.approx(-100 * replay["error"], abs=0.1)
+
+
+def test_the_replay_does_not_depend_on_threads(cep, job):
+    make(job.write, PIPELINE, Fault("rank", 1.4, (3,)), Damage(lost=0.05, skew_ms=5))
+    one, four = (cep("summarize", "--json", "-j", threads, "job").stdout for threads in (1, 4))
+    assert one == four

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/job_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+
+namespace cep::tool {
+namespace {
+
+constexpr double ns_per_row_ms = 1e6;
+constexpr std::uint16_t host_stream = 1024;  // one more than Sample::max_stream
+constexpr std::uint16_t unnamed_comm_stream = 1025;
+constexpr double most_without_start = 0.01;  // of all rows
+
+}  // namespace
+
+JobRows::JobRows(const Job& job) {
+    if (job.approximate) {
+        reason_ = "more durations than are kept";
+        return;
+    }
+    if (job.filter.has_phases()) {
+        reason_ = "only some phases were asked for";
+        return;
+    }
+    collect_steps(job);
+    std::size_t series = 0;
+    for (const auto& [rank, of_rank] : job.ranks) series += of_rank.size();
+    places_.reserve(series);
+    const StepPhase step_phase = find_step_phase(all_series(job.ranks));
+    for (const auto& [rank, of_rank] : job.ranks) add_rank(rank, of_rank, step_phase.name);
+    constexpr std::size_t most_means = 16'000'000;  // each is a few bytes in some table
+    if (count_ == 0) {
+        reason_ = "there are no spans";
+    } else if (ranks_.size() < 2) {
+        reason_ = "there is one rank only";
+    } else if (ranks_.size() * std::max(names_.size(), steps_.size()) > most_means) {
+        reason_ = "there are too many phases or steps for so many ranks";
+    } else if (static_cast<double>(without_start_) > most_without_start * static_cast<double>(count_)) {
+        reason_ = "spans have no start times";
+    }
+}
+
+void JobRows::collect_steps(const Job& job) {
+    const std::vector<std::int64_t>* last = nullptr;
+    for (const auto& [rank, of_rank] : job.ranks)
+        for (const RunSeries& series : of_rank) {
+            if (last != nullptr && series.steps == *last) continue;
+            last = &series.steps;
+            std::vector<std::int64_t> sorted = series.steps;
+            std::sort(sorted.begin(), sorted.end());
+            std::vector<std::int64_t> merged;
+            merged.reserve(steps_.size() + sorted.size());
+            std::set_union(steps_.begin(), steps_.end(), sorted.begin(), sorted.end(), std::back_inserter(merged));
+            steps_ = std::move(merged);
+        }
+}
+
+void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase) {
+    const RunInfo& run = of_rank.back().run;
+    PlacedRank& placed = ranks_.emplace_back();
+    placed.rank = rank;
+    placed.place = {run.pp, run.dp, run.tp, run.ep, run.cp};
+    placed.host_is_known = !run.host.empty();
+    placed.host = host_of(run.host);
+    RankParts& parts = parts_.emplace_back();
+    for (const RunSeries& series : of_rank) {
+        std::vector<std::uint32_t>& places = places_.emplace_back();
+        places.reserve(series.steps.size());
+        for (const std::int64_t step : series.steps)
+            places.push_back(
+                static_cast<std::uint32_t>(std::lower_bound(steps_.begin(), steps_.end(), step) - steps_.begin()));
+        for (const PhaseSeries& phase : series.phases) add_part(parts, phase, places, step_phase);
+    }
+}
+
+// Ranks of a host come together.
+std::uint32_t JobRows::host_of(const std::string& host) {
+    const auto known = std::find(hosts_.rbegin(), hosts_.rend(), host);
+    if (!host.empty() && known != hosts_.rend()) return static_cast<std::uint32_t>(hosts_.rend() - known - 1);
+    hosts_.push_back(host);
+    return static_cast<std::uint32_t>(hosts_.size() - 1);
+}
+
+std::uint16_t JobRows::name_of(const PhaseSeries& phase, std::string_view step_phase) {
+    if (phase.kind == schema::Kind::step) return phase.name == step_phase ? step_name : other_name;
+    const auto known = name_numbers_.find({phase.kind, phase.name});
+    if (known != name_numbers_.end()) return known->second;
+    constexpr std::size_t most_names = 4096;
+    if (names_.size() == most_names) return other_name;
+    names_.push_back({phase.name, phase.kind});
+    name_numbers_[{phase.kind, phase.name}] = static_cast<std::uint16_t>(names_.size() - 1);
+    return static_cast<std::uint16_t>(names_.size() - 1);
+}
+
+void JobRows::add_part(RankParts& rank, const PhaseSeries& phase, const std::vector<std::uint32_t>& places,
+                       std::string_view step_phase) {
+    const std::uint16_t name = name_of(phase, step_phase);
+    if (name == other_name || phase.samples.empty()) return;
+    Part& part = rank.parts.emplace_back();
+    part.samples = &phase.samples;
+    part.places = &places;
+    part.name = name;
+    part.is_host = phase.clock == Clock::host;
+    std::uint32_t last = 0;
+    bool in_order = true;
+    for (const Sample sample : phase.samples) {
+        in_order &= places[sample.step_index] >= last;
+        last = places[sample.step_index];
+        if (!sample.has_start()) {
+            without_start_ += name != step_name;
+        } else {
+            origin_ns_ = std::min(origin_ns_, sample.start_ns);
+        }
+        rank.has_streams |= sample.stream() != 0 && name != step_name;
+    }
+    if (name != step_name) count_ += phase.samples.size();
+    if (in_order) return;
+    part.in_order.resize(phase.samples.size());
+    std::iota(part.in_order.begin(), part.in_order.end(), 0U);
+    std::stable_sort(part.in_order.begin(), part.in_order.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return places[part.samples->step_index(a)] < places[part.samples->step_index(b)];
+    });
+}
+
+StepReader::StepReader(const JobRows& rows) : rows_(rows) {
+    for (const JobRows::RankParts& rank : rows.parts_) next_.emplace_back(rank.parts.size());
+}
+
+StepRows StepReader::read(std::uint32_t step) {
+    StepRows found;
+    found.step = step;
+    for (std::uint32_t rank = 0; rank < rows_.parts_.size(); ++rank) {
+        RankRows of_rank;
+        of_rank.rank = rank;
+        of_rank.first = static_cast<std::uint32_t>(found.rows.size());
+        for (std::size_t part = 0; part < rows_.parts_[rank].parts.size(); ++part)
+            read_part(rows_.parts_[rank], part, found, of_rank);
+        of_rank.last = static_cast<std::uint32_t>(found.rows.size());
+        if (of_rank.first < of_rank.last) found.ranks.push_back(of_rank);
+    }
+    return found;
+}
+
+void StepReader::read_part(const JobRows::RankParts& rank, std::size_t number, StepRows& step, RankRows& of_rank) {
+    const JobRows::Part& part = rank.parts[number];
+    const std::vector<std::uint32_t>& places = *part.places;
+    const bool is_step = part.name == JobRows::step_name;
+    const bool is_comm = !is_step && rows_.names_[part.name].is_comm();
+    const std::size_t first = step.rows.size();
+    bool has_seq = false;
+    std::uint32_t& next = next_[of_rank.rank][number];
+    for (; next < part.samples->size(); ++next) {
+        const std::size_t at = part.in_order.empty() ? next : part.in_order[next];
+        const std::uint32_t place = places[part.samples->step_index(at)];
+        if (place > step.step) break;
+        if (place < step.step) continue;
+        const Sample sample = (*part.samples)[at];
+        if (!sample.has_start()) continue;
+        const double start_ms = static_cast<double>(sample.start_ns - rows_.origin_ns_) / ns_per_row_ms;
+        const double end_ms = start_ms + sample.duration_ms;
+        if (is_step) {
+            of_rank.step_start_ms = std::fmin(of_rank.step_start_ms, start_ms);
+            of_rank.step_end_ms = std::fmax(of_rank.step_end_ms, end_ms);
+            continue;
+        }
+        auto stream = static_cast<std::uint16_t>(sample.stream());
+        if (part.is_host && stream == 0) stream = host_stream;
+        if (!rank.has_streams && is_comm) stream = unnamed_comm_stream;
+        step.rows.push_back({start_ms, end_ms, sample.collective, sample.seq(), part.name, stream,
+                             static_cast<std::uint8_t>(sample.depth()), is_comm});
+        has_seq |= sample.seq() != 0;
+    }
+    if (has_seq || step.rows.size() - first < 2) return;
+    // Rows without numbers: they count in the order of their starts.
+    std::stable_sort(step.rows.begin() + static_cast<std::ptrdiff_t>(first), step.rows.end(),
+                     [](const TimedRow& a, const TimedRow& b) { return a.start_ms < b.start_ms; });
+    for (std::size_t i = first; i < step.rows.size(); ++i) step.rows[i].seq = static_cast<std::uint32_t>(i - first);
+}
+
+}  // namespace cep::tool

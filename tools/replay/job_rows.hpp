@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job rows: the spans of a job that have a start, step by step, rank by rank.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/job.hpp"
+
+namespace cep::tool {
+
+/// A span of local work or of communication. Times count from the first start in the job.
+struct TimedRow {
+    double start_ms = 0;
+    double end_ms = 0;
+    std::uint32_t collective = 0;  // 0 where the row does not say
+    std::uint32_t seq = 0;
+    std::uint16_t name = 0;  // index into JobRows::names()
+    std::uint16_t stream = 0;
+    std::uint8_t depth = 0;
+    bool is_comm = false;
+
+    [[nodiscard]] double length_ms() const { return end_ms - start_ms; }
+};
+
+/// One rank in one step.
+struct RankRows {
+    std::uint32_t rank = 0;  // index into JobRows::ranks()
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;  // behind the last
+    double step_start_ms = std::numeric_limits<double>::quiet_NaN();
+    double step_end_ms = std::numeric_limits<double>::quiet_NaN();
+};
+
+struct StepRows {
+    std::uint32_t step = 0;  // index into JobRows::steps()
+    std::vector<TimedRow> rows;
+    std::vector<RankRows> ranks;
+};
+
+struct NamedPhase {
+    std::string_view name;
+    schema::Kind kind = schema::Kind::other;
+
+    [[nodiscard]] bool is_comm() const { return kind == schema::Kind::comm; }
+};
+
+/// A rank, and where it is in the parallel layout.
+struct PlacedRank {
+    static constexpr std::size_t coordinates = 5;
+
+    std::int64_t rank = 0;
+    std::uint32_t host = 0;                                      // index into JobRows::hosts()
+    bool host_is_known = false;                                  // else it is a host by itself
+    std::array<std::optional<std::int64_t>, coordinates> place;  // pp, dp, tp, ep, cp
+};
+
+/// What the rows of a job are about. The job must outlive it.
+class JobRows {
+  public:
+    explicit JobRows(const Job& job);
+
+    /// Why the rows cannot be put into a graph; "" if they can.
+    [[nodiscard]] const std::string& reason() const { return reason_; }
+    [[nodiscard]] const std::vector<PlacedRank>& ranks() const { return ranks_; }
+    [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
+    [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
+    [[nodiscard]] const std::vector<NamedPhase>& names() const { return names_; }
+    [[nodiscard]] std::uint64_t count() const { return count_; }
+
+  private:
+    friend class StepReader;
+    static constexpr std::uint16_t step_name = 0xffff;   // the spans that are whole steps
+    static constexpr std::uint16_t other_name = 0xfffe;  // spans of no interest
+
+    /// The spans of one phase of one rank.
+    struct Part {
+        const SampleList* samples;
+        const std::vector<std::uint32_t>* places;  // of the steps of its series, in steps()
+        std::vector<std::uint32_t> in_order;       // empty where the samples are in the order of their steps
+        std::uint16_t name;
+        bool is_host;
+    };
+    struct RankParts {
+        std::vector<Part> parts;
+        bool has_streams = false;  // some row names its stream
+    };
+
+    void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase);
+    void add_part(RankParts& rank, const PhaseSeries& phase, const std::vector<std::uint32_t>& places,
+                  std::string_view step_phase);
+    std::uint32_t host_of(const std::string& host);
+    std::uint16_t name_of(const PhaseSeries& phase, std::string_view step_phase);
+    void collect_steps(const Job& job);
+
+    std::string reason_;
+    std::vector<PlacedRank> ranks_;
+    std::vector<std::string> hosts_;
+    std::vector<std::int64_t> steps_;
+    std::vector<NamedPhase> names_;
+    std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
+    std::vector<RankParts> parts_;
+    std::vector<std::vector<std::uint32_t>> places_;  // reserved: parts point into it
+    std::uint64_t count_ = 0;
+    std::uint64_t without_start_ = 0;
+    std::int64_t origin_ns_ = std::numeric_limits<std::int64_t>::max();
+};
+
+/// Reads steps in ascending order.
+class StepReader {
+  public:
+    explicit StepReader(const JobRows& rows);
+    [[nodiscard]] StepRows read(std::uint32_t step);
+
+  private:
+    void read_part(const JobRows::RankParts& rank, std::size_t part, StepRows& step, RankRows& of_rank);
+
+    const JobRows& rows_;
+    std::vector<std::vector<std::uint32_t>> next_;  // by rank and part
+};
+
+}  // namespace cep::tool

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "replay/model_builder.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t sampled_rows = 400'000;
+constexpr std::size_t fewest_steps = 8;
+
+/// Steps that are evenly spread, with enough rows.
+std::vector<StepRows> read_sample(const JobRows& rows) {
+    const std::size_t steps = rows.steps().size();
+    const std::size_t rows_per_step = std::max<std::size_t>(1, rows.count() / std::max<std::size_t>(1, steps));
+    const std::size_t wanted = std::min(steps, std::max(fewest_steps, sampled_rows / rows_per_step));
+    StepReader reader(rows);
+    std::vector<StepRows> sample;
+    for (std::size_t i = 0; i < wanted; ++i) {
+        StepRows step = reader.read(static_cast<std::uint32_t>(i * steps / wanted));
+        if (!step.ranks.empty()) sample.push_back(std::move(step));
+    }
+    return sample;
+}
+
+// Ranks of a role take turns, so that few steps show many of them.
+std::vector<RoleSample> sample_roles(std::vector<StepRows>& steps, const JobModel& model) {
+    constexpr std::size_t most_cells = 1'000'000;  // instances times pieces
+    constexpr std::size_t most_instances = 1'500;
+    struct Instance {
+        std::size_t step;
+        std::size_t rank;
+    };
+    std::vector<std::vector<Instance>> by_role(model.roles.count());
+    for (std::size_t step = 0; step < steps.size(); ++step)
+        for (std::size_t rank = 0; rank < steps[step].ranks.size(); ++rank)
+            by_role[model.roles.of_rank[steps[step].ranks[rank].rank]].push_back({step, rank});
+    std::vector<RoleSample> samples(by_role.size());
+    for (std::size_t role = 0; role < by_role.size(); ++role) {
+        const std::vector<Instance>& all = by_role[role];
+        if (all.empty()) continue;
+        std::size_t rows = 0;
+        for (const Instance& instance : all)
+            rows += steps[instance.step].ranks[instance.rank].last - steps[instance.step].ranks[instance.rank].first;
+        const std::size_t most = std::max<std::size_t>(50, most_cells * all.size() / std::max<std::size_t>(1, rows));
+        const std::size_t wanted = std::min({all.size(), most, most_instances});
+        for (std::size_t i = 0; i < wanted; ++i) {
+            const Instance& instance = all[i * all.size() / wanted];
+            samples[role].push_back(
+                pieces_of(steps[instance.step], steps[instance.step].ranks[instance.rank], model.tolerance_ms));
+        }
+    }
+    return samples;
+}
+
+void find_collectives(const std::vector<StepRows>& steps, JobModel& model) {
+    std::size_t slots = 0;
+    for (const RoleTemplate& role : model.templates) slots = std::max(slots, role.slots.size());
+    model.collectives.resize(model.rows->ranks().size(), slots);
+    const auto slot_of = [&](const CommRow& row) {
+        const RoleTemplate& role = model.templates[model.roles.of_rank[row.rank]];
+        const auto found = role.slot_of.find(PieceKey::pack(row.stream, row.name, row.seq, 0));
+        return found == role.slot_of.end() ? no_index : found->second;
+    };
+    for (const StepRows& step : steps) {
+        const std::vector<CommRow> rows = comm_rows(step, model.rules);
+        for_each_collective(rows, [&](std::span<const CommRow> members) {
+            const CommRow* first = nullptr;
+            for (const CommRow& member : members) {
+                if (slot_of(member) == no_index) continue;
+                if (first == nullptr) first = &member;
+                model.collectives.join(first->rank, slot_of(*first), member.rank, slot_of(member));
+            }
+        });
+    }
+    model.collectives.finish();
+}
+
+}  // namespace
+
+JobModel build_model(const JobRows& rows) {
+    JobModel model(rows);
+    std::vector<StepRows> sample = read_sample(rows);
+    model.tolerance_ms = find_tolerance_ms(sample);
+    const double tolerance_ms = std::max(2 * model.tolerance_ms, 0.05);
+    find_shared_names(sample, true, tolerance_ms, model.rules);
+    model.clocks = find_clock_facts(sample, model.rules, model.tolerance_ms);
+    if (model.clocks.are_apart)
+        for (StepRows& step : sample)
+            shift_clocks(step, find_clock_offsets_ms(comm_rows(step, model.rules), rows), rows);
+    find_shared_names(sample, false, tolerance_ms + model.clocks.wander_ms, model.rules);
+    model.roles = find_roles(sample, model.rules, model.tolerance_ms);
+    std::vector<RoleSample> samples = sample_roles(sample, model);
+    model.templates = find_templates(samples, model.tolerance_ms);
+    model.number_keys();
+    find_collectives(sample, model);
+    return model;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Peer work: what ranks would take in a step if they were as fast as the others of their role.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "replay/replayer.hpp"
+
+namespace cep::tool {
+
+class PeerWork {
+  public:
+    explicit PeerWork(const JobModel& model);
+
+    /// Sets of the first of these ranks, from one to many. In none are more than half of a role.
+    [[nodiscard]] std::vector<std::vector<std::uint32_t>> suspect_sets(const std::vector<std::uint32_t>& order) const;
+    /// The local work of these ranks as in the median over their peers, of the same place in the same step. Where a
+    /// rank is the only one of its role, over all.
+    [[nodiscard]] Scenario without(const std::vector<std::uint32_t>& ranks) const;
+
+  private:
+    struct Values;
+
+    void add_slowest_host(const std::vector<std::uint32_t>& order, std::vector<std::vector<std::uint32_t>>& sets) const;
+
+    const JobModel& model_;
+    std::vector<std::uint32_t> place_of_;  // by key: the same phase, part and place in all roles
+    std::vector<std::size_t> role_sizes_;
+};
+
+}  // namespace cep::tool

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pieces: the rows of one rank in one step, cut into what ran one after the other on each stream.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "replay/job_rows.hpp"
+
+namespace cep::tool {
+
+inline constexpr std::uint32_t no_index = std::numeric_limits<std::uint32_t>::max();
+
+/// Which piece it is in each step: of which stream, phase, place among the spans of the phase, and part of the span.
+struct PieceKey {
+    static constexpr std::uint32_t max_part = (1U << 14) - 1;
+    static constexpr std::uint32_t join_part = 1U << 13;  // plus the part: where a span waited for communication
+
+    [[nodiscard]] static std::uint64_t pack(std::uint16_t stream, std::uint16_t name, std::uint32_t seq,
+                                            std::uint32_t part) {
+        return std::uint64_t{stream} << 48 | std::uint64_t{name} << 32 | std::uint64_t{seq} << 14 |
+               (part < max_part ? part : max_part);
+    }
+    [[nodiscard]] static std::uint16_t stream(std::uint64_t key) { return static_cast<std::uint16_t>(key >> 48); }
+    [[nodiscard]] static std::uint16_t name(std::uint64_t key) { return static_cast<std::uint16_t>(key >> 32); }
+    [[nodiscard]] static std::uint32_t seq(std::uint64_t key) {
+        return static_cast<std::uint32_t>(key) >> 14 & ((1U << 18) - 1);
+    }
+    [[nodiscard]] static std::uint32_t part(std::uint64_t key) { return static_cast<std::uint32_t>(key) & max_part; }
+    /// Of what comes behind another row inside of the span. Rows that are lost before it do not change that.
+    [[nodiscard]] static std::uint32_t part_behind(std::uint16_t name, std::uint32_t seq) {
+        return 1 + (name * 997U + seq) % (join_part - 1);
+    }
+    /// The same span, whatever the part.
+    [[nodiscard]] static std::uint64_t span_of(std::uint64_t key) { return key >> 14; }
+};
+
+/// Part of a span of local work, or one rank's part in a collective.
+struct Piece {
+    double start_ms = 0;
+    double end_ms = 0;
+    double own_ms = 0;    // of local work
+    double limit_ms = 0;  // of a lost one: it ended before
+    std::uint64_t key = 0;
+    std::uint32_t collective = 0;
+    std::uint32_t slot = no_index;  // in the role's template
+    std::uint32_t node = no_index;  // in the graph
+    bool is_comm = false;
+    bool is_nested = false;  // communication inside of a span of its stream
+    bool is_lost = false;
+    bool is_typical = false;  // its own work is not known
+
+    [[nodiscard]] std::uint16_t stream() const { return PieceKey::stream(key); }
+    /// Whether its end was recorded.
+    [[nodiscard]] bool is_known() const { return !is_lost && !is_typical; }
+};
+
+/// Pieces of one rank in one step, stream by stream, in the order of their starts.
+struct RankPieces {
+    std::uint32_t rank = 0;
+    double first_ms = 0;  // start of the step, or of the first piece
+    double last_ms = 0;   // end of the step, or of the last piece
+    std::vector<Piece> all;
+    std::vector<std::uint32_t> stream_ends;  // behind the last piece of each stream
+
+    [[nodiscard]] std::uint32_t begin_of(std::size_t stream) const { return stream == 0 ? 0 : stream_ends[stream - 1]; }
+    /// After changes to `all`, which is in order.
+    void find_streams();
+};
+
+/// `tolerance_ms`: times closer than this are the same. Sorts the rows.
+[[nodiscard]] RankPieces cut_into_pieces(std::span<TimedRow> rows, const RankRows& of_rank, double tolerance_ms);
+
+/// Communication that begins so soon after the one before it on its stream was held up by that.
+[[nodiscard]] inline double held_up_within_ms(double length_before_ms, double tolerance_ms) {
+    constexpr double share = 0.15;
+    return std::max(5 * tolerance_ms, share * length_before_ms);
+}
+
+/// How far times of one rank may be off: the overlap of rows that follow each other on a stream, where there is none.
+[[nodiscard]] double find_tolerance_ms(std::span<StepRows> steps);
+
+}  // namespace cep::tool

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/replay.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/parallel.hpp"
+#include "replay/cause_finder.hpp"
+#include "replay/model_builder.hpp"
+
+namespace cep::tool {
+namespace {
+
+/// The steps that are replayed: all, or as many as there is room for, evenly spread.
+std::vector<std::uint32_t> chosen_steps(const JobRows& rows, std::uint64_t most_rows) {
+    constexpr std::uint64_t most_steps = 50'000;
+    const std::uint64_t stride =
+        std::max(rows.count() / std::max<std::uint64_t>(1, most_rows), rows.steps().size() / most_steps) + 1;
+    std::vector<std::uint32_t> steps;
+    for (std::uint64_t step = 0; step < rows.steps().size(); step += stride)
+        steps.push_back(static_cast<std::uint32_t>(step));
+    return steps;
+}
+
+// Rows are read and put into graphs a few steps at a time.
+std::vector<StepGraph> build_graphs(const JobRows& rows, const JobModel& model, const ReplayOptions& options) {
+    const std::vector<std::uint32_t> steps = chosen_steps(rows, options.most_rows);
+    const std::size_t wave = 4 * std::max<std::size_t>(1, options.threads);
+    StepReader reader(rows);
+    std::vector<StepGraph> graphs(steps.size());
+    for (std::size_t first = 0; first < steps.size(); first += wave) {
+        std::vector<StepRows> some;
+        for (std::size_t i = first; i < std::min(first + wave, steps.size()); ++i)
+            some.push_back(reader.read(steps[i]));
+        for_all(some.size(), options.threads,
+                [&](std::size_t i) { graphs[first + i] = build_step_graph(std::move(some[i]), model); });
+    }
+    std::erase_if(graphs, [](const StepGraph& graph) { return graph.ends.empty(); });
+    return graphs;
+}
+
+/// Of the rows that the ranks of the job should have, those that are in the graphs.
+double find_coverage(const std::vector<StepGraph>& graphs, const Job& job) {
+    double recorded = 0;
+    double lost = 0;
+    for (const StepGraph& graph : graphs) {
+        recorded += graph.recorded_pieces;
+        lost += graph.lost_pieces;
+    }
+    const auto seen = static_cast<double>(job.coverage.ranks_seen);
+    const auto expected = static_cast<double>(job.coverage.ranks_expected.value_or(job.coverage.ranks_seen));
+    return recorded / std::max(1.0, recorded + lost) * (expected > seen ? seen / expected : 1);
+}
+
+double find_matched(const std::vector<StepGraph>& graphs) {
+    double matched = 0;
+    double all = 0;
+    for (const StepGraph& graph : graphs) {
+        matched += graph.matched_comm;
+        all += graph.comm_pieces;
+    }
+    return matched / std::max(1.0, all);
+}
+
+void keep_durations(const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}
+
+// Of delays, the fewest with which the replay takes the time that was observed: there may be waits for something that
+// no row shows, which delays would keep when their cause is gone.
+void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, Replayer& replayer, Replay& result) {
+    const auto all = [&model] { return Delays(std::vector<float>(model.keys.size(), INFINITY)); };
+    Delays best;
+    double best_ms = replayer.mean_step_ms(keep_durations);
+    const auto error_of = [&result](double ms) { return std::abs(ms / result.observed_ms - 1); };
+    for (int i = 0; i < 2 && best_ms < (1 - Replay::most_error) * result.observed_ms; ++i) {
+        Delays next = i == 0 ? usual_delays(graphs, model) : all();
+        replayer.set_delays(next);
+        const double next_ms = replayer.mean_step_ms(keep_durations);
+        if (error_of(next_ms) >= error_of(best_ms)) continue;
+        best = std::move(next);
+        best_ms = next_ms;
+    }
+    replayer.set_delays(std::move(best));
+    result.replayed_ms = best_ms;
+    result.error = best_ms / result.observed_ms - 1;
+}
+
+}  // namespace
+
+std::string_view cause_name(CauseKind kind) {
+    constexpr std::array<std::string_view, 6> names = {"ranks",         "host",   "stage",
+                                                       "micro_batches", "jitter", "communication"};
+    return names[static_cast<std::size_t>(kind)];
+}
+
+Replay replay(const Job& job, const ReplayOptions& options) {
+    Replay result;
+    const JobRows rows(job);
+    result.reason = rows.reason();
+    if (!result.reason.empty()) return result;
+    const JobModel model = build_model(rows);
+    std::vector<StepGraph> graphs = build_graphs(rows, model, options);
+    for (const StepGraph& graph : graphs) result.observed_ms += graph.observed_ms;
+    result.steps = graphs.size();
+    result.observed_ms /= static_cast<double>(std::max<std::size_t>(1, graphs.size()));
+    if (!(result.observed_ms > 0)) {
+        result.reason = "the steps take no time";
+        return result;
+    }
+    result.is_possible = true;
+    result.coverage = find_coverage(graphs, job);
+    result.matched = find_matched(graphs);
+    const TypicalWork typical(graphs, model);
+    Replayer replayer(graphs, rows.ranks().size(), options.threads);
+    choose_delays(graphs, model, replayer, result);
+    find_causes(graphs, model, typical, replayer, result);
+    return result;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/replayer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/parallel.hpp"
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+
+Delays usual_delays(std::span<const StepGraph> graphs, const JobModel& model) {
+    constexpr std::size_t most_steps = 500;
+    const std::size_t stride = graphs.size() / most_steps + 1;
+    std::vector<std::vector<double>> of_key(model.keys.size());
+    std::vector<float> least_ms(model.keys.size());
+    for (std::size_t i = 0; i < graphs.size(); i += stride) {
+        std::fill(least_ms.begin(), least_ms.end(), INFINITY);
+        for (const GraphEdge& edge : graphs[i].edges) least_ms[edge.key] = std::min(least_ms[edge.key], edge.delay_ms);
+        for (std::size_t key = 0; key < least_ms.size(); ++key)
+            if (!std::isinf(least_ms[key])) of_key[key].push_back(least_ms[key]);
+    }
+    std::vector<std::size_t> ranks(model.roles.count());
+    for (const std::uint32_t role : model.roles.of_rank) ++ranks[role];
+    std::vector<float> limits_ms(model.keys.size());
+    for (std::size_t key = 0; key < limits_ms.size(); ++key)
+        if (!of_key[key].empty())
+            limits_ms[key] = static_cast<float>(quantile_of(of_key[key], ranks[model.keys[key].role] > 1 ? 0.5 : 0.1));
+    return Delays(std::move(limits_ms));
+}
+
+std::vector<double> Replayer::mean_steps_ms(std::span<const Scenario> scenarios) const {
+    constexpr std::size_t lanes = 8;
+    std::vector<double> means_ms(scenarios.size());
+    // Smaller batches where threads would have none.
+    const std::size_t batch = scenarios.size() > lanes / 2 * threads_ ? lanes : scenarios.size() > threads_ ? 4 : 1;
+    const std::size_t batches = (scenarios.size() + batch - 1) / batch;
+    for_all(batches, threads_, [&](std::size_t i) {
+        const std::size_t count = std::min(batch, scenarios.size() - i * batch);
+        const auto some = scenarios.subspan(i * batch, count);
+        const auto means = std::span(means_ms).subspan(i * batch, count);
+        if (count == 1) {
+            replay<1>(some, means);
+        } else if (count <= lanes / 2) {
+            replay<lanes / 2>(some, means);
+        } else {
+            replay<lanes>(some, means);
+        }
+    });
+    return means_ms;
+}
+
+double Replayer::mean_step_ms(const Scenario& scenario) const {
+    return mean_steps_ms(std::span(&scenario, 1)).front();
+}
+
+template <std::size_t Lanes>
+void Replayer::replay(std::span<const Scenario> scenarios, std::span<double> means_ms) const {
+    std::vector<double> ends_ms(ranks_ * Lanes);  // of ranks, then of nodes
+    std::vector<float> own_ms;
+    std::vector<float> lane;
+    for (const StepGraph& graph : graphs_) {
+        own_ms.assign(graph.size() * Lanes, 0);
+        for (std::size_t i = 0; i < scenarios.size(); ++i) {
+            lane = graph.own_ms;
+            scenarios[i](graph, lane);
+            for (std::size_t node = 0; node < lane.size(); ++node) own_ms[node * Lanes + i] = lane[node];
+        }
+        ends_ms.resize(std::max(ends_ms.size(), (ranks_ + graph.size()) * Lanes));
+        replay_step<Lanes>(graph, own_ms, ends_ms);
+        for (const auto& [rank, node] : graph.ends)
+            std::copy_n(ends_ms.begin() + static_cast<std::ptrdiff_t>((ranks_ + node) * Lanes), Lanes,
+                        ends_ms.begin() + static_cast<std::ptrdiff_t>(rank * Lanes));
+    }
+    for (std::size_t i = 0; i < scenarios.size(); ++i) {
+        double sum_ms = 0;
+        for (std::size_t rank = 0; rank < ranks_; ++rank) sum_ms += ends_ms[rank * Lanes + i];
+        means_ms[i] = sum_ms / static_cast<double>(ranks_ * std::max<std::size_t>(1, graphs_.size()));
+    }
+}
+
+template <std::size_t Lanes>
+void Replayer::replay_step(const StepGraph& graph, const std::vector<float>& own_ms,
+                           std::vector<double>& ends_ms) const {
+    std::uint32_t edge = 0;
+    for (std::size_t node = 0; node < graph.size(); ++node) {
+        std::array<double, Lanes> start_ms{};
+        for (; edge < graph.edge_ends[node]; ++edge) {
+            const GraphEdge& wait = graph.edges[edge];
+            const double* const from_ms = &ends_ms[wait.from * Lanes];
+            const double delay_ms = delays_.are_none() ? 0 : std::min(wait.delay_ms, delays_.limit_ms(wait.key));
+            if (wait.share == 1) {
+                for (std::size_t i = 0; i < Lanes; ++i) start_ms[i] = std::max(start_ms[i], from_ms[i] + delay_ms);
+            } else {
+                const float* const own = &own_ms[(wait.from - ranks_) * Lanes];
+                const double rest = 1.0 - static_cast<double>(wait.share);
+                for (std::size_t i = 0; i < Lanes; ++i)
+                    start_ms[i] = std::max(start_ms[i], from_ms[i] - rest * static_cast<double>(own[i]) + delay_ms);
+            }
+        }
+        double* const end_ms = &ends_ms[(ranks_ + node) * Lanes];
+        for (std::size_t i = 0; i < Lanes; ++i) end_ms[i] = start_ms[i] + static_cast<double>(own_ms[node * Lanes + i]);
+    }
+}
+
+}  // namespace cep::tool

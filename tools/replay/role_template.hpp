@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Role template: what ranks of one role do in a step, in which order on each stream, and what waits for what. Found in
+// the rows of some steps of some ranks; no name of an operation says anything.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "replay/pieces.hpp"
+
+namespace cep::tool {
+
+/// Shares of a span's own work at which communication is launched inside of it, by key of the communication; NaN where
+/// it is always held up.
+using LaunchShares = std::unordered_map<std::uint64_t, double>;
+struct BlockedEnd {
+    LaunchShares launches;
+    double behind_ms = 0;  // how much later than the communication it ends
+};
+/// Spans of local work that end with communication that was launched inside of them, by key.
+using BlockedEnds = std::unordered_map<std::uint64_t, BlockedEnd>;
+
+/// Some steps of a role's ranks.
+using RoleSample = std::vector<RankPieces>;
+
+/// Which spans of a role end so in at least half of the steps.
+[[nodiscard]] BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms);
+/// Ends their own work with their last launch, and adds a join, without work, where they ended.
+void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double tolerance_ms);
+
+/// One piece of a role's step.
+struct TemplateSlot {
+    std::uint64_t key = 0;
+    std::uint32_t stream = 0;    // index into RoleTemplate::streams
+    std::uint32_t position = 0;  // on its stream
+    std::uint32_t part = 0;      // number among the parts of its span
+    bool is_comm = false;
+    bool is_nested = false;                // communication inside of a span of its stream
+    double offset_ms = 0;                  // typical start in the step
+    double typical_ms = 0;                 // own work
+    std::uint32_t batch = no_index;        // communication of the same stream that runs beside it
+    std::vector<std::uint32_t> waits_for;  // slots of other streams
+    std::vector<std::uint32_t> begun_by;   // those of them whose end usually begins it
+    std::vector<std::uint32_t> awaited_by;
+    bool follows = false;                  // usually begins as the slot before it on its stream ends
+    std::uint32_t launched_in = no_index;  // slot of local work that is in progress when it begins,
+    double launch_share = 1;               // after this share of its own work
+};
+
+struct RoleTemplate {
+    BlockedEnds blocked;
+    std::vector<TemplateSlot> slots;     // stream by stream, in order
+    std::vector<std::uint32_t> streams;  // first slot of each stream
+    std::unordered_map<std::uint64_t, std::uint32_t> slot_of;
+    std::vector<std::uint32_t> by_offset;  // slots in the order of their typical starts
+
+    [[nodiscard]] bool has_before(std::uint32_t slot) const { return slots[slot].position > 0; }
+    [[nodiscard]] std::uint32_t end_of_stream(std::uint32_t stream) const {
+        return stream + 1 < streams.size() ? streams[stream + 1] : static_cast<std::uint32_t>(slots.size());
+    }
+};
+
+/// By role.
+[[nodiscard]] std::vector<RoleTemplate> find_templates(std::vector<RoleSample>& samples, double tolerance_ms);
+
+/// How often pieces of one phase waited for pieces of another, over all roles.
+struct WaitCount {
+    std::uint32_t waited = 0;
+    std::uint32_t seen = 0;
+};
+using PhaseNameAndPart = std::pair<std::uint16_t, std::uint32_t>;
+using WaitCounts = std::map<std::tuple<PhaseNameAndPart, PhaseNameAndPart, std::uint16_t>, WaitCount>;
+
+}  // namespace cep::tool

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/roles.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace cep::tool {
+namespace {
+
+/// The first transfer of a rank in a step, and with whom.
+struct FirstTransfer {
+    double start_ms = INFINITY;
+    double end_ms = 0;
+    std::uint32_t other = 0;
+};
+
+class RoleFinder {
+  public:
+    RoleFinder(const MatchRules& rules, double tolerance_ms)
+        : rules_(rules),
+          job_(rules.rows()),
+          tolerance_ms_(tolerance_ms),
+          votes_(job_.ranks().size()),
+          steps_(job_.ranks().size()),
+          steps_with_(job_.ranks().size()),
+          depths_(job_.ranks().size(), unknown) {}
+
+    void look_at(const StepRows& step) {
+        const std::vector<FirstTransfer> first = first_transfers(step);
+        for (const RankRows& rank : step.ranks) {
+            double compute_ms = INFINITY;
+            std::vector<std::uint16_t> names;
+            for (std::uint32_t i = rank.first; i < rank.last; ++i) {
+                const TimedRow& row = step.rows[i];
+                names.push_back(row.name);
+                if (job_.names()[row.name].kind == schema::Kind::compute)
+                    compute_ms = std::min(compute_ms, row.start_ms);
+            }
+            std::sort(names.begin(), names.end());
+            names.erase(std::unique(names.begin(), names.end()), names.end());
+            for (const std::uint16_t name : names) ++steps_with_[rank.rank][name];
+            ++steps_[rank.rank];
+            const FirstTransfer& transfer = first[rank.rank];
+            const bool is_first =
+                std::isinf(transfer.start_ms) || std::isinf(compute_ms) || compute_ms < transfer.end_ms - tolerance_ms_;
+            ++votes_[rank.rank][is_first ? nobody : std::int64_t{transfer.other}];
+        }
+    }
+
+    Roles finish() {
+        using Signature = std::pair<int, std::vector<std::uint16_t>>;
+        std::vector<Signature> signatures;
+        for (std::uint32_t rank = 0; rank < votes_.size(); ++rank) {
+            Signature& signature = signatures.emplace_back(depth_of(rank), std::vector<std::uint16_t>());
+            for (const auto& [name, steps] : steps_with_[rank])
+                if (2 * steps >= steps_[rank]) signature.second.push_back(name);
+        }
+        std::vector<Signature> sorted = signatures;
+        std::sort(sorted.begin(), sorted.end());
+        sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+        Roles roles;
+        roles.are_inferred = true;
+        for (const Signature& signature : signatures)
+            roles.of_rank.push_back(
+                static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), signature) - sorted.begin()));
+        for (std::size_t i = 0; i < sorted.size(); ++i) roles.stages.push_back(static_cast<std::int64_t>(i));
+        return roles;
+    }
+
+  private:
+    static constexpr int unknown = -1;
+    static constexpr std::int64_t nobody = -1;
+
+    [[nodiscard]] std::vector<FirstTransfer> first_transfers(const StepRows& step) const {
+        std::vector<FirstTransfer> first(job_.ranks().size());
+        const std::vector<CommRow> rows = comm_rows(step, rules_);
+        for_each_collective(rows, [&first](std::span<const CommRow> members) {
+            if (members.size() != 2 || members[0].name == members[1].name || members[0].rank == members[1].rank) return;
+            for (std::size_t i = 0; i < 2; ++i) {
+                FirstTransfer& of = first[members[i].rank];
+                if (members[i].start_ms < of.start_ms)
+                    of = {members[i].start_ms, members[i].end_ms, members[1 - i].rank};
+            }
+        });
+        return first;
+    }
+
+    int depth_of(std::uint32_t rank) {
+        if (depths_[rank] != unknown) return depths_[rank];
+        depths_[rank] = 0;  // of a rank that comes before itself
+        const auto most = std::max_element(votes_[rank].begin(), votes_[rank].end(),
+                                           [](const auto& a, const auto& b) { return a.second < b.second; });
+        if (most != votes_[rank].end() && most->first != nobody)
+            depths_[rank] = 1 + depth_of(static_cast<std::uint32_t>(most->first));
+        return depths_[rank];
+    }
+
+    const MatchRules& rules_;
+    const JobRows& job_;
+    const double tolerance_ms_;
+    std::vector<std::map<std::int64_t, std::size_t>> votes_;  // by rank: who comes before it in the pipeline
+    std::vector<std::size_t> steps_;
+    std::vector<std::map<std::uint16_t, std::size_t>> steps_with_;  // by rank and name
+    std::vector<int> depths_;
+};
+
+}  // namespace
+
+Roles find_roles(std::span<const StepRows> steps, const MatchRules& rules, double tolerance_ms) {
+    const std::vector<PlacedRank>& ranks = rules.rows().ranks();
+    if (!std::all_of(ranks.begin(), ranks.end(), [](const PlacedRank& rank) { return rank.place[0].has_value(); })) {
+        RoleFinder finder(rules, tolerance_ms);
+        for (const StepRows& step : steps) finder.look_at(step);
+        return finder.finish();
+    }
+    Roles roles;
+    for (const PlacedRank& rank : ranks) roles.stages.push_back(*rank.place[0]);
+    std::sort(roles.stages.begin(), roles.stages.end());
+    roles.stages.erase(std::unique(roles.stages.begin(), roles.stages.end()), roles.stages.end());
+    for (const PlacedRank& rank : ranks)
+        roles.of_rank.push_back(static_cast<std::uint32_t>(
+            std::lower_bound(roles.stages.begin(), roles.stages.end(), *rank.place[0]) - roles.stages.begin()));
+    return roles;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/step_graph.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+namespace {
+
+/// A node before the nodes are in order.
+struct RawNode {
+    double time_ms = 0;  // when it began
+    double own_ms = 0;
+    std::uint32_t key = 0;
+    std::uint32_t rank = no_index;
+    Weight weight = Weight::observed;
+};
+
+struct RawEdge {
+    std::uint32_t from;  // a node, or a rank where of_rank
+    std::uint32_t to;
+    float share;
+    float delay_ms;
+    std::uint32_t key;
+    bool of_rank;
+};
+
+/// Puts nodes into an order. Clocks and lost rows may make cycles: edges in them that go back in time are dropped.
+class NodeOrder {
+  public:
+    NodeOrder(const std::vector<RawNode>& nodes, std::vector<RawEdge>& edges) : nodes_(nodes), edges_(edges) {}
+
+    std::vector<std::uint32_t> find() {
+        constexpr int most_tries = 3;
+        for (int i = 0; i < most_tries && !sort(); ++i) drop_edges(i + 1 == most_tries);
+        return std::move(order_);
+    }
+    [[nodiscard]] std::uint32_t dropped() const { return dropped_; }
+
+  private:
+    bool sort() {
+        open_.assign(nodes_.size(), 0);
+        std::vector<std::uint32_t> first(nodes_.size() + 1);
+        for (const RawEdge& edge : edges_) {
+            if (edge.of_rank) continue;
+            ++open_[edge.to];
+            ++first[edge.from + 1];
+        }
+        std::partial_sum(first.begin(), first.end(), first.begin());
+        std::vector<std::uint32_t> to(first.back());
+        std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+        for (const RawEdge& edge : edges_)
+            if (!edge.of_rank) to[next[edge.from]++] = edge.to;
+        order_.clear();
+        order_.reserve(nodes_.size());
+        for (std::uint32_t node = 0; node < nodes_.size(); ++node)
+            if (open_[node] == 0) order_.push_back(node);
+        for (std::size_t i = 0; i < order_.size(); ++i)
+            for (std::uint32_t j = first[order_[i]]; j < first[order_[i] + 1]; ++j)
+                if (--open_[to[j]] == 0) order_.push_back(to[j]);
+        return order_.size() == nodes_.size();
+    }
+
+    void drop_edges(bool all) {
+        const auto is_back = [&](const RawEdge& edge) {
+            return !edge.of_rank && open_[edge.from] > 0 && open_[edge.to] > 0 &&
+                   (all || nodes_[edge.from].time_ms >= nodes_[edge.to].time_ms);
+        };
+        const std::size_t before = edges_.size();
+        edges_.erase(std::remove_if(edges_.begin(), edges_.end(), is_back), edges_.end());
+        dropped_ += static_cast<std::uint32_t>(before - edges_.size());
+        if (all) sort();
+    }
+
+    const std::vector<RawNode>& nodes_;
+    std::vector<RawEdge>& edges_;
+    std::vector<std::uint32_t> order_;
+    std::vector<std::uint32_t> open_;  // by node: what it still waits for
+    std::uint32_t dropped_ = 0;
+};
+
+class StepBuilder {
+  public:
+    StepBuilder(StepRows&& step, const JobModel& model) : step_(std::move(step)), model_(model) {}
+
+    StepGraph build() {
+        graph_.step = step_.step;
+        if (model_.clocks.are_apart)
+            shift_clocks(step_, find_clock_offsets_ms(comm_rows(step_, model_.rules), *model_.rows), *model_.rows);
+        for (const RankRows& rank : step_.ranks) add_rank(rank);
+        observe();
+        match();
+        for (std::uint32_t i = 0; i < ranks_.size(); ++i) link(i);
+        finish();
+        return std::move(graph_);
+    }
+
+  private:
+    struct OfRank {
+        RankPieces pieces;
+        PiecesBySlot by_slot;
+        std::uint32_t role = 0;
+    };
+    /// One rank's part of a collective.
+    struct CommPart {
+        std::uint64_t id;
+        std::uint32_t rank;  // index into ranks_
+        std::uint32_t piece;
+    };
+
+    void add_rank(const RankRows& rank) {
+        OfRank& of = ranks_.emplace_back();
+        of.role = model_.roles.of_rank[rank.rank];
+        const RoleTemplate& role = model_.templates[of.role];
+        of.pieces = pieces_of(step_, rank, model_.tolerance_ms);
+        split_blocked_ends(of.pieces, role.blocked, model_.tolerance_ms);
+        graph_.recorded_pieces += static_cast<std::uint32_t>(of.pieces.all.size());
+        const std::size_t lost = assign_slots(of.pieces, role, of.by_slot);
+        if (lost > 0) put_back_lost(of.pieces, role, of.by_slot, model_.tolerance_ms);
+        graph_.lost_pieces += static_cast<std::uint32_t>(lost);
+    }
+
+    void observe() {
+        std::vector<double> lengths_ms;
+        for (const OfRank& rank : ranks_) lengths_ms.push_back(rank.pieces.last_ms - rank.pieces.first_ms);
+        graph_.observed_ms = median_of(lengths_ms);
+    }
+
+    [[nodiscard]] std::uint32_t key_of(const OfRank& rank, const Piece& piece) const {
+        return piece.slot != no_index ? model_.key_of_slot(rank.role, piece.slot)
+                                      : model_.key_of_name(rank.role, PieceKey::name(piece.key));
+    }
+    [[nodiscard]] Piece& piece_of(const CommPart& part) { return ranks_[part.rank].pieces.all[part.piece]; }
+
+    // Collectives. Lost parts go to the collective to which their slots belong in other steps.
+    void match() {
+        std::vector<CommPart> parts;
+        std::vector<CommPart> lost;
+        for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
+            const RankPieces& pieces = ranks_[i].pieces;
+            for (std::uint32_t j = 0; j < pieces.all.size(); ++j) {
+                const Piece& piece = pieces.all[j];
+                if (!piece.is_comm) continue;
+                if (piece.is_lost) {
+                    lost.push_back({0, i, j});
+                } else {
+                    parts.push_back({model_.rules.id_of(piece.collective, PieceKey::name(piece.key), piece.stream(),
+                                                        PieceKey::seq(piece.key), pieces.rank),
+                                     i, j});
+                }
+            }
+        }
+        graph_.comm_pieces = static_cast<std::uint32_t>(parts.size());
+        if (!lost.empty()) give_ids(parts, lost);
+        parts.insert(parts.end(), lost.begin(), lost.end());
+        std::sort(parts.begin(), parts.end(), [](const CommPart& a, const CommPart& b) {
+            return a.id != b.id ? a.id < b.id : a.rank != b.rank ? a.rank < b.rank : a.piece < b.piece;
+        });
+        for (std::size_t first = 0, last = 0; first < parts.size(); first = last) {
+            while (last < parts.size() && parts[last].id == parts[first].id) ++last;
+            add_collective(std::span(parts).subspan(first, last - first));
+        }
+    }
+
+    [[nodiscard]] std::uint32_t collective_of(const CommPart& part) const {
+        const Piece& piece = ranks_[part.rank].pieces.all[part.piece];
+        return piece.slot == no_index ? no_index
+                                      : model_.collectives.collective(ranks_[part.rank].pieces.rank, piece.slot);
+    }
+
+    void give_ids(const std::vector<CommPart>& parts, std::vector<CommPart>& lost) {
+        constexpr std::uint64_t of_lost = std::uint64_t{1} << 62;
+        std::unordered_map<std::uint32_t, std::uint64_t> ids;
+        for (const CommPart& part : parts)
+            if (const std::uint32_t collective = collective_of(part); collective != no_index)
+                ids.try_emplace(collective, part.id);
+        std::uint64_t next = of_lost;
+        for (CommPart& part : lost) {
+            const std::uint32_t collective = collective_of(part);
+            part.id = next;
+            if (collective != no_index) part.id = ids.try_emplace(collective, next).first->second;
+            ++next;
+        }
+    }
+
+    void add_collective(std::span<const CommPart> parts) {
+        double last_start_ms = -INFINITY;
+        double first_end_ms = INFINITY;
+        double least_ms = INFINITY;
+        std::vector<double> ends_ms;
+        for (const CommPart& part : parts) {
+            const Piece& piece = piece_of(part);
+            if (piece.is_lost) continue;
+            last_start_ms = std::max(last_start_ms, piece.start_ms);
+            first_end_ms = std::min(first_end_ms, piece.end_ms);
+            least_ms = std::min(least_ms, piece.own_ms);
+            ends_ms.push_back(piece.end_ms);
+        }
+        const Piece& leader = piece_of(parts.front());
+        RawNode node;
+        node.key = key_of(ranks_[parts.front().rank], leader);
+        node.rank = parts.size() == 1 ? ranks_[parts.front().rank].pieces.rank : no_index;
+        node.time_ms = ends_ms.empty() ? leader.start_ms : last_start_ms;
+        const std::uint32_t collective = collective_of(parts.front());
+        const bool is_full = ends_ms.size() == parts.size() &&
+                             (collective == no_index || parts.size() >= model_.collectives.size_of(collective));
+        if (ends_ms.size() > 1) graph_.matched_comm += static_cast<std::uint32_t>(ends_ms.size());
+        if (ends_ms.empty()) {
+            node.weight = Weight::typical;
+        } else {
+            node.own_ms = std::min(least_ms, std::max(0.0, first_end_ms - last_start_ms));
+            if (!is_full) node.weight = Weight::at_most_typical;
+            if (ends_ms.size() < parts.size()) end_lost_parts(parts, median_of(ends_ms));
+        }
+        const auto number = static_cast<std::uint32_t>(nodes_.size());
+        for (const CommPart& part : parts) piece_of(part).node = number;
+        nodes_.push_back(node);
+    }
+
+    void end_lost_parts(std::span<const CommPart> parts, double end_ms) {
+        for (const CommPart& part : parts) {
+            Piece& piece = piece_of(part);
+            if (piece.is_lost) piece.end_ms = std::max(piece.start_ms, std::min(end_ms, piece.limit_ms));
+        }
+    }
+
+    // Edges of one rank.
+    void link(std::uint32_t number) {
+        OfRank& rank = ranks_[number];
+        std::vector<Piece>& all = rank.pieces.all;
+        for (Piece& piece : all) {
+            if (piece.is_comm) continue;
+            piece.node = static_cast<std::uint32_t>(nodes_.size());
+            nodes_.push_back({piece.start_ms, piece.own_ms, key_of(rank, piece), rank.pieces.rank,
+                              piece.is_typical ? Weight::typical : Weight::observed});
+        }
+        for (std::size_t stream = 0; stream < rank.pieces.stream_ends.size(); ++stream)
+            for (std::uint32_t i = rank.pieces.begin_of(stream); i < rank.pieces.stream_ends[stream]; ++i)
+                link_piece(rank, i, rank.pieces.begin_of(stream));
+        add_end(rank);
+    }
+
+    void link_piece(const OfRank& rank, std::uint32_t number, std::uint32_t begin) {
+        const Piece& piece = rank.pieces.all[number];
+        const std::size_t first = edges_.size();
+        double ready_ms = -INFINITY;
+        bool held_up = false;
+        const auto wait_for = [&](const Piece& before) {
+            ready_ms = std::max(ready_ms, before.end_ms);
+            add_edge(before.node, piece.node, 1, key_of(rank, piece));
+        };
+        link_stream(rank, number, begin, [&](const Piece& before) {
+            held_up |= before.end_ms > piece.start_ms - held_up_within_ms(before.own_ms, model_.tolerance_ms);
+            wait_for(before);
+        });
+        if (piece.slot != no_index) {
+            const TemplateSlot& slot = model_.templates[rank.role].slots[piece.slot];
+            for (const std::uint32_t other : slot.waits_for) {
+                const Piece* before = find(rank, other);
+                if (before != nullptr &&
+                    (before->end_ms <= piece.start_ms + model_.tolerance_ms || !before->is_known() || piece.is_lost))
+                    wait_for(*before);
+            }
+            if (const Piece* in = find(rank, slot.launched_in); in != nullptr && !in->is_comm)
+                link_launch(rank, piece, *in, slot.launch_share, held_up, ready_ms);
+        }
+        if (edges_.size() == first) {
+            ready_ms = rank.pieces.first_ms;
+            edges_.push_back({rank.pieces.rank, piece.node, 1, 0, key_of(rank, piece), true});
+        }
+        if (piece.is_lost) return;
+        const double delay_ms = std::max(0.0, piece.start_ms - ready_ms);
+        for (std::size_t i = first; i < edges_.size(); ++i) edges_[i].delay_ms = static_cast<float>(delay_ms);
+    }
+
+    [[nodiscard]] static const Piece* find(const OfRank& rank, std::uint32_t slot) {
+        if (slot == no_index || rank.by_slot[slot] == no_index) return nullptr;
+        return &rank.pieces.all[rank.by_slot[slot]];
+    }
+
+    /// All that ended before on its stream, back to one that overlaps none of them.
+    template <typename Wait>
+    void link_stream(const OfRank& rank, std::uint32_t number, std::uint32_t begin, Wait wait) const {
+        constexpr std::uint32_t reach = 12;
+        const std::vector<Piece>& all = rank.pieces.all;
+        const Piece& piece = all[number];
+        double overlap_ms = -INFINITY;
+        for (std::uint32_t i = number; i > begin && number - i < reach; --i) {
+            const Piece& before = all[i - 1];
+            const bool lost = (before.is_lost || piece.is_lost) && !run_together(rank, before, piece);
+            if (before.end_ms > piece.start_ms + model_.tolerance_ms && !lost) continue;
+            if (before.end_ms < overlap_ms) break;
+            wait(before);
+            overlap_ms = std::max(overlap_ms, before.start_ms + model_.tolerance_ms);
+        }
+    }
+
+    [[nodiscard]] bool run_together(const OfRank& rank, const Piece& a, const Piece& b) const {
+        if (a.slot == no_index || b.slot == no_index) return false;
+        const std::vector<TemplateSlot>& slots = model_.templates[rank.role].slots;
+        return slots[a.slot].batch == b.slot || slots[b.slot].batch == a.slot;
+    }
+
+    // It was in progress, or ended while the other was held up by its own stream.
+    void link_launch(const OfRank& rank, const Piece& piece, const Piece& in, double share, bool held_up,
+                     double& ready_ms) {
+        double at = share;
+        if (!piece.is_lost && in.is_known()) {
+            if (in.start_ms + model_.tolerance_ms >= piece.start_ms) return;
+            const double observed = (piece.start_ms - in.start_ms) / std::max(in.own_ms, 1e-9);
+            at = std::min(held_up ? share : 1.0, observed);
+        }
+        ready_ms = std::max(ready_ms, in.start_ms + at * in.own_ms);
+        add_edge(in.node, piece.node, static_cast<float>(at), key_of(rank, piece));
+    }
+
+    void add_edge(std::uint32_t from, std::uint32_t to, float share, std::uint32_t key) {
+        if (from != to) edges_.push_back({from, to, share, 0, key, false});
+    }
+
+    void add_end(const OfRank& rank) {
+        const auto end = static_cast<std::uint32_t>(nodes_.size());
+        double last_ms = -INFINITY;
+        const std::size_t first = edges_.size();
+        for (std::size_t stream = 0; stream < rank.pieces.stream_ends.size(); ++stream) {
+            const Piece& last = rank.pieces.all[rank.pieces.stream_ends[stream] - 1];
+            last_ms = std::max(last_ms, last.end_ms);
+            add_edge(last.node, end, 1, model_.key_of_end(rank.role));
+        }
+        const auto delay_ms = static_cast<float>(std::max(0.0, rank.pieces.last_ms - last_ms));
+        for (std::size_t i = first; i < edges_.size(); ++i) edges_[i].delay_ms = delay_ms;
+        nodes_.push_back({rank.pieces.last_ms, 0, model_.key_of_end(rank.role), rank.pieces.rank, Weight::observed});
+        graph_.ends.emplace_back(rank.pieces.rank, end);
+    }
+
+    void finish() {
+        NodeOrder sorter(nodes_, edges_);
+        const std::vector<std::uint32_t> order = sorter.find();
+        graph_.dropped_edges = sorter.dropped();
+        std::vector<std::uint32_t> place(nodes_.size());
+        const auto count = static_cast<std::uint32_t>(order.size());
+        graph_.own_ms.resize(count);
+        graph_.keys.resize(count);
+        graph_.ranks.resize(count);
+        graph_.weights.resize(count);
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const RawNode& node = nodes_[order[i]];
+            place[order[i]] = i;
+            graph_.own_ms[i] = static_cast<float>(node.own_ms);
+            graph_.keys[i] = node.key;
+            graph_.ranks[i] = node.rank;
+            graph_.weights[i] = node.weight;
+        }
+        graph_.edge_ends.assign(count, 0);
+        for (const RawEdge& edge : edges_) ++graph_.edge_ends[place[edge.to]];
+        std::partial_sum(graph_.edge_ends.begin(), graph_.edge_ends.end(), graph_.edge_ends.begin());
+        std::vector<std::uint32_t> next(count);
+        for (std::uint32_t i = 1; i < count; ++i) next[i] = graph_.edge_ends[i - 1];
+        graph_.edges.resize(edges_.size());
+        const auto ranks = static_cast<std::uint32_t>(model_.rows->ranks().size());
+        for (const RawEdge& edge : edges_)
+            graph_.edges[next[place[edge.to]]++] = {edge.of_rank ? edge.from : ranks + place[edge.from], edge.share,
+                                                    edge.delay_ms, edge.key};
+        for (auto& [rank, node] : graph_.ends) node = place[node];
+    }
+
+    StepRows step_;
+    const JobModel& model_;
+    StepGraph graph_;
+    std::vector<OfRank> ranks_;
+    std::vector<RawNode> nodes_;
+    std::vector<RawEdge> edges_;
+};
+
+}  // namespace
+
+std::uint32_t CollectiveSlots::find(std::uint32_t at) {
+    while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
+    return at;
+}
+
+void CollectiveSlots::join(std::uint32_t rank_a, std::uint32_t slot_a, std::uint32_t rank_b, std::uint32_t slot_b) {
+    const auto a = static_cast<std::uint32_t>(rank_a * slots_ + slot_a);
+    const auto b = static_cast<std::uint32_t>(rank_b * slots_ + slot_b);
+    for (const std::uint32_t at : {a, b})
+        if (parent_[at] == no_index) parent_[at] = at;
+    const std::uint32_t root_a = find(a);
+    const std::uint32_t root_b = find(b);
+    parent_[std::max(root_a, root_b)] = std::min(root_a, root_b);
+}
+
+// Slots of which a rank has two in one collective say nothing: their numbers shift from step to step.
+void CollectiveSlots::finish() {
+    for (std::uint32_t at = 0; at < parent_.size(); ++at)
+        if (parent_[at] != no_index) parent_[at] = find(at);
+    std::vector<std::uint32_t> number(parent_.size(), no_index);
+    std::vector<std::uint32_t> last_rank;
+    std::vector<bool> is_valid;
+    for (std::uint32_t at = 0; at < parent_.size(); ++at) {
+        if (parent_[at] == no_index) continue;
+        const auto rank = static_cast<std::uint32_t>(at / slots_);
+        std::uint32_t& root = number[parent_[at]];
+        if (root == no_index) {
+            root = static_cast<std::uint32_t>(sizes_.size());
+            sizes_.push_back(0);
+            last_rank.push_back(no_index);
+            is_valid.push_back(true);
+        }
+        if (last_rank[root] == rank) is_valid[root] = false;
+        last_rank[root] = rank;
+        ++sizes_[root];
+    }
+    for (std::uint32_t& root : parent_)
+        if (root != no_index) root = is_valid[number[root]] ? number[root] : no_index;
+}
+
+void JobModel::number_keys() {
+    const auto names = static_cast<std::uint32_t>(rows->names().size());
+    first_keys.assign(1, 0);
+    keys.clear();
+    for (std::uint32_t role = 0; role < templates.size(); ++role) {
+        for (const TemplateSlot& slot : templates[role].slots)
+            keys.push_back({role, PieceKey::name(slot.key), slot.is_comm, slot.part, PieceKey::seq(slot.key)});
+        for (std::uint32_t name = 0; name < names; ++name)
+            keys.push_back({role, static_cast<std::uint16_t>(name), rows->names()[name].is_comm(), 0, 0});
+        keys.push_back({role, 0, false, PieceKey::max_part, 0});
+        first_keys.push_back(static_cast<std::uint32_t>(keys.size()));
+    }
+}
+
+RankPieces pieces_of(StepRows& step, const RankRows& rank, double tolerance_ms) {
+    return cut_into_pieces(std::span(step.rows).subspan(rank.first, rank.last - rank.first), rank, tolerance_ms);
+}
+
+StepGraph build_step_graph(StepRows&& step, const JobModel& model) {
+    return StepBuilder(std::move(step), model).build();
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Step graph: what each piece of a step waited for, over all ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "replay/lost_pieces.hpp"
+#include "replay/matching.hpp"
+#include "replay/roles.hpp"
+
+namespace cep::tool {
+
+/// What the nodes of all steps are instances of: each slot of each role, and each phase of each role for pieces that
+/// are in no template.
+struct NodeKey {
+    std::uint32_t role = 0;
+    std::uint16_t name = 0;
+    bool is_comm = false;
+    std::uint32_t part = 0;
+    std::uint32_t seq = 0;
+};
+
+/// Which slots of different ranks are one collective, from the steps in which they were recorded.
+class CollectiveSlots {
+  public:
+    void resize(std::size_t ranks, std::size_t slots) {
+        slots_ = slots;
+        parent_.assign(ranks * slots, no_index);
+    }
+    void join(std::uint32_t rank_a, std::uint32_t slot_a, std::uint32_t rank_b, std::uint32_t slot_b);
+    /// After the last join().
+    void finish();
+    /// no_index where no step says.
+    [[nodiscard]] std::uint32_t collective(std::uint32_t rank, std::uint32_t slot) const {
+        return parent_.empty() ? no_index : parent_[rank * slots_ + slot];
+    }
+    /// How many ranks take part.
+    [[nodiscard]] std::uint32_t size_of(std::uint32_t collective) const { return sizes_[collective]; }
+
+  private:
+    std::uint32_t find(std::uint32_t at);
+
+    std::size_t slots_ = 0;
+    std::vector<std::uint32_t> parent_;
+    std::vector<std::uint32_t> sizes_;
+};
+
+/// What is known of a job before its steps are put into graphs.
+struct JobModel {
+    explicit JobModel(const JobRows& of) : rows(&of), rules(of) {}
+
+    [[nodiscard]] std::uint32_t key_of_slot(std::uint32_t role, std::uint32_t slot) const {
+        return first_keys[role] + slot;
+    }
+    [[nodiscard]] std::uint32_t key_of_name(std::uint32_t role, std::uint16_t name) const {
+        return first_keys[role] + static_cast<std::uint32_t>(templates[role].slots.size()) + name;
+    }
+    /// Of the nodes at the ends of steps.
+    [[nodiscard]] std::uint32_t key_of_end(std::uint32_t role) const { return first_keys[role + 1] - 1; }
+    void number_keys();
+
+    const JobRows* rows;
+    MatchRules rules;
+    double tolerance_ms = 0;
+    ClockFacts clocks;
+    Roles roles;
+    std::vector<RoleTemplate> templates;
+    std::vector<std::uint32_t> first_keys;  // by role, and behind the last
+    std::vector<NodeKey> keys;
+    CollectiveSlots collectives;
+};
+
+/// What a node waits for.
+struct GraphEdge {
+    std::uint32_t from;  // a rank: the end of its step before; or the number of ranks plus a node
+    float share;         // 1: the end of what it waits for; less: this share of its own work
+    float delay_ms;      // that was observed
+    std::uint32_t key;   // of the piece that waits
+};
+
+enum class Weight : std::uint8_t { observed, typical, at_most_typical };
+
+/// Nodes in an order in which each comes behind all that it waits for.
+struct StepGraph {
+    std::uint32_t step = 0;
+    std::vector<float> own_ms;
+    std::vector<std::uint32_t> keys;
+    std::vector<std::uint32_t> ranks;  // no_index: a collective of several
+    std::vector<Weight> weights;
+    std::vector<std::uint32_t> edge_ends;
+    std::vector<GraphEdge> edges;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;  // rank, node behind its last pieces
+    double observed_ms = 0;                                     // of the step on the median rank
+    std::uint32_t recorded_pieces = 0;
+    std::uint32_t lost_pieces = 0;
+    std::uint32_t matched_comm = 0;  // recorded parts of collectives for which another rank's part was recorded
+    std::uint32_t comm_pieces = 0;   // recorded parts of collectives
+    std::uint32_t dropped_edges = 0;
+
+    [[nodiscard]] std::size_t size() const { return own_ms.size(); }
+};
+
+[[nodiscard]] StepGraph build_step_graph(StepRows&& step, const JobModel& model);
+
+/// The pieces of a rank in a step, with its clock set right by shift_clocks() before.
+[[nodiscard]] RankPieces pieces_of(StepRows& step, const RankRows& rank, double tolerance_ms);
+
+}  // namespace cep::tool

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/typical_work.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+namespace {
+
+using PhasePart = std::tuple<bool, std::uint16_t, std::uint32_t>;
+
+PhasePart part_of(const NodeKey& key) {
+    return {key.is_comm, key.name, key.part};
+}
+
+}  // namespace
+
+TypicalWork::TypicalWork(std::span<StepGraph> graphs, const JobModel& model) : model_(model) {
+    std::vector<Mean> by_key(model.keys.size());
+    for (const StepGraph& graph : graphs)
+        for (std::size_t node = 0; node < graph.size(); ++node)
+            if (graph.weights[node] == Weight::observed)
+                by_key[graph.keys[node]].add(static_cast<double>(graph.own_ms[node]));
+    constexpr std::size_t most_means = 16'000'000;
+    find_classes(by_key, true);
+    if (classes_ * model.rows->ranks().size() > most_means) find_classes(by_key, false);
+    find_means(graphs);
+    find_comm_medians(graphs);
+    complete(graphs);
+}
+
+// A stage is not a place in the step: within each role, places explain over half of the variance, or they do not.
+void TypicalWork::find_classes(const std::vector<Mean>& by_key, bool by_place) {
+    struct Variance {
+        double within = 0;
+        double total = 0;
+    };
+    std::map<PhasePart, Variance> variances;
+    std::map<std::pair<PhasePart, std::uint32_t>, Mean> by_role;
+    for (std::size_t i = 0; i < by_key.size(); ++i) {
+        variances[part_of(model_.keys[i])].within += by_key[i].within();
+        by_role[{part_of(model_.keys[i]), model_.keys[i].role}].add(by_key[i]);
+    }
+    for (const auto& [of, mean] : by_role) variances[of.first].total += mean.within();
+    std::map<std::pair<PhasePart, std::uint32_t>, std::uint32_t> classes;
+    class_of_.resize(by_key.size());
+    for (std::size_t i = 0; i < by_key.size(); ++i) {
+        const PhasePart part = part_of(model_.keys[i]);
+        const Variance& variance = variances[part];
+        const bool by_seq = by_place && variance.within < 0.5 * variance.total;
+        class_of_[i] = classes.try_emplace({part, by_seq ? model_.keys[i].seq : 0}, classes.size()).first->second;
+    }
+    classes_ = classes.size();
+}
+
+void TypicalWork::find_means(std::span<const StepGraph> graphs) {
+    const std::size_t ranks = model_.rows->ranks().size();
+    struct Sum {
+        double ms = 0;
+        std::uint32_t count = 0;
+    };
+    std::vector<Sum> of_rank(ranks * classes_);
+    for (const StepGraph& graph : graphs)
+        for (std::size_t node = 0; node < graph.size(); ++node) {
+            if (graph.weights[node] != Weight::observed || model_.keys[graph.keys[node]].is_comm) continue;
+            Sum& sum = of_rank[graph.ranks[node] * classes_ + class_of_[graph.keys[node]]];
+            sum.ms += static_cast<double>(graph.own_ms[node]);
+            ++sum.count;
+        }
+    std::vector<Mean> of_class(classes_);
+    std::vector<Mean> of_role(model_.roles.count() * classes_);
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+        for (std::size_t i = 0; i < classes_; ++i) {
+            const Sum& sum = of_rank[rank * classes_ + i];
+            const Mean mean{sum.ms, 0, static_cast<double>(sum.count)};
+            of_class[i].add(mean);
+            of_role[model_.roles.of_rank[rank] * classes_ + i].add(mean);
+        }
+    if (of_class_.empty()) of_class_.resize(classes_);
+    of_role_.resize(of_role.size());
+    of_rank_.resize(of_rank.size());
+    for (std::size_t i = 0; i < classes_; ++i)
+        if (of_class[i].count > 0) of_class_[i] = static_cast<float>(of_class[i].mean_ms());
+    for (std::size_t i = 0; i < of_role.size(); ++i) of_role_[i] = static_cast<float>(of_role[i].mean_ms());
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+        for (std::size_t i = 0; i < classes_; ++i) {
+            const Sum& sum = of_rank[rank * classes_ + i];
+            of_rank_[rank * classes_ + i] = sum.count > 0 ? static_cast<float>(sum.ms / sum.count)
+                                                          : of_role_[model_.roles.of_rank[rank] * classes_ + i];
+        }
+}
+
+void TypicalWork::find_comm_medians(std::span<const StepGraph> graphs) {
+    constexpr std::size_t most_values = 5'000;
+    std::vector<std::size_t> counts(classes_);
+    for (const StepGraph& graph : graphs)
+        for (std::size_t node = 0; node < graph.size(); ++node)
+            if (model_.keys[graph.keys[node]].is_comm && graph.weights[node] == Weight::observed)
+                ++counts[class_of_[graph.keys[node]]];
+    std::vector<std::vector<double>> values(classes_);
+    std::vector<std::size_t> seen(classes_);
+    for (const StepGraph& graph : graphs)
+        for (std::size_t node = 0; node < graph.size(); ++node) {
+            if (!model_.keys[graph.keys[node]].is_comm || graph.weights[node] != Weight::observed) continue;
+            const std::uint32_t of = class_of_[graph.keys[node]];
+            if (seen[of]++ % (counts[of] / most_values + 1) == 0)
+                values[of].push_back(static_cast<double>(graph.own_ms[node]));
+        }
+    for (std::size_t i = 0; i < classes_; ++i)
+        if (!values[i].empty()) of_class_[i] = static_cast<float>(median_of(values[i]));
+}
+
+void TypicalWork::complete(std::span<StepGraph> graphs) const {
+    for (StepGraph& graph : graphs)
+        for (std::size_t node = 0; node < graph.size(); ++node) {
+            if (graph.weights[node] == Weight::observed) continue;
+            const std::uint32_t key = graph.keys[node];
+            if (!model_.keys[key].is_comm) {
+                graph.own_ms[node] = of_rank(key, graph.ranks[node]);
+            } else if (graph.weights[node] == Weight::typical || of_all(key) < graph.own_ms[node]) {
+                graph.own_ms[node] = of_all(key);
+            }
+        }
+}
+
+}  // namespace cep::tool

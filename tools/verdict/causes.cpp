@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/causes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "base/units.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr double least_slowdown = 1.03;      // of what is worth a headline
+constexpr double least_of_ranks = 1.05;      // of ranks that are not stragglers by themselves
+constexpr std::size_t most_named_ranks = 4;  // ranges of them
+constexpr std::size_t most_described = 3;
+constexpr double least_share = 0.1;  // of what an even job would gain
+
+bool is_of_ranks(const Cause& cause) {
+    return cause.kind == CauseKind::ranks || cause.kind == CauseKind::host;
+}
+
+bool are_stragglers(const Cause& cause, const Verdict& verdict) {
+    return std::all_of(cause.ranks.begin(), cause.ranks.end(), [&verdict](std::int64_t rank) {
+        return std::any_of(verdict.stragglers.begin(), verdict.stragglers.end(),
+                           [rank](const StragglerFact& straggler) { return straggler.rank == rank; });
+    });
+}
+
+/// Jitter and the network have no one to name.
+bool is_worth_headline(const Cause& cause, const Verdict& verdict) {
+    if (cause.kind == CauseKind::jitter || cause.kind == CauseKind::communication) return false;
+    return cause.slowdown >= (is_of_ranks(cause) && !are_stragglers(cause, verdict) ? least_of_ranks : least_slowdown);
+}
+
+const Cause* top_cause(const Verdict& verdict) {
+    const Replay& replay = verdict.replay;
+    if (!replay.holds() || replay.causes.empty() || replay.slowdown < least_slowdown) return nullptr;
+    for (const Cause& cause : replay.causes)
+        if (is_worth_headline(cause, verdict)) return &cause;
+    return nullptr;
+}
+
+std::string percent_of(double share) {
+    return share < 0.0995 ? fmt::format("{:.1f} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
+}
+
+std::string ranks_of(const Cause& cause) {
+    if (cause.kind == CauseKind::host) return "host " + cause.host;
+    const std::string host = cause.host.empty() ? "" : " (" + cause.host + ")";
+    return (cause.ranks.size() == 1 ? "rank " : "ranks ") + format_ranges(cause.ranks, most_named_ranks) + host;
+}
+
+std::string in_phase(const Cause& cause) {
+    return cause.phase.empty() ? "" : " in " + cause.phase;
+}
+
+/// What it is, and how steps would be without it: "Rank 9 is slow in backward. Without it, steps".
+std::pair<std::string, std::string> name_cause(const Cause& cause) {
+    switch (cause.kind) {
+        case CauseKind::ranks:
+            if (cause.ranks.size() > 1) return {ranks_of(cause) + " are slow" + in_phase(cause), "without them"};
+            [[fallthrough]];
+        case CauseKind::host:
+            return {ranks_of(cause) + " is slow" + in_phase(cause), "without it"};
+        case CauseKind::stage:
+            return {fmt::format("pipeline stage {} has more work than the others{}", cause.stage.value_or(0),
+                                cause.phase.empty() ? "" : ", most of it" + in_phase(cause)),
+                    "evenly divided"};
+        case CauseKind::micro_batches:
+            return {"micro-batches are uneven: the same ones are long in forward and backward", "evenly filled"};
+        case CauseKind::jitter:
+            return {"the same work" + in_phase(cause) + " takes longer now and then, on any rank", "without that"};
+        default:
+            return {"transfers" + in_phase(cause) + " take longer now and then", "at their usual times"};
+    }
+}
+
+std::string describe(const Cause& cause, const Verdict& verdict, std::string_view between) {
+    auto [what, without] = name_cause(cause);
+    if (between == ". ") without[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(without[0])));
+    return fmt::format("{}{}{}, steps would take {}{}", what, between, without, verdict.replay.holds() ? "" : "about ",
+                       describe_saving(cause.slowdown, verdict.replay.observed_ms));
+}
+
+std::string_view what_to_do(CauseKind kind) {
+    switch (kind) {
+        case CauseKind::micro_batches:
+            return "fill micro-batches evenly: sort or pack sequences by length, and balance their sum over ranks";
+        case CauseKind::jitter:
+            return "look for what interrupts ranks: garbage collection, other processes, clocks (nvidia-smi -q -d "
+                   "CLOCK)";
+        default:
+            return "";
+    }
+}
+
+// With few peers, ranks are not compared; the graph of the steps shows more than comparing does. The only rank of a
+// stage may have more work, or be slow.
+bool settles_abstention(const Verdict& verdict, const Cause& cause, const Job& job) {
+    constexpr std::size_t least_steps = 8;
+    const bool is_lone_rank = cause.stage && cause.ranks.size() == 1 && verdict.replay.ranks_a_stage == 1;
+    return job.coverage.missing_ranks.empty() && verdict.replay.steps >= least_steps && !is_lone_rank;
+}
+
+/// What the replay says of slow ranks that the verdict has named, beside what the verdict says.
+enum class Opinion : std::uint8_t { same, more, less };
+
+Opinion compare_savings(double slowdown, const Verdict& verdict) {
+    constexpr double same = 0.005;  // of a step
+    const double more = 1 / verdict.job_slowdown.value_or(1) - 1 / slowdown;
+    return std::abs(more) <= same ? Opinion::same : more > 0 ? Opinion::more : Opinion::less;
+}
+
+// Over stages, what a step gains without slow ranks follows from its graph only. Else the replay may miss waits that
+// work hides, and says too little; and the verdict leaves out steps in which ranks are slow by less than is certain,
+// and says too little: the larger counts.
+void set_slowdown(const Cause& cause, Verdict& verdict) {
+    const Replay& replay = verdict.replay;
+    if (!is_of_ranks(cause)) {
+        verdict.job_slowdown = replay.slowdown;
+    } else if (const Opinion opinion = compare_savings(cause.slowdown, verdict);
+               verdict.stragglers.empty() || replay.stages > 1 || opinion == Opinion::more) {
+        if (verdict.gpu_hours_lost && verdict.job_slowdown && *verdict.job_slowdown > 1)
+            *verdict.gpu_hours_lost *= (1 - 1 / cause.slowdown) / (1 - 1 / *verdict.job_slowdown);
+        verdict.job_slowdown = cause.slowdown;
+    } else {
+        verdict.slowdown_is_bound &= opinion != Opinion::same;
+        return;
+    }
+    verdict.mean_step_ms = replay.observed_ms;
+    verdict.slowdown_is_bound = false;
+}
+
+}  // namespace
+
+void explain(const Job& job, std::size_t threads, Verdict& verdict) {
+    verdict.replay = replay(job, {threads});
+    if (!verdict.replay.is_usable()) verdict.replay.causes.clear();
+    const Cause* const cause = top_cause(verdict);
+    if (cause == nullptr) return;
+    if (verdict.abstained && !settles_abstention(verdict, *cause, job)) return;
+    set_slowdown(*cause, verdict);
+    verdict.abstained = false;
+    verdict.reason.clear();
+    verdict.to_do.clear();
+}
+
+const Cause* headline_cause(const Verdict& verdict) {
+    if (verdict.abstained) return nullptr;
+    const Cause* const cause = top_cause(verdict);
+    if (cause == nullptr || (is_of_ranks(*cause) && !verdict.stragglers.empty())) return nullptr;
+    return cause;
+}
+
+std::string headline_of_cause(const Verdict& verdict) {
+    const Cause* const cause = headline_cause(verdict);
+    if (cause == nullptr) return "";
+    std::string text = describe(*cause, verdict, ". ") + ".";
+    text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+    return text;
+}
+
+std::string describe_saving(double slowdown, double step_ms) {
+    const double without_ms = step_ms / slowdown;
+    const DurationFormat duration(without_ms, step_ms);
+    return fmt::format("{} less time ({} → {})", percent_of(1 - 1 / slowdown), duration(step_ms), duration(without_ms));
+}
+
+void add_causes(Document& document, const Verdict& verdict) {
+    const Replay& replay = verdict.replay;
+    const Cause* const in_headline = headline_cause(verdict);
+    std::size_t described = 0;
+    for (const Cause& cause : replay.causes) {
+        if (described == most_described) break;
+        if (cause.slowdown < least_slowdown && !(cause.share >= least_share && replay.slowdown >= least_slowdown))
+            continue;
+        ++described;
+        if (&cause == in_headline && !what_to_do(cause.kind).empty())
+            document.next.emplace_back(what_to_do(cause.kind));
+        const bool is_said =
+            &cause == in_headline || (in_headline == nullptr && is_of_ranks(cause) && are_stragglers(cause, verdict));
+        if (is_said) continue;
+        std::string text = describe(cause, verdict, "; ");
+        if (replay.causes.size() > 1 && cause.share >= 0.005)
+            text += fmt::format("; that is {} of what an even job would gain", percent_of(cause.share));
+        document.evidence.push_back(std::move(text));
+    }
+    if (in_headline != nullptr)
+        document.evidence.push_back(
+            fmt::format("the replay of the steps takes {:+.1f} % of the time that was observed; with the same work "
+                        "spread evenly, {} less time",
+                        100 * replay.error, percent_of(1 - 1 / replay.slowdown)));
+    if (replay.is_possible && replay.coverage >= Replay::least_coverage && replay.matched >= Replay::least_matched &&
+        !replay.holds())
+        document.notes.push_back(
+            fmt::format("the replay of the steps is {:.1f} % {} than they were: what causes cost is {}",
+                        100 * std::abs(replay.error), replay.error < 0 ? "shorter" : "longer",
+                        replay.is_usable() ? "approximate" : "not known"));
+}
+
+void write_causes(JsonWriter& json, const Verdict& verdict) {
+    const Replay& replay = verdict.replay;
+    json.key("replay");
+    if (!replay.is_possible) {
+        json.null();
+    } else {
+        json.begin_object();
+        json.key("error").number(replay.error);
+        json.key("coverage").number(replay.coverage);
+        json.key("matched").number(replay.matched);
+        json.key("holds").boolean(replay.holds());
+        json.key("steps").count(replay.steps);
+        json.key("observed_ms").number(replay.observed_ms);
+        json.key("ideal_ms").number(replay.ideal_ms);
+        json.key("slowdown").number(replay.slowdown);
+        json.key("shares").begin_object();
+        json.key("communication").number(replay.shares.communication);
+        json.key("within_ranks").number(replay.shares.within_ranks);
+        json.key("ranks").number(replay.shares.ranks);
+        json.key("stages").number(replay.shares.stages);
+        json.end_object();
+        json.key("slowest_ranks_share").number(replay.slowest_ranks_share);
+        json.key("slowest_stage_share").number(replay.slowest_stage_share);
+        json.end_object();
+    }
+    json.key("causes").begin_array();
+    for (const Cause& cause : replay.causes) {
+        json.begin_object();
+        json.key("kind").string(cause_name(cause.kind));
+        json.key("ranks").integers(cause.ranks);
+        json.key("host").string_or_null(cause.host);
+        json.key("stage").integer_or_null(cause.stage);
+        json.key("phase").string_or_null(cause.phase);
+        json.key("cost_ms").number(cause.cost_ms);
+        json.key("slowdown").number(cause.slowdown);
+        json.key("share").number(cause.share);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+}  // namespace cep::tool
