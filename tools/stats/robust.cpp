@@ -80,6 +80,40 @@ double normal_tail(double x) {
     return std::erfc(x / std::sqrt(2.0)) / 2;
 }
 
+// Through the incomplete beta function, whose continued fraction is that of Abramowitz and Stegun 26.5.8, by Lentz's
+// method.
+double student_tail(double t, double freedom) {
+    if (t <= 0) return t == 0 ? 0.5 : 1 - student_tail(-t, freedom);
+    if (freedom > 1e6) return normal_tail(t);
+    const double x = freedom / (freedom + t * t);
+    const double a = freedom / 2;
+    const double b = 0.5;
+    const bool is_mirrored = x > (a + 1) / (a + b + 2);
+    const auto fraction = [](double p, double q, double at) {
+        constexpr double tiny = 1e-300;
+        double c = 1;
+        double d = 1 / std::max(1 - (p + q) * at / (p + 1), tiny);
+        double value = d;
+        for (int i = 1; i < 500; ++i) {
+            const double m = i;
+            double term = m * (q - m) * at / ((p + 2 * m - 1) * (p + 2 * m));
+            d = 1 / (std::abs(1 + term * d) < tiny ? tiny : 1 + term * d);
+            c = std::abs(1 + term / c) < tiny ? tiny : 1 + term / c;
+            value *= d * c;
+            term = -(p + m) * (p + q + m) * at / ((p + 2 * m) * (p + 2 * m + 1));
+            d = 1 / (std::abs(1 + term * d) < tiny ? tiny : 1 + term * d);
+            c = std::abs(1 + term / c) < tiny ? tiny : 1 + term / c;
+            value *= d * c;
+            if (std::abs(d * c - 1) < 1e-14) break;
+        }
+        return value;
+    };
+    const double front =
+        std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
+    const double whole = is_mirrored ? 1 - front * fraction(b, a, 1 - x) / b : front * fraction(a, b, x) / a;
+    return whole / 2;
+}
+
 double binomial_tail(std::size_t k, std::size_t n, double p) {
     if (k == 0) return 1;
     if (k > n || p <= 0) return 0;

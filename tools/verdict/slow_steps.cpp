@@ -9,6 +9,7 @@ namespace cep::tool {
 namespace {
 
 constexpr Segment none{1, 0};
+constexpr double median_error = 1.2533;  // of normal values, over that of their mean: √(π / 2)
 
 class SlowStepSearch {
   public:
@@ -65,13 +66,16 @@ class SlowStepSearch {
         }
         const auto steps = static_cast<double>(count(range, [](double) { return true; }));
         if (steps < static_cast<double>(rules_.least_slow_steps)) return false;
-        if (excess_ms < rules_.noise_multiple * deviation_.spread_ms()) return false;
-        const double z = excess_ms / (noise_ms_ * std::sqrt(deviation_.inflation() / steps));
+        const double inflation = deviation_.inflation();
+        const double error_ms = median_error * noise_ms_ * std::sqrt(inflation / steps);
         // Any range of steps could have been the best one.
-        const double ranges = static_cast<double>(excess_ms_.size()) * static_cast<double>(excess_ms_.size()) / 2;
-        chance_ = std::min(1.0, scale_.tests * ranges * normal_tail(z));
+        const double places = std::max(1.0, static_cast<double>(excess_ms_.size()) / inflation);
+        const double freedom = std::max(1.0, deviation_.independent_values() - 1);
+        chance_ = std::min(
+            1.0, scale_.tests * std::max(1.0, places * places / 2) * student_tail(excess_ms / error_ms, freedom));
         halfway_ms_ = excess_ms / 2;
-        return chance_ <= rules_.false_alarms;
+        return chance_ <= rules_.false_alarms &&
+               excess_ms >= rules_.noise_multiple * deviation_.spread_ms(range.length());
     }
 
     // More steps beyond what is usual than a usual rank has.
@@ -79,8 +83,17 @@ class SlowStepSearch {
         const auto beyond = [this](double ms) { return ms > scale_.threshold_ms; };
         const std::size_t slow = count(everything(), beyond);
         if (slow < rules_.least_slow_steps) return false;
-        const std::size_t all = count(everything(), [](double) { return true; });
-        chance_ = std::min(1.0, scale_.tests * binomial_tail(slow, all, scale_.chance));
+        // Of all such steps, this rank would have its share if it were like the others, however many there are.
+        const auto all = static_cast<double>(count(everything(), [](double) { return true; }));
+        const auto bursts = [this](double steps) {
+            return static_cast<std::size_t>(std::llround(steps / scale_.burst));
+        };
+        const std::size_t own = bursts(static_cast<double>(slow));
+        if (own < rules_.least_slow_steps) return false;
+        const std::size_t of_all = own + bursts(scale_.others_beyond);
+        const double share = all / (all + scale_.others_steps);
+        if (static_cast<double>(own) <= share * static_cast<double>(of_all)) return false;
+        chance_ = std::min(1.0, scale_.tests * binomial_tail(own, of_all, share));
         std::vector<double> slow_ms;
         for (const double ms : excess_ms_)
             if (beyond(ms)) slow_ms.push_back(ms);
@@ -163,7 +176,8 @@ class SlowStepSearch {
         const double first_ms = median_of(values({steps.first, steps.first + third - 1}));
         const double middle_ms = median_of(values({steps.first + third, steps.last - third}));
         const double last_ms = median_of(values({steps.last - third + 1, steps.last}));
-        const double error_ms = 1.2533 * noise_ms_ * std::sqrt(2 * deviation_.inflation() / static_cast<double>(third));
+        const double error_ms =
+            median_error * noise_ms_ * std::sqrt(2 * deviation_.inflation() / static_cast<double>(third));
         straggler.grows = last_ms - first_ms > std::max(0.5 * straggler.excess_ms, 4 * error_ms) &&
                           first_ms < middle_ms && middle_ms < last_ms;
         if (!straggler.grows) return;

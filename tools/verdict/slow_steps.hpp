@@ -16,8 +16,11 @@ namespace cep::tool {
 struct SearchScale {
     double floor_ms = 0;      // below it, nothing is spoken of
     double tests = 1;         // ranks times phases that are looked at
-    double chance = 1e-3;     // of a step of a usual rank to exceed threshold_ms
     double threshold_ms = 0;  // a single step beyond it is not a usual one
+    // Of the other ranks:
+    double others_beyond = 0;  // steps beyond threshold_ms
+    double others_steps = 1;   // all steps
+    double burst = 1;          // so many of those beyond come together: only one of them counts
 };
 
 /// None where the rank is as usual. rank, phase, cost and waiting are for the caller to fill in.

@@ -37,9 +37,34 @@ std::string when(const StragglerFact& straggler) {
     }
 }
 
+std::string name_of(std::int64_t rank, const std::string& host) {
+    std::string name = fmt::format("rank {}", rank);
+    return host.empty() ? name : name + " (" + host + ")";
+}
+
 std::string name_of(const StragglerFact& straggler) {
-    std::string name = fmt::format("rank {}", straggler.rank);
-    return straggler.host.empty() ? name : name + " (" + straggler.host + ")";
+    return name_of(straggler.rank, straggler.host);
+}
+
+/// "ranks 0–4 and 7 (node0)".
+std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<std::string>& hosts) {
+    std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", format_ranges(ranks, max_shown));
+    for (std::size_t i = 0; i < std::min(hosts.size(), max_shown); ++i) text += (i == 0 ? " (" : ", ") + hosts[i];
+    return hosts.empty() || hosts.front().empty() ? text.substr(0, text.find(" ("))
+                                                  : text + (hosts.size() > max_shown ? ", …)" : ")");
+}
+
+bool is_uncovered(const StragglerFact& straggler) {
+    return straggler.phase == uncovered_name;
+}
+
+std::string phase_of(const StragglerFact& straggler) {
+    return is_uncovered(straggler) ? "time that no phase covers" : straggler.phase;
+}
+
+std::string capitalised(std::string text) {
+    if (text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+    return text;
 }
 
 std::string also_slow(const StragglerFact& straggler) {
@@ -49,10 +74,13 @@ std::string also_slow(const StragglerFact& straggler) {
 }
 
 std::string describe(const StragglerFact& straggler) {
-    std::string text =
-        fmt::format("{}: {} takes {} as long as on its peers, {} more a step, {}{}{}", name_of(straggler),
-                    straggler.phase, times(straggler.slowdown), format_duration_ms(straggler.excess_ms),
-                    when(straggler), straggler.grows ? ", and it grows" : "", also_slow(straggler));
+    const std::string how_slow =
+        is_uncovered(straggler) ? fmt::format("it spends {} more a step than its peers in time that no phase covers",
+                                              format_duration_ms(straggler.excess_ms))
+                                : fmt::format("{} takes {} as long as on its peers, {} more a step", straggler.phase,
+                                              times(straggler.slowdown), format_duration_ms(straggler.excess_ms));
+    std::string text = fmt::format("{}: {}, {}{}{}", name_of(straggler), how_slow, when(straggler),
+                                   straggler.grows ? ", and it grows" : "", also_slow(straggler));
     if (straggler.waiters_median_wait_ms)
         text += fmt::format("; meanwhile the others wait {} a step in collectives",
                             format_duration_ms(*straggler.waiters_median_wait_ms));
@@ -67,23 +95,38 @@ class Sentences {
     Document write() {
         document_.headline = headline();
         document_.tone = tone();
+        add_groups();
         add_stragglers();
         add_stages();
         add_history();
         add_shares();
         if (verdict_.abstained && !verdict_.to_do.empty()) document_.next.push_back(verdict_.to_do);
         add_bound();
+        for (const std::string& text : verdict_.impossible) document_.evidence.push_back(text);
+        if (verdict_.steps_used < verdict_.all_steps)
+            document_.notes.push_back(fmt::format("the verdict is from {} of the {} steps, chosen at random",
+                                                  format_count(verdict_.steps_used), format_count(verdict_.all_steps)));
         if (verdict_.folded_phases > 0) document_.notes.push_back(describe_folded_phases(verdict_));
         return std::move(document_);
     }
 
   private:
     [[nodiscard]] std::string headline() const {
+        if (verdict_.late || verdict_.takes_turns) return capitalised(verdict_.reason) + ".";
         if (verdict_.abstained) return "No verdict on slow ranks: " + verdict_.reason + ".";
+        if (has_costlier_group()) return group_headline();
         if (!verdict_.stragglers.empty()) return straggler_headline();
-        std::string text = "No straggler: no rank is slower than its peers by more than chance";
-        for (const StragglerFact& straggler : verdict_.harmless)
+        if (verdict_.ranks == 1) return headline_of_one_rank();
+        std::string text = verdict_.ranks == 2
+                               ? "No straggler: neither rank is slower than the other by more than chance"
+                               : "No straggler: no rank is slower than its peers by more than chance";
+        for (const StragglerFact& straggler : verdict_.harmless) {
+            if (straggler.keeps_waiting) {
+                text = "No straggler: no slow rank costs 1 % of the time";
+                break;
+            }
             if (straggler.pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
+        }
         if (const ChangeFact* change = worst_change())
             return fmt::format("{}. But every step from {} on takes {:.0f} % longer.", text,
                                format_integer(change->step), 100 * (change->after_ms / change->before_ms - 1));
@@ -94,7 +137,7 @@ class Sentences {
     }
 
     [[nodiscard]] Tone tone() const {
-        if (!verdict_.stragglers.empty()) return Tone::bad;
+        if (!verdict_.stragglers.empty() || !verdict_.groups.empty()) return Tone::bad;
         const bool is_doubtful = verdict_.abstained || worst_change() != nullptr || verdict_.stage_imbalance;
         return is_doubtful ? Tone::warning : Tone::neutral;
     }
@@ -104,28 +147,84 @@ class Sentences {
         const bool one = verdict_.stragglers.size() == 1;
         std::string text;
         if (!verdict_.slow_hosts.empty() && verdict_.slow_hosts.front().ranks == verdict_.stragglers.size()) {
-            text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.host, worst.phase,
+            text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.host, phase_of(worst),
                                verdict_.slow_hosts.front().ranks, when(worst));
         } else if (one) {
-            text = fmt::format("{} is slow in {}, {}", name_of(worst), worst.phase, when(worst));
+            text = fmt::format("{} is slow in {}, {}", name_of(worst), phase_of(worst), when(worst));
         } else {
             text = fmt::format("{} ranks are slow; worst is {} in {}, {}", verdict_.stragglers.size(), name_of(worst),
-                               worst.phase, when(worst));
+                               phase_of(worst), when(worst));
         }
-        text[0] = static_cast<char>(text[0] == 'r' ? 'R' : text[0]);
-        if (verdict_.job_slowdown && *verdict_.job_slowdown > 1.0005)
-            text += fmt::format(". Without {}, steps would take {}", one ? "it" : "these", describe_saving());
-        return text + ".";
+        if (!verdict_.is_waiting_known) text += ". Whether the others wait is not known: no collective is timed";
+        return capitalised(text) + describe_saving(one ? "it" : "these") + ".";
     }
 
-    /// "22 % less time (130.0 ms → 101.4 ms on average)".
-    [[nodiscard]] std::string describe_saving() const {
-        std::string text = fmt::format("{}{} less time", verdict_.slowdown_is_bound ? "up to " : "",
-                                       percent(1 - 1 / *verdict_.job_slowdown));
+    [[nodiscard]] bool has_costlier_group() const {
+        if (verdict_.groups.empty() || verdict_.stragglers.empty()) return !verdict_.groups.empty();
+        return verdict_.groups.front().typical.cost_share.value_or(0) >=
+               verdict_.stragglers.front().cost_share.value_or(0);
+    }
+
+    /// "forward takes 45.0 ms on ranks 0–4, 30.0 ms on ranks 5–7 (1.50 times as long)".
+    [[nodiscard]] static std::string compare(const GroupFact& group) {
+        const double slow_ms = group.fast_ms + group.typical.excess_ms;
+        const DurationFormat duration(group.fast_ms > 0 ? group.fast_ms : slow_ms, slow_ms);
+        const std::string slow = name_of(group.slow_ranks, group.slow_hosts);
+        const std::string fast = name_of(group.fast_ranks, group.fast_hosts);
+        if (is_uncovered(group.typical))
+            return fmt::format("{} spend{} {} more a step in time that no phase covers than {}", slow,
+                               group.slow_ranks.size() == 1 ? "s" : "", format_duration_ms(group.typical.excess_ms),
+                               fast);
+        return fmt::format("{} takes {} on {}, {} on {} ({} as long)", group.typical.phase, duration(slow_ms), slow,
+                           duration(group.fast_ms), fast, times(group.typical.slowdown));
+    }
+
+    [[nodiscard]] std::string group_headline() const {
+        const GroupFact& group = verdict_.groups.front();
+        std::string text = "The ranks are two groups";
+        if (verdict_.ranks == 2 && group.typical.waiters_median_wait_ms)
+            text = fmt::format("Rank {} waits {} a step for rank {}", group.fast_ranks.front(),
+                               format_duration_ms(*group.typical.waiters_median_wait_ms), group.slow_ranks.front());
+        else if (verdict_.ranks == 2)
+            text = "The two ranks differ";
+        text += fmt::format(": {}, {}", compare(group), when(group.typical));
+        if (!verdict_.is_waiting_known)
+            text += ". Whether one waits for the other is not known: no collective is timed";
+        return text + describe_saving("the difference") + ".";
+    }
+
+    [[nodiscard]] std::string headline_of_one_rank() const {
+        if (!verdict_.shares) return "One rank: there is no other to compare it with.";
+        const std::string step = format_duration_ms(verdict_.step_ms.value_or(0));
+        switch (verdict_.bound) {
+            case Bound::compute:
+                return fmt::format("One rank, bound by compute: {} of a step of {}.", percent(verdict_.shares->compute),
+                                   step);
+            case Bound::comm:
+                return fmt::format("One rank, bound by communication: {} of a step of {}.",
+                                   percent(verdict_.shares->comm), step);
+            case Bound::data:
+                return fmt::format("One rank, bound by its input: {} of a step of {} is loading and copying data.",
+                                   percent(verdict_.shares->data), step);
+            case Bound::host:
+                return fmt::format("One rank, bound by its host: the device waits for it in {} of a step of {}.",
+                                   percent(verdict_.shares->host), step);
+            default:
+                return fmt::format("One rank with steps of {}: nothing takes clearly most of them.", step);
+        }
+    }
+
+    /// ". Without it, steps would take 22 % less time (130.0 → 101.4 ms)".
+    [[nodiscard]] std::string describe_saving(std::string_view without) const {
+        if (!verdict_.job_slowdown || !(*verdict_.job_slowdown > 1.0005)) return "";
+        std::string text =
+            fmt::format(". Without {}, steps would take {}{} less time", without,
+                        verdict_.slowdown_is_bound ? "up to " : "", percent(1 - 1 / *verdict_.job_slowdown));
         if (!verdict_.mean_step_ms) return text;
         const double without_ms = *verdict_.mean_step_ms / *verdict_.job_slowdown;
         const DurationFormat duration(without_ms, *verdict_.mean_step_ms);
-        return text + fmt::format(" ({} → {} on average)", duration(*verdict_.mean_step_ms), duration(without_ms));
+        const std::string with = duration(*verdict_.mean_step_ms);
+        return text + fmt::format(" ({} → {})", with.substr(0, with.find(' ')), duration(without_ms));
     }
 
     [[nodiscard]] const ChangeFact* worst_change() const {
@@ -146,20 +245,51 @@ class Sentences {
         for (const SlowHost& host : verdict_.slow_hosts)
             document_.evidence.push_back(
                 fmt::format("{} of the ranks on {} are slow: the host, or what it shares", host.ranks, host.host));
-        for (const StragglerFact& straggler : verdict_.harmless)
-            if (straggler.pattern == Pattern::persistent)
-                document_.evidence.push_back("nobody waits for " + describe(straggler));
-        if (verdict_.gpu_hours_lost && !verdict_.stragglers.empty() && *verdict_.gpu_hours_lost >= 0.1)
+        std::size_t notes = 0;
+        for (const StragglerFact& straggler : verdict_.harmless) {
+            if (!straggler.keeps_waiting && straggler.pattern != Pattern::persistent) continue;
+            if (notes++ == max_shown) break;
+            document_.evidence.push_back(straggler.keeps_waiting
+                                             ? fmt::format("{}; that costs {} of the time", describe(straggler),
+                                                           percent(straggler.cost_share.value_or(0)))
+                                             : "nobody waits for " + describe(straggler));
+        }
+        if (verdict_.gpu_hours_lost && *verdict_.gpu_hours_lost >= 0.1)
             document_.evidence.push_back(
                 fmt::format("{:.1f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
         if (verdict_.stragglers.empty()) return;
         const StragglerFact& worst = verdict_.stragglers.front();
-        document_.next.push_back(fmt::format("{} on rank {} in {}", tool_for(worst.kind), worst.rank, range_of(worst)));
+        if (is_uncovered(worst)) {
+            document_.next.push_back(
+                fmt::format("time what rank {} does outside of its phases: logging, evaluation, garbage collection, "
+                            "other processes",
+                            worst.rank));
+        } else {
+            document_.next.push_back(
+                fmt::format("{} on rank {} in {}", tool_for(worst.kind), worst.rank, range_of(worst)));
+        }
         if (worst.grows)
             document_.next.push_back(
                 fmt::format("it grows: look at temperature and clocks of rank {} (nvidia-smi -q -d "
                             "PERFORMANCE,TEMPERATURE), and at memory that fills up",
                             worst.rank));
+    }
+
+    void add_groups() {
+        for (const GroupFact& group : verdict_.groups) {
+            std::string text = fmt::format("{}, {}{}", compare(group), when(group.typical), also_slow(group.typical));
+            if (group.pp) text = fmt::format("pipeline stage {}: {}", *group.pp, text);
+            if (group.typical.waiters_median_wait_ms && verdict_.ranks > 2)
+                text += fmt::format("; meanwhile the faster ones wait {} a step in collectives",
+                                    format_duration_ms(*group.typical.waiters_median_wait_ms));
+            document_.evidence.push_back(text);
+        }
+        if (verdict_.groups.empty()) return;
+        const GroupFact& group = verdict_.groups.front();
+        document_.next.push_back(
+            fmt::format("find what ranks {} have in common and ranks {} have not: host, type and "
+                        "power limit of the device, driver, share of the data",
+                        format_ranges(group.slow_ranks, max_shown), format_ranges(group.fast_ranks, max_shown)));
     }
 
     [[nodiscard]] static std::string tool_for(schema::Kind kind) {
@@ -227,15 +357,15 @@ class Sentences {
               {shares.host, "idle waiting for the host"},
               {shares.rest, "other"}})
             if (share >= worth_mention) text += fmt::format("{} {} {}", text.empty() ? ":" : ",", percent(share), what);
-        document_.evidence.push_back(
-            fmt::format("a step of {} on the median rank{}", format_duration_ms(verdict_.step_ms.value_or(0)), text));
+        document_.evidence.push_back(fmt::format("a step of {}{}{}", format_duration_ms(verdict_.step_ms.value_or(0)),
+                                                 verdict_.ranks == 1 ? "" : " on the median rank", text));
         if (shares.wait >= 0.02 && shares.wait <= shares.comm * 1.05)
             document_.evidence.push_back(
                 fmt::format("{} of the step is waiting for other ranks inside collectives, the rest "
                             "of communication is transfer",
                             percent(shares.wait)));
         const Efficiency& efficiency = verdict_.efficiency;
-        if (efficiency.mfu) document_.evidence.push_back("MFU " + percent(*efficiency.mfu));
+        if (efficiency.mfu && *efficiency.mfu <= 1) document_.evidence.push_back("MFU " + percent(*efficiency.mfu));
         if (efficiency.bubble_fraction && efficiency.theoretical_bubble_fraction)
             document_.evidence.push_back(
                 fmt::format("pipeline: {} of a step without own work; the schedule alone needs {}",
@@ -285,8 +415,13 @@ class Sentences {
     Document document_;
 };
 
-void write_straggler(JsonWriter& json, const StragglerFact& straggler) {
-    json.begin_object();
+void write_strings(JsonWriter& json, std::string_view key, const std::vector<std::string>& texts) {
+    json.key(key).begin_array();
+    for (const std::string& text : texts) json.string(text);
+    json.end_array();
+}
+
+void write_straggler_keys(JsonWriter& json, const StragglerFact& straggler) {
     json.key("rank").integer(straggler.rank);
     json.key("host").string_or_null(straggler.host);
     json.key("phase").string(straggler.phase);
@@ -301,14 +436,32 @@ void write_straggler(JsonWriter& json, const StragglerFact& straggler) {
     json.key("excess_ms").number(straggler.excess_ms);
     json.key("step_fraction").number(straggler.step_fraction);
     json.key("waiters_median_wait_ms").number_or_null(straggler.waiters_median_wait_ms);
-    json.key("cost_share").number(straggler.cost_share);
+    json.key("cost_share").number_or_null(straggler.cost_share);
     json.key("confidence").number(straggler.confidence);
+}
+
+void write_group(JsonWriter& json, const GroupFact& group) {
+    json.begin_object();
+    json.key("slow_ranks").integers(group.slow_ranks);
+    json.key("fast_ranks").integers(group.fast_ranks);
+    write_strings(json, "slow_hosts", group.slow_hosts);
+    write_strings(json, "fast_hosts", group.fast_hosts);
+    json.key("pp").integer_or_null(group.pp);
+    json.key("tp").integer_or_null(group.tp);
+    json.key("fast_ms").number(group.fast_ms);
+    json.key("typical").begin_object();
+    write_straggler_keys(json, group.typical);
+    json.end_object();
     json.end_object();
 }
 
 void write_stragglers(JsonWriter& json, std::string_view key, const std::vector<StragglerFact>& stragglers) {
     json.key(key).begin_array();
-    for (const StragglerFact& straggler : stragglers) write_straggler(json, straggler);
+    for (const StragglerFact& straggler : stragglers) {
+        json.begin_object();
+        write_straggler_keys(json, straggler);
+        json.end_object();
+    }
     json.end_array();
 }
 
@@ -366,12 +519,6 @@ void write_imbalance(JsonWriter& json, const std::optional<StageImbalance>& imba
     json.end_object();
 }
 
-void write_strings(JsonWriter& json, std::string_view key, const std::vector<std::string>& texts) {
-    json.key(key).begin_array();
-    for (const std::string& text : texts) json.string(text);
-    json.end_array();
-}
-
 }  // namespace
 
 std::string describe_folded_phases(const Verdict& verdict) {
@@ -411,6 +558,24 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
     json.key("gpu_hours_lost").number_or_null(verdict.gpu_hours_lost);
     json.key("abstained").boolean(verdict.abstained);
     json.key("reason").string_or_null(verdict.reason);
+    json.key("groups").begin_array();
+    for (const GroupFact& group : verdict.groups) write_group(json, group);
+    json.end_array();
+    json.key("late_rank");
+    if (verdict.late) {
+        json.begin_object();
+        json.key("rank").integer(verdict.late->rank);
+        json.key("host").string_or_null(verdict.late->host);
+        json.key("late_ms").number(verdict.late->late_ms);
+        json.key("step_fraction").number(verdict.late->step_fraction);
+        json.end_object();
+    } else {
+        json.null();
+    }
+    json.key("uncovered_ms").number_or_null(verdict.uncovered_ms);
+    json.key("steps_used").count(verdict.steps_used);
+    json.key("all_steps").count(verdict.all_steps);
+    write_strings(json, "impossible", verdict.impossible);
     json.end_object();
 }
 
