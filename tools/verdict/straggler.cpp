@@ -279,24 +279,20 @@ class Finder {
     }
 
     void keep_costly(const std::vector<PeerGroup>& roles) {
-        SlowSteps slow(table_.ranks.size());
-        for (const Straggler& straggler : found_) slow[straggler.rank] = straggler.slow;
-        for (const SlowGroup& group : result_.groups)
-            for (const Straggler& one : group.slow) slow[one.rank] = one.slow;
+        SlowSteps slow = slow_of(found_);
         OtherWaits waits(table_.wait_ms, slow);
         for (Straggler& straggler : found_) {
             find_margin(straggler, waits, {straggler.rank});
             if (straggler.keeps_waiting) add_uncovered_work(straggler);
         }
         std::erase_if(found_, [](const Straggler& one) { return one.phase == uncovered_name && !one.keeps_waiting; });
-        for (SlowGroup& group : result_.groups) {
-            std::vector<std::size_t> ranks;
-            for (const Straggler& one : group.slow) ranks.push_back(one.rank);
-            find_margin(group.typical, waits, ranks);
-            if (!group.typical.keeps_waiting) continue;
-            for (const Straggler& one : group.slow) add_uncovered_work(one);
-        }
-        std::erase_if(result_.groups, [](const SlowGroup& group) { return !group.typical.keeps_waiting; });
+        std::erase_if(result_.groups, [this](SlowGroup& group) { return !do_others_wait_for(group); });
+        slow = slow_of(found_);
+        for (const SlowGroup& group : result_.groups)
+            for (const Straggler& one : group.slow) {
+                slow[one.rank] = one.slow;
+                add_uncovered_work(one);
+            }
         const WhatIf what_if(table_, own_ms_, roles, slow, result_.waits_inside);
         for (Straggler& straggler : found_) {
             for (std::size_t step = 0; step < table_.steps.size(); ++step)
@@ -311,6 +307,20 @@ class Finder {
         });
         for (const SlowGroup& group : result_.groups)
             for (const Straggler& one : group.slow) result_.slow[one.rank] = one.slow;
+    }
+
+    [[nodiscard]] SlowSteps slow_of(const std::vector<Straggler>& stragglers) const {
+        SlowSteps slow(table_.ranks.size());
+        for (const Straggler& straggler : stragglers) slow[straggler.rank] = straggler.slow;
+        return slow;
+    }
+
+    bool do_others_wait_for(SlowGroup& group) const {
+        OtherWaits waits(table_.wait_ms, slow_of(group.slow));
+        std::vector<std::size_t> ranks;
+        for (const Straggler& one : group.slow) ranks.push_back(one.rank);
+        find_margin(group.typical, waits, ranks);
+        return group.typical.keeps_waiting;
     }
 
     void add_cost(SlowGroup& group, const WhatIf& what_if) const {

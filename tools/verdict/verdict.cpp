@@ -159,6 +159,7 @@ class Judge {
         const std::vector<Straggler> late = find_late(table_, groups_, rules_);
         if (!late.empty()) {
             const RankRole& rank = table_.ranks[late.front().rank];
+            if (blame_harmless(rank.rank, late.front().excess_ms)) return;
             verdict_.late = LateRank{rank.rank, rank.host, late.front().excess_ms, late.front().step_fraction};
             abstain(fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them",
                                 waiting, rank.rank),
@@ -170,6 +171,21 @@ class Judge {
                             waiting),
                 "time more phases between the collectives, and check that collectives have their group and coll");
         }
+    }
+
+    // By its own work in a whole step it costs nothing, but the others wait about as long as it exceeds them: it is
+    // late at one collective and early at another.
+    bool blame_harmless(std::int64_t rank, double late_ms) {
+        const auto found = std::find_if(verdict_.harmless.begin(), verdict_.harmless.end(), [&](const auto& one) {
+            return one.rank == rank && one.keeps_waiting && one.excess_ms > late_ms / 2;
+        });
+        if (found == verdict_.harmless.end()) return false;
+        found->cost_share.reset();
+        verdict_.stragglers.push_back(std::move(*found));
+        verdict_.harmless.erase(found);
+        verdict_.job_slowdown.reset();
+        verdict_.gpu_hours_lost.reset();
+        return true;
     }
 
     /// Whether ranks wait clearly longer than they would if each had the same work and noise, but at other times.
@@ -239,7 +255,7 @@ class Judge {
     }
 
     void find_savings() {
-        if (verdict_.stragglers.empty()) return;
+        if (verdict_.stragglers.empty() && verdict_.groups.empty()) return;
         const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
         for (std::size_t step = 0; step < table_.steps.size(); ++step) saved_ms_[step] = what_if.saved_ms(step);
     }
