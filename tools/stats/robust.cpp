@@ -114,6 +114,17 @@ double student_tail(double t, double freedom) {
     return whole / 2;
 }
 
+double student_quantile(double tail, double freedom) {
+    double high = 1;
+    while (student_tail(high, freedom) > tail && high < 1e9) high *= 2;
+    double low = high / 2;
+    for (int i = 0; i < 40; ++i) {
+        const double middle = (low + high) / 2;
+        (student_tail(middle, freedom) > tail ? low : high) = middle;
+    }
+    return high;
+}
+
 double binomial_tail(std::size_t k, std::size_t n, double p) {
     if (k == 0) return 1;
     if (k > n || p <= 0) return 0;

@@ -22,9 +22,19 @@ constexpr double least_gap_in_ranges = 3;  // of the range of a population
 constexpr double usual_difference = 0.1;
 constexpr std::size_t least_fast = 3;  // ranks, to take the noise from them alone
 
-/// By how much the deviation of few values falls short of that of many.
-double for_few(std::size_t count) {
-    return 1 + 2 / static_cast<double>(count);
+/// Standard deviation of normal values of which up to a quarter may be much larger: the larger of two figures, because
+/// of few values each is often too small.
+double spread_of(std::vector<double> values) {
+    constexpr double of_lower_three_quarters =
+        0.7312;  // the standard deviation of normal values below their 0.75 quantile
+    const double by_median = robust_deviation(values) * (1 + 2 / static_cast<double>(values.size()));
+    std::sort(values.begin(), values.end());
+    values.resize(values.size() - values.size() / 4);
+    const double count = static_cast<double>(values.size());
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+    double squares = 0;
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    return count < 2 ? by_median : std::max(by_median, std::sqrt(squares / (count - 1)) / of_lower_three_quarters);
 }
 
 }  // namespace
@@ -100,7 +110,8 @@ void Deviation::centre() {
     if (is_missing(offset_ms)) return;
     for (double& usual_ms : usual_) usual_ms += offset_ms;
     for (double& ms : excess_) ms -= offset_ms;
-    spread_ms_ = robust_deviation(of_fast) * for_few(of_fast.size());
+    std::erase_if(of_fast, is_missing);
+    spread_ms_ = of_fast.size() < 2 ? 0 : spread_of(std::move(of_fast));
 }
 
 double Deviation::spread_ms(std::size_t steps) const {
@@ -112,7 +123,8 @@ double Deviation::spread_ms(std::size_t steps) const {
     for (const std::size_t peer : fast_)
         for (std::size_t part = 0; part < parts; ++part)
             medians.push_back(median_of(excess_ms(peer).subspan(part * length, length)));
-    return std::max(spread_ms_, robust_deviation(medians) * for_few(medians.size()));
+    std::erase_if(medians, is_missing);
+    return medians.size() < 2 ? spread_ms_ : std::max(spread_ms_, spread_of(std::move(medians)));
 }
 
 // The noise of a population is that of its ranks. A single rank deviates from itself by nothing.

@@ -33,6 +33,8 @@ class Deviation {
     [[nodiscard]] double usual_ms(std::size_t step) const { return usual_[step]; }
     /// Whether the ranks are two populations. Then the faster one is what a usual rank is.
     [[nodiscard]] bool is_split() const { return fast_.size() < group_.ranks.size(); }
+    /// Peers that a usual rank is one of: all, or the faster population.
+    [[nodiscard]] const std::vector<std::size_t>& usual_peers() const { return fast_; }
     /// Robust standard deviation of a rank's steps about its own median.
     [[nodiscard]] double noise_ms() const { return noise_ms_; }
     /// Robust standard deviation of the medians of usual ranks.

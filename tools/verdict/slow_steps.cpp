@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace cep::tool {
 namespace {
@@ -11,10 +12,29 @@ namespace {
 constexpr Segment none{1, 0};
 constexpr double median_error = 1.2533;  // of normal values, over that of their mean: √(π / 2)
 
+/// E[size²] / E[size] of bursts: steps beyond the threshold that follow each other by less than `pause` steps.
+double burst_size(std::span<const double> excess_ms, double threshold_ms, std::size_t pause) {
+    double squares = 0;
+    double count = 0;
+    double burst = 0;
+    std::size_t last = 0;
+    for (std::size_t step = 0; step < excess_ms.size(); ++step) {
+        if (!(excess_ms[step] > threshold_ms)) continue;
+        if (step - last >= pause) squares += std::pow(std::exchange(burst, 0.0), 2);
+        ++burst;
+        ++count;
+        last = step;
+    }
+    return (squares + burst * burst) / count;
+}
+
 class SlowStepSearch {
   public:
-    SlowStepSearch(const Deviation& deviation, std::size_t peer, const SearchScale& scale, const StragglerRules& rules)
+    SlowStepSearch(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond, const SearchScale& scale,
+                   const StragglerRules& rules)
         : deviation_(deviation),
+          peer_(peer),
+          beyond_(beyond),
           excess_ms_(deviation.excess_ms(peer)),
           scale_(scale),
           rules_(rules),
@@ -74,8 +94,18 @@ class SlowStepSearch {
         chance_ = std::min(
             1.0, scale_.tests * std::max(1.0, places * places / 2) * student_tail(excess_ms / error_ms, freedom));
         halfway_ms_ = excess_ms / 2;
+        const std::size_t windows = deviation_.usual_peers().size() * (excess_ms_.size() / range.length());
         return chance_ <= rules_.false_alarms &&
-               excess_ms >= rules_.noise_multiple * deviation_.spread_ms(range.length());
+               excess_ms >= spread_multiple(rules_, windows) * deviation_.spread_ms(range.length()) &&
+               !is_usual_burst();
+    }
+
+    /// Whether usual ranks have such steps as well, as many together.
+    [[nodiscard]] bool is_usual_burst() {
+        const Beyond& beyond = beyond_.of(halfway_ms_);
+        if (beyond.count_of_others(peer_) == 0) return false;
+        chance_ = std::max(chance_, std::min(1.0, scale_.tests * beyond.chance_of(peer_)));
+        return chance_ > rules_.false_alarms;
     }
 
     // More steps beyond what is usual than a usual rank has.
@@ -83,17 +113,9 @@ class SlowStepSearch {
         const auto beyond = [this](double ms) { return ms > scale_.threshold_ms; };
         const std::size_t slow = count(everything(), beyond);
         if (slow < rules_.least_slow_steps) return false;
-        // Of all such steps, this rank would have its share if it were like the others, however many there are.
-        const auto all = static_cast<double>(count(everything(), [](double) { return true; }));
-        const auto bursts = [this](double steps) {
-            return static_cast<std::size_t>(std::llround(steps / scale_.burst));
-        };
-        const std::size_t own = bursts(static_cast<double>(slow));
-        if (own < rules_.least_slow_steps) return false;
-        const std::size_t of_all = own + bursts(scale_.others_beyond);
-        const double share = all / (all + scale_.others_steps);
-        if (static_cast<double>(own) <= share * static_cast<double>(of_all)) return false;
-        chance_ = std::min(1.0, scale_.tests * binomial_tail(own, of_all, share));
+        const Beyond& all = beyond_.of(scale_.threshold_ms);
+        if (all.bursts_of(peer_) < static_cast<double>(rules_.least_slow_steps)) return false;
+        chance_ = std::min(1.0, scale_.tests * all.chance_of(peer_));
         std::vector<double> slow_ms;
         for (const double ms : excess_ms_)
             if (beyond(ms)) slow_ms.push_back(ms);
@@ -188,6 +210,8 @@ class SlowStepSearch {
     }
 
     const Deviation& deviation_;
+    const std::size_t peer_;
+    BeyondThresholds& beyond_;
     const std::span<const double> excess_ms_;
     const SearchScale& scale_;
     const StragglerRules& rules_;
@@ -198,9 +222,73 @@ class SlowStepSearch {
 
 }  // namespace
 
-std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer, const SearchScale& scale,
-                                         const StragglerRules& rules) {
-    return SlowStepSearch(deviation, peer, scale, rules).find();
+double noise_multiple(const StragglerRules& rules, const Deviation& deviation) {
+    return student_quantile(normal_tail(rules.noise_multiple), std::max(2.0, deviation.independent_values() - 1));
+}
+
+double spread_multiple(const StragglerRules& rules, std::size_t medians) {
+    constexpr double least_freedom = 5;  // of fewer, it would be hundreds: then the noise alone must tell
+    const double freedom = std::max(least_freedom, static_cast<double>(medians) - 1);
+    return std::max(rules.noise_multiple, student_quantile(rules.spread_chance, freedom));
+}
+
+Beyond::Beyond(const Deviation& deviation, double threshold_ms) {
+    constexpr std::size_t least_pause = 8;  // steps between two bursts
+    constexpr double most_in_a_row = 4;     // slow steps that may have one cause on any rank
+    is_usual_.resize(deviation.ranks().size());
+    for (const std::size_t peer : deviation.usual_peers()) is_usual_[peer] = true;
+    for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
+        const std::span<const double> excess_ms = deviation.excess_ms(peer);
+        double count = 0;
+        double steps = 0;
+        for (const double ms : excess_ms) {
+            steps += !is_missing(ms);
+            count += ms > threshold_ms;
+        }
+        counts_.push_back(count);
+        steps_.push_back(steps);
+        bursts_.push_back(count > 0 ? burst_size(excess_ms, threshold_ms, least_pause) : 1);
+        rows_.push_back(count > 0 ? std::min(burst_size(excess_ms, threshold_ms, 2), most_in_a_row) : 1);
+        if (!is_usual_[peer]) continue;
+        usual_bursts_.push_back(bursts_.back());
+        usual_count_ += count;
+        usual_steps_ += steps;
+    }
+    std::sort(usual_bursts_.begin(), usual_bursts_.end());
+}
+
+// A tenth of the other ranks, and one, may have bursts that are faults.
+double Beyond::burst_for(std::size_t peer) const {
+    const std::size_t own = is_usual_[peer] ? 1 : 0;
+    if (usual_bursts_.size() < 1 + own) return rows_[peer];
+    const std::size_t others = usual_bursts_.size() - own;
+    std::size_t at = others < 3 ? 0 : 9 * (others - 1) / 10;
+    if (own > 0 && usual_bursts_[at] >= bursts_[peer]) ++at;
+    return std::max(rows_[peer], usual_bursts_[at]);
+}
+
+const Beyond& BeyondThresholds::of(double threshold_ms) {
+    const long key = std::lround(16 * std::log2(std::max(threshold_ms, 1e-9)));
+    const auto found = beyond_.find(key);
+    if (found != beyond_.end()) return found->second;
+    return beyond_.emplace(key, Beyond(deviation_, std::exp2(static_cast<double>(key) / 16))).first->second;
+}
+
+// Of all such steps, a rank has its share, however many there are.
+double Beyond::chance_of(std::size_t peer) const {
+    const auto bursts = [burst = burst_for(peer)](double steps) {
+        return static_cast<std::size_t>(std::llround(steps / burst));
+    };
+    const double others = usual_steps_ - (is_usual_[peer] ? steps_[peer] : 0);
+    const double share = steps_[peer] / (steps_[peer] + std::max(1.0, others));
+    const std::size_t own = bursts(counts_[peer]);
+    const std::size_t all = own + bursts(count_of_others(peer));
+    return static_cast<double>(own) <= share * static_cast<double>(all) ? 1 : binomial_tail(own, all, share);
+}
+
+std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond,
+                                         const SearchScale& scale, const StragglerRules& rules) {
+    return SlowStepSearch(deviation, peer, beyond, scale, rules).find();
 }
 
 }  // namespace cep::tool

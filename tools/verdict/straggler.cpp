@@ -17,11 +17,6 @@
 namespace cep::tool {
 namespace {
 
-std::size_t count_present(std::span<const double> values) {
-    return static_cast<std::size_t>(
-        std::count_if(values.begin(), values.end(), [](double value) { return !is_missing(value); }));
-}
-
 /// What ranks wait that are not slow themselves then: medians over ranks, by step.
 class OtherWaits {
   public:
@@ -56,65 +51,23 @@ struct Search {
     bool contains_waiting = false;
 };
 
-/// Steps beyond the threshold, by peer, and how many of them usually come together.
-struct Beyond {
-    std::vector<double> counts;
-    double all = 0;
-    double steps = 0;
-    double burst = 1;
-};
-
-Beyond find_beyond(const Deviation& deviation, double threshold_ms) {
-    constexpr std::size_t least_pause = 8;  // steps between two bursts
-    Beyond beyond;
-    std::vector<double> bursts;
-    for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
-        const std::span<const double> excess_ms = deviation.excess_ms(peer);
-        double squares = 0;
-        double in_burst = 0;
-        std::size_t last = 0;
-        beyond.counts.push_back(0);
-        for (std::size_t step = 0; step < excess_ms.size(); ++step) {
-            beyond.steps += !is_missing(excess_ms[step]);
-            if (!(excess_ms[step] > threshold_ms)) continue;
-            if (in_burst > 0 && step - last >= least_pause) {
-                squares += in_burst * in_burst;
-                in_burst = 0;
-            }
-            ++in_burst;
-            ++beyond.counts.back();
-            last = step;
-        }
-        squares += in_burst * in_burst;
-        bursts.push_back(squares / std::max(1.0, beyond.counts.back()));
-        beyond.all += beyond.counts.back();
-    }
-    beyond.burst = std::max(1.0, quantile_of(bursts, bursts.size() < 3 ? 0 : 0.5));
-    return beyond;
-}
-
 void search_phase(Search& search, SearchScale scale, const StragglerRules& rules) {
     const Deviation deviation(*search.phase, *search.role, scale.floor_ms);
     search.contains_waiting = deviation.contains_waiting();
-    scale.threshold_ms = std::max(
-        {scale.floor_ms, rules.noise_multiple * deviation.noise_ms(), rules.noise_multiple * deviation.spread_ms()});
-    const Beyond beyond = find_beyond(deviation, scale.threshold_ms);
+    scale.threshold_ms = std::max({scale.floor_ms, noise_multiple(rules, deviation) * deviation.noise_ms(),
+                                   spread_multiple(rules, deviation.usual_peers().size()) * deviation.spread_ms()});
+    BeyondThresholds beyond(deviation);
     std::vector<double> usual_ms;
     for (std::size_t step = 0; step < search.phase->own_ms.steps(); ++step)
         usual_ms.push_back(deviation.usual_ms(step));
     search.usual_ms = typical_ms(usual_ms);
     for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
-        const std::span<const double> excess_ms = deviation.excess_ms(peer);
-        scale.others_beyond = beyond.all - beyond.counts[peer];
-        scale.others_steps = std::max(1.0, beyond.steps - static_cast<double>(count_present(excess_ms)));
-        // Two populations may be one because of many such steps: then bursts say nothing of chance.
-        scale.burst = deviation.is_split() ? 1 : beyond.burst;
-        auto straggler = find_slow_steps(deviation, peer, scale, rules);
+        auto straggler = find_slow_steps(deviation, peer, beyond, scale, rules);
         if (!straggler) continue;
         straggler->rank = deviation.ranks()[peer];
         straggler->phase = search.phase->name;
         if (search.phase->name == uncovered_name)
-            straggler->excess_by_step_ms.assign(excess_ms.begin(), excess_ms.end());
+            straggler->excess_by_step_ms.assign(deviation.excess_ms(peer).begin(), deviation.excess_ms(peer).end());
         search.found.push_back(std::move(*straggler));
     }
 }
@@ -295,16 +248,13 @@ class Finder {
             }
         const WhatIf what_if(table_, own_ms_, roles, slow, result_.waits_inside);
         for (Straggler& straggler : found_) {
-            for (std::size_t step = 0; step < table_.steps.size(); ++step)
-                if (straggler.slow[step]) straggler.cost_ms += what_if.saved_by_ms(straggler.rank, step);
-            const bool costs = straggler.keeps_waiting && straggler.cost_ms > rules_.least_cost * all_ms_;
+            add_cost(straggler, {&straggler, 1}, slow, what_if);
+            const bool costs = straggler.keeps_waiting && is_costly(straggler);
             if (costs) result_.slow[straggler.rank] = straggler.slow;
             (costs ? result_.costly : result_.harmless).push_back(std::move(straggler));
         }
-        for (SlowGroup& group : result_.groups) add_cost(group, what_if);
-        std::erase_if(result_.groups, [this](const SlowGroup& group) {
-            return !(group.typical.cost_ms > rules_.least_cost * all_ms_);
-        });
+        for (SlowGroup& group : result_.groups) add_cost(group.typical, group.slow, slow, what_if);
+        std::erase_if(result_.groups, [this](const SlowGroup& group) { return !is_costly(group.typical); });
         for (const SlowGroup& group : result_.groups)
             for (const Straggler& one : group.slow) result_.slow[one.rank] = one.slow;
     }
@@ -323,12 +273,47 @@ class Finder {
         return group.typical.keeps_waiting;
     }
 
-    void add_cost(SlowGroup& group, const WhatIf& what_if) const {
+    [[nodiscard]] bool is_costly(const Straggler& straggler) const {
+        return straggler.cost_ms - straggler.chance_cost_ms > rules_.least_cost * all_ms_;
+    }
+
+    /// What the ranks of a role that are not slow work in all, by step.
+    const std::vector<double>& usual_work_ms(const PeerGroup& role, const SlowSteps& slow) {
+        const auto [found, is_new] = usual_work_ms_.try_emplace(&role);
+        if (!is_new) return found->second;
+        std::vector<std::size_t> others;
+        for (const std::size_t rank : role.ranks)
+            if (slow[rank].empty()) others.push_back(rank);
+        return found->second = quantiles_over_ranks(own_ms_, others, 0.5);
+    }
+
+    /// By how much the rank works longer in all than those, in its slow steps.
+    [[nodiscard]] double own_excess_ms(const Straggler& straggler, const SlowSteps& slow) {
+        const std::vector<double>& usual_ms = usual_work_ms(*peers_[straggler.rank], slow);
+        std::vector<double> excess_ms;
+        for (std::size_t step = 0; step < usual_ms.size(); ++step)
+            if (straggler.slow[step]) excess_ms.push_back(own_ms_.at(straggler.rank, step) - usual_ms[step]);
+        const double median = median_of(std::move(excess_ms));
+        return is_missing(median) ? straggler.excess_ms : std::max(0.0, median);
+    }
+
+    /// Of several slow ranks, those of `typical` are what all of them cost.
+    void add_cost(Straggler& typical, std::span<const Straggler> slow_ranks, const SlowSteps& slow,
+                  const WhatIf& what_if) {
+        std::vector<double> less_ms;
+        for (const Straggler& one : slow_ranks) less_ms.push_back(own_excess_ms(one, slow));
+        typical.cost_ms = typical.chance_cost_ms = 0;
         for (std::size_t step = 0; step < table_.steps.size(); ++step) {
             double saved_ms = 0;
-            for (const Straggler& one : group.slow)
-                if (one.slow[step]) saved_ms = std::max(saved_ms, what_if.saved_by_ms(one.rank, step));
-            group.typical.cost_ms += saved_ms;
+            double saved_by_chance_ms = 0;
+            for (std::size_t i = 0; i < slow_ranks.size(); ++i) {
+                const Straggler& one = slow_ranks[i];
+                if (!one.slow[step]) continue;
+                saved_ms = std::max(saved_ms, what_if.saved_by_ms(one.rank, step));
+                saved_by_chance_ms = std::max(saved_by_chance_ms, what_if.saved_by_ms(one.rank, step, less_ms[i]));
+            }
+            typical.cost_ms += saved_ms;
+            typical.chance_cost_ms += saved_by_chance_ms;
         }
     }
 
@@ -360,6 +345,7 @@ class Finder {
     const StragglerRules& rules_;
     double all_ms_ = 0;  // of all steps
     std::vector<Straggler> found_;
+    std::map<const PeerGroup*, std::vector<double>> usual_work_ms_;
     std::vector<const PeerGroup*> peers_ = std::vector<const PeerGroup*>(table_.ranks.size());
     Stragglers result_;
 };

@@ -25,14 +25,16 @@ struct StragglerRules {
     double relative_floor = 0.02;     ///< of a typical step
     double absolute_floor_ms = 0.05;  ///< below it, clocks and schedulers speak
     double noise_multiple = 4.5;      ///< of the robust standard deviations over steps and over ranks
-    double false_alarms = 1e-4;       ///< a job: chance that noise makes any rank look like a straggler
-    double nearly_all = 0.85;         ///< of steps
-    double hardly_any = 0.08;         ///< of steps
-    double least_cost = 0.01;         ///< of the time of all steps: what costs less is a note
-    double least_margin = 0.15;       ///< of the excess, by which the others wait longer than the straggler
-    double uncovered_margin = 0.5;    ///< the same of time that no phase covers, which may be waiting itself
-    double late = 0.05;               ///< of a step: shorter waiting needs no name
-    std::size_t least_steps = 8;      ///< to speak of a pattern
+    double spread_chance =
+        1e-4;  ///< that a rank exceeds the others by so many of their spreads, by Student's distribution
+    double false_alarms = 1e-4;     ///< a job: chance that noise makes any rank look like a straggler
+    double nearly_all = 0.85;       ///< of steps
+    double hardly_any = 0.08;       ///< of steps
+    double least_cost = 0.01;       ///< of the time of all steps: what costs less is a note
+    double least_margin = 0.15;     ///< of the excess, by which the others wait longer than the straggler
+    double uncovered_margin = 0.5;  ///< the same of time that no phase covers, which may be waiting itself
+    double late = 0.05;             ///< of a step: shorter waiting needs no name
+    std::size_t least_steps = 8;    ///< to speak of a pattern
     std::size_t least_slow_steps = 4;
     std::size_t least_peers = 3;  ///< ranks of one role; fewer are compared with the whole stage
 };
@@ -52,6 +54,7 @@ struct Straggler {
     std::vector<double> excess_by_step_ms;         // of uncovered time only
     bool keeps_waiting = true;                     // the others wait for it, as far as that is known
     double cost_ms = 0;                            // what the job loses if this is the only one; NaN if unknown
+    double chance_cost_ms = 0;                     // what it would lose by the noise of a usual rank in its place
     std::optional<double> waiters_median_wait_ms;  // in slow steps; none if waiting is unknown
     double confidence = 0;                         // 1 − the chance that noise alone makes any rank look like this
 };

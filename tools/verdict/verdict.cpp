@@ -23,6 +23,8 @@ constexpr double little_comm = 0.05;      // of a step: no unseen rank can hold 
 constexpr double least_matched = 0.5;     // of the time in communication
 constexpr double stage_floor = 1.1;       // a stage with this much more work than a typical one
 constexpr double slow_host_share = 0.75;  // of a host's ranks
+constexpr double much_waiting = 0.1;      // of a step: no job that waits so long is called healthy
+constexpr double unexplained = 1.5;       // waiting than what is timed explains
 constexpr double longest_share = 1.01;    // of a step: what its phases can take, but for clocks
 
 std::string count_of(std::size_t count, std::string_view noun) {
@@ -156,7 +158,10 @@ class Judge {
     void explain_waiting() {
         if (typical_ms(table_.wait_ms) < rules_.late * typical_ms(table_.median_step_ms)) return;
         const std::string waiting = format_duration_ms(typical_ms(table_.wait_ms));
-        const std::vector<Straggler> late = find_late(table_, groups_, rules_);
+        std::vector<Straggler> late = find_late(table_, groups_, rules_);
+        std::erase_if(late, [&](const Straggler& one) {
+            return one.excess_ms * one.step_fraction < typical_ms(table_.wait_ms) / 2;
+        });
         if (!late.empty()) {
             const RankRole& rank = table_.ranks[late.front().rank];
             if (blame_harmless(rank.rank, late.front().excess_ms)) return;
@@ -164,12 +169,12 @@ class Judge {
             abstain(fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them",
                                 waiting, rank.rank),
                     fmt::format("time what rank {} does before its collectives, with phases around it", rank.rank));
-        } else if (groups_.size() == 1 && waits_more_than_noise()) {
-            verdict_.takes_turns = true;
-            abstain(
-                fmt::format("ranks wait {} a step for each other, but none of them is late more often than by chance",
-                            waiting),
-                "time more phases between the collectives, and check that collectives have their group and coll");
+        } else if (groups_.size() == 1 && waits_more_than_work_explains()) {
+            abstain(fmt::format("ranks wait {} a step for each other, and what they do before does not explain it",
+                                waiting),
+                    "time more phases between the collectives, and check that collectives have their group and coll");
+        } else if (groups_.size() == 1) {
+            verdict_.takes_turns = typical_ms(table_.wait_ms) >= much_waiting * typical_ms(table_.median_step_ms);
         }
     }
 
@@ -188,34 +193,16 @@ class Judge {
         return true;
     }
 
-    /// Whether ranks wait clearly longer than they would if each had the same work and noise, but at other times.
-    [[nodiscard]] bool waits_more_than_noise() const {
-        constexpr double clearly = 1.5;
-        const std::size_t steps = table_.steps.size();
-        const RankQuantiles medians =
-            quantiles_over_steps(table_.ranks.size(), steps, {0.5}, [this](std::size_t rank, std::span<double> row) {
-                for (std::size_t step = 0; step < row.size(); ++step)
-                    row[step] = own_ms_.at(rank, step) + table_.uncovered_ms.at(rank, step);
-            });
-        StepMatrix shifted(table_.ranks.size(), steps);
-        for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
-            for (std::size_t step = 0; step < steps; ++step) {
-                const std::size_t from = (step + rank * steps / table_.ranks.size()) % steps;
-                shifted.set(rank, step,
-                            own_ms_.at(rank, from) + table_.uncovered_ms.at(rank, from) - medians.front()[rank]);
-            }
-        const std::vector<double> last_ms = quantiles_over_ranks(shifted, 1);
-        const std::vector<double> median_ms = quantiles_over_ranks(shifted, 0.5);
-        const std::vector<double> wait_ms = quantiles_over_ranks(table_.wait_ms, 0.5);
-        double by_noise_ms = 0;
-        double all_ms = 0;
-        for (std::size_t step = 0; step < steps; ++step) {
-            const double ms = last_ms[step] - median_ms[step];
-            if (is_missing(ms) || is_missing(wait_ms[step])) continue;
-            by_noise_ms += ms;
-            all_ms += wait_ms[step];
-        }
-        return all_ms > clearly * by_noise_ms;
+    /// Whether ranks wait clearly longer than for the slowest one of each step, as far as their work is timed.
+    [[nodiscard]] bool waits_more_than_work_explains() const {
+        StepMatrix work_ms = own_ms_;
+        for (std::size_t rank = 0; rank < work_ms.ranks(); ++rank)
+            for (std::size_t step = 0; step < work_ms.steps(); ++step)
+                work_ms.set(rank, step, own_ms_.at(rank, step) + table_.uncovered_ms.at(rank, step));
+        std::vector<double> explained_ms = quantiles_over_ranks(work_ms, 1);
+        const std::vector<double> median_ms = quantiles_over_ranks(work_ms, 0.5);
+        for (std::size_t step = 0; step < explained_ms.size(); ++step) explained_ms[step] -= median_ms[step];
+        return typical_ms(table_.wait_ms) > unexplained * typical_ms(explained_ms);
     }
 
     void find_impossible() {

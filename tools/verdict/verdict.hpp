@@ -109,7 +109,7 @@ struct Verdict {
     std::vector<StragglerFact> harmless;  // slow, but nobody waits for them, or for too short a time
     std::vector<GroupFact> groups;
     std::optional<LateRank> late;
-    bool takes_turns = false;      // ranks wait for each other, more than their noise explains, and no rank is late
+    bool takes_turns = false;      // ranks wait long for each other, but no rank is late more often than chance
     bool is_waiting_known = true;  // else: no collective is timed
     std::uint64_t ranks = 0;
     std::optional<double> uncovered_ms;  // of a usual step of the median rank

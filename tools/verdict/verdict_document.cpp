@@ -112,11 +112,14 @@ class Sentences {
 
   private:
     [[nodiscard]] std::string headline() const {
-        if (verdict_.late || verdict_.takes_turns) return capitalised(verdict_.reason) + ".";
+        if (verdict_.late) return capitalised(verdict_.reason) + ".";
         if (verdict_.abstained) return "No verdict on slow ranks: " + verdict_.reason + ".";
         if (has_costlier_group()) return group_headline();
         if (!verdict_.stragglers.empty()) return straggler_headline();
         if (verdict_.ranks == 1) return headline_of_one_rank();
+        if (verdict_.takes_turns && verdict_.shares)
+            return fmt::format("No single rank is slow, but {} of a step is waiting for whichever rank is last in it.",
+                               percent(verdict_.shares->wait));
         std::string text = verdict_.ranks == 2
                                ? "No straggler: neither rank is slower than the other by more than chance"
                                : "No straggler: no rank is slower than its peers by more than chance";
