@@ -10,6 +10,10 @@ namespace cep::tool {
 namespace {
 
 constexpr Segment none{1, 0};
+constexpr double longest_pause = 8;      // steps between two that may have one cause
+constexpr double most_in_a_row = 4;      // slow steps that may have one cause on any rank
+constexpr double few_by_chance = 0.2;    // neighbours within the pause, of all such steps
+constexpr double rare = 0.05;            // of all steps
 constexpr double median_error = 1.2533;  // of normal values, over that of their mean: √(π / 2)
 
 /// E[size²] / E[size] of bursts: steps beyond the threshold that follow each other by less than `pause` steps.
@@ -91,20 +95,22 @@ class SlowStepSearch {
         // Any range of steps could have been the best one.
         const double places = std::max(1.0, static_cast<double>(excess_ms_.size()) / inflation);
         const double freedom = std::max(1.0, deviation_.independent_values() - 1);
-        chance_ = std::min(
-            1.0, scale_.tests * std::max(1.0, places * places / 2) * student_tail(excess_ms / error_ms, freedom));
+        const double ranges = std::max(1.0, places * places / 2);
+        chance_ = std::min(1.0, scale_.tests * ranges * student_tail(excess_ms / error_ms, freedom));
         halfway_ms_ = excess_ms / 2;
         const std::size_t windows = deviation_.usual_peers().size() * (excess_ms_.size() / range.length());
         return chance_ <= rules_.false_alarms &&
                excess_ms >= spread_multiple(rules_, windows) * deviation_.spread_ms(range.length()) &&
-               !is_usual_burst();
+               !is_usual_burst(range, ranges);
     }
 
-    /// Whether usual ranks have such steps as well, as many together.
-    [[nodiscard]] bool is_usual_burst() {
+    /// Whether usual ranks have such steps as well, and as many as in this range by chance.
+    [[nodiscard]] bool is_usual_burst(Segment range, double ranges) {
         const Beyond& beyond = beyond_.of(halfway_ms_);
         if (beyond.count_of_others(peer_) == 0) return false;
-        chance_ = std::max(chance_, std::min(1.0, scale_.tests * beyond.chance_of(peer_)));
+        const auto own = static_cast<double>(count(range, [this](double ms) { return ms > halfway_ms_; }));
+        const double chance = beyond.chance_of(peer_, own, static_cast<double>(range.length()));
+        chance_ = std::max(chance_, std::min(1.0, scale_.tests * ranges * chance));
         return chance_ > rules_.false_alarms;
     }
 
@@ -233,26 +239,31 @@ double spread_multiple(const StragglerRules& rules, std::size_t medians) {
 }
 
 Beyond::Beyond(const Deviation& deviation, double threshold_ms) {
-    constexpr std::size_t least_pause = 8;  // steps between two bursts
-    constexpr double most_in_a_row = 4;     // slow steps that may have one cause on any rank
-    is_usual_.resize(deviation.ranks().size());
+    const std::size_t peers = deviation.ranks().size();
+    is_usual_.resize(peers);
     for (const std::size_t peer : deviation.usual_peers()) is_usual_[peer] = true;
-    for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
-        const std::span<const double> excess_ms = deviation.excess_ms(peer);
-        double count = 0;
-        double steps = 0;
-        for (const double ms : excess_ms) {
-            steps += !is_missing(ms);
-            count += ms > threshold_ms;
+    for (std::size_t peer = 0; peer < peers; ++peer) {
+        counts_.push_back(0);
+        steps_.push_back(0);
+        for (const double ms : deviation.excess_ms(peer)) {
+            steps_.back() += !is_missing(ms);
+            counts_.back() += ms > threshold_ms;
         }
-        counts_.push_back(count);
-        steps_.push_back(steps);
-        bursts_.push_back(count > 0 ? burst_size(excess_ms, threshold_ms, least_pause) : 1);
-        rows_.push_back(count > 0 ? std::min(burst_size(excess_ms, threshold_ms, 2), most_in_a_row) : 1);
         if (!is_usual_[peer]) continue;
-        usual_bursts_.push_back(bursts_.back());
-        usual_count_ += count;
-        usual_steps_ += steps;
+        usual_count_ += counts_[peer];
+        usual_steps_ += steps_[peer];
+    }
+    // Rare steps that are near each other have one cause; of frequent ones, some are neighbours by chance.
+    const double rate = usual_count_ / std::max(1.0, usual_steps_);
+    const auto pause = static_cast<std::size_t>(std::clamp(few_by_chance / std::max(rate, 1e-9), 2.0, longest_pause));
+    for (std::size_t peer = 0; peer < peers; ++peer) {
+        const bool has_any = counts_[peer] > 0;
+        const std::span<const double> excess_ms = deviation.excess_ms(peer);
+        bursts_.push_back(has_any ? burst_size(excess_ms, threshold_ms, pause) : 1);
+        rows_.push_back(has_any && rate < rare ? std::min(burst_size(excess_ms, threshold_ms, 2), most_in_a_row) : 1);
+        // What noise often reaches comes together as noise does.
+        if (rate >= rare) bursts_.back() = std::max(bursts_.back(), deviation.inflation());
+        if (is_usual_[peer]) usual_bursts_.push_back(bursts_.back());
     }
     std::sort(usual_bursts_.begin(), usual_bursts_.end());
 }
@@ -274,15 +285,17 @@ const Beyond& BeyondThresholds::of(double threshold_ms) {
     return beyond_.emplace(key, Beyond(deviation_, std::exp2(static_cast<double>(key) / 16))).first->second;
 }
 
-// Of all such steps, a rank has its share, however many there are.
 double Beyond::chance_of(std::size_t peer) const {
-    const auto bursts = [burst = burst_for(peer)](double steps) {
-        return static_cast<std::size_t>(std::llround(steps / burst));
-    };
+    return chance_of(peer, counts_[peer], steps_[peer]);
+}
+
+// Of all such steps, it has its share, however many there are.
+double Beyond::chance_of(std::size_t peer, double own_count, double own_steps) const {
+    const double burst = burst_for(peer);
     const double others = usual_steps_ - (is_usual_[peer] ? steps_[peer] : 0);
-    const double share = steps_[peer] / (steps_[peer] + std::max(1.0, others));
-    const std::size_t own = bursts(counts_[peer]);
-    const std::size_t all = own + bursts(count_of_others(peer));
+    const double share = own_steps / (own_steps + std::max(1.0, others));
+    const auto own = static_cast<std::size_t>(std::llround(own_count / burst));
+    const auto all = own + static_cast<std::size_t>(std::llround(count_of_others(peer) / burst));
     return static_cast<double>(own) <= share * static_cast<double>(all) ? 1 : binomial_tail(own, all, share);
 }
 
