@@ -211,3 +211,21 @@ def test_what_costs_too_little_is_a_note(cep, tmp_path):
     assert verdict["stragglers"] == [] and names_of({"stragglers": verdict["harmless"]}) == [(4, "backward", "window")]
     assert verdict["headline"].startswith("No straggler: no slow rank costs 1 % of the time")
     assert any("rank 4" in line and "that costs 0.4 % of the time" in line for line in verdict["evidence"])
+
+
+def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path):
+    steps = 140_000
+    own = {"forward": 10 * (1 + 0.01 * np.random.default_rng(1).standard_normal((8, steps)))}
+    own["forward"][5, 1::2] += 5
+    write_job(tmp_path / "job", own, step_spans=False)
+    summary = cep.summary("job")
+    verdict = summary["verdict"]
+    (straggler,) = verdict["stragglers"]
+    assert (straggler["rank"], straggler["pattern"]) == (5, "intermittent")
+    assert straggler["step_fraction"] == pytest.approx(0.5, abs=0.01)
+    assert (verdict["steps_used"], verdict["all_steps"]) == (2**20 // 8, steps)
+    slowest = own["forward"].max(axis=0)
+    others = np.delete(own["forward"], 5, axis=0).max(axis=0)
+    assert verdict["gpu_hours_lost"] == pytest.approx((slowest - others)[1::2].sum() * 8 / 3.6e6, rel=0.02)
+    text = cep("summarize", "job").stdout.decode()
+    assert "the verdict is from 131,072 of the 140,000 steps, chosen at random" in text

@@ -61,7 +61,7 @@ class Builder {
         find_ranks();
         find_step_phase();
         find_steps();
-        thin_steps(std::max(least_thinned, max_cells / std::max<std::size_t>(1, table_.ranks.size())));
+        thin_steps(max_cells, least_thinned);
     }
 
     JobTable build() {
@@ -137,8 +137,20 @@ class Builder {
         table_.steps = std::move(steps);
     }
 
+    [[nodiscard]] std::size_t count_samples() const {
+        std::size_t samples = 0;
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases) samples += phase.samples.size();
+        return samples;
+    }
+
     /// Keeps those whose hashes are smallest, so that each is as likely as any other and every run keeps the same.
-    void thin_steps(std::size_t kept) {
+    void thin_steps(std::size_t max_cells, std::size_t least_thinned) {
+        const std::size_t ranks = std::max<std::size_t>(1, table_.ranks.size());
+        // More cells than there are spans to fill them would be empty.
+        const std::size_t least = std::min(least_thinned, count_samples() / ranks);
+        const std::size_t kept = std::max({std::size_t{1}, max_cells / ranks, least});
         if (table_.steps.size() <= kept) return;
         const auto hash = [](std::int64_t step) { return mix_bits(static_cast<std::uint64_t>(step)); };
         std::vector<std::uint64_t> hashes;
@@ -216,10 +228,7 @@ class Builder {
     /// All, unless they would need far more cells than there are spans: then those that take the most time.
     [[nodiscard]] std::vector<bool> choose_phases(const std::vector<NamedPhase>& phases) const {
         const std::size_t cells = std::max<std::size_t>(1, table_.ranks.size() * table_.steps.size());
-        std::size_t spans = 0;
-        for (const auto* all_series : series_)
-            for (const RunSeries& series : *all_series)
-                for (const PhaseSeries& phase : series.phases) spans += phase.samples.size();
+        const std::size_t spans = count_samples();
         const std::size_t kept = std::clamp<std::size_t>(std::max(few_cells, 4 * spans) / cells, 1, max_phases);
         std::vector<bool> is_kept(phases.size(), phases.size() <= kept);
         if (phases.size() <= kept) return is_kept;

@@ -46,7 +46,7 @@ class SlowStepSearch {
 
     std::optional<Straggler> find() {
         if (count(everything(), [](double) { return true; }) < rules_.least_steps) return std::nullopt;
-        if (!find_range() && !find_single_steps()) return std::nullopt;
+        if (!(find_range() ? refine_range() : find_single_steps())) return std::nullopt;
         Straggler straggler;
         describe(straggler);
         if (straggler.excess_ms < scale_.floor_ms) return std::nullopt;
@@ -112,6 +112,17 @@ class SlowStepSearch {
         const double chance = beyond.chance_of(peer_, own, static_cast<double>(range.length()));
         chance_ = std::max(chance_, std::min(1.0, scale_.tests * ranges * chance));
         return chance_ > rules_.false_alarms;
+    }
+
+    // The median of a range in which only some steps are slow lies between the two kinds.
+    bool refine_range() {
+        if (slow_share(best_range(halfway_ms_)) >= rules_.nearly_all) return true;
+        const double chance = chance_;
+        const double halfway_ms = halfway_ms_;
+        if (find_single_steps()) return true;
+        chance_ = chance;
+        halfway_ms_ = halfway_ms;
+        return true;
     }
 
     // More steps beyond what is usual than a usual rank has.
