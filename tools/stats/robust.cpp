@@ -5,6 +5,8 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "stats/quantiles.hpp"
 
@@ -41,6 +43,53 @@ double robust_deviation(std::span<const double> values) {
     std::vector<double> distances(values.begin(), values.end());
     for (double& value : distances) value = std::abs(value - median);
     return normal_consistency * median_of(distances);
+}
+
+double spread_of(std::vector<double> values) {
+    constexpr double of_lower_three_quarters =
+        0.7312;  // the standard deviation of normal values below their 0.75 quantile
+    const double by_median = robust_deviation(values) * (1 + 2 / static_cast<double>(values.size()));
+    std::sort(values.begin(), values.end());
+    values.resize(values.size() - values.size() / 4);
+    const double count = static_cast<double>(values.size());
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+    double squares = 0;
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    return count < 2 ? by_median : std::max(by_median, std::sqrt(squares / (count - 1)) / of_lower_three_quarters);
+}
+
+std::size_t count_below_gap(std::vector<double> levels, double least_gap, double least_gap_of_most) {
+    constexpr double least_gap_in_ranges = 3;  // of the range of a population
+    std::size_t below = levels.size();
+    std::erase_if(levels, is_missing);
+    std::sort(levels.begin(), levels.end());
+    double widest = 0;
+    for (std::size_t i = 1; i < levels.size(); ++i) {
+        const double gap = levels[i] - levels[i - 1];
+        const bool are_most = levels.size() > 2 && 2 * (levels.size() - i) > levels.size();
+        double range = levels[i - 1] - levels.front();
+        if (are_most) range = std::max(range, levels.back() - levels[i]);
+        const bool counts = gap >= (are_most ? least_gap_of_most : least_gap) && gap >= least_gap_in_ranges * range;
+        if (!counts || gap <= widest) continue;
+        widest = gap;
+        below = i;
+    }
+    return below;
+}
+
+double burst_size(std::span<const double> values, double threshold, std::size_t pause) {
+    double squares = 0;
+    double count = 0;
+    double burst = 0;
+    std::size_t last = 0;
+    for (std::size_t step = 0; step < values.size(); ++step) {
+        if (!(values[step] > threshold)) continue;
+        if (step - last >= pause) squares += std::pow(std::exchange(burst, 0.0), 2);
+        ++burst;
+        ++count;
+        last = step;
+    }
+    return (squares + burst * burst) / count;
 }
 
 double lag_correlation(std::span<const double> values, double median, double limit) {

@@ -17,45 +17,11 @@ constexpr double usual_quantile = 0.25;
 // Two populations are told apart by their levels in usual steps, or in the tenth in which the fast ones are most ahead.
 constexpr double typical_quantile = 0.5;
 constexpr double window_quantile = 0.1;
-constexpr double least_gap_in_ranges = 3;  // of the range of a population
 // Healthy devices of one type differ by up to 5 % to either side: of so few ranks, a gap says nothing.
 constexpr double usual_difference = 0.1;
 constexpr std::size_t least_fast = 3;  // ranks, to take the noise from them alone
 
-/// Standard deviation of normal values of which up to a quarter may be much larger: the larger of two figures, because
-/// of few values each is often too small.
-double spread_of(std::vector<double> values) {
-    constexpr double of_lower_three_quarters =
-        0.7312;  // the standard deviation of normal values below their 0.75 quantile
-    const double by_median = robust_deviation(values) * (1 + 2 / static_cast<double>(values.size()));
-    std::sort(values.begin(), values.end());
-    values.resize(values.size() - values.size() / 4);
-    const double count = static_cast<double>(values.size());
-    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-    double squares = 0;
-    for (const double value : values) squares += (value - mean) * (value - mean);
-    return count < 2 ? by_median : std::max(by_median, std::sqrt(squares / (count - 1)) / of_lower_three_quarters);
-}
-
 }  // namespace
-
-std::size_t count_below_gap(std::vector<double> levels, double least_gap, double least_gap_of_most) {
-    std::size_t below = levels.size();
-    std::erase_if(levels, is_missing);
-    std::sort(levels.begin(), levels.end());
-    double widest = 0;
-    for (std::size_t i = 1; i < levels.size(); ++i) {
-        const double gap = levels[i] - levels[i - 1];
-        const bool are_most = levels.size() > 2 && 2 * (levels.size() - i) > levels.size();
-        double range = levels[i - 1] - levels.front();
-        if (are_most) range = std::max(range, levels.back() - levels[i]);
-        const bool counts = gap >= (are_most ? least_gap_of_most : least_gap) && gap >= least_gap_in_ranges * range;
-        if (!counts || gap <= widest) continue;
-        widest = gap;
-        below = i;
-    }
-    return below;
-}
 
 Deviation::Deviation(const LocalPhase& phase, const PeerGroup& group, double floor_ms) : group_(group) {
     fast_.resize(group.ranks.size());

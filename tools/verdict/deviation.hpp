@@ -12,11 +12,6 @@
 
 namespace cep::tool {
 
-/// How many of the lowest of some levels lie together below a gap that nothing of their own resembles; all of them
-/// where there is no such gap. The others may be any number, but if they are more than half, they must lie together
-/// too. `least_gap`: no smaller one counts; `least_gap_of_most`: the same where more than half lie above it.
-[[nodiscard]] std::size_t count_below_gap(std::vector<double> levels, double least_gap, double least_gap_of_most);
-
 class Deviation {
   public:
     /// `floor_ms`: what is less separates nobody.

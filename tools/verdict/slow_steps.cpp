@@ -16,22 +16,6 @@ constexpr double few_by_chance = 0.2;    // neighbours within the pause, of all 
 constexpr double rare = 0.05;            // of all steps
 constexpr double median_error = 1.2533;  // of normal values, over that of their mean: √(π / 2)
 
-/// E[size²] / E[size] of bursts: steps beyond the threshold that follow each other by less than `pause` steps.
-double burst_size(std::span<const double> excess_ms, double threshold_ms, std::size_t pause) {
-    double squares = 0;
-    double count = 0;
-    double burst = 0;
-    std::size_t last = 0;
-    for (std::size_t step = 0; step < excess_ms.size(); ++step) {
-        if (!(excess_ms[step] > threshold_ms)) continue;
-        if (step - last >= pause) squares += std::pow(std::exchange(burst, 0.0), 2);
-        ++burst;
-        ++count;
-        last = step;
-    }
-    return (squares + burst * burst) / count;
-}
-
 class SlowStepSearch {
   public:
     SlowStepSearch(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond, const SearchScale& scale,

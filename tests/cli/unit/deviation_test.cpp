@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "job_tables.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
