@@ -30,6 +30,7 @@ except ImportError:
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 from made_jobs import PHASES, write_job  # noqa: E402
 
+GAP = "gap"  # in no phase
 RULES = ("z > 2", "> 1.1 × mean", "best/own < 0.75")
 
 
@@ -78,18 +79,20 @@ def healthy_times(kind, rng, *, ranks=8, steps=200, size=None):
         factors = rng.uniform(-0.05, 0.05, (ranks, 1))
         own["forward"] += 30 * factors
         own["backward"] -= 30 * factors
+    if kind == "untimed gaps":
+        own[GAP] = 3 * rng.lognormal(0, 0.5, (ranks, steps))
     return own
 
 
 KINDS = ("independent", "AR(1) 0.8", "AR(1) 0.95", "AR(1) 0.98", "slow drift and noise", "heavy tails", "skewed",
-         "garbage collection", "checkpoints", "all vary together", "±5 % that costs nothing")
+         "garbage collection", "checkpoints", "all vary together", "±5 % that costs nothing", "untimed gaps")
 SHAPES = {"4 ranks": {"ranks": 4}, "2 ranks": {"ranks": 2}, "32 ranks": {"ranks": 32}, "40 steps": {"steps": 40},
           "1,000 steps": {"steps": 1000}}
 
 
 def found_by_rules(own):
     found = {rule: set() for rule in RULES}
-    for times in own.values():
+    for times in (times for name, times in own.items() if name != GAP):
         means, medians = times.mean(axis=1), np.median(times, axis=1)
         mean, deviation = means.mean(), means.std()
         for rank in range(len(means)):
@@ -104,7 +107,8 @@ def found_by_rules(own):
 
 def verdict_on(own):
     with tempfile.TemporaryDirectory() as folder:
-        write_job(Path(folder), own, step_spans=False)
+        phases = {name: times for name, times in own.items() if name != GAP}
+        write_job(Path(folder), phases, before=own.get(GAP), step_spans=False)
         answer = subprocess.run([os.environ["CEP_COMMAND"], "summarize", "--json", "-j", "1", folder], check=True,
                                 capture_output=True)
     return json.loads(answer.stdout)["verdict"]
@@ -160,11 +164,11 @@ def run(pool, judge, tasks):
     return list(pool.map(judge, tasks, chunksize=8))
 
 
-def measure_healthy(pool, count, first_seed, wrong):
+def measure_healthy(pool, count, first_seed, only, wrong):
     weights = [(kind, "8 ranks, 200 steps", 6) for kind in KINDS] + [(kind, shape, 1) for shape in SHAPES for kind in KINDS]
     all_weights = sum(weight for *_, weight in weights)
     tasks = [(kind, shape, first_seed + i) for kind, shape, weight in weights
-             for i in range(max(1, count * weight // all_weights))]
+             for i in range(max(1, count * weight // all_weights)) if only in kind]
     rows = {}
     for (kind, shape), alarm, abstained, rules, text in run(pool, judge_healthy, tasks):
         for name in (kind if shape not in SHAPES else shape, "all"):
@@ -208,6 +212,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--healthy", type=int, default=10000, help="healthy jobs in all (%(default)s)")
     parser.add_argument("--power", type=int, default=20, help="jobs for each cell of the power curve (%(default)s)")
+    parser.add_argument("--only", default="", help="kinds of noise that have this in their names")
     parser.add_argument("--first-seed", type=int, default=0, help="of the healthy jobs (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--wrong", action="store_true", help="show the headline of each healthy job with an alarm")
@@ -216,7 +221,7 @@ def main():
                         "and more in little noise is missed")
     arguments = parser.parse_args()
     with concurrent.futures.ProcessPoolExecutor(arguments.jobs) as pool:
-        jobs, alarms, *_ = measure_healthy(pool, arguments.healthy, arguments.first_seed, arguments.wrong)
+        jobs, alarms, *_ = measure_healthy(pool, arguments.healthy, arguments.first_seed, arguments.only, arguments.wrong)
         cells = measure_power(pool, arguments.power) if arguments.power else {}
     if not arguments.check:
         return 0

@@ -49,9 +49,9 @@ std::string name_of(const StragglerFact& straggler) {
 /// "ranks 0–4 and 7 (node0)".
 std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<std::string>& hosts) {
     std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", format_ranges(ranks, max_shown));
+    if (hosts.empty() || hosts.front().empty()) return text;
     for (std::size_t i = 0; i < std::min(hosts.size(), max_shown); ++i) text += (i == 0 ? " (" : ", ") + hosts[i];
-    return hosts.empty() || hosts.front().empty() ? text.substr(0, text.find(" ("))
-                                                  : text + (hosts.size() > max_shown ? ", …)" : ")");
+    return text + (hosts.size() > max_shown ? ", …)" : ")");
 }
 
 bool is_uncovered(const StragglerFact& straggler) {
@@ -290,9 +290,9 @@ class Sentences {
         if (verdict_.groups.empty()) return;
         const GroupFact& group = verdict_.groups.front();
         document_.next.push_back(
-            fmt::format("find what ranks {} have in common and ranks {} have not: host, type and "
-                        "power limit of the device, driver, share of the data",
-                        format_ranges(group.slow_ranks, max_shown), format_ranges(group.fast_ranks, max_shown)));
+            fmt::format("find what differs between {} and {}: host, type and power limit of the "
+                        "device, driver, share of the data",
+                        name_of(group.slow_ranks, {}), name_of(group.fast_ranks, {})));
     }
 
     [[nodiscard]] static std::string tool_for(schema::Kind kind) {
