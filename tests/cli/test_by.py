@@ -119,10 +119,10 @@ def test_text_shows_the_highest_excess_first(cep, six_ranks):
 
 @pytest.mark.parametrize("output", [[], ["--markdown"]])
 def test_limit_says_how_many_lines_are_not_shown(cep, six_ranks, output):
-    text = cep("summarize", "--by", "rank", "--limit", "3", *output, "job").stdout.decode()
+    text = cep("summarize", "--no-verdict", "--by", "rank", "--limit", "3", *output, "job").stdout.decode()
     assert text.endswith("… 21 lines with a smaller excess not shown; --limit 0 shows all\n")
     assert sum("node" in line and "phase" not in line for line in text.splitlines()) == 3
-    whole = cep("summarize", "--by", "rank", "--limit", "0", *output, "job").stdout.decode()
+    whole = cep("summarize", "--no-verdict", "--by", "rank", "--limit", "0", *output, "job").stdout.decode()
     assert "not shown" not in whole
     assert sum("node" in line and "phase" not in line for line in whole.splitlines()) == 24
 

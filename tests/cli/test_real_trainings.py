@@ -20,7 +20,6 @@ PLANTED = {
 }
 # What the verdict does not see yet.
 MISSED = {
-    "ddp_two": "of two slow ranks under DDP it names the slower one",
     "fsdp_two": "of two slow ranks under FSDP it takes the second one for slow now and then",
     "fsdp_harmless": "under FSDP it takes the waiting of the others for work that rank 2 is spared",
 }

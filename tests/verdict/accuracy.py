@@ -151,6 +151,8 @@ def run(scenario: Scenario, seed: int) -> Outcome:
     for rule, ranks in rules_in_use(summary["groups"]).items():
         outcome.rules[rule] = ranks == wanted
     outcome.extra_right = judge_extra(scenario, verdict)
+    if scenario.expect == "group":
+        outcome.ranks_right = [set(group["slow_ranks"]) for group in verdict["groups"]] == [wanted]
     if scenario.expect == "stragglers":
         judge_faults(outcome, verdict, truth)
     return outcome
@@ -159,6 +161,8 @@ def run(scenario: Scenario, seed: int) -> Outcome:
 def is_right(outcome: Outcome) -> bool:
     if outcome.scenario.expect == "abstain":
         return outcome.abstained
+    if outcome.scenario.expect == "group":
+        return outcome.ranks_right
     if outcome.extra_right is False:
         return False
     if outcome.scenario.expect == "none":
@@ -180,12 +184,12 @@ def print_table(outcomes: list[Outcome]) -> None:
     rows = []
     for name, members in groups.items():
         expect = members[0].scenario.expect
-        faults = expect == "stragglers"
+        faults = expect in ("stragglers", "group")
         rows.append([
             name, str(len(members)),
             share([o.ranks_right for o in members]) if faults else "-",
-            share([o.phase_right for o in members]) if faults else "-",
-            share([o.pattern_right for o in members]) if faults else "-",
+            share([o.phase_right for o in members]) if expect == "stragglers" else "-",
+            share([o.pattern_right for o in members]) if expect == "stragglers" else "-",
             share([o.edges_right for o in members if o.edges_right is not None]),
             share([o.false_alarm for o in members]),
             share([o.abstained for o in members]),
@@ -260,6 +264,7 @@ def check(outcomes: list[Outcome]) -> int:
         ("pattern right", [o.pattern_right for o in faults], 0.95),
         ("window edges right", [o.edges_right for o in faults if o.edges_right is not None], 0.95),
         ("no false alarm", [not o.false_alarm for o in healthy], 0.99),
+        ("groups right", [o.ranks_right for o in outcomes if o.scenario.expect == "group"], 1.0),
         ("abstains where nobody can know", [o.abstained for o in unknown], 1.0),
     ]
     missed = 0

@@ -12,7 +12,8 @@ class Scenario:
     """One job for ``cep simulate``.
 
     ``faults`` are its --fault objects, ``events`` its --event objects, ``settings`` its options. ``expect`` is
-    "stragglers" (those of the faults, and no others), "none" (a healthy job), or "abstain" (nobody can know).
+    "stragglers" (those of the faults, and no others), "group" (most ranks are slow, or one of two), "none" (a healthy
+    job), or "abstain" (nobody can know).
     """
 
     name: str
@@ -173,8 +174,11 @@ def undecidable(seeds: int) -> list[Scenario]:
                  group="undecidable", seeds=seeds),
         Scenario("the slow rank is missing", {"ranks": 16, **STEPS, "missing_ranks": "3"}, fault, expect="abstain",
                  group="undecidable", seeds=seeds),
-        Scenario("two ranks", {"ranks": 2, **STEPS}, ({**fault[0], "rank": 1},), expect="abstain", group="undecidable",
+        Scenario("two ranks", {"ranks": 2, **STEPS}, ({**fault[0], "rank": 1},), expect="group", group="two groups",
                  seeds=seeds),
+        Scenario("five of eight ranks", {"ranks": 8, **STEPS},
+                 tuple(_fault("forward", 1.5, "persistent", rank) for rank in range(5)), expect="group",
+                 group="two groups", seeds=seeds),
         Scenario("five steps", {"ranks": 16, "steps": 50, "record_every": 10}, fault, expect="abstain",
                  group="undecidable", seeds=seeds),
         Scenario("80 % of rows missing", {"ranks": 16, **STEPS, "drop_fraction": 0.8}, fault, expect="abstain",

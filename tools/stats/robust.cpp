@@ -5,6 +5,8 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "stats/quantiles.hpp"
 
@@ -43,6 +45,53 @@ double robust_deviation(std::span<const double> values) {
     return normal_consistency * median_of(distances);
 }
 
+double spread_of(std::vector<double> values) {
+    constexpr double of_lower_three_quarters =
+        0.7312;  // the standard deviation of normal values below their 0.75 quantile
+    const double by_median = robust_deviation(values) * (1 + 2 / static_cast<double>(values.size()));
+    std::sort(values.begin(), values.end());
+    values.resize(values.size() - values.size() / 4);
+    const double count = static_cast<double>(values.size());
+    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+    double squares = 0;
+    for (const double value : values) squares += (value - mean) * (value - mean);
+    return count < 2 ? by_median : std::max(by_median, std::sqrt(squares / (count - 1)) / of_lower_three_quarters);
+}
+
+std::size_t count_below_gap(std::vector<double> levels, double least_gap, double least_gap_of_most) {
+    constexpr double least_gap_in_ranges = 3;  // of the range of a population
+    std::size_t below = levels.size();
+    std::erase_if(levels, is_missing);
+    std::sort(levels.begin(), levels.end());
+    double widest = 0;
+    for (std::size_t i = 1; i < levels.size(); ++i) {
+        const double gap = levels[i] - levels[i - 1];
+        const bool are_most = levels.size() > 2 && 2 * (levels.size() - i) > levels.size();
+        double range = levels[i - 1] - levels.front();
+        if (are_most) range = std::max(range, levels.back() - levels[i]);
+        const bool counts = gap >= (are_most ? least_gap_of_most : least_gap) && gap >= least_gap_in_ranges * range;
+        if (!counts || gap <= widest) continue;
+        widest = gap;
+        below = i;
+    }
+    return below;
+}
+
+double burst_size(std::span<const double> values, double threshold, std::size_t pause) {
+    double squares = 0;
+    double count = 0;
+    double burst = 0;
+    std::size_t last = 0;
+    for (std::size_t step = 0; step < values.size(); ++step) {
+        if (!(values[step] > threshold)) continue;
+        if (step - last >= pause) squares += std::pow(std::exchange(burst, 0.0), 2);
+        ++burst;
+        ++count;
+        last = step;
+    }
+    return (squares + burst * burst) / count;
+}
+
 double lag_correlation(std::span<const double> values, double median, double limit) {
     constexpr std::size_t least_pairs = 8;
     double products = 0;
@@ -78,6 +127,51 @@ std::vector<double> moving_medians(std::span<const double> values, std::size_t r
 
 double normal_tail(double x) {
     return std::erfc(x / std::sqrt(2.0)) / 2;
+}
+
+// Through the incomplete beta function, whose continued fraction is that of Abramowitz and Stegun 26.5.8, by Lentz's
+// method.
+double student_tail(double t, double freedom) {
+    if (t <= 0) return t == 0 ? 0.5 : 1 - student_tail(-t, freedom);
+    if (freedom > 1e6) return normal_tail(t);
+    const double x = freedom / (freedom + t * t);
+    const double a = freedom / 2;
+    const double b = 0.5;
+    const bool is_mirrored = x > (a + 1) / (a + b + 2);
+    const auto fraction = [](double p, double q, double at) {
+        constexpr double tiny = 1e-300;
+        double c = 1;
+        double d = 1 / std::max(1 - (p + q) * at / (p + 1), tiny);
+        double value = d;
+        for (int i = 1; i < 500; ++i) {
+            const double m = i;
+            double term = m * (q - m) * at / ((p + 2 * m - 1) * (p + 2 * m));
+            d = 1 / (std::abs(1 + term * d) < tiny ? tiny : 1 + term * d);
+            c = std::abs(1 + term / c) < tiny ? tiny : 1 + term / c;
+            value *= d * c;
+            term = -(p + m) * (p + q + m) * at / ((p + 2 * m) * (p + 2 * m + 1));
+            d = 1 / (std::abs(1 + term * d) < tiny ? tiny : 1 + term * d);
+            c = std::abs(1 + term / c) < tiny ? tiny : 1 + term / c;
+            value *= d * c;
+            if (std::abs(d * c - 1) < 1e-14) break;
+        }
+        return value;
+    };
+    const double front =
+        std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
+    const double whole = is_mirrored ? 1 - front * fraction(b, a, 1 - x) / b : front * fraction(a, b, x) / a;
+    return whole / 2;
+}
+
+double student_quantile(double tail, double freedom) {
+    double high = 1;
+    while (student_tail(high, freedom) > tail && high < 1e9) high *= 2;
+    double low = high / 2;
+    for (int i = 0; i < 40; ++i) {
+        const double middle = (low + high) / 2;
+        (student_tail(middle, freedom) > tail ? low : high) = middle;
+    }
+    return high;
 }
 
 double binomial_tail(std::size_t k, std::size_t n, double p) {

@@ -27,6 +27,19 @@ inline constexpr double normal_consistency = 1.4826022185056018;
 /// Standard deviation of normal values, from their median absolute deviation.
 [[nodiscard]] double robust_deviation(std::span<const double> values);
 
+/// Standard deviation of normal values of which up to a quarter may be much larger: the larger of two figures, because
+/// of few values each is often too small. At least one value, none missing.
+[[nodiscard]] double spread_of(std::vector<double> values);
+
+/// How many of the lowest of some levels lie together below a gap that nothing of their own resembles; all of them
+/// where there is no such gap. The others may be any number, but if they are more than half, they must lie together
+/// too. `least_gap`: no smaller one counts; `least_gap_of_most`: the same where more than half lie above it.
+[[nodiscard]] std::size_t count_below_gap(std::vector<double> levels, double least_gap, double least_gap_of_most);
+
+/// E[size²] / E[size] of bursts: values beyond the threshold that follow each other by less than `pause` places. At
+/// least one is beyond it.
+[[nodiscard]] double burst_size(std::span<const double> values, double threshold, std::size_t pause);
+
 /// Correlation of neighbouring values, which are cut off at `limit` from their `median`; NaN of too few.
 [[nodiscard]] double lag_correlation(std::span<const double> values, double median, double limit);
 
@@ -37,6 +50,10 @@ inline constexpr double normal_consistency = 1.4826022185056018;
 [[nodiscard]] double normal_tail(double x);
 
 /// P(X ≥ k) for X binomial with n trials of probability p, summed from the largest term down.
+/// Of Student's distribution. `freedom`: degrees of freedom, above 0.
+[[nodiscard]] double student_tail(double t, double freedom);
+/// Where that is `tail`, for 0 < tail < 0.5.
+[[nodiscard]] double student_quantile(double tail, double freedom);
 [[nodiscard]] double binomial_tail(std::size_t k, std::size_t n, double p);
 
 /// A range of positions, both ends inclusive.

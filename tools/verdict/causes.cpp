@@ -22,10 +22,17 @@ bool is_of_ranks(const Cause& cause) {
     return cause.kind == CauseKind::ranks || cause.kind == CauseKind::host;
 }
 
+bool names_ranks(const Verdict& verdict) {
+    return !verdict.stragglers.empty() || !verdict.groups.empty();
+}
+
 bool are_stragglers(const Cause& cause, const Verdict& verdict) {
     return std::all_of(cause.ranks.begin(), cause.ranks.end(), [&verdict](std::int64_t rank) {
         return std::any_of(verdict.stragglers.begin(), verdict.stragglers.end(),
-                           [rank](const StragglerFact& straggler) { return straggler.rank == rank; });
+                           [rank](const StragglerFact& straggler) { return straggler.rank == rank; }) ||
+               std::any_of(verdict.groups.begin(), verdict.groups.end(), [rank](const GroupFact& group) {
+                   return std::binary_search(group.slow_ranks.begin(), group.slow_ranks.end(), rank);
+               });
     });
 }
 
@@ -102,7 +109,7 @@ std::string_view what_to_do(CauseKind kind) {
 bool settles_abstention(const Verdict& verdict, const Cause& cause, const Job& job) {
     constexpr std::size_t least_steps = 8;
     const bool is_lone_rank = cause.stage && cause.ranks.size() == 1 && verdict.replay.ranks_a_stage == 1;
-    return job.coverage.missing_ranks.empty() && verdict.replay.steps >= least_steps && !is_lone_rank;
+    return !verdict.late && job.coverage.missing_ranks.empty() && verdict.replay.steps >= least_steps && !is_lone_rank;
 }
 
 /// What the replay says of slow ranks that the verdict has named, beside what the verdict says.
@@ -122,7 +129,7 @@ void set_slowdown(const Cause& cause, Verdict& verdict) {
     if (!is_of_ranks(cause)) {
         verdict.job_slowdown = replay.slowdown;
     } else if (const Opinion opinion = compare_savings(cause.slowdown, verdict);
-               verdict.stragglers.empty() || replay.stages > 1 || opinion == Opinion::more) {
+               !names_ranks(verdict) || replay.stages > 1 || opinion == Opinion::more) {
         if (verdict.gpu_hours_lost && verdict.job_slowdown && *verdict.job_slowdown > 1)
             *verdict.gpu_hours_lost *= (1 - 1 / cause.slowdown) / (1 - 1 / *verdict.job_slowdown);
         verdict.job_slowdown = cause.slowdown;
@@ -151,7 +158,7 @@ void explain(const Job& job, std::size_t threads, Verdict& verdict) {
 const Cause* headline_cause(const Verdict& verdict) {
     if (verdict.abstained) return nullptr;
     const Cause* const cause = top_cause(verdict);
-    if (cause == nullptr || (is_of_ranks(*cause) && !verdict.stragglers.empty())) return nullptr;
+    if (cause == nullptr || (is_of_ranks(*cause) && names_ranks(verdict))) return nullptr;
     return cause;
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "stats/robust.hpp"
 #include "verdict/table_quantiles.hpp"
@@ -10,13 +12,26 @@
 namespace cep::tool {
 namespace {
 
-// A low reference holds even if most ranks are slow, such as all of one host of two.
+// Of ranks that are one population, a low reference holds even if many of them are a little slow.
 constexpr double usual_quantile = 0.25;
+// Two populations are told apart by their levels in usual steps, or in the tenth in which the fast ones are most ahead.
+constexpr double typical_quantile = 0.5;
+constexpr double window_quantile = 0.1;
+// Healthy devices of one type differ by up to 5 % to either side: of so few ranks, a gap says nothing.
+constexpr double usual_difference = 0.1;
+constexpr std::size_t least_fast = 3;  // ranks, to take the noise from them alone
 
 }  // namespace
 
-Deviation::Deviation(const LocalPhase& phase, const PeerGroup& group)
-    : group_(group), usual_(quantiles_over_ranks(phase.own_ms, group.ranks, usual_quantile)) {
+Deviation::Deviation(const LocalPhase& phase, const PeerGroup& group, double floor_ms) : group_(group) {
+    fast_.resize(group.ranks.size());
+    std::iota(fast_.begin(), fast_.end(), std::size_t{0});
+    usual_ = quantiles_over_ranks(phase.own_ms, group.ranks, typical_quantile);
+    find_excess(phase);
+    if (floor_ms > 0) find_fast(floor_ms);
+    std::vector<std::size_t> ranks;
+    for (const std::size_t peer : fast_) ranks.push_back(group.ranks[peer]);
+    usual_ = quantiles_over_ranks(phase.own_ms, ranks, is_split() ? typical_quantile : usual_quantile);
     find_excess(phase);
     centre();
     find_noise();
@@ -36,42 +51,113 @@ void Deviation::find_excess(const LocalPhase& phase) {
     }
 }
 
+void Deviation::find_fast(double floor_ms) {
+    const double usual_ms = typical_ms(usual_);
+    const RankQuantiles levels = quantiles_over_steps(excess_, usual_.size(), {typical_quantile, window_quantile});
+    for (const std::vector<double>& of_ranks : levels) {
+        const std::size_t below = count_below_gap(of_ranks, floor_ms, std::max(floor_ms, usual_difference * usual_ms));
+        if (below >= of_ranks.size()) continue;
+        const auto level = [&of_ranks](std::size_t peer) {
+            return is_missing(of_ranks[peer]) ? std::numeric_limits<double>::infinity() : of_ranks[peer];
+        };
+        std::stable_sort(fast_.begin(), fast_.end(), [&](auto a, auto b) { return level(a) < level(b); });
+        fast_.resize(below);
+        std::sort(fast_.begin(), fast_.end());
+        return;
+    }
+}
+
 // The low reference of a step lies below what a usual rank takes; by as much as the usual rank exceeds it.
 void Deviation::centre() {
     const std::vector<double> medians = quantiles_over_steps(excess_, usual_.size(), {0.5}).front();
-    const double offset_ms = quantile_of(medians, usual_quantile);
+    std::vector<double> of_fast;
+    for (const std::size_t peer : fast_) of_fast.push_back(medians[peer]);
+    const double offset_ms = quantile_of(of_fast, is_split() ? typical_quantile : usual_quantile);
     if (is_missing(offset_ms)) return;
     for (double& usual_ms : usual_) usual_ms += offset_ms;
     for (double& ms : excess_) ms -= offset_ms;
-    // Of normal values, these two quantiles are 0.8317 standard deviations apart; of few, they are nearer.
-    const double ranks = static_cast<double>(medians.size());
-    spread_ms_ = (quantile_of(medians, 0.375) - quantile_of(medians, 0.125)) / 0.8317 * (1 + 2 / ranks);
+    std::erase_if(of_fast, is_missing);
+    spread_ms_ = of_fast.size() < 2 ? 0 : spread_of(std::move(of_fast));
+}
+
+double Deviation::spread_ms(std::size_t steps) const {
+    if (fast_.size() < 2) return 0;
+    const std::size_t parts = std::max<std::size_t>(1, usual_.size() / std::max<std::size_t>(1, steps));
+    if (parts == 1) return spread_ms_;
+    const std::size_t length = usual_.size() / parts;
+    std::vector<double> medians;
+    for (const std::size_t peer : fast_)
+        for (std::size_t part = 0; part < parts; ++part)
+            medians.push_back(median_of(excess_ms(peer).subspan(part * length, length)));
+    std::erase_if(medians, is_missing);
+    return medians.size() < 2 ? spread_ms_ : std::max(spread_ms_, spread_of(std::move(medians)));
+}
+
+// The noise of a population is that of its ranks. A single rank deviates from itself by nothing.
+std::vector<std::size_t> Deviation::ranks_of_noise() const {
+    if (fast_.size() >= least_fast || !is_split()) return fast_;
+    std::vector<std::size_t> ranks;
+    for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer)
+        if (fast_.size() > 1 || peer != fast_.front()) ranks.push_back(peer);
+    return ranks;
 }
 
 void Deviation::find_noise() {
-    const std::size_t peers = group_.ranks.size();
+    const std::vector<std::size_t> peers = ranks_of_noise();
     const std::vector<double> medians = quantiles_over_steps(excess_, usual_.size(), {0.5}).front();
-    const auto fill_distances = [&](std::size_t peer, std::span<double> row) {
-        std::transform(excess_ms(peer).begin(), excess_ms(peer).end(), row.begin(),
-                       [median = medians[peer]](double ms) { return std::abs(ms - median); });
+    const auto fill_distances = [&](std::size_t i, std::span<double> row) {
+        std::transform(excess_ms(peers[i]).begin(), excess_ms(peers[i]).end(), row.begin(),
+                       [median = medians[peers[i]]](double ms) { return std::abs(ms - median); });
     };
-    const RankQuantiles distances = quantiles_over_steps(peers, usual_.size(), {0.5, 0.9}, fill_distances);
+    const RankQuantiles distances = quantiles_over_steps(peers.size(), usual_.size(), {0.5, 0.9}, fill_distances);
     std::vector<double> deviations;
-    std::vector<double> correlations;
-    for (std::size_t peer = 0; peer < peers; ++peer) {
+    std::vector<double> inflations;
+    for (std::size_t i = 0; i < peers.size(); ++i) {
         // Of steps some of which vary more than others, the widest tenth tells more of chance than the median does.
         // (1.645 is the normal quantile of 0.95, beyond which lies a tenth on both sides.)
-        deviations.push_back(std::max(normal_consistency * distances[0][peer], distances[1][peer] / 1.645));
-        correlations.push_back(lag_correlation(excess_ms(peer), medians[peer], 4 * deviations[peer]));
+        deviations.push_back(std::max(normal_consistency * distances[0][i], distances[1][i] / 1.645));
+        inflations.push_back(inflation_of(peers[i], medians[peers[i]], deviations.back()));
     }
     // A usual rank: of those whose steps vary least, the median may be one that is slow now and then.
     noise_ms_ = median_of(deviations);
     if (is_missing(noise_ms_)) noise_ms_ = 0;
-    double correlation = median_of(correlations);
-    if (is_missing(correlation)) correlation = 0;
-    correlation = std::clamp(correlation, 0.0, 0.95);
-    // Of an autoregressive process of order one (Priestley, Spectral Analysis and Time Series, 5.3.2).
-    inflation_ = (1 + correlation) / (1 - correlation);
+    inflation_ = median_of(inflations);
+    if (is_missing(inflation_)) inflation_ = 1;
+    // A series that is about as long as its correlation lasts does not show how far it strays.
+    const double seen = 1 - inflation_ / static_cast<double>(std::max<std::size_t>(1, usual_.size()));
+    noise_ms_ /= std::sqrt(std::max(seen, 0.1));
+    independent_values_ = static_cast<double>(peers.size() * usual_.size()) / inflation_;
+}
+
+// The larger of two figures: that of an autoregressive process of order one (Priestley, Spectral Analysis and Time
+// Series, 5.3.2) with this correlation of neighbours, corrected for its bias in short series (Kendall, Biometrika
+// 1954); and the variance of means of blocks over that of single steps, which sees what a slow drift adds to fast
+// noise.
+double Deviation::inflation_of(std::size_t peer, double median, double deviation) const {
+    const std::span<const double> ms = excess_ms(peer);
+    const auto steps = static_cast<double>(ms.size());
+    const double limit_ms = 4 * deviation;
+    double correlation = lag_correlation(ms, median, limit_ms);
+    if (is_missing(correlation)) return 1;
+    correlation = std::clamp(correlation + (1 + 3 * correlation) / steps, 0.0, 0.995);
+    double inflation = (1 + correlation) / (1 - correlation);
+    for (const std::size_t blocks : {8U, 32U}) {
+        const std::size_t length = ms.size() / blocks;
+        if (length < 2) break;
+        double of_blocks = 0;
+        double of_steps = 0;
+        for (std::size_t block = 0; block < blocks; ++block) {
+            double sum = 0;
+            for (const double one : ms.subspan(block * length, length)) {
+                const double distance = is_missing(one) ? 0 : std::clamp(one - median, -limit_ms, limit_ms);
+                sum += distance;
+                of_steps += distance * distance;
+            }
+            of_blocks += sum * sum;
+        }
+        if (of_steps > 0) inflation = std::max(inflation, of_blocks / of_steps);
+    }
+    return inflation;
 }
 
 }  // namespace cep::tool

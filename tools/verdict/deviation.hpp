@@ -14,7 +14,8 @@ namespace cep::tool {
 
 class Deviation {
   public:
-    Deviation(const LocalPhase& phase, const PeerGroup& group);
+    /// `floor_ms`: what is less separates nobody.
+    Deviation(const LocalPhase& phase, const PeerGroup& group, double floor_ms = 0);
 
     [[nodiscard]] const std::vector<std::size_t>& ranks() const { return group_.ranks; }
     /// By step; NaN where there is no row. About 0 for a rank as usual. `peer` is an index into ranks().
@@ -25,25 +26,38 @@ class Deviation {
     [[nodiscard]] bool contains_waiting() const { return contains_waiting_; }
     /// What a rank as usual takes in this step.
     [[nodiscard]] double usual_ms(std::size_t step) const { return usual_[step]; }
+    /// Whether the ranks are two populations. Then the faster one is what a usual rank is.
+    [[nodiscard]] bool is_split() const { return fast_.size() < group_.ranks.size(); }
+    /// Peers that a usual rank is one of: all, or the faster population.
+    [[nodiscard]] const std::vector<std::size_t>& usual_peers() const { return fast_; }
     /// Robust standard deviation of a rank's steps about its own median.
     [[nodiscard]] double noise_ms() const { return noise_ms_; }
-    /// Robust standard deviation of ranks' medians, among the faster half of them: the others may all be slow.
+    /// Robust standard deviation of the medians of usual ranks.
     [[nodiscard]] double spread_ms() const { return spread_ms_; }
+    /// The same of their medians over so many steps after each other.
+    [[nodiscard]] double spread_ms(std::size_t steps) const;
     /// By how much the variance of a mean over neighbouring steps exceeds that of independent ones.
     [[nodiscard]] double inflation() const { return inflation_; }
+    /// As many independent values as the noise was taken from.
+    [[nodiscard]] double independent_values() const { return independent_values_; }
 
   private:
     void find_excess(const LocalPhase& phase);
+    void find_fast(double floor_ms);
     void centre();
     void find_noise();
+    [[nodiscard]] std::vector<std::size_t> ranks_of_noise() const;
+    [[nodiscard]] double inflation_of(std::size_t peer, double median, double deviation) const;
 
     const PeerGroup& group_;
     bool contains_waiting_ = false;
     std::vector<double> usual_;
-    std::vector<double> excess_;  // by peer, then step
+    std::vector<double> excess_;     // by peer, then step
+    std::vector<std::size_t> fast_;  // peers that a usual rank is one of
     double noise_ms_ = 0;
     double spread_ms_ = 0;
     double inflation_ = 1;
+    double independent_values_ = 0;
 };
 
 }  // namespace cep::tool

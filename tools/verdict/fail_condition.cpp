@@ -35,7 +35,7 @@ std::vector<FailCondition> FailCondition::parse(const std::vector<std::string>& 
 }
 
 bool FailCondition::is_in(const Verdict& verdict) const {
-    if (name_ == "straggler") return !verdict.stragglers.empty();
+    if (name_ == "straggler") return !verdict.stragglers.empty() || !verdict.groups.empty();
     if (name_ == "imbalance") return verdict.stage_imbalance.has_value();
     if (name_ == "abstained") return verdict.abstained;
     if (name_ == "change")

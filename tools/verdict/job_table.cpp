@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/parallel.hpp"
 #include "stats/robust.hpp"
 #include "verdict/rank_spans.hpp"
@@ -55,10 +56,12 @@ bool have_same_phases(const RunSeries& a, const RunSeries& b) {
 
 class Builder {
   public:
-    Builder(const RankSeries& ranks, std::size_t threads, std::size_t max_cells) : ranks_(ranks), threads_(threads) {
+    Builder(const RankSeries& ranks, std::size_t threads, std::size_t max_cells, std::size_t least_thinned)
+        : ranks_(ranks), threads_(threads) {
         find_ranks();
         find_step_phase();
-        find_steps(max_cells);
+        find_steps();
+        thin_steps(max_cells, least_thinned);
     }
 
     JobTable build() {
@@ -117,7 +120,7 @@ class Builder {
         table_.has_step_spans = step.total_ms > 0;
     }
 
-    void find_steps(std::size_t max_cells) {
+    void find_steps() {
         std::vector<std::int64_t> steps;  // ascending up to the last time that they were sorted
         std::size_t sorted = 0;
         const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
@@ -130,10 +133,32 @@ class Builder {
                 if (steps.size() > 2 * sorted) sorted = sort_once(steps);
             }
         sort_once(steps);
-        const std::size_t width = std::max<std::size_t>(1, table_.ranks.size());
-        std::size_t stride = 1;
-        while (steps.size() / stride * width > max_cells) stride *= 2;
-        for (std::size_t i = 0; i < steps.size(); i += stride) table_.steps.push_back(steps[i]);
+        table_.all_steps = steps.size();
+        table_.steps = std::move(steps);
+    }
+
+    [[nodiscard]] std::size_t count_samples() const {
+        std::size_t samples = 0;
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases) samples += phase.samples.size();
+        return samples;
+    }
+
+    /// Keeps those whose hashes are smallest, so that each is as likely as any other and every run keeps the same.
+    void thin_steps(std::size_t max_cells, std::size_t least_thinned) {
+        const std::size_t ranks = std::max<std::size_t>(1, table_.ranks.size());
+        // More cells than there are spans to fill them would be empty.
+        const std::size_t least = std::min(least_thinned, count_samples() / ranks);
+        const std::size_t kept = std::max({std::size_t{1}, max_cells / ranks, least});
+        if (table_.steps.size() <= kept) return;
+        const auto hash = [](std::int64_t step) { return mix_bits(static_cast<std::uint64_t>(step)); };
+        std::vector<std::uint64_t> hashes;
+        hashes.reserve(table_.steps.size());
+        for (const std::int64_t step : table_.steps) hashes.push_back(hash(step));
+        const auto limit = hashes.begin() + static_cast<std::ptrdiff_t>(kept);
+        std::nth_element(hashes.begin(), limit, hashes.end());
+        std::erase_if(table_.steps, [&](std::int64_t step) { return hash(step) >= *limit; });
     }
 
     static bool are_among(std::span<const std::int64_t> ascending, const std::vector<std::int64_t>& steps) {
@@ -153,8 +178,8 @@ class Builder {
 
     void make_matrices() {
         for (StepMatrix* matrix :
-             {&table_.step_ms, &table_.comm_ms, &table_.wait_ms, &table_.group_wait_ms, &table_.exposed_ms,
-              &table_.overlap_ms, &table_.compute_ms, &table_.data_ms, &table_.idle_ms})
+             {&table_.uncovered_ms, &table_.step_ms, &table_.comm_ms, &table_.wait_ms, &table_.group_wait_ms,
+              &table_.exposed_ms, &table_.overlap_ms, &table_.compute_ms, &table_.data_ms, &table_.idle_ms})
             *matrix = new_matrix();
         make_phases();
     }
@@ -203,10 +228,7 @@ class Builder {
     /// All, unless they would need far more cells than there are spans: then those that take the most time.
     [[nodiscard]] std::vector<bool> choose_phases(const std::vector<NamedPhase>& phases) const {
         const std::size_t cells = std::max<std::size_t>(1, table_.ranks.size() * table_.steps.size());
-        std::size_t spans = 0;
-        for (const auto* all_series : series_)
-            for (const RunSeries& series : *all_series)
-                for (const PhaseSeries& phase : series.phases) spans += phase.samples.size();
+        const std::size_t spans = count_samples();
         const std::size_t kept = std::clamp<std::size_t>(std::max(few_cells, 4 * spans) / cells, 1, max_phases);
         std::vector<bool> is_kept(phases.size(), phases.size() <= kept);
         if (phases.size() <= kept) return is_kept;
@@ -289,9 +311,18 @@ class Builder {
         Totals totals;
         for (std::size_t rank = tile.ranks.first; rank < tile.ranks.last; ++rank) {
             walk.start(spans_[rank]);
+            std::int64_t step_before = 0;
+            std::int64_t end_before_ns = 0;  // 0: not known
             for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
                 const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases());
-                add_step(rank * table_.steps.size() + spans.front().step, of_rank, *local_places_[rank]);
+                const std::size_t cell = rank * table_.steps.size() + spans.front().step;
+                const std::int64_t step = table_.steps[spans.front().step];
+                add_step(cell, of_rank, *local_places_[rank]);
+                const bool follows = end_before_ns != 0 && step == step_before + 1;
+                const std::int64_t gap_ns = follows ? of_rank.extent.begin_ns - end_before_ns : 0;
+                if (gap_ns > 0) table_.uncovered_ms.add_to_cell(cell, static_cast<double>(gap_ns) * 1e-6);
+                step_before = step;
+                end_before_ns = of_rank.extent.end_ns;
                 totals.spans += spans.size();
                 for (const StepSpan& span : spans) totals.with_start += span.sample.has_start();
                 totals.comm_ms += of_rank.all_comm_ms;
@@ -321,6 +352,7 @@ class Builder {
         table_.compute_ms.set_cell(cell, of_rank.compute_ms);
         table_.data_ms.set_cell(cell, of_rank.data_ms);
         table_.idle_ms.set_cell(cell, of_rank.idle_ms);
+        table_.uncovered_ms.set_cell(cell, of_rank.uncovered_ms);
     }
 
     // Several phases share these cells.
@@ -366,8 +398,9 @@ class Builder {
 
 }  // namespace
 
-JobTable make_job_table(const RankSeries& ranks, std::size_t threads, std::size_t max_cells) {
-    return Builder(ranks, threads, max_cells).build();
+JobTable make_job_table(const RankSeries& ranks, std::size_t threads, std::size_t max_cells,
+                        std::size_t least_thinned) {
+    return Builder(ranks, threads, max_cells, least_thinned).build();
 }
 
 }  // namespace cep::tool

@@ -73,11 +73,13 @@ struct JobTable {
     StepMatrix compute_ms;               // in phases of kind compute, without communication and idle_ms
     StepMatrix data_ms;                  // in phases of kinds data and memory, the same
     StepMatrix idle_ms;                  // the device waited for its host, or was as slow as that launched
+    StepMatrix uncovered_ms;             // in no phase: inside of the step, and between it and the step before
+    std::size_t all_steps = 0;           // of which `steps` are all, or a random part
 };
 
-/// Of all durations that were kept. With more ranks, phases and steps than `max_cells`, every second, fourth, … step is
-/// left out.
+/// Of all durations that were kept. Of more than `max_cells` ranks times steps, a random part of the steps: a regular
+/// one would meet a fault of every second step always or never. At least `least_thinned` steps are kept.
 [[nodiscard]] JobTable make_job_table(const RankSeries& ranks, std::size_t threads,
-                                      std::size_t max_cells = std::size_t{1} << 20);
+                                      std::size_t max_cells = std::size_t{1} << 20, std::size_t least_thinned = 256);
 
 }  // namespace cep::tool

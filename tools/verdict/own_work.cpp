@@ -81,8 +81,8 @@ void WhatIf::find_least_waits(const StepMatrix& wait_ms, const PeerGroup& group)
     for (const std::size_t rank : group.ranks) least_wait_ms_[rank] = least_ms;
 }
 
-double WhatIf::saved_by_ms(std::size_t rank, std::size_t step) const {
-    const double excess_ms = own_ms_.at(rank, step) - slowest_other_ms_[step];
+double WhatIf::saved_by_ms(std::size_t rank, std::size_t step, double less_ms) const {
+    const double excess_ms = own_ms_.at(rank, step) - less_ms - slowest_other_ms_[step];
     if (!(excess_ms > 0)) return 0;
     return least_wait_ms_.empty() ? excess_ms : std::min(excess_ms, (*least_wait_ms_[rank])[step]);
 }

@@ -29,8 +29,8 @@ class WhatIf {
 
     /// By how much one step would have been shorter; 0 where it is not known.
     [[nodiscard]] double saved_ms(std::size_t step) const;
-    /// The same of one of the slow ranks, if it were the only one.
-    [[nodiscard]] double saved_by_ms(std::size_t rank, std::size_t step) const;
+    /// The same of one of the slow ranks, if it were the only one, and slow by `less_ms` less.
+    [[nodiscard]] double saved_by_ms(std::size_t rank, std::size_t step, double less_ms = 0) const;
 
   private:
     void find_slowest_others();

@@ -53,6 +53,7 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
     only_groups_ = has_starts_ = true;
     has_step_ = false;
     step_ms_ = wait_ms_ = group_wait_ms_ = 0;
+    step_ = {0, 0};
     if (guesses_.size() < phases.size()) {
         guesses_.resize(phases.size());
         places_.resize(phases.size());
@@ -65,6 +66,11 @@ void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
     if (phase.kind == schema::Kind::step) {
         if (phase.name != step_phase_) return;
         step_ms_ += sample.duration_ms;
+        if (sample.has_start()) {
+            const Interval whole{sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
+            step_ = has_step_ ? Interval{std::min(step_.begin_ns, whole.begin_ns), std::max(step_.end_ns, whole.end_ns)}
+                              : whole;
+        }
         has_step_ = true;
         return;
     }
@@ -150,6 +156,7 @@ void StepAnalyser::by_durations() {
     for (const Item& item : comm_) result_.comm_ms += item.sample->duration_ms;
     sum_ms += result_.comm_ms;
     result_.step_ms = has_step_ ? step_ms_ : sum_ms > 0 ? sum_ms : not_known;
+    if (has_step_) result_.uncovered_ms = std::max(0.0, step_ms_ - sum_ms);
     // Without times, what is more than the step must have been side by side.
     result_.overlap_ms = std::clamp(sum_ms - result_.step_ms, 0.0, result_.comm_ms);
     result_.exposed_ms = result_.comm_ms - result_.overlap_ms;
@@ -180,6 +187,7 @@ void StepAnalyser::by_intervals() {
     result_.exposed_ms = std::max(0.0, result_.comm_ms - result_.overlap_ms);
     if (!comm_.empty()) find_waiting(all);
     find_step_ms();
+    find_uncovered();
     find_on_device();
     find_idle();
     find_host_paced();
@@ -276,15 +284,25 @@ StepAnalyser::StreamQueues& StepAnalyser::queues_on(std::uint32_t stream) {
 }
 
 void StepAnalyser::find_step_ms() {
-    result_.step_ms = has_step_ ? step_ms_ : not_known;
-    if (has_step_) return;
-    std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max();
-    std::int64_t end_ns = std::numeric_limits<std::int64_t>::min();
+    std::int64_t begin_ns = has_step_ ? step_.begin_ns : std::numeric_limits<std::int64_t>::max();
+    std::int64_t end_ns = has_step_ ? step_.end_ns : std::numeric_limits<std::int64_t>::min();
     for (const auto* items : {&local_, &comm_}) {
         if (!items->empty()) begin_ns = std::min(begin_ns, items->front().interval.begin_ns);
         for (const Item& item : *items) end_ns = std::max(end_ns, item.interval.end_ns);
     }
-    if (begin_ns < end_ns) result_.step_ms = static_cast<double>(end_ns - begin_ns) * 1e-6;
+    if (begin_ns < end_ns) result_.extent = {begin_ns, end_ns};
+    result_.step_ms = has_step_           ? step_ms_
+                      : begin_ns < end_ns ? static_cast<double>(end_ns - begin_ns) * 1e-6
+                                          : not_known;
+}
+
+void StepAnalyser::find_uncovered() {
+    covered_ = local_set_;
+    covered_.insert(covered_.end(), comm_set_.begin(), comm_set_.end());
+    unite(covered_);
+    const Interval whole = has_step_ ? step_ : result_.extent;
+    result_.uncovered_ms =
+        static_cast<double>(whole.end_ns - whole.begin_ns - length_within_ns(covered_, whole)) * 1e-6;
 }
 
 // Of those that begin together, local ones come first.

@@ -54,7 +54,9 @@ struct RankStep {
     double overlap_ms = 0;
     double compute_ms = 0;
     double data_ms = 0;
-    double idle_ms = 0;  // of the device: waiting for the host, or as slow as the host launches
+    double idle_ms = 0;       // of the device: waiting for the host, or as slow as the host launches
+    double uncovered_ms = 0;  // of the step: in no phase and no communication
+    Interval extent{0, 0};    // from its first begin to its last end; empty without starts
 };
 
 /// The key by which ranks' collectives match.
@@ -122,6 +124,7 @@ class StepAnalyser {
     StreamQueues& queues_on(std::uint32_t stream);
     void find_waiting(const Blocked& in_phases);
     void find_step_ms();
+    void find_uncovered();
     void find_on_device();
     void find_idle();
     void find_host_paced();
@@ -135,7 +138,8 @@ class StepAnalyser {
     bool has_step_ = false;
     bool only_groups_ = true;  // every collective that was matched is one of three ranks and more
     double step_ms_ = 0;
-    double wait_ms_ = 0;  // sums, overlapping or not
+    Interval step_{0, 0};  // of the step spans
+    double wait_ms_ = 0;   // sums, overlapping or not
     double group_wait_ms_ = 0;
     // With starts, both by their begin:
     std::vector<Item> local_;
@@ -147,6 +151,7 @@ class StepAnalyser {
     Intervals waits_;
     Intervals group_waits_;
     Intervals local_set_;
+    Intervals covered_;
     Intervals gaps_;
     Intervals on_host_;
     // Of one phase:

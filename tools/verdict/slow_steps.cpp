@@ -4,16 +4,25 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <utility>
 
 namespace cep::tool {
 namespace {
 
 constexpr Segment none{1, 0};
+constexpr double longest_pause = 8;      // steps between two that may have one cause
+constexpr double most_in_a_row = 4;      // slow steps that may have one cause on any rank
+constexpr double few_by_chance = 0.2;    // neighbours within the pause, of all such steps
+constexpr double rare = 0.05;            // of all steps
+constexpr double median_error = 1.2533;  // of normal values, over that of their mean: √(π / 2)
 
 class SlowStepSearch {
   public:
-    SlowStepSearch(const Deviation& deviation, std::size_t peer, const SearchScale& scale, const StragglerRules& rules)
+    SlowStepSearch(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond, const SearchScale& scale,
+                   const StragglerRules& rules)
         : deviation_(deviation),
+          peer_(peer),
+          beyond_(beyond),
           excess_ms_(deviation.excess_ms(peer)),
           scale_(scale),
           rules_(rules),
@@ -21,7 +30,7 @@ class SlowStepSearch {
 
     std::optional<Straggler> find() {
         if (count(everything(), [](double) { return true; }) < rules_.least_steps) return std::nullopt;
-        if (!find_range() && !find_single_steps()) return std::nullopt;
+        if (!(find_range() ? refine_range() : find_single_steps())) return std::nullopt;
         Straggler straggler;
         describe(straggler);
         if (straggler.excess_ms < scale_.floor_ms) return std::nullopt;
@@ -65,13 +74,39 @@ class SlowStepSearch {
         }
         const auto steps = static_cast<double>(count(range, [](double) { return true; }));
         if (steps < static_cast<double>(rules_.least_slow_steps)) return false;
-        if (excess_ms < rules_.noise_multiple * deviation_.spread_ms()) return false;
-        const double z = excess_ms / (noise_ms_ * std::sqrt(deviation_.inflation() / steps));
+        const double inflation = deviation_.inflation();
+        const double error_ms = median_error * noise_ms_ * std::sqrt(inflation / steps);
         // Any range of steps could have been the best one.
-        const double ranges = static_cast<double>(excess_ms_.size()) * static_cast<double>(excess_ms_.size()) / 2;
-        chance_ = std::min(1.0, scale_.tests * ranges * normal_tail(z));
+        const double places = std::max(1.0, static_cast<double>(excess_ms_.size()) / inflation);
+        const double freedom = std::max(1.0, deviation_.independent_values() - 1);
+        const double ranges = std::max(1.0, places * places / 2);
+        chance_ = std::min(1.0, scale_.tests * ranges * student_tail(excess_ms / error_ms, freedom));
         halfway_ms_ = excess_ms / 2;
-        return chance_ <= rules_.false_alarms;
+        const std::size_t windows = deviation_.usual_peers().size() * (excess_ms_.size() / range.length());
+        return chance_ <= rules_.false_alarms &&
+               excess_ms >= spread_multiple(rules_, windows) * deviation_.spread_ms(range.length()) &&
+               !is_usual_burst(range, ranges);
+    }
+
+    /// Whether usual ranks have such steps as well, and as many as in this range by chance.
+    [[nodiscard]] bool is_usual_burst(Segment range, double ranges) {
+        const Beyond& beyond = beyond_.of(halfway_ms_);
+        if (beyond.count_of_others(peer_) == 0) return false;
+        const auto own = static_cast<double>(count(range, [this](double ms) { return ms > halfway_ms_; }));
+        const double chance = beyond.chance_of(peer_, own, static_cast<double>(range.length()));
+        chance_ = std::max(chance_, std::min(1.0, scale_.tests * ranges * chance));
+        return chance_ > rules_.false_alarms;
+    }
+
+    // The median of a range in which only some steps are slow lies between the two kinds.
+    bool refine_range() {
+        if (slow_share(best_range(halfway_ms_)) >= rules_.nearly_all) return true;
+        const double chance = chance_;
+        const double halfway_ms = halfway_ms_;
+        if (find_single_steps()) return true;
+        chance_ = chance;
+        halfway_ms_ = halfway_ms;
+        return true;
     }
 
     // More steps beyond what is usual than a usual rank has.
@@ -79,8 +114,9 @@ class SlowStepSearch {
         const auto beyond = [this](double ms) { return ms > scale_.threshold_ms; };
         const std::size_t slow = count(everything(), beyond);
         if (slow < rules_.least_slow_steps) return false;
-        const std::size_t all = count(everything(), [](double) { return true; });
-        chance_ = std::min(1.0, scale_.tests * binomial_tail(slow, all, scale_.chance));
+        const Beyond& all = beyond_.of(scale_.threshold_ms);
+        if (all.bursts_of(peer_) < static_cast<double>(rules_.least_slow_steps)) return false;
+        chance_ = std::min(1.0, scale_.tests * all.chance_of(peer_));
         std::vector<double> slow_ms;
         for (const double ms : excess_ms_)
             if (beyond(ms)) slow_ms.push_back(ms);
@@ -163,7 +199,8 @@ class SlowStepSearch {
         const double first_ms = median_of(values({steps.first, steps.first + third - 1}));
         const double middle_ms = median_of(values({steps.first + third, steps.last - third}));
         const double last_ms = median_of(values({steps.last - third + 1, steps.last}));
-        const double error_ms = 1.2533 * noise_ms_ * std::sqrt(2 * deviation_.inflation() / static_cast<double>(third));
+        const double error_ms =
+            median_error * noise_ms_ * std::sqrt(2 * deviation_.inflation() / static_cast<double>(third));
         straggler.grows = last_ms - first_ms > std::max(0.5 * straggler.excess_ms, 4 * error_ms) &&
                           first_ms < middle_ms && middle_ms < last_ms;
         if (!straggler.grows) return;
@@ -174,6 +211,8 @@ class SlowStepSearch {
     }
 
     const Deviation& deviation_;
+    const std::size_t peer_;
+    BeyondThresholds& beyond_;
     const std::span<const double> excess_ms_;
     const SearchScale& scale_;
     const StragglerRules& rules_;
@@ -184,9 +223,80 @@ class SlowStepSearch {
 
 }  // namespace
 
-std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer, const SearchScale& scale,
-                                         const StragglerRules& rules) {
-    return SlowStepSearch(deviation, peer, scale, rules).find();
+double noise_multiple(const StragglerRules& rules, const Deviation& deviation) {
+    return student_quantile(normal_tail(rules.noise_multiple), std::max(2.0, deviation.independent_values() - 1));
+}
+
+double spread_multiple(const StragglerRules& rules, std::size_t medians) {
+    constexpr double least_freedom = 5;  // of fewer, it would be hundreds: then the noise alone must tell
+    const double freedom = std::max(least_freedom, static_cast<double>(medians) - 1);
+    return std::max(rules.noise_multiple, student_quantile(rules.spread_chance, freedom));
+}
+
+Beyond::Beyond(const Deviation& deviation, double threshold_ms) {
+    const std::size_t peers = deviation.ranks().size();
+    is_usual_.resize(peers);
+    for (const std::size_t peer : deviation.usual_peers()) is_usual_[peer] = true;
+    for (std::size_t peer = 0; peer < peers; ++peer) {
+        counts_.push_back(0);
+        steps_.push_back(0);
+        for (const double ms : deviation.excess_ms(peer)) {
+            steps_.back() += !is_missing(ms);
+            counts_.back() += ms > threshold_ms;
+        }
+        if (!is_usual_[peer]) continue;
+        usual_count_ += counts_[peer];
+        usual_steps_ += steps_[peer];
+    }
+    // Rare steps that are near each other have one cause; of frequent ones, some are neighbours by chance.
+    const double rate = usual_count_ / std::max(1.0, usual_steps_);
+    const auto pause = static_cast<std::size_t>(std::clamp(few_by_chance / std::max(rate, 1e-9), 2.0, longest_pause));
+    for (std::size_t peer = 0; peer < peers; ++peer) {
+        const bool has_any = counts_[peer] > 0;
+        const std::span<const double> excess_ms = deviation.excess_ms(peer);
+        bursts_.push_back(has_any ? burst_size(excess_ms, threshold_ms, pause) : 1);
+        rows_.push_back(has_any && rate < rare ? std::min(burst_size(excess_ms, threshold_ms, 2), most_in_a_row) : 1);
+        // What noise often reaches comes together as noise does.
+        if (rate >= rare) bursts_.back() = std::max(bursts_.back(), deviation.inflation());
+        if (is_usual_[peer]) usual_bursts_.push_back(bursts_.back());
+    }
+    std::sort(usual_bursts_.begin(), usual_bursts_.end());
+}
+
+// A tenth of the other ranks, and one, may have bursts that are faults.
+double Beyond::burst_for(std::size_t peer) const {
+    const std::size_t own = is_usual_[peer] ? 1 : 0;
+    if (usual_bursts_.size() < 1 + own) return rows_[peer];
+    const std::size_t others = usual_bursts_.size() - own;
+    std::size_t at = others < 3 ? 0 : 9 * (others - 1) / 10;
+    if (own > 0 && usual_bursts_[at] >= bursts_[peer]) ++at;
+    return std::max(rows_[peer], usual_bursts_[at]);
+}
+
+const Beyond& BeyondThresholds::of(double threshold_ms) {
+    const long key = std::lround(16 * std::log2(std::max(threshold_ms, 1e-9)));
+    const auto found = beyond_.find(key);
+    if (found != beyond_.end()) return found->second;
+    return beyond_.emplace(key, Beyond(deviation_, std::exp2(static_cast<double>(key) / 16))).first->second;
+}
+
+double Beyond::chance_of(std::size_t peer) const {
+    return chance_of(peer, counts_[peer], steps_[peer]);
+}
+
+// Of all such steps, it has its share, however many there are.
+double Beyond::chance_of(std::size_t peer, double own_count, double own_steps) const {
+    const double burst = burst_for(peer);
+    const double others = usual_steps_ - (is_usual_[peer] ? steps_[peer] : 0);
+    const double share = own_steps / (own_steps + std::max(1.0, others));
+    const auto own = static_cast<std::size_t>(std::llround(own_count / burst));
+    const auto all = own + static_cast<std::size_t>(std::llround(count_of_others(peer) / burst));
+    return static_cast<double>(own) <= share * static_cast<double>(all) ? 1 : binomial_tail(own, all, share);
+}
+
+std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond,
+                                         const SearchScale& scale, const StragglerRules& rules) {
+    return SlowStepSearch(deviation, peer, beyond, scale, rules).find();
 }
 
 }  // namespace cep::tool

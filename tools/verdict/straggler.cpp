@@ -17,16 +17,6 @@
 namespace cep::tool {
 namespace {
 
-std::size_t count_above(std::span<const double> values, double threshold) {
-    return static_cast<std::size_t>(
-        std::count_if(values.begin(), values.end(), [threshold](double value) { return value > threshold; }));
-}
-
-std::size_t count_present(std::span<const double> values) {
-    return static_cast<std::size_t>(
-        std::count_if(values.begin(), values.end(), [](double value) { return !is_missing(value); }));
-}
-
 /// What ranks wait that are not slow themselves then: medians over ranks, by step.
 class OtherWaits {
   public:
@@ -51,83 +41,120 @@ class OtherWaits {
     std::map<const PeerGroup*, std::vector<double>> of_peers_ms_;
 };
 
+/// One phase of the ranks of one role.
+struct Search {
+    const PeerGroup* role;
+    const LocalPhase* phase;
+    std::size_t order = 0;  // of the phase
+    std::vector<Straggler> found;
+    double usual_ms = 0;
+    bool contains_waiting = false;
+};
+
+void search_phase(Search& search, SearchScale scale, const StragglerRules& rules) {
+    const Deviation deviation(*search.phase, *search.role, scale.floor_ms);
+    search.contains_waiting = deviation.contains_waiting();
+    scale.threshold_ms = std::max({scale.floor_ms, noise_multiple(rules, deviation) * deviation.noise_ms(),
+                                   spread_multiple(rules, deviation.usual_peers().size()) * deviation.spread_ms()});
+    BeyondThresholds beyond(deviation);
+    std::vector<double> usual_ms;
+    for (std::size_t step = 0; step < search.phase->own_ms.steps(); ++step)
+        usual_ms.push_back(deviation.usual_ms(step));
+    search.usual_ms = typical_ms(usual_ms);
+    for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
+        auto straggler = find_slow_steps(deviation, peer, beyond, scale, rules);
+        if (!straggler) continue;
+        straggler->rank = deviation.ranks()[peer];
+        straggler->phase = search.phase->name;
+        if (search.phase->name == uncovered_name)
+            straggler->excess_by_step_ms.assign(deviation.excess_ms(peer).begin(), deviation.excess_ms(peer).end());
+        search.found.push_back(std::move(*straggler));
+    }
+}
+
+double weight_of(const Straggler& straggler) {
+    return straggler.excess_ms * straggler.step_fraction;
+}
+
+SearchScale scale_for(const JobTable& table, const StragglerRules& rules, double relative_floor) {
+    SearchScale scale;
+    scale.floor_ms = std::max(rules.absolute_floor_ms, relative_floor * typical_ms(table.median_step_ms));
+    scale.tests = static_cast<double>(table.ranks.size() * (table.local.size() + 1));
+    return scale;
+}
+
 class Finder {
   public:
-    Finder(const JobTable& table, const StepMatrix& own_ms, const StragglerRules& rules)
+    Finder(const JobTable& table, StepMatrix& own_ms, const StragglerRules& rules)
         : table_(table), own_ms_(own_ms), rules_(rules) {
-        scale_.floor_ms = std::max(rules.absolute_floor_ms, rules.relative_floor * typical_ms(table.median_step_ms));
-        scale_.tests = static_cast<double>(table.ranks.size() * std::max<std::size_t>(1, table.local.size()));
+        for (const double ms : table.median_step_ms)
+            if (!is_missing(ms)) all_ms_ += ms;
     }
 
-    Stragglers find(const std::vector<PeerGroup>& groups, std::size_t threads) {
-        search(groups, threads);
+    Stragglers find(const std::vector<PeerGroup>& roles, std::size_t threads) {
+        search(roles, threads);
         one_for_each_rank();
-        Stragglers result;
-        result.waits_inside = waits_inside_;
-        if (found_.empty()) return result;
-        for (const Straggler& straggler : found_) slow_[straggler.rank] = straggler.slow;
-        const WhatIf what_if(table_, own_ms_, groups, slow_, waits_inside_);
-        OtherWaits waits(table_.wait_ms, slow_);
-        for (Straggler& straggler : found_) {
-            const bool harms = add_consequences(straggler, what_if, waits);
-            (harms ? result.costly : result.harmless).push_back(std::move(straggler));
+        one_for_each_split();
+        if (!table_.has_comm) drop_what_waits();
+        result_.slow.resize(table_.ranks.size());
+        if (table_.has_comm) {
+            keep_costly(roles);
+        } else {
+            for (Straggler& straggler : found_) add_without_waits(straggler);
+            std::erase_if(result_.groups, [this](SlowGroup& group) { return !costs_without_waits(group.typical); });
         }
-        std::stable_sort(result.costly.begin(), result.costly.end(),
-                         [](const Straggler& a, const Straggler& b) { return a.cost_ms > b.cost_ms; });
-        return result;
+        const auto costs_more = [](const Straggler& a, const Straggler& b) { return table_cost(a) > table_cost(b); };
+        std::stable_sort(result_.costly.begin(), result_.costly.end(), costs_more);
+        std::stable_sort(result_.groups.begin(), result_.groups.end(),
+                         [&](const auto& a, const auto& b) { return costs_more(a.typical, b.typical); });
+        return std::move(result_);
     }
 
   private:
-    /// One phase of the ranks of one role.
-    struct Search {
-        const PeerGroup* group;
-        const LocalPhase* phase;
-        std::vector<Straggler> found;
-        bool contains_waiting = false;
-    };
+    static double table_cost(const Straggler& straggler) {
+        return is_missing(straggler.cost_ms) ? weight_of(straggler) : straggler.cost_ms;
+    }
 
-    void search(const std::vector<PeerGroup>& groups, std::size_t threads) {
+    void search(const std::vector<PeerGroup>& roles, std::size_t threads) {
+        const SearchScale scale = scale_for(table_, rules_, rules_.relative_floor);
+        LocalPhase uncovered{std::string(uncovered_name), schema::Kind::other, {}, {}, 1};
+        if (table_.has_comm) uncovered.duration_ms = uncovered.own_ms = table_.uncovered_ms;
         std::vector<Search> searches;
-        for (const PeerGroup& group : groups) {
-            for (const std::size_t rank : group.ranks) peers_[rank] = &group;
-            if (group.ranks.size() < rules_.least_peers) continue;
-            for (const LocalPhase& phase : table_.local) searches.push_back({&group, &phase, {}, false});
+        for (const PeerGroup& role : roles) {
+            for (const std::size_t rank : role.ranks) peers_[rank] = &role;
+            if (role.ranks.size() < 2) continue;
+            for (const LocalPhase& phase : table_.local)
+                searches.push_back(
+                    {&role, &phase, static_cast<std::size_t>(&phase - table_.local.data()), {}, 0, false});
+            if (uncovered.own_ms.ranks() > 0)
+                searches.push_back({&role, &uncovered, table_.local.size(), {}, 0, false});
         }
-        for_all(searches.size(), threads, [&](std::size_t i) { run(searches[i]); });
+        for_all(searches.size(), threads, [&](std::size_t i) { search_phase(searches[i], scale, rules_); });
         for (Search& one : searches) {
-            waits_inside_ |= one.contains_waiting;
-            for (Straggler& straggler : one.found) found_.push_back(std::move(straggler));
-        }
-    }
-
-    void run(Search& search) const {
-        const std::vector<std::size_t>& ranks = search.group->ranks;
-        const Deviation deviation(*search.phase, *search.group);
-        search.contains_waiting = deviation.contains_waiting();
-        SearchScale scale = scale_;
-        scale.threshold_ms = std::max({scale.floor_ms, rules_.noise_multiple * deviation.noise_ms(),
-                                       rules_.noise_multiple * deviation.spread_ms()});
-        scale.chance = chance_of(deviation, scale.threshold_ms);
-        for (std::size_t peer = 0; peer < ranks.size(); ++peer)
-            if (auto straggler = find_slow_steps(deviation, peer, scale, rules_)) {
-                straggler->rank = ranks[peer];
-                straggler->phase = search.phase->name;
-                search.found.push_back(std::move(*straggler));
+            result_.waits_inside |= one.contains_waiting;
+            const std::size_t ranks = one.role->ranks.size();
+            if (2 * one.found.size() > ranks || ranks == 2) {
+                add_group(one);
+            } else {
+                for (Straggler& straggler : one.found) found_.push_back(std::move(straggler));
             }
+        }
     }
 
-    // How often a rank of this job exceeds the threshold that is not to blame for it.
-    [[nodiscard]] static double chance_of(const Deviation& deviation, double threshold_ms) {
-        constexpr double least = 1e-3;
-        std::vector<double> rates;
-        for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
-            const std::size_t present = count_present(deviation.excess_ms(peer));
-            if (present > 0)
-                rates.push_back(static_cast<double>(count_above(deviation.excess_ms(peer), threshold_ms)) /
-                                static_cast<double>(present));
-        }
-        const double usual = median_of(std::move(rates));
-        return is_missing(usual) ? least : std::max(least, usual);
+    void add_group(Search& search) {
+        if (search.found.empty() || search.found.size() == search.role->ranks.size()) return;
+        SlowGroup group;
+        group.role = search.role;
+        group.fast_ms = search.usual_ms;
+        std::sort(search.found.begin(), search.found.end(),
+                  [](const Straggler& a, const Straggler& b) { return weight_of(a) < weight_of(b); });
+        group.typical = search.found[search.found.size() / 2];
+        group.slow = std::move(search.found);
+        for (const std::size_t rank : search.role->ranks)
+            if (std::none_of(group.slow.begin(), group.slow.end(),
+                             [rank](const auto& one) { return one.rank == rank; }))
+                group.fast.push_back(rank);
+        result_.groups.push_back(std::move(group));
     }
 
     // A slow GPU is slow in all that it computes: the phase that costs most stands for all.
@@ -136,46 +163,191 @@ class Finder {
         for (Straggler& straggler : found_) by_rank[straggler.rank].push_back(std::move(straggler));
         found_.clear();
         for (auto& [rank, phases] : by_rank) {
-            std::stable_sort(phases.begin(), phases.end(), [](const Straggler& a, const Straggler& b) {
-                return a.excess_ms * a.step_fraction > b.excess_ms * b.step_fraction;
-            });
+            std::stable_sort(phases.begin(), phases.end(),
+                             [](const Straggler& a, const Straggler& b) { return weight_of(a) > weight_of(b); });
             for (std::size_t i = 1; i < phases.size(); ++i) phases.front().also.push_back(phases[i].phase);
             found_.push_back(std::move(phases.front()));
         }
     }
 
-    /// Whether the others wait for it, and the job loses by it.
-    bool add_consequences(Straggler& straggler, const WhatIf& what_if, OtherWaits& waits) const {
+    // The same ranks, slow in several phases, are one group.
+    void one_for_each_split() {
+        std::vector<SlowGroup>& groups = result_.groups;
+        std::stable_sort(groups.begin(), groups.end(), [](const SlowGroup& a, const SlowGroup& b) {
+            return weight_of(a.typical) > weight_of(b.typical);
+        });
+        std::vector<SlowGroup> kept;
+        for (SlowGroup& group : groups) {
+            const auto same = std::find_if(kept.begin(), kept.end(), [&](const SlowGroup& one) {
+                return one.role == group.role && one.fast == group.fast;
+            });
+            if (same == kept.end()) {
+                kept.push_back(std::move(group));
+            } else {
+                same->typical.also.push_back(group.typical.phase);
+            }
+        }
+        groups = std::move(kept);
+    }
+
+    [[nodiscard]] std::size_t order_of(const std::string& phase) const {
+        const auto found = std::find_if(table_.local.begin(), table_.local.end(),
+                                        [&](const LocalPhase& local) { return local.name == phase; });
+        return static_cast<std::size_t>(found - table_.local.begin());
+    }
+
+    // Where collectives are not timed, ranks wait for a slow one in a later phase, which is longer on them; and a rank
+    // that has less to do in one phase waits in a later one.
+    void drop_what_waits() {
+        std::vector<std::size_t> slow;
+        for (const Straggler& straggler : found_) slow.push_back(straggler.rank);
+        std::erase_if(result_.groups, [&](const SlowGroup& group) {
+            return std::any_of(found_.begin(), found_.end(), [&](const Straggler& one) {
+                return order_of(one.phase) < order_of(group.typical.phase) && group.fast.size() <= slow.size() &&
+                       std::includes(slow.begin(), slow.end(), group.fast.begin(), group.fast.end());
+            });
+        });
+        std::erase_if(found_, [&](const Straggler& one) {
+            return std::any_of(result_.groups.begin(), result_.groups.end(), [&](const SlowGroup& group) {
+                return order_of(group.typical.phase) < order_of(one.phase) &&
+                       std::binary_search(group.fast.begin(), group.fast.end(), one.rank);
+            });
+        });
+    }
+
+    [[nodiscard]] bool costs_without_waits(Straggler& straggler) const {
+        straggler.cost_ms = std::numeric_limits<double>::quiet_NaN();
+        return weight_of(straggler) > rules_.least_cost * typical_ms(table_.median_step_ms);
+    }
+
+    void add_without_waits(Straggler& straggler) {
+        (costs_without_waits(straggler) ? result_.costly : result_.harmless).push_back(std::move(straggler));
+    }
+
+    void add_uncovered_work(const Straggler& straggler) {
+        for (std::size_t step = 0; step < straggler.excess_by_step_ms.size(); ++step) {
+            const double ms = own_ms_.at(straggler.rank, step) + std::max(0.0, straggler.excess_by_step_ms[step]);
+            if (straggler.slow[step] && !is_missing(ms)) own_ms_.set(straggler.rank, step, ms);
+        }
+    }
+
+    void keep_costly(const std::vector<PeerGroup>& roles) {
+        SlowSteps slow = slow_of(found_);
+        OtherWaits waits(table_.wait_ms, slow);
+        for (Straggler& straggler : found_) {
+            find_margin(straggler, waits, {straggler.rank});
+            if (straggler.keeps_waiting) add_uncovered_work(straggler);
+        }
+        std::erase_if(found_, [](const Straggler& one) { return one.phase == uncovered_name && !one.keeps_waiting; });
+        std::erase_if(result_.groups, [this](SlowGroup& group) { return !do_others_wait_for(group); });
+        slow = slow_of(found_);
+        for (const SlowGroup& group : result_.groups)
+            for (const Straggler& one : group.slow) {
+                slow[one.rank] = one.slow;
+                add_uncovered_work(one);
+            }
+        const WhatIf what_if(table_, own_ms_, roles, slow, result_.waits_inside);
+        for (Straggler& straggler : found_) {
+            add_cost(straggler, {&straggler, 1}, slow, what_if);
+            const bool costs = straggler.keeps_waiting && is_costly(straggler);
+            if (costs) result_.slow[straggler.rank] = straggler.slow;
+            (costs ? result_.costly : result_.harmless).push_back(std::move(straggler));
+        }
+        for (SlowGroup& group : result_.groups) add_cost(group.typical, group.slow, slow, what_if);
+        std::erase_if(result_.groups, [this](const SlowGroup& group) { return !is_costly(group.typical); });
+        for (const SlowGroup& group : result_.groups)
+            for (const Straggler& one : group.slow) result_.slow[one.rank] = one.slow;
+    }
+
+    [[nodiscard]] SlowSteps slow_of(const std::vector<Straggler>& stragglers) const {
+        SlowSteps slow(table_.ranks.size());
+        for (const Straggler& straggler : stragglers) slow[straggler.rank] = straggler.slow;
+        return slow;
+    }
+
+    bool do_others_wait_for(SlowGroup& group) const {
+        OtherWaits waits(table_.wait_ms, slow_of(group.slow));
+        std::vector<std::size_t> ranks;
+        for (const Straggler& one : group.slow) ranks.push_back(one.rank);
+        find_margin(group.typical, waits, ranks);
+        return group.typical.keeps_waiting;
+    }
+
+    [[nodiscard]] bool is_costly(const Straggler& straggler) const {
+        return straggler.cost_ms - straggler.chance_cost_ms > rules_.least_cost * all_ms_;
+    }
+
+    /// What the ranks of a role that are not slow work in all, by step.
+    const std::vector<double>& usual_work_ms(const PeerGroup& role, const SlowSteps& slow) {
+        const auto [found, is_new] = usual_work_ms_.try_emplace(&role);
+        if (!is_new) return found->second;
+        std::vector<std::size_t> others;
+        for (const std::size_t rank : role.ranks)
+            if (slow[rank].empty()) others.push_back(rank);
+        return found->second = quantiles_over_ranks(own_ms_, others, 0.5);
+    }
+
+    /// By how much the rank works longer in all than those, in its slow steps.
+    [[nodiscard]] double own_excess_ms(const Straggler& straggler, const SlowSteps& slow) {
+        const std::vector<double>& usual_ms = usual_work_ms(*peers_[straggler.rank], slow);
+        std::vector<double> excess_ms;
+        for (std::size_t step = 0; step < usual_ms.size(); ++step)
+            if (straggler.slow[step]) excess_ms.push_back(own_ms_.at(straggler.rank, step) - usual_ms[step]);
+        const double median = median_of(std::move(excess_ms));
+        return is_missing(median) ? straggler.excess_ms : std::max(0.0, median);
+    }
+
+    /// Of several slow ranks, those of `typical` are what all of them cost.
+    void add_cost(Straggler& typical, std::span<const Straggler> slow_ranks, const SlowSteps& slow,
+                  const WhatIf& what_if) {
+        std::vector<double> less_ms;
+        for (const Straggler& one : slow_ranks) less_ms.push_back(own_excess_ms(one, slow));
+        typical.cost_ms = typical.chance_cost_ms = 0;
+        for (std::size_t step = 0; step < table_.steps.size(); ++step) {
+            double saved_ms = 0;
+            double saved_by_chance_ms = 0;
+            for (std::size_t i = 0; i < slow_ranks.size(); ++i) {
+                const Straggler& one = slow_ranks[i];
+                if (!one.slow[step]) continue;
+                saved_ms = std::max(saved_ms, what_if.saved_by_ms(one.rank, step));
+                saved_by_chance_ms = std::max(saved_by_chance_ms, what_if.saved_by_ms(one.rank, step, less_ms[i]));
+            }
+            typical.cost_ms += saved_ms;
+            typical.chance_cost_ms += saved_by_chance_ms;
+        }
+    }
+
+    /// Whether the others wait for it: longer than it waits itself, or the slow ones together do.
+    void find_margin(Straggler& straggler, OtherWaits& waits, const std::vector<std::size_t>& slow) const {
         const std::vector<double>& all_ms = waits.of_all_ms();
         const std::vector<double>& peers_ms = waits.of_peers_ms(*peers_[straggler.rank]);
+        const std::vector<double> own_ms = quantiles_over_ranks(table_.wait_ms, slow, 0.5);
         std::vector<double> waits_ms;
         double margin_ms = 0;
         std::size_t margins = 0;
-        double slow_ms = 0;
         for (std::size_t step = 0; step < table_.steps.size(); ++step) {
             if (!straggler.slow[step]) continue;
-            straggler.cost_ms += what_if.saved_by_ms(straggler.rank, step);
-            if (const double ms = table_.median_step_ms[step]; !is_missing(ms)) slow_ms += ms;
             if (!is_missing(all_ms[step])) waits_ms.push_back(all_ms[step]);
-            const double margin = peers_ms[step] - table_.wait_ms.at(straggler.rank, step);
+            const double margin = peers_ms[step] - own_ms[step];
             if (is_missing(margin)) continue;
             margin_ms += margin;
             ++margins;
         }
-        const bool costs = straggler.cost_ms > rules_.least_cost * slow_ms;
         if (!waits_ms.empty()) straggler.waiters_median_wait_ms = median_of(std::move(waits_ms));
-        const double least_ms = rules_.least_margin * straggler.excess_ms;
-        return costs && (margins == 0 || margin_ms > least_ms * static_cast<double>(margins));
+        const bool is_uncovered = straggler.phase == uncovered_name;
+        const double share = is_uncovered ? rules_.uncovered_margin : rules_.least_margin;
+        straggler.keeps_waiting =
+            margins == 0 ? !is_uncovered : margin_ms > share * straggler.excess_ms * static_cast<double>(margins);
     }
 
     const JobTable& table_;
-    const StepMatrix& own_ms_;
+    StepMatrix& own_ms_;
     const StragglerRules& rules_;
-    SearchScale scale_;
+    double all_ms_ = 0;  // of all steps
     std::vector<Straggler> found_;
+    std::map<const PeerGroup*, std::vector<double>> usual_work_ms_;
     std::vector<const PeerGroup*> peers_ = std::vector<const PeerGroup*>(table_.ranks.size());
-    SlowSteps slow_ = SlowSteps(table_.ranks.size());
-    bool waits_inside_ = false;
+    Stragglers result_;
 };
 
 }  // namespace
@@ -191,10 +363,33 @@ std::string_view pattern_name(Pattern pattern) {
     }
 }
 
-Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups, const StepMatrix& own_ms,
+Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups, StepMatrix& own_ms,
                            std::size_t threads, const StragglerRules& rules) {
     if (table.steps.empty() || table.ranks.empty()) return {};
     return Finder(table, own_ms, rules).find(groups, threads);
+}
+
+std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGroup>& groups,
+                                 const StragglerRules& rules) {
+    std::vector<Straggler> late;
+    const SearchScale scale = scale_for(table, rules, rules.late);
+    for (const PeerGroup& role : groups) {
+        if (role.ranks.size() < 2) continue;
+        LocalPhase lateness{"", schema::Kind::comm, {table.ranks.size(), table.steps.size()}, {}, 1};
+        for (std::size_t step = 0; step < table.steps.size(); ++step) {
+            double most_ms = 0;
+            for (const std::size_t rank : role.ranks) most_ms = std::max(most_ms, table.wait_ms.at(rank, step));
+            for (const std::size_t rank : role.ranks)
+                lateness.own_ms.set(rank, step, most_ms - table.wait_ms.at(rank, step));
+        }
+        lateness.duration_ms = lateness.own_ms;
+        Search search{&role, &lateness, 0, {}, 0, false};
+        search_phase(search, scale, rules);
+        for (Straggler& one : search.found) late.push_back(std::move(one));
+    }
+    std::stable_sort(late.begin(), late.end(),
+                     [](const Straggler& a, const Straggler& b) { return weight_of(a) > weight_of(b); });
+    return late;
 }
 
 }  // namespace cep::tool

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stragglers: ranks whose own work takes longer than that of their peers, in which phase, and since when.
+// Stragglers: ranks whose own work takes longer than that of their peers, in which phase, and since when. Where most
+// ranks are slow, or one of two, they are a slow group.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +25,18 @@ struct StragglerRules {
     double relative_floor = 0.02;     ///< of a typical step
     double absolute_floor_ms = 0.05;  ///< below it, clocks and schedulers speak
     double noise_multiple = 4.5;      ///< of the robust standard deviations over steps and over ranks
-    double false_alarms = 1e-4;       ///< a job: chance that noise makes any rank look like a straggler
-    double nearly_all = 0.85;         ///< of steps
-    double hardly_any = 0.08;         ///< of steps
-    double least_cost = 0.005;        ///< of the time of the slow steps
-    double least_margin = 0.15;       ///< of the excess, by which the others wait longer than the straggler
-    std::size_t least_steps = 8;      ///< to speak of a pattern
+    double spread_chance =
+        1e-4;  ///< that a rank exceeds the others by so many of their spreads, by Student's distribution
+    double false_alarms = 1e-4;     ///< a job: chance that noise makes any rank look like a straggler
+    double nearly_all = 0.85;       ///< of steps
+    double hardly_any = 0.08;       ///< of steps
+    double least_cost = 0.01;       ///< of the time of all steps: what costs less is a note
+    double least_margin = 0.15;     ///< of the excess, by which the others wait longer than the straggler
+    double uncovered_margin = 0.5;  ///< the same of time that no phase covers, which may be waiting itself
+    double late = 0.05;             ///< of a step: shorter waiting needs no name
+    std::size_t least_steps = 8;    ///< to speak of a pattern
     std::size_t least_slow_steps = 4;
-    std::size_t least_peers = 3;  ///< ranks of one role: of two, nobody knows which is the usual one
+    std::size_t least_peers = 3;  ///< ranks of one role; fewer are compared with the whole stage
 };
 
 /// A rank that is slower than its peers.
@@ -46,19 +51,40 @@ struct Straggler {
     double slowdown = 1;                           // of the phase, in slow steps: own time / that of a usual rank
     double excess_ms = 0;                          // a slow step, median
     double step_fraction = 0;                      // of all steps that are slow
-    double cost_ms = 0;                            // what the job loses if this is the only one
+    std::vector<double> excess_by_step_ms;         // of uncovered time only
+    bool keeps_waiting = true;                     // the others wait for it, as far as that is known
+    double cost_ms = 0;                            // what the job loses if this is the only one; NaN if unknown
+    double chance_cost_ms = 0;                     // what it would lose by the noise of a usual rank in its place
     std::optional<double> waiters_median_wait_ms;  // in slow steps; none if waiting is unknown
     double confidence = 0;                         // 1 − the chance that noise alone makes any rank look like this
 };
 
-struct Stragglers {
-    std::vector<Straggler> costly;    // ordered by cost
-    std::vector<Straggler> harmless;  // nobody waits for these
-    bool waits_inside = false;        // phases contain waiting, of which it is an estimate what was beside work
+/// Ranks of one role that fall into two populations.
+struct SlowGroup {
+    const PeerGroup* role = nullptr;
+    std::vector<Straggler> slow;    // the least slow one first
+    std::vector<std::size_t> fast;  // indices into the table
+    Straggler typical;              // what most of the slow ones have in common
+    double fast_ms = 0;             // of the phase, a usual step of the fast ones
 };
 
+/// The name under which time that no phase covers is searched.
+inline constexpr std::string_view uncovered_name = "uncovered";
+
+struct Stragglers {
+    std::vector<Straggler> costly;        // ordered by cost
+    std::vector<Straggler> harmless;      // nobody waits for these, or what they cost is too little
+    std::vector<SlowGroup> groups;        // ordered by cost
+    std::vector<std::vector<bool>> slow;  // by rank of the table: the steps that are slow and cost time; empty for none
+    bool waits_inside = false;            // phases contain waiting, of which it is an estimate what was beside work
+};
+
+/// Uncovered time of a straggler that the others wait for becomes part of its own work.
 [[nodiscard]] Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups,
-                                         const StepMatrix& own_ms, std::size_t threads,
-                                         const StragglerRules& rules = {});
+                                         StepMatrix& own_ms, std::size_t threads, const StragglerRules& rules = {});
+
+/// Ranks that come to their collectives later than their peers, whatever the reason. `excess_ms`: by how much.
+[[nodiscard]] std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGroup>& groups,
+                                               const StragglerRules& rules = {});
 
 }  // namespace cep::tool

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "base/units.hpp"
 #include "verdict/bound.hpp"
@@ -21,6 +24,9 @@ constexpr double little_comm = 0.05;      // of a step: no unseen rank can hold 
 constexpr double least_matched = 0.5;     // of the time in communication
 constexpr double stage_floor = 1.1;       // a stage with this much more work than a typical one
 constexpr double slow_host_share = 0.75;  // of a host's ranks
+constexpr double much_waiting = 0.1;      // of a step: no job that waits so long is called healthy
+constexpr double unexplained = 1.5;       // waiting than what is timed explains
+constexpr double longest_share = 1.01;    // of a step: what its phases can take, but for clocks
 
 std::string count_of(std::size_t count, std::string_view noun) {
     return format_plural(count, noun);
@@ -33,6 +39,10 @@ class Judge {
 
     Verdict judge() {
         verdict_.folded_phases = table_.folded_phases;
+        verdict_.ranks = table_.ranks.size();
+        verdict_.steps_used = table_.steps.size();
+        verdict_.all_steps = table_.all_steps;
+        verdict_.is_waiting_known = table_.has_comm;
         if (table_.steps.empty()) {
             abstain("there are no spans", "");
             return std::move(verdict_);
@@ -45,7 +55,9 @@ class Judge {
             verdict_.shares = find_shares(table_);
             if (verdict_.shares) find_bound();
             verdict_.step_ms = typical_ms(table_.median_step_ms);
+            verdict_.uncovered_ms = typical_ms(table_.uncovered_ms);
             verdict_.efficiency = find_efficiency(table_, options_.peak_flops);
+            find_impossible();
         }
         if (can_compare()) name_stragglers();
         if (!job_.approximate && !job_.filter.has_phases()) {
@@ -73,11 +85,14 @@ class Judge {
             abstain("only some phases were asked for", "leave --phases out");
         } else if (job_.approximate) {
             abstain("there are more durations than were kept", "choose --steps, or raise --max-samples");
+        } else if (table_.ranks.size() < 2 && job_.coverage.ranks_expected.value_or(1) > 1) {
+            abstain(fmt::format("one of {} ranks was recorded, and nothing to compare it with",
+                                format_count(*job_.coverage.ranks_expected)),
+                    "record more ranks");
         } else if (table_.ranks.size() < 2) {
-            abstain("there is one rank only, and nothing to compare it with", "record more ranks");
-        } else if (largest_group() < rules_.least_peers) {
-            abstain(fmt::format("a verdict needs {} comparable ranks; this job has {}", rules_.least_peers,
-                                largest_group()),
+            return false;
+        } else if (largest_group() < 2) {
+            abstain("no two ranks have the same work: each pipeline stage has one rank",
                     "record more ranks of the same pipeline stage");
         } else if (table_.steps.size() < rules_.least_steps) {
             abstain(fmt::format("{} are too few; at least {} are needed",
@@ -85,9 +100,6 @@ class Judge {
                     "record more steps");
         } else if (table_.local.empty()) {
             abstain("no phases of a step are timed", "time data loading, forward, backward and optimizer");
-        } else if (!table_.has_comm) {
-            abstain("no phase is a collective, so waiting for other ranks is hidden in the other phases",
-                    "time the collectives, as phases of kind comm with group and coll");
         } else if (lost_share() > too_much_lost) {
             abstain(fmt::format("{:.0f} % of the spans were lost", 100 * lost_share()), "see cep check for the cause");
         } else {
@@ -108,22 +120,26 @@ class Judge {
     }
 
     void name_stragglers() {
-        const Stragglers found = find_stragglers(table_, groups_, own_ms_, options_.threads, rules_);
+        Stragglers found = find_stragglers(table_, groups_, own_ms_, options_.threads, rules_);
         const double all_ms = total_ms();
         verdict_.slowdown_is_bound = found.waits_inside;
-        for (const Straggler& straggler : found.costly) {
-            verdict_.stragglers.push_back(fact_of(straggler, all_ms));
-            slow_[straggler.rank] = straggler.slow;
-        }
+        slow_ = std::move(found.slow);
+        for (const Straggler& straggler : found.costly) verdict_.stragglers.push_back(fact_of(straggler, all_ms));
+        for (const SlowGroup& group : found.groups) verdict_.groups.push_back(fact_of(group, all_ms));
         for (const Straggler& straggler : found.harmless) verdict_.harmless.push_back(fact_of(straggler, all_ms));
         find_slow_hosts(found.costly);
-        find_savings();
-        find_slowdown(all_ms);
-        if (verdict_.stragglers.empty()) doubt();
+        if (table_.has_comm) {
+            find_savings();
+            find_slowdown(all_ms);
+        }
+        if (verdict_.stragglers.empty() && verdict_.groups.empty()) doubt();
     }
 
     // Nobody is slow among those that were seen: is that all there is to know?
     void doubt() {
+        if (!table_.has_comm)
+            return abstain("no phase is a collective, so waiting for other ranks is hidden in the other phases",
+                           "time the collectives, as phases of kind comm with group and coll");
         const Coverage& coverage = job_.coverage;
         const auto expected = coverage.ranks_expected.value_or(coverage.ranks_seen);
         if (expected > coverage.ranks_seen && least_comm_share() > little_comm) {
@@ -134,7 +150,78 @@ class Judge {
                     "record the other ranks too");
         } else if (verdict_.shares && verdict_.shares->wait > little_comm && table_.matched_comm < least_matched) {
             abstain("most collectives could not be matched between ranks", "give collectives their group and coll");
+        } else {
+            explain_waiting();
         }
+    }
+
+    // Nobody is slow in any phase. Who waits, then, and for whom?
+    void explain_waiting() {
+        if (typical_ms(table_.wait_ms) < rules_.late * typical_ms(table_.median_step_ms)) return;
+        const std::string waiting = format_duration_ms(typical_ms(table_.wait_ms));
+        std::vector<Straggler> late = find_late(table_, groups_, rules_);
+        std::erase_if(late, [&](const Straggler& one) {
+            return one.excess_ms * one.step_fraction < typical_ms(table_.wait_ms) / 2;
+        });
+        if (!late.empty()) {
+            const RankRole& rank = table_.ranks[late.front().rank];
+            if (blame_harmless(rank.rank, late.front().excess_ms)) return;
+            verdict_.late = LateRank{rank.rank, rank.host, late.front().excess_ms, late.front().step_fraction};
+            abstain(fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them",
+                                waiting, rank.rank),
+                    fmt::format("time what rank {} does before its collectives, with phases around it", rank.rank));
+        } else if (groups_.size() == 1 && waits_more_than_work_explains()) {
+            abstain(fmt::format("ranks wait {} a step for each other, and what they do before does not explain it",
+                                waiting),
+                    "time more phases between the collectives, and check that collectives have their group and coll");
+        } else if (groups_.size() == 1) {
+            verdict_.takes_turns = typical_ms(table_.wait_ms) >= much_waiting * typical_ms(table_.median_step_ms);
+        }
+    }
+
+    // By its own work in a whole step it costs nothing, but the others wait about as long as it exceeds them: it is
+    // late at one collective and early at another.
+    bool blame_harmless(std::int64_t rank, double late_ms) {
+        const auto found = std::find_if(verdict_.harmless.begin(), verdict_.harmless.end(), [&](const auto& one) {
+            return one.rank == rank && one.keeps_waiting && one.excess_ms > late_ms / 2;
+        });
+        if (found == verdict_.harmless.end()) return false;
+        found->cost_share.reset();
+        verdict_.stragglers.push_back(std::move(*found));
+        verdict_.harmless.erase(found);
+        verdict_.job_slowdown.reset();
+        verdict_.gpu_hours_lost.reset();
+        return true;
+    }
+
+    /// Whether ranks wait clearly longer than for the slowest one of each step, as far as their work is timed.
+    [[nodiscard]] bool waits_more_than_work_explains() const {
+        StepMatrix work_ms = own_ms_;
+        for (std::size_t rank = 0; rank < work_ms.ranks(); ++rank)
+            for (std::size_t step = 0; step < work_ms.steps(); ++step)
+                work_ms.set(rank, step, own_ms_.at(rank, step) + table_.uncovered_ms.at(rank, step));
+        std::vector<double> explained_ms = quantiles_over_ranks(work_ms, 1);
+        const std::vector<double> median_ms = quantiles_over_ranks(work_ms, 0.5);
+        for (std::size_t step = 0; step < explained_ms.size(); ++step) explained_ms[step] -= median_ms[step];
+        return typical_ms(table_.wait_ms) > unexplained * typical_ms(explained_ms);
+    }
+
+    void find_impossible() {
+        for (const auto& [name, value, flops] : {std::tuple("MFU", verdict_.efficiency.mfu, "flops_per_step"),
+                                                 {"HFU", verdict_.efficiency.hfu, "hardware_flops_per_step"}})
+            if (value && *value > 1)
+                verdict_.impossible.push_back(fmt::format(
+                    "{} of {:.0f} % cannot be: no device does more than its peak; check {} (of one step of one "
+                    "rank) and the peak (--peak-flops)",
+                    name, 100 * *value, flops));
+        if (!table_.has_step_spans) return;
+        const double step_ms = *verdict_.step_ms;
+        for (const LocalPhase& phase : table_.local)
+            if (const double ms = typical_ms(phase.duration_ms); ms > longest_share * step_ms && phase.usual_spans <= 1)
+                verdict_.impossible.push_back(fmt::format(
+                    "{} takes {} in a step of {}, which cannot be inside of it: check where its region and the "
+                    "step's begin and end",
+                    phase.name, format_duration_ms(ms), format_duration_ms(step_ms)));
     }
 
     [[nodiscard]] static std::string format_ranks(const std::vector<std::int64_t>& ranks) {
@@ -156,7 +243,7 @@ class Judge {
     }
 
     void find_savings() {
-        if (verdict_.stragglers.empty()) return;
+        if (verdict_.stragglers.empty() && verdict_.groups.empty()) return;
         const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
         for (std::size_t step = 0; step < table_.steps.size(); ++step) saved_ms_[step] = what_if.saved_ms(step);
     }
@@ -170,28 +257,55 @@ class Judge {
         for (const double ms : saved_ms_) saved += ms;
         verdict_.job_slowdown = all_ms / std::max(all_ms - saved, 1e-6 * all_ms);
         constexpr double ms_per_hour = 3.6e6;
-        verdict_.gpu_hours_lost = saved * static_cast<double>(job_.steps.stride.value_or(1)) *
+        const double thinned = static_cast<double>(table_.all_steps) / static_cast<double>(table_.steps.size());
+        verdict_.gpu_hours_lost = saved * thinned * static_cast<double>(job_.steps.stride.value_or(1)) *
                                   static_cast<double>(job_.coverage.ranks_expected.value_or(table_.ranks.size())) /
                                   ms_per_hour;
     }
 
     [[nodiscard]] StragglerFact fact_of(const Straggler& straggler, double all_ms) const {
         const RankRole& rank = table_.ranks[straggler.rank];
-        return {rank.rank,
-                rank.host,
-                straggler.phase,
-                kind_of(straggler.phase),
-                straggler.also,
-                straggler.pattern,
-                straggler.grows,
-                table_.steps[straggler.steps.first],
-                table_.steps[straggler.steps.last],
-                straggler.slowdown,
-                straggler.excess_ms,
-                straggler.step_fraction,
-                straggler.waiters_median_wait_ms,
-                straggler.confidence,
-                all_ms > 0 ? straggler.cost_ms / all_ms : 0};
+        return {
+            rank.rank,
+            rank.host,
+            straggler.phase,
+            kind_of(straggler.phase),
+            straggler.also,
+            straggler.pattern,
+            straggler.grows,
+            table_.steps[straggler.steps.first],
+            table_.steps[straggler.steps.last],
+            straggler.slowdown,
+            straggler.excess_ms,
+            straggler.step_fraction,
+            straggler.waiters_median_wait_ms,
+            straggler.confidence,
+            is_missing(straggler.cost_ms) ? std::nullopt : std::optional(all_ms > 0 ? straggler.cost_ms / all_ms : 0),
+            straggler.keeps_waiting};
+    }
+
+    [[nodiscard]] GroupFact fact_of(const SlowGroup& group, double all_ms) const {
+        GroupFact fact;
+        fact.typical = fact_of(group.typical, all_ms);
+        fact.pp = group.role->pp;
+        fact.tp = group.role->tp;
+        fact.fast_ms = group.fast_ms;
+        std::set<std::string> slow_hosts;
+        std::set<std::string> fast_hosts;
+        for (const Straggler& one : group.slow) {
+            fact.slow_ranks.push_back(table_.ranks[one.rank].rank);
+            slow_hosts.insert(table_.ranks[one.rank].host);
+        }
+        for (const std::size_t rank : group.fast) {
+            fact.fast_ranks.push_back(table_.ranks[rank].rank);
+            fast_hosts.insert(table_.ranks[rank].host);
+        }
+        std::sort(fact.slow_ranks.begin(), fact.slow_ranks.end());
+        std::set_difference(slow_hosts.begin(), slow_hosts.end(), fast_hosts.begin(), fast_hosts.end(),
+                            std::back_inserter(fact.slow_hosts));
+        std::set_difference(fast_hosts.begin(), fast_hosts.end(), slow_hosts.begin(), slow_hosts.end(),
+                            std::back_inserter(fact.fast_hosts));
+        return fact;
     }
 
     [[nodiscard]] schema::Kind kind_of(const std::string& phase) const {

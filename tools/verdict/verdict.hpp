@@ -36,7 +36,28 @@ struct StragglerFact {
     double step_fraction = 0;
     std::optional<double> waiters_median_wait_ms;
     double confidence = 0;
-    double cost_share = 0;  // of the time of all steps, if it were the only straggler
+    std::optional<double> cost_share;  // of the time of all steps, if it were the only straggler
+    bool keeps_waiting = true;         // others wait for it, as far as that is known
+};
+
+/// Ranks of one role that fall into two populations.
+struct GroupFact {
+    StragglerFact typical;  // of the slow ones; its cost is that of all of them
+    std::vector<std::int64_t> slow_ranks;
+    std::vector<std::int64_t> fast_ranks;
+    std::vector<std::string> slow_hosts;  // on which no rank is fast
+    std::vector<std::string> fast_hosts;
+    std::optional<std::int64_t> pp;
+    std::optional<std::int64_t> tp;
+    double fast_ms = 0;  // of the phase
+};
+
+/// A rank for which others wait, though no phase of it is longer.
+struct LateRank {
+    std::int64_t rank = 0;
+    std::string host;
+    double late_ms = 0;
+    double step_fraction = 0;
 };
 
 /// A host all of whose ranks are slow.
@@ -86,7 +107,16 @@ struct Verdict {
     std::optional<double> step_ms;  // typical
     std::optional<double> mean_step_ms;
     std::vector<StragglerFact> stragglers;
-    std::vector<StragglerFact> harmless;  // slow, but nobody waits for them
+    std::vector<StragglerFact> harmless;  // slow, but nobody waits for them, or for too short a time
+    std::vector<GroupFact> groups;
+    std::optional<LateRank> late;
+    bool takes_turns = false;      // ranks wait long for each other, but no rank is late more often than chance
+    bool is_waiting_known = true;  // else: no collective is timed
+    std::uint64_t ranks = 0;
+    std::optional<double> uncovered_ms;  // of a usual step of the median rank
+    std::uint64_t steps_used = 0;        // of all_steps, chosen at random
+    std::uint64_t all_steps = 0;
+    std::vector<std::string> impossible;  // what cannot be, and which input to check
     std::vector<SlowHost> slow_hosts;
     std::optional<StageImbalance> stage_imbalance;
     std::vector<ChangeFact> changes;

@@ -38,9 +38,34 @@ std::string when(const StragglerFact& straggler) {
     }
 }
 
+std::string name_of(std::int64_t rank, const std::string& host) {
+    std::string name = fmt::format("rank {}", rank);
+    return host.empty() ? name : name + " (" + host + ")";
+}
+
 std::string name_of(const StragglerFact& straggler) {
-    std::string name = fmt::format("rank {}", straggler.rank);
-    return straggler.host.empty() ? name : name + " (" + straggler.host + ")";
+    return name_of(straggler.rank, straggler.host);
+}
+
+/// "ranks 0–4 and 7 (node0)".
+std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<std::string>& hosts) {
+    std::string text = fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", format_ranges(ranks, max_shown));
+    if (hosts.empty() || hosts.front().empty()) return text;
+    for (std::size_t i = 0; i < std::min(hosts.size(), max_shown); ++i) text += (i == 0 ? " (" : ", ") + hosts[i];
+    return text + (hosts.size() > max_shown ? ", …)" : ")");
+}
+
+bool is_uncovered(const StragglerFact& straggler) {
+    return straggler.phase == uncovered_name;
+}
+
+std::string phase_of(const StragglerFact& straggler) {
+    return is_uncovered(straggler) ? "time that no phase covers" : straggler.phase;
+}
+
+std::string capitalised(std::string text) {
+    if (text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+    return text;
 }
 
 std::string also_slow(const StragglerFact& straggler) {
@@ -50,10 +75,13 @@ std::string also_slow(const StragglerFact& straggler) {
 }
 
 std::string describe(const StragglerFact& straggler) {
-    std::string text =
-        fmt::format("{}: {} takes {} as long as on its peers, {} more a step, {}{}{}", name_of(straggler),
-                    straggler.phase, times(straggler.slowdown), format_duration_ms(straggler.excess_ms),
-                    when(straggler), straggler.grows ? ", and it grows" : "", also_slow(straggler));
+    const std::string how_slow =
+        is_uncovered(straggler) ? fmt::format("it spends {} more a step than its peers in time that no phase covers",
+                                              format_duration_ms(straggler.excess_ms))
+                                : fmt::format("{} takes {} as long as on its peers, {} more a step", straggler.phase,
+                                              times(straggler.slowdown), format_duration_ms(straggler.excess_ms));
+    std::string text = fmt::format("{}: {}, {}{}{}", name_of(straggler), how_slow, when(straggler),
+                                   straggler.grows ? ", and it grows" : "", also_slow(straggler));
     if (straggler.waiters_median_wait_ms)
         text += fmt::format("; meanwhile the others wait {} a step in collectives",
                             format_duration_ms(*straggler.waiters_median_wait_ms));
@@ -69,12 +97,17 @@ class Sentences {
         document_.headline = headline();
         document_.tone = tone();
         add_causes(document_, verdict_);
+        add_groups();
         add_stragglers();
         add_stages();
         add_history();
         add_shares();
         if (verdict_.abstained && !verdict_.to_do.empty()) document_.next.push_back(verdict_.to_do);
         add_bound();
+        for (const std::string& text : verdict_.impossible) document_.evidence.push_back(text);
+        if (verdict_.steps_used < verdict_.all_steps)
+            document_.notes.push_back(fmt::format("the verdict is from {} of the {} steps, chosen at random",
+                                                  format_count(verdict_.steps_used), format_count(verdict_.all_steps)));
         if (verdict_.folded_phases > 0) document_.notes.push_back(describe_folded_phases(verdict_));
         return std::move(document_);
     }
@@ -82,11 +115,24 @@ class Sentences {
   private:
     [[nodiscard]] std::string headline() const {
         if (const std::string text = headline_of_cause(verdict_); !text.empty()) return text;
+        if (verdict_.late) return capitalised(verdict_.reason) + ".";
         if (verdict_.abstained) return "No verdict on slow ranks: " + verdict_.reason + ".";
+        if (has_costlier_group()) return group_headline();
         if (!verdict_.stragglers.empty()) return straggler_headline();
-        std::string text = "No straggler: no rank is slower than its peers by more than chance";
-        for (const StragglerFact& straggler : verdict_.harmless)
+        if (verdict_.ranks == 1) return headline_of_one_rank();
+        if (verdict_.takes_turns && verdict_.shares)
+            return fmt::format("No single rank is slow, but {} of a step is waiting for whichever rank is last in it.",
+                               percent(verdict_.shares->wait));
+        std::string text = verdict_.ranks == 2
+                               ? "No straggler: neither rank is slower than the other by more than chance"
+                               : "No straggler: no rank is slower than its peers by more than chance";
+        for (const StragglerFact& straggler : verdict_.harmless) {
+            if (straggler.keeps_waiting) {
+                text = "No straggler: no slow rank costs 1 % of the time";
+                break;
+            }
             if (straggler.pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
+        }
         if (const ChangeFact* change = worst_change())
             return fmt::format("{}. But every step from {} on takes {:.0f} % longer.", text,
                                format_integer(change->step), 100 * (change->after_ms / change->before_ms - 1));
@@ -98,7 +144,7 @@ class Sentences {
 
     [[nodiscard]] Tone tone() const {
         if (headline_cause(verdict_) != nullptr) return Tone::bad;
-        if (!verdict_.stragglers.empty()) return Tone::bad;
+        if (!verdict_.stragglers.empty() || !verdict_.groups.empty()) return Tone::bad;
         const bool is_doubtful = verdict_.abstained || worst_change() != nullptr || verdict_.stage_imbalance;
         return is_doubtful ? Tone::warning : Tone::neutral;
     }
@@ -108,28 +154,84 @@ class Sentences {
         const bool one = verdict_.stragglers.size() == 1;
         std::string text;
         if (!verdict_.slow_hosts.empty() && verdict_.slow_hosts.front().ranks == verdict_.stragglers.size()) {
-            text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.host, worst.phase,
+            text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.host, phase_of(worst),
                                verdict_.slow_hosts.front().ranks, when(worst));
         } else if (one) {
-            text = fmt::format("{} is slow in {}, {}", name_of(worst), worst.phase, when(worst));
+            text = fmt::format("{} is slow in {}, {}", name_of(worst), phase_of(worst), when(worst));
         } else {
             text = fmt::format("{} ranks are slow; worst is {} in {}, {}", verdict_.stragglers.size(), name_of(worst),
-                               worst.phase, when(worst));
+                               phase_of(worst), when(worst));
         }
-        text[0] = static_cast<char>(text[0] == 'r' ? 'R' : text[0]);
-        if (verdict_.job_slowdown && *verdict_.job_slowdown > 1.0005)
-            text += fmt::format(". Without {}, steps would take {}", one ? "it" : "these", describe_saving());
-        return text + ".";
+        if (!verdict_.is_waiting_known) text += ". Whether the others wait is not known: no collective is timed";
+        return capitalised(text) + describe_saving(one ? "it" : "these") + ".";
     }
 
-    /// "22 % less time (130.0 ms → 101.4 ms on average)".
-    [[nodiscard]] std::string describe_saving() const {
-        std::string text = fmt::format("{}{} less time", verdict_.slowdown_is_bound ? "up to " : "",
-                                       percent(1 - 1 / *verdict_.job_slowdown));
+    [[nodiscard]] bool has_costlier_group() const {
+        if (verdict_.groups.empty() || verdict_.stragglers.empty()) return !verdict_.groups.empty();
+        return verdict_.groups.front().typical.cost_share.value_or(0) >=
+               verdict_.stragglers.front().cost_share.value_or(0);
+    }
+
+    /// "forward takes 45.0 ms on ranks 0–4, 30.0 ms on ranks 5–7 (1.50 times as long)".
+    [[nodiscard]] static std::string compare(const GroupFact& group) {
+        const double slow_ms = group.fast_ms + group.typical.excess_ms;
+        const DurationFormat duration(group.fast_ms > 0 ? group.fast_ms : slow_ms, slow_ms);
+        const std::string slow = name_of(group.slow_ranks, group.slow_hosts);
+        const std::string fast = name_of(group.fast_ranks, group.fast_hosts);
+        if (is_uncovered(group.typical))
+            return fmt::format("{} spend{} {} more a step in time that no phase covers than {}", slow,
+                               group.slow_ranks.size() == 1 ? "s" : "", format_duration_ms(group.typical.excess_ms),
+                               fast);
+        return fmt::format("{} takes {} on {}, {} on {} ({} as long)", group.typical.phase, duration(slow_ms), slow,
+                           duration(group.fast_ms), fast, times(group.typical.slowdown));
+    }
+
+    [[nodiscard]] std::string group_headline() const {
+        const GroupFact& group = verdict_.groups.front();
+        std::string text = "The ranks are two groups";
+        if (verdict_.ranks == 2 && group.typical.waiters_median_wait_ms)
+            text = fmt::format("Rank {} waits {} a step for rank {}", group.fast_ranks.front(),
+                               format_duration_ms(*group.typical.waiters_median_wait_ms), group.slow_ranks.front());
+        else if (verdict_.ranks == 2)
+            text = "The two ranks differ";
+        text += fmt::format(": {}, {}", compare(group), when(group.typical));
+        if (!verdict_.is_waiting_known)
+            text += ". Whether one waits for the other is not known: no collective is timed";
+        return text + describe_saving("the difference") + ".";
+    }
+
+    [[nodiscard]] std::string headline_of_one_rank() const {
+        if (!verdict_.shares) return "One rank: there is no other to compare it with.";
+        const std::string step = format_duration_ms(verdict_.step_ms.value_or(0));
+        switch (verdict_.bound) {
+            case Bound::compute:
+                return fmt::format("One rank, bound by compute: {} of a step of {}.", percent(verdict_.shares->compute),
+                                   step);
+            case Bound::comm:
+                return fmt::format("One rank, bound by communication: {} of a step of {}.",
+                                   percent(verdict_.shares->comm), step);
+            case Bound::data:
+                return fmt::format("One rank, bound by its input: {} of a step of {} is loading and copying data.",
+                                   percent(verdict_.shares->data), step);
+            case Bound::host:
+                return fmt::format("One rank, bound by its host: the device waits for it in {} of a step of {}.",
+                                   percent(verdict_.shares->host), step);
+            default:
+                return fmt::format("One rank with steps of {}: nothing takes clearly most of them.", step);
+        }
+    }
+
+    /// ". Without it, steps would take 22 % less time (130.0 → 101.4 ms)".
+    [[nodiscard]] std::string describe_saving(std::string_view without) const {
+        if (!verdict_.job_slowdown || !(*verdict_.job_slowdown > 1.0005)) return "";
+        std::string text =
+            fmt::format(". Without {}, steps would take {}{} less time", without,
+                        verdict_.slowdown_is_bound ? "up to " : "", percent(1 - 1 / *verdict_.job_slowdown));
         if (!verdict_.mean_step_ms) return text;
         const double without_ms = *verdict_.mean_step_ms / *verdict_.job_slowdown;
         const DurationFormat duration(without_ms, *verdict_.mean_step_ms);
-        return text + fmt::format(" ({} → {} on average)", duration(*verdict_.mean_step_ms), duration(without_ms));
+        const std::string with = duration(*verdict_.mean_step_ms);
+        return text + fmt::format(" ({} → {})", with.substr(0, with.find(' ')), duration(without_ms));
     }
 
     [[nodiscard]] const ChangeFact* worst_change() const {
@@ -150,20 +252,51 @@ class Sentences {
         for (const SlowHost& host : verdict_.slow_hosts)
             document_.evidence.push_back(
                 fmt::format("{} of the ranks on {} are slow: the host, or what it shares", host.ranks, host.host));
-        for (const StragglerFact& straggler : verdict_.harmless)
-            if (straggler.pattern == Pattern::persistent)
-                document_.evidence.push_back("nobody waits for " + describe(straggler));
-        if (verdict_.gpu_hours_lost && !verdict_.stragglers.empty() && *verdict_.gpu_hours_lost >= 0.1)
+        std::size_t notes = 0;
+        for (const StragglerFact& straggler : verdict_.harmless) {
+            if (!straggler.keeps_waiting && straggler.pattern != Pattern::persistent) continue;
+            if (notes++ == max_shown) break;
+            document_.evidence.push_back(straggler.keeps_waiting
+                                             ? fmt::format("{}; that costs {} of the time", describe(straggler),
+                                                           percent(straggler.cost_share.value_or(0)))
+                                             : "nobody waits for " + describe(straggler));
+        }
+        if (verdict_.gpu_hours_lost && *verdict_.gpu_hours_lost >= 0.1)
             document_.evidence.push_back(
                 fmt::format("{:.1f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
         if (verdict_.stragglers.empty()) return;
         const StragglerFact& worst = verdict_.stragglers.front();
-        document_.next.push_back(fmt::format("{} on rank {} in {}", tool_for(worst.kind), worst.rank, range_of(worst)));
+        if (is_uncovered(worst)) {
+            document_.next.push_back(
+                fmt::format("time what rank {} does outside of its phases: logging, evaluation, garbage collection, "
+                            "other processes",
+                            worst.rank));
+        } else {
+            document_.next.push_back(
+                fmt::format("{} on rank {} in {}", tool_for(worst.kind), worst.rank, range_of(worst)));
+        }
         if (worst.grows)
             document_.next.push_back(
                 fmt::format("it grows: look at temperature and clocks of rank {} (nvidia-smi -q -d "
                             "PERFORMANCE,TEMPERATURE), and at memory that fills up",
                             worst.rank));
+    }
+
+    void add_groups() {
+        for (const GroupFact& group : verdict_.groups) {
+            std::string text = fmt::format("{}, {}{}", compare(group), when(group.typical), also_slow(group.typical));
+            if (group.pp) text = fmt::format("pipeline stage {}: {}", *group.pp, text);
+            if (group.typical.waiters_median_wait_ms && verdict_.ranks > 2)
+                text += fmt::format("; meanwhile the faster ones wait {} a step in collectives",
+                                    format_duration_ms(*group.typical.waiters_median_wait_ms));
+            document_.evidence.push_back(text);
+        }
+        if (verdict_.groups.empty()) return;
+        const GroupFact& group = verdict_.groups.front();
+        document_.next.push_back(
+            fmt::format("find what differs between {} and {}: host, type and power limit of the "
+                        "device, driver, share of the data",
+                        name_of(group.slow_ranks, {}), name_of(group.fast_ranks, {})));
     }
 
     [[nodiscard]] static std::string tool_for(schema::Kind kind) {
@@ -231,15 +364,15 @@ class Sentences {
               {shares.host, "idle waiting for the host"},
               {shares.rest, "other"}})
             if (share >= worth_mention) text += fmt::format("{} {} {}", text.empty() ? ":" : ",", percent(share), what);
-        document_.evidence.push_back(
-            fmt::format("a step of {} on the median rank{}", format_duration_ms(verdict_.step_ms.value_or(0)), text));
+        document_.evidence.push_back(fmt::format("a step of {}{}{}", format_duration_ms(verdict_.step_ms.value_or(0)),
+                                                 verdict_.ranks == 1 ? "" : " on the median rank", text));
         if (shares.wait >= 0.02 && shares.wait <= shares.comm * 1.05)
             document_.evidence.push_back(
                 fmt::format("{} of the step is waiting for other ranks inside collectives, the rest "
                             "of communication is transfer",
                             percent(shares.wait)));
         const Efficiency& efficiency = verdict_.efficiency;
-        if (efficiency.mfu) document_.evidence.push_back("MFU " + percent(*efficiency.mfu));
+        if (efficiency.mfu && *efficiency.mfu <= 1) document_.evidence.push_back("MFU " + percent(*efficiency.mfu));
         if (efficiency.bubble_fraction && efficiency.theoretical_bubble_fraction)
             document_.evidence.push_back(
                 fmt::format("pipeline: {} of a step without own work; the schedule alone needs {}",
@@ -289,93 +422,6 @@ class Sentences {
     Document document_;
 };
 
-void write_straggler(JsonWriter& json, const StragglerFact& straggler) {
-    json.begin_object();
-    json.key("rank").integer(straggler.rank);
-    json.key("host").string_or_null(straggler.host);
-    json.key("phase").string(straggler.phase);
-    json.key("also").begin_array();
-    for (const std::string& phase : straggler.also) json.string(phase);
-    json.end_array();
-    json.key("pattern").string(pattern_name(straggler.pattern));
-    json.key("grows").boolean(straggler.grows);
-    json.key("first_step").integer(straggler.first_step);
-    json.key("last_step").integer(straggler.last_step);
-    json.key("slowdown").number(straggler.slowdown);
-    json.key("excess_ms").number(straggler.excess_ms);
-    json.key("step_fraction").number(straggler.step_fraction);
-    json.key("waiters_median_wait_ms").number_or_null(straggler.waiters_median_wait_ms);
-    json.key("cost_share").number(straggler.cost_share);
-    json.key("confidence").number(straggler.confidence);
-    json.end_object();
-}
-
-void write_stragglers(JsonWriter& json, std::string_view key, const std::vector<StragglerFact>& stragglers) {
-    json.key(key).begin_array();
-    for (const StragglerFact& straggler : stragglers) write_straggler(json, straggler);
-    json.end_array();
-}
-
-void write_shares(JsonWriter& json, const std::optional<StepShares>& shares) {
-    json.key("shares");
-    if (!shares) {
-        json.null();
-        return;
-    }
-    json.begin_object();
-    json.key("compute").number(shares->compute);
-    json.key("comm").number(shares->comm);
-    json.key("wait").number(shares->wait);
-    json.key("data").number(shares->data);
-    json.key("host").number(shares->host);
-    json.key("rest").number(shares->rest);
-    json.end_object();
-}
-
-void write_changes(JsonWriter& json, const std::vector<ChangeFact>& changes) {
-    json.key("changes").begin_array();
-    for (const ChangeFact& change : changes) {
-        json.begin_object();
-        json.key("step").integer(change.step);
-        json.key("before_ms").number(change.before_ms);
-        json.key("after_ms").number(change.after_ms);
-        json.key("phase").string_or_null(change.phase);
-        json.key("phase_change_ms").number(change.phase_change_ms);
-        json.end_object();
-    }
-    json.end_array();
-}
-
-void write_events(JsonWriter& json, const EventFacts& events) {
-    json.key("events").begin_object();
-    json.key("marked_steps").integers(events.marked_steps);
-    json.key("unmarked_steps").integers(events.unmarked_steps);
-    json.key("marked_excess_ms").number(events.marked_excess_ms);
-    json.key("unmarked_excess_ms").number(events.unmarked_excess_ms);
-    json.end_object();
-}
-
-void write_imbalance(JsonWriter& json, const std::optional<StageImbalance>& imbalance) {
-    json.key("stage_imbalance");
-    if (!imbalance) {
-        json.null();
-        return;
-    }
-    json.begin_object();
-    json.key("stage").integer(imbalance->stage);
-    json.key("ratio").number(imbalance->ratio);
-    json.key("own_ms").number(imbalance->own_ms);
-    json.key("typical_ms").number(imbalance->typical_ms);
-    json.key("one_rank").boolean(imbalance->one_rank);
-    json.end_object();
-}
-
-void write_strings(JsonWriter& json, std::string_view key, const std::vector<std::string>& texts) {
-    json.key(key).begin_array();
-    for (const std::string& text : texts) json.string(text);
-    json.end_array();
-}
-
 }  // namespace
 
 std::string describe_folded_phases(const Verdict& verdict) {
@@ -386,50 +432,6 @@ std::string describe_folded_phases(const Verdict& verdict) {
 
 Document verdict_document(const Verdict& verdict) {
     return Sentences(verdict).write();
-}
-
-void write_verdict(JsonWriter& json, const Verdict& verdict) {
-    const Document text = Sentences(verdict).write();
-    json.begin_object();
-    json.key("headline").string(text.headline);
-    json.key("bound").string(bound_name(verdict.bound));
-    write_strings(json, "evidence", text.evidence);
-    write_strings(json, "next", text.next);
-    write_stragglers(json, "stragglers", verdict.stragglers);
-    write_stragglers(json, "harmless", verdict.harmless);
-    json.key("slow_hosts").begin_array();
-    for (const SlowHost& host : verdict.slow_hosts) {
-        json.begin_object();
-        json.key("host").string(host.host);
-        json.key("ranks").count(host.ranks);
-        json.end_object();
-    }
-    json.end_array();
-    write_imbalance(json, verdict.stage_imbalance);
-    json.key("step_ms").number_or_null(verdict.step_ms);
-    write_shares(json, verdict.shares);
-    write_changes(json, verdict.changes);
-    write_events(json, verdict.events);
-    json.key("job_slowdown").number_or_null(verdict.job_slowdown);
-    json.key("slowdown_is_bound").boolean(verdict.slowdown_is_bound);
-    json.key("gpu_hours_lost").number_or_null(verdict.gpu_hours_lost);
-    json.key("abstained").boolean(verdict.abstained);
-    json.key("reason").string_or_null(verdict.reason);
-    write_causes(json, verdict);
-    json.end_object();
-}
-
-void write_efficiency(JsonWriter& json, const Efficiency& efficiency) {
-    json.begin_object();
-    json.key("mfu").number_or_null(efficiency.mfu);
-    json.key("hfu").number_or_null(efficiency.hfu);
-    json.key("tokens_per_s").number_or_null(efficiency.tokens_per_s);
-    json.key("comm_ms").number_or_null(efficiency.comm_ms);
-    json.key("exposed_comm_ms").number_or_null(efficiency.exposed_comm_ms);
-    json.key("overlap_efficiency").number_or_null(efficiency.overlap_efficiency);
-    json.key("bubble_fraction").number_or_null(efficiency.bubble_fraction);
-    json.key("theoretical_bubble_fraction").number_or_null(efficiency.theoretical_bubble_fraction);
-    json.end_object();
 }
 
 }  // namespace cep::tool

@@ -119,5 +119,15 @@ TEST(Robust, BestSegmentHasTheLargestSum) {
     }
 }
 
+TEST(Robust, StudentsTailIsThatOfTables) {
+    EXPECT_NEAR(student_tail(2.228, 10), 0.025, 1e-5);
+    EXPECT_NEAR(student_tail(-2.228, 10), 0.975, 1e-5);
+    EXPECT_NEAR(student_tail(4.785, 7), 0.001, 1e-6);
+    EXPECT_NEAR(student_tail(1, 1), 0.25, 1e-12) << "Cauchy";
+    EXPECT_NEAR(student_tail(3, 1e5), normal_tail(3), 1e-6);
+    EXPECT_NEAR(student_quantile(0.025, 10), 2.228, 1e-3);
+    EXPECT_NEAR(student_tail(student_quantile(1e-6, 5), 5) / 1e-6, 1, 1e-6);
+}
+
 }  // namespace
 }  // namespace cep::tool

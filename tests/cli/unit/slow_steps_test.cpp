@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "job_tables.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
@@ -26,7 +28,8 @@ struct SlowRank {
         deviation = std::make_unique<Deviation>(phase, group);
     }
     [[nodiscard]] std::optional<Straggler> find(const SearchScale& scale) const {
-        return find_slow_steps(*deviation, 4, scale, StragglerRules{});
+        BeyondThresholds beyond(*deviation);
+        return find_slow_steps(*deviation, 4, beyond, scale, StragglerRules{});
     }
 
     const PeerGroup group = peers_of(slow_ranks);
@@ -35,7 +38,7 @@ struct SlowRank {
 };
 
 SearchScale scale_of(double tests) {
-    return {.floor_ms = 0.4, .tests = tests, .chance = 1e-3, .threshold_ms = 1};
+    return {.floor_ms = 0.4, .tests = tests, .threshold_ms = 1};
 }
 
 /// P(X >= k) by all terms.
@@ -101,24 +104,41 @@ TEST(SlowSteps, AnExcessBelowTheFloorIsNone) {
 
 TEST(SlowSteps, SingleOnesBelowTheFloorAreNone) {
     const SlowRank job([](std::size_t step) { return step % 5 == 2 ? 0.45 : 0; });
-    SearchScale scale{.floor_ms = 0.4, .tests = 1, .chance = 1e-3, .threshold_ms = 0.35};
+    SearchScale scale{.floor_ms = 0.4, .tests = 1, .threshold_ms = 0.35};
     EXPECT_TRUE(job.find(scale));
     scale.floor_ms = 0.6;
     EXPECT_FALSE(job.find(scale));
 }
 
-TEST(SlowSteps, SingleOnesAreWeighedAgainstChanceAndTheNumberOfTests) {
-    // Four steps of 200 beyond what one in a thousand exceeds: 5.5e-5 by all terms of the binomial distribution.
-    const SlowRank job([](std::size_t step) { return step % 60 == 10 ? 4.0 : 0; });  // 10, 70, 130, 190
-    const double chance = binomial_by_terms(4, slow_steps, 1e-3);
-    ASSERT_NEAR(chance, 5.5e-5, 5e-6);
-    const auto found = job.find(scale_of(1));
-    ASSERT_TRUE(found) << "one test: less than false_alarms of 1e-4";
-    EXPECT_NEAR(found->confidence, 1 - chance, 1e-9);
-    EXPECT_FALSE(job.find(scale_of(2))) << "two tests: more than that";
-    SearchScale scale = scale_of(1);
-    scale.chance = 2e-3;
-    EXPECT_FALSE(job.find(scale)) << "a step as likely again: 7e-4";
+TEST(SlowSteps, SingleOnesAreWeighedAgainstThoseOfOtherRanksAndTheNumberOfTests) {
+    // Five steps that no other of nine ranks has: (1 / 9)⁵ = 1.7e-5.
+    const SlowRank job([](std::size_t step) { return step % 40 == 10 ? 4.0 : 0; });  // 10, 50, 90, 130, 170
+    const double chance = binomial_by_terms(5, 5, 1.0 / 9);
+    const auto found = job.find(scale_of(5));
+    ASSERT_TRUE(found) << "five tests: less than false_alarms of 1e-4";
+    EXPECT_NEAR(found->confidence, 1 - 5 * chance, 1e-9);
+    EXPECT_FALSE(job.find(scale_of(6))) << "six tests: more than that";
+}
+
+TEST(SlowSteps, OfAFewInARowOneCounts) {
+    const SlowRank job([](std::size_t step) { return step % 40 >= 10 && step % 40 < 13 ? 4.0 : 0; });
+    const auto found = job.find(scale_of(5));
+    ASSERT_TRUE(found);
+    EXPECT_NEAR(found->confidence, 1 - 5 * binomial_by_terms(5, 5, 1.0 / 9), 1e-9) << "15 steps, 5 bursts of 3";
+}
+
+TEST(Beyond, ARankHasItsShareOfWhatAllHave) {
+    Normal normal(9);
+    const LocalPhase phase = phase_of("forward", 8, 400, [&](std::size_t rank, std::size_t step) {
+        return 20 + 0.1 * normal() + ((step * 7 + rank * 31) % 50 == 0 || (rank == 2 && step % 20 == 7) ? 5.0 : 0);
+    });
+    const PeerGroup group = peers_of(8);
+    const Deviation deviation(phase, group);
+    const Beyond beyond(deviation, 2);
+    EXPECT_EQ(beyond.count_of_others(2), 7 * 8);
+    EXPECT_EQ(beyond.bursts_of(2), 28);
+    EXPECT_NEAR(beyond.chance_of(2) / binomial_by_terms(28, 84, 1.0 / 8), 1, 1e-6);
+    EXPECT_EQ(beyond.chance_of(3), 1);
 }
 
 TEST(SlowSteps, ThreeAreTooFew) {
@@ -126,8 +146,9 @@ TEST(SlowSteps, ThreeAreTooFew) {
 }
 
 TEST(SlowSteps, ARangeIsWeighedAgainstChanceAndTheNumberOfTests) {
-    // Eight steps of 0.25 ms in noise of 0.1 ms: some 7 standard errors, but any of 200² / 2 ranges may be the best.
-    const SlowRank job([](std::size_t step) { return step >= 100 && step < 108 ? 0.25 : 0; });
+    // Thirty steps of 0.25 ms in noise of 0.1 ms: some 9 standard errors, but any of 200² / 2 ranges may be the best,
+    // and other ranks exceed half of it now and then as well.
+    const SlowRank job([](std::size_t step) { return step >= 100 && step < 130 ? 0.25 : 0; });
     SearchScale scale = scale_of(1);
     scale.floor_ms = 0.15;
     scale.threshold_ms = 1000;  // no single step counts
@@ -136,9 +157,16 @@ TEST(SlowSteps, ARangeIsWeighedAgainstChanceAndTheNumberOfTests) {
     std::vector<double> range;
     for (std::size_t step = found->steps.first; step <= found->steps.last; ++step)
         range.push_back(job.deviation->excess_ms(4)[step]);
-    const double z = sorted_quantile(range, 0.5) /
-                     (job.deviation->noise_ms() * std::sqrt(job.deviation->inflation() / double(range.size())));
-    const double chance = slow_steps * slow_steps / 2.0 * 0.5 * std::erfc(z / std::sqrt(2.0));
+    const double median_ms = sorted_quantile(range, 0.5);
+    const double inflation = job.deviation->inflation();
+    const double z = median_ms / (1.2533 * job.deviation->noise_ms() * std::sqrt(inflation / double(range.size())));
+    const double ranges = std::pow(slow_steps / inflation, 2) / 2;
+    const double by_median = ranges * student_tail(z, job.deviation->independent_values() - 1);
+    const auto beyond_half = std::count_if(range.begin(), range.end(), [&](double ms) { return ms > median_ms / 2; });
+    BeyondThresholds thresholds(*job.deviation);
+    const Beyond& beyond = thresholds.of(median_ms / 2);
+    const double by_count = ranges * beyond.chance_of(4, double(beyond_half), double(range.size()));
+    const double chance = std::max(by_median, by_count);
     ASSERT_LT(chance, 1e-4);
     EXPECT_NEAR((1 - found->confidence) / chance, 1, 0.01);
     scale.tests = 1.01e-4 / chance;

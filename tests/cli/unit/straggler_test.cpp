@@ -27,7 +27,8 @@ LocalPhase noisy_phase(const std::string& name, std::uint64_t seed, const MoreMs
 
 Stragglers find(const JobTable& table) {
     const std::vector<PeerGroup> groups = {peers_of(job_ranks)};
-    return find_stragglers(table, groups, own_work(table, groups), 1);
+    StepMatrix own_ms = own_work(table, groups);
+    return find_stragglers(table, groups, own_ms, 1);
 }
 
 JobTable table_with(std::vector<LocalPhase> phases) {
@@ -126,9 +127,9 @@ TEST(Stragglers, SlowStepsAsOftenAsOnAnyRankAreChance) {
 }
 
 TEST(Stragglers, ThreeSlowStepsOnARankAreNoneAndManyRanksNeedMore) {
-    // 8 ranks and one phase are 8 tests. Four steps of 200 that one in a thousand exceeds: 8 · 5.5e-5 is above 1e-4;
-    // five: 8 · 2.1e-6 is below it.
-    for (const auto& [period, is_found] : {std::pair<std::size_t, bool>(50, false), {40, true}}) {
+    // 8 ranks, one phase and uncovered time are 16 tests. Five steps that no other rank has: 16 · 8⁻⁵ is above 1e-4;
+    // eight: below it.
+    for (const auto& [period, is_found] : {std::pair<std::size_t, bool>(40, false), {25, true}}) {
         const auto more_ms = [period = period](std::size_t rank, std::size_t step) {
             return rank == 6 && step % period == period / 2 ? 8.0 : 0.0;
         };
@@ -137,13 +138,41 @@ TEST(Stragglers, ThreeSlowStepsOnARankAreNoneAndManyRanksNeedMore) {
     }
 }
 
-TEST(Stragglers, TwoRanksAreComparedWithNobody) {
+TEST(Stragglers, OfTwoRanksOneWaitsForTheOther) {
     const auto time_of = [](std::size_t rank, std::size_t) { return rank == 1 ? 15.0 : 10.0; };
     const JobTable table = table_of(2, job_steps, {phase_of("forward", 2, job_steps, time_of)});
     const std::vector<PeerGroup> groups = {peers_of(2)};
-    const Stragglers found = find_stragglers(table, groups, own_work(table, groups), 1);
+    StepMatrix own_ms = own_work(table, groups);
+    const Stragglers found = find_stragglers(table, groups, own_ms, 1);
     EXPECT_TRUE(found.costly.empty());
-    EXPECT_TRUE(found.harmless.empty());
+    ASSERT_EQ(found.groups.size(), 1U);
+    EXPECT_EQ(found.groups[0].slow[0].rank, 1U);
+    EXPECT_EQ(found.groups[0].fast, (std::vector<std::size_t>{0}));
+    EXPECT_NEAR(found.groups[0].typical.cost_ms, 5 * job_steps, 1e-3);
+}
+
+TEST(Stragglers, WhatCostsLessThanOneStepInAHundredIsHarmless) {
+    // 3 ms in so many of 200 steps of 10 ms: 1 % is 20 ms.
+    for (const auto& [count, is_costly] : {std::pair<std::size_t, bool>(5, false), {12, true}}) {
+        const auto more_ms = [slow = count](std::size_t rank, std::size_t step) {
+            return rank == 5 && step >= 100 && step < 100 + slow ? 3.0 : 0.0;
+        };
+        const Stragglers found = find(table_with({noisy_phase("forward", 1, more_ms)}));
+        EXPECT_EQ(found.costly.size(), is_costly ? 1U : 0U) << count;
+        ASSERT_EQ(found.costly.size() + found.harmless.size(), 1U) << count;
+        EXPECT_TRUE((is_costly ? found.costly : found.harmless)[0].keeps_waiting);
+    }
+}
+
+TEST(Stragglers, MostRanksSlowAreAGroupWithItsCost) {
+    const Stragglers found =
+        find(table_with({noisy_phase("forward", 1, [](std::size_t rank, std::size_t) { return rank < 5 ? 3.0 : 0; })}));
+    EXPECT_TRUE(found.costly.empty());
+    ASSERT_EQ(found.groups.size(), 1U);
+    EXPECT_EQ(found.groups[0].fast, (std::vector<std::size_t>{5, 6, 7}));
+    EXPECT_NEAR(found.groups[0].typical.excess_ms, 3, 0.1);
+    EXPECT_NEAR(found.groups[0].typical.cost_ms, job_steps * 3.0, job_steps * 0.15);
+    for (std::size_t rank = 0; rank < job_ranks; ++rank) EXPECT_EQ(found.slow[rank].empty(), rank >= 5);
 }
 
 TEST(Stragglers, TheCostlierOneComesFirst) {

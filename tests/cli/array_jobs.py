@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rank files of jobs whose times are arrays: each rank does its phases one after the other, then all meet in a collective."""
+
+import numpy as np
+
+START_NS = 1_763_700_000_000_000_000
+PHASES = {"data_load": ("data", 4.0), "forward": ("compute", 30.0), "backward": ("compute", 60.0)}
+
+
+def own_times(ranks, steps, phases=None, noise=0.01, rng=None):
+    """Milliseconds by phase, each an array by rank and step, with independent normal noise."""
+    rng = rng or np.random.default_rng(1)
+    return {name: ms * (1 + noise * rng.standard_normal((ranks, steps))) for name, (_, ms) in (phases or PHASES).items()}
+
+
+def write_job(folder, own, *, kinds=None, before=None, transfer_ms=2.0, collective=True, step_spans=True, group="dp",
+              run=None, first_step=0):
+    """``own``: see own_times(). ``before``: milliseconds by rank and step in no phase, before the first one; "outside"
+    of the step span if ``step_spans`` is "late", else inside of it. Returns the time of each step."""
+    kinds = kinds or {name: kind for name, (kind, _) in PHASES.items()}
+    names = list(own)
+    stacked = np.stack([own[name] for name in names])  # by phase, rank, step
+    ranks, steps = stacked.shape[1:]
+    gap = np.zeros((ranks, steps)) if before is None else before
+    arrival = gap + stacked.sum(axis=0)
+    step_ms = arrival.max(axis=0) + transfer_ms if collective else arrival.max(axis=0)
+    begin = np.concatenate([[0.0], np.cumsum(step_ms[:-1] + 0.1)])
+    folder.mkdir(parents=True, exist_ok=True)
+    for rank in range(ranks):
+        starts = np.rint((begin + gap[rank] + np.concatenate([np.zeros((1, steps)), np.cumsum(stacked[:, rank], axis=0)]))
+                         * 1e6).astype(np.int64) + START_NS
+        lines = []
+        if run is not None:
+            lines.append(run(rank))
+        columns = []
+        for i, name in enumerate(names):
+            rest = f'"rank":{rank},"kind":"{kinds[name]}","clock":"gpu","depth":1,"name":"{name}"'
+            columns.append([f'{{"step":{step},"duration_ms":{ms:.4f},"start_ns":{ns},{rest}}}' for step, (ms, ns)
+                            in enumerate(zip(stacked[i, rank].tolist(), starts[i].tolist()), first_step)])
+        if collective:
+            rest = f'"rank":{rank},"kind":"comm","clock":"gpu","depth":1,"name":"all_reduce","group":"{group}"'
+            waits = (step_ms - arrival[rank]).tolist()
+            columns.append([f'{{"step":{step},"duration_ms":{ms:.4f},"start_ns":{ns},"coll":{step},{rest}}}'
+                            for step, (ms, ns) in enumerate(zip(waits, starts[-1].tolist()), first_step)])
+        if step_spans:
+            late = gap[rank] if step_spans == "late" else np.zeros(steps)
+            whole = zip((step_ms - late).tolist(), (np.rint((begin + late) * 1e6).astype(np.int64) + START_NS).tolist())
+            rest = f'"rank":{rank},"kind":"step","clock":"gpu","depth":0,"name":"training_step"'
+            columns.append([f'{{"step":{step},"duration_ms":{ms:.4f},"start_ns":{ns},{rest}}}'
+                            for step, (ms, ns) in enumerate(whole, first_step)])
+        lines += [line for step in zip(*columns) for line in step]
+        (folder / f"cuda_events_rank_{rank}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return step_ms

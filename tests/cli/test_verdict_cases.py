@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that wait, and what the verdict says of who keeps them waiting."""
+
+import numpy as np
+import pytest
+from conftest import line_of, run_row
+from array_jobs import own_times, write_job
+
+
+def verdict_of(cep, *arguments):
+    return cep.summary(*arguments, "job")["verdict"]
+
+
+def names_of(verdict):
+    return [(one["rank"], one["phase"], one["pattern"]) for one in verdict["stragglers"]]
+
+
+@pytest.mark.parametrize("step_spans", [True, False, "late"])
+def test_a_rank_that_loses_time_outside_of_any_phase_is_named(cep, tmp_path, step_spans):
+    own = own_times(8, 60, {"forward": ("compute", 3.0), "backward": ("compute", 6.0)})
+    before = np.zeros((8, 60))
+    before[2] = 100.0
+    step_ms = write_job(tmp_path / "job", own, before=before, step_spans=step_spans)
+    verdict = verdict_of(cep)
+    assert names_of(verdict) == [(2, "uncovered", "persistent")]
+    (straggler,) = verdict["stragglers"]
+    assert straggler["excess_ms"] == pytest.approx(100, abs=1)
+    assert straggler["waiters_median_wait_ms"] == pytest.approx(100, abs=1)
+    if step_spans is True:
+        assert verdict["job_slowdown"] == pytest.approx(np.mean(step_ms) / (np.mean(step_ms) - 100), rel=0.02)
+    assert verdict["headline"].startswith("Rank 2 is slow in time that no phase covers, in nearly every step.")
+    assert any("time what rank 2 does outside of its phases" in line for line in verdict["next"])
+
+
+def test_uncovered_time_that_nobody_waits_for_is_no_finding(cep, tmp_path):
+    own = own_times(8, 60)
+    own["forward"][3] += 20
+    before = np.zeros((8, 60))
+    before[[0, 1, 2, 4, 5, 6, 7]] = 20  # they wait for rank 3 in something that is not timed
+    write_job(tmp_path / "job", own, before=before)
+    verdict = verdict_of(cep)
+    assert verdict["stragglers"] == [] and verdict["groups"] == []
+
+
+def test_typical_uncovered_time_is_in_the_json(cep, tmp_path):
+    write_job(tmp_path / "job", own_times(4, 30), before=np.full((4, 30), 7.0))
+    assert verdict_of(cep)["uncovered_ms"] == pytest.approx(7.1, abs=0.01), "and 0.1 ms between steps"
+
+
+@pytest.mark.parametrize("ranks, slow", [(4, 3), (8, 5), (8, 6), (16, 10), (3, 2)])
+def test_where_most_ranks_are_slow_there_are_two_groups(cep, tmp_path, ranks, slow):
+    own = own_times(ranks, 60)
+    own["forward"][:slow] += 15
+    step_ms = write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    (group,) = verdict["groups"]
+    assert (group["slow_ranks"], group["fast_ranks"]) == (list(range(slow)), list(range(slow, ranks)))
+    typical = group["typical"]
+    assert (typical["phase"], typical["pattern"]) == ("forward", "persistent")
+    assert group["fast_ms"] == pytest.approx(30, rel=0.02)
+    assert typical["excess_ms"] == pytest.approx(15, abs=0.5)
+    assert typical["waiters_median_wait_ms"] == pytest.approx(15, abs=2)
+    assert verdict["stragglers"] == []
+    assert verdict["job_slowdown"] == pytest.approx(np.mean(step_ms) / (np.mean(step_ms) - 15), rel=0.02)
+    assert verdict["headline"].startswith("The ranks are two groups: forward takes 4")
+    cep("summarize", "--fail-on", "straggler", "job", status=1)
+
+
+def test_a_slow_group_is_slow_since_a_step_and_on_hosts(cep, tmp_path):
+    own = own_times(12, 200)
+    own["backward"][:8, 120:] += 25
+    write_job(tmp_path / "job", own, run=lambda rank: line_of(run_row(rank, world_size=12)))
+    (group,) = verdict_of(cep)["groups"]
+    assert group["slow_ranks"] == list(range(8))
+    assert (group["slow_hosts"], group["fast_hosts"]) == (["node0", "node1"], ["node2"])
+    assert (group["typical"]["pattern"], group["typical"]["first_step"]) == ("window", 120)
+
+
+def test_of_two_ranks_one_waits_for_the_other(cep, tmp_path):
+    own = own_times(2, 60)
+    own["forward"][1] += 20
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert not verdict["abstained"]
+    assert verdict["headline"].startswith("Rank 0 waits 20.")
+    assert "ms a step for rank 1: forward takes 49.99 ms on rank 1, 29.97 ms on rank 0 (1.67 times" in verdict["headline"]
+    (group,) = verdict["groups"]
+    assert (group["slow_ranks"], group["fast_ranks"]) == ([1], [0])
+
+
+def test_two_equal_ranks_do_not_wait(cep, tmp_path):
+    write_job(tmp_path / "job", own_times(2, 60))
+    verdict = verdict_of(cep)
+    assert not verdict["abstained"] and verdict["groups"] == [] and verdict["stragglers"] == []
+    assert verdict["headline"].startswith("No straggler: neither rank")
+
+
+def test_two_ranks_of_which_one_is_late_for_no_timed_reason(cep, tmp_path):
+    own = own_times(2, 60)
+    before = np.zeros((2, 60))
+    before[0] = 30
+    write_job(tmp_path / "job", own, before=before)
+    (group,) = verdict_of(cep)["groups"]
+    assert (group["slow_ranks"], group["typical"]["phase"]) == ([0], "uncovered")
+
+
+def test_one_rank_has_a_bound_and_no_abstention(cep, tmp_path):
+    own = own_times(1, 40, {"data_load": ("data", 70.0), "forward": ("compute", 10.0), "backward": ("compute", 20.0)})
+    write_job(tmp_path / "job", own, collective=False)
+    verdict = verdict_of(cep)
+    assert not verdict["abstained"] and verdict["bound"] == "data"
+    assert verdict["headline"].startswith("One rank, bound by its input: 70 % of a step of 99.98 ms")
+
+
+def test_without_collectives_an_outlier_is_named_and_its_waiters_are_not_known(cep, tmp_path):
+    phases = {"host_to_device": ("memory", 1.0), "forward": ("compute", 30.0), "backward": ("compute", 60.0)}
+    own = own_times(8, 60, phases)
+    own["host_to_device"][5] *= 20
+    write_job(tmp_path / "job", own, kinds={name: kind for name, (kind, _) in phases.items()}, collective=False,
+              step_spans=False)
+    verdict = verdict_of(cep)
+    assert names_of(verdict) == [(5, "host_to_device", "persistent")] and not verdict["abstained"]
+    assert verdict["stragglers"][0]["waiters_median_wait_ms"] is None and verdict["stragglers"][0]["cost_share"] is None
+    assert verdict["job_slowdown"] is None
+    assert "Whether the others wait is not known: no collective is timed" in verdict["headline"]
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_waiting_that_hides_in_a_phase_is_no_slow_rank(cep, tmp_path, slow):
+    own = own_times(8, 60)
+    own["forward"][3] += 15 if slow else -15
+    total = own["forward"] + own["backward"]
+    own["backward"] += total.max(axis=0) - total  # its collective is inside, and not timed
+    write_job(tmp_path / "job", own, collective=False)
+    verdict = verdict_of(cep)
+    assert names_of(verdict) == ([(3, "forward", "persistent")] if slow else [])
+    assert [group["fast_ranks"] for group in verdict["groups"]] == ([] if slow else [[3]])
+
+
+def test_a_rank_that_is_late_for_no_reason_that_is_seen(cep, tmp_path):
+    own = own_times(8, 60)
+    own["forward"][6] += 25
+    write_job(tmp_path / "job", own, step_spans=False)
+    for path in (tmp_path / "job").iterdir():  # without forward and without its gap
+        lines = [line for line in path.read_text().splitlines() if '"name":"forward"' not in line]
+        path.write_text("\n".join(line for line in lines if '"name":"data_load"' not in line) + "\n")
+    for path in (tmp_path / "job").iterdir():
+        path.write_text(path.read_text().replace('"start_ns"', '"was_ns"'))
+    verdict = verdict_of(cep)
+    assert verdict["abstained"] and verdict["late_rank"]["rank"] == 6
+    assert verdict["late_rank"]["late_ms"] == pytest.approx(25, abs=1)
+    assert verdict["headline"].startswith("The others wait 2")
+    assert "for rank 6, but no phase of it is longer" in verdict["headline"]
+    assert any("time what rank 6 does before its collectives" in line for line in verdict["next"])
+
+
+def test_waiting_for_what_is_not_timed_is_not_called_healthy(cep, tmp_path):
+    own = own_times(8, 160)
+    hidden = np.zeros((8, 160))
+    hidden[np.arange(160) % 8, np.arange(160)] = 40  # another rank in each step
+    own["hidden"] = hidden
+    write_job(tmp_path / "job", own, kinds={"data_load": "data", "forward": "compute", "backward": "compute",
+                                            "hidden": "other"}, step_spans=False)
+    for path in (tmp_path / "job").iterdir():
+        lines = [line for line in path.read_text().splitlines() if '"name":"hidden"' not in line]
+        path.write_text("\n".join(lines).replace('"start_ns"', '"was_ns"') + "\n")
+    verdict = verdict_of(cep)
+    assert verdict["abstained"] and not verdict["headline"].startswith("No straggler")
+    assert "what they do before does not explain it" in verdict["reason"]
+
+
+def test_ranks_that_take_turns_in_a_phase_wait_for_whichever_is_last(cep, tmp_path):
+    own = own_times(8, 160)
+    own["forward"][np.arange(160) % 8, np.arange(160)] += 40
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert verdict["stragglers"] == [] and not verdict["abstained"]
+    assert verdict["headline"] == ("No single rank is slow, but 29 % of a step is waiting for whichever rank is last in "
+                                   "it.")
+
+
+def test_waiting_that_noise_explains_is_healthy(cep, tmp_path):
+    write_job(tmp_path / "job", own_times(8, 200, noise=0.1))
+    verdict = verdict_of(cep)
+    assert not verdict["abstained"] and verdict["headline"].startswith("No straggler")
+
+
+def test_what_cannot_be_is_said(cep, tmp_path):
+    own = own_times(4, 30)
+    write_job(tmp_path / "job", own,
+              run=lambda rank: line_of(run_row(rank, world_size=4, flops_per_step=4.98e14, peak_flops=1e15)))
+    impossible = verdict_of(cep)["impossible"]
+    assert len(impossible) == 1 and "MFU of 5" in impossible[0] and "flops_per_step" in impossible[0]
+    assert "cannot be" in cep("summarize", "job").stdout.decode()
+
+
+def test_a_phase_that_is_longer_than_its_step_is_said(cep, tmp_path):
+    write_job(tmp_path / "job", own_times(4, 30))
+    for path in (tmp_path / "job").iterdir():
+        path.write_text("".join(line.replace('"duration_ms":9', '"duration_ms":5') + "\n" if "training_step" in line
+                                else line + "\n" for line in path.read_text().splitlines()))
+    (impossible,) = verdict_of(cep)["impossible"]
+    assert impossible.startswith("backward takes 59.88 ms in a step of 56.50 ms, which cannot be")
+
+
+def test_what_costs_too_little_is_a_note(cep, tmp_path):
+    own = own_times(8, 400, noise=0.002)
+    own["backward"][4, 100:120] += 8
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert verdict["stragglers"] == [] and names_of({"stragglers": verdict["harmless"]}) == [(4, "backward", "window")]
+    assert verdict["headline"].startswith("No straggler: no slow rank costs 1 % of the time")
+    assert any("rank 4" in line and "that costs 0.4 % of the time" in line for line in verdict["evidence"])
+
+
+def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path):
+    steps = 140_000
+    own = {"forward": 10 * (1 + 0.01 * np.random.default_rng(1).standard_normal((8, steps)))}
+    own["forward"][5, 1::2] += 5
+    write_job(tmp_path / "job", own, step_spans=False)
+    summary = cep.summary("job")
+    verdict = summary["verdict"]
+    (straggler,) = verdict["stragglers"]
+    assert (straggler["rank"], straggler["pattern"]) == (5, "intermittent")
+    assert straggler["step_fraction"] == pytest.approx(0.5, abs=0.01)
+    assert (verdict["steps_used"], verdict["all_steps"]) == (2**20 // 8, steps)
+    slowest = own["forward"].max(axis=0)
+    others = np.delete(own["forward"], 5, axis=0).max(axis=0)
+    assert verdict["gpu_hours_lost"] == pytest.approx((slowest - others)[1::2].sum() * 8 / 3.6e6, rel=0.02)
+    text = cep("summarize", "job").stdout.decode()
+    assert "the verdict is from 131,072 of the 140,000 steps, chosen at random" in text
