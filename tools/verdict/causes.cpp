@@ -239,7 +239,7 @@ void write_causes(JsonWriter& json, const Verdict& verdict) {
         json.key("kind").string(cause_name(cause.kind));
         json.key("ranks").integers(cause.ranks);
         json.key("host").string_or_null(cause.host);
-        json.key("stage").integer_or_null(cause.stage);
+        json.key("stage").value(cause.stage);
         json.key("phase").string_or_null(cause.phase);
         json.key("cost_ms").number(cause.cost_ms);
         json.key("slowdown").number(cause.slowdown);

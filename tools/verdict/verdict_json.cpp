@@ -40,8 +40,8 @@ void write_group(JsonWriter& json, const GroupFact& group) {
     json.key("fast_ranks").integers(group.fast_ranks);
     write_strings(json, "slow_hosts", group.slow_hosts);
     write_strings(json, "fast_hosts", group.fast_hosts);
-    json.key("pp").integer_or_null(group.pp);
-    json.key("tp").integer_or_null(group.tp);
+    json.key("pp").value(group.pp);
+    json.key("tp").value(group.tp);
     json.key("fast_ms").number(group.fast_ms);
     json.key("typical").begin_object();
     write_straggler_keys(json, group.typical);
