@@ -51,7 +51,10 @@ double find_coverage(const std::vector<StepGraph>& graphs, const Job& job) {
     }
     const auto seen = static_cast<double>(job.coverage.ranks_seen);
     const auto expected = static_cast<double>(job.coverage.ranks_expected.value_or(job.coverage.ranks_seen));
-    return recorded / std::max(1.0, recorded + lost) * (expected > seen ? seen / expected : 1);
+    // Where most instances of a piece are lost, nothing in the graphs stands for it.
+    const auto dropped = static_cast<double>(job.loss.dropped() + job.loss.abandoned);
+    const double kept = job.loss.recorded > 0 ? 1 - dropped / static_cast<double>(job.loss.recorded) : 1;
+    return std::min(kept, recorded / std::max(1.0, recorded + lost)) * (expected > seen ? seen / expected : 1);
 }
 
 double find_matched(const std::vector<StepGraph>& graphs) {

@@ -48,7 +48,7 @@ struct LossShares {
 struct Replay {
     static constexpr double most_error = 0.01;
     static constexpr double most_error_at_all = 0.05;  // with more, nothing is said of causes
-    static constexpr double least_coverage = 0.5;
+    static constexpr double least_coverage = 0.75;
     static constexpr double least_matched = 0.5;
 
     /// Whether the steps could be replayed, and took as long as was observed.
