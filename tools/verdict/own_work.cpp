@@ -54,7 +54,9 @@ WhatIf::WhatIf(const JobTable& table, const StepMatrix& own_ms, const std::vecto
     for (const PeerGroup& group : groups) is_bounded |= group.pp != groups.front().pp;
     if (!is_bounded) return;
     least_wait_ms_.resize(slow.size());
-    for (const PeerGroup& group : groups) find_least_waits(table.group_wait_ms, group);
+    // Collectives of two ranks are those of a pipeline's neighbours, or of a role that has no more.
+    for (const PeerGroup& group : groups)
+        find_least_waits(group.ranks.size() < 3 ? table.wait_ms : table.group_wait_ms, group);
 }
 
 void WhatIf::find_slowest_others() {

@@ -258,19 +258,26 @@ Beyond::Beyond(const Deviation& deviation, double threshold_ms) {
         rows_.push_back(has_any && rate < rare ? std::min(burst_size(excess_ms, threshold_ms, 2), most_in_a_row) : 1);
         // What noise often reaches comes together as noise does.
         if (rate >= rare) bursts_.back() = std::max(bursts_.back(), deviation.inflation());
-        if (is_usual_[peer]) usual_bursts_.push_back(bursts_.back());
+        if (!is_usual_[peer]) continue;
+        usual_bursts_.push_back(bursts_.back());
+        usual_rows_.push_back(rows_.back());
     }
     std::sort(usual_bursts_.begin(), usual_bursts_.end());
+    std::sort(usual_rows_.begin(), usual_rows_.end());
 }
 
-// A tenth of the other ranks, and one, may have bursts that are faults.
+// A tenth of the other ranks, and one, may have bursts that are faults. What is as long in a row on any other rank has
+// one cause here too.
 double Beyond::burst_for(std::size_t peer) const {
-    const std::size_t own = is_usual_[peer] ? 1 : 0;
-    if (usual_bursts_.size() < 1 + own) return rows_[peer];
-    const std::size_t others = usual_bursts_.size() - own;
-    std::size_t at = others < 3 ? 0 : 9 * (others - 1) / 10;
-    if (own > 0 && usual_bursts_[at] >= bursts_[peer]) ++at;
-    return std::max(rows_[peer], usual_bursts_[at]);
+    const auto of_others = [&](const std::vector<double>& usual, double own, double share) {
+        const std::size_t others = usual.size() - (is_usual_[peer] ? 1 : 0);
+        if (others == 0) return 1.0;
+        auto at = static_cast<std::size_t>(share * static_cast<double>(others - 1));
+        if (is_usual_[peer] && usual[at] >= own) ++at;
+        return usual[at];
+    };
+    const double in_a_row = std::min(rows_[peer], of_others(usual_rows_, rows_[peer], 1));
+    return std::max({1.0, in_a_row, usual_bursts_.size() < 4 ? 1 : of_others(usual_bursts_, bursts_[peer], 0.9)});
 }
 
 const Beyond& BeyondThresholds::of(double threshold_ms) {

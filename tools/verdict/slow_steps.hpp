@@ -53,6 +53,7 @@ class Beyond {
     std::vector<double> bursts_;        // by peer: E[size²] / E[size] of its bursts
     std::vector<double> rows_;          // by peer: the same of steps one after the other, at most a few
     std::vector<double> usual_bursts_;  // of usual ranks, ascending
+    std::vector<double> usual_rows_;
 };
 
 /// The same of several thresholds, of which those that nearly agree share one.

@@ -45,7 +45,6 @@ class OtherWaits {
 struct Search {
     const PeerGroup* role;
     const LocalPhase* phase;
-    std::size_t order = 0;  // of the phase
     std::vector<Straggler> found;
     double usual_ms = 0;
     bool contains_waiting = false;
@@ -123,11 +122,8 @@ class Finder {
         for (const PeerGroup& role : roles) {
             for (const std::size_t rank : role.ranks) peers_[rank] = &role;
             if (role.ranks.size() < 2) continue;
-            for (const LocalPhase& phase : table_.local)
-                searches.push_back(
-                    {&role, &phase, static_cast<std::size_t>(&phase - table_.local.data()), {}, 0, false});
-            if (uncovered.own_ms.ranks() > 0)
-                searches.push_back({&role, &uncovered, table_.local.size(), {}, 0, false});
+            for (const LocalPhase& phase : table_.local) searches.push_back({&role, &phase, {}, 0, false});
+            if (uncovered.own_ms.ranks() > 0) searches.push_back({&role, &uncovered, {}, 0, false});
         }
         for_all(searches.size(), threads, [&](std::size_t i) { search_phase(searches[i], scale, rules_); });
         for (Search& one : searches) {
@@ -383,7 +379,7 @@ std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGr
                 lateness.own_ms.set(rank, step, most_ms - table.wait_ms.at(rank, step));
         }
         lateness.duration_ms = lateness.own_ms;
-        Search search{&role, &lateness, 0, {}, 0, false};
+        Search search{&role, &lateness, {}, 0, false};
         search_phase(search, scale, rules);
         for (Straggler& one : search.found) late.push_back(std::move(one));
     }

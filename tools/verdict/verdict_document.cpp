@@ -188,7 +188,8 @@ class Sentences {
 
     [[nodiscard]] std::string group_headline() const {
         const GroupFact& group = verdict_.groups.front();
-        std::string text = "The ranks are two groups";
+        std::string text = group.pp ? fmt::format("The ranks of pipeline stage {} are two groups", *group.pp)
+                                    : "The ranks are two groups";
         if (verdict_.ranks == 2 && group.typical.waiters_median_wait_ms)
             text = fmt::format("Rank {} waits {} a step for rank {}", group.fast_ranks.front(),
                                format_duration_ms(*group.typical.waiters_median_wait_ms), group.slow_ranks.front());

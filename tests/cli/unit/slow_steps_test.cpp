@@ -120,11 +120,17 @@ TEST(SlowSteps, SingleOnesAreWeighedAgainstThoseOfOtherRanksAndTheNumberOfTests)
     EXPECT_FALSE(job.find(scale_of(6))) << "six tests: more than that";
 }
 
-TEST(SlowSteps, OfAFewInARowOneCounts) {
-    const SlowRank job([](std::size_t step) { return step % 40 >= 10 && step % 40 < 13 ? 4.0 : 0; });
-    const auto found = job.find(scale_of(5));
-    ASSERT_TRUE(found);
-    EXPECT_NEAR(found->confidence, 1 - 5 * binomial_by_terms(5, 5, 1.0 / 9), 1e-9) << "15 steps, 5 bursts of 3";
+TEST(Beyond, StepsInARowCountOnceIfOtherRanksHaveSuchRowsToo) {
+    for (const bool others_too : {false, true}) {
+        Normal normal(8);
+        const LocalPhase phase = phase_of("forward", 8, 400, [&](std::size_t rank, std::size_t step) {
+            const bool is_slow = rank == 4 ? step % 40 >= 10 && step % 40 < 13
+                                           : others_too && step >= 40 * rank + 20 && step < 40 * rank + 23;
+            return 20 + 0.1 * normal() + (is_slow ? 4.0 : 0);
+        });
+        const PeerGroup group = peers_of(8);
+        EXPECT_EQ(Beyond(Deviation(phase, group), 2).bursts_of(4), others_too ? 10 : 30) << others_too;
+    }
 }
 
 TEST(Beyond, ARankHasItsShareOfWhatAllHave) {
