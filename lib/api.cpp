@@ -103,9 +103,9 @@ cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
 }
 
 void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noexcept {
+    if (!this_thread_has_phase() && (region == nullptr || !profiler.recording())) return;
     const StepContext context = profiler.inputs.board.read();
     if (!context.recording) region = nullptr;
-    if (region == nullptr && !this_thread_has_phase()) return;
     SessionGuard guard(profiler);
     if (guard.session() == nullptr) {
         if (region != nullptr) guard.count_if_refused();
