@@ -24,6 +24,27 @@ namespace {
 
 constexpr std::size_t max_name_bytes = 255;
 
+/// Times a call if it stands for many (cep_stats.trainer_ns).
+class CallTimer {
+  public:
+    explicit CallTimer(ThreadRecorder& recorder) noexcept {
+        if (recorder.is_timed_call()) [[unlikely]] {
+            recorder_ = &recorder;
+            start_ns_ = monotonic_ns();
+        }
+    }
+    CallTimer(const CallTimer&) = delete;
+    CallTimer& operator=(const CallTimer&) = delete;
+    ~CallTimer() {
+        if (recorder_ != nullptr) [[unlikely]]
+            recorder_->add_timed_call(monotonic_ns() - start_ns_);
+    }
+
+  private:
+    ThreadRecorder* recorder_ = nullptr;
+    std::int64_t start_ns_ = 0;
+};
+
 cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* given) noexcept {
     const StepContext context = region.profiler->inputs.board.read();
     if (!context.recording) return CEP_SPAN_NONE;
@@ -36,6 +57,7 @@ cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* giv
     if (recorder == nullptr) [[unlikely]]
         return CEP_SPAN_NONE;
     recorder->prefetch();
+    const CallTimer timer(*recorder);
     return recorder->begin(region, context, stream, given);
 }
 
@@ -57,7 +79,9 @@ void end_span(cep_region& region, cep_span span, void* stream, const GivenAttrib
     ThreadRecorder* began_by = locate(*guard.session(), recorder, &region, span, id);
     if (began_by == nullptr) return;
     if (recorder == nullptr && began_by->has_open(id)) recorder = guard.recorder();
-    if (recorder != nullptr) recorder->end(*began_by, id, stream, given);
+    if (recorder == nullptr) return;
+    const CallTimer timer(*recorder);
+    recorder->end(*began_by, id, stream, given);
 }
 
 cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
@@ -74,13 +98,14 @@ cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
     if (recorder == nullptr && (context.recording || (began_by != nullptr && began_by->has_open(id))))
         recorder = guard.recorder();
     if (recorder == nullptr) return CEP_SPAN_NONE;
+    const CallTimer timer(*recorder);
     return recorder->switch_span(began_by, id, context.recording ? &region : nullptr, context, stream);
 }
 
 void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noexcept {
+    if (!this_thread_has_phase() && (region == nullptr || !profiler.recording())) return;
     const StepContext context = profiler.inputs.board.read();
     if (!context.recording) region = nullptr;
-    if (region == nullptr && !this_thread_has_phase()) return;
     SessionGuard guard(profiler);
     if (guard.session() == nullptr) {
         if (region != nullptr) guard.count_if_refused();
@@ -88,6 +113,7 @@ void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noex
     }
     ThreadRecorder* recorder = region != nullptr ? guard.recorder() : guard.existing_recorder();
     if (recorder == nullptr) return;
+    const CallTimer timer(*recorder);
     const bool before = recorder->has_phase();
     recorder->change_phase(region, context, stream);
     guard.note_phase(before, recorder->has_phase());
@@ -97,7 +123,10 @@ void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noex
 void add_record(cep_profiler& profiler, const Record& record, const GivenAttributes& attributes) noexcept {
     SessionGuard guard(profiler);
     if (guard.session() == nullptr) return guard.count_if_refused();
-    if (ThreadRecorder* recorder = guard.recorder()) recorder->add(record, attributes);
+    ThreadRecorder* recorder = guard.recorder();
+    if (recorder == nullptr) return;
+    const CallTimer timer(*recorder);
+    recorder->add(record, attributes);
 }
 
 /// Tries again to start the threads that the system refused before. Called at flush steps.
@@ -123,6 +152,7 @@ void copy_totals(const Totals& totals, cep_stats& stats) noexcept {
     stats.bytes_written = totals.bytes_written;
     stats.self_ns = totals.self_ns;
     stats.pending = totals.pending;
+    stats.trainer_ns = totals.trainer_ns;
 }
 
 /// Runs a load call on a copy, so that an error changes nothing.

@@ -36,6 +36,7 @@ struct Totals {
     std::uint64_t pending = 0;
     std::uint64_t bytes_written = 0;
     std::uint64_t self_ns = 0;
+    std::uint64_t trainer_ns = 0;
     std::uint32_t threads = 0;
     std::int64_t clock_error_ns = 0;  ///< of the device clock now; 0: no device
 

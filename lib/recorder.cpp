@@ -250,6 +250,7 @@ void ThreadRecorder::add_counts(Totals& totals) const noexcept {
     totals.dropped_meta += dropped_meta_.get();
     totals.capture_skipped += capture_skipped_.get();
     totals.abandoned += abandoned_.get();
+    totals.trainer_ns += trainer_ns_.get();
     slots_.visit_open([&](const OpenSpan&) { ++totals.open_spans; });
 }
 

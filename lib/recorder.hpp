@@ -58,6 +58,18 @@ class ThreadRecorder {
         slots_.prefetch();
     }
 
+    /// Owner: whether to time this call. One of many stands for all; their number is prime, so that it shares no
+    /// divisor with the number of calls in a step, and each kind of call gets its share.
+    [[nodiscard]] bool is_timed_call() noexcept {
+        if (--untimed_calls_ != 0) [[likely]]
+            return false;
+        untimed_calls_ = calls_for_one_timed;
+        return true;
+    }
+    void add_timed_call(std::int64_t duration_ns) noexcept {
+        trainer_ns_.add(static_cast<std::uint64_t>(duration_ns) * calls_for_one_timed);
+    }
+
     // Owner. Refused attributes (see GivenAttributes) are counted.
     cep_span begin(cep_region& region, StepContext context, void* stream, const GivenAttributes* given) noexcept;
     void end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept;
@@ -120,6 +132,9 @@ class ThreadRecorder {
     cep_span phase_ = CEP_SPAN_NONE;  ///< the owner's phase
     const std::uint16_t index_;
     std::atomic<bool> owned_{true};
+    static constexpr std::uint32_t calls_for_one_timed = 61;
+    std::uint32_t untimed_calls_ = calls_for_one_timed;
+    Count trainer_ns_;
     Wakeup& writer_;
     Device* const device_;
     ByteRing meta_;

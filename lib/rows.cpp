@@ -234,6 +234,8 @@ void RowFormatter::stats(RowBlock& block, const Totals& totals, std::int64_t att
     if (totals.clock_error_ns > 0) append_member(out, ",\"clock_error_ns\":", totals.clock_error_ns + anchor_.error_ns);
     out += ",\"self_ms\":";
     append_ms(out, static_cast<std::int64_t>(totals.self_ns));
+    out += ",\"trainer_ms\":";
+    append_ms(out, static_cast<std::int64_t>(totals.trainer_ns));
     out += "}\n";
     block.finish_row(kind);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The rows that are not measurements (run, stats, open), and the flat layout, which has none of them.
+#include <math.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -383,4 +385,41 @@ TEST(the_flat_layout_puts_metadata_at_top_level_without_overriding_a_core_key) {
     CHECK_EQ(row_at(span, "layer")->valueint, 3);
     CHECK_EQ(row_at(span, "nested/rank")->valueint, 5);
     CHECK(!row_has(span, "meta"));
+}
+
+TEST(the_trainers_time_is_estimated_from_some_of_its_recorded_calls) {
+    cep_options options = host_options();
+    options.record_every_n_steps = 2;
+    cep_profiler* profiler = open_with(&options);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    record_spans(profiler, "forward", 30);
+    CHECK_EQ(stats_of(profiler).trainer_ns, 0);  // 60 calls
+    record_spans(profiler, "forward", 1000);
+    const uint64_t after_2060_calls = stats_of(profiler).trainer_ns;
+    CHECK(after_2060_calls > 0);
+    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    record_spans(profiler, "forward", 1000);
+    CHECK_EQ(stats_of(profiler).trainer_ns, after_2060_calls);  // that step is not recorded
+    close_now(profiler);
+    CHECK_EQ(stats_of(profiler).trainer_ns, after_2060_calls);
+    const rows all = rows_read(RANK_FILE);
+    const double row_ms = row_number(rows_nth(&all, "stats", rows_count(&all, "stats") - 1), "trainer_ms");
+    CHECK_EQ(llround(row_ms * 1e6), (long long)after_2060_calls);
+}
+
+static void* record_elsewhere(void* profiler) {
+    record_spans(profiler, "forward", 100);
+    return NULL;
+}
+
+TEST(the_trainers_time_is_that_of_all_its_threads) {
+    pthread_t thread;
+    cep_profiler* profiler = open_here();
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    record_spans(profiler, "forward", 100);
+    const uint64_t of_one = stats_of(profiler).trainer_ns;
+    CHECK_EQ(pthread_create(&thread, NULL, record_elsewhere, profiler), 0);
+    pthread_join(thread, NULL);
+    CHECK(stats_of(profiler).trainer_ns > of_one);
+    close_now(profiler);
 }

@@ -32,20 +32,25 @@ static cep_profiler* profiler;
 static cep_region *forward, *backward, *whole;
 static void* stream;
 
-static void* driver_function(void* driver, const char* name) {
-    void* function = dlsym(driver, name);
-    if (function == NULL) exit(3);
-    return function;
+static void load(void* driver, const char* name, void* function) {
+    *(void**)function = dlsym(driver, name);
+    if (*(void**)function == NULL) exit(3);
 }
 
 static void enter_context(void) {
+    int (*init)(unsigned) = NULL;
+    int (*retain)(void**, int) = NULL;
+    int (*set_current)(void*) = NULL;
+    int (*create_stream)(void**, unsigned) = NULL;
+    void* context = NULL;
     void* driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (driver == NULL) exit(3);
-    void* context = NULL;
-    ((int (*)(unsigned))driver_function(driver, "cuInit"))(0);
-    ((int (*)(void**, int))driver_function(driver, "cuDevicePrimaryCtxRetain"))(&context, 0);
-    ((int (*)(void*))driver_function(driver, "cuCtxSetCurrent"))(context);
-    ((int (*)(void**, unsigned))driver_function(driver, "cuStreamCreate"))(&stream, 1);
+    load(driver, "cuInit", &init);
+    load(driver, "cuDevicePrimaryCtxRetain", &retain);
+    load(driver, "cuCtxSetCurrent", &set_current);
+    load(driver, "cuStreamCreate", &create_stream);
+    if (init(0) != 0 || retain(&context, 0) != 0 || set_current(context) != 0 || create_stream(&stream, 1) != 0)
+        exit(3);
 }
 
 static void open_profiler(void) {

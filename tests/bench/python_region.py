@@ -10,6 +10,7 @@ bursts of the same round.
 """
 
 import argparse
+import ctypes
 import json
 import math
 import statistics
@@ -36,15 +37,24 @@ def arguments():
     return parser.parse_args()
 
 
+def span_calls(prof):
+    """libcep's begin and end through ctypes, as the package calls them."""
+    calls = cep._ffi.host_calls if prof._on_host else cep._ffi.device_calls
+    return calls.begin, calls.end
+
+
+def handle_of(prof, name):
+    return ctypes.c_void_p(prof._native_region(name, None))
+
+
 class Shim:
     """A minimal timer through ctypes: one stream, no threads, no nesting, no errors."""
 
     __slots__ = ("_begin", "_end", "_handle", "_stream", "_recording", "_span")
 
     def __init__(self, prof, stream):
-        region = prof.region("shim")
-        self._begin, self._end = region._begin_span, region._end_span
-        self._handle, self._stream = region._handle, stream
+        self._begin, self._end = span_calls(prof)
+        self._handle, self._stream = handle_of(prof, "shim"), stream
         self._recording = prof._recording
 
     def __enter__(self):
@@ -77,7 +87,7 @@ class ReusedEvents:
 def cases_of_cep(prof, stream):
     """(name, step, body) of every case that does not need PyTorch."""
     region, shim = prof.region("forward"), Shim(prof, stream)
-    handle, begin, end = region._handle, region._begin_span, region._end_span
+    handle, (begin, end) = handle_of(prof, "forward"), span_calls(prof)
 
     def empty_loop():
         for _ in range(BURST):
@@ -213,7 +223,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder, cep.Profiler(
         folder, backend="auto" if torch else "host", record_every_n_steps=2, flush_every_n_steps=2**40
     ) as prof:
-        stream = cep._streams.stream_pointer(torch.cuda.current_stream() if torch else 0)
+        stream = ctypes.c_void_p(cep._streams.stream_address(torch.cuda.current_stream() if torch else 0))
         cases = [*cases_of_cep(prof, stream), *(cases_of_torch(torch) if torch else ())]
 
         def settle():
@@ -224,7 +234,7 @@ def main():
         samples = measure(prof, cases, options.rounds, settle)
         lost = prof.stats.lost
     clock = torch.cuda.get_device_name() + f", torch {torch.__version__}" if torch else "host clock"
-    print(f"Python {sys.version.split()[0]}, {clock}; ns a span, {options.rounds} rounds, median and quartiles")
+    print(f"Python {sys.version.split()[0]}, {cep.binding}, {clock}; ns a span, {options.rounds} rounds, median and quartiles")
     print_table(samples, UNRECORDED, "unrecorded step")
     print_table(samples, RECORDED, "recorded")
     print_ratios(samples)

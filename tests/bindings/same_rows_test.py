@@ -23,6 +23,7 @@ OF_THE_PROCESS = {
     "self_ms",
     "start_ns",
     "start_unix_ns",
+    "trainer_ms",
 }
 LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 LAUNCHER_PREFIXES = ("SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_", "CEP_")

@@ -65,6 +65,7 @@ struct NativeStats
     bytes_written::UInt64
     self_ns::UInt64
     pending::UInt64
+    trainer_ns::UInt64
 end
 
 struct Prototype

@@ -84,6 +84,7 @@ class StatsStruct(ctypes.Structure):
             "bytes_written",
             "self_ns",
             "pending",
+            "trainer_ns",
         )
     ]
 

@@ -46,6 +46,8 @@ class Stats(NamedTuple):
     """CPU time of the library's threads, in nanoseconds."""
     pending: int
     """Not yet in the file: in rings, at the device, or waiting for the disk. 0 once closed."""
+    trainer_ns: int
+    """Estimate of the time that the trainer's threads spent in libcep's calls that recorded, in nanoseconds."""
 
     @property
     def lost(self) -> int:

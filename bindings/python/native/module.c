@@ -26,7 +26,7 @@ static bool connect_library(PyObject* addresses) {
 }
 
 static PyObject* connect(PyObject* module, PyObject* args) {
-    package_objects given = {NULL};
+    package_objects given;
     PyObject* addresses = NULL;
     (void)module;
     if (!PyArg_ParseTuple(args, "O!OO!OOOO!O", &PyTuple_Type, &addresses, &given.host, &PyDict_Type, &given.kinds,

@@ -2,6 +2,7 @@
 """instrument(): which phases of a training loop become rows."""
 
 import gc
+import sys
 import types
 import weakref
 
@@ -35,6 +36,25 @@ def test_a_step_is_forward_backward_and_optimizer_in_this_order(files, profiler,
     assert [row["name"] for row in rows] == PHASES
     assert {row["kind"] for row in rows} == {"compute"}
     assert all(end_ns(before) <= after["start_ns"] for before, after in zip(rows, rows[1:]))
+
+
+@pytest.mark.skipif(cep.binding != "native", reason="the extension module is not in use")
+def test_hooks_run_no_python_on_steps_that_are_not_recorded(tmp_path, trainer):
+    called = []
+
+    def note(frame, event, argument):
+        if event == "call" and "/cep/" in frame.f_code.co_filename:
+            called.append(frame.f_code.co_name)
+
+    with cep.Profiler(tmp_path, record_every_n_steps=2, backend="host") as profiler:
+        with instrumented(trainer, profiler, memory=False):
+            for step in (0, 1):
+                profiler.step(step)
+                called.clear()
+                sys.setprofile(note)
+                trainer.model(trainer.batch)
+                sys.setprofile(None)
+                assert bool(called) == (step == 0), called
 
 
 def test_only_sampled_steps_have_rows(files, tmp_path, trainer):

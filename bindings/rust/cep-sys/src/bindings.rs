@@ -116,6 +116,7 @@ pub struct cep_stats {
     pub bytes_written: u64,
     pub self_ns: u64,
     pub pending: u64,
+    pub trainer_ns: u64,
 }
 extern "C" {
     pub fn cep_get_stats(profiler: *mut cep_profiler, stats: *mut cep_stats) -> i32;

@@ -86,7 +86,7 @@ fn structs_are_laid_out_as_in_c() {
     found.extend(
         fields!(cep_stats: struct_size, threads, recorded, written, dropped_ring, dropped_slots, dropped_pool,
         dropped_file, dropped_io, dropped_meta, capture_skipped, cuda_errors, abandoned, open_spans, bytes_written,
-        self_ns, pending),
+        self_ns, pending, trainer_ns),
     );
     let expected: BTreeSet<String> = &lines_of("struct ") | &lines_of("field ");
     assert_eq!(found, expected);

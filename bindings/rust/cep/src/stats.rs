@@ -37,6 +37,8 @@ pub struct Stats {
     pub self_ns: u64,
     /// In rings, waiting for the device, or waiting for the disk. 0 once the profiler is closed.
     pub pending: u64,
+    /// Estimate of the time that the trainer's threads spent in calls that recorded, in nanoseconds.
+    pub trainer_ns: u64,
 }
 
 impl From<cep_sys::cep_stats> for Stats {
@@ -58,6 +60,7 @@ impl From<cep_sys::cep_stats> for Stats {
             bytes_written: native.bytes_written,
             self_ns: native.self_ns,
             pending: native.pending,
+            trainer_ns: native.trainer_ns,
         }
     }
 }
