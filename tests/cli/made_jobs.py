@@ -158,6 +158,7 @@ class Shape:
     forward_ms: float = 2.0
     layers: int = 6
     transfer_ms: float = 1.0
+    silent_waits: bool = False  # ranks of a stage wait for each other before they reduce, and no row shows it
 
     @property
     def ranks(self):
@@ -309,6 +310,8 @@ def pipeline(shape, machine, work):
     finish_sends(machine)
     for rank in range(shape.ranks):
         tp, dp, stage = shape.place(rank)
+        if shape.silent_waits:
+            machine.op(rank, COMM, 0.0, [ops[rank]], (f"silent{tp}.{stage}", machine.step_number))
         reduced = machine.run("all_reduce", "comm", rank, COMM, work.transfer(3 * shape.transfer_ms, stage),
                               [ops[rank]], (f"dp{tp}.{stage}", machine.step_number))
         machine.run("optimizer", "compute", rank, MAIN, work.of(rank, "optimizer", 2.0, 0), [reduced])

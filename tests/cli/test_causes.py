@@ -29,8 +29,10 @@ def without(cause):
     return 1 / cause["slowdown"]
 
 
-def test_a_slow_worker_of_a_pipeline_costs_what_its_replay_saves(summarized):
-    shape = Shape("pipeline", dp=4, pp=4, micro_batches=32, steps=8)
+@pytest.mark.parametrize("silent_waits", [False, True], ids=["waits shown", "waits hidden"])
+def test_a_slow_worker_of_a_pipeline_costs_what_its_replay_saves(summarized, silent_waits):
+    # Hidden: its peers wait for it before their all-reduce, and no row shows that.
+    shape = Shape("pipeline", dp=4, pp=4, micro_batches=32, steps=8, silent_waits=silent_waits)
     truth, verdict = summarized(shape, Fault("rank", 2.3, (5,)))
     cause = verdict["causes"][0]
     assert truth.slowdown > 1.8
@@ -42,6 +44,7 @@ def test_a_slow_worker_of_a_pipeline_costs_what_its_replay_saves(summarized):
     assert "Without it" in verdict["headline"]
     assert saving_of(verdict["headline"]) == pytest.approx(100 * (1 - 1 / truth.slowdown), abs=1)
     assert verdict["job_slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
+    assert [straggler["rank"] for straggler in verdict["stragglers"]] == [5] and verdict["harmless"] == []
 
 
 def test_a_long_last_stage_is_named_where_too_few_ranks_can_be_compared(summarized):

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "base/units.hpp"
 
@@ -141,6 +143,17 @@ void set_slowdown(const Cause& cause, Verdict& verdict) {
     verdict.slowdown_is_bound = false;
 }
 
+// A rank that nobody seems to wait for costs the job time all the same, where no row shows the waits.
+void name_costly(const Cause& cause, Verdict& verdict) {
+    std::vector<StragglerFact> harmless;
+    for (StragglerFact& fact : verdict.harmless) {
+        const bool is_cause = std::find(cause.ranks.begin(), cause.ranks.end(), fact.rank) != cause.ranks.end();
+        if (is_cause && cause.ranks.size() == 1) fact.cost_share = 1 - 1 / cause.slowdown;
+        (is_cause ? verdict.stragglers : harmless).push_back(std::move(fact));
+    }
+    verdict.harmless = std::move(harmless);
+}
+
 }  // namespace
 
 void explain(const Job& job, std::size_t threads, Verdict& verdict) {
@@ -149,6 +162,7 @@ void explain(const Job& job, std::size_t threads, Verdict& verdict) {
     const Cause* const cause = top_cause(verdict);
     if (cause == nullptr) return;
     if (verdict.abstained && !settles_abstention(verdict, *cause, job)) return;
+    if (is_of_ranks(*cause)) name_costly(*cause, verdict);
     set_slowdown(*cause, verdict);
     verdict.abstained = false;
     verdict.reason.clear();
@@ -220,6 +234,7 @@ void write_causes(JsonWriter& json, const Verdict& verdict) {
         json.key("matched").number(replay.matched);
         json.key("holds").boolean(replay.holds());
         json.key("steps").count(replay.steps);
+        json.key("stages_inferred").boolean(replay.stages_are_inferred);
         json.key("observed_ms").number(replay.observed_ms);
         json.key("ideal_ms").number(replay.ideal_ms);
         json.key("slowdown").number(replay.slowdown);
