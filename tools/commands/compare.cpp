@@ -74,7 +74,8 @@ compare::VerdictFacts facts_of(const Verdict& verdict) {
     for (const StragglerFact& straggler : verdict.stragglers)
         facts.stragglers->push_back(fmt::format("rank {} in {}", straggler.rank, straggler.phase));
     for (const GroupFact& group : verdict.groups)
-        facts.stragglers->push_back(fmt::format("ranks {} in {}", format_ranges(group.slow_ranks, 4), group.typical.phase));
+        facts.stragglers->push_back(
+            fmt::format("ranks {} in {}", format_ranges(group.slow_ranks, 4), group.typical.phase));
     return facts;
 }
 
