@@ -12,6 +12,10 @@
 
 #include "ring.hpp"
 
+namespace cep::cuda {
+class CudaThread;
+}  // namespace cep::cuda
+
 namespace cep {
 
 struct Totals;
@@ -30,18 +34,6 @@ enum class StampResult : std::uint8_t {
     capturing,  ///< the stream is being captured into a graph: do not record the span
     no_event,   ///< the pool is exhausted
     failed,     ///< the driver refused; counted by the device
-};
-
-/// The part of a device that one recording thread uses. Only that thread calls it.
-class DeviceThread {
-  public:
-    DeviceThread() = default;
-    DeviceThread(const DeviceThread&) = delete;
-    DeviceThread& operator=(const DeviceThread&) = delete;
-    virtual ~DeviceThread() = default;
-
-    /// Adds an event in `stream` to the stamp. No lock, no synchronisation, no allocation in steady state.
-    [[nodiscard]] virtual StampResult stamp(void* stream, Stamp& stamp) noexcept = 0;
 };
 
 /// A finished span on its way to the poller. It owns its references to the events of both stamps.
@@ -90,8 +82,9 @@ class Device {
     Device& operator=(const Device&) = delete;
     virtual ~Device() = default;
 
-    /// Any thread: makes the part that the calling thread uses.
-    [[nodiscard]] virtual std::unique_ptr<DeviceThread> make_thread(bool full_ring) = 0;
+    /// Any thread: makes the part that the calling thread uses. That part has no virtual functions: every span calls
+    /// it.
+    [[nodiscard]] virtual std::unique_ptr<cuda::CudaThread> make_thread(bool full_ring) = 0;
     /// Any thread: drops the stamp's references to its event. Makes no driver call.
     virtual void release(const Stamp& stamp) noexcept = 0;
     /// Any thread. `version` grows when the facts have changed.

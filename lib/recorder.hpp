@@ -13,6 +13,7 @@
 #include "attributes.hpp"
 #include "cep/cep.h"
 #include "counts.hpp"
+#include "cuda/cuda_thread.hpp"
 #include "device.hpp"
 #include "options.hpp"
 #include "record.hpp"
@@ -124,7 +125,7 @@ class ThreadRecorder {
 
     // What each call of the owner needs comes first, in whole cache lines one after the other: this line, the slots'
     // and the ring's producer's. See prefetch().
-    const std::unique_ptr<DeviceThread> device_thread_;
+    const std::unique_ptr<cuda::CudaThread> device_thread_;
     SpanStack stack_;
     SpanSlots slots_;
     Ring<Record> ring_;

@@ -23,7 +23,7 @@ CudaDevice::~CudaDevice() {
     for (const DeviceSpan& span : mixed_spans_) recycle(span);
 }
 
-std::unique_ptr<DeviceThread> CudaDevice::make_thread(bool full_ring) {
+std::unique_ptr<CudaThread> CudaDevice::make_thread(bool full_ring) {
     // Find the driver before the thread's first stamp, else its first spans would be timed on the host clock.
     if (state_.driver.load(std::memory_order_acquire) == nullptr)
         state_.driver.store(find_driver(), std::memory_order_release);

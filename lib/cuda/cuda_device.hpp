@@ -47,7 +47,7 @@ class CudaDevice final : public Device {
     ~CudaDevice() override;
 
     // Any thread.
-    [[nodiscard]] std::unique_ptr<DeviceThread> make_thread(bool full_ring) override;
+    [[nodiscard]] std::unique_ptr<CudaThread> make_thread(bool full_ring) override;
     void release(const Stamp& stamp) noexcept override;
     [[nodiscard]] DeviceFacts facts() const override;
     [[nodiscard]] std::uint32_t facts_version() const noexcept override {
