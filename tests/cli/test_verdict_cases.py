@@ -32,14 +32,15 @@ def test_a_rank_that_loses_time_outside_of_any_phase_is_named(cep, tmp_path, ste
     assert any("time what rank 2 does outside of its phases" in line for line in verdict["next"])
 
 
-def test_uncovered_time_that_nobody_waits_for_is_no_finding(cep, tmp_path):
+def test_uncovered_time_in_which_others_wait_for_a_rank_is_not_blamed_on_them(cep, tmp_path):
     own = own_times(8, 60)
     own["forward"][3] += 20
     before = np.zeros((8, 60))
     before[[0, 1, 2, 4, 5, 6, 7]] = 20  # they wait for rank 3 in something that is not timed
     write_job(tmp_path / "job", own, before=before)
     verdict = verdict_of(cep)
-    assert verdict["stragglers"] == [] and verdict["groups"] == []
+    assert [(one["rank"], one["phase"]) for one in verdict["stragglers"]] == [(3, "forward")]
+    assert verdict["groups"] == []
 
 
 def test_typical_uncovered_time_is_in_the_json(cep, tmp_path):

@@ -111,7 +111,7 @@ std::string_view what_to_do(CauseKind kind) {
 bool settles_abstention(const Verdict& verdict, const Cause& cause, const Job& job) {
     constexpr std::size_t least_steps = 8;
     const bool is_lone_rank = cause.stage && cause.ranks.size() == 1 && verdict.replay.ranks_a_stage == 1;
-    return !verdict.late && job.coverage.missing_ranks.empty() && verdict.replay.steps >= least_steps && !is_lone_rank;
+    return job.coverage.missing_ranks.empty() && verdict.replay.steps >= least_steps && !is_lone_rank;
 }
 
 /// What the replay says of slow ranks that the verdict has named, beside what the verdict says.
@@ -165,6 +165,7 @@ void explain(const Job& job, std::size_t threads, Verdict& verdict) {
     if (is_of_ranks(*cause)) name_costly(*cause, verdict);
     set_slowdown(*cause, verdict);
     verdict.abstained = false;
+    verdict.late.reset();
     verdict.reason.clear();
     verdict.to_do.clear();
 }
