@@ -210,7 +210,7 @@ def train(how, loop, folder):
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     step_once = loop(model, optimizer)
     prof = cep.Profiler(folder, record_every_n_steps=STRIDE, enable=folder is not None)
-    with prof, cep.torch.instrument(model, optimizer, prof, memory=False):
+    with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=False, memory=False):
         for step in range(STEPS):
             prof.step(step)
             step_once()
@@ -284,7 +284,7 @@ def check_capture(folder):
         model = ddp(Net().to(DEVICE))
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     with cep.Profiler(folder, record_every_n_steps=1) as prof:
-        with cep.torch.instrument(model, optimizer, prof, ddp_buckets=True, memory=False):
+        with cep.torch.instrument(model, optimizer, prof, memory=False):
             prof.step(0)
             with torch.cuda.stream(side):
                 for _ in range(12):

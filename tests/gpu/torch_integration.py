@@ -128,8 +128,7 @@ def train_ddp(setting, folder):
         model = ddp(setting)
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
         with cep.Profiler(folder, record_every_n_steps=1, flush_every_n_steps=4, enable=instrumented) as prof:
-            phases = cep.torch.instrument(model, optimizer, prof, ddp_buckets=True)
-            with phases, cep.torch.gather(prof, steps // 3) as live:
+            with cep.torch.instrument(model, optimizer, prof), cep.torch.gather(prof, steps // 3) as live:
                 train(setting, model, optimizer, prof, steps)
                 deadline = time.monotonic() + 20
                 while instrumented and live.summary is None and live.failure is None and time.monotonic() < deadline:
@@ -448,10 +447,10 @@ def run_traces(setting, folder, report):
 def run_costs(setting, folder, report):
     measurements = {
         "model": paired_costs(setting, folder / "model", setting.layers, collectives=False),
-        "DDP": paired_costs(setting, folder / "ddp", lambda: ddp(setting, bucket_cap_mb=25)),
-        "DDP with timed buckets": paired_costs(
-            setting, folder / "buckets", lambda: ddp(setting, bucket_cap_mb=25), ddp_buckets=True
+        "DDP": paired_costs(
+            setting, folder / "ddp", lambda: ddp(setting, bucket_cap_mb=25), ddp_buckets=False
         ),
+        "DDP with timed buckets": paired_costs(setting, folder / "buckets", lambda: ddp(setting, bucket_cap_mb=25)),
     }
     added_us = call_cost_us(setting, folder / "calls")
     if report is not None:

@@ -64,7 +64,7 @@ def arguments():
     parser.add_argument("--slow-ms", type=float, default=12.0)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--kinds", default="ddp,fsdp")
-    parser.add_argument("--buckets", action="store_true", help="a row for each bucket of DDP, not one for all")
+    parser.add_argument("--no-buckets", action="store_true", help="one row for all buckets of DDP, and no hook")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="the rank files of right verdicts too")
     return parser.parse_args()
@@ -162,7 +162,7 @@ def train(kind, case, options, directory):
     model = build(kind, options, slowness, device)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
     prof = cep.Profiler(str(directory), start_step=10, record_every_n_steps=1, flush_every_n_steps=50)
-    with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=options.buckets, memory=False):
+    with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=not options.no_buckets, memory=False):
         for step, batch in enumerate(cep.torch.iterate(prof, batches(options, slowness), first_step=0)):
             slowness.step = step + 1  # the loader makes the next step's batch before that step is told
             with prof.region("training_step", kind="step"):

@@ -92,7 +92,7 @@ compare::JobFacts CompareCommand::read(const std::string& name, const std::strin
     if (facts.steps.folded_phases > 0)
         say("cep compare: {}: the {} with the least time are compared as one, \"other phases\"\n", name,
             format_plural(facts.steps.folded_phases, "phase"));
-    const Verdict verdict = judge(loaded, {{}, input.reading().thread_count()});
+    const Verdict verdict = judge(loaded, {{}, input.reading().thread_count(), false});
     if (verdict.folded_phases > 0) say("cep compare: {}: {}\n", name, describe_folded_phases(verdict));
     facts.verdict = facts_of(verdict);
     report_inputs("compare: " + name, facts.inputs, facts.coverage);

@@ -63,7 +63,7 @@ Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
     const std::size_t threads = input.reading().thread_count();
     const Summary summary = summarize(job, grouping, threads);
     std::optional<Verdict> verdict;
-    if (!no_verdict) verdict = judge(job, {peak_flops, threads});
+    if (!no_verdict) verdict = judge(job, {peak_flops, threads, true});
     report_inputs("summarize", job.inputs, job.coverage);
     const Status status = status_of(job.inputs, job.coverage, input.strict);
     if (status == Status::nothing_readable) {

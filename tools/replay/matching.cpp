@@ -289,7 +289,8 @@ void find_shared_names(std::span<const StepRows> steps, bool one_host, double to
                 of_name.push_back({{members.begin(), members.end()}});
         });
     }
-    for (const auto& [name, collectives] : by_name) {
+    for (const auto& [name, of_name] : by_name) {
+        const std::vector<Members>& collectives = of_name;  // clang 14 captures no structured binding
         if (fit_together(collectives, 0, one_host, tolerance_ms, job)) continue;
         const auto best = std::find_if(sets.begin(), sets.end(), [&](std::uint8_t set) {
             return makes_groups(collectives, set, job) && fit_together(collectives, set, one_host, tolerance_ms, job);

@@ -402,7 +402,7 @@ Verdict judge(const Job& job, const JudgeOptions& options) {
         return verdict;
     }
     Verdict verdict = Judge(job, options).judge();
-    explain(job, options.threads, verdict);
+    if (options.replays) explain(job, options.threads, verdict);
     return verdict;
 }
 

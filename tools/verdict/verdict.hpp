@@ -135,6 +135,7 @@ struct Verdict {
 struct JudgeOptions {
     std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
     std::size_t threads = 1;
+    bool replays = true;  // the steps, for causes
 };
 
 [[nodiscard]] Verdict judge(const Job& job, const JudgeOptions& options);

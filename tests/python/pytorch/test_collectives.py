@@ -229,7 +229,7 @@ def trained(instrumented, **options):
     model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0005, **options)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     torch.manual_seed(rank)
-    handle = cep.torch.instrument(model, optimizer, prof, ddp_buckets=True) if instrumented else None
+    handle = cep.torch.instrument(model, optimizer, prof) if instrumented else None
     for step in range(4):
         prof.step(step)
         with model.no_sync():
@@ -334,32 +334,15 @@ atexit.register(ending.set)  # the first one
     assert (done.returncode, done.stdout) == (0, "freed\n")
 
 
-def test_a_hook_in_the_way_is_an_error_that_leaves_nothing(job):
-    job.run(
-        2,
-        """
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-model.register_comm_hook(None, allreduce_hook)
-originals = [dist.all_reduce]
-with cep.Profiler(folder) as prof:
-    prof.step(0)
-    try:
-        cep.torch.instrument(model, None, prof, ddp_buckets=True)
-    except RuntimeError:
-        assert dist.all_reduce is originals[0] and not model._forward_pre_hooks
-    else:
-        raise AssertionError("no error")
-dist.destroy_process_group()
-""",
-    )
-
-
 SYNC = """
 announced = dist.FileStore(folder + "/announced", ranks)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(9, 9))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument(model, optimizer, prof):
+if HAS_HOOK:
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+    model.register_comm_hook(None, allreduce_hook)
+prof = cep.Profiler(folder, record_every_n_steps=2)
+with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=HAS_HOOK):
     for step in range(5):
         prof.step(step)
         with model.no_sync():
@@ -374,17 +357,19 @@ dist.destroy_process_group()
 """
 
 
-def test_ddps_exposed_all_reduce_is_a_row_without_a_communication_hook(job, files):
-    job.run(3, SYNC)
+@pytest.mark.parametrize("has_hook", [False, True])
+def test_ddps_exposed_all_reduce_is_a_row_without_a_communication_hook_of_ours(job, files, has_hook):
+    job.run(3, SYNC.replace("HAS_HOOK", str(has_hook)))
     for rank in range(3):
-        rows = comm_rows(files, rank)
-        assert [(row["name"], row["group"], row["coll"]) for row in rows] == [
-            ("gradient_sync", "world", step * 1_000_000) for step in (0, 2, 4)
+        rows = files.spans("gradient_sync", rank=rank)
+        assert [(row["kind"], row["group"], row["step"]) for row in rows] == [
+            ("comm", "world", step) for step in (0, 2, 4)
         ]
         backwards = [row for row in files.spans("backward", rank=rank) if row["seq"] == 1]
         for row, backward in zip(rows, backwards):
             assert backward["start_ns"] <= row["start_ns"] and end_ns(row) <= end_ns(backward)
-    for late, other in zip(comm_rows(files, 1), comm_rows(files, 0)):
+    for late, other in zip(files.spans("gradient_sync", rank=1), files.spans("gradient_sync", rank=0)):
+        assert late["coll"] == other["coll"]
         assert late["start_ns"] <= end_ns(other), "the others wait"
 
 

@@ -59,7 +59,7 @@ import copy
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     prof.step(0)
-    with cep.torch.instrument(model, None, prof, ddp_buckets=True):
+    with cep.torch.instrument(model, None, prof):
         twin = copy.deepcopy(model)
         twin(torch.ones(2, 4)).sum().backward()
 dist.destroy_process_group()

@@ -16,7 +16,7 @@ from .._handle import Removal
 from .._patch import patch
 from .._streams import HOST
 from ..torch._backward import Backward, backward_of
-from ..torch._ddp import DDPGradientSync, gradient_sync_of
+from ..torch._ddp import DDPGradientSync, time_reduction
 from ._callback import TrainingCallback
 from ._steps import OpenPhase, TrainingSteps
 
@@ -63,7 +63,7 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
             return
         profiler = steps.profiler
         self._backward = backward_of(profiler, "")
-        self._sync = gradient_sync_of(trainer.strategy.model, profiler)
+        self._sync = time_reduction(trainer.strategy.model, profiler, buckets=True)
         self._removals += _Actions(steps, trainer).attach()
         # Lightning does not call its module as one, and has hooks of its own for forward and backward.
         self._removals.append(cep_torch.instrument_optimizers(trainer.optimizers, profiler).remove)

@@ -136,11 +136,27 @@ class DDPGradientSync:
             region._end(span, stream, error)
 
 
-def gradient_sync_of(model: Any, profiler: Profiler) -> Optional[DDPGradientSync]:
-    """Times the gradient synchronisation of a model; None if it is no DistributedDataParallel."""
+def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> Optional[DDPGradientSync]:
+    """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or what of all is
+    exposed.
+
+    Args:
+        model: Any module.
+        profiler: The profiler.
+        buckets: Whether to register a communication hook. If the model has one already, it stays.
+
+    Returns:
+        What times the exposed part. None if the buckets are timed, or there is nothing to time.
+    """
     model = getattr(model, "_orig_mod", model)  # in torch.compile's module
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
         return None
+    if buckets:
+        try:
+            instrument_ddp(model, profiler)
+            return None
+        except RuntimeError:
+            pass
     return DDPGradientSync(profiler, model)
 
 

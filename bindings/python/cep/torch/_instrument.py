@@ -15,7 +15,7 @@ from .._profiler import Profiler
 from ._backward import Backward, backward_of
 from ._capture import warn
 from ._collectives import instrument_collectives
-from ._ddp import DDPGradientSync, gradient_sync_of, instrument_ddp
+from ._ddp import DDPGradientSync, time_reduction
 from ._hooks import Hook, is_compiling
 from ._memory import record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
@@ -215,7 +215,7 @@ def instrument(
     *,
     prefix: str = "",
     collectives: bool = True,
-    ddp_buckets: bool = False,
+    ddp_buckets: bool = True,
     memory: bool = True,
 ) -> Instrumentation:
     """Times the forward, backward and optimizer phases of each recorded step, with no further change to the loop::
@@ -237,14 +237,10 @@ def instrument(
     With gradient accumulation a step has several spans of a name (``seq``). The recomputation of activation
     checkpointing is part of the backward. A phase that raises is marked (``error``).
 
-    If the model is a DistributedDataParallel, ``gradient_sync`` of kind ``comm`` is the part of its all-reduces that is
-    exposed: from the end of the model's own backward, on the stream, to the end of the last all-reduce. It is inside of
-    the backward, and shows which rank the others wait for.
-
     On a step that is not recorded, the model and the optimizers have no hook, and all of this costs less than 1 µs. The
     hooks never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
     tensor alive. Copies of the model, deep or pickled, are not instrumented. If the profiler is off, there are no
-    hooks.
+    hooks. The exception is DistributedDataParallel: see ``ddp_buckets``.
 
     Args:
         model: The module that the loop calls: the DDP or FSDP wrapper, if there is one. Call instrument() after
@@ -253,8 +249,11 @@ def instrument(
         prof: The profiler.
         prefix: Goes before the phases' names, to tell several models apart ("generator.").
         collectives: Also calls instrument_collectives(). Then every rank has to call instrument() in the same step.
-        ddp_buckets: Also calls instrument_ddp(), in place of the row ``gradient_sync``: a row for each bucket of a
-            DistributedDataParallel. Its communication hook costs some 50 µs a bucket on every step.
+        ddp_buckets: For a DistributedDataParallel without a communication hook, also calls instrument_ddp(): a row for
+            each bucket. Such a hook costs some 50 µs a bucket on every step. With False, or where there is a hook
+            already, one row ``gradient_sync`` of kind ``comm`` stands for all buckets, at no cost on other steps: the
+            part of the all-reduces that the backward does not hide. It shows which rank is late, but understates what
+            that costs, because the ranks that wait compute more slowly beside the waiting all-reduces.
         memory: Also calls record_memory() after each recorded optimizer step.
 
     Returns:
@@ -262,8 +261,7 @@ def instrument(
 
     Raises:
         OptionError: The prefix makes an invalid name.
-        RuntimeError: Another open profiler records the collectives of this process, or ddp_buckets is set and the model
-            has a communication hook already: register cep.torch.ddp_comm_hook(prof, inner=that_hook) in its place.
+        RuntimeError: Another open profiler records the collectives of this process.
     """
     if not prof.enabled:
         return _Off()
@@ -274,10 +272,7 @@ def instrument(
         if distributed_is_initialized():
             if collectives:
                 made._removals.append(instrument_collectives(prof).remove)
-            if not ddp_buckets:
-                forward.sync = gradient_sync_of(model, prof)
-            elif isinstance(model, torch.nn.parallel.DistributedDataParallel):
-                instrument_ddp(model, prof)
+                forward.sync = time_reduction(model, prof, ddp_buckets)
         made._start(forward, optimizers)
     except BaseException:
         made.remove()
