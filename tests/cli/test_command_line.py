@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ("merge", "summarize", "check", "compare", "comm", "kernels", "simulate", "completion")
+COMMANDS = ("merge", "summarize", "check", "compare", "comm", "kernels", "trace", "simulate", "completion")
 
 
 # Words.

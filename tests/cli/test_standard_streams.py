@@ -14,6 +14,7 @@ COMMANDS = {
     "compare": ["compare", "job", "job"],
     "comm": ["comm", "job"],
     "kernels": ["kernels", "trace.json"],
+    "trace": ["trace", "job"],
     "completion": ["completion", "bash"],
     "help": ["--help"],
     "version": ["--version"],
