@@ -15,6 +15,7 @@ COMMANDS = {
     "comm": ["comm", "job"],
     "kernels": ["kernels", "trace.json"],
     "trace": ["trace", "job"],
+    "metrics": ["metrics", "job"],
     "completion": ["completion", "bash"],
     "help": ["--help"],
     "version": ["--version"],
