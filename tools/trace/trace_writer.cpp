@@ -18,7 +18,7 @@ namespace {
 // These are not arguments of an event, because it shows them otherwise.
 constexpr std::array<std::string_view, 5> shown_keys = {"type", "name", "rank", "start_ns", "duration_ms"};
 
-constexpr std::string_view end_of_trace = "\n]}\n";
+constexpr std::size_t max_end_bytes = 200;
 constexpr std::size_t max_arrow_bytes = 200;
 constexpr std::size_t max_flows = std::size_t{1} << 20;  // that may go on
 
@@ -89,14 +89,10 @@ void TraceWriter::flush() {
     events_.clear();
 }
 
-// JavaScript would round the base if it were a number.
 void TraceWriter::begin(std::int64_t base_ns) {
     base_ns_ = base_ns;
     began_ = true;
-    events_ = fmt::format(
-        "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"schema\":\"cep.trace/1\",\"base_unix_ns\":\"{}\"}},"
-        "\"traceEvents\":[",
-        base_ns);
+    events_ = "{\"traceEvents\":[";
     flush();
 }
 
@@ -119,7 +115,7 @@ void TraceWriter::take(const RowEntry& entry, std::string_view text) {
         return events_.clear();
     }
     // Room for the row's own arrows, for the ends of all flows, and for the end of the trace.
-    const std::uint64_t rest_bytes = (joined_flows_ + 2) * max_arrow_bytes + end_of_trace.size();
+    const std::uint64_t rest_bytes = (joined_flows_ + 2) * max_arrow_bytes + max_end_bytes;
     full_ = written_bytes_ + events_.size() + rest_bytes > max_bytes_;
     if (full_) {
         ++counts_.beyond_size;
@@ -133,7 +129,9 @@ void TraceWriter::take(const RowEntry& entry, std::string_view text) {
 void TraceWriter::finish() {
     if (!began_) begin(0);
     append_flow_ends();
-    events_ += end_of_trace;
+    // Last, because Perfetto ignored all behind it for some time. JavaScript would round the base if it were a number.
+    fmt::format_to(std::back_inserter(events_),
+                   "\n],\n\"otherData\":{{\"schema\":\"cep.trace/1\",\"base_unix_ns\":\"{}\"}}}}\n", base_ns_);
     flush();
 }
 
@@ -176,7 +174,7 @@ void TraceWriter::append_names(const Row& row, const Stream& stream, const Track
         const std::string where = has_host ? " (" + place->second.host + ")" : "";
         append("process", fmt::format("rank {}{}", *row.rank, where), static_cast<std::uint64_t>(track.process));
     }
-    if (track.new_track) append("thread", describe(stream, track.lane), track.thread);
+    if (track.new_track) append("thread", describe(stream, track.lane), track.place);
 }
 
 void TraceWriter::append_args(bool is_open) {

@@ -6,8 +6,12 @@
 namespace cep::tool {
 namespace {
 
-// Viewers keep the number of a process in 32 bits.
-constexpr std::int64_t max_own_number = 1'000'000'000;
+// Viewers keep the numbers of processes and threads in 32 bits, and some look for a thread by its number alone. So each
+// thread has another number, and none has that of a process.
+constexpr std::int64_t ranks_with_own_number = 1'000'000;
+constexpr std::uint64_t first_thread = 1'000'001;
+constexpr std::int64_t first_process_beyond = 1'000'000'000;
+static_assert(first_thread + Tracks::max_streams * Lanes::max_lanes < static_cast<std::uint64_t>(first_process_beyond));
 
 }  // namespace
 
@@ -27,7 +31,7 @@ Tracks::Process& Tracks::process_of(std::int64_t rank) {
     const auto [process, is_new] = processes_.try_emplace(rank);
     if (is_new)
         process->second.number =
-            rank < max_own_number ? rank : max_own_number + static_cast<std::int64_t>(processes_.size());
+            rank < ranks_with_own_number ? rank : first_process_beyond + static_cast<std::int64_t>(processes_.size());
     return process->second;
 }
 
@@ -36,15 +40,16 @@ Tracks::OfStream* Tracks::stream_of(Process& process, const Stream& stream) {
     const auto known = process.streams.find(stream);
     if (known != process.streams.end()) return &known->second;
     if (streams_ == max_streams) return nullptr;
-    ++streams_;
     const std::size_t others = process.streams.size() - process.streams.count(Stream{});
     OfStream& added = process.streams[stream];
-    added.first_thread = 1 + (stream == Stream{} ? 0 : others + 1) * Lanes::max_lanes;
+    added.first_thread = first_thread + streams_++ * Lanes::max_lanes;
+    added.first_place = (stream == Stream{} ? 0 : others + 1) * Lanes::max_lanes;
     return &added;
 }
 
 Tracks::Track Tracks::show(Process& process, OfStream& stream, std::size_t lane) {
-    Track track{process.number, stream.first_thread + lane, lane, !process.is_shown, lane >= stream.lanes_shown};
+    Track track{process.number, stream.first_thread + lane, stream.first_place + lane,
+                lane,           !process.is_shown,          lane >= stream.lanes_shown};
     process.is_shown = true;
     stream.lanes_shown = std::max(stream.lanes_shown, lane + 1);
     return track;

@@ -44,6 +44,7 @@ class Tracks {
     struct Track {
         std::int64_t process = 0;
         std::uint64_t thread = 0;
+        std::size_t place = 0;  // among the threads of the process
         std::size_t lane = 0;
         bool new_process = false;
         bool new_track = false;
@@ -58,6 +59,7 @@ class Tracks {
   private:
     struct OfStream {
         std::uint64_t first_thread = 0;
+        std::size_t first_place = 0;
         std::size_t lanes_shown = 0;
         Lanes lanes;
     };
