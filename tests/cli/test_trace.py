@@ -300,6 +300,18 @@ def test_the_default_is_three_ranks_and_fifty_steps(cep, many_ranks):
         assert words in done.stderr
 
 
+def test_a_rank_that_stopped_before_these_steps_is_not_chosen(cep, many_ranks):
+    many_ranks.write(8, [span_row(8, step, "training_step", 900.0, START_NS + step * 10**8, kind="step")
+                         for step in range(0, 200, 10)])
+    ranks, steps = trace_size(cep)
+    assert {3, 5} < ranks and 8 not in ranks and steps == set(range(200, 700, 10))
+
+
+def test_nothing_to_show_is_said(cep, four_ranks):
+    done = cep("trace", "--ranks", "99", "--steps", "0:9", "job")
+    assert Trace(done.stdout).events == [] and b"nothing to show" in done.stderr
+
+
 def test_ranks_and_steps_are_chosen(cep, many_ranks):
     done = cep("trace", "--ranks", "1,6-7", "--steps", "10:30", "job")
     found = Trace(done.stdout)

@@ -43,9 +43,11 @@ struct TraceCommand {
   private:
     [[nodiscard]] bool selects() const { return !all && (filter.ranks.empty() || filter.steps.empty()); }
     [[nodiscard]] TraceFilter filters() const;
-    [[nodiscard]] Survey survey(const InputSet& set, const TraceFilter& filters) const;
+    [[nodiscard]] std::optional<Selection> select(const InputSet& set, TraceFilter& filters) const;
+    InputCounts collect(const InputSet& set, const TraceFilter& filters, RowSorter& sorter, TraceFacts& facts) const;
     void narrow(Filter& shown, const Selection& selection) const;
     void report(const std::optional<Selection>& selection, const TraceWriter::Counts& counts) const;
+    [[nodiscard]] std::vector<std::string> not_selected(const Selection& selection) const;
     [[nodiscard]] std::string describe_ranks_left_out(const Selection& selection) const;
 };
 
@@ -63,17 +65,6 @@ TraceFilter TraceCommand::filters() const {
     return {filter.filter(), filter.filter(), without_phases.filter(), selects()};
 }
 
-Survey TraceCommand::survey(const InputSet& set, const TraceFilter& filters) const {
-    Survey survey;
-    read_all(
-        set, input.reading(),
-        [&](const InputFile& file, std::size_t) {
-            return std::make_unique<RowsOnly<FileSurvey>>(file.path, filters.surveyed);
-        },
-        [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
-    return survey;
-}
-
 /// Limits a filter to what the selection has and the command line left open.
 void TraceCommand::narrow(Filter& shown, const Selection& selection) const {
     if (filter.ranks.empty()) shown.set_ranks(fmt::format("{}", fmt::join(selection.ranks, ",")));
@@ -89,49 +80,73 @@ std::string TraceCommand::describe_ranks_left_out(const Selection& selection) co
                        ranks[0], ranks[1], ranks[2]);
 }
 
+std::vector<std::string> TraceCommand::not_selected(const Selection& selection) const {
+    std::vector<std::string> parts;
+    if (filter.ranks.empty() && !selection.has_all_ranks()) parts.push_back(describe_ranks_left_out(selection));
+    if (filter.steps.empty() && selection.first_step_of_job < selection.first_step)
+        parts.push_back(fmt::format("steps {} to {}", format_integer(selection.first_step_of_job),
+                                    format_integer(selection.first_step - 1)));
+    return parts;
+}
+
+// One message.
 void TraceCommand::report(const std::optional<Selection>& selection, const TraceWriter::Counts& counts) const {
     std::vector<std::string> left_out;
-    if (selection && filter.ranks.empty() && !selection->has_all_ranks())
-        left_out.push_back(describe_ranks_left_out(*selection));
-    if (selection && filter.steps.empty() && selection->first_step_of_job < selection->first_step)
-        left_out.push_back(fmt::format("steps {} to {}", format_integer(selection->first_step_of_job),
-                                       format_integer(selection->first_step - 1)));
+    if (selection) left_out = not_selected(*selection);
     const bool selected = !left_out.empty();
-    if (counts.beyond_size > 0)
+    const bool is_full = counts.beyond_size > 0;
+    if (is_full)
         left_out.push_back(fmt::format("the last {} of {} rows", format_count(counts.beyond_size),
                                        format_count(counts.beyond_size + counts.written)));
-    const bool is_full = counts.beyond_size > 0;
     if (counts.without_start > 0) left_out.push_back(format_plural(counts.without_start, "row") + " without start_ns");
     if (counts.without_track > 0)
         left_out.push_back(format_plural(counts.without_track, "row") + " for which there were too many tracks");
-    if (left_out.empty()) return;
-    const std::string hint = selected && is_full ? "; --ranks, --steps, --all and a larger --max-bytes show them"
-                             : selected          ? "; --ranks, --steps or --all show them"
-                             : is_full           ? "; a larger --max-bytes shows them"
-                                                 : "";
-    say("cep trace: left out {}{}\n", fmt::join(left_out, "; "), hint);
+    const std::string_view hint = selected && is_full ? "; --ranks, --steps, --all and a larger --max-bytes show them"
+                                  : selected          ? "; --ranks, --steps or --all show them"
+                                  : is_full           ? "; a larger --max-bytes shows them"
+                                                      : "";
+    const std::string_view nothing = counts.written == 0 ? "nothing to show; " : "";
+    if (!left_out.empty()) {
+        say("cep trace: {}left out {}{}\n", nothing, fmt::join(left_out, "; "), hint);
+    } else if (counts.written == 0) {
+        say("cep trace: nothing to show among the rows that were asked for\n");
+    }
+}
+
+// Of inputs that can be read only once, the rows are surveyed while they are collected.
+std::optional<Selection> TraceCommand::select(const InputSet& set, TraceFilter& filters) const {
+    if (!filters.surveys || !can_be_read_twice(set)) return std::nullopt;
+    filters.surveys = false;
+    Survey survey;
+    read_all(
+        set, input.reading(),
+        [&](const InputFile& file, std::size_t) {
+            return std::make_unique<RowsOnly<FileSurvey>>(file.path, filters.surveyed);
+        },
+        [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
+    return survey.empty() ? std::nullopt : std::optional(survey.select());
+}
+
+InputCounts TraceCommand::collect(const InputSet& set, const TraceFilter& filters, RowSorter& sorter,
+                                  TraceFacts& facts) const {
+    return read_all(
+        set, input.reading(),
+        [&](const InputFile& file, std::size_t index) {
+            return std::make_unique<RowsOnly<FileTrace>>(file.path, filters, sorter, file, index);
+        },
+        [&](FileTrace&& file, FileReport&&) { facts.merge(std::move(file.facts())); });
 }
 
 Status TraceCommand::run() const {
     TraceFilter filters = this->filters();
     const InputSet set = input.find();
     refuse_input_as_output(set, out);
-    std::optional<Selection> selection;
-    if (filters.surveys && can_be_read_twice(set)) {
-        const Survey surveyed = survey(set, filters);
-        if (!surveyed.empty()) selection = surveyed.select();
-        filters.surveys = false;
-        if (selection) narrow(filters.shown, *selection);
-    }
+    std::optional<Selection> selection = select(set, filters);
+    if (selection) narrow(filters.shown, *selection);
     Output output(out);
     RowSorter sorter(RowSorter::default_memory_bytes, spill_directory_for(out), input.reading().thread_count());
     TraceFacts facts;
-    const InputCounts counts = read_all(
-        set, input.reading(),
-        [&](const InputFile& file, std::size_t index) {
-            return std::make_unique<RowsOnly<FileTrace>>(file.path, filters, sorter, file, index);
-        },
-        [&](FileTrace&& file, FileReport&&) { facts.merge(std::move(file.facts())); });
+    const InputCounts counts = collect(set, filters, sorter, facts);
     const Coverage covered = facts.coverage.finish(filters.asked);
     report_inputs("trace", counts, covered);
     const Status status = status_of(counts, covered, input.strict);
@@ -147,7 +162,6 @@ Status TraceCommand::run() const {
     sorter.finish([&](const RowEntry& entry, std::string_view text) { writer.take(entry, text); });
     writer.finish();
     output.close();
-    if (writer.counts().written == 0) say("cep trace: no rows with start_ns among those that were asked for\n");
     report(selection, writer.counts());
     return status;
 }
