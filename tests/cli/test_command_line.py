@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ("merge", "summarize", "check", "compare", "comm", "kernels", "simulate", "completion")
+COMMANDS = ("merge", "summarize", "check", "compare", "comm", "kernels", "trace", "metrics", "simulate", "completion")
 
 
 # Words.
@@ -127,7 +127,7 @@ COMPLETE = {"bash": complete_in_bash, "fish": complete_in_fish, "zsh": complete_
 @pytest.mark.parametrize("shell", COMPLETE)
 @pytest.mark.parametrize("words, offered", [
     (["cep", ""], {*COMMANDS}),
-    (["cep", "me"], {"merge"}),
+    (["cep", "mer"], {"merge"}),
     (["cep", "summarize", "--mark"], {"--markdown"}),
     (["cep", "summarize", "job", "--color", ""], {"auto", "never", "always"}),
     (["cep", "summarize", "--color", "a"], {"auto", "always"}),

@@ -14,6 +14,8 @@ COMMANDS = {
     "compare": ["compare", "job", "job"],
     "comm": ["comm", "job"],
     "kernels": ["kernels", "trace.json"],
+    "trace": ["trace", "job"],
+    "metrics": ["metrics", "job"],
     "completion": ["completion", "bash"],
     "help": ["--help"],
     "version": ["--version"],

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep merge
-#include <sys/stat.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 
 #include "base/output.hpp"
@@ -14,6 +10,7 @@
 #include "commands/options.hpp"
 #include "merge/merger.hpp"
 #include "merge/row_sorter.hpp"
+#include "merge/spill_file.hpp"
 #include "read/read_all.hpp"
 #include "read/rows_only.hpp"
 
@@ -32,25 +29,14 @@ struct MergeCommand {
 
     void add_to(CLI::App& merge);
     Status run() const;
-    [[nodiscard]] std::string spill_directory() const;
 };
-
-// The directory of the output has room for the output, and so for its rows.
-std::string MergeCommand::spill_directory() const {
-    if (const char* directory = std::getenv("TMPDIR"); directory != nullptr && *directory != '\0') return directory;
-    struct stat info {};
-    const bool to_file = !out.empty() && out != "-" && (::stat(out.c_str(), &info) != 0 || S_ISREG(info.st_mode));
-    if (!to_file) return "/var/tmp";
-    const std::filesystem::path parent = std::filesystem::path(out).parent_path();
-    return parent.empty() ? "." : parent.native();
-}
 
 Status MergeCommand::run() const {
     const MergeOptions options{filter.filter(), AttemptChoice::parse(attempt)};
     const InputSet set = input.find();
     if (!force) refuse_input_as_output(set, out, "; --force replaces it");
     Output output(out);
-    RowSorter sorter(memory_mib << 20, spill_directory(), input.reading().thread_count());
+    RowSorter sorter(memory_mib << 20, spill_directory_for(out), input.reading().thread_count());
     RunIndex runs;
     CoverageCollector coverage;
     std::uint64_t text_bytes = 0;

@@ -37,11 +37,6 @@ std::uint32_t RunIndex::index_of(const RunOrder& run) {
     return known->second;
 }
 
-void FileMerge::begin_block(const BlockPlace& place) {
-    block_ = place;
-    if (!file_) file_ = place.descriptor >= 0 ? sorter_.keep_file(place.descriptor, path_) : nullptr;
-}
-
 void FileMerge::note_coverage(const Row& row) {
     if (!options_.filter.accepts_rank(*row.rank)) return;
     if (row.type == RowType::run) coverage_.saw_run(*row.run);
@@ -72,32 +67,8 @@ void FileMerge::take(const Row& row, std::uint64_t) {
     set_place(entry, row, attempt);
     if (row.rank) entry.run = last_run_.index & RowEntry::max_run;
     entry.is_span = row.type == RowType::span;
-    add(entry, row.text);
-}
-
-void FileMerge::add(RowEntry& entry, std::string_view text) {
-    if (!batch_) batch_ = copies() ? sorter_.take_batch() : sorter_.take_empty_batch();
-    entry.file = index_;
-    entry.position = block_.position + static_cast<std::uint64_t>(text.data() - block_.begin);
-    text_bytes_ += text.size();
-    if (copies()) {
-        batch_->add(entry, text);
-    } else {
-        batch_->add_place(entry, text);
-    }
-    if (batch_->used_bytes() < sorter_.batch_bytes()) return;
-    sorter_.add(std::move(*batch_), *file_);
-    batch_.reset();
-}
-
-void FileMerge::end() {
-    if (!batch_) return;
-    if (copies()) {
-        sorter_.give_back(std::move(*batch_));
-    } else {
-        sorter_.add(std::move(*batch_), *file_);
-    }
-    batch_.reset();
+    text_bytes_ += row.text.size();
+    collector_.add(entry, row.text);
 }
 
 void RowWriter::note_progress(std::size_t bytes) {

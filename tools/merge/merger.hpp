@@ -14,7 +14,7 @@
 
 #include "base/output.hpp"
 #include "base/progress.hpp"
-#include "merge/row_sorter.hpp"
+#include "merge/row_collector.hpp"
 #include "read/coverage.hpp"
 #include "read/file_reader.hpp"
 #include "read/filter.hpp"
@@ -46,14 +46,10 @@ class RunIndex {
 class FileMerge : public RowSink {
   public:
     FileMerge(const MergeOptions& options, RowSorter& sorter, RunIndex& runs, const InputFile& file, std::size_t index)
-        : options_(options),
-          sorter_(sorter),
-          runs_(runs),
-          path_(file.path),
-          index_(static_cast<std::uint32_t>(index)) {}
-    void begin_block(const BlockPlace& place) override;
+        : options_(options), runs_(runs), collector_(sorter, file.path, index) {}
+    void begin_block(const BlockPlace& place) override { collector_.begin_block(place); }
     void take(const Row& row, std::uint64_t line) override;
-    void end() override;
+    void end() override { collector_.end(); }
     [[nodiscard]] const CoverageCollector& coverage() const { return coverage_; }
     /// The size of the rows that are merged.
     [[nodiscard]] std::uint64_t text_bytes() const { return text_bytes_; }
@@ -69,17 +65,10 @@ class FileMerge : public RowSink {
 
     void note_coverage(const Row& row);
     void note_run(const Row& row);
-    void add(RowEntry& entry, std::string_view text);
-    [[nodiscard]] bool copies() const { return *file_ == nullptr; }
 
     const MergeOptions& options_;
-    RowSorter& sorter_;
     RunIndex& runs_;
-    const std::string path_;
-    const std::uint32_t index_;  // of the file among the inputs
-    BlockPlace block_;
-    std::optional<const PlainFile*> file_;  // nullptr: rows are copied; nothing before the first block
-    std::optional<RowBatch> batch_;         // nothing before the first row
+    RowCollector collector_;
     std::uint64_t text_bytes_ = 0;
     LastRun last_run_;
     RunTracker tracker_;

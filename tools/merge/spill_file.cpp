@@ -2,16 +2,28 @@
 #include "merge/spill_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/failure.hpp"
 #include "merge/plain_file.hpp"
 
 namespace cep::tool {
+
+std::string spill_directory_for(const std::string& output_path) {
+    if (const char* directory = std::getenv("TMPDIR"); directory != nullptr && *directory != '\0') return directory;
+    struct stat info {};
+    const bool to_file = !output_path.empty() && output_path != "-" &&
+                         (::stat(output_path.c_str(), &info) != 0 || S_ISREG(info.st_mode));
+    if (!to_file) return "/var/tmp";
+    const std::filesystem::path parent = std::filesystem::path(output_path).parent_path();
+    return parent.empty() ? "." : parent.native();
+}
 
 SpillFile::SpillFile(const std::string& directory) : directory_(directory) {
     std::string path = directory + "/cep-merge.XXXXXX";

@@ -10,6 +10,9 @@
 
 namespace cep::tool {
 
+/// TMPDIR; else the directory of the output, which has room for the output and so for its rows; else /var/tmp.
+[[nodiscard]] std::string spill_directory_for(const std::string& output_path);
+
 class SpillFile {
   public:
     /// Throws WriteError, as append() does.

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cep metrics
+#include <optional>
+#include <string>
+
+#include "base/output.hpp"
+#include "base/say.hpp"
+#include "commands/commands.hpp"
+#include "commands/options.hpp"
+#include "metrics/job_metrics.hpp"
+#include "model/job.hpp"
+#include "summary/summary.hpp"
+#include "verdict/verdict.hpp"
+
+namespace cep::cli {
+namespace {
+
+using namespace tool;
+
+struct MetricsCommand {
+    InputOptions input;
+    FilterOptions filter;
+    JobOptions job_options;
+    std::string out;
+    std::uint64_t max_phases = default_max_phases;
+    std::optional<double> peak_flops;
+
+    void add_to(CLI::App& metrics);
+    Status run() const;
+};
+
+Status MetricsCommand::run() const {
+    const LoadOptions options = job_options.load_options(filter, input);
+    const InputSet set = input.find();
+    refuse_input_as_output(set, out);
+    const Job job = load(set, options);
+    report_inputs("metrics", job.inputs, job.coverage);
+    const Status status = status_of(job.inputs, job.coverage, input.strict);
+    if (status == Status::nothing_readable) {
+        say("cep metrics: no rows in any input\n");
+        return status;
+    }
+    const std::size_t threads = input.reading().thread_count();
+    const Summary summary = summarize(job, Grouping{}, threads);
+    const Verdict verdict = judge(job, {peak_flops, threads});
+    Output output(out);
+    output.write(job_metrics(job, summary, verdict, max_phases));
+    output.close();
+    return status;
+}
+
+void MetricsCommand::add_to(CLI::App& metrics) {
+    input.add_to(metrics);
+    metrics.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
+    filter.add_to(metrics);
+    metrics
+        .add_option(
+            "--max-phases", max_phases,
+            "Metrics of the N phases that took the most time (default " + std::to_string(default_max_phases) + ")")
+        ->option_text("N");
+    metrics
+        .add_option("--peak-flops", peak_flops,
+                    "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
+        ->check(CLI::PositiveNumber)
+        ->option_text("N");
+    job_options.add_to(metrics, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
+    set_examples(metrics,
+                 "  cep metrics -o /var/lib/node_exporter/textfile_collector/cep.prom output\n"
+                 "  cep metrics --steps 1000: output | grep cep_step");
+}
+
+}  // namespace
+
+void add_metrics(CLI::App& app, Command& run) {
+    add_command<MetricsCommand>(app, run, "metrics", "Figures of a job for the textfile collector of Prometheus");
+}
+
+}  // namespace cep::cli

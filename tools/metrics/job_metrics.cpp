@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "metrics/job_metrics.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "metrics/exposition.hpp"
+#include "schema.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr double seconds_per_ms = 1e-3;
+
+std::optional<double> seconds(const std::optional<double>& ms) {
+    return ms ? std::optional(*ms * seconds_per_ms) : std::nullopt;
+}
+
+template <typename Number>
+std::optional<double> as_double(const std::optional<Number>& number) {
+    return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
+}
+
+template <typename Number>
+double as_double(Number number) {
+    return static_cast<double>(number);
+}
+
+void add_inputs(Exposition& out, const Job& job) {
+    const InputCounts& inputs = job.inputs;
+    out.gauge("cep_input_files", "Rank files that were read", as_double(inputs.files));
+    out.gauge("cep_input_bytes", "Their size", as_double(inputs.bytes));
+    out.gauge("cep_input_rows", "Rows in them", as_double(inputs.rows));
+    out.gauge("cep_input_skipped_rows", "Rows that could not be read", as_double(inputs.skipped_rows));
+    out.gauge("cep_input_damaged_files", "Files that were cut off or could not be read",
+              as_double(inputs.truncated_files + inputs.unreadable_files));
+    out.gauge("cep_ranks", "Ranks that have rows", as_double(job.coverage.ranks_seen));
+    out.gauge("cep_ranks_missing", "Ranks of the job that have no rows", as_double(job.coverage.missing_ranks.size()));
+    out.gauge("cep_hosts", "Hosts of the job", as_double(job.hosts));
+    out.gauge("cep_steps_recorded", "Steps that were recorded", as_double(job.steps.count));
+    out.gauge("cep_last_step", "The last step that was recorded", as_double(job.steps.last));
+    out.gauge("cep_open_spans", "Spans that began and never ended", as_double(job.open_spans.size()));
+    if (job.runs.empty()) return;
+    const JobRun& run = job.runs.back();
+    out.begin("cep_run_info", MetricType::gauge, "1; the labels name the last run of the job");
+    out.sample({{"run_id", run.run_id}}, 1);
+    out.gauge("cep_run_attempt", "The number of the start of the last run", as_double(run.attempt));
+}
+
+void add_durations(Exposition& out, Label phase, Label kind, const PhaseSummary& durations) {
+    constexpr std::array<std::pair<std::string_view, double PhaseSummary::*>, 3> quantiles = {
+        {{"0.5", &PhaseSummary::p50_ms}, {"0.9", &PhaseSummary::p90_ms}, {"0.99", &PhaseSummary::p99_ms}}};
+    for (const auto& [quantile, member] : quantiles)
+        out.sample({phase, kind, {"quantile", quantile}}, durations.*member * seconds_per_ms);
+    out.sample({phase, kind}, durations.total_ms * seconds_per_ms, "_sum");
+    out.sample({phase, kind}, as_double(durations.count), "_count");
+}
+
+void add_steps(Exposition& out, const Job& job, const Summary& summary, const Verdict& verdict) {
+    out.gauge("cep_step_typical_seconds", "Time of a step on the median rank, median of the steps",
+              seconds(verdict.step_ms));
+    out.gauge("cep_step_mean_seconds", "Time of a step on the median rank, mean of the steps",
+              seconds(verdict.mean_step_ms));
+    const std::vector<SeriesOfRank> series = all_series(job.ranks);
+    const StepPhase step = find_step_phase(series);
+    if (!step.found) return;
+    for (const PhaseSummary& phase : summary.phases) {
+        if (phase.name != step.name || phase.kind != schema::Kind::step) continue;
+        out.gauge("cep_step_p50_seconds", "Time that half of the steps of all ranks exceed",
+                  phase.p50_ms * seconds_per_ms);
+        out.gauge("cep_step_p99_seconds", "Time that one step of all ranks in a hundred exceeds",
+                  phase.p99_ms * seconds_per_ms);
+        out.gauge("cep_step_max_seconds", "Time of the longest step of all ranks", phase.max_ms * seconds_per_ms);
+    }
+}
+
+std::span<const PhaseSummary* const> most_time(std::vector<const PhaseSummary*>& phases, std::size_t most) {
+    std::stable_sort(phases.begin(), phases.end(),
+                     [](const auto* a, const auto* b) { return a->total_ms > b->total_ms; });
+    return {phases.data(), std::min(phases.size(), most)};
+}
+
+void add_phases(Exposition& out, const Summary& summary, std::size_t max_phases) {
+    std::vector<const PhaseSummary*> all;
+    for (const PhaseSummary& phase : summary.phases) all.push_back(&phase);
+    const std::span<const PhaseSummary* const> shown = most_time(all, max_phases);
+    out.gauge("cep_phases_left_out", "Phases with less time, of which there are no metrics",
+              as_double(all.size() - shown.size()));
+    if (shown.empty()) return;
+    const auto labels = [](const PhaseSummary& phase) {
+        return std::pair(Label{"phase", phase.name}, Label{"kind", schema::kind_name(phase.kind)});
+    };
+    out.begin("cep_phase_seconds", MetricType::summary, "Durations of the spans of a phase on all ranks");
+    for (const PhaseSummary* phase : shown) {
+        const auto [name, kind] = labels(*phase);
+        add_durations(out, name, kind, *phase);
+    }
+    out.begin("cep_phase_share_ratio", MetricType::gauge, "Part of a phase in the time of all steps");
+    for (const PhaseSummary* phase : shown) {
+        const auto [name, kind] = labels(*phase);
+        if (phase->share) out.sample({name, kind}, *phase->share);
+    }
+    out.begin("cep_phase_skew_ratio", MetricType::gauge, "Median on the slowest rank over the typical median");
+    for (const PhaseSummary* phase : shown) {
+        const auto [name, kind] = labels(*phase);
+        if (phase->skew && phase->ranks > 1) out.sample({name, kind}, *phase->skew);
+    }
+}
+
+void add_straggler_metric(Exposition& out, const Verdict& verdict, std::string_view name, std::string_view help,
+                          double StragglerFact::*member, double factor = 1) {
+    const std::size_t count = std::min(verdict.stragglers.size(), max_stragglers);
+    if (count == 0) return;
+    out.begin(name, MetricType::gauge, help);
+    for (std::size_t i = 0; i < count; ++i) {
+        const StragglerFact& straggler = verdict.stragglers[i];
+        out.sample({{"rank", std::to_string(straggler.rank)},
+                    {"host", straggler.host},
+                    {"phase", straggler.phase},
+                    {"pattern", pattern_name(straggler.pattern)}},
+                   straggler.*member * factor);
+    }
+}
+
+void add_stragglers(Exposition& out, const Verdict& verdict) {
+    out.gauge("cep_verdict_abstained", "1 where the rows cannot show whether there are stragglers, else 0",
+              as_double(verdict.abstained));
+    out.gauge("cep_stragglers", "Ranks that slow the job", as_double(verdict.stragglers.size()));
+    out.gauge("cep_job_slowdown_ratio", "Time of the steps over what it would be without the stragglers",
+              verdict.job_slowdown);
+    add_straggler_metric(out, verdict, "cep_straggler_slowdown_ratio",
+                         "Time of the phase in slow steps over that on a usual rank", &StragglerFact::slowdown);
+    add_straggler_metric(out, verdict, "cep_straggler_excess_seconds", "Additional time of a slow step, median",
+                         &StragglerFact::excess_ms, seconds_per_ms);
+    add_straggler_metric(out, verdict, "cep_straggler_step_ratio", "Part of the steps in which the rank is slow",
+                         &StragglerFact::step_fraction);
+    add_straggler_metric(out, verdict, "cep_straggler_cost_ratio",
+                         "Part of the time of all steps that the job loses by the rank", &StragglerFact::cost_share);
+}
+
+void add_bound(Exposition& out, const Verdict& verdict) {
+    constexpr std::array<Bound, 6> bounds = {Bound::unknown, Bound::compute, Bound::comm,
+                                             Bound::data,    Bound::host,    Bound::mixed};
+    out.begin("cep_bound", MetricType::gauge, "1 for what most of a step goes to, else 0");
+    for (const Bound bound : bounds) out.sample({{"bound", bound_name(bound)}}, bound == verdict.bound ? 1 : 0);
+    if (!verdict.shares) return;
+    const StepShares& shares = *verdict.shares;
+    const double wait = std::min(shares.wait, shares.comm);
+    out.begin("cep_step_part_ratio", MetricType::gauge,
+              "Part of a step on the median rank; communication is what is beside no other work");
+    out.sample({{"part", "compute"}}, shares.compute);
+    out.sample({{"part", "comm_wait"}}, wait);
+    out.sample({{"part", "comm_transfer"}}, shares.comm - wait);
+    out.sample({{"part", "data"}}, shares.data);
+    out.sample({{"part", "host"}}, shares.host);
+    out.sample({{"part", "other"}}, shares.rest);
+}
+
+void add_efficiency(Exposition& out, const Efficiency& efficiency) {
+    out.gauge("cep_comm_seconds", "Communication of a step on the median rank", seconds(efficiency.comm_ms));
+    out.gauge("cep_exposed_comm_seconds", "The part of it that is beside no other work",
+              seconds(efficiency.exposed_comm_ms));
+    out.gauge("cep_overlap_ratio", "Part of communication that is beside other work", efficiency.overlap_efficiency);
+    out.gauge("cep_mfu_ratio", "Model FLOPs utilization", efficiency.mfu);
+    out.gauge("cep_hfu_ratio", "Hardware FLOPs utilization, with recomputation", efficiency.hfu);
+    out.gauge("cep_tokens_per_second", "Tokens of the job per second", efficiency.tokens_per_s);
+    out.gauge("cep_pipeline_bubble_ratio", "Idle part of a pipeline stage", efficiency.bubble_fraction);
+}
+
+void add_memory(Exposition& out, const Summary& summary) {
+    if (!summary.memory) return;
+    const auto add = [&](std::string_view name, std::string_view help, const std::optional<AcrossRanks>& figure) {
+        if (!figure) return;
+        out.begin(name, MetricType::gauge, help);
+        out.sample({{"rank_statistic", "median"}}, figure->median);
+        out.sample({{"rank_statistic", "max"}}, figure->max);
+    };
+    add("cep_memory_peak_allocated_bytes", "Most memory of a device that was allocated",
+        summary.memory->peak_allocated_bytes);
+    add("cep_memory_peak_reserved_bytes", "Most memory of a device that was reserved",
+        summary.memory->peak_reserved_bytes);
+}
+
+void add_profiler(Exposition& out, const Loss& loss) {
+    out.counter("cep_profiler_recorded_total", "Spans, counters and marks that the profiler accepted",
+                as_double(loss.recorded));
+    out.counter("cep_profiler_written_total", "Of these, those whose rows were written", as_double(loss.written));
+    out.begin("cep_profiler_dropped_total", MetricType::counter, "Of these, those that were lost, by cause");
+    const std::array<std::pair<std::string_view, std::uint64_t>, 5> causes = {
+        {{schema::dropped::ring, loss.dropped_ring},
+         {schema::dropped::slots, loss.dropped_slots},
+         {schema::dropped::pool, loss.dropped_pool},
+         {schema::dropped::file, loss.dropped_file},
+         {schema::dropped::io, loss.dropped_io}}};
+    for (const auto& [cause, count] : causes) out.sample({{"cause", cause}}, as_double(count));
+    out.counter("cep_profiler_without_metadata_total", "Of these, those that lost their metadata",
+                as_double(loss.dropped_meta));
+    out.counter("cep_profiler_capture_skipped_total", "Spans that were not timed in the capture of a graph",
+                as_double(loss.capture_skipped));
+    out.counter("cep_profiler_abandoned_total", "Spans that had not finished when the file was closed",
+                as_double(loss.abandoned));
+    out.counter("cep_profiler_cuda_errors_total", "CUDA calls of the profiler that failed",
+                as_double(loss.cuda_errors));
+    out.counter("cep_profiler_cpu_seconds_total", "Processor time of the profiler's own threads",
+                loss.self_ms * seconds_per_ms);
+}
+
+}  // namespace
+
+std::string job_metrics(const Job& job, const Summary& summary, const Verdict& verdict, std::size_t max_phases) {
+    Exposition out;
+    add_inputs(out, job);
+    add_steps(out, job, summary, verdict);
+    add_phases(out, summary, max_phases);
+    add_stragglers(out, verdict);
+    add_bound(out, verdict);
+    add_efficiency(out, verdict.efficiency);
+    add_memory(out, summary);
+    add_profiler(out, job.loss);
+    return out.text();
+}
+
+}  // namespace cep::tool

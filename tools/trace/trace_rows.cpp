@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/trace_rows.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cep::tool {
+
+void TraceFacts::merge(TraceFacts&& other) {
+    coverage.merge(other.coverage);
+    survey.merge(std::move(other.survey));
+    places.merge(other.places);
+    still_open.merge(other.still_open);
+}
+
+std::int64_t shown_ns(double duration_ms) {
+    return std::max<std::int64_t>(0, std::llround(duration_ms * 1e6));
+}
+
+void FileTrace::note(const Row& row) {
+    if (!filter_.asked.accepts_rank(*row.rank)) return;
+    if (row.rank != last_rank_) facts_.coverage.saw_rank(*row.rank);
+    last_rank_ = row.rank;
+    if (row.type != RowType::run) return;
+    const RunInfo& run = *row.run;
+    facts_.coverage.saw_run(run);
+    if (filter_.shown.accepts_rank(*row.rank)) facts_.places[*row.rank] = {run.host, {run.dp, run.tp, run.pp, run.cp}};
+}
+
+std::int64_t FileTrace::attempt_of(const Row& row) {
+    const int run = tracker_.observe(row).run;
+    return run == RunTracker::no_run ? 1 : tracker_.runs(*row.rank)[static_cast<std::size_t>(run)].attempt;
+}
+
+void FileTrace::take(const Row& row, std::uint64_t line) {
+    if (!row.rank) return;
+    note(row);
+    if (filter_.surveys && filter_.surveyed.accepts(row)) facts_.survey.take(row);
+    const std::int64_t attempt = attempt_of(row);
+    const bool is_shown = row.type != RowType::run && row.type != RowType::stats && row.type != RowType::unknown;
+    if (is_shown && filter_.shown.accepts(row)) add(row, attempt, line);
+}
+
+void FileTrace::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
+    open_spans_.take(row, attempt, line);
+    RowEntry entry;
+    entry.first = row.start_ns.value_or(INT64_MIN);
+    entry.second = -shown_ns(row.type == RowType::open ? row.elapsed_ms : row.duration_ms);
+    entry.third = *row.rank;
+    entry.run = static_cast<std::uint32_t>(attempt) & RowEntry::max_run;
+    entry.is_span = row.type == RowType::span;
+    collector_.add(entry, row.text);
+    if (row.type == RowType::open) open_positions_[line] = entry.position;
+}
+
+void FileTrace::end() {
+    collector_.end();
+    for (const OpenSpan& span : open_spans_.all()) {
+        const auto position = open_positions_.find(span.line);
+        if (position != open_positions_.end()) facts_.still_open.emplace(index_, position->second);
+    }
+}
+
+}  // namespace cep::tool

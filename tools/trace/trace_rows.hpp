@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trace rows: puts the rows that a trace shows in the order of their starts.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "merge/row_collector.hpp"
+#include "read/coverage.hpp"
+#include "read/filter.hpp"
+#include "read/inputs.hpp"
+#include "read/open_spans.hpp"
+#include "read/run_tracker.hpp"
+#include "trace/selection.hpp"
+
+namespace cep::tool {
+
+/// What a run row says of its rank.
+struct RankPlace {
+    std::string host;
+    std::array<std::optional<std::int64_t>, 4> coordinates;  // dp, tp, pp and cp
+};
+inline constexpr std::array<std::string_view, 4> axes = {"dp", "tp", "pp", "cp"};
+
+/// What the rows of all files say, besides what is shown.
+struct TraceFacts {
+    CoverageCollector coverage;
+    Survey survey;                                                 // only if asked for
+    std::map<std::int64_t, RankPlace> places;                      // by rank
+    std::set<std::pair<std::uint32_t, std::uint64_t>> still_open;  // file and position of their last rows
+
+    void merge(TraceFacts&& other);
+};
+
+struct TraceFilter {
+    Filter asked;          // of the job's ranks, these are expected
+    Filter shown;          // the rows of the trace
+    Filter surveyed;       // the rows of the survey
+    bool surveys = false;  // whether there is one
+};
+
+/// A duration in whole nanoseconds, as a trace shows it.
+[[nodiscard]] std::int64_t shown_ns(double duration_ms);
+
+/// Takes the rows of one file to the sorter, in the order of starts; of those, the longer one first.
+class FileTrace : public RowSink {
+  public:
+    FileTrace(const TraceFilter& filter, RowSorter& sorter, const InputFile& file, std::size_t index)
+        : filter_(filter), collector_(sorter, file.path, index), index_(static_cast<std::uint32_t>(index)) {}
+    void begin_block(const BlockPlace& place) override { collector_.begin_block(place); }
+    void take(const Row& row, std::uint64_t line) override;
+    void end() override;
+    [[nodiscard]] TraceFacts& facts() { return facts_; }
+
+  private:
+    void note(const Row& row);
+    [[nodiscard]] std::int64_t attempt_of(const Row& row);
+    void add(const Row& row, std::int64_t attempt, std::uint64_t line);
+
+    const TraceFilter& filter_;
+    RowCollector collector_;
+    const std::uint32_t index_;
+    TraceFacts facts_;
+    RunTracker tracker_;
+    OpenSpans open_spans_;
+    std::map<std::uint64_t, std::uint64_t> open_positions_;  // by line
+    std::optional<std::int64_t> last_rank_;
+};
+
+}  // namespace cep::tool

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/trace_writer.hpp"
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
+
+#include "base/hash.hpp"
+#include "show/json_writer.hpp"
+
+namespace cep::tool {
+namespace {
+
+// These are not arguments of an event, because it shows them otherwise.
+constexpr std::array<std::string_view, 5> shown_keys = {"type", "name", "rank", "start_ns", "duration_ms"};
+
+constexpr std::size_t max_end_bytes = 200;
+constexpr std::size_t max_arrow_bytes = 200;
+constexpr std::size_t max_flows = std::size_t{1} << 20;  // that may go on
+
+// The same for all ranks of a collective. A group named by its axis alone stands for one group at each place on the
+// other axes.
+std::uint64_t flow_key(const Row& row, std::uint32_t attempt, const std::map<std::int64_t, RankPlace>& places) {
+    std::uint64_t key = mix_bits(*row.collective_key() ^ static_cast<std::uint64_t>(*row.step));
+    key = mix_bits(key + attempt);
+    const auto place = places.find(*row.rank);
+    if (place == places.end() || std::find(axes.begin(), axes.end(), row.group) == axes.end()) return key;
+    for (std::size_t i = 0; i < axes.size(); ++i)
+        if (axes[i] != row.group)
+            key = mix_bits(key + static_cast<std::uint64_t>(place->second.coordinates[i].value_or(-1)));
+    return key;
+}
+
+std::string describe(const Stream& stream, std::size_t lane) {
+    std::string text = stream.place == Stream::Place::host       ? "host clock"
+                       : stream.place == Stream::Place::external ? "external clock"
+                       : stream.device ? fmt::format("device {} stream {}", *stream.device, stream.stream)
+                                       : fmt::format("stream {}", stream.stream);
+    if (lane > 0) text += fmt::format(", overlapping {}", lane);
+    return text;
+}
+
+}  // namespace
+
+/// The members of the row that is written.
+class TraceWriter::Members {
+  public:
+    void parse(std::string_view padded_text) {
+        if (parser_.parse(padded_text.data(), padded_text.size(), false).get(object_) != simdjson::SUCCESS)
+            object_ = {};
+    }
+
+    [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const {
+        std::int64_t value = 0;
+        return object_.at_key(key).get(value) == simdjson::SUCCESS ? std::optional(value) : std::nullopt;
+    }
+
+    /// "key":value for each member that the event does not show otherwise. Returns whether there are any.
+    bool append_to(std::string& out) const {
+        bool any = false;
+        for (const auto& [key, value] : object_) {
+            if (std::find(shown_keys.begin(), shown_keys.end(), key) != shown_keys.end()) continue;
+            if (any) out += ',';
+            any = true;
+            append_json_string(out, key);
+            out += ':';
+            out += simdjson::minify(value);
+        }
+        return any;
+    }
+
+  private:
+    simdjson::dom::parser parser_;
+    simdjson::dom::object object_;
+};
+
+TraceWriter::TraceWriter(Output& output, std::uint64_t max_bytes, const Filter& shown, const TraceFacts& facts)
+    : output_(output), max_bytes_(max_bytes), shown_(shown), facts_(facts), members_(std::make_unique<Members>()) {}
+
+TraceWriter::~TraceWriter() = default;
+
+void TraceWriter::flush() {
+    output_.write(events_);
+    written_bytes_ += events_.size();
+    events_.clear();
+}
+
+void TraceWriter::begin(std::int64_t base_ns) {
+    base_ns_ = base_ns;
+    began_ = true;
+    events_ = "{\"traceEvents\":[";
+    flush();
+}
+
+void TraceWriter::take(const RowEntry& entry, std::string_view text) {
+    text_.assign(text);
+    text_.resize(text.size() + RowParser::padding_bytes);
+    const std::string_view padded(text_.data(), text.size());
+    const Row* const row = parser_.parse(padded);
+    if (row == nullptr || !shown_.accepts(*row)) return;
+    if (row->type == RowType::open && !facts_.still_open.contains({entry.file, entry.position})) return;
+    if (!row->start_ns || full_) {
+        ++(row->start_ns ? counts_.beyond_size : counts_.without_start);
+        return;
+    }
+    if (!began_) begin(*row->start_ns);
+    members_->parse(padded);
+    const std::optional<Tracks::Track> track = append_row(*row);
+    if (!track) {
+        ++counts_.without_track;
+        return events_.clear();
+    }
+    // Room for the row's own arrows, for the ends of all flows, and for the end of the trace.
+    const std::uint64_t rest_bytes = (joined_flows_ + 2) * max_arrow_bytes + max_end_bytes;
+    full_ = written_bytes_ + events_.size() + rest_bytes > max_bytes_;
+    if (full_) {
+        ++counts_.beyond_size;
+        return events_.clear();
+    }
+    if (row->type == RowType::span && row->coll) join(*row, entry.run, *track);
+    flush();
+    ++counts_.written;
+}
+
+void TraceWriter::finish() {
+    if (!began_) begin(0);
+    append_flow_ends();
+    // Last, because Perfetto ignored all behind it for some time. JavaScript would round the base if it were a number.
+    fmt::format_to(std::back_inserter(events_),
+                   "\n],\n\"otherData\":{{\"schema\":\"cep.trace/1\",\"base_unix_ns\":\"{}\"}}}}\n", base_ns_);
+    flush();
+}
+
+std::optional<Tracks::Track> TraceWriter::append_row(const Row& row) {
+    if (row.type == RowType::counter) return append_counter(row);
+    return row.type == RowType::mark ? append_mark(row) : append_slice(row);
+}
+
+void TraceWriter::append_separator() {
+    events_ += counts_.written > 0 || !events_.empty() ? ",\n" : "\n";
+}
+
+// Microseconds, as the format wants; the decimals keep the nanoseconds.
+void TraceWriter::append_time(std::int64_t time_ns) {
+    fmt::format_to(std::back_inserter(events_), "{}.{:03}", time_ns / 1000, time_ns % 1000);
+}
+
+void TraceWriter::append_head(std::string_view phase, const Tracks::Track& track, std::int64_t start_ns) {
+    append_separator();
+    fmt::format_to(std::back_inserter(events_), R"({{"ph":"{}","pid":{},"tid":{},"ts":)", phase, track.process,
+                   track.thread);
+    append_time(start_ns - base_ns_);
+}
+
+// The names of a process and of a thread come with their first event.
+void TraceWriter::append_names(const Row& row, const Stream& stream, const Tracks::Track& track) {
+    const auto append = [&](std::string_view what, std::string_view name, std::uint64_t order) {
+        append_separator();
+        fmt::format_to(std::back_inserter(events_), R"({{"ph":"M","name":"{}_name","pid":{},"tid":{},"args":{{"name":)",
+                       what, track.process, track.thread);
+        append_json_string(events_, name);
+        fmt::format_to(std::back_inserter(events_),
+                       "}}}},\n"
+                       R"({{"ph":"M","name":"{}_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
+                       what, track.process, track.thread, order);
+    };
+    if (track.new_process) {
+        const auto place = facts_.places.find(*row.rank);
+        const bool has_host = place != facts_.places.end() && !place->second.host.empty();
+        const std::string where = has_host ? " (" + place->second.host + ")" : "";
+        append("process", fmt::format("rank {}{}", *row.rank, where), static_cast<std::uint64_t>(track.process));
+    }
+    if (track.new_track) append("thread", describe(stream, track.lane), track.place);
+}
+
+void TraceWriter::append_args(bool is_open) {
+    events_ += R"(,"args":{)";
+    const bool any = members_->append_to(events_);
+    if (is_open) events_ += any ? R"(,"open":true)" : R"("open":true)";
+    events_ += "}}";
+}
+
+std::optional<Tracks::Track> TraceWriter::append_slice(const Row& row) {
+    Stream stream;
+    if (row.stream) {
+        stream = {Stream::Place::device, members_->integer("device"), *row.stream};
+    } else if (row.clock == Clock::external) {
+        stream.place = Stream::Place::external;
+    }
+    const bool is_open = row.type == RowType::open;
+    const std::int64_t duration_ns = shown_ns(is_open ? row.elapsed_ms : row.duration_ms);
+    const std::optional<Tracks::Track> track =
+        tracks_.place(*row.rank, stream, *row.start_ns, *row.start_ns + duration_ns);
+    if (!track) return track;
+    append_names(row, stream, *track);
+    append_head("X", *track, *row.start_ns);
+    events_ += R"(,"dur":)";
+    append_time(duration_ns);
+    fmt::format_to(std::back_inserter(events_), R"(,"cat":"{}","name":)", schema::kind_name(row.kind));
+    append_json_string(events_, row.name);
+    append_args(is_open);
+    return track;
+}
+
+std::optional<Tracks::Track> TraceWriter::append_counter(const Row& row) {
+    const std::optional<Tracks::Track> track = tracks_.host_track(*row.rank);
+    if (!track) return track;
+    append_names(row, {}, *track);
+    append_head("C", *track, *row.start_ns);
+    events_ += R"(,"name":)";
+    append_json_string(events_, row.name);
+    fmt::format_to(std::back_inserter(events_), R"(,"args":{{"value":{}}}}})", row.value);
+    return track;
+}
+
+std::optional<Tracks::Track> TraceWriter::append_mark(const Row& row) {
+    const std::optional<Tracks::Track> track = tracks_.host_track(*row.rank);
+    if (!track) return track;
+    append_names(row, {}, *track);
+    append_head("i", *track, *row.start_ns);
+    events_ += R"(,"s":"p","cat":"mark","name":)";
+    append_json_string(events_, row.name);
+    append_args(false);
+    return track;
+}
+
+// A member begins its arrow when the next one is known.
+void TraceWriter::join(const Row& row, std::uint32_t attempt, const Tracks::Track& track) {
+    Flows::Flow& flow = flows_.of(flow_key(row, attempt, facts_.places));
+    if (flow.id == 0) {
+        flow.id = flows_.new_id();
+    } else {
+        append_arrow(flow.arrows++ == 0 ? "s" : "t", flow);
+        if (flow.arrows == 1) ++joined_flows_;
+    }
+    flow.last = {track.process, track.thread, *row.start_ns};
+    if (flows_.all().size() > max_flows) append_flow_ends();
+}
+
+void TraceWriter::append_arrow(std::string_view phase, const Flows::Flow& flow) {
+    const Flows::Member& member = flow.last;
+    Tracks::Track track;
+    track.process = member.process;
+    track.thread = member.thread;
+    append_head(phase, track, member.start_ns);
+    fmt::format_to(std::back_inserter(events_), R"(,"id":{},{}"cat":"collective","name":"collective"}})", flow.id,
+                   phase == "f" ? R"("bp":"e",)" : "");
+}
+
+void TraceWriter::append_flow_ends() {
+    for (const auto& [key, flow] : flows_.all())
+        if (flow.arrows > 0) append_arrow("f", flow);
+    flows_.all().clear();
+    joined_flows_ = 0;
+}
+
+}  // namespace cep::tool
