@@ -43,7 +43,7 @@ Status MetricsCommand::run() const {
     }
     const std::size_t threads = input.reading().thread_count();
     const Summary summary = summarize(job, Grouping{}, threads);
-    const Verdict verdict = judge(job, {peak_flops, threads});
+    const Verdict verdict = judge(job, {peak_flops, threads, true});
     Output output(out);
     output.write(job_metrics(job, summary, verdict, max_phases));
     output.close();

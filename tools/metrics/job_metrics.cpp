@@ -111,18 +111,21 @@ void add_phases(Exposition& out, const Summary& summary, std::size_t max_phases)
     }
 }
 
+template <typename Value>  // a number, or one that may be missing
 void add_straggler_metric(Exposition& out, const Verdict& verdict, std::string_view name, std::string_view help,
-                          double StragglerFact::*member, double factor = 1) {
+                          Value StragglerFact::*member, double factor = 1) {
     const std::size_t count = std::min(verdict.stragglers.size(), max_stragglers);
     if (count == 0) return;
     out.begin(name, MetricType::gauge, help);
     for (std::size_t i = 0; i < count; ++i) {
         const StragglerFact& straggler = verdict.stragglers[i];
+        const std::optional<double> value = straggler.*member;
+        if (!value) continue;
         out.sample({{"rank", std::to_string(straggler.rank)},
                     {"host", straggler.host},
                     {"phase", straggler.phase},
                     {"pattern", pattern_name(straggler.pattern)}},
-                   straggler.*member * factor);
+                   *value * factor);
     }
 }
 
