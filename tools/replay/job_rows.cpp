@@ -46,18 +46,23 @@ JobRows::JobRows(const Job& job) {
 }
 
 void JobRows::collect_steps(const Job& job) {
+    constexpr std::size_t most_repeated = 1'000'000;
+    const auto sort = [this] {
+        std::sort(steps_.begin(), steps_.end());
+        steps_.erase(std::unique(steps_.begin(), steps_.end()), steps_.end());
+    };
+    std::size_t sorted = 0;
     const std::vector<std::int64_t>* last = nullptr;
     for (const auto& [rank, of_rank] : job.ranks)
         for (const RunSeries& series : of_rank) {
             if (last != nullptr && series.steps == *last) continue;
             last = &series.steps;
-            std::vector<std::int64_t> sorted = series.steps;
-            std::sort(sorted.begin(), sorted.end());
-            std::vector<std::int64_t> merged;
-            merged.reserve(steps_.size() + sorted.size());
-            std::set_union(steps_.begin(), steps_.end(), sorted.begin(), sorted.end(), std::back_inserter(merged));
-            steps_ = std::move(merged);
+            steps_.insert(steps_.end(), series.steps.begin(), series.steps.end());
+            if (steps_.size() < 2 * sorted + most_repeated) continue;
+            sort();
+            sorted = steps_.size();
         }
+    sort();
 }
 
 void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase) {
@@ -78,12 +83,14 @@ void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank,
     }
 }
 
-// Ranks of a host come together.
 std::uint32_t JobRows::host_of(const std::string& host) {
-    const auto known = std::find(hosts_.rbegin(), hosts_.rend(), host);
-    if (!host.empty() && known != hosts_.rend()) return static_cast<std::uint32_t>(hosts_.rend() - known - 1);
+    const auto number = static_cast<std::uint32_t>(hosts_.size());
+    if (!host.empty()) {
+        const auto [known, is_new] = host_numbers_.try_emplace(host, number);
+        if (!is_new) return known->second;
+    }
     hosts_.push_back(host);
-    return static_cast<std::uint32_t>(hosts_.size() - 1);
+    return number;
 }
 
 std::uint16_t JobRows::name_of(const PhaseSeries& phase, std::string_view step_phase) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -105,6 +106,7 @@ class JobRows {
     std::string reason_;
     std::vector<PlacedRank> ranks_;
     std::vector<std::string> hosts_;
+    std::unordered_map<std::string, std::uint32_t> host_numbers_;
     std::vector<std::int64_t> steps_;
     std::vector<NamedPhase> names_;
     std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
