@@ -14,6 +14,12 @@ namespace cep::tool {
 
 namespace {
 
+/// std::lgamma() writes the sign to a global variable, which threads share.
+double log_gamma(double x) {
+    int sign = 0;
+    return lgamma_r(x, &sign);
+}
+
 /// Calls `use` with the values that are not missing.
 template <typename Use>
 auto with_present(std::span<const double> values, Use use) {
@@ -158,7 +164,7 @@ double student_tail(double t, double freedom) {
         return value;
     };
     const double front =
-        std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
+        std::exp(log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * std::log(x) + b * std::log1p(-x));
     const double whole = is_mirrored ? 1 - front * fraction(b, a, 1 - x) / b : front * fraction(a, b, x) / a;
     return whole / 2;
 }
@@ -181,7 +187,7 @@ double binomial_tail(std::size_t k, std::size_t n, double p) {
     const auto log_term = [&](std::size_t i) {
         const auto x = static_cast<double>(i);
         const auto all = static_cast<double>(n);
-        return std::lgamma(all + 1) - std::lgamma(x + 1) - std::lgamma(all - x + 1) + x * std::log(p) +
+        return log_gamma(all + 1) - log_gamma(x + 1) - log_gamma(all - x + 1) + x * std::log(p) +
                (all - x) * std::log1p(-p);
     };
     double sum = 0;
