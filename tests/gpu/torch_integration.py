@@ -243,27 +243,6 @@ def report_costs(report, title, costs):
         report.note(f"cost of a step, {title}, {name} (median, quartiles)", text)
 
 
-def call_cost_us(setting, folder):
-    """What wrapping adds to a call of a collective on an unrecorded step, without the collective."""
-    original = dist.all_reduce
-    reached = []
-    dist.distributed_c10d.all_reduce = dist.all_reduce = lambda tensor, op=None, group=None, async_op=False: reached
-    try:
-        with cep.Profiler(folder, start_step=10) as prof, cep.torch.instrument_collectives(prof):
-            prof.step(0)
-            times = [time_calls_us(dist.all_reduce) for _ in range(9)]
-    finally:
-        dist.distributed_c10d.all_reduce = dist.all_reduce = original
-    return statistics.median(times)
-
-
-def time_calls_us(function, calls=2000):
-    begin = time.perf_counter()
-    for _ in range(calls):
-        function(None)
-    return (time.perf_counter() - begin) / calls * 1e6
-
-
 # ---- Checks, on rank 0 ----------------------------------------------------------------------------------------------
 
 
@@ -452,11 +431,9 @@ def run_costs(setting, folder, report):
         ),
         "DDP with timed buckets": paired_costs(setting, folder / "buckets", lambda: ddp(setting, bucket_cap_mb=25)),
     }
-    added_us = call_cost_us(setting, folder / "calls")
     if report is not None:
         for title, costs in measurements.items():
             report_costs(report, title, costs)
-        report.note("a wrapped collective's call on an unrecorded step", f"{added_us:.2f} us")
 
 
 def run(setting, folder):

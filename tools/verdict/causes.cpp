@@ -225,44 +225,22 @@ void add_causes(Document& document, const Verdict& verdict) {
 
 void write_causes(JsonWriter& json, const Verdict& verdict) {
     const Replay& replay = verdict.replay;
-    json.key("replay");
-    if (!replay.is_possible) {
-        json.null();
-    } else {
-        json.begin_object();
-        json.key("error").number(replay.error);
-        json.key("coverage").number(replay.coverage);
-        json.key("matched").number(replay.matched);
-        json.key("holds").boolean(replay.holds());
-        json.key("steps").count(replay.steps);
-        json.key("stages_inferred").boolean(replay.stages_are_inferred);
-        json.key("observed_ms").number(replay.observed_ms);
-        json.key("ideal_ms").number(replay.ideal_ms);
-        json.key("slowdown").number(replay.slowdown);
-        json.key("shares").begin_object();
-        json.key("communication").number(replay.shares.communication);
-        json.key("within_ranks").number(replay.shares.within_ranks);
-        json.key("ranks").number(replay.shares.ranks);
-        json.key("stages").number(replay.shares.stages);
-        json.end_object();
-        json.key("slowest_ranks_share").number(replay.slowest_ranks_share);
-        json.key("slowest_stage_share").number(replay.slowest_stage_share);
-        json.end_object();
-    }
-    json.key("causes").begin_array();
-    for (const Cause& cause : replay.causes) {
-        json.begin_object();
-        json.key("kind").string(cause_name(cause.kind));
-        json.key("ranks").integers(cause.ranks);
-        json.key("host").string_or_null(cause.host);
-        json.key("stage").value(cause.stage);
-        json.key("phase").string_or_null(cause.phase);
-        json.key("cost_ms").number(cause.cost_ms);
-        json.key("slowdown").number(cause.slowdown);
-        json.key("share").number(cause.share);
-        json.end_object();
-    }
-    json.end_array();
+    json.object_or_null("replay", replay.is_possible ? &replay : nullptr, [&](const Replay&) {
+        json.members("error", replay.error, "coverage", replay.coverage, "matched", replay.matched, "holds",
+                     replay.holds(), "steps", replay.steps, "stages_inferred", replay.stages_are_inferred,
+                     "observed_ms", replay.observed_ms, "ideal_ms", replay.ideal_ms, "slowdown", replay.slowdown);
+        json.object("shares", [&] {
+            json.members("communication", replay.shares.communication, "within_ranks", replay.shares.within_ranks,
+                         "ranks", replay.shares.ranks, "stages", replay.shares.stages);
+        });
+        json.members("slowest_ranks_share", replay.slowest_ranks_share, "slowest_stage_share",
+                     replay.slowest_stage_share);
+    });
+    json.objects("causes", replay.causes, [&](const Cause& cause) {
+        json.members("kind", cause_name(cause.kind), "ranks", cause.ranks, "host", text_or_null(cause.host), "stage",
+                     cause.stage, "phase", text_or_null(cause.phase), "cost_ms", cause.cost_ms, "slowdown",
+                     cause.slowdown, "share", cause.share);
+    });
 }
 
 }  // namespace cep::tool

@@ -19,6 +19,7 @@ never imports PyTorch.
 | instrument_optimizers() | optimizer phases alone |
 | instrument_collectives() | a row for each collective of torch.distributed, FSDP's and FSDP2's included |
 | ddp_comm_hook(), instrument_ddp() | a row for each all-reduce of DistributedDataParallel |
+| hook_failures() | how many calls of hooks have failed, and left a row out |
 | record_memory() | the CUDA allocator's state as counters |
 | iterate(), to_device() | waiting for a DataLoader; copies to the device |
 | build_profiler() | torch.profiler with a schedule, a trace for each rank, and a summary |
@@ -37,6 +38,7 @@ from ._data import iterate, to_device
 from ._ddp import ddp_comm_hook, instrument_ddp
 from ._escalation import Escalation
 from ._gather import Gather, gather
+from ._hooks import hook_failures
 from ._instrument import Instrumentation, instrument, instrument_optimizers
 from ._memory import record_memory
 from ._own_rows import OwnSpan
@@ -60,6 +62,7 @@ __all__ = [
     "build_profiler",
     "ddp_comm_hook",
     "gather",
+    "hook_failures",
     "instrument",
     "instrument_collectives",
     "instrument_ddp",
