@@ -161,7 +161,7 @@ def test_a_replay_that_misses_what_was_observed_is_said_and_claims_nothing(cep, 
 
     make(write, Shape("ddp", steps=30), Fault("none"))
     replay = cep.summary("job")["verdict"]["replay"]
-    note = re.search(r"the replay of the steps is ([\d.]+) % shorter than they were", cep("summarize", "job").stdout.decode())
+    note = re.search(r"a replay of the steps from their rows is ([\d.]+) % shorter than they were", cep("summarize", "job").stdout.decode())
     assert (note is None) == replay["holds"]
     if note:
         assert float(note[1]) == pytest.approx(-100 * replay["error"], abs=0.1)

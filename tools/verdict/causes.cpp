@@ -217,10 +217,10 @@ void add_causes(Document& document, const Verdict& verdict) {
                         100 * replay.error, percent_of(1 - 1 / replay.slowdown)));
     if (replay.is_possible && replay.coverage >= Replay::least_coverage && replay.matched >= Replay::least_matched &&
         !replay.holds())
-        document.notes.push_back(
-            fmt::format("the replay of the steps is {:.1f} % {} than they were: what causes cost is {}",
-                        100 * std::abs(replay.error), replay.error < 0 ? "shorter" : "longer",
-                        replay.is_usable() ? "approximate" : "not known"));
+        document.notes.push_back(fmt::format(
+            "a replay of the steps from their rows is {:.1f} % {} than they were, so {}", 100 * std::abs(replay.error),
+            replay.error < 0 ? "shorter" : "longer",
+            replay.is_usable() ? "what it says that causes cost is approximate" : "the verdict does not use it"));
 }
 
 void write_causes(JsonWriter& json, const Verdict& verdict) {
