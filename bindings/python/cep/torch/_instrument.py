@@ -242,6 +242,9 @@ def instrument(
     tensor alive. Copies of the model, deep or pickled, are not instrumented. If the profiler is off, there are no
     hooks. The exception is DistributedDataParallel: see ``ddp_buckets``.
 
+    The hooks are turned on and off by ``prof.step()``. Look it up at each call: a reference to the method that was taken
+    before instrument() does not turn them on.
+
     Args:
         model: The module that the loop calls: the DDP or FSDP wrapper, if there is one. Call instrument() after
             wrapping, after sharding, and after torch.compile, which replaces the module.
