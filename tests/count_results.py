@@ -54,9 +54,12 @@ def show(directory, test):
             print(f"   {line}")
 
 
-def show_cases(directory, test, reasons):
+def show_cases(directory, test):
+    """A line for each reason; returns how many cases there were."""
+    reasons = skipped_cases(test.get("stdout", ""))
     for reason, count in reasons.items():
         print(f"-- {directory}: {test['name']}: {count} skipped: {reason or 'no reason given'}")
+    return sum(reasons.values())
 
 
 def main(directories):
@@ -65,12 +68,12 @@ def main(directories):
         for test in results(directory):
             if test["result"] in PASSED:
                 passed += 1
-                reasons = skipped_cases(test.get("stdout", ""))
-                cases += sum(reasons.values())
-                show_cases(directory, test, reasons)
+                cases += show_cases(directory, test)
             elif test["result"] in SKIPPED:
                 skipped += 1
-                show(directory, test)
+                # The reasons are enough; a test without any, such as a plain program, shows what it printed.
+                if not show_cases(directory, test):
+                    show(directory, test)
             else:
                 failed += 1
                 show(directory, test)
