@@ -3,8 +3,8 @@
 
     count_results.py BUILD_DIRECTORY...
 
-The last line is `N passed, N failed, N skipped`, where each is a program or a file of tests; behind it, how many cases
-were skipped inside those that passed. Exits 1 if anything failed, did not build, or if there was nothing.
+The last line is `N passed, N failed, N skipped`, where each is a program or a file of tests; the line before says how
+many cases were skipped inside those that passed. Exits 1 if anything failed, did not build, or if there was nothing.
 """
 
 import json
@@ -77,8 +77,9 @@ def main(directories):
             else:
                 failed += 1
                 show(directory, test)
-    inside = f", and {cases} cases inside those that passed" if cases else ""
-    print(f"{passed} passed, {failed} failed, {skipped} skipped{inside}")
+    if cases:
+        print(f"-- {cases} cases were skipped inside tests that passed")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 0 if passed and not failed else 1
 
 
