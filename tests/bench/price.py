@@ -212,10 +212,11 @@ NATIVE, NATIVE_10TH, PHASES, CTYPES, BARE = (
 )  # fmt: skip
 
 
-def training_module(packages, bare_module, stream):
+def training_module(packages, bare_library):
     """training.py with the arms of this program."""
     sys.path.insert(0, str(Path(__file__).parent))
     training = importlib.import_module("training")
+    training.WithBareRecords.library = bare_library
 
     def with_package(label, base, every):
         class WithPackage(base):
@@ -244,28 +245,12 @@ def training_module(packages, bare_module, stream):
             prof.phase("optimizer")
             trained.optimize()
 
-    class Bare(training.WithoutInstrumentation):
-        """Six records a step by a type in C."""
-
-        def __init__(self, trained, folder):
-            super().__init__(trained, folder)
-            self.bare = bare_module.BareRecords(stream, 64)
-
-        def step(self, number):
-            bare, trained = self.bare, self.training
-            with bare:
-                loss = trained.forward()
-            with bare:
-                trained.backward(loss)
-            with bare:
-                trained.optimize()
-
     arms = {
         NATIVE: with_package("native", training.WithCep, 1),
         NATIVE_10TH: with_package("native", training.WithCep, 10),
         PHASES: Phases,
         CTYPES: with_package("ctypes", training.WithCep, 1),
-        BARE: Bare,
+        BARE: training.WithBareRecords,
     }
     training.ARMS = {
         training.OFF: training.WithoutInstrumentation,
@@ -283,7 +268,7 @@ class Steps:
     def __init__(self, training, device, bound, step_ms):
         self.training, self.bound = training, bound
         self.options = argparse.Namespace(
-            bound=bound, step_ms=step_ms, layers=0, arms=list(training.ARMS), warm_up_steps=2, block_steps=20, rounds=20
+            bound=bound, step_ms=step_ms, layers=0, arms=list(training.ARMS), warm_up_steps=2, block_steps=20, rounds=20, seconds=None
         )
         self.layers = training.layers_for(device, self.options)
         self.trained = training.Training(device, bound, self.layers)
@@ -391,8 +376,7 @@ def main():
         gc.freeze()
         regions = measure_regions(torch, packages, bare_module, folder, 0.2 * options.seconds)
         regions.print()
-        stream = torch.cuda.current_stream().cuda_stream if on_gpu else 0
-        training = training_module(packages, bare_module, stream)
+        training = training_module(packages, options.bare)
         steps = {}
         for bound, step_ms in (("host", 2.5), ("device", 4.0)):
             steps[bound] = Steps(training, device, bound, step_ms)

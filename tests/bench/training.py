@@ -16,9 +16,11 @@ cancel out. Many short rounds make the intervals narrow.
     event pairs      a torch.cuda.Event pair for each phase of every step; every 10th step reads the finished pairs and
                      writes them as rows, without waiting
 
+    cep phases       every step, prof.phase(): four event records for three phases; and every 10th
+    bare records     every step, six cuEventRecord calls by a type in C (--bare FILE): the floor
+
 and with --arms, to find the source of a cost:
 
-    cep phases               every step, prof.phase(): four event records for three phases
     cep on the host clock    every step, no CUDA event
     reused events, not read  two records of existing events for each phase, the minimum of any timing with events
 
@@ -29,6 +31,8 @@ the caches: the host time of a step minus that of its phases.
 import argparse
 import contextlib
 import gc
+import importlib.machinery
+import importlib.util
 import json
 import os
 import random
@@ -46,9 +50,11 @@ from torch.nn.parallel import DistributedDataParallel
 import cep
 
 VOCABULARY = 256
+WARM_UP_ROUNDS = 5
 FLUSH_EVERY_N_STEPS = 10
 OFF, OFF_AGAIN, EVERY, EVERY_10TH, PAIRS = "off", "off again", "cep every step", "cep every 10th step", "event pairs"
-PHASES, HOST_CLOCK, RECORDS = "cep phases", "cep on the host clock", "reused events, not read"
+PHASES, PHASES_10TH, HOST_CLOCK = "cep phases", "cep phases every 10th", "cep on the host clock"
+RECORDS, BARE = "reused events, not read", "bare records"
 
 
 def arguments():
@@ -61,11 +67,13 @@ def arguments():
     parser.add_argument("--layers", type=int, default=0, help="number of layers, instead of --step-ms")
     parser.add_argument(
         "--bound",
-        choices=("host", "device"),
+        choices=("host", "device", "both"),
         default="host",
-        help="host: a narrow model, whose launches take longer than its kernels; device: a wide model",
+        help="host: a narrow model, whose launches take longer than its kernels; device: a wide model; both: in turn",
     )
     parser.add_argument("--arms", nargs="+", choices=tuple(ARMS), default=DEFAULT_ARMS, metavar="ARM", help=", ".join(ARMS))
+    parser.add_argument("--bare", metavar="FILE", help="bare_records.abi3.so of the build, for the arm 'bare records'")
+    parser.add_argument("--seconds", type=float, help="as many rounds as fit, instead of --rounds")
     parser.add_argument("--json", metavar="FILE", help="also write the samples to FILE")
     return parser.parse_args()
 
@@ -182,8 +190,8 @@ class EveryTenthStep(WithCep):
 
 
 class InPhases(WithCep):
-    def __init__(self, training, folder):
-        super().__init__(training, folder, 1)
+    def __init__(self, training, folder, record_every_n_steps=1):
+        super().__init__(training, folder, record_every_n_steps)
 
     def step(self, number):
         prof, training = self.prof, self.training
@@ -195,6 +203,11 @@ class InPhases(WithCep):
         prof.phase("optimizer")
         training.optimize()
         prof.end_phase()
+
+
+class InPhasesEveryTenthStep(InPhases):
+    def __init__(self, training, folder):
+        super().__init__(training, folder, 10)
 
 
 class OnTheHostClock(WithCep):
@@ -221,6 +234,26 @@ class WithReusedEvents:
 
     def close(self):
         return 0
+
+
+class WithBareRecords(WithoutInstrumentation):
+    library = None  # the path of bare_records.abi3.so
+
+    def __init__(self, training, folder):
+        super().__init__(training, folder)
+        loader = importlib.machinery.ExtensionFileLoader("bare_records", self.library)
+        module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("bare_records", self.library, loader=loader))
+        loader.exec_module(module)
+        self.bare = module.BareRecords(torch.cuda.current_stream().cuda_stream, 64)
+
+    def step(self, number):
+        bare, training = self.bare, self.training
+        with bare:
+            loss = training.forward()
+        with bare:
+            training.backward(loss)
+        with bare:
+            training.optimize()
 
 
 class WithEventPairs:
@@ -278,10 +311,12 @@ ARMS = {
     PAIRS: WithEventPairs,
     PHASES: InPhases,
     HOST_CLOCK: OnTheHostClock,
+    PHASES_10TH: InPhasesEveryTenthStep,
     RECORDS: WithReusedEvents,
+    BARE: WithBareRecords,
 }
-DEFAULT_ARMS = (OFF, OFF_AGAIN, EVERY, EVERY_10TH, PAIRS)
-NEED_A_GPU = (PAIRS, RECORDS)
+DEFAULT_ARMS = (OFF, OFF_AGAIN, EVERY, EVERY_10TH, PHASES, PHASES_10TH, PAIRS, BARE)
+NEED_A_GPU = (PAIRS, RECORDS, BARE)
 
 
 def wait_for_device(device):
@@ -359,8 +394,15 @@ def layers_for(device, options):
 
 
 def arms_for(device, options):
-    arms = [arm for arm in ARMS if arm in (OFF, OFF_AGAIN, *options.arms)]
+    arms = [arm for arm in ARMS if arm in (OFF, OFF_AGAIN, *options.arms) and (arm != BARE or WithBareRecords.library)]
     return arms if device.type == "cuda" else [arm for arm in arms if arm not in NEED_A_GPU]
+
+
+def rounds_in(seconds, round_s, device):
+    """How many rounds fit; the same on every rank."""
+    slowest = torch.tensor([round_s], device=device)
+    dist.all_reduce(slowest, dist.ReduceOp.MAX)
+    return max(3, int(seconds / slowest.item()))
 
 
 def measure(training, device, options):
@@ -370,12 +412,17 @@ def measure(training, device, options):
     gc.freeze()  # or collections of everything that PyTorch's modules hold would hit arms at random
     with all_arms(training, device, options) as arms:
         blocks, names = {name: [] for name in arms}, list(arms)
-        for turn in range(-5, options.rounds):  # the first rounds warm up
+        turn, rounds = -WARM_UP_ROUNDS, options.rounds
+        while turn < rounds:
             order.shuffle(names)
+            start = time.monotonic()
             for name in names:
                 step_ms = arms[name].time_block(device, options)
                 if turn >= 0:
                     blocks[name].append(step_ms)
+            turn += 1
+            if turn == 0 and options.seconds:
+                rounds = rounds_in(options.seconds, time.monotonic() - start, device)
     table = torch.tensor([blocks[name] for name in blocks], dtype=torch.float64, device=device)
     dist.all_reduce(table, dist.ReduceOp.MAX)
     return dict(zip(blocks, table.tolist())), {name: arm.rows for name, arm in arms.items()}
@@ -450,7 +497,21 @@ def print_own(own, off_ms):
         print(f"{arm:22} {median:10.2f} {low:9.2f} {high:9.2f}   {median / off_ms / 10:.3f}")
 
 
+def measure_bound(options, device):
+    layers = layers_for(device, options)
+    training = Training(device, options.bound, layers)
+    blocks, rows = measure(training, device, options)
+    options.rounds = len(blocks[OFF])
+    own = measure_own(training, device, options)
+    if dist.get_rank() == 0:
+        print_results(device, options, layers, blocks, rows)
+        print_own(own, statistics.median(blocks[OFF]))
+        print(flush=True)
+    return {"ranks": dist.get_world_size(), "layers": layers, "bound": options.bound, "step_ms": blocks, "own_us": own}
+
+
 def run_rank(options, init_method="env://"):
+    WithBareRecords.library = options.bare
     local_rank = int(os.environ["LOCAL_RANK"])
     on_gpu = torch.cuda.is_available() and torch.cuda.device_count() > local_rank
     device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
@@ -460,16 +521,11 @@ def run_rank(options, init_method="env://"):
         torch.set_num_threads(1)
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("nccl" if on_gpu else "gloo", init_method=init_method, rank=rank, world_size=ranks)
-    layers = layers_for(device, options)
-    training = Training(device, options.bound, layers)
-    blocks, rows = measure(training, device, options)
-    own = measure_own(training, device, options)
-    if rank == 0:
-        print_results(device, options, layers, blocks, rows)
-        print_own(own, statistics.median(blocks[OFF]))
-        if options.json:
-            with open(options.json, "w", encoding="utf-8") as file:
-                json.dump({"ranks": ranks, "layers": layers, "bound": options.bound, "step_ms": blocks, "own_us": own}, file)
+    bounds = ("host", "device") if options.bound == "both" else (options.bound,)
+    measured = [measure_bound(argparse.Namespace(**{**vars(options), "bound": bound}), device) for bound in bounds]
+    if rank == 0 and options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(measured, file)
     dist.destroy_process_group()
 
 

@@ -35,6 +35,7 @@ import cep.torch
 
 SLOW_RANK = 1
 SLOW_S = 0.010
+PARTS = ("ddp", "fsdp", "async", "messages", "traces", "costs")
 PHASES = ("data_load", "host_to_device", "forward", "backward", "optimizer")
 
 
@@ -46,6 +47,7 @@ def arguments():
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--cost-rounds", type=int, default=12, help="paired blocks of each measurement of cost")
+    parser.add_argument("--parts", default=",".join(PARTS), help="of the program")
     parser.add_argument("--output-dir", help="kept, where given")
     return parser.parse_args()
 
@@ -179,6 +181,20 @@ def time_async(setting, folder, elements, count=20):
             events.append(pair)
         setting.synchronize()
     return [begin.elapsed_time(end) for begin, end in events]
+
+
+def exchange(setting, folder, steps=10):
+    """Batches of messages between pairs of ranks, as in a pipeline: one way, and both ways at once."""
+    peer = setting.rank ^ 1
+    here, there = (torch.ones(1 << 20, device=setting.device) for _ in range(2))
+    send, receive = dist.P2POp(dist.isend, here, peer), dist.P2POp(dist.irecv, there, peer)
+    with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
+        for step in range(steps if peer < setting.ranks else 0):
+            prof.step(step)
+            for batch in ([send if setting.rank % 2 else receive], [send, receive]):
+                for work in dist.batch_isend_irecv(batch):
+                    work.wait()
+        setting.synchronize()
 
 
 def trace_some_steps(setting, folder):
@@ -339,6 +355,19 @@ def check_async(report, rows, truth_ms, elements):
     report.check(f"async all_reduce of {elements * 4 >> 20} MiB is measured (0.8 to 1.05)", 0.8 <= ratio <= 1.05, text)
 
 
+def check_messages(report, every_rank):
+    by_rank = [collectives_of(rows) for rows in every_rank]
+    same = all(one.keys() == other.keys() and len(one) == 20 for one, other in zip(by_rank[::2], by_rank[1::2]))
+    report.check("batches: both ranks of a pair have the same (group, coll)", same, f"{len(by_rank[0])} of them")
+    apart_ms = [
+        (row["start_ns"] - other[key]["start_ns"]) / 1e6 + row["duration_ms"] - other[key]["duration_ms"]
+        for one, other in zip(by_rank[::2], by_rank[1::2])
+        for key, row in one.items()
+        if key in other
+    ]
+    report.note("batches: the ends are apart by", f"{statistics.median(map(abs, apart_ms)):.3f} ms (median)")
+
+
 def check_verdict(report, title, folder):
     command = os.environ.get("TEST_CEP_COMMAND") or shutil.which("cep")
     if not command:
@@ -416,6 +445,15 @@ def run_async(setting, folder, report):
         check_async(report, rows_of(folder, 0), truth_ms, elements)
 
 
+def run_messages(setting, folder, report):
+    if not setting.on_gpu:  # gloo's messages cannot be timed
+        return
+    exchange(setting, folder)
+    dist.barrier()
+    if report is not None:
+        check_messages(report, [rows_of(folder, rank) for rank in range(setting.ranks // 2 * 2)])
+
+
 def run_traces(setting, folder, report):
     complaints = trace_some_steps(setting, folder)
     dist.barrier()
@@ -439,8 +477,11 @@ def run_costs(setting, folder, report):
 def run(setting, folder):
     """Returns how many checks failed. Rank 0 has the report."""
     report = Report() if setting.rank == 0 else None
-    parts = {"ddp": run_ddp, "fsdp": run_fsdp, "async": run_async, "traces": run_traces, "costs": run_costs}
+    parts = {"ddp": run_ddp, "fsdp": run_fsdp, "async": run_async, "messages": run_messages,
+             "traces": run_traces, "costs": run_costs}
     for name, part in parts.items():
+        if name not in setting.options.parts.split(","):
+            continue
         begin = time.monotonic()
         part(setting, folder / name, report)
         if report is not None:

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real trainings with a planted straggler, each judged by `cep summarize`: DDP and FSDP2, with one rank slowed in its
+"""Real trainings with something wrong, each judged by `cep summarize`: DDP and FSDP2, with one rank slowed in its
 forward, its backward, its data loading, in a window of steps, now and then, and not at all; by a little; beside another
-slow rank; and where nobody waits for it, as the others have as much more to do.
+slow rank; and where nobody waits for it, as the others have as much more to do. DDP with micro-batches of random lengths.
+A pipeline with a slow rank, and with a stage that has more work.
+
+What a fault costs is measured: before and after the recorded steps the same training runs without it. Beside that stands
+what the verdict says steps would take less without it.
 
 GPUs at their power limit are not equally fast. So beside each training stands what the model's forward takes on each rank
 alone, measured at the same time on all and without cep, relative to the median rank. A rank that is slower by that
-measure may be named, too: in a training without a planted straggler, and only such a one.
+measure may be named, too: in a training without a planted fault, and only such a one.
 
     torchrun --standalone --nproc-per-node 4 tests/gpu/verdict_runs.py --output-dir runs
+    torchrun … tests/gpu/verdict_runs.py --runs clocks,20xddp_none,pipeline_stage
 
-Takes about a minute a round. Prints the verdict on each beside what was planted, and ends with status 1 if one is wrong,
-77 where there is nothing to run on. The rank files of wrong verdicts stay in the output directory, as FILES.tar each;
-with --keep those of all.
+Takes about 7 s a run. Prints the verdict on each beside what was planted, and ends with status 1 if one is wrong, 77
+where there is nothing to run on. The rank files of wrong verdicts stay in the output directory, as FILES.tar each; with
+--keep those of all. With --host it runs on the CPU and gloo, to check the program: no claim.
 """
 
 import argparse
 import json
 import os
-import random
 import shutil
 import statistics
 import subprocess
@@ -31,157 +35,89 @@ try:
 except ImportError:
     print("verdict_runs.py: skipped: no PyTorch", file=sys.stderr)
     sys.exit(77)
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 import cep
 import cep.torch
+from trainings import SLOW_RANK, TRAININGS, Fault, blocks
 
-SLOW_RANK = 2
 REALLY_SLOWER = 1.02  # than the median rank
+WARM_UP = 10  # steps
+# What the verdict has to say: of stragglers their ranks, phases and pattern; or the kind of the first cause.
+ONE = {"ranks": {SLOW_RANK}}
 CASES = {
-    "none": dict(phases=(), pattern=None),
-    "forward": dict(phases=("forward",), pattern="persistent"),
-    "backward": dict(phases=("backward",), pattern="persistent"),
-    "data": dict(phases=("data_load",), pattern="persistent"),
-    "window": dict(phases=("forward",), pattern="window"),
-    "intermittent": dict(phases=("data_load", "forward"), pattern="intermittent"),
-    "small": dict(phases=("forward",), pattern="persistent"),
-    "two": dict(phases=("forward",), pattern="persistent", ranks={1, SLOW_RANK}),
-    "harmless": dict(phases=(), pattern=None),
+    "none": {},
+    "forward": dict(ONE, phases=("forward",), pattern="persistent"),
+    "backward": dict(ONE, phases=("backward",), pattern="persistent"),
+    "data": dict(ONE, phases=("data_load",), pattern="persistent"),
+    "window": dict(ONE, phases=("forward",), pattern="window"),
+    "intermittent": dict(ONE, phases=("data_load", "forward"), pattern="intermittent"),
+    "small": dict(ONE, phases=("forward",), pattern="persistent"),
+    "two": dict(ranks={1, SLOW_RANK}, phases=("forward",), pattern="persistent"),
+    "harmless": {},
+    "worker": dict(ONE, phases=("forward",), pattern="persistent"),
+    "stage": {"cause": "stage"},
+    "lengths": {"cause": "micro_batches"},
 }
-# What a rank's share of --slow-ms is, where not all of it is on SLOW_RANK.
-SHARES = {"small": {SLOW_RANK: 0.25}, "two": {1: 0.6, SLOW_RANK: 1.0}}
+FAULTS = ("forward", "backward", "data", "window", "intermittent", "small", "two", "harmless")
+RUNS = ["clocks", *(f"{kind}_{case}" for kind in ("ddp", "fsdp") for case in ("none", *FAULTS)), "lengths_lengths",
+        "pipeline_none", "pipeline_worker", "pipeline_stage"]  # fmt: skip
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output-dir", default="verdict_runs")
-    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--steps", type=int, default=90, help="recorded")
+    parser.add_argument("--healthy-steps", type=int, default=20, help="timed without the fault, before and after")
     parser.add_argument("--width", type=int, default=4096)
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--batch-size", type=int, default=16384)
-    parser.add_argument("--slow-ms", type=float, default=12.0)
-    parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--kinds", default="ddp,fsdp")
+    parser.add_argument("--batch-size", type=int, default=8192)
+    parser.add_argument("--slow-ms", type=float, default=8.0)
+    parser.add_argument("--runs", default=",".join(RUNS), help="clocks or KIND_CASE, with NUMBERx before it to repeat")
     parser.add_argument("--no-buckets", action="store_true", help="one row for all buckets of DDP, and no hook")
-    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="the rank files of right verdicts too")
-    return parser.parse_args()
+    parser.add_argument("--host", action="store_true", help="on the CPU: checks the program")
+    options = parser.parse_args()
+    options.type = torch.float32 if options.host else torch.bfloat16
+    options.first_recorded = WARM_UP + options.healthy_steps
+    return options
 
 
-class Slowness:
-    """What is wrong with one rank in one case."""
-
-    def __init__(self, case, options, rank):
-        self.case, self.options = case, options
-        self.rank = rank
-        self.share = SHARES.get(case, {SLOW_RANK: 1.0}).get(rank, 0.0) if case != "none" else 0.0
-        self.window = range(options.steps // 3, 2 * options.steps // 3)
-        chance = random.Random(7)
-        self.random_steps = {step for step in range(options.steps) if chance.random() < 0.3}
-        self.step = 0
-        # Cycles of torch.cuda._sleep in a millisecond, measured once.
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        torch.cuda._sleep(50_000_000)
-        end.record()
-        end.synchronize()
-        self.cycles_per_ms = 50_000_000 / begin.elapsed_time(end)
-
-    def is_slow(self, phase):
-        if self.case == "harmless":
-            return phase == ("data" if self.rank == SLOW_RANK else "forward")
-        if self.share == 0:
-            return False
-        if self.case in ("small", "two"):
-            return phase == "forward"
-        if self.case == "window":
-            return phase == "forward" and self.step in self.window
-        if self.case == "intermittent":
-            return phase == "data" and self.step in self.random_steps
-        return phase == self.case
-
-    def on_device(self, phase, share=1.0):
-        if self.is_slow(phase):
-            own_share = self.share or 1.0  # of the others, in the harmless case
-            torch.cuda._sleep(int(self.options.slow_ms * own_share * share * self.cycles_per_ms))
+def timed_ms(training, prof, first, count):
+    """Milliseconds a step of the wall clock."""
+    training.settle()
+    dist.barrier()
+    training.settle()
+    start = time.perf_counter()
+    training.steps(prof, first, count)
+    return (time.perf_counter() - start) * 1e3 / count
 
 
-class SlowBackward(torch.autograd.Function):
-    """Its input; slow in backward."""
-
-    @staticmethod
-    def forward(context, tensor, slowness, share):
-        context.slowness, context.share = slowness, share
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    def backward(context, gradient):
-        context.slowness.on_device("backward", context.share)
-        return gradient, None, None
-
-
-class Block(nn.Module):
-    def __init__(self, width, slowness, share):
-        super().__init__()
-        self.up, self.down = nn.Linear(width, width), nn.Linear(width, width)
-        self.slowness, self.share = slowness, share
-
-    def forward(self, hidden):
-        self.slowness.on_device("forward", self.share)
-        hidden = SlowBackward.apply(hidden, self.slowness, self.share)
-        return hidden + self.down(torch.relu(self.up(hidden)))
+def train(kind, case, options, device, directory):
+    """Records a training with its fault. Returns its milliseconds a step with the fault and without."""
+    fault = Fault(case, options, dist.get_rank(), device)
+    training = TRAININGS[kind](options, fault, device)
+    off = cep.Profiler(enable=False)
+    fault.present = False
+    training.steps(off, 0, WARM_UP)
+    before = timed_ms(training, off, WARM_UP, options.healthy_steps)
+    fault.present = True
+    prof = cep.Profiler(str(directory), start_step=options.first_recorded, record_every_n_steps=1,
+                        flush_every_n_steps=50, meta=training.meta, backend="host" if options.host else "auto")
+    buckets = {"ddp_buckets": not options.no_buckets}
+    with prof, cep.torch.instrument(training.model, training.optimizer, prof, memory=False, **buckets):
+        with_fault = timed_ms(training, prof, options.first_recorded, options.steps)
+    fault.present = False
+    after = timed_ms(training, off, WARM_UP, options.healthy_steps)
+    return with_fault, (before + after) / 2
 
 
-def batches(options, slowness):
-    batch = torch.randn(options.batch_size, options.width, dtype=torch.bfloat16).pin_memory()
-    for _ in range(options.steps):
-        if slowness.is_slow("data"):
-            time.sleep(options.slow_ms * 1e-3)
-        yield batch
-
-
-def build(kind, options, slowness, device):
-    torch.manual_seed(0)
-    blocks = [Block(options.width, slowness, 1 / options.layers) for _ in range(options.layers)]
-    model = nn.Sequential(*blocks).to(device, torch.bfloat16)
-    if kind == "ddp":
-        return DistributedDataParallel(model, device_ids=[device.index], bucket_cap_mb=100)
-    from torch.distributed.fsdp import fully_shard
-
-    for block in model:
-        fully_shard(block)
-    fully_shard(model)
-    return model
-
-
-def train(kind, case, options, directory):
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-    slowness = Slowness(case, options, dist.get_rank())
-    model = build(kind, options, slowness, device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-    prof = cep.Profiler(str(directory), start_step=10, record_every_n_steps=1, flush_every_n_steps=50)
-    with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=not options.no_buckets, memory=False):
-        for step, batch in enumerate(cep.torch.iterate(prof, batches(options, slowness), first_step=0)):
-            slowness.step = step + 1  # the loader makes the next step's batch before that step is told
-            with prof.region("training_step", kind="step"):
-                batch = cep.torch.to_device(prof, batch, device)
-                slowness.step = step
-                model(batch).float().pow(2).mean().backward()
-                optimizer.step()
-                optimizer.zero_grad()
-            torch.cuda.synchronize()
-            slowness.step = step + 1
-    del model, optimizer
-    torch.cuda.empty_cache()
-
-
-def own_slowness(options, device, passes=25):
+def own_slowness(options, device, passes=20):
     """What a forward takes on each rank without any communication, all at the same time; relative to the median."""
-    healthy = Slowness("none", options, rank=0)
-    model = nn.Sequential(*[Block(options.width, healthy, 0) for _ in range(options.layers)]).to(device, torch.bfloat16)
-    batch = torch.randn(options.batch_size, options.width, device=device, dtype=torch.bfloat16)
+    if options.host:
+        return [1.0] * dist.get_world_size()
+    healthy = Fault("none", options, 0, device)
+    model = blocks(options, healthy, device, options.layers).to(device)
+    batch = torch.randn(options.batch_size, options.width, device=device, dtype=options.type)
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     dist.barrier()
     with torch.no_grad():
@@ -196,52 +132,113 @@ def own_slowness(options, device, passes=25):
     return [time_ms / statistics.median(times) for time_ms in times]
 
 
-def judge(directory, case, slowness):
-    answer = subprocess.run([os.environ.get("CEP_COMMAND", "cep"), "summarize", "--json", str(directory)], check=True,
-                            capture_output=True, text=True)
-    verdict = json.loads(answer.stdout)["verdict"]
-    wanted = CASES[case]
-    found = verdict["stragglers"]
-    if not wanted["phases"]:
-        return not verdict["abstained"] and all(slowness[one["rank"]] >= REALLY_SLOWER for one in found), verdict
-    right = ({one["rank"] for one in found} == wanted.get("ranks", {SLOW_RANK})
-             and all(one["phase"] in wanted["phases"] and one["pattern"] == wanted["pattern"] for one in found))
-    return right, verdict
+def verdict_on(directory):
+    command = [os.environ.get("CEP_COMMAND", "cep"), "summarize", "--json", str(directory)]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return json.loads(answer.stdout)["verdict"]
 
 
-def run_and_judge(kind, case, options, name):
+def is_right(verdict, case, slowness):
+    wanted, found = CASES[case], verdict["stragglers"]
+    if "cause" in wanted:
+        return bool(verdict["causes"]) and verdict["causes"][0]["kind"] == wanted["cause"]
+    if not wanted:
+        return not verdict["abstained"] and all(slowness[one["rank"]] >= REALLY_SLOWER for one in found)
+    return {one["rank"] for one in found} == wanted["ranks"] and all(
+        one["phase"] in wanted["phases"] and one["pattern"] == wanted["pattern"] for one in found
+    )
+
+
+def run_training(kind, case, options, device, directory, name):
     """Whether the verdict on one training is right: on rank 0; None on the others."""
-    directory = Path(options.output_dir) / name
-    is_judge = dist.get_rank() == 0
-    if is_judge:
-        shutil.rmtree(directory, ignore_errors=True)
-    slowness = own_slowness(options, torch.device("cuda", int(os.environ["LOCAL_RANK"])))
-    train(kind, case, options, directory)
+    slowness = own_slowness(options, device)
+    with_fault, without = train(kind, case, options, device, directory)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
     dist.barrier()
-    if not is_judge:
+    if dist.get_rank() != 0:
         return None
-    right, verdict = judge(directory, case, slowness)
+    verdict = verdict_on(directory)
+    right = is_right(verdict, case, slowness)
     alone = " ".join(f"{ratio:.3f}" for ratio in slowness)
-    print(f"{'PASS' if right else 'FAIL'}  {name:<20} [{alone}] {verdict['headline']}", flush=True)
-    if options.keep or not right:
-        shutil.make_archive(str(directory), "tar", directory)
-    shutil.rmtree(directory)
+    saving = 100 * (1 - without / with_fault)
+    said = 100 * (1 - 1 / verdict["job_slowdown"]) if verdict["job_slowdown"] else float("nan")
+    replayed = verdict["replay"]["error"]
+    error = f"{100 * replayed:4.1f}" if replayed is not None else "   -"
+    print(f"{'PASS' if right else 'FAIL'}  {name:<20} {with_fault:7.2f} {without:7.2f} {saving:8.1f} {said:7.1f} {error} "
+          f"[{alone}] {verdict['headline']}", flush=True)  # fmt: skip
+    return right
+
+
+def run_clocks(options, device, directory):
+    """The ends of small all-reduces, which are the same moment on all ranks but for some microseconds."""
+    prof = cep.Profiler(str(directory), record_every_n_steps=1, backend="host" if options.host else "auto")
+    number = torch.zeros(1, device=device)
+    with prof, cep.torch.instrument_collectives(prof):
+        for step in range(500):
+            prof.step(step)
+            dist.all_reduce(number)
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+    dist.barrier()
+    if dist.get_rank() != 0:
+        return None
+    ends, stated = {}, {}
+    for rank in range(dist.get_world_size()):
+        (file,) = directory.rglob(f"cuda_events_rank_{rank}.jsonl")
+        for line in file.read_text().splitlines():
+            row = json.loads(line)
+            if row.get("name") == "all_reduce" and row["step"] >= 50:
+                ends.setdefault(row["step"], []).append(row["start_ns"] + row["duration_ms"] * 1e6)
+            elif row.get("type") == "stats":
+                stated[rank] = row.get("clock_error_ns") or 0
+    apart_us = sorted((max(times) - min(times)) / 1e3 for times in ends.values())
+    allowed_us = sum(sorted(stated.values())[-2:]) / 1e3  # of the two ranks with the largest errors
+    middle, high = apart_us[len(apart_us) // 2], apart_us[round(0.99 * len(apart_us))]
+    right = middle <= allowed_us
+    print(f"{'PASS' if right else 'FAIL'}  clocks: ends of {len(apart_us)} all-reduces are {middle:.1f} us apart on "
+          f"{len(stated)} ranks (median; 99 %: {high:.1f}); stated: at most {allowed_us:.1f} us", flush=True)  # fmt: skip
+    return right
+
+
+def run_one(run, number, options, device):
+    name = f"{run}_{number}" if number else run
+    directory = Path(options.output_dir) / name
+    if dist.get_rank() == 0:
+        shutil.rmtree(directory, ignore_errors=True)
+    dist.barrier()
+    if run == "clocks":
+        right = run_clocks(options, device, directory)
+    else:
+        kind, case = run.split("_")
+        right = run_training(kind, case, options, device, directory, name)
+    if dist.get_rank() == 0:
+        if options.keep or not right:
+            shutil.make_archive(str(directory), "tar", directory)
+        shutil.rmtree(directory)
     return right
 
 
 def main():
-    if not torch.cuda.is_available() or torch.cuda.device_count() < int(os.environ.get("WORLD_SIZE", "1")):
+    options = arguments()
+    if not options.host and torch.cuda.device_count() < int(os.environ.get("WORLD_SIZE", "1")):
         print("verdict_runs.py: skipped: no GPU for each rank", file=sys.stderr)
         return 77
-    options = arguments()
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl")
-    right = [
-        run_and_judge(kind, case, options, f"{kind}_{case}_{number}")
-        for number in range(options.rounds)
-        for kind in options.kinds.split(",")
-        for case in options.cases.split(",")
-    ]
+    if options.host:
+        device = torch.device("cpu")
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo")
+    else:
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl")
+    if dist.get_rank() == 0:
+        print(f"{'':26} {'ms a step':>15} {'% less without':>16} {'replay':>5} [each rank alone]")
+        print(f"{'':26} {'fault':>7} {'without':>7} {'measured':>8} {'said':>7} {'err %':>5}", flush=True)
+    right = []
+    for text in options.runs.split(","):
+        times, _, run = text.rpartition("x") if text.split("x")[0].isdigit() else ("1", "", text)
+        right += [run_one(run, number, options, device) for number in range(int(times))]
     dist.barrier()
     dist.destroy_process_group()
     return 1 if False in right else 0

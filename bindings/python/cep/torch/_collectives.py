@@ -60,9 +60,8 @@ class CommRecorder:
         the sender is not known yet, or the arguments are invalid."""
         try:
             shape = call.operation.shape
-            if shape == BATCH:  # each rank has messages of its own in a batch, so ranks share no index
-                group = resolve_group(call.argument("p2p_op_list")[0].group)
-                return None if group is None else (self.groups.find(group), None)
+            if shape == BATCH:
+                return self._find_batch(call.argument("p2p_op_list"))
             group = resolve_group(call.argument("group"))
             if group is None:
                 return None
@@ -70,6 +69,18 @@ class CommRecorder:
             return None if known is None else (known, known.indices.take(self.profiler._step))
         except Exception:  # the call itself raises what is wrong with its arguments
             return None
+
+    def _find_batch(self, messages: Any) -> Optional[tuple[Group, Optional[int]]]:
+        """A batch with one other rank is the same batch there, as in pipelines: its index is the number of messages
+        between the two before it, in both directions. Ranks share no batch with several others, and no index."""
+        group = resolve_group(messages[0].group)
+        if group is None:
+            return None
+        peers = {message.peer for message in messages}
+        if len(peers) > 1:
+            return self.groups.find(group), None
+        pair = self.groups.exchanging(group, dist.get_rank(), *peers)
+        return pair, pair.indices.take(self.profiler._step, len(messages))
 
     def _pair(self, call: Call, group: ProcessGroup) -> Optional[Group]:
         """The two ends of a message as a group. None if the sender is not known yet."""
@@ -288,8 +299,9 @@ def instrument_collectives(
 
     - ``bytes``: the size of the message as in nccl-tests: the output of an all_gather, the input of a reduce_scatter.
     - ``group``: "world", or a name that all ranks of the group have for it and no other group has. The group of a
-      message is its two ends: "world/0>1".
-    - ``coll``: the step times 1,000,000, plus how many collectives of the group came before in the step.
+      message is its two ends: "world/0>1". The group of a batch with one other rank is the two: "world/0-1".
+    - ``coll``: the step times 1,000,000, plus how many collectives of the group came before in the step. For a batch with
+      one other rank: how many messages came before between the two. Batches with several others have none.
 
     A span is timed so that the spans of one (group, coll) can be split into waiting and transfer:
 

@@ -31,14 +31,14 @@ class Indices:
         self._next = 0
         self._lock = threading.Lock()
 
-    def take(self, step: int) -> int:
-        """The next index in a step."""
+    def take(self, step: int, count: int = 1) -> int:
+        """The next index in a step; the one after it is `count` higher."""
         with self._lock:
             if step != self._step:
                 self._step = step
                 self._next = max(self._next, step * _COLLECTIVES_PER_STEP)
-            self._next += 1
-            return self._next - 1
+            self._next += count
+            return self._next - count
 
 
 class Group(NamedTuple):
@@ -155,8 +155,14 @@ class Groups:
 
     def between(self, group: ProcessGroup, source: int, target: int) -> Group:
         """The two ends of a message as a group of their own, so that both ends count the same messages."""
-        whole = self.find(group)
-        name = shortened(f"{whole.name}/{source}>{target}")
+        return self._pair(self.find(group), f"{source}>{target}")
+
+    def exchanging(self, group: ProcessGroup, one: int, other: int) -> Group:
+        """The two ends of messages in both directions."""
+        return self._pair(self.find(group), f"{min(one, other)}-{max(one, other)}")
+
+    def _pair(self, whole: Group, ends: str) -> Group:
+        name = shortened(f"{whole.name}/{ends}")
         with self._lock:
             indices = self._indices.setdefault(name, Indices())
         return Group(name, 2, whole.on_device, indices)

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small real trainings with one thing wrong with them, for verdict_runs.py: DistributedDataParallel, FSDP2, DDP with
+micro-batches of different lengths, and a pipeline of stages (1F1B). All have the same blocks, and on each rank a Fault,
+which can be taken away and put back between steps."""
+
+import contextlib
+import math
+import random
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import cep.torch
+
+SLOW_RANK = 2
+MICRO_BATCHES = 4
+# Of --slow-ms, the share that a rank has, where it is not all of it on SLOW_RANK.
+SHARES = {"small": {SLOW_RANK: 0.25}, "two": {1: 0.6, SLOW_RANK: 1.0}}
+
+
+class Fault:
+    """What is wrong with this rank in one case."""
+
+    def __init__(self, case, options, rank, device):
+        self.case, self.options, self.rank, self.device = case, options, rank, device
+        self.present = True
+        self.step = 0
+        first, last = options.first_recorded, options.first_recorded + options.steps
+        self.window = range(first + (last - first) // 3, first + 2 * (last - first) // 3)
+        chance = random.Random(7)
+        self.random_steps = {step for step in range(last) if chance.random() < 0.3}
+        self.share = SHARES.get(case, {SLOW_RANK: 1.0}).get(rank, 0.0)
+        self.cycles_per_ms = _cycles_per_ms() if device.type == "cuda" else 0
+
+    def _share_of(self, phase):
+        """Of --slow-ms, in this phase of this step."""
+        if not self.present or self.case in ("none", "lengths"):
+            return 0
+        if self.case == "harmless":
+            return float(phase == ("data" if self.rank == SLOW_RANK else "forward"))
+        if self.case == "stage":  # the last stage has half as much work again in both directions
+            last = dist.get_world_size() - 2
+            return 0.5 if self.rank >= last and phase in ("forward", "backward") else 0
+        if self.case == "window":
+            return self.share * (phase == "forward" and self.step in self.window)
+        if self.case == "intermittent":
+            return self.share * (phase == "data" and self.step in self.random_steps)
+        slow_phase = "forward" if self.case in ("small", "two", "worker") else self.case
+        return self.share * (phase == slow_phase)
+
+    def on_device(self, phase, part=1.0):
+        """Keeps the device busy; `part`: of what the phase has."""
+        ms = self.options.slow_ms * self._share_of(phase) * part
+        if ms == 0:
+            return
+        if self.device.type == "cuda":
+            torch.cuda._sleep(int(ms * self.cycles_per_ms))
+        else:
+            time.sleep(ms * 1e-3)
+
+    def on_host(self):
+        """As a slow data loader."""
+        time.sleep(self.options.slow_ms * self._share_of("data") * 1e-3)
+
+
+def _cycles_per_ms():
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    torch.cuda._sleep(50_000_000)
+    end.record()
+    end.synchronize()
+    return 50_000_000 / begin.elapsed_time(end)
+
+
+class SlowBackward(torch.autograd.Function):
+    """Its input; slow in backward."""
+
+    @staticmethod
+    def forward(context, tensor, fault, part):
+        context.fault, context.part = fault, part
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(context, gradient):
+        context.fault.on_device("backward", context.part)
+        return gradient, None, None
+
+
+class Block(nn.Module):
+    def __init__(self, width, fault, part):
+        super().__init__()
+        self.up, self.down = nn.Linear(width, width), nn.Linear(width, width)
+        self.fault, self.part = fault, part
+
+    def forward(self, hidden):
+        self.fault.on_device("forward", self.part)
+        hidden = SlowBackward.apply(hidden, self.fault, self.part)
+        return hidden + self.down(torch.relu(self.up(hidden)))
+
+
+def blocks(options, fault, device, count, phase_calls=1):
+    """A model of `count` blocks. `phase_calls`: how often a phase runs in a step; the fault is spread over all of them."""
+    torch.manual_seed(0)
+    part = 1 / count / phase_calls
+    made = [Block(options.width, fault, part).to(options.type) for _ in range(count)]
+    return nn.Sequential(*made)
+
+
+class Training:
+    """A rank's model and optimizer. step() runs one training step; what differs is in run()."""
+
+    meta = None
+
+    def __init__(self, options, fault, device):
+        self.options, self.fault, self.device = options, fault, device
+        with torch_device(device):
+            self.model = self.build()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-6)
+        batch = torch.randn(options.batch_size, options.width, dtype=options.type)
+        self.batch = batch.pin_memory() if device.type == "cuda" else batch
+
+    def batches(self, count):
+        for _ in range(count):
+            self.fault.on_host()
+            yield self.batch
+
+    def steps(self, prof, first, count):
+        fault = self.fault
+        fault.step = first
+        for step, batch in enumerate(cep.torch.iterate(prof, self.batches(count), first_step=first), first):
+            with prof.region("training_step", kind="step"):
+                batch = cep.torch.to_device(prof, batch, self.device)
+                fault.step = step
+                self.run(batch, step)
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+            self.settle()
+            fault.step = step + 1  # the loader makes the next step's batch before that step is told
+
+    def settle(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def run(self, batch, step):
+        self.model(batch).float().pow(2).mean().backward()
+
+
+class DDP(Training):
+    def build(self):
+        model = blocks(self.options, self.fault, self.device, self.options.layers)
+        ids = [self.device.index] if self.device.type == "cuda" else None
+        return DistributedDataParallel(model, device_ids=ids, bucket_cap_mb=100)
+
+
+class FSDP(Training):
+    def build(self):
+        from torch.distributed.fsdp import fully_shard
+
+        model = blocks(self.options, self.fault, self.device, self.options.layers)
+        for block in model:
+            fully_shard(block)
+        fully_shard(model)
+        return model
+
+
+class Lengths(DDP):
+    """Micro-batches of random lengths. Without the fault all are as long as these are on average."""
+
+    def __init__(self, options, fault, device):
+        unit = max(1, options.batch_size // 64)  # rows; lengths are multiples of it
+        chance = random.Random(11)
+        draw = lambda: max(1, min(32, round(14 * math.exp(chance.gauss(0, 0.5)))))  # noqa: E731
+        last = options.first_recorded + options.steps
+        drawn = [[[draw() for _ in range(MICRO_BATCHES)] for _ in range(dist.get_world_size())] for _ in range(last)]
+        self.lengths = [[unit * rows for rows in step[dist.get_rank()]] for step in drawn]
+        recorded = [rows for step in drawn[options.first_recorded :] for rank in step for rows in rank]
+        self.even = round(unit * sum(recorded) / len(recorded))
+        super().__init__(options, fault, device)
+
+    def run(self, batch, step):
+        lengths = self.lengths[step] if self.fault.present else [self.even] * MICRO_BATCHES
+        for number, length in enumerate(lengths):
+            last = number + 1 == MICRO_BATCHES
+            with contextlib.nullcontext() if last else self.model.no_sync():
+                self.model(batch[:length]).float().pow(2).mean().backward()
+
+
+class Pipeline(Training):
+    """Stages of two ranks each, the replicas; one forward, one backward (1F1B), as Megatron-LM orders the messages."""
+
+    def __init__(self, options, fault, device):
+        world, rank = dist.get_world_size(), dist.get_rank()
+        self.stages, self.stage, self.replica = world // 2, rank // 2, rank % 2
+        groups = [dist.new_group([2 * stage, 2 * stage + 1]) for stage in range(self.stages)]
+        self.replicas = groups[self.stage]
+        self.before = rank - 2 if self.stage > 0 else None
+        self.after = rank + 2 if self.stage + 1 < self.stages else None
+        self.meta = {"pp": self.stage, "dp": self.replica}
+        super().__init__(options, fault, device)
+
+    def build(self):
+        return blocks(self.options, self.fault, self.device, max(1, self.options.layers // self.stages),
+                      2 * MICRO_BATCHES)
+
+    def exchange(self, *messages):
+        """Sends and receives what has a partner, as one batch. `messages`: (tensor or None to receive, partner)."""
+        operations, received = [], []
+        for tensor, partner in messages:
+            if partner is None:
+                received.append(None)
+                continue
+            receives = tensor is None
+            if receives:
+                rows = self.options.batch_size // (2 * MICRO_BATCHES)
+                tensor = torch.empty(rows, self.options.width, dtype=self.options.type, device=self.device)
+            operations.append(dist.P2POp(dist.irecv if receives else dist.isend, tensor, partner))
+            received.append(tensor if receives else None)
+        for work in dist.batch_isend_irecv(operations) if operations else ():
+            work.wait()
+        return received
+
+    def forward(self, hidden):
+        hidden.requires_grad_(self.before is not None)
+        result = self.model(hidden)
+        if self.after is None:
+            result = result.float().pow(2).mean()
+        self.waiting.append((hidden, result))
+        return result.detach()
+
+    def backward(self, gradient):
+        hidden, result = self.waiting.pop(0)
+        result.backward(gradient)
+        return hidden.grad
+
+    def run(self, batch, step):
+        count = 2 * MICRO_BATCHES
+        inputs = iter(batch.chunk(count))
+        self.waiting = []
+        next_input = lambda got: next(inputs) if self.before is None else got  # noqa: E731
+        ahead = min(count, self.stages - 1 - self.stage)
+        for _ in range(ahead):
+            (got,) = self.exchange((None, self.before))
+            self.exchange((self.forward(next_input(got)), self.after))
+        if ahead < count:
+            (got,) = self.exchange((None, self.before))
+        for number in range(count - ahead):
+            result = self.forward(next_input(got))
+            _, gradient = self.exchange((result, self.after), (None, self.after))
+            gradient = self.backward(gradient)
+            if number + 1 < count - ahead:
+                _, got = self.exchange((gradient, self.before), (None, self.before))
+            else:
+                self.exchange((gradient, self.before))
+        for _ in range(ahead):
+            (gradient,) = self.exchange((None, self.after))
+            self.exchange((self.backward(gradient), self.before))
+        for parameter in self.model.parameters():
+            dist.all_reduce(parameter.grad, group=self.replicas)
+
+
+TRAININGS = {"ddp": DDP, "fsdp": FSDP, "lengths": Lengths, "pipeline": Pipeline}
+
+
+@contextlib.contextmanager
+def torch_device(device):
+    """New parameters are made on the device, where this PyTorch can."""
+    with device if hasattr(device, "__enter__") else contextlib.nullcontext():
+        yield
