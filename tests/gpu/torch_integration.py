@@ -191,6 +191,10 @@ def exchange(setting, folder, steps=10):
     with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
         for step in range(steps if peer < setting.ranks else 0):
             prof.step(step)
+            setting.synchronize()
+            dist.barrier()
+            if setting.rank % 2:
+                torch.cuda._sleep(20_000_000)  # this rank is late, so the other waits
             for batch in ([send if setting.rank % 2 else receive], [send, receive]):
                 for work in dist.batch_isend_irecv(batch):
                     work.wait()
@@ -356,7 +360,7 @@ def check_async(report, rows, truth_ms, elements):
 
 
 def check_messages(report, every_rank):
-    by_rank = [collectives_of(rows) for rows in every_rank]
+    by_rank = [collectives_of([row for row in rows if row.get("name") == "send_recv"]) for rows in every_rank]
     same = all(one.keys() == other.keys() and len(one) == 20 for one, other in zip(by_rank[::2], by_rank[1::2]))
     report.check("batches: both ranks of a pair have the same (group, coll)", same, f"{len(by_rank[0])} of them")
     apart_ms = [
@@ -365,7 +369,11 @@ def check_messages(report, every_rank):
         for key, row in one.items()
         if key in other
     ]
-    report.note("batches: the ends are apart by", f"{statistics.median(map(abs, apart_ms)):.3f} ms (median)")
+    middle_ms = statistics.median(map(abs, apart_ms))
+    report.check("batches: both ranks end together (0.1 ms)", middle_ms < 0.1, f"{middle_ms:.3f} ms apart (median)")
+    waits_ms = [row["duration_ms"] for row in by_rank[0].values() if row["bytes"] == 1 << 22]
+    report.check("batches: a rank waits for the other (5 ms)", statistics.median(waits_ms) > 5,
+                 f"{statistics.median(waits_ms):.3f} ms (median)")
 
 
 def check_verdict(report, title, folder):

@@ -80,7 +80,7 @@ struct SpanEnds {
 /// A short time, always the same: what is left to do when the communication has ended.
 double usually_behind_ms(const SpanEnds& ends) {
     constexpr double most_ms = 0.5;
-    constexpr double most_of_span = 0.005;
+    constexpr double most_of_span = 0.02;
     const double behind_ms = median_of(ends.behind_ms);
     const double most = std::min(most_ms, most_of_span * median_of(ends.lengths_ms));
     return behind_ms > 0 && behind_ms <= most ? behind_ms : 0;

@@ -122,7 +122,10 @@ class CommRecorder:
             span.fail(type(error))
             raise
         try:
-            future = future_of(work[-1] if isinstance(work, list) and work else work)
+            if call.operation.shape == BATCH:
+                span.end_with_batch(work, call.tensors())
+                return work
+            future = future_of(work)
             if future is None:
                 self._unmeasurable.add(call.operation.function)
             span.end_with(future)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, NamedTuple, Optional
 
@@ -11,7 +12,7 @@ from .._region import Region
 from .._streams import HOST
 from ._future_callbacks import FutureCallback
 from ._groups import Group
-from ._pytorch import Future, torch
+from ._pytorch import Future, Tensor, torch
 
 
 class Unmeasured(Exception):
@@ -65,8 +66,14 @@ def future_of(work: Any) -> Optional[Future]:
         return None
 
 
+def _waits_on_the_host() -> bool:
+    """Whether waiting for a Work of NCCL blocks the thread, in some versions of PyTorch."""
+    return any(os.environ.get(name, "0") not in ("", "0") for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"))
+
+
 class AsyncSpan:
-    """An asynchronous collective's span. Make it before the call; then call exactly one of end_with() and fail()."""
+    """An asynchronous collective's span. Make it before the call; then call exactly one of end_with(),
+    end_with_batch() and fail()."""
 
     def __init__(
         self, profiler: Profiler, streams: SideStreams, what: Description, device: Optional[int]
@@ -88,6 +95,27 @@ class AsyncSpan:
             self._end_on_side_stream(future)
         else:
             future.add_done_callback(FutureCallback(self._end_in_callback))
+
+    def end_with_batch(self, works: list[Any], tensors: list[Tensor]) -> None:
+        """Ends the span when all messages of a batch have arrived. Never waits for that on the host.
+
+        The future of a batch is done before its messages have arrived, so the side stream waits for the Work itself. With
+        that the Work releases the tensors that it keeps alive for its caller: the allocator is told that the side stream
+        uses them, and does not give their memory to others before that wait is over.
+        """
+        if self._side is None or _waits_on_the_host():
+            self.fail(Unmeasured)
+            return
+        error: Optional[type[BaseException]] = None
+        try:
+            for tensor in tensors:
+                tensor.record_stream(self._side)
+            with torch.cuda.stream(self._side):
+                for work in works:
+                    work.synchronize()
+        except Exception as failure:  # the batch has failed; the trainer's own wait raises it
+            error = type(failure)
+        self._region._end(*self._begun, error)
 
     def _end_in_callback(self, _: Future) -> None:
         """Runs on a thread of the backend, whose current stream waits for the result."""
