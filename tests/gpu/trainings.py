@@ -33,17 +33,18 @@ class Fault:
         chance = random.Random(7)
         self.random_steps = {step for step in range(last) if chance.random() < 0.3}
         self.share = SHARES.get(case, {SLOW_RANK: 1.0}).get(rank, 0.0)
-        self.cycles_per_ms = _cycles_per_ms() if device.type == "cuda" else 0
+        self.work = DeviceWork(device) if device.type == "cuda" else None
 
     def _share_of(self, phase):
         """Of --slow-ms, in this phase of this step."""
+        if self.case == "stage":  # half as much work again, for the last stage; without the fault, for all
+            stages = dist.get_world_size() // 2
+            last = self.rank // 2 == stages - 1
+            return 0.5 * (last if self.present else 1 / stages) * (phase in ("forward", "backward"))
         if not self.present or self.case in ("none", "lengths"):
             return 0
         if self.case == "harmless":
             return float(phase == ("data" if self.rank == SLOW_RANK else "forward"))
-        if self.case == "stage":  # the last stage has half as much work again in both directions
-            last = dist.get_world_size() - 2
-            return 0.5 if self.rank >= last and phase in ("forward", "backward") else 0
         if self.case == "window":
             return self.share * (phase == "forward" and self.step in self.window)
         if self.case == "intermittent":
@@ -56,8 +57,8 @@ class Fault:
         ms = self.options.slow_ms * self._share_of(phase) * part
         if ms == 0:
             return
-        if self.device.type == "cuda":
-            torch.cuda._sleep(int(ms * self.cycles_per_ms))
+        if self.work is not None:
+            self.work.run(ms)
         else:
             time.sleep(ms * 1e-3)
 
@@ -66,13 +67,29 @@ class Fault:
         time.sleep(self.options.slow_ms * self._share_of("data") * 1e-3)
 
 
-def _cycles_per_ms():
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    torch.cuda._sleep(50_000_000)
-    end.record()
-    end.synchronize()
-    return 50_000_000 / begin.elapsed_time(end)
+class DeviceWork:
+    """Matrix products that keep a device busy and warm. A device that only waits would leave the others more power."""
+
+    SIZE = 2048
+
+    def __init__(self, device):
+        self.matrix = torch.randn(self.SIZE, self.SIZE, device=device, dtype=torch.bfloat16) / self.SIZE**0.5
+        self.result = torch.empty_like(self.matrix)
+        self._run(200)
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        self._run(200)
+        end.record()
+        end.synchronize()
+        self.products_per_ms = 200 / begin.elapsed_time(end)
+
+    def _run(self, products):
+        with torch.no_grad():
+            for _ in range(products):
+                torch.mm(self.matrix, self.matrix, out=self.result)
+
+    def run(self, ms):
+        self._run(round(ms * self.products_per_ms))
 
 
 class SlowBackward(torch.autograd.Function):

@@ -112,7 +112,7 @@ class AsyncSpan:
                 tensor.record_stream(self._side)
             with torch.cuda.stream(self._side):
                 for work in works:
-                    work.synchronize()
+                    work.wait()
         except Exception as failure:  # the batch has failed; the trainer's own wait raises it
             error = type(failure)
         self._region._end(*self._begun, error)
