@@ -8,6 +8,8 @@
 namespace cep::tool {
 namespace {
 
+constexpr double transfer_quantile = 0.1;  // of the lengths of a collective: ranks that come last wait for nobody
+
 /// Communication that began inside of a span of another stream.
 struct InnerLaunch {
     std::uint32_t piece;
@@ -75,6 +77,7 @@ struct SpanEnds {
     std::size_t blocked = 0;
     std::unordered_map<std::uint64_t, std::size_t> launches;
     std::unordered_map<std::uint64_t, std::vector<double>> shares;
+    std::unordered_map<std::uint64_t, std::vector<double>> inner_lengths_ms;
 };
 
 /// A short time, always the same: what is left to do when the communication has ended.
@@ -98,28 +101,50 @@ void add_shares(const RankPieces& pieces, std::uint32_t outer, const std::vector
                 (pieces.all[launch.piece].start_ms - pieces.all[outer].start_ms) / own_ms);
 }
 
-bool are_all_there(const RankPieces& pieces, const std::vector<InnerLaunch>& inner, const LaunchShares& shares) {
-    return std::all_of(shares.begin(), shares.end(), [&](const auto& expected) {
+bool are_all_there(const RankPieces& pieces, const std::vector<InnerLaunch>& inner, const UsualLaunches& usual) {
+    return std::all_of(usual.begin(), usual.end(), [&](const auto& expected) {
         return std::any_of(inner.begin(), inner.end(),
                            [&](const InnerLaunch& launch) { return pieces.all[launch.piece].key == expected.first; });
     });
 }
 
-/// NaN if it cannot be known.
+/// When the first communication ends that waited for other ranks. Work that comes later may have waited for it.
+double first_wait_ends_ms(const RankPieces& pieces, const std::vector<InnerLaunch>& inner, const UsualLaunches& usual,
+                          double tolerance_ms) {
+    constexpr double longer = 2;
+    double first_ms = INFINITY;
+    for (const InnerLaunch& launch : inner) {
+        const Piece& piece = pieces.all[launch.piece];
+        const auto found = usual.find(piece.key);
+        if (found == usual.end()) continue;
+        const double usual_ms = longer * found->second.transfer_ms + 5 * tolerance_ms;
+        if (piece.end_ms - piece.start_ms > usual_ms) first_ms = std::min(first_ms, piece.end_ms);
+    }
+    return first_ms;
+}
+
+/// From the share of the work at which the last launch comes. What waited before that launch may have held it up: then
+/// an earlier one shows that the work took clearly less. NaN if it cannot be known.
 double own_work_ms(const RankPieces& pieces, std::uint32_t outer, const std::vector<InnerLaunch>& inner,
-                   const LaunchShares& shares) {
+                   const UsualLaunches& usual, double tolerance_ms) {
     constexpr double least_share = 0.05;
+    constexpr double clearly_less = 0.9;
     const double start_ms = pieces.all[outer].start_ms;
     bool has_share = false;
-    for (const auto& [key, share] : shares) has_share |= !std::isnan(share);
+    for (const auto& [key, launch] : usual) has_share |= !std::isnan(launch.share);
     if (!has_share) return pieces.all[inner.back().piece].start_ms - start_ms;
-    for (auto launch = inner.rbegin(); launch != inner.rend(); ++launch) {
-        if (launch->held_up) continue;
-        const Piece& piece = pieces.all[launch->piece];
-        const auto share = shares.find(piece.key);
-        if (share != shares.end() && share->second > least_share) return (piece.start_ms - start_ms) / share->second;
+    const double wait_ends_ms = first_wait_ends_ms(pieces, inner, usual, tolerance_ms);
+    double own_ms = std::numeric_limits<double>::quiet_NaN();
+    double least_ms = INFINITY;
+    for (const InnerLaunch& launch : inner) {
+        const Piece& piece = pieces.all[launch.piece];
+        const auto found = usual.find(piece.key);
+        if (launch.held_up || found == usual.end() || !(found->second.share > least_share)) continue;
+        own_ms = (piece.start_ms - start_ms) / found->second.share;
+        if (piece.start_ms < wait_ends_ms) least_ms = INFINITY;
+        least_ms = std::min(least_ms, own_ms);
     }
-    return std::numeric_limits<double>::quiet_NaN();
+    return least_ms < clearly_less * own_ms ? least_ms : own_ms;
 }
 
 }  // namespace
@@ -139,6 +164,10 @@ BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
         if (inner.empty()) return;
         ends.behind_ms.push_back(launches.behind_ms());
         ends.lengths_ms.push_back(pieces.all[i].own_ms);
+        for (const InnerLaunch& launch : inner) {
+            const Piece& piece = pieces.all[launch.piece];
+            ends.inner_lengths_ms[piece.key].push_back(piece.end_ms - piece.start_ms);
+        }
     });
     for (auto& [key, ends] : spans)
         if (!ends.behind_ms.empty()) ends.usually_behind_ms = usually_behind_ms(ends);
@@ -147,13 +176,15 @@ BlockedEnds find_blocked_ends(const RoleSample& sample, double tolerance_ms) {
         if (!inner.empty() && launches.ends_with_them(ends.usually_behind_ms)) add_shares(pieces, i, inner, ends);
     });
     BlockedEnds blocked;
-    for (const auto& [key, ends] : spans) {
+    for (auto& [key, ends] : spans) {
         if (ends.blocked == 0 || 2 * ends.blocked < ends.seen) continue;
         blocked[key].behind_ms = ends.usually_behind_ms;
-        LaunchShares& shares = blocked[key].launches;
+        UsualLaunches& launches = blocked[key].launches;
         for (const auto& [inner, count] : ends.launches)
-            if (2 * count >= ends.blocked) shares[inner] = std::numeric_limits<double>::quiet_NaN();
-        for (const auto& [inner, values] : ends.shares) shares[inner] = median_of(values);
+            if (2 * count >= ends.blocked) launches[inner] = {};
+        for (const auto& [inner, values] : ends.shares) launches[inner].share = median_of(values);
+        for (auto& [inner, launch] : launches)
+            launch.transfer_ms = quantile_of(ends.inner_lengths_ms[inner], transfer_quantile);
     }
     return blocked;
 }
@@ -176,7 +207,7 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         const bool all_there = are_all_there(pieces, inner, end.launches);
         if (all_there && !launches.ends_with_them(end.behind_ms)) continue;
         const double unknown = std::numeric_limits<double>::quiet_NaN();
-        joins.push_back({i, all_there ? own_work_ms(pieces, i, inner, end.launches) : unknown,
+        joins.push_back({i, all_there ? own_work_ms(pieces, i, inner, end.launches, tolerance_ms) : unknown,
                          inner.empty() ? unknown : pieces.all[inner.back().piece].start_ms, end.behind_ms});
     }
     if (joins.empty()) return;

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <span>
 #include <tuple>
@@ -16,11 +17,15 @@
 
 namespace cep::tool {
 
-/// Shares of a span's own work at which communication is launched inside of it, by key of the communication; NaN where
-/// it is always held up.
-using LaunchShares = std::unordered_map<std::uint64_t, double>;
+/// Communication that is launched inside of a span.
+struct UsualLaunch {
+    double share = std::numeric_limits<double>::quiet_NaN();  // of the span's own work; NaN if it is always held up
+    double transfer_ms = 0;                                   // without waiting
+};
+/// By key of the communication.
+using UsualLaunches = std::unordered_map<std::uint64_t, UsualLaunch>;
 struct BlockedEnd {
-    LaunchShares launches;
+    UsualLaunches launches;
     double behind_ms = 0;  // how much later than the communication it ends
 };
 /// Spans of local work that end with communication that was launched inside of them, by key.

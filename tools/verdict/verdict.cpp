@@ -170,7 +170,7 @@ class Judge {
             abstain(fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them",
                                 waiting, rank.rank),
                     fmt::format("time what rank {} does before its collectives, with phases around it", rank.rank));
-        } else if (groups_.size() == 1 && waits_more_than_work_explains()) {
+        } else if (groups_.size() == 1 && !verdict_.slowdown_is_bound && waits_more_than_work_explains()) {
             abstain(fmt::format("ranks wait {} a step for each other, and what they do before does not explain it",
                                 waiting),
                     "time more phases between the collectives, and check that collectives have their group and coll");
@@ -194,7 +194,8 @@ class Judge {
         return true;
     }
 
-    /// Whether ranks wait clearly longer than for the slowest one of each step, as far as their work is timed.
+    /// Whether ranks wait clearly longer than for the slowest one of each step, as far as their work is timed. Means
+    /// nothing where collectives run beside work: how much of the waiting holds up the work is not known.
     [[nodiscard]] bool waits_more_than_work_explains() const {
         StepMatrix work_ms = own_ms_;
         for (std::size_t rank = 0; rank < work_ms.ranks(); ++rank)
