@@ -33,7 +33,7 @@ class Fault:
         chance = random.Random(7)
         self.random_steps = {step for step in range(last) if chance.random() < 0.3}
         self.share = SHARES.get(case, {SLOW_RANK: 1.0}).get(rank, 0.0)
-        self.work = DeviceWork(device) if device.type == "cuda" else None
+        self.work = DeviceWork(options, device) if device.type == "cuda" else None
 
     def _share_of(self, phase):
         """Of --slow-ms, in this phase of this step."""
@@ -72,8 +72,9 @@ class DeviceWork:
 
     SIZE = 2048
 
-    def __init__(self, device):
-        self.matrix = torch.randn(self.SIZE, self.SIZE, device=device, dtype=torch.bfloat16) / self.SIZE**0.5
+    def __init__(self, options, device):
+        make = torch.zeros if options.zeros else torch.randn
+        self.matrix = make(self.SIZE, self.SIZE, device=device, dtype=torch.bfloat16) / self.SIZE**0.5
         self.result = torch.empty_like(self.matrix)
         self._run(200)
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -122,8 +123,12 @@ def blocks(options, fault, device, count, phase_calls=1):
     """A model of `count` blocks. `phase_calls`: how often a phase runs in a step; the fault is spread over all of them."""
     torch.manual_seed(0)
     part = 1 / count / phase_calls
-    made = [Block(options.width, fault, part).to(options.type) for _ in range(count)]
-    return nn.Sequential(*made)
+    made = nn.Sequential(*[Block(options.width, fault, part).to(options.type) for _ in range(count)])
+    if options.zeros:
+        with torch.no_grad():
+            for parameter in made.parameters():
+                parameter.zero_()
+    return made
 
 
 class Training:
@@ -136,7 +141,7 @@ class Training:
         with torch_device(device):
             self.model = self.build()
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-6)
-        batch = torch.randn(options.batch_size, options.width, dtype=options.type)
+        batch = (torch.zeros if options.zeros else torch.randn)(options.batch_size, options.width, dtype=options.type)
         self.batch = batch.pin_memory() if device.type == "cuda" else batch
 
     def batches(self, count):

@@ -73,6 +73,8 @@ def arguments():
     parser.add_argument("--batch-size", type=int, default=8192)
     parser.add_argument("--slow-ms", type=float, default=8.0)
     parser.add_argument("--runs", default=",".join(RUNS), help="clocks or KIND_CASE, with NUMBERx before it to repeat")
+    parser.add_argument("--zeros", action="store_true", help="all numbers are 0: the GPUs need less power, and no rank "
+                        "runs faster because others wait")
     parser.add_argument("--no-buckets", action="store_true", help="one row for all buckets of DDP, and no hook")
     parser.add_argument("--keep", action="store_true", help="the rank files of right verdicts too")
     parser.add_argument("--host", action="store_true", help="on the CPU: checks the program")
@@ -117,7 +119,8 @@ def own_slowness(options, device, passes=20):
         return [1.0] * dist.get_world_size()
     healthy = Fault("none", options, 0, device)
     model = blocks(options, healthy, device, options.layers).to(device)
-    batch = torch.randn(options.batch_size, options.width, device=device, dtype=options.type)
+    make = torch.zeros if options.zeros else torch.randn
+    batch = make(options.batch_size, options.width, device=device, dtype=options.type)
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     dist.barrier()
     with torch.no_grad():
