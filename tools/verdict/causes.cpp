@@ -18,7 +18,8 @@ constexpr double least_slowdown = 1.03;      // of what is worth a headline
 constexpr double least_of_ranks = 1.05;      // of ranks that are not stragglers by themselves
 constexpr std::size_t most_named_ranks = 4;  // ranges of them
 constexpr std::size_t most_described = 3;
-constexpr double least_share = 0.1;  // of what an even job would gain
+constexpr double errors_of_doubt = 3;  // of a replay that is not exact
+constexpr double least_share = 0.1;    // of what an even job would gain
 
 bool is_of_ranks(const Cause& cause) {
     return cause.kind == CauseKind::ranks || cause.kind == CauseKind::host;
@@ -41,12 +42,16 @@ bool are_stragglers(const Cause& cause, const Verdict& verdict) {
 /// Jitter and the network have no one to name.
 bool is_worth_headline(const Cause& cause, const Verdict& verdict) {
     if (cause.kind == CauseKind::jitter || cause.kind == CauseKind::communication) return false;
-    return cause.slowdown >= (is_of_ranks(cause) && !are_stragglers(cause, verdict) ? least_of_ranks : least_slowdown);
+    const double least = is_of_ranks(cause) && !are_stragglers(cause, verdict) ? least_of_ranks : least_slowdown;
+    const Replay& replay = verdict.replay;
+    return cause.slowdown >= least + (replay.holds() ? 0 : errors_of_doubt * std::abs(replay.error));
 }
 
 const Cause* top_cause(const Verdict& verdict) {
     const Replay& replay = verdict.replay;
-    if (!replay.holds() || replay.causes.empty() || replay.slowdown < least_slowdown) return nullptr;
+    if (replay.causes.empty() || replay.slowdown < least_slowdown) return nullptr;
+    // A replay that is not exact says nothing against a verdict, but a job is not healthy where it sees a large cause.
+    if (!replay.holds() && (verdict.abstained || names_ranks(verdict))) return nullptr;
     for (const Cause& cause : replay.causes)
         if (is_worth_headline(cause, verdict)) return &cause;
     return nullptr;
