@@ -45,6 +45,14 @@ def test_negative_numbers_are_refused_where_none_make_sense(cep, four_ranks, arg
 
 # Help.
 
+@pytest.mark.parametrize("value", ["abc", "0", "-3", "nan", "inf", "1e15x"])
+@pytest.mark.parametrize("command, option", [
+    ("summarize", "--peak-flops"), ("metrics", "--peak-flops"), ("comm", "--link-gbps"), ("comm", "--link-gb-per-s")])
+def test_what_is_no_number_above_0_is_refused_by_name(cep, command, option, value):
+    text = cep(command, f"{option}={value}", "x", status=2).stderr.decode()
+    assert text.splitlines()[0] == f"cep {command}: {option}: '{value}' is no number above 0"
+
+
 def test_no_arguments_print_the_help(cep):
     assert cep().stdout == cep("--help").stdout == cep("help").stdout
 

@@ -126,10 +126,10 @@ void add_model_options(CLI::App& app, CommCommand& command) {
         ->type_name("WHAT");
     app.add_option("--link-gb-per-s", command.link_gb_per_s,
                    "Compare with a link of this many gigabytes a second in one direction")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_number)
         ->option_text("GB");
     app.add_option("--link-gbps", command.link_gbps, "The same, in gigabits a second")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_number)
         ->option_text("GBIT");
     app.add_option("--predict", command.predicted_bytes,
                    "What these sizes would take, such as 64k,1M,2GiB (default: those that were measured)")

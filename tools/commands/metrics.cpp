@@ -62,7 +62,7 @@ void MetricsCommand::add_to(CLI::App& metrics) {
     metrics
         .add_option("--peak-flops", peak_flops,
                     "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_number)
         ->option_text("N");
     job_options.add_to(metrics, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
     set_examples(metrics,

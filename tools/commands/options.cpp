@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -30,6 +31,14 @@ tool::Format format_of(std::string_view path) {
 }
 
 }  // namespace
+
+const CLI::Validator positive_number(
+    [](std::string& text) {
+        double number = 0;
+        const bool is_positive = CLI::detail::lexical_cast(text, number) && number > 0 && std::isfinite(number);
+        return is_positive ? std::string() : "'" + text + "' is no number above 0";
+    },
+    "");
 
 void InputOptions::add_to(CLI::App& command) {
     command.add_option("INPUT", inputs, "Rank files, directories of them, quoted globs, or - for standard input");

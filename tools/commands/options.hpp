@@ -18,6 +18,9 @@
 
 namespace cep::cli {
 
+/// For options that take a number above 0.
+extern const CLI::Validator positive_number;
+
 struct InputOptions {
     std::vector<std::string> inputs;
     std::string files_from;

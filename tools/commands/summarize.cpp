@@ -114,7 +114,7 @@ void SummarizeCommand::add_to(CLI::App& summarize) {
         .add_option(
             "--peak-flops", peak_flops,
             "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_number)
         ->type_name("N");
     job_options.add_to(summarize, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
     set_examples(summarize,
