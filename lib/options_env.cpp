@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cinttypes>
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "error.hpp"
+#include "message.hpp"
 #include "options.hpp"
 
 namespace cep {
@@ -79,6 +84,50 @@ namespace {
     }
 }
 
+/// "CEP_RECORD_EVERY_N_STEPS" for "record_every_n_steps".
+[[nodiscard]] std::string variable_of(const OptionField& field) {
+    std::string name = "CEP_";
+    for (const char* c = field.name; *c != '\0'; ++c) name += *c == '_' ? '_' : static_cast<char>(*c - 'a' + 'A');
+    return name;
+}
+
+/// How many characters have to be inserted, removed or replaced.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        std::size_t diagonal = std::exchange(row[0], i + 1);
+        for (std::size_t j = 0; j < b.size(); ++j) {
+            const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+        }
+    }
+    return row.back();
+}
+
+/// A variable whose name is nearly that of an option is a typing error, and would be ignored in silence. Other programs
+/// may have variables that begin with CEP_. One rank says so, once.
+void warn_of_typing_errors(std::int32_t rank) {
+    static std::atomic<bool> warned{false};
+    constexpr std::size_t most_edits = 2;
+    if (rank != 0 || warned.load(std::memory_order_relaxed)) return;
+    std::vector<std::string> known = {"CEP_CONFIG", "CEP_LIBRARY", "CEP_BINDING", "CEP_COMMAND"};
+    for (const OptionField& field : option_fields()) known.push_back(variable_of(field));
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view text = *entry;
+        const std::string_view name = text.substr(0, text.find('='));
+        if (!name.starts_with("CEP_") || std::find(known.begin(), known.end(), name) != known.end()) continue;
+        const auto nearest = std::min_element(known.begin(), known.end(), [name](const auto& a, const auto& b) {
+            return edit_distance(name, a) < edit_distance(name, b);
+        });
+        if (edit_distance(name, *nearest) > most_edits) continue;
+        warned.store(true, std::memory_order_relaxed);
+        print_message(rank,
+                      std::string(name) + " is no variable of cep, and is ignored; did you mean " + *nearest + "?");
+    }
+}
+
 struct Launcher {
     const char* rank;
     const char* world_size;
@@ -137,8 +186,7 @@ std::int32_t load_options_env(cep_options& options, OptionStorage& storage) {
         }
     }
     for (const OptionField& field : option_fields()) {
-        std::string name = "CEP_";
-        for (const char* c = field.name; *c != '\0'; ++c) name += *c == '_' ? '_' : static_cast<char>(*c - 'a' + 'A');
+        const std::string name = variable_of(field);
         const char* value = variable(name.c_str());
         if (value == nullptr) continue;
         const std::int32_t code = set_from(options, field, value, storage);
@@ -147,6 +195,8 @@ std::int32_t load_options_env(cep_options& options, OptionStorage& storage) {
             return code;
         }
     }
+    std::int32_t rank = options.rank;
+    if (find_one(rank, "rank", &Launcher::rank, 0, 0) == CEP_OK) warn_of_typing_errors(rank);
     return CEP_OK;
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -354,4 +355,41 @@ TEST(a_launcher_rank_that_is_not_a_number_is_refused_and_named) {
     cep_options options = fresh();
     options.directory = "out";
     check_refused(&options, CEP_EOPTION, "RANK", "first");
+}
+
+static size_t messages_of_loading(char* text, size_t size) {
+    const int usual = dup(STDERR_FILENO);
+    check_report_to(usual);
+    const int file = open("messages", O_CREAT | O_RDWR | O_TRUNC, 0600);
+    dup2(file, STDERR_FILENO);
+    for (int i = 0; i < 2; ++i) {
+        cep_options options = from_environment();
+        cep_options_clear(&options);
+    }
+    dup2(usual, STDERR_FILENO);
+    const ssize_t length = pread(file, text, size - 1, 0);
+    CHECK(length >= 0);
+    text[length] = '\0';
+    close(file);
+    size_t lines = 0;
+    for (const char* at = text; (at = strchr(at, '\n')) != NULL; ++at) ++lines;
+    return lines;
+}
+
+TEST(a_typing_error_in_a_variable_is_told_once) {
+    char text[4096];
+    setenv("CEP_RECORD_EVERY_N_STEP", "3", 1);
+    setenv("CEP_HOME", "/home/cep", 1);  // another program's
+    setenv("CEP_BINDING", "ctypes", 1);
+    CHECK_EQ(messages_of_loading(text, sizeof text), 1);
+    CHECK_CONTAINS(text, "CEP_RECORD_EVERY_N_STEP is no variable");
+    CHECK_CONTAINS(text, "did you mean CEP_RECORD_EVERY_N_STEPS?");
+}
+
+TEST(a_typing_error_in_a_variable_is_told_by_the_first_rank_only) {
+    char text[4096];
+    setenv("CEP_ENABEL", "1", 1);
+    setenv("RANK", "1", 1);
+    setenv("WORLD_SIZE", "4", 1);
+    CHECK_EQ(messages_of_loading(text, sizeof text), 0);
 }
