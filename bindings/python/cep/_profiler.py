@@ -327,7 +327,7 @@ class Profiler(ProfilerCalls, Handle):
 
     # ---- Rows without a region --------------------------------------------------------------------------
 
-    def record(
+    def add_span(
         self,
         name: str,
         start_ns: int,
@@ -340,7 +340,7 @@ class Profiler(ProfilerCalls, Handle):
         coll: Optional[int] = None,
         meta: Optional[Meta] = None,
     ) -> None:
-        """Adds a span that was timed elsewhere to the current step, if the step is recorded.
+        """Adds a span that was timed elsewhere to the current step, if the step is recorded: cep_record(3).
 
         Args:
             name: As for region().

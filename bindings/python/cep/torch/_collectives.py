@@ -274,7 +274,7 @@ class InstrumentedCollectives(Removable):
 
 
 def instrument_collectives(
-    prof: Profiler, *, names: Optional[Mapping[ProcessGroup, str]] = None
+    profiler: Profiler, *, names: Optional[Mapping[ProcessGroup, str]] = None
 ) -> InstrumentedCollectives:
     """Times each collective of torch.distributed on recorded steps. On other steps nothing is wrapped.
 
@@ -305,7 +305,7 @@ def instrument_collectives(
     All ranks have to call this in the same step, because counting begins here.
 
     Args:
-        prof: The profiler.
+        profiler: The profiler.
         names: Names of your process groups, the same on all ranks. A row's group is the name and the group's ranks:
             {dp_group: "dp"} gives "dp:0-3".
 
@@ -318,9 +318,9 @@ def instrument_collectives(
 
     Thread-safe.
     """
-    if not prof.enabled or not distributed_is_initialized():
+    if not profiler.enabled or not distributed_is_initialized():
         return InstrumentedCollectives(None)
-    recorder = recorder_of(prof)
+    recorder = recorder_of(profiler)
     for group, name in (names or {}).items():
         recorder.groups.set_name(group, name)
     return InstrumentedCollectives(recorder)

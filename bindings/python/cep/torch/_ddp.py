@@ -12,22 +12,23 @@ from ._comm_span import AsyncSpan, Description
 from ._future_callbacks import FutureCallback
 from ._groups import resolve_group
 from ._hooks import Hook, inert_hook, note_failure
-from ._pytorch import Future, Module, ProcessGroup, Tensor, dist, tensor_bytes, torch
+from ._pytorch import Future, GradBucket, Module, ProcessGroup, Tensor, dist, tensor_bytes, torch
 
-CommHook = Callable[[Any, Any], Future]
+CommHook = Callable[[Any, GradBucket], Future[Tensor]]
 
 
-def _first(future: Future) -> Tensor:
+def _first(future: Future[list[Tensor]]) -> Tensor:
     return future.value()[0]
 
 
-def _average(group: Any, bucket: Any) -> Future:
+def _average(group: Any, bucket: GradBucket) -> Future[Tensor]:
     """Does what DDP does without a hook: divides the gradients by the number of ranks, then sums them over ranks."""
     # DDP multiplies by the inverse. So does this, for the same result to the last bit.
     tensor = bucket.buffer().mul_(1.0 / group.size())
     # The checks of dist.all_reduce() would take longer than the call itself.
     # On a GPU the future is done from the start, so its callback runs here and not on a thread of the backend.
-    return group.allreduce([tensor]).get_future().then(_first if tensor.is_cuda else FutureCallback(_first))
+    future: Future[Any] = group.allreduce([tensor]).get_future()
+    return future.then(_first) if tensor.is_cuda else future.then(FutureCallback(_first))
 
 
 class _TimedHook:
@@ -69,7 +70,7 @@ class _TimedHook:
     def _group_of(self, state: Any) -> Optional[ProcessGroup]:
         return resolve_group(state if isinstance(state, dist.ProcessGroup) else self._group)
 
-    def _begin(self, state: Any, bucket: Any) -> Optional[AsyncSpan]:
+    def _begin(self, state: Any, bucket: GradBucket) -> Optional[AsyncSpan]:
         """The span of a bucket; None if it cannot be timed."""
         recorder, process_group, tensor = self._recorder, self._group_of(state), bucket.buffer()
         if process_group is None or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
@@ -79,7 +80,7 @@ class _TimedHook:
         what = Description(self._name, tensor_bytes(tensor) or None, group, coll)
         return AsyncSpan(recorder.profiler, recorder.streams, what, tensor.device.index if tensor.is_cuda else None)
 
-    def _reduce(self, state: Any, bucket: Any) -> Future:
+    def _reduce(self, state: Any, bucket: GradBucket) -> Future[Tensor]:
         if self._inner is None:
             return _average(self._group_of(state), bucket)
         nested.inside = True
@@ -100,8 +101,8 @@ class DDPGradientSync:
 
     def __init__(self, profiler: Profiler, model: Module) -> None:
         self._recorder = recorder_of(profiler)
-        self._model = model
-        self._last = next((parameter for parameter in model.parameters() if parameter.requires_grad), None)
+        self._model: Any = model
+        self._last: Any = next((parameter for parameter in model.parameters() if parameter.requires_grad), None)
         self._hook = Hook(lambda _: self.begin())
         self._handle: Any = None
         self._open: Optional[tuple[Region, Any, Any]] = None
@@ -161,7 +162,7 @@ def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> Optional[DD
 
 
 def ddp_comm_hook(
-    prof: Profiler,
+    profiler: Profiler,
     inner: Optional[CommHook] = None,
     *,
     group: Optional[ProcessGroup] = None,
@@ -182,7 +183,7 @@ def ddp_comm_hook(
     instrument()).
 
     Args:
-        prof: The profiler.
+        profiler: The profiler.
         inner: The hook that does the reduction. None: does what DDP does without a hook, with the same results.
         group: The model's process group, if the hook is not registered with the group as its state. None: the default
             group.
@@ -193,10 +194,10 @@ def ddp_comm_hook(
 
     Thread-safe. Never waits for the device.
     """
-    return _TimedHook(recorder_of(prof), inner, group, name)
+    return _TimedHook(recorder_of(profiler), inner, group, name)
 
 
-def instrument_ddp(model: Module, prof: Profiler, *, name: str = "all_reduce") -> None:
+def instrument_ddp(model: Module, profiler: Profiler, *, name: str = "all_reduce") -> None:
     """Registers ddp_comm_hook() with a DistributedDataParallel model.
 
     The gradients stay the same to the last bit, with one exception: with ``gradient_as_bucket_view`` and gradients that
@@ -207,12 +208,13 @@ def instrument_ddp(model: Module, prof: Profiler, *, name: str = "all_reduce") -
 
     Args:
         model: The DistributedDataParallel.
-        prof: The profiler.
+        profiler: The profiler.
         name: The rows' name.
 
     Raises:
         RuntimeError: The model has a communication hook already.
     """
-    if not prof.enabled:
+    if not profiler.enabled:
         return
-    model.register_comm_hook(None, ddp_comm_hook(prof, group=model.process_group, name=name))
+    ddp: Any = model
+    ddp.register_comm_hook(None, ddp_comm_hook(profiler, group=ddp.process_group, name=name))
