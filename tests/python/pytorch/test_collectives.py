@@ -165,6 +165,45 @@ dist.destroy_process_group()
     assert [row["name"] for row in comm_rows(files, 0)] == ["all_reduce"] * 2
 
 
+def test_only_names_of_modules_follow_a_collective(job, files):
+    job.run(
+        2,
+        """
+import functools
+
+def taking():
+    class Trainer:
+        reduce = staticmethod(dist.all_reduce)
+
+    local = dist.all_reduce
+    return [Trainer.reduce, functools.partial(dist.all_reduce), lambda tensor: local(tensor)]
+
+def call(references, size):
+    for reference in references:
+        reference(torch.ones(size))
+
+before = taking()
+with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_collectives(prof):
+    prof.step(0)
+    recorded = taking()
+    prof.step(1)
+    unrecorded = taking()
+    call(recorded, 1)  # the wrapper, on a step without rows
+    prof.step(2)
+    call(before, 2)
+    call(unrecorded, 3)
+    call(recorded, 4)
+    dist.all_reduce(torch.ones(5))
+call(recorded, 6)
+dist.destroy_process_group()
+""",
+    )
+    for rank in range(2):
+        rows = [(row["step"], row["bytes"] // 4) for row in comm_rows(files, rank)]
+        assert rows == [(2, 4), (2, 4), (2, 4), (2, 5)]
+        assert identities(files, rank) == identities(files, 0)
+
+
 def test_a_collective_that_raises_is_marked_and_raises(job, files):
     job.run(
         2,

@@ -299,8 +299,13 @@ def instrument_collectives(
       profiler's own. The trainer's streams and its Work are not touched.
     - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future.
 
-    Never waits for the device or for a future. A reference to a function that the program took on a recorded step and
-    kept anywhere but in a module's names keeps the wrapper, which then calls the original.
+    Never waits for the device or for a future.
+
+    A name in a module follows, whenever it was imported. Another reference (an attribute of an object, a default
+    argument, a partial, a local variable) keeps what it was taken from: calls through one that was taken before this
+    call, or on a step that is not recorded, have no rows. One that was taken on a recorded step keeps the wrapper,
+    which makes rows on recorded steps, and otherwise calls the original. Look the function up at each call instead:
+    ``torch.distributed.all_reduce(tensor)``.
 
     All ranks have to call this in the same step, because counting begins here.
 
