@@ -138,8 +138,8 @@ class DDPGradientSync:
 
 
 def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> Optional[DDPGradientSync]:
-    """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or what of all is
-    exposed.
+    """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or the part of all
+    that is exposed.
 
     Args:
         model: Any module.
