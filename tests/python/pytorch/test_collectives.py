@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
 from cep.torch._groups import compact_ranks, shortened  # noqa: E402
+from training_jobs import UNBOXING  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 
@@ -288,8 +289,13 @@ dist.destroy_process_group()
 """
 
 
-def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files):
-    job.run(3, DDP)
+# Without a communication hook, and with one where PyTorch allows nothing else.
+WITHOUT_HOOK, WITH_HOOK = UNBOXING, UNBOXING + "_ddp_reductions._unbox_work = None\n"
+
+
+@pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
+def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files, how):
+    job.run(3, how + DDP)
     for rank in range(3):
         rows = comm_rows(files, rank)
         assert {row["name"] for row in rows} == {"all_reduce"} and {row["step"] for row in rows} == {0, 2}
@@ -299,14 +305,105 @@ def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files):
         assert sum(row["bytes"] for row in rows) == 2 * 2 * 4 * (9 * 9 + 9) * 4
 
 
-def test_the_reduction_of_a_bucket_begins_within_the_backward(job, files):
-    job.run(2, DDP)
+@pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
+def test_the_reduction_of_a_bucket_begins_within_the_backward(job, files, how):
+    job.run(2, how + DDP)
     for rank in range(2):
         backwards = files.spans("backward", rank)
         for row in comm_rows(files, rank):
             # Its end comes from a thread of the backend's, which need not be on time.
             begin_ns = row["start_ns"]
             assert any(one["start_ns"] <= begin_ns <= one["start_ns"] + one["duration_ms"] * 1e6 for one in backwards)
+
+
+def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):
+    job.run(
+        2,
+        UNBOXING
+        + """
+def train(model):
+    model(torch.ones(1, 4)).sum().backward()
+    dist.all_reduce(torch.ones(8))  # a row of its own, and one only
+    dist.all_reduce(torch.ones(8, dtype=torch.int32), async_op=True).wait()
+
+models = [torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2)]
+with cep.Profiler(folder, record_every_n_steps=2) as prof:
+    prof.step(0)
+    handles = [cep.torch.instrument(model, None, prof) for model in models]
+    for step in range(4):
+        prof.step(step)
+        assert is_before_the_operator() is (step % 2 == 0)
+        train(models[0])
+    prof.step(4)
+    handles[0].remove()
+    assert is_before_the_operator()
+    train(models[1])
+    handles[1].remove()
+    assert not is_before_the_operator()
+    train(models[1])
+    handle = cep.torch.instrument(models[0], None, prof)
+    assert is_before_the_operator()
+assert not is_before_the_operator()
+assert not any(map(has_hook, models)) and cep.torch.hook_failures() == 0
+dist.destroy_process_group()
+""",
+    )
+    for rank in range(2):
+        rows = [(row["step"], row["bytes"]) for row in comm_rows(files, rank)]
+        assert rows == [(step, size) for step in (0, 2, 4) for size in (80, 32, 32)]
+        assert identities(files, rank) == identities(files, 0)
+
+
+def test_a_model_that_has_a_hook_and_a_pytorch_that_refuses_keep_the_operator(job, files):
+    job.run(
+        2,
+        UNBOXING
+        + """
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+hooked, refused = (torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
+hooked.register_comm_hook(None, allreduce_hook)
+taken = torch.library.Library("c10d", "IMPL")
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    prof.step(0)
+    with cep.torch.instrument(hooked, None, prof):
+        assert not is_before_the_operator()
+        hooked(torch.ones(1, 4)).sum().backward()
+    taken.impl("allreduce_", lambda *arguments: None, "AutogradCUDA")
+    prof.step(1)
+    with cep.torch.instrument(refused, None, prof):
+        assert has_hook(refused) and not is_before_the_operator()
+        refused(torch.ones(1, 4)).sum().backward()
+assert cep.torch.hook_failures() == 0
+dist.destroy_process_group()
+""",
+    )
+    rows = [(row["step"], row["name"]) for row in comm_rows(files, 0)]
+    assert sorted(rows) == [(0, "all_reduce"), (0, "gradient_sync"), (1, "all_reduce")]
+
+
+def test_a_reduction_that_raises_is_marked_and_raises(job, files):
+    job.run(
+        1,
+        UNBOXING
+        + """
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+
+def fails(*arguments):
+    raise ArithmeticError("no reduction")
+
+with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(model, None, prof):
+    prof.step(0)
+    prof.__dict__["_ddp_reductions"]._operator = fails
+    try:
+        model(torch.ones(1, 4)).sum().backward()
+    except Exception as error:
+        assert "no reduction" in str(error), error
+    else:
+        raise AssertionError("no error")
+dist.destroy_process_group()
+""",
+    )
+    assert [row["error"] for row in comm_rows(files, 0)] == ["ArithmeticError"]
 
 
 # gloo's threads must have freed the user's callback before the interpreter ends, or torch ends the process.

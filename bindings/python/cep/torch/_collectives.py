@@ -16,7 +16,7 @@ from ._comm_span import AsyncSpan, Description, SideStreams, future_of
 from ._groups import Group, Groups, resolve_group
 from ._hooks import is_compiling, note_failure
 from ._operations import BATCH, MESSAGE, Arguments, Call, Function, Keywords, available_functions
-from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
+from ._pytorch import ProcessGroup, dist, distributed_is_initialized, tensor_bytes, torch
 from ._steps import remove_listener, step_listeners
 
 _c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
@@ -118,6 +118,14 @@ class CommRecorder:
         except Exception as error:
             note_failure(error)
         return work
+
+    def bucket_span(self, process_group: Optional[ProcessGroup], tensor: Any, name: str) -> Optional[AsyncSpan]:
+        """The span of the reduction of one of DistributedDataParallel's buckets; None if it cannot be timed."""
+        if process_group is None or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
+            return None
+        group = self.groups.find(process_group)
+        what = Description(name, tensor_bytes(tensor) or None, group, group.indices.take(self.profiler._step))
+        return AsyncSpan(self.profiler, self.streams, what, tensor.device.index if tensor.is_cuda else None)
 
     def _is_measurable(self, call: Call, device: Optional[int]) -> bool:
         if device is None:

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
+from .._handle import Removal
 from .._profiler import Profiler
 from .._region import Region
 from ._collectives import CommRecorder, nested, recorder_of
-from ._comm_span import AsyncSpan, Description
+from ._comm_span import AsyncSpan
+from ._ddp_reductions import time_own_reductions
 from ._future_callbacks import FutureCallback
 from ._groups import resolve_group
 from ._hooks import Hook, inert_hook, note_failure
-from ._pytorch import Future, GradBucket, Module, ProcessGroup, Tensor, dist, tensor_bytes, torch
+from ._pytorch import Future, GradBucket, Module, ProcessGroup, Tensor, dist, torch
 
 CommHook = Callable[[Any, GradBucket], Future[Tensor]]
 
@@ -72,13 +74,7 @@ class _TimedHook:
 
     def _begin(self, state: Any, bucket: GradBucket) -> Optional[AsyncSpan]:
         """The span of a bucket; None if it cannot be timed."""
-        recorder, process_group, tensor = self._recorder, self._group_of(state), bucket.buffer()
-        if process_group is None or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
-            return None
-        group = recorder.groups.find(process_group)
-        coll = group.indices.take(recorder.profiler._step)
-        what = Description(self._name, tensor_bytes(tensor) or None, group, coll)
-        return AsyncSpan(recorder.profiler, recorder.streams, what, tensor.device.index if tensor.is_cuda else None)
+        return self._recorder.bucket_span(self._group_of(state), bucket.buffer(), self._name)
 
     def _reduce(self, state: Any, bucket: GradBucket) -> Future[Tensor]:
         if self._inner is None:
@@ -137,28 +133,37 @@ class DDPGradientSync:
             region._end(span, stream, error)
 
 
-def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> Optional[DDPGradientSync]:
+class TimedReduction(NamedTuple):
+    """What time_reduction() returns."""
+
+    sync: Optional[DDPGradientSync] = None
+    """What times the exposed part; None if the buckets are timed, or there is nothing to time."""
+    removals: tuple[Removal, ...] = ()
+
+
+def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> TimedReduction:
     """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or the part of all
     that is exposed.
 
     Args:
         model: Any module.
         profiler: The profiler.
-        buckets: Whether to register a communication hook. If the model has one already, it stays.
-
-    Returns:
-        What times the exposed part. None if the buckets are timed, or there is nothing to time.
+        buckets: Whether to time each bucket, with a communication hook if there is no other way. If the model has a hook
+            already, it stays, and the exposed part is timed.
     """
     model = getattr(model, "_orig_mod", model)  # in torch.compile's module
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        return None
+        return TimedReduction()
     if buckets:
+        removal = time_own_reductions(model, recorder_of(profiler))
+        if removal is not None:
+            return TimedReduction(removals=(removal,))
         try:
             instrument_ddp(model, profiler)
-            return None
+            return TimedReduction()
         except RuntimeError:
             pass
-    return DDPGradientSync(profiler, model)
+    return TimedReduction(DDPGradientSync(profiler, model))
 
 
 def ddp_comm_hook(

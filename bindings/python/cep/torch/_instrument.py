@@ -275,7 +275,9 @@ def instrument(
         if distributed_is_initialized():
             if collectives:
                 made._removals.append(instrument_collectives(profiler).remove)
-                forward.sync = time_reduction(model, profiler, ddp_buckets)
+                reduction = time_reduction(model, profiler, ddp_buckets)
+                forward.sync = reduction.sync
+                made._removals += reduction.removals
         made._start(forward, optimizers)
     except BaseException:
         made.remove()
