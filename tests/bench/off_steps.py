@@ -11,6 +11,7 @@ Process groups are of one rank: gloo, or NCCL with --device cuda. Prints the med
 """
 
 import argparse
+import contextlib
 import statistics
 import tempfile
 import time
@@ -112,27 +113,28 @@ def new_ddp(device):
 def measure_ddp(folder, device):
     dist._DEFAULT_FIRST_BUCKET_BYTES = 8
     plain = new_ddp(device)
-    with cep.Profiler(folder, start_step=NEVER) as profiler:
-        without_hook, buckets, others = new_ddp(device), new_ddp(device), new_ddp(device)
+    with cep.Profiler(folder, start_step=NEVER) as profiler, contextlib.ExitStack() as stack:
+        models = {
+            "instrument(), ddp_buckets=False": new_ddp(device),
+            "instrument(), ddp_buckets=True": new_ddp(device),
+            "instrument_ddp()": new_ddp(device),
+            "PyTorch's allreduce_hook, no cep": new_ddp(device),
+            "no hook, no cep: what chance adds": plain,
+        }
+        whole, buckets, hooked, others, _ = models.values()
+        stack.enter_context(cep.torch.instrument(whole, None, profiler, ddp_buckets=False))
+        stack.enter_context(cep.torch.instrument(buckets, None, profiler))
+        cep.torch.instrument_ddp(hooked, profiler)
         others.register_comm_hook(None, allreduce_hook)
-        with cep.torch.instrument(without_hook, None, profiler, ddp_buckets=False):
-            with cep.torch.instrument(buckets, None, profiler, collectives=False):
-                cep.torch.instrument_ddp(buckets, profiler)
-                models = {
-                    "ddp_buckets=False": without_hook,
-                    "ddp_buckets=True": buckets,
-                    "PyTorch's allreduce_hook, without cep": others,
-                    "none, without cep (what chance adds)": plain,
-                }
-                for name, model in models.items():
-                    bare, added = [], []
-                    for _ in range(ROUNDS):
-                        before = backward_us(profiler, plain, device)
-                        with_hook = backward_us(profiler, model, device)
-                        after = backward_us(profiler, plain, device)
-                        bare.append(before)
-                        added.append((with_hook - (before + after) / 2) / BUCKETS)
-                    print(f"| {name:37} | {statistics.median(bare):9.2f} | {with_quartiles(added)} |")
+        for name, model in models.items():
+            bare, added = [], []
+            for _ in range(ROUNDS):
+                before = backward_us(profiler, plain, device)
+                with_hook = backward_us(profiler, model, device)
+                after = backward_us(profiler, plain, device)
+                bare.append(before)
+                added.append((with_hook - (before + after) / 2) / BUCKETS)
+            print(f"| {name:33} | {statistics.median(bare):9.2f} | {with_quartiles(added)} |")
 
 
 def main():

@@ -7,7 +7,8 @@ Timing a bucket makes a stream of the profiler's wait for the bucket. In a captu
 never leave it, and the capture would end with error 904 (cudaErrorStreamCaptureUnjoined). So the hook asks first whether
 the stream is capturing. Each line is a process:
 
-- today: has to pass, and the replayed graph has to compute the same gradients as a step that was not captured.
+- today: has to pass, and the replayed graph has to compute the same gradients as a step that was not captured. So with
+  DDP's communication hook, which instrument() uses before PyTorch 2.1 only.
 - without the check: today's package with that question answered "no". The capture has to fail.
 - older: the package in FOLDER, from before the check, where the capture has to fail too:
 
@@ -27,7 +28,7 @@ TIMEOUT_S = 120
 DDP_WARM_UP_STEPS = 12  # DDP reads its own timings in the first steps, which no capture allows
 
 
-def train(folder):
+def train(folder, with_hook):
     """The gradients of a step, and those after the graph of the same step."""
     import cep
     import cep.torch
@@ -40,7 +41,10 @@ def train(folder):
     with torch.cuda.stream(side):
         model = DistributedDataParallel(torch.nn.Linear(32, 32).cuda(), device_ids=[0])
     with cep.Profiler(folder, record_every_n_steps=1) as profiler:
-        cep.torch.instrument_ddp(model, profiler)
+        if with_hook:
+            cep.torch.instrument_ddp(model, profiler)
+        else:
+            cep.torch.instrument(model, None, profiler, memory=False)
         profiler.step(0)
         with torch.cuda.stream(side):
             for _ in range(DDP_WARM_UP_STEPS):
@@ -66,12 +70,12 @@ def child(how):
     # Before NCCL 2.28 and PyTorch's own checks of captures, the watchdog queries events during a capture.
     os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
     os.environ.setdefault("NCCL_ASYNC_ERROR_HANDLING", "0")
-    if how == "without the check":
+    if how.startswith("without the check"):
         torch.cuda.is_current_stream_capturing = lambda: False
     with tempfile.TemporaryDirectory() as folder:
         dist.init_process_group("nccl", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
         try:
-            expected, replayed = train(folder)
+            expected, replayed = train(folder, with_hook=how.endswith("hook"))
             assert torch.equal(expected, replayed), "the graph computes other gradients"
         except Exception as error:
             print(f"{FAILED}{type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
@@ -118,15 +122,20 @@ def main():
     if torch is None or not torch.cuda.is_available():
         print("ddp_capture.py: skipped: no PyTorch with a GPU", file=sys.stderr)
         return 77
-    cases = [("today", None, True), ("without the check", None, False)]
+    cases = [
+        ("today", None, True),
+        ("today, with the hook", None, True),
+        ("without the check", None, False),
+        ("without the check, with the hook", None, False),
+    ]
     if options.older is not None:
-        cases.append(("older", options.older, False))
+        cases.append(("older, with the hook", options.older, False))
     wrong = 0
     for how, package, passes in cases:
         status, error = run(how, package)
         right = (status == 0) is passes
         wrong += not right
-        print(f"{'PASS' if right else 'FAIL'}  {how:<18} {'captured and replayed' if status == 0 else error}", flush=True)
+        print(f"{'PASS' if right else 'FAIL'}  {how:<34} {'captured and replayed' if status == 0 else error}", flush=True)
     return int(wrong > 0)
 
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
 from cep.torch._groups import compact_ranks, shortened  # noqa: E402
-from training_jobs import UNBOXING  # noqa: E402
+from unboxing import WITH_HOOK, WITHOUT_HOOK  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 
@@ -289,10 +289,6 @@ dist.destroy_process_group()
 """
 
 
-# Without a communication hook, and with one where PyTorch allows nothing else.
-WITHOUT_HOOK, WITH_HOOK = UNBOXING, UNBOXING + "_ddp_reductions._unbox_work = None\n"
-
-
 @pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
 def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files, how):
     job.run(3, how + DDP)
@@ -319,7 +315,7 @@ def test_the_reduction_of_a_bucket_begins_within_the_backward(job, files, how):
 def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):
     job.run(
         2,
-        UNBOXING
+        WITHOUT_HOOK
         + """
 def train(model):
     model(torch.ones(1, 4)).sum().backward()
@@ -357,7 +353,7 @@ dist.destroy_process_group()
 def test_a_model_that_has_a_hook_and_a_pytorch_that_refuses_keep_the_operator(job, files):
     job.run(
         2,
-        UNBOXING
+        WITHOUT_HOOK
         + """
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 hooked, refused = (torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
@@ -384,7 +380,7 @@ dist.destroy_process_group()
 def test_a_reduction_that_raises_is_marked_and_raises(job, files):
     job.run(
         1,
-        UNBOXING
+        WITHOUT_HOOK
         + """
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 

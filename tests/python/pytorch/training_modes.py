@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 
 import cep
 import cep.torch
+from cep.torch import _ddp_reductions
 
 STEPS, STRIDE = 4, 2
 RECORDED = range(0, STEPS, STRIDE)
@@ -221,7 +222,13 @@ def of_ddp(model, mode, profiler):
     of_a_module(DistributedDataParallel(model), mode, profiler)
 
 
-def of_ddp_without_hook(model, mode, profiler):
+def of_ddp_with_hook(model, mode, profiler):
+    unbox, _ddp_reductions._unbox_work = _ddp_reductions._unbox_work, None
+    of_ddp(model, mode, profiler)
+    _ddp_reductions._unbox_work = unbox
+
+
+def of_ddp_as_a_whole(model, mode, profiler):
     model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     with cep.torch.instrument(model, optimizer, profiler, ddp_buckets=False):
@@ -247,7 +254,8 @@ def of_accelerate(model, mode, profiler):
 WAYS = {
     "module": of_a_module,
     "DDP": of_ddp,
-    "DDP without a hook": of_ddp_without_hook,
+    "DDP with a hook": of_ddp_with_hook,
+    "DDP as a whole": of_ddp_as_a_whole,
     "Accelerate": of_accelerate,
 }
 

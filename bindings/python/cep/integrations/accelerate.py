@@ -35,8 +35,8 @@ __all__ = ["Instrumentation", "instrument"]
 
 
 class Instrumentation(Removable):
-    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything but DDP's communication
-    hook, which PyTorch cannot remove."""
+    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything. Before PyTorch 2.1 DDP's
+    communication hook stays, which PyTorch cannot remove."""
 
 
 def _around_step(accelerator: Any, optimizer: Any, steps: TrainingSteps, is_last: bool) -> Removal:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedDataParallel's all-reduces, through its communication hook."""
+"""DistributedDataParallel's all-reduces: which way they are timed, its communication hook, and what is exposed."""
 
 from __future__ import annotations
 
@@ -142,14 +142,14 @@ class TimedReduction(NamedTuple):
 
 
 def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> TimedReduction:
-    """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or the part of all
-    that is exposed.
+    """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or the part of
+    all that is exposed.
 
     Args:
         model: Any module.
         profiler: The profiler.
-        buckets: Whether to time each bucket, with a communication hook if there is no other way. If the model has a hook
-            already, it stays, and the exposed part is timed.
+        buckets: Whether to time each bucket, with a communication hook if there is no other way. If the model has a
+            hook already, it stays, and the exposed part is timed.
     """
     model = getattr(model, "_orig_mod", model)  # in torch.compile's module
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
@@ -203,7 +203,8 @@ def ddp_comm_hook(
 
 
 def instrument_ddp(model: Module, profiler: Profiler, *, name: str = "all_reduce") -> None:
-    """Registers ddp_comm_hook() with a DistributedDataParallel model.
+    """Registers ddp_comm_hook() with a DistributedDataParallel model. With PyTorch 2.1 or later instrument() times the
+    buckets without a hook.
 
     The gradients stay the same to the last bit, with one exception: with ``gradient_as_bucket_view`` and gradients that
     are kept over steps (``zero_grad(set_to_none=False)``) DDP divides instead of multiplying, and the last bit may

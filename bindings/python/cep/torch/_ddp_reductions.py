@@ -31,8 +31,8 @@ _unbox_work: Any = getattr(getattr(_c10d, "Work", None), "unbox", None)
 class DDPReductions:
     """Times the all-reduces that the DistributedDataParallel models of one profiler make themselves.
 
-    The function is put before the operator and taken away by profiler.step(). So no other thread may reduce gradients
-    meanwhile.
+    The function is put before the operator and taken away by profiler.step(). The dispatcher has no lock for those that
+    call an operator, so no other thread may call this one meanwhile.
     """
 
     def __init__(self, recorder: CommRecorder) -> None:

@@ -130,8 +130,8 @@ class _ForwardTimer:
 
 class Instrumentation(Removable):
     """What instrument() and instrument_optimizers() return. remove(), or the end of a ``with`` block, removes
-    everything but DDP's communication hook, which PyTorch cannot remove; so does the profiler's close(). Do not call it
-    during a step.
+    everything; so does the profiler's close(). Before PyTorch 2.1 DDP's communication hook stays, which PyTorch cannot
+    remove. Do not call it during a step.
 
     The hooks are on the model and the optimizers during recorded steps only.
     """
@@ -240,7 +240,7 @@ def instrument(
     On a step that is not recorded, the model and the optimizers have no hook, and all of this costs less than 1 µs. The
     hooks never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
     tensor alive. Copies of the model, deep or pickled, are not instrumented. If the profiler is off, there are no
-    hooks. The exception is DistributedDataParallel: see ``ddp_buckets``.
+    hooks. Before PyTorch 2.1 DistributedDataParallel is an exception: see ``ddp_buckets``.
 
     The hooks are turned on and off by ``profiler.step()``. Look it up at each call: a reference to the method that was
     taken before instrument() does not turn them on.
@@ -252,11 +252,13 @@ def instrument(
         profiler: The profiler.
         prefix: Goes before the phases' names, to tell several models apart ("generator.").
         collectives: Also calls instrument_collectives(). Then every rank has to call instrument() in the same step.
-        ddp_buckets: For a DistributedDataParallel without a communication hook, also calls instrument_ddp(): a row for
-            each bucket. Such a hook costs some 50 µs a bucket on every step. With False, or where there is a hook
-            already, one row ``gradient_sync`` of kind ``comm`` stands for all buckets, at no cost on other steps: the
-            part of the all-reduces that the backward does not hide. It shows which rank is late, but understates what
-            that costs, because the ranks that wait compute more slowly beside the waiting all-reduces.
+        ddp_buckets: For a DistributedDataParallel without a communication hook, also a row ``all_reduce`` for each
+            bucket, at no cost on steps that are not recorded. No other thread may reduce gradients while the loop calls
+            ``profiler.step()``. Before PyTorch 2.1 it calls instrument_ddp(): a hook that costs 15 to 50 µs a bucket on
+            every step. With False, or where there is a hook already, one row ``gradient_sync`` of kind ``comm`` stands
+            for all buckets, at no cost on other steps: the part of the all-reduces that the backward does not hide. It
+            shows which rank is late, but understates what that costs, because the ranks that wait compute more slowly
+            beside the waiting all-reduces.
         memory: Also calls record_memory() after each recorded optimizer step.
 
     Returns:
