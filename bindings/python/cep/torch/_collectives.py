@@ -288,8 +288,8 @@ def instrument_collectives(
 
     Wraps all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor,
     all_to_all, all_to_all_single, gather, scatter, barrier, send, recv and batch_isend_irecv in every module that has
-    them by name. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (DDP's own
-    all-reduces: see instrument_ddp()), functional collectives (DTensor, tensor parallelism), compiled calls
+    them by name. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (for DDP's own
+    all-reduces see instrument()), functional collectives (DTensor, tensor parallelism), compiled calls
     (torch.compile), coalesced calls, and isend and irecv outside a batch.
 
     A row is named after the operation (``all_gather`` for all_gather_into_tensor too), is of kind ``comm``, and has

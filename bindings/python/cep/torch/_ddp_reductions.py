@@ -93,14 +93,14 @@ class DDPReductions:
             if hasattr(registration, "_destroy"):
                 registration._destroy()  # before PyTorch 2.4, its last reference does
 
-    def _all_reduce(self, *args: Any) -> Any:
+    def _all_reduce(self, *args: Any, **kwargs: Any) -> Any:
         """Takes the place of the operator: calls it, and times it if it reduces a bucket."""
         self._running += 1
         try:
             span = self._begin(args[0][0], args[1])
             try:
                 with _below_autograd():
-                    result = self._operator(*args)
+                    result = self._operator(*args, **kwargs)
             except BaseException as error:
                 if span is not None:
                     span.fail(type(error))
