@@ -285,6 +285,7 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof:
     for options in ({}, {"gradient_as_bucket_view": True}):
         for mine, plain in zip(trained(True, **options), trained(False, **options)):
             assert torch.equal(mine, plain), (mine - plain).abs().max()
+    wait_for_ends(prof)
 dist.destroy_process_group()
 """
 
@@ -339,6 +340,7 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof:
     train(models[1])
     handle = cep.torch.instrument(models[0], None, prof)
     assert is_before_the_operator()
+    wait_for_ends(prof)
 assert not is_before_the_operator()
 assert not any(map(has_hook, models)) and cep.torch.hook_failures() == 0
 dist.destroy_process_group()
@@ -369,6 +371,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
     with cep.torch.instrument(refused, None, prof):
         assert has_hook(refused) and not is_before_the_operator()
         refused(torch.ones(1, 4)).sum().backward()
+    wait_for_ends(prof)
 assert cep.torch.hook_failures() == 0
 dist.destroy_process_group()
 """,
@@ -426,6 +429,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_
     prof.step(0)
     model(torch.ones(1, 4)).sum().backward()
     assert torch.equal(model.module.bias.grad, torch.ones(4))
+    wait_for_ends(prof)
 assert freed.wait(60)
 dist.destroy_process_group()
 """,

@@ -59,7 +59,7 @@ def test_a_step_has_the_rows_of_its_mode(job, tmp_path, mode, rows, averages, wa
         + f"""
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import training_modes
-training_modes.train_in_all_ways(folder, {mode!r}, {ways!r})
+training_modes.train_in_all_ways(folder, {mode!r}, {ways!r}, wait_for_ends)
 dist.destroy_process_group()
 """,
     )

@@ -260,20 +260,21 @@ WAYS = {
 }
 
 
-def train(mode, way, folder, enable):
+def train(mode, way, folder, enable, wait_for_ends):
     """The weights after a training."""
     torch.manual_seed(0)
     make, run = MODES[mode]
     model = make()
     with cep.Profiler(folder, record_every_n_steps=STRIDE, enable=enable) as profiler:
         WAYS[way](model, run, profiler)
+        wait_for_ends(profiler)
     return [parameter.detach() for parameter in model.parameters()]
 
 
-def train_in_all_ways(folder, mode, ways):
+def train_in_all_ways(folder, mode, ways, wait_for_ends):
     """Trains without cep and with it in each way, into folders of the ways' names, and compares the weights."""
     for way in ways:
-        plain_weights = train(mode, way, f"{folder}/{way}", enable=False)
-        weights = train(mode, way, f"{folder}/{way}", enable=True)
+        plain_weights = train(mode, way, f"{folder}/{way}", enable=False, wait_for_ends=wait_for_ends)
+        weights = train(mode, way, f"{folder}/{way}", enable=True, wait_for_ends=wait_for_ends)
         assert all(map(torch.equal, plain_weights, weights)), f"{way}: other weights than without cep"
     assert cep.torch.hook_failures() == 0
