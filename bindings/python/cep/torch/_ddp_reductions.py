@@ -114,7 +114,7 @@ class DDPReductions:
     def _begin(self, tensor: Any, boxed_group: Any) -> Optional[AsyncSpan]:
         """The span of a bucket's reduction. None for other calls: those of Python, whose wrappers time them, and DDP's
         own of the parameters that it has not used."""
-        if not self._recorder.recording or nested.inside or not tensor.is_floating_point():
+        if not self._recorder.recording or nested.inside or not (tensor.is_floating_point() or tensor.is_complex()):
             return None
         try:
             group = _unbox_group(boxed_group)
@@ -147,7 +147,7 @@ def _below_autograd() -> Any:
 
 def _has_hook(model: Module) -> bool:
     ddp: Any = model
-    return bool(ddp._get_ddp_logging_data().get("comm_hook"))
+    return bool(getattr(ddp, "_comm_hooks", None) or ddp._get_ddp_logging_data().get("comm_hook"))
 
 
 def time_own_reductions(model: Module, recorder: CommRecorder) -> Optional[Removal]:
