@@ -184,8 +184,8 @@ def ddp_comm_hook(
 
     Any hook in Python costs the autograd thread some 50 µs for each bucket, and this one 100 µs more on recorded steps.
     That is little in a device-bound step (0.4 % of 33 ms with 24 buckets) and much in a host-bound one. For a
-    host-bound step use larger buckets (``bucket_cap_mb``), or leave the hook out (``collectives=False`` of
-    instrument()).
+    host-bound step use larger buckets (``bucket_cap_mb``), or no hook: with PyTorch 2.1 or later instrument() times the
+    buckets without one, and before that with ``ddp_buckets=False`` all of them as one row.
 
     Args:
         profiler: The profiler.
