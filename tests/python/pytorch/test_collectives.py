@@ -352,14 +352,25 @@ dist.destroy_process_group()
         assert identities(files, rank) == identities(files, 0)
 
 
+# As PyTorch's allreduce_hook, with a callback that is freed before the interpreter ends: else gloo's threads end the
+# process.
+USERS_HOOK = """
+from cep.torch._future_callbacks import FutureCallback
+
+def users_hook(state, bucket):
+    future = dist.all_reduce(bucket.buffer().div_(ranks), async_op=True).get_future()
+    return future.then(FutureCallback(lambda done: done.value()[0]))
+"""
+
+
 def test_a_model_that_has_a_hook_and_a_pytorch_that_refuses_keep_the_operator(job, files):
     job.run(
         2,
         WITHOUT_HOOK
+        + USERS_HOOK
         + """
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 hooked, refused = (torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
-hooked.register_comm_hook(None, allreduce_hook)
+hooked.register_comm_hook(None, users_hook)
 taken = torch.library.Library("c10d", "IMPL")
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
     prof.step(0)
@@ -475,8 +486,7 @@ announced = dist.FileStore(folder + "/announced", ranks)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(9, 9))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 if HAS_HOOK:
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-    model.register_comm_hook(None, allreduce_hook)
+    model.register_comm_hook(None, users_hook)
 prof = cep.Profiler(folder, record_every_n_steps=2)
 with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=HAS_HOOK):
     for step in range(5):
@@ -495,7 +505,7 @@ dist.destroy_process_group()
 
 @pytest.mark.parametrize("has_hook", [False, True])
 def test_ddps_exposed_all_reduce_is_a_row_without_a_communication_hook_of_ours(job, files, has_hook):
-    job.run(3, SYNC.replace("HAS_HOOK", str(has_hook)))
+    job.run(3, USERS_HOOK + SYNC.replace("HAS_HOOK", str(has_hook)))
     for rank in range(3):
         rows = files.spans("gradient_sync", rank=rank)
         assert [(row["kind"], row["group"], row["step"]) for row in rows] == [
