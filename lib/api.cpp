@@ -253,6 +253,14 @@ int32_t cep_flush(cep_profiler* profiler, int64_t timeout_ms) {
     return cep::flush_profiler(*profiler, timeout_ms);
 }
 
+int32_t cep_enabled(const cep_profiler* profiler) {
+    return profiler != nullptr && profiler->is_on() ? 1 : 0;
+}
+
+int32_t cep_rank(const cep_profiler* profiler) {
+    return profiler != nullptr ? profiler->rank : fail(CEP_EINVAL, "cep_rank: profiler is NULL");
+}
+
 int32_t cep_set_meta(cep_profiler* profiler, const char* json) {
     if (profiler == nullptr || json == nullptr)
         return fail(CEP_EINVAL, "cep_set_meta: %s is NULL", profiler == nullptr ? "profiler" : "json");

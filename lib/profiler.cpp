@@ -69,6 +69,7 @@ Session::Session(Config checked, WriterInputs& inputs)
 std::int32_t open_profiler(Config config, cep_profiler*& out) {
     auto profiler = std::make_unique<cep_profiler>(next_serial());
     profiler->sampling = config.sampling;
+    profiler->rank = config.rank;
     profiler->flat = config.layout == CEP_LAYOUT_FLAT;
     if (!config.meta.empty())
         if (const std::int32_t code = profiler->inputs.meta.merge(config.meta.c_str()); code != CEP_OK) return code;

@@ -41,6 +41,7 @@ struct cep_profiler {
     const std::uint64_t serial;                               ///< never 0, never reused
     cep::Sampling sampling;
     bool flat = false;
+    std::int32_t rank = 0;
     cep::WriterInputs inputs;
 
     std::atomic<bool> closing{false};

@@ -31,9 +31,10 @@
  *    interrupts a call on its thread that records, ends, flushes or reads the counts, such calls in the handler
  *    do nothing. Those that would have recorded something are counted in cep_stats.dropped_slots. A handler may
  *    call exit() if the C library allows it.
- *  - Every function accepts a NULL profiler or region. Hot-path calls (cep_step, cep_recording, cep_begin*,
- *    cep_end*, cep_switch, cep_phase, cep_record, cep_counter, cep_mark) ignore it and return CEP_OK, 0 or
- *    CEP_SPAN_NONE, so that a job whose cep_open() failed continues unprofiled. The others return CEP_EINVAL.
+ *  - Every function accepts a NULL profiler or region. cep_enabled() and the hot-path calls (cep_step,
+ *    cep_recording, cep_begin*, cep_end*, cep_switch, cep_phase, cep_record, cep_counter, cep_mark) ignore it and
+ *    return CEP_OK, 0 or CEP_SPAN_NONE, so that a job whose cep_open() failed continues unprofiled. The others
+ *    return CEP_EINVAL.
  *  - A profiler is inert if it is off (disabled, its rank not listed, its file in use), closed, or inherited
  *    through fork(). It accepts every call with valid arguments, does nothing, and returns CEP_OK.
  *  - Strings are NUL-terminated UTF-8. The library copies every string and array that it is given before the
@@ -280,6 +281,22 @@ CEP_API int32_t cep_close(cep_profiler *profiler, int64_t timeout_ms);
  * Thread-safe. Blocks for up to timeout_ms plus a few 100 ms.
  */
 CEP_API int32_t cep_flush(cep_profiler *profiler, int64_t timeout_ms);
+
+/**
+ * Whether the profiler is on: enabled, its rank listed, its file its own, not closed, not inherited through fork().
+ * @param profiler The profiler; NULL: off.
+ * @return 1 or 0.
+ * Thread-safe. Does not block. Makes no CUDA call.
+ */
+CEP_API int32_t cep_enabled(const cep_profiler *profiler);
+
+/**
+ * The rank of this process: the option's, or the launcher's that cep_open() found. Also if the profiler is off.
+ * @param profiler The profiler.
+ * @return The rank, ≥ 0; CEP_EINVAL if profiler is NULL.
+ * Thread-safe. Does not block. Makes no CUDA call.
+ */
+CEP_API int32_t cep_rank(const cep_profiler *profiler);
 
 /**
  * Adds facts about this rank to its `run` row. If that row is already written, the library writes it again.

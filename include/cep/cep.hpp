@@ -352,6 +352,10 @@ class Profiler {
     bool flush(std::chrono::milliseconds timeout = default_timeout) {
         return native_ == nullptr || finished(cep_flush(native_, timeout.count()));
     }
+    /// Whether this process is profiled: on, its rank listed, not closed, not a forked child.
+    [[nodiscard]] bool enabled() const noexcept { return cep_enabled(native_) != 0; }
+    /// This process's rank, from the options or the launcher; 0 if default-constructed.
+    [[nodiscard]] std::int32_t rank() const noexcept { return native_ == nullptr ? 0 : cep_rank(native_); }
     /// Adds facts about this rank to its run row: a JSON object; see cep_set_meta(3).
     void set_meta(const std::string& json) {
         if (native_ != nullptr) detail::check(cep_set_meta(native_, json.c_str()));

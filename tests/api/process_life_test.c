@@ -111,6 +111,8 @@ static void call_everything_on_the_inherited_profiler(void) {
     CHECK_EQ(cep_record(inherited_region, 0, 1, NULL), CEP_OK);
     CHECK_EQ(cep_counter(inherited, "loss", 1), CEP_OK);
     CHECK_EQ(cep_mark(inherited, "checkpoint", NULL), CEP_OK);
+    CHECK_EQ(cep_enabled(inherited), 0);
+    CHECK_EQ(cep_rank(inherited), 0);
     CHECK_EQ(cep_set_meta(inherited, "{\"dp\":1}"), CEP_OK);
     CHECK_EQ(cep_flush(inherited, 1000), CEP_OK);
     CHECK_EQ(cep_close(inherited, 1000), CEP_OK);
@@ -225,6 +227,7 @@ TEST(calls_after_close_do_nothing) {
 TEST(null_handles_are_accepted_on_the_hot_path) {
     CHECK_EQ(cep_step(NULL, 1), CEP_OK);
     CHECK_EQ(cep_recording(NULL), 0);
+    CHECK_EQ(cep_enabled(NULL), 0);
     CHECK(cep_begin(NULL, CEP_HOST) == CEP_SPAN_NONE);
     CHECK(cep_begin_with(NULL, CEP_HOST, NULL) == CEP_SPAN_NONE);
     cep_end(NULL, CEP_SPAN_NONE, CEP_HOST);
@@ -243,7 +246,45 @@ TEST(null_handles_are_refused_elsewhere) {
     CHECK_EQ(cep_close(NULL, 0), CEP_EINVAL);
     CHECK_EQ(cep_flush(NULL, 0), CEP_EINVAL);
     CHECK_EQ(cep_set_meta(NULL, "{}"), CEP_EINVAL);
+    CHECK_EQ(cep_rank(NULL), CEP_EINVAL);
     CHECK(cep_region_get(NULL, "forward", CEP_KIND_AUTO) == NULL);
+}
+
+TEST(a_profiler_is_enabled_from_open_to_close) {
+    cep_profiler* profiler = open_here();
+    CHECK_EQ(cep_enabled(profiler), 1);
+    close_now(profiler);
+    CHECK_EQ(cep_enabled(profiler), 0);
+}
+
+TEST(a_profiler_that_is_off_is_not_enabled) {
+    static const int32_t others[] = {1, 2};
+    cep_options disabled = host_options(), unlisted = host_options(), busy = host_options();
+    disabled.enable = 0;
+    unlisted.ranks = others;
+    unlisted.ranks_count = 2;
+    CHECK_EQ(cep_enabled(open_with(&disabled)), 0);
+    unlisted.world_size = 3;
+    CHECK_EQ(cep_enabled(open_with(&unlisted)), 0);
+    cep_profiler* first = open_with(&busy);
+    CHECK_EQ(cep_enabled(open_with(&busy)), 0);
+    CHECK_EQ(cep_enabled(first), 1);
+    close_now(first);
+}
+
+TEST(the_rank_is_the_options_or_the_launchers) {
+    cep_options options = host_options();
+    options.rank = 3;
+    options.world_size = 8;
+    cep_profiler* given = open_with(&options);
+    CHECK_EQ(cep_rank(given), 3);
+    close_now(given);
+    CHECK_EQ(cep_rank(given), 3);
+    setenv("SLURM_PROCID", "5", 1);
+    options.rank = CEP_FIND_IT;
+    options.enable = 0;
+    CHECK_EQ(cep_rank(open_with(&options)), 5);
+    unsetenv("SLURM_PROCID");
 }
 
 TEST(several_profilers_in_one_process_do_not_mix) {

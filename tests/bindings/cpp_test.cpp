@@ -247,6 +247,15 @@ TEST_F(Rows, RegionsAndSpansOutliveTheirProfiler) {
     EXPECT_FALSE(forward.begin(CEP_HOST).recorded());
 }
 
+TEST_F(Rows, AProfilerKnowsWhetherItIsOnAndItsRank) {
+    cep::Profiler profiler(options().rank(2).world_size(3));
+    EXPECT_TRUE(profiler.enabled());
+    EXPECT_EQ(profiler.rank(), 2);
+    EXPECT_TRUE(profiler.close());
+    EXPECT_FALSE(profiler.enabled());
+    EXPECT_EQ(profiler.rank(), 2);
+}
+
 TEST(OffProfiler, AcceptsEveryCall) {
     cep::Profiler profiler;
     EXPECT_EQ(profiler.step(0), CEP_OK);
@@ -257,6 +266,8 @@ TEST(OffProfiler, AcceptsEveryCall) {
     EXPECT_EQ(profiler.mark("restart"), CEP_OK);
     profiler.set_meta("{}");
     EXPECT_EQ(profiler.stats().recorded, 0u);
+    EXPECT_FALSE(profiler.enabled());
+    EXPECT_EQ(profiler.rank(), 0);
     EXPECT_TRUE(profiler.flush() && profiler.close());
 }
 

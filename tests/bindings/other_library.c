@@ -65,6 +65,16 @@ int32_t cep_flush(cep_profiler* profiler, int64_t timeout_ms) {
     return code_of_the_future;
 }
 
+int32_t cep_enabled(const cep_profiler* profiler) {
+    (void)profiler;
+    return 1;
+}
+
+int32_t cep_rank(const cep_profiler* profiler) {
+    (void)profiler;
+    return 0;
+}
+
 int32_t cep_set_meta(cep_profiler* profiler, const char* json) {
     (void)profiler, (void)json;
     return code_of_the_future;

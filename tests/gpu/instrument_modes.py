@@ -170,6 +170,7 @@ def ddp(model):
 
 TWICE = {"forward": 2, "backward": 2, "optimizer": 1}
 SYNC = {**PHASES, "gradient_sync": 1}
+BUCKET = {**PHASES, "all_reduce": 1}
 # Name: how the model is made, the loop, and the rows of a recorded step.
 MODES = {
     "eager": (lambda model: model, plain, PHASES),
@@ -188,6 +189,10 @@ MODES = {
     "DDP, no_sync": (ddp, accumulated, {**TWICE, "gradient_sync": 1}),
     "torch.compile(DDP)": (lambda model: torch.compile(ddp(model)), plain, SYNC),
     "DDP of torch.compile": (lambda model: ddp(torch.compile(model)), plain, SYNC),
+    "DDP, each bucket": (ddp, plain, BUCKET),
+    "DDP, no_sync, each bucket": (ddp, accumulated, {**TWICE, "all_reduce": 1}),
+    "torch.compile(DDP), each bucket": (lambda model: torch.compile(ddp(model)), plain, BUCKET),
+    "DDP of torch.compile, each bucket": (lambda model: ddp(torch.compile(model)), plain, BUCKET),
     "a module that calls itself": ("itself", plain, PHASES),
     "FSDP2": (sharded, plain, None),
 }
@@ -202,7 +207,13 @@ def made(how):
     return how(Net().to(DEVICE))
 
 
-def train(how, loop, folder):
+def is_before_the_operator():
+    """Whether cep stands before the operator with which DDP reduces its buckets."""
+    key = "AutogradCUDA" if DEVICE.type == "cuda" else "AutogradCPU"
+    return torch._C._dispatch_has_kernel_for_dispatch_key("c10d::allreduce_", key)
+
+
+def train(how, loop, folder, ddp_buckets=False):
     """The graphs that torch.compile made, its breaks, and the parameters after the training."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -210,12 +221,16 @@ def train(how, loop, folder):
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     step_once = loop(model, optimizer)
     prof = cep.Profiler(folder, record_every_n_steps=STRIDE, enable=folder is not None)
-    with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=False, memory=False):
+    with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=ddp_buckets, memory=False):
         for step in range(STEPS):
             prof.step(step)
+            if is_before_the_operator() is not (ddp_buckets and folder is not None and step in RECORDED):
+                raise AssertionError(f"step {step}: cep is{'' if is_before_the_operator() else ' not'} before the operator")
             step_once()
         if DEVICE.type == "cuda":
             torch.cuda.synchronize()
+    if is_before_the_operator() or cep.torch.hook_failures():
+        raise AssertionError(f"cep has stayed before the operator, or {cep.torch.hook_failures()} hooks have failed")
     counters = torch._dynamo.utils.counters
     graphs = counters["stats"].get("unique_graphs", 0), sum(counters["graph_break"].values())
     return graphs, [parameter.detach().clone() for parameter in model.parameters()]
@@ -229,8 +244,9 @@ def rows_of(folder):
 
 def check_mode(name, folder):
     how, loop, expected = MODES[name]
-    graphs_before, plain_weights = train(how, loop, None)
-    graphs, weights = train(how, loop, folder)
+    ddp_buckets = "all_reduce" in (expected or ())
+    graphs_before, plain_weights = train(how, loop, None, ddp_buckets)
+    graphs, weights = train(how, loop, folder, ddp_buckets)
     problems = []
     if graphs != graphs_before:
         problems.append(f"{graphs} graphs and breaks, {graphs_before} without cep")
@@ -242,6 +258,10 @@ def check_mode(name, folder):
     failed = [row for row in rows if "error" in row]
     if failed:
         problems.append(f"{len(failed)} rows with an error: {failed[0]}")
+    clock = "gpu" if DEVICE.type == "cuda" else "host"
+    wrong = [row for row in rows if row["name"] == "all_reduce" and (row["clock"] != clock or row["bytes"] <= 0 or "coll" not in row)]
+    if wrong:
+        problems.append(f"{len(wrong)} rows of all-reduces that are wrong: {wrong[0]}")
     counts = {step: collections.Counter(row["name"] for row in rows if row["step"] == step) for step in RECORDED}
     found = counts[RECORDED[1]]
     for phase, count in (expected or {**PHASES}).items():
@@ -297,6 +317,8 @@ def check_capture(folder):
             for _ in range(3):
                 graph.replay()
             torch.cuda.synchronize()
+    if cep.torch.hook_failures():
+        raise AssertionError(f"{cep.torch.hook_failures()} hooks have failed")
     print(f"PASS  {'DDP with timed buckets, captured':<42}", flush=True)
     return True
 

@@ -104,6 +104,23 @@ def test_the_environment_wins_over_defaults(tmp_path, monkeypatch):
         assert profiler.recording
 
 
+@pytest.mark.parametrize("enable", (True, False))
+@pytest.mark.parametrize("variables", ({"RANK": "3", "SLURM_PROCID": "5"}, {"SLURM_PROCID": "3"}, {"PMI_RANK": "3"}))
+def test_the_rank_is_the_one_that_the_library_found(tmp_path, monkeypatch, variables, enable):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with cep.Profiler(tmp_path, world_size=8, enable=enable) as profiler:
+        assert (profiler.rank, profiler.enabled) == (3, enable)
+        assert profiler.path is None or profiler.path.name == "cuda_events_rank_3.jsonl"
+        assert (profiler.path is not None) is enable
+    assert (profiler.rank, profiler.enabled) == (3, False)
+
+
+def test_a_second_profiler_of_a_file_is_off(tmp_path):
+    with cep.Profiler(tmp_path) as first, cep.Profiler(tmp_path) as second:
+        assert first.enabled and not second.enabled and second.path is None
+
+
 def test_a_directory_of_ones_own(tmp_path):
     cep.Profiler(None, directory=tmp_path / "profiles").close()
     assert (tmp_path / "profiles" / "cuda_events_rank_0.jsonl").exists()

@@ -34,7 +34,7 @@ def test_a_mark_is_recorded_sampled_or_not(tmp_path, files):
 
 def test_a_time_measured_elsewhere_is_a_span(profiler, files):
     start_ns = time.time_ns()
-    profiler.record("all_reduce", start_ns, 2_500_000, group="dp", coll=4, bytes=1024)
+    profiler.add_span("all_reduce", start_ns, 2_500_000, group="dp", coll=4, bytes=1024)
     profiler.close()
     row = files.span("all_reduce")
     assert row["clock"] == "external"
@@ -45,7 +45,7 @@ def test_a_time_measured_elsewhere_is_a_span(profiler, files):
 
 def test_a_time_measured_elsewhere_must_be_a_time(profiler):
     with pytest.raises(cep.OptionError, match="duration_ns"):
-        profiler.record("all_reduce", time.time_ns(), -1)
+        profiler.add_span("all_reduce", time.time_ns(), -1)
 
 
 def test_facts_are_in_the_run_row(tmp_path, files):
@@ -114,7 +114,7 @@ def test_a_closed_profiler_accepts_every_call(profiler, files):
     profiler.end_phase()
     profiler.counter("loss", 1)
     profiler.mark("checkpoint")
-    profiler.record("forward", 0, 1)
+    profiler.add_span("forward", 0, 1)
     profiler.set_meta(dp=1)
     assert profiler.flush() and profiler.close()
     assert not profiler.recording and not profiler.enabled

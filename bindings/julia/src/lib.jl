@@ -105,6 +105,8 @@ end
 @native cep_open(options::Ref{NativeOptions}, out::Ref{Ptr{Cvoid}})::Int32
 @native cep_close(profiler::Ptr{Cvoid}, timeout_ms::Int64)::Int32
 @native cep_flush(profiler::Ptr{Cvoid}, timeout_ms::Int64)::Int32
+@native cep_enabled(profiler::Ptr{Cvoid})::Int32
+@native cep_rank(profiler::Ptr{Cvoid})::Int32
 @native cep_set_meta(profiler::Ptr{Cvoid}, json::Cstring)::Int32
 @native cep_get_stats(profiler::Ptr{Cvoid}, stats::Ref{NativeStats})::Int32
 @native cep_step(profiler::Ptr{Cvoid}, step::Int64)::Int32

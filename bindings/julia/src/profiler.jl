@@ -124,6 +124,12 @@ function close_quietly(profiler)
     end
 end
 
+"""Whether this process is profiled: on, its rank listed, not closed, not a forked child."""
+enabled(profiler::Profiler) = cep_enabled(handle(profiler)) != 0
+
+"""This process's rank, from the options or the launcher."""
+rank(profiler::Profiler) = Int(cep_rank(handle(profiler)))
+
 """
     set_meta!(prof, facts)
     set_meta!(prof; facts...)

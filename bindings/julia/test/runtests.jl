@@ -66,6 +66,13 @@ struct DiskFull <: Exception end
     @test length(spans) == 2 && all(line -> has(line, "\"error\":\"DiskFull\""), spans)
 end
 
+@testset "a profiler knows whether it is on, and its rank" begin
+    prof = Profiler(mktempdir(); rank = 1, world_size = 2, backend = :host)
+    @test CEP.enabled(prof) && CEP.rank(prof) == 1
+    @test close(prof)
+    @test !CEP.enabled(prof) && CEP.rank(prof) == 1
+end
+
 @testset "a span ends once, and on another task" begin
     spans = spans_of() do prof
         span = start!(prof, "forward"; stream = CEP.HOST)
@@ -256,6 +263,7 @@ end
         mark!(prof, "restart")
         set_meta!(prof; dp = 1)
         @test stats(prof).recorded == 0
+        @test !CEP.enabled(prof) && CEP.rank(prof) == (prof === unlisted ? 1 : 0)
         @test flush(prof) && close(prof) && close(prof)
     end
     @test isempty(readdir(folder))

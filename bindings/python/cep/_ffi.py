@@ -160,6 +160,8 @@ open_profiler = _prototype(_releasing_gil, "cep_open", c_int32, POINTER(Options)
 close = _prototype(_releasing_gil, "cep_close", c_int32, c_void_p, c_int64)
 flush = _prototype(_releasing_gil, "cep_flush", c_int32, c_void_p, c_int64)
 set_meta = _prototype(_releasing_gil, "cep_set_meta", c_int32, c_void_p, c_char_p)
+enabled = _prototype(_keeping_gil, "cep_enabled", c_int32, c_void_p)
+rank = _prototype(_keeping_gil, "cep_rank", c_int32, c_void_p)
 get_stats = _prototype(_releasing_gil, "cep_get_stats", c_int32, c_void_p, POINTER(StatsStruct))
 
 recording = _prototype(_keeping_gil, "cep_recording", c_int32, c_void_p)

@@ -18,7 +18,6 @@ PathText = Union[str, "os.PathLike[str]"]
 Config = Union[PathText, Mapping[str, Any]]
 
 DIRECTORY_NAME = "cuda_event_profiler"
-_RANK_VARIABLES = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
@@ -117,13 +116,10 @@ def directory_in(output_dir: PathText) -> Path:
         raise OptionError(EOPTION, f"output_dir: a path is needed, not {output_dir!r}") from None
 
 
-def rank_file(options: _ffi.Options) -> tuple[Path, int]:
-    """The path of the rank file of a profiler that was opened with these options, and its rank."""
-    rank: int = options.rank
-    if rank < 0:
-        rank = next((int(os.environ[name]) for name in _RANK_VARIABLES if os.environ.get(name)), 0)
+def rank_file(options: _ffi.Options, rank: int) -> Path:
+    """The path of the rank file of a profiler that was opened with these options."""
     directory = Path(os.fsdecode(options.directory) if options.directory else DIRECTORY_NAME)
-    return directory.absolute() / f"cuda_events_rank_{rank}.jsonl", rank
+    return directory.absolute() / f"cuda_events_rank_{rank}.jsonl"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from . import _ffi, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, whole_number
 from ._binding import ProfilerCalls
 from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, open_profilers
-from ._errors import EINVAL, ETIMEDOUT, OK, OptionError, error_for
+from ._errors import EINVAL, ETIMEDOUT, OptionError, error_for
 from ._handle import Handle, Removal, undo_all
 from ._iterate import TimedIterable
 from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
@@ -24,11 +24,6 @@ from ._streams import Stream
 
 Item = TypeVar("Item")
 Self = TypeVar("Self", bound="Profiler")
-
-
-def _is_on(handle: c_void_p) -> bool:
-    """Whether the library's profiler is on: it then refuses meta that is no JSON object. Off, it accepts every call."""
-    return bool(_ffi.set_meta(handle, b"null") != OK)
 
 
 class Profiler(ProfilerCalls, Handle):
@@ -136,7 +131,8 @@ class Profiler(ProfilerCalls, Handle):
         self._handle = c_void_p()
         with options_struct(on_by_default=on_by_default, config=config, explicit=explicit) as options:
             _ffi.check(_ffi.open_profiler(byref(options), byref(self._handle)))
-            self._path, self._rank = rank_file(options)
+            self._rank: int = _ffi.rank(self._handle)
+            self._path = rank_file(options, self._rank)
             self._sampling = Sampling(
                 options.start_step, options.end_step, options.record_every_n_steps, options.flush_every_n_steps
             )
@@ -144,7 +140,7 @@ class Profiler(ProfilerCalls, Handle):
         self._native_regions: dict[str, Optional[int]] = {}
         self._attach(self._handle.value or 0, [], {}, on_host, self._sampling)
         self._at_close: list[Removal] = []  # called once the profiler is closed, the last one first
-        self._enabled = self._has_file = _is_on(self._handle)
+        self._enabled = self._has_file = bool(_ffi.enabled(self._handle))
         open_profilers.add(self)
         self._finalizer = weakref.finalize(self, close_handle, self._handle, self._recording)
         if self._enabled:
@@ -331,7 +327,7 @@ class Profiler(ProfilerCalls, Handle):
 
     # ---- Rows without a region --------------------------------------------------------------------------
 
-    def record(
+    def add_span(
         self,
         name: str,
         start_ns: int,
@@ -344,7 +340,7 @@ class Profiler(ProfilerCalls, Handle):
         coll: Optional[int] = None,
         meta: Optional[Meta] = None,
     ) -> None:
-        """Adds a span that was timed elsewhere to the current step, if the step is recorded.
+        """Adds a span that was timed elsewhere to the current step, if the step is recorded: cep_record(3).
 
         Args:
             name: As for region().

@@ -17,7 +17,7 @@ class Stats(NamedTuple):
     threads: int
     """Threads that have recorded."""
     recorded: int
-    """Spans begun; times (record()), counters and marks accepted."""
+    """Spans begun; times (add_span()), counters and marks accepted."""
     written: int
     """Of these, the rows in the file."""
     dropped_ring: int

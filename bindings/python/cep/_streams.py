@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from ctypes import c_void_p, sizeof
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Protocol, Union
 
 from ._errors import EINVAL, OptionError
 
@@ -22,7 +22,22 @@ class HostClock:
 HOST = HostClock()
 """As a stream: time this span on the host clock only (data loading, checkpointing)."""
 
-Stream = Union[None, int, HostClock, Any]
+
+class PyTorchStream(Protocol):
+    """torch.cuda.Stream."""
+
+    @property
+    def cuda_stream(self) -> int: ...
+
+
+class CuPyStream(Protocol):
+    """cupy.cuda.Stream."""
+
+    @property
+    def ptr(self) -> int: ...
+
+
+Stream = Union[None, int, HostClock, PyTorchStream, CuPyStream]
 
 HOST_ADDRESS: int = 2 ** (8 * sizeof(c_void_p)) - 1  # CEP_HOST
 

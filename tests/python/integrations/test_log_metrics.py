@@ -13,7 +13,7 @@ from cep.integrations import MetricsLogger, log_metrics
 def record_step(profiler, step, **durations_ms):
     profiler.step(step)
     for name, duration_ms in durations_ms.items():
-        profiler.record(name, start_ns=0, duration_ns=int(duration_ms * 1e6))
+        profiler.add_span(name, start_ns=0, duration_ns=int(duration_ms * 1e6))
 
 
 def logged(profiler, logger, *steps):

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
 from cep.torch._groups import compact_ranks, shortened  # noqa: E402
+from unboxing import WITH_HOOK, WITHOUT_HOOK  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 
@@ -165,6 +166,45 @@ dist.destroy_process_group()
     assert [row["name"] for row in comm_rows(files, 0)] == ["all_reduce"] * 2
 
 
+def test_only_names_of_modules_follow_a_collective(job, files):
+    job.run(
+        2,
+        """
+import functools
+
+def taking():
+    class Trainer:
+        reduce = staticmethod(dist.all_reduce)
+
+    local = dist.all_reduce
+    return [Trainer.reduce, functools.partial(dist.all_reduce), lambda tensor: local(tensor)]
+
+def call(references, size):
+    for reference in references:
+        reference(torch.ones(size))
+
+before = taking()
+with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_collectives(prof):
+    prof.step(0)
+    recorded = taking()
+    prof.step(1)
+    unrecorded = taking()
+    call(recorded, 1)  # the wrapper, on a step without rows
+    prof.step(2)
+    call(before, 2)
+    call(unrecorded, 3)
+    call(recorded, 4)
+    dist.all_reduce(torch.ones(5))
+call(recorded, 6)
+dist.destroy_process_group()
+""",
+    )
+    for rank in range(2):
+        rows = [(row["step"], row["bytes"] // 4) for row in comm_rows(files, rank)]
+        assert rows == [(2, 4), (2, 4), (2, 4), (2, 5)]
+        assert identities(files, rank) == identities(files, 0)
+
+
 def test_a_collective_that_raises_is_marked_and_raises(job, files):
     job.run(
         2,
@@ -245,12 +285,14 @@ with cep.Profiler(folder, record_every_n_steps=2) as prof:
     for options in ({}, {"gradient_as_bucket_view": True}):
         for mine, plain in zip(trained(True, **options), trained(False, **options)):
             assert torch.equal(mine, plain), (mine - plain).abs().max()
+    wait_for_ends(prof)
 dist.destroy_process_group()
 """
 
 
-def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files):
-    job.run(3, DDP)
+@pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
+def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files, how):
+    job.run(3, how + DDP)
     for rank in range(3):
         rows = comm_rows(files, rank)
         assert {row["name"] for row in rows} == {"all_reduce"} and {row["step"] for row in rows} == {0, 2}
@@ -260,14 +302,118 @@ def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files):
         assert sum(row["bytes"] for row in rows) == 2 * 2 * 4 * (9 * 9 + 9) * 4
 
 
-def test_the_reduction_of_a_bucket_begins_within_the_backward(job, files):
-    job.run(2, DDP)
+@pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
+def test_the_reduction_of_a_bucket_begins_within_the_backward(job, files, how):
+    job.run(2, how + DDP)
     for rank in range(2):
         backwards = files.spans("backward", rank)
         for row in comm_rows(files, rank):
             # Its end comes from a thread of the backend's, which need not be on time.
             begin_ns = row["start_ns"]
             assert any(one["start_ns"] <= begin_ns <= one["start_ns"] + one["duration_ms"] * 1e6 for one in backwards)
+
+
+def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):
+    job.run(
+        2,
+        WITHOUT_HOOK
+        + """
+def train(model):
+    model(torch.ones(1, 4)).sum().backward()
+    dist.all_reduce(torch.ones(8))  # a row of its own, and one only
+    dist.all_reduce(torch.ones(8, dtype=torch.int32), async_op=True).wait()
+
+models = [torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2)]
+with cep.Profiler(folder, record_every_n_steps=2) as prof:
+    prof.step(0)
+    handles = [cep.torch.instrument(model, None, prof) for model in models]
+    for step in range(4):
+        prof.step(step)
+        assert is_before_the_operator() is (step % 2 == 0)
+        train(models[0])
+    prof.step(4)
+    handles[0].remove()
+    assert is_before_the_operator()
+    train(models[1])
+    handles[1].remove()
+    assert not is_before_the_operator()
+    train(models[1])
+    handle = cep.torch.instrument(models[0], None, prof)
+    assert is_before_the_operator()
+    wait_for_ends(prof)
+assert not is_before_the_operator()
+assert not any(map(has_hook, models)) and cep.torch.hook_failures() == 0
+dist.destroy_process_group()
+""",
+    )
+    for rank in range(2):
+        rows = [(row["step"], row["bytes"]) for row in comm_rows(files, rank)]
+        assert rows == [(step, size) for step in (0, 2, 4) for size in (80, 32, 32)]
+        assert identities(files, rank) == identities(files, 0)
+
+
+# As PyTorch's allreduce_hook, with a callback that is freed before the interpreter ends: else gloo's threads end the
+# process.
+USERS_HOOK = """
+from cep.torch._future_callbacks import FutureCallback
+
+def users_hook(state, bucket):
+    future = dist.all_reduce(bucket.buffer().div_(ranks), async_op=True).get_future()
+    return future.then(FutureCallback(lambda done: done.value()[0]))
+"""
+
+
+def test_a_model_that_has_a_hook_and_a_pytorch_that_refuses_keep_the_operator(job, files):
+    job.run(
+        2,
+        WITHOUT_HOOK
+        + USERS_HOOK
+        + """
+hooked, refused = (torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
+hooked.register_comm_hook(None, users_hook)
+taken = torch.library.Library("c10d", "IMPL")
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    prof.step(0)
+    with cep.torch.instrument(hooked, None, prof):
+        assert not is_before_the_operator()
+        hooked(torch.ones(1, 4)).sum().backward()
+    taken.impl("allreduce_", lambda *arguments: None, "AutogradCUDA")
+    prof.step(1)
+    with cep.torch.instrument(refused, None, prof):
+        assert has_hook(refused) and not is_before_the_operator()
+        refused(torch.ones(1, 4)).sum().backward()
+    wait_for_ends(prof)
+assert cep.torch.hook_failures() == 0
+dist.destroy_process_group()
+""",
+    )
+    rows = [(row["step"], row["name"]) for row in comm_rows(files, 0)]
+    assert sorted(rows) == [(0, "all_reduce"), (0, "gradient_sync"), (1, "all_reduce")]
+
+
+def test_a_reduction_that_raises_is_marked_and_raises(job, files):
+    job.run(
+        1,
+        WITHOUT_HOOK
+        + """
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+
+def fails(*arguments):
+    raise ArithmeticError("no reduction")
+
+with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(model, None, prof):
+    prof.step(0)
+    prof.__dict__["_ddp_reductions"]._operator = fails
+    try:
+        model(torch.ones(1, 4)).sum().backward()
+    except Exception as error:
+        assert "no reduction" in str(error), error
+    else:
+        raise AssertionError("no error")
+dist.destroy_process_group()
+""",
+    )
+    assert [row["error"] for row in comm_rows(files, 0)] == ["ArithmeticError"]
 
 
 # gloo's threads must have freed the user's callback before the interpreter ends, or torch ends the process.
@@ -294,6 +440,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_
     prof.step(0)
     model(torch.ones(1, 4)).sum().backward()
     assert torch.equal(model.module.bias.grad, torch.ones(4))
+    wait_for_ends(prof)
 assert freed.wait(60)
 dist.destroy_process_group()
 """,
@@ -339,8 +486,7 @@ announced = dist.FileStore(folder + "/announced", ranks)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(9, 9))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 if HAS_HOOK:
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-    model.register_comm_hook(None, allreduce_hook)
+    model.register_comm_hook(None, users_hook)
 prof = cep.Profiler(folder, record_every_n_steps=2)
 with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=HAS_HOOK):
     for step in range(5):
@@ -359,7 +505,7 @@ dist.destroy_process_group()
 
 @pytest.mark.parametrize("has_hook", [False, True])
 def test_ddps_exposed_all_reduce_is_a_row_without_a_communication_hook_of_ours(job, files, has_hook):
-    job.run(3, SYNC.replace("HAS_HOOK", str(has_hook)))
+    job.run(3, USERS_HOOK + SYNC.replace("HAS_HOOK", str(has_hook)))
     for rank in range(3):
         rows = files.spans("gradient_sync", rank=rank)
         assert [(row["kind"], row["group"], row["step"]) for row in rows] == [

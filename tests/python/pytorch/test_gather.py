@@ -84,9 +84,9 @@ def train(prof, steps):
     own_work_s, wait_s = (30, 10) if rank == 1 else (10, 30)
     for step in range(steps):
         prof.step(step)
-        prof.record("data_load", 0, own_work_s * 10**9, kind="data")
-        prof.record("forward", 0, 5 * 10**9)
-        prof.record("all_reduce", 0, wait_s * 10**9, kind="comm")
+        prof.add_span("data_load", 0, own_work_s * 10**9, kind="data")
+        prof.add_span("forward", 0, 5 * 10**9)
+        prof.add_span("all_reduce", 0, wait_s * 10**9, kind="comm")
         dist.all_reduce(torch.ones(1))
 
 def wait_for_last_round(live):

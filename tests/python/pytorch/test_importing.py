@@ -32,3 +32,24 @@ def test_everything_that_is_listed_is_there(scripts):
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
 def test_importing_cep_torch_does_not_initialise_cuda(scripts):
     scripts.run("import torch, cep.torch\nassert not torch.cuda.is_initialized()")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
+def test_every_function_calls_its_profiler_profiler(scripts):
+    scripts.run(
+        """
+import inspect, cep.torch, cep.integrations
+taking = {}
+for module in (cep, cep.torch, cep.integrations):
+    for name in module.__all__:
+        if callable(getattr(module, name)) and name != "Profiler":
+            try:
+                parameters = inspect.signature(getattr(module, name)).parameters.values()
+            except ValueError:
+                continue
+            taking[name] = [one.name for one in parameters if one.name == "prof" or "Profiler" in str(one.annotation)]
+found = {name: parameters for name, parameters in taking.items() if parameters}
+assert len(found) >= 10, found
+assert all(parameters == ["profiler"] for parameters in found.values()), found
+"""
+    )

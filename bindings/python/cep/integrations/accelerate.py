@@ -35,18 +35,21 @@ __all__ = ["Instrumentation", "instrument"]
 
 
 class Instrumentation(Removable):
-    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything but DDP's communication
-    hook, which PyTorch cannot remove."""
+    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything. Before PyTorch 2.1 DDP's
+    communication hook stays, which PyTorch cannot remove."""
 
 
-def _after_step(accelerator: Any, optimizer: Any, call: Callable[[], None]) -> Removal:
-    """Has a function called after each step() of a prepared optimizer, but not after those that only accumulate."""
+def _around_step(accelerator: Any, optimizer: Any, steps: TrainingSteps, is_last: bool) -> Removal:
+    """Begins a training step before the step() of a prepared optimizer that gets a closure, because the forward is in
+    the closure. Ends it after the last optimizer's step(), unless that only accumulates."""
 
     def calling(original: Callable[..., Any]) -> Callable[..., Any]:
         def step(*args: Any, **kwargs: Any) -> Any:
+            if any(map(callable, (*args, *kwargs.values()))):
+                steps.begin()
             result = original(*args, **kwargs)
-            if accelerator.sync_gradients:
-                call()
+            if is_last and accelerator.sync_gradients:
+                steps.end()
             return result
 
         return step
@@ -100,7 +103,8 @@ def instrument(
             removals.append(_before_forward(model, steps, phases))
         removals += attach_loaders(steps, prepared)
         last = optimizers[-1] if step_optimizer is None else step_optimizer
-        removals.append(_after_step(accelerator, last, steps.end))
+        others = [one for one in optimizers if one is not last]
+        removals += [_around_step(accelerator, one, steps, one is last) for one in (*others, last)]
     except BaseException:
         undo_all(removals)
         raise

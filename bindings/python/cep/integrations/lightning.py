@@ -63,7 +63,9 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
             return
         profiler = steps.profiler
         self._backward = backward_of(profiler, "")
-        self._sync = time_reduction(trainer.strategy.model, profiler, buckets=True)
+        reduction = time_reduction(trainer.strategy.model, profiler, buckets=True)
+        self._sync = reduction.sync
+        self._removals += reduction.removals
         self._removals += _Actions(steps, trainer).attach()
         # Lightning does not call its module as one, and has hooks of its own for forward and backward.
         self._removals.append(cep_torch.instrument_optimizers(trainer.optimizers, profiler).remove)

@@ -81,6 +81,7 @@ class Backward:
         if sync is not None:
             self._sync = sync
             sync.watch()
+        tensor: Any
         for count, tensor in enumerate(tensors_in(output)):
             if count == _TENSOR_LIMIT:
                 return

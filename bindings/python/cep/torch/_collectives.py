@@ -16,7 +16,7 @@ from ._comm_span import AsyncSpan, Description, SideStreams, future_of
 from ._groups import Group, Groups, resolve_group
 from ._hooks import is_compiling, note_failure
 from ._operations import BATCH, MESSAGE, Arguments, Call, Function, Keywords, available_functions
-from ._pytorch import ProcessGroup, dist, distributed_is_initialized, torch
+from ._pytorch import ProcessGroup, dist, distributed_is_initialized, tensor_bytes, torch
 from ._steps import remove_listener, step_listeners
 
 _c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
@@ -132,6 +132,14 @@ class CommRecorder:
         except Exception as error:
             note_failure(error)
         return work
+
+    def bucket_span(self, process_group: Optional[ProcessGroup], tensor: Any, name: str) -> Optional[AsyncSpan]:
+        """The span of the reduction of one of DistributedDataParallel's buckets; None if it cannot be timed."""
+        if process_group is None or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
+            return None
+        group = self.groups.find(process_group)
+        what = Description(name, tensor_bytes(tensor) or None, group, group.indices.take(self.profiler._step))
+        return AsyncSpan(self.profiler, self.streams, what, tensor.device.index if tensor.is_cuda else None)
 
     def _is_measurable(self, call: Call, device: Optional[int]) -> bool:
         if device is None:
@@ -288,14 +296,14 @@ class InstrumentedCollectives(Removable):
 
 
 def instrument_collectives(
-    prof: Profiler, *, names: Optional[Mapping[ProcessGroup, str]] = None
+    profiler: Profiler, *, names: Optional[Mapping[ProcessGroup, str]] = None
 ) -> InstrumentedCollectives:
     """Times each collective of torch.distributed on recorded steps. On other steps nothing is wrapped.
 
     Wraps all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor,
     all_to_all, all_to_all_single, gather, scatter, barrier, send, recv and batch_isend_irecv in every module that has
-    them by name. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (DDP's own
-    all-reduces: see instrument_ddp()), functional collectives (DTensor, tensor parallelism), compiled calls
+    them by name. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (for DDP's own
+    all-reduces see instrument()), functional collectives (DTensor, tensor parallelism), compiled calls
     (torch.compile), coalesced calls, and isend and irecv outside a batch.
 
     A row is named after the operation (``all_gather`` for all_gather_into_tensor too), is of kind ``comm``, and has
@@ -314,13 +322,18 @@ def instrument_collectives(
       profiler's own. The trainer's streams and its Work are not touched.
     - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future.
 
-    Never waits for the device or for a future. A reference to a function that the program took on a recorded step and
-    kept anywhere but in a module's names keeps the wrapper, which then calls the original.
+    Never waits for the device or for a future.
+
+    A name in a module follows, whenever it was imported. Another reference (an attribute of an object, a default
+    argument, a partial, a local variable) keeps what it was taken from: calls through one that was taken before this
+    call, or on a step that is not recorded, have no rows. One that was taken on a recorded step keeps the wrapper,
+    which makes rows on recorded steps, and otherwise calls the original. Look the function up at each call instead:
+    ``torch.distributed.all_reduce(tensor)``.
 
     All ranks have to call this in the same step, because counting begins here.
 
     Args:
-        prof: The profiler.
+        profiler: The profiler.
         names: Names of your process groups, the same on all ranks. A row's group is the name and the group's ranks:
             {dp_group: "dp"} gives "dp:0-3".
 
@@ -333,9 +346,9 @@ def instrument_collectives(
 
     Thread-safe.
     """
-    if not prof.enabled or not distributed_is_initialized():
+    if not profiler.enabled or not distributed_is_initialized():
         return InstrumentedCollectives(None)
-    recorder = recorder_of(prof)
+    recorder = recorder_of(profiler)
     for group, name in (names or {}).items():
         recorder.groups.set_name(group, name)
     return InstrumentedCollectives(recorder)

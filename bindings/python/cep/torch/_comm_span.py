@@ -58,10 +58,11 @@ class SideStreams:
         return stream
 
 
-def future_of(work: Any) -> Optional[Future]:
+def future_of(work: Any) -> Optional[Future[Any]]:
     """The future of the Work that an asynchronous collective returned; None if its backend has none."""
     try:
-        return work.get_future()
+        future: Future[Any] = work.get_future()
+        return future
     except Exception:  # send and receive of gloo; coalesced operations
         return None
 
@@ -87,7 +88,7 @@ class AsyncSpan:
         """The call raised."""
         self._region._end(*self._begun, error)
 
-    def end_with(self, future: Optional[Future]) -> None:
+    def end_with(self, future: Optional[Future[Any]]) -> None:
         """Ends the span when the future's value is ready. Never waits for it on the host."""
         if future is None:
             self.fail(Unmeasured)
@@ -117,12 +118,12 @@ class AsyncSpan:
             error = type(failure)
         self._region._end(*self._begun, error)
 
-    def _end_in_callback(self, _: Future) -> None:
+    def _end_in_callback(self, _: Future[Any]) -> None:
         """Runs on a thread of the backend, whose current stream waits for the result."""
         span, stream = self._begun
         self._region._end(span, stream if self._side is None else self._profiler._current_stream(), None)
 
-    def _end_on_side_stream(self, future: Future) -> None:
+    def _end_on_side_stream(self, future: Future[Any]) -> None:
         """NCCL's futures are done from the start, and hold the events of the running work: their wait() makes only the
         current stream wait. Work.wait() would also release the tensors that the Work keeps alive for its caller."""
         error: Optional[type[BaseException]] = None

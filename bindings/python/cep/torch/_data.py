@@ -3,28 +3,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional, TypeVar
+from typing import Any, Iterable, Optional, TypeVar, Union, cast
 
 from .._iterate import TimedIterable
 from .._profiler import Profiler
-from ._pytorch import tensor_bytes, torch
+from ._pytorch import Device, tensor_bytes, torch
 
 Item = TypeVar("Item")
+Batch = TypeVar("Batch")
 
 
 def iterate(
-    prof: Profiler, loader: Iterable[Item], *, name: str = "data_load", first_step: Optional[int] = None
+    profiler: Profiler, loader: Iterable[Item], *, name: str = "data_load", first_step: Optional[int] = None
 ) -> TimedIterable[Item]:
     """Iterates over a DataLoader, timing each wait for the next batch on the host clock, as a row of kind ``data``.
 
     Args:
-        prof: The profiler.
+        profiler: The profiler.
         loader: The DataLoader, or any iterable. The result has a length if the loader has.
         name: The rows' name.
-        first_step: The step of the first batch. The iteration then calls prof.step() itself, before each batch. None: a
-            wait belongs to the step that was current when it began.
+        first_step: The step of the first batch. The iteration then calls profiler.step() itself, before each batch.
+            None: a wait belongs to the step that was current when it began.
     """
-    return prof.iterate(name, loader, kind="data", first_step=first_step)
+    return profiler.iterate(name, loader, kind="data", first_step=first_step)
 
 
 def _bytes_in(batch: Any) -> int:
@@ -37,7 +38,7 @@ def _bytes_in(batch: Any) -> int:
     return 0
 
 
-def _moved(batch: Any, device: Any, non_blocking: bool) -> Any:
+def _moved(batch: Any, device: Union[str, int, Device], non_blocking: bool) -> Any:
     if hasattr(batch, "to"):
         return batch.to(device, non_blocking=non_blocking) if isinstance(batch, torch.Tensor) else batch.to(device)
     if isinstance(batch, dict):
@@ -50,12 +51,17 @@ def _moved(batch: Any, device: Any, non_blocking: bool) -> Any:
 
 
 def to_device(
-    prof: Profiler, batch: Any, device: Any, *, non_blocking: bool = True, name: str = "host_to_device"
-) -> Any:
+    profiler: Profiler,
+    batch: Batch,
+    device: Union[str, int, Device],
+    *,
+    non_blocking: bool = True,
+    name: str = "host_to_device",
+) -> Batch:
     """Copies a batch to the device on the current stream. The copy is a row of kind ``data`` with its ``bytes``.
 
     Args:
-        prof: The profiler.
+        profiler: The profiler.
         batch: A tensor, an object with a ``to(device)`` of its own, or a dict, list or tuple of these. Anything else is
             returned as it is.
         device: The device to copy to.
@@ -67,7 +73,7 @@ def to_device(
 
     Thread-safe.
     """
-    if not prof.recording:
-        return _moved(batch, device, non_blocking)
-    with prof.region(name, kind="data", bytes=_bytes_in(batch)):
-        return _moved(batch, device, non_blocking)
+    if not profiler.recording:
+        return cast(Batch, _moved(batch, device, non_blocking))
+    with profiler.region(name, kind="data", bytes=_bytes_in(batch)):
+        return cast(Batch, _moved(batch, device, non_blocking))

@@ -1,33 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedDataParallel's all-reduces, through its communication hook."""
+"""DistributedDataParallel's all-reduces: which way they are timed, its communication hook, and what is exposed."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
+from .._handle import Removal
 from .._profiler import Profiler
 from .._region import Region
 from ._collectives import CommRecorder, nested, recorder_of
-from ._comm_span import AsyncSpan, Description
+from ._comm_span import AsyncSpan
+from ._ddp_reductions import time_own_reductions
 from ._future_callbacks import FutureCallback
 from ._groups import resolve_group
 from ._hooks import Hook, inert_hook, note_failure
-from ._pytorch import Future, Module, ProcessGroup, Tensor, dist, tensor_bytes, torch
+from ._pytorch import Future, GradBucket, Module, ProcessGroup, Tensor, dist, torch
 
-CommHook = Callable[[Any, Any], Future]
+CommHook = Callable[[Any, GradBucket], Future[Tensor]]
 
 
-def _first(future: Future) -> Tensor:
+def _first(future: Future[list[Tensor]]) -> Tensor:
     return future.value()[0]
 
 
-def _average(group: Any, bucket: Any) -> Future:
+def _average(group: Any, bucket: GradBucket) -> Future[Tensor]:
     """Does what DDP does without a hook: divides the gradients by the number of ranks, then sums them over ranks."""
     # DDP multiplies by the inverse. So does this, for the same result to the last bit.
     tensor = bucket.buffer().mul_(1.0 / group.size())
     # The checks of dist.all_reduce() would take longer than the call itself.
     # On a GPU the future is done from the start, so its callback runs here and not on a thread of the backend.
-    return group.allreduce([tensor]).get_future().then(_first if tensor.is_cuda else FutureCallback(_first))
+    future: Future[Any] = group.allreduce([tensor]).get_future()
+    return future.then(_first) if tensor.is_cuda else future.then(FutureCallback(_first))
 
 
 class _TimedHook:
@@ -69,17 +72,11 @@ class _TimedHook:
     def _group_of(self, state: Any) -> Optional[ProcessGroup]:
         return resolve_group(state if isinstance(state, dist.ProcessGroup) else self._group)
 
-    def _begin(self, state: Any, bucket: Any) -> Optional[AsyncSpan]:
+    def _begin(self, state: Any, bucket: GradBucket) -> Optional[AsyncSpan]:
         """The span of a bucket; None if it cannot be timed."""
-        recorder, process_group, tensor = self._recorder, self._group_of(state), bucket.buffer()
-        if process_group is None or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
-            return None
-        group = recorder.groups.find(process_group)
-        coll = group.indices.take(recorder.profiler._step)
-        what = Description(self._name, tensor_bytes(tensor) or None, group, coll)
-        return AsyncSpan(recorder.profiler, recorder.streams, what, tensor.device.index if tensor.is_cuda else None)
+        return self._recorder.bucket_span(self._group_of(state), bucket.buffer(), self._name)
 
-    def _reduce(self, state: Any, bucket: Any) -> Future:
+    def _reduce(self, state: Any, bucket: GradBucket) -> Future[Tensor]:
         if self._inner is None:
             return _average(self._group_of(state), bucket)
         nested.inside = True
@@ -100,8 +97,8 @@ class DDPGradientSync:
 
     def __init__(self, profiler: Profiler, model: Module) -> None:
         self._recorder = recorder_of(profiler)
-        self._model = model
-        self._last = next((parameter for parameter in model.parameters() if parameter.requires_grad), None)
+        self._model: Any = model
+        self._last: Any = next((parameter for parameter in model.parameters() if parameter.requires_grad), None)
         self._hook = Hook(lambda _: self.begin())
         self._handle: Any = None
         self._open: Optional[tuple[Region, Any, Any]] = None
@@ -136,32 +133,41 @@ class DDPGradientSync:
             region._end(span, stream, error)
 
 
-def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> Optional[DDPGradientSync]:
-    """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or what of all is
-    exposed.
+class TimedReduction(NamedTuple):
+    """What time_reduction() returns."""
+
+    sync: Optional[DDPGradientSync] = None
+    """What times the exposed part; None if the buckets are timed, or there is nothing to time."""
+    removals: tuple[Removal, ...] = ()
+
+
+def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> TimedReduction:
+    """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or the part of
+    all that is exposed.
 
     Args:
         model: Any module.
         profiler: The profiler.
-        buckets: Whether to register a communication hook. If the model has one already, it stays.
-
-    Returns:
-        What times the exposed part. None if the buckets are timed, or there is nothing to time.
+        buckets: Whether to time each bucket, with a communication hook if there is no other way. If the model has a
+            hook already, it stays, and the exposed part is timed.
     """
     model = getattr(model, "_orig_mod", model)  # in torch.compile's module
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        return None
+        return TimedReduction()
     if buckets:
+        removal = time_own_reductions(model, recorder_of(profiler))
+        if removal is not None:
+            return TimedReduction(removals=(removal,))
         try:
             instrument_ddp(model, profiler)
-            return None
+            return TimedReduction()
         except RuntimeError:
             pass
-    return DDPGradientSync(profiler, model)
+    return TimedReduction(DDPGradientSync(profiler, model))
 
 
 def ddp_comm_hook(
-    prof: Profiler,
+    profiler: Profiler,
     inner: Optional[CommHook] = None,
     *,
     group: Optional[ProcessGroup] = None,
@@ -178,11 +184,11 @@ def ddp_comm_hook(
 
     Any hook in Python costs the autograd thread some 50 µs for each bucket, and this one 100 µs more on recorded steps.
     That is little in a device-bound step (0.4 % of 33 ms with 24 buckets) and much in a host-bound one. For a
-    host-bound step use larger buckets (``bucket_cap_mb``), or leave the hook out (``collectives=False`` of
-    instrument()).
+    host-bound step use larger buckets (``bucket_cap_mb``), or no hook: with PyTorch 2.1 or later instrument() times the
+    buckets without one, and before that with ``ddp_buckets=False`` all of them as one row.
 
     Args:
-        prof: The profiler.
+        profiler: The profiler.
         inner: The hook that does the reduction. None: does what DDP does without a hook, with the same results.
         group: The model's process group, if the hook is not registered with the group as its state. None: the default
             group.
@@ -193,11 +199,12 @@ def ddp_comm_hook(
 
     Thread-safe. Never waits for the device.
     """
-    return _TimedHook(recorder_of(prof), inner, group, name)
+    return _TimedHook(recorder_of(profiler), inner, group, name)
 
 
-def instrument_ddp(model: Module, prof: Profiler, *, name: str = "all_reduce") -> None:
-    """Registers ddp_comm_hook() with a DistributedDataParallel model.
+def instrument_ddp(model: Module, profiler: Profiler, *, name: str = "all_reduce") -> None:
+    """Registers ddp_comm_hook() with a DistributedDataParallel model. With PyTorch 2.1 or later instrument() times the
+    buckets without a hook.
 
     The gradients stay the same to the last bit, with one exception: with ``gradient_as_bucket_view`` and gradients that
     are kept over steps (``zero_grad(set_to_none=False)``) DDP divides instead of multiplying, and the last bit may
@@ -207,12 +214,13 @@ def instrument_ddp(model: Module, prof: Profiler, *, name: str = "all_reduce") -
 
     Args:
         model: The DistributedDataParallel.
-        prof: The profiler.
+        profiler: The profiler.
         name: The rows' name.
 
     Raises:
         RuntimeError: The model has a communication hook already.
     """
-    if not prof.enabled:
+    if not profiler.enabled:
         return
-    model.register_comm_hook(None, ddp_comm_hook(prof, group=model.process_group, name=name))
+    ddp: Any = model
+    ddp.register_comm_hook(None, ddp_comm_hook(profiler, group=ddp.process_group, name=name))

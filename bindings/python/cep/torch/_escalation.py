@@ -33,7 +33,7 @@ class Escalation(Handle):
     Rows are written every ``flush_every_n_steps`` steps, so a rule gets the spans of a step with that delay.
 
     Args:
-        prof: The profiler. Each call of its step() is a step here.
+        profiler: The profiler. Each call of its step() is a step here.
         rule: slower_than_median(), named_straggler(), or a function of a sequence of spans (``name``, ``step``,
             ``kind``, ``duration_ms``) that returns a reason or None.
         ranks: The ranks that may be traced. None: all.
@@ -52,7 +52,7 @@ class Escalation(Handle):
 
     def __init__(
         self,
-        prof: Profiler,
+        profiler: Profiler,
         rule: Rule,
         *,
         ranks: Optional[Sequence[int]] = None,
@@ -68,20 +68,20 @@ class Escalation(Handle):
             raise TypeError(f"{unknown[0]}: unknown option; torch.profiler's are {', '.join(OPTIONS)}")
         if steps < 1 or max_traces < 1:
             raise ValueError(f"steps and max_traces: at least 1 is needed, not {min(steps, max_traces)!r}")
-        self._prof, self._rule, self._steps, self._options = prof, rule, steps, options
+        self._profiler, self._rule, self._steps, self._options = profiler, rule, steps, options
         self._left, self._pause_steps, self._on_trace = max_traces, pause_steps, on_trace
         self._capture: Optional[Capture] = None
         self._captured_step = self._paused_until_step = -1
         self._reason: Optional[str] = None
         self._exporter: Optional[threading.Thread] = None
         self._wake_requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._is_on = prof.path is not None and prof.enabled and (ranks is None or prof.rank in ranks)
-        if prof.path is None or not self._is_on:
+        self._is_on = profiler.path is not None and profiler.enabled and (ranks is None or profiler.rank in ranks)
+        if profiler.path is None or not self._is_on:
             return
-        self._directory = Path(directory) if directory is not None else prof.path.parent.parent / "traces"
-        self._rows = OwnRows(prof.path)
-        step_listeners(prof).add(self._on_step)
-        prof._at_close.append(self._retire)
+        self._directory = Path(directory) if directory is not None else profiler.path.parent.parent / "traces"
+        self._rows = OwnRows(profiler.path)
+        step_listeners(profiler).add(self._on_step)
+        profiler._at_close.append(self._retire)
         threading.Thread(target=self._watch, name="cep-escalation", daemon=True).start()
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class Escalation(Handle):
 
     def _retire(self) -> None:
         """Stops listening to steps, and ends the background thread."""
-        remove_listener(self._prof, self._on_step)
+        remove_listener(self._profiler, self._on_step)
         self._wake_requests.put(False)
 
     def _on_step(self, step: int, recorded: bool) -> None:
@@ -127,14 +127,14 @@ class Escalation(Handle):
             return
         self._capture, self._captured_step = capture, step + 1
         try:
-            self._prof.mark("escalation", {"reason": reason, "steps": self._steps + 1})
+            self._profiler.mark("escalation", {"reason": reason, "steps": self._steps + 1})
         except Exception as error:
             warn(f"escalation: {error}")
 
     def _finish(self, stopped: Any) -> None:
         self._capture = None
         if stopped is not None:
-            path = self._directory / f"rank_{self._prof.rank}_step_{self._captured_step}_trace.json"
+            path = self._directory / f"rank_{self._profiler.rank}_step_{self._captured_step}_trace.json"
             self._exporter = threading.Thread(target=self._export, args=(stopped, path), name="cep-trace")
             self._exporter.start()
 

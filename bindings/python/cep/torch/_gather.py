@@ -43,7 +43,8 @@ def measure(spans: Iterable[OwnSpan], phases: Sequence[str]) -> Measurement:
 
 def to_tensor(measured: Measurement) -> Tensor:
     fixed = (measured.steps, measured.first_step, measured.last_step, measured.comm_ms)
-    return torch.tensor([*fixed, *measured.phases_ms], dtype=torch.float64, device="cpu")
+    tensor: Tensor = torch.tensor([*fixed, *measured.phases_ms], dtype=torch.float64, device="cpu")
+    return tensor
 
 
 def from_tensor(tensor: Tensor) -> Measurement:
@@ -56,7 +57,7 @@ class Gather(Handle):
 
     def __init__(
         self,
-        prof: Profiler,
+        profiler: Profiler,
         every_n_recorded_steps: int,
         phases: Sequence[str],
         on_summary: Optional[Callable[[Summary], None]],
@@ -66,21 +67,21 @@ class Gather(Handle):
         """The latest summary, the same on all ranks; None before the first."""
         self.failure: Optional[str] = None
         """Why there will be no more summaries; None while all is well."""
-        self._prof = prof
+        self._profiler = profiler
         self._every = every_n_recorded_steps
         self._phases = tuple(phases)
         self._on_summary = on_summary
         self._group = group
         self._ranks: list[int] = [] if group is None else dist.get_process_group_ranks(group)
-        self._rows = None if prof.path is None else OwnRows(prof.path)
-        self.rank: int = prof.rank if group is None else dist.get_rank()
+        self._rows = None if profiler.path is None else OwnRows(profiler.path)
+        self.rank: int = profiler.rank if group is None else dist.get_rank()
         """This process's rank in the job."""
         self._closed = False
         self._recorded_steps = 0
         self._unpolled: Optional[Summary] = None
         self._rounds: queue.Queue[bool] = queue.Queue(_BACKLOG)
         if group is not None:
-            step_listeners(prof).add(self._on_step)
+            step_listeners(profiler).add(self._on_step)
             threading.Thread(target=self._work, name="cep-gather", daemon=True).start()
 
     def poll(self) -> Optional[Summary]:
@@ -94,7 +95,7 @@ class Gather(Handle):
         step, or the others give up after the timeout."""
         if self._group is None:
             return
-        remove_listener(self._prof, self._on_step)
+        remove_listener(self._profiler, self._on_step)
         self._end_thread()
 
     def _end(self) -> None:
@@ -143,14 +144,14 @@ class Gather(Handle):
     def _measure(self) -> Measurement:
         if self._rows is None:
             return measure((), self._phases)
-        if self._prof.enabled:
-            self._prof.flush(_FLUSH_TIMEOUT_S)
+        if self._profiler.enabled:
+            self._profiler.flush(_FLUSH_TIMEOUT_S)
         return measure(self._rows.read(), self._phases)
 
     def _give_up(self, why: str) -> None:
         if self.failure is None:
             self.failure = why
-            remove_listener(self._prof, self._on_step)
+            remove_listener(self._profiler, self._on_step)
             self._end_thread()
             warnings.warn(f"cep: no more live summaries: {why}", RuntimeWarning, stacklevel=2)
 
@@ -163,7 +164,7 @@ def _own_group(ranks: Optional[Sequence[int]], timeout_s: float) -> Optional[Pro
 
 
 def gather(
-    prof: Profiler,
+    profiler: Profiler,
     every_n_recorded_steps: int = 10,
     *,
     phases: Sequence[str] = DEFAULT_PHASES,
@@ -188,7 +189,7 @@ def gather(
     and arguments, even if its profiler is off. It waits once, for the new group.
 
     Args:
-        prof: The profiler. Each call of its step() is a step here.
+        profiler: The profiler. Each call of its step() is a step here.
         every_n_recorded_steps: At least 1.
         phases: The names of phases to summarise. Their spans in a step are added up. All collectives are "comm".
         on_summary: Called with each summary on the first of the ranks, on the background thread. If it raises, the
@@ -209,7 +210,7 @@ def gather(
             own = _own_group(ranks, timeout_s)
         except Exception as error:
             failure = f"no process group: {error}"
-    made = Gather(prof, every_n_recorded_steps, phases, on_summary, own)
+    made = Gather(profiler, every_n_recorded_steps, phases, on_summary, own)
     if failure is not None:
         made._give_up(failure)
     return made

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import weakref
 import zlib
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, cast
 
 from .._attributes import GROUP_MAX_BYTES
 from ._pytorch import ProcessGroup, dist, torch
@@ -101,7 +101,8 @@ def default_name(group: ProcessGroup) -> str:
 
 def default_group() -> Optional[ProcessGroup]:
     try:
-        return _c10d._get_default_group()
+        group: ProcessGroup = _c10d._get_default_group()
+        return group
     except (RuntimeError, ValueError):  # no group yet, or no more
         return None
 
@@ -111,7 +112,7 @@ def resolve_group(group: Any) -> Optional[ProcessGroup]:
     if group is None:
         return default_group()
     if isinstance(group, _ProcessGroup):
-        return group
+        return cast("ProcessGroup", group)
     return default_group() if group is dist.GroupMember.WORLD else None
 
 

@@ -51,10 +51,10 @@ def _is_inside_itself(module: Module) -> bool:
 class _ForwardTimer:
     """Times the forwards of a model. Thread-safe: forwards of several threads are timed separately."""
 
-    def __init__(self, prof: Profiler, prefix: str, backward: Backward, model: Module) -> None:
-        self._recording = prof._recording
-        self._forward = Phase(prof.region(prefix + "forward", kind="compute"))
-        self._forward_no_grad = Phase(prof.region(prefix + "forward_no_grad", kind="compute"))
+    def __init__(self, profiler: Profiler, prefix: str, backward: Backward, model: Module) -> None:
+        self._recording = profiler._recording
+        self._forward = Phase(profiler.region(prefix + "forward", kind="compute"))
+        self._forward_no_grad = Phase(profiler.region(prefix + "forward_no_grad", kind="compute"))
         self._backward = backward
         self._model = model
         self._calls_inside: dict[int, int] = {}  # by thread: open calls of the model inside its timed call
@@ -130,21 +130,21 @@ class _ForwardTimer:
 
 class Instrumentation(Removable):
     """What instrument() and instrument_optimizers() return. remove(), or the end of a ``with`` block, removes
-    everything but DDP's communication hook, which PyTorch cannot remove; so does the profiler's close(). Do not call it
-    during a step.
+    everything; so does the profiler's close(). Before PyTorch 2.1 DDP's communication hook stays, which PyTorch cannot
+    remove. Do not call it during a step.
 
     The hooks are on the model and the optimizers during recorded steps only.
     """
 
-    def __init__(self, prof: Profiler, prefix: str, memory: bool) -> None:
+    def __init__(self, profiler: Profiler, prefix: str, memory: bool) -> None:
         super().__init__()
-        self._prof = prof
-        self._recording = prof._recording
+        self._profiler = profiler
+        self._recording = profiler._recording
         self._memory = memory
         self._forward: Optional[_ForwardTimer] = None
-        self._optimizer = Phase(prof.region(prefix + "optimizer", kind="compute"))
-        self._backward = backward_of(prof, prefix)
-        self._timer = OptimizerTimer(prof, self._optimizer, self._abandon_unfinished, self._after_optimizer)
+        self._optimizer = Phase(profiler.region(prefix + "optimizer", kind="compute"))
+        self._backward = backward_of(profiler, prefix)
+        self._timer = OptimizerTimer(profiler, self._optimizer, self._abandon_unfinished, self._after_optimizer)
         self._optimizers: list[Optimizer] = []
         self._hooks: list[Removal] = []  # of the recorded step
         self.is_attached = False
@@ -153,14 +153,14 @@ class Instrumentation(Removable):
     def _start(self, model: Optional[_ForwardTimer], optimizers: list[Optimizer]) -> None:
         self._forward, self._optimizers = model, optimizers
         self._removals.append(self._stop)
-        step_listeners(self._prof).add(self._on_step)
-        self._prof._at_close.append(self.remove)
+        step_listeners(self._profiler).add(self._on_step)
+        self._profiler._at_close.append(self.remove)
         self._on_step()
 
     def _stop(self) -> None:
-        remove_listener(self._prof, self._on_step)
+        remove_listener(self._profiler, self._on_step)
         with contextlib.suppress(ValueError):  # close() has removed it already, to call it
-            self._prof._at_close.remove(self.remove)
+            self._profiler._at_close.remove(self.remove)
         self._abandon_unfinished()
         self._optimizer.abandon()
         self._backward.unwatch()
@@ -195,7 +195,7 @@ class Instrumentation(Removable):
     def _after_optimizer(self) -> None:
         if self._memory:
             try:
-                record_memory(self._prof)
+                record_memory(self._profiler)
             except Exception as error:
                 self._memory = False
                 warn(f"no more memory counters: {type(error).__name__}: {error}")
@@ -211,7 +211,7 @@ class _Off(Instrumentation):
 def instrument(
     model: Module,
     optimizer: Union[None, Optimizer, Iterable[Optimizer]],
-    prof: Profiler,
+    profiler: Profiler,
     *,
     prefix: str = "",
     collectives: bool = True,
@@ -240,23 +240,25 @@ def instrument(
     On a step that is not recorded, the model and the optimizers have no hook, and all of this costs less than 1 µs. The
     hooks never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
     tensor alive. Copies of the model, deep or pickled, are not instrumented. If the profiler is off, there are no
-    hooks. The exception is DistributedDataParallel: see ``ddp_buckets``.
+    hooks. Before PyTorch 2.1 DistributedDataParallel is an exception: see ``ddp_buckets``.
 
-    The hooks are turned on and off by ``prof.step()``. Look it up at each call: a reference to the method that was taken
-    before instrument() does not turn them on.
+    The hooks are turned on and off by ``profiler.step()``. Look it up at each call: a reference to the method that was
+    taken before instrument() does not turn them on.
 
     Args:
         model: The module that the loop calls: the DDP or FSDP wrapper, if there is one. Call instrument() after
             wrapping, after sharding, and after torch.compile, which replaces the module.
         optimizer: One optimizer, several, or None.
-        prof: The profiler.
+        profiler: The profiler.
         prefix: Goes before the phases' names, to tell several models apart ("generator.").
         collectives: Also calls instrument_collectives(). Then every rank has to call instrument() in the same step.
-        ddp_buckets: For a DistributedDataParallel without a communication hook, also calls instrument_ddp(): a row for
-            each bucket. Such a hook costs some 50 µs a bucket on every step. With False, or where there is a hook
-            already, one row ``gradient_sync`` of kind ``comm`` stands for all buckets, at no cost on other steps: the
-            part of the all-reduces that the backward does not hide. It shows which rank is late, but understates what
-            that costs, because the ranks that wait compute more slowly beside the waiting all-reduces.
+        ddp_buckets: For a DistributedDataParallel without a communication hook, also a row ``all_reduce`` for each
+            bucket, at no cost on steps that are not recorded. No other thread may reduce gradients while the loop calls
+            ``profiler.step()``. Before PyTorch 2.1 it calls instrument_ddp(): a hook that costs 15 to 50 µs a bucket on
+            every step. With False, or where there is a hook already, one row ``gradient_sync`` of kind ``comm`` stands
+            for all buckets, at no cost on other steps: the part of the all-reduces that the backward does not hide. It
+            shows which rank is late, but understates what that costs, because the ranks that wait compute more slowly
+            beside the waiting all-reduces.
         memory: Also calls record_memory() after each recorded optimizer step.
 
     Returns:
@@ -266,16 +268,18 @@ def instrument(
         OptionError: The prefix makes an invalid name.
         RuntimeError: Another open profiler records the collectives of this process.
     """
-    if not prof.enabled:
+    if not profiler.enabled:
         return _Off()
     optimizers = optimizer_list(optimizer)
-    made = Instrumentation(prof, prefix, memory)
-    forward = _ForwardTimer(prof, prefix, made._backward, model)
+    made = Instrumentation(profiler, prefix, memory)
+    forward = _ForwardTimer(profiler, prefix, made._backward, model)
     try:
         if distributed_is_initialized():
             if collectives:
-                made._removals.append(instrument_collectives(prof).remove)
-                forward.sync = time_reduction(model, prof, ddp_buckets)
+                made._removals.append(instrument_collectives(profiler).remove)
+                reduction = time_reduction(model, profiler, ddp_buckets)
+                forward.sync = reduction.sync
+                made._removals += reduction.removals
         made._start(forward, optimizers)
     except BaseException:
         made.remove()
@@ -284,19 +288,19 @@ def instrument(
 
 
 def instrument_optimizers(
-    optimizer: Union[Optimizer, Iterable[Optimizer]], prof: Profiler, *, prefix: str = "", memory: bool = True
+    optimizer: Union[Optimizer, Iterable[Optimizer]], profiler: Profiler, *, prefix: str = "", memory: bool = True
 ) -> Instrumentation:
     """Times each step() of optimizers, as instrument() does, and nothing else.
 
     Args:
         optimizer: One optimizer or several.
-        prof: The profiler; prefix and memory as for instrument().
+        profiler: The profiler; prefix and memory as for instrument().
 
     Returns:
         A handle with ``remove()``, and a context manager that calls it.
     """
-    if not prof.enabled:
+    if not profiler.enabled:
         return _Off()
-    made = Instrumentation(prof, prefix, memory)
+    made = Instrumentation(profiler, prefix, memory)
     made._start(None, optimizer_list(optimizer))
     return made

@@ -34,7 +34,7 @@ def memory_counters(stats: Mapping[str, Any]) -> dict[str, int]:
     return counters
 
 
-def record_memory(prof: Profiler, device: Optional[int] = None) -> bool:
+def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
     """Records the state of PyTorch's CUDA allocator as counters of the current step, if it is recorded.
 
     ``memory.allocated_bytes`` (in tensors), ``memory.reserved_bytes`` (held from the driver), ``memory.active_bytes``
@@ -46,7 +46,7 @@ def record_memory(prof: Profiler, device: Optional[int] = None) -> bool:
     Reads host memory only: no CUDA call, no wait. instrument() calls it after each recorded optimizer step.
 
     Args:
-        prof: The profiler.
+        profiler: The profiler.
         device: A CUDA device's index; None: the current one.
 
     Returns:
@@ -54,9 +54,9 @@ def record_memory(prof: Profiler, device: Optional[int] = None) -> bool:
 
     Thread-safe.
     """
-    if not prof.recording or _read_stats is None or not torch.cuda.is_initialized():
+    if not profiler.recording or _read_stats is None or not torch.cuda.is_initialized():
         return False
     stats = _read_stats(torch.cuda.current_device() if device is None else device)
     for name, value in memory_counters(stats).items():
-        prof.counter(name, value)
+        profiler.counter(name, value)
     return True

@@ -23,7 +23,7 @@ def optimizer_list(given: Union[None, Optimizer, Iterable[Optimizer]]) -> list[O
     """The given optimizers (None, one or several) as a list, without the wrappers of Lightning and Accelerate."""
     if given is None:
         return []
-    several = [given] if hasattr(given, "step") else list(given)
+    several: Any = [given] if hasattr(given, "step") else given
     return [_unwrapped(optimizer) for optimizer in several]
 
 
@@ -60,10 +60,11 @@ class OptimizerTimer:
 
     def attach(self, optimizer: Optimizer) -> list[Removal]:
         """Times the steps of an optimizer. Returns what undoes that."""
-        if hasattr(optimizer, "register_step_pre_hook"):
+        hooked: Any = optimizer
+        if hasattr(hooked, "register_step_pre_hook"):
             return [
-                optimizer.register_step_pre_hook(Hook(self._begin_hooked)).remove,
-                optimizer.register_step_post_hook(Hook(self._end_hooked)).remove,
+                hooked.register_step_pre_hook(Hook(self._begin_hooked)).remove,
+                hooked.register_step_post_hook(Hook(self._end_hooked)).remove,
             ]
         return [self._replace_step(optimizer)]
 

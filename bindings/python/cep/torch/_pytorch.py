@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch for cep.torch and cep.integrations, and small helpers.
 
-It is loaded as an untyped module on purpose: its type hints differ between versions, and this package works with 1.13
-and later.
+The code of this package uses it as an untyped module, because its type hints differ between versions, and this package
+works with 1.13 and later. What callers pass and get has PyTorch's own types.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .._handle import Removal
 from .._patch import patch
@@ -21,12 +21,34 @@ except ImportError as error:
 
 dist: Any = importlib.import_module("torch.distributed")
 
-# PyTorch's types in the type hints of this package.
-Tensor = Any
-Module = Any
-Optimizer = Any
-ProcessGroup = Any
-Future = Any
+# PyTorch's types in the type hints of this package. They are for type checkers only.
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch import device as Device
+    from torch._C._distributed_c10d import GradBucket, ProcessGroup
+    from torch.futures import Future
+    from torch.nn import Module
+    from torch.optim import Optimizer
+else:
+    Tensor = Device = GradBucket = ProcessGroup = Module = Optimizer = Any
+    Future = list  # takes a parameter in brackets, as the real one does
+
+__all__ = [
+    "Device",
+    "Future",
+    "GradBucket",
+    "HAS_CALL_SLOT",
+    "Module",
+    "Optimizer",
+    "ProcessGroup",
+    "Tensor",
+    "dist",
+    "distributed_is_initialized",
+    "hook_before_forward",
+    "patch_call",
+    "tensor_bytes",
+    "torch",
+]
 
 
 def distributed_is_initialized() -> bool:
@@ -42,7 +64,9 @@ def hook_before_forward(module: Module, hook: Callable[[Module, Any], None]) -> 
     """
     can_be_first = "prepend" in inspect.signature(module.register_forward_pre_hook).parameters
     options = {"prepend": True} if can_be_first else {}
-    return module.register_forward_pre_hook(hook, **options).remove  # type: ignore[no-any-return]
+    handle: Any = module.register_forward_pre_hook(hook, **options)
+    remove: Removal = handle.remove
+    return remove
 
 
 HAS_CALL_SLOT = hasattr(torch.nn.Module, "_compiled_call_impl")

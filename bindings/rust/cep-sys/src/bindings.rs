@@ -94,6 +94,12 @@ extern "C" {
     pub fn cep_flush(profiler: *mut cep_profiler, timeout_ms: i64) -> i32;
 }
 extern "C" {
+    pub fn cep_enabled(profiler: *const cep_profiler) -> i32;
+}
+extern "C" {
+    pub fn cep_rank(profiler: *const cep_profiler) -> i32;
+}
+extern "C" {
     pub fn cep_set_meta(profiler: *mut cep_profiler, json: *const ::std::os::raw::c_char) -> i32;
 }
 #[repr(C)]

@@ -156,6 +156,8 @@ fn functions_have_the_argument_and_result_types_of_c() {
         cep_open(_, _),
         cep_close(_, _),
         cep_flush(_, _),
+        cep_enabled(_),
+        cep_rank(_),
         cep_set_meta(_, _),
         cep_get_stats(_, _),
         cep_step(_, _),

@@ -77,6 +77,18 @@ impl Profiler {
         check(unsafe { cep_sys::cep_flush(self.native, milliseconds(timeout)) })
     }
 
+    /// Whether this process is profiled: on, its rank listed, not closed, not a forked child.
+    pub fn enabled(&self) -> bool {
+        // SAFETY: NULL, or valid for the life of the process.
+        unsafe { cep_sys::cep_enabled(self.native) != 0 }
+    }
+
+    /// This process's rank, from the options or the launcher; 0 for [`Profiler::off`].
+    pub fn rank(&self) -> i32 {
+        // SAFETY: as for enabled(). NULL gives a negative code.
+        unsafe { cep_sys::cep_rank(self.native) }.max(0)
+    }
+
     /// Adds facts about this rank to its `run` row, as a JSON object. cep_set_meta(3) lists the known keys.
     pub fn set_meta(&self, json: &str) -> Result<(), Error> {
         if self.native.is_null() {

@@ -50,7 +50,7 @@ fn a_configuration_sets_options_and_later_calls_override_it() {
 fn a_loaded_configuration_that_does_not_enable_is_off() {
     let profiler = Options::new().load_json("{}").unwrap().directory("/dev/null/none").open().unwrap();
     profiler.step(0).unwrap();
-    assert!(!profiler.recording());
+    assert!(!profiler.recording() && !profiler.enabled());
 }
 
 #[test]
@@ -58,7 +58,8 @@ fn a_rank_that_is_not_listed_is_off() {
     let options = Options::new().rank(1).world_size(4).ranks([0, 2]).record_every_n_steps(1);
     let profiler = options.directory("/dev/null/none").open().unwrap();
     profiler.step(0).unwrap();
-    assert!(!profiler.recording());
+    assert!(!profiler.recording() && !profiler.enabled());
+    assert_eq!(profiler.rank(), 1);
 }
 
 #[test]

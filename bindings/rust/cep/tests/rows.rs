@@ -60,6 +60,19 @@ fn a_span_ends_with_its_scope() {
 }
 
 #[test]
+fn a_profiler_knows_whether_it_is_on_and_its_rank() {
+    let folder = Folder::new();
+    let profiler = folder.options().rank(2).world_size(3).open().unwrap();
+    assert!(profiler.enabled());
+    assert_eq!(profiler.rank(), 2);
+    profiler.close(DEFAULT_TIMEOUT).unwrap();
+    assert!(!profiler.enabled());
+    assert_eq!(profiler.rank(), 2);
+    assert!(!Profiler::off().enabled());
+    assert_eq!(Profiler::off().rank(), 0);
+}
+
+#[test]
 fn a_span_ends_once_when_ended_and_then_dropped() {
     let folder = Folder::new();
     let profiler = folder.profiler();

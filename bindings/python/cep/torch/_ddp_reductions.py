@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedDataParallel's own all-reduces, timed without a communication hook.
+
+DDP's C++ code reduces a bucket with the operator c10d::allreduce_. On recorded steps a function in Python stands before
+that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs as if cep were not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any, Optional
+
+from .._handle import Removal
+from ._collectives import CommRecorder, nested
+from ._comm_span import AsyncSpan, future_of
+from ._hooks import note_failure
+from ._pytorch import Module, ProcessGroup, torch
+from ._steps import remove_listener, step_listeners
+
+_OPERATOR = "allreduce_"
+# By device: the key that the dispatcher tries before that of the backend.
+_KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
+
+_c10d: Any = getattr(torch._C, "_distributed_c10d", None)
+# They make Python's objects of those that the dispatcher passes: since PyTorch 2.1.
+_unbox_group: Any = getattr(getattr(_c10d, "ProcessGroup", None), "unbox", None)
+_unbox_work: Any = getattr(getattr(_c10d, "Work", None), "unbox", None)
+
+
+class DDPReductions:
+    """Times the all-reduces that the DistributedDataParallel models of one profiler make themselves.
+
+    The function is put before the operator and taken away by profiler.step(), for tensors of the models' devices only. The
+    dispatcher has no lock for those that call an operator, so no other thread may reduce such a tensor meanwhile.
+    """
+
+    def __init__(self, recorder: CommRecorder) -> None:
+        self._recorder = recorder
+        self._operator = getattr(torch.ops.c10d, _OPERATOR).default
+        self._groups: list[ProcessGroup] = []  # of the models, once for each
+        self._keys: set[str] = set()  # of the models' devices
+        self._registration: Any = None
+        self._running = 0  # calls of the function
+        self._lock = threading.RLock()
+
+    def hold(self, group: ProcessGroup, device: str) -> Removal:
+        """Times the all-reduces of a model's group, until the returned function is called."""
+        profiler = self._recorder.profiler
+        with self._lock:
+            self._unregister()
+            self._keys.add(_KEYS[device])
+            self._register()  # raises now if it cannot
+            self._unregister()
+            if not self._groups:
+                step_listeners(profiler).add(self._on_step)
+                profiler._at_close.append(self._release_all)
+            self._groups.append(group)
+            self._on_step()
+        return lambda: self._release(group)
+
+    def _release(self, group: ProcessGroup) -> None:
+        with self._lock:
+            if group in self._groups:
+                self._groups.remove(group)
+            if not self._groups:
+                self._release_all()
+
+    def _release_all(self) -> None:
+        with self._lock:
+            self._groups.clear()
+            self._keys.clear()
+            remove_listener(self._recorder.profiler, self._on_step)
+            with contextlib.suppress(ValueError):  # close() has removed it already, to call it
+                self._recorder.profiler._at_close.remove(self._release_all)
+            self._unregister()
+
+    def _on_step(self, step: int = 0, recorded: bool = False) -> None:
+        is_recording = bool(self._recorder.recording)
+        if is_recording is (self._registration is not None):
+            return
+        try:
+            with self._lock:
+                self._register() if is_recording else self._unregister()
+        except Exception as error:
+            note_failure(error)
+
+    def _register(self) -> None:
+        registration = torch.library.Library("c10d", "IMPL")
+        for key in sorted(self._keys):
+            registration.impl(_OPERATOR, self._all_reduce, key)
+        self._registration = registration
+
+    def _unregister(self) -> None:
+        if self._running == 0:
+            registration, self._registration = self._registration, None
+            if hasattr(registration, "_destroy"):
+                registration._destroy()  # before PyTorch 2.4, its last reference does
+
+    def _all_reduce(self, *args: Any, **kwargs: Any) -> Any:
+        """Takes the place of the operator: calls it, and times it if it reduces a bucket."""
+        self._running += 1
+        try:
+            span = self._begin(args[0][0], args[1])
+            try:
+                with _below_autograd():
+                    result = self._operator(*args, **kwargs)
+            except BaseException as error:
+                if span is not None:
+                    span.fail(type(error))
+                raise
+            if span is not None:
+                self._end(span, result[1])
+            return result
+        finally:
+            self._running -= 1
+
+    def _begin(self, tensor: Any, boxed_group: Any) -> Optional[AsyncSpan]:
+        """The span of a bucket's reduction. None for other calls: those of Python, whose wrappers time them, and DDP's
+        own of the parameters that it has not used."""
+        if not self._recorder.recording or nested.inside or not (tensor.is_floating_point() or tensor.is_complex()):
+            return None
+        try:
+            group = _unbox_group(boxed_group)
+            return self._recorder.bucket_span(group, tensor, "all_reduce") if group in self._groups else None
+        except Exception as error:
+            note_failure(error)
+            return None
+
+    @staticmethod
+    def _end(span: AsyncSpan, boxed_work: Any) -> None:
+        try:
+            span.end_with(future_of(_unbox_work(boxed_work)))
+        except Exception as error:
+            note_failure(error)
+
+
+@contextlib.contextmanager
+def _below_autograd() -> Any:
+    """Within it, the dispatcher skips the keys of the function above."""
+    guard = torch._C._AutoDispatchBelowAutograd()
+    if hasattr(guard, "__enter__"):
+        with guard:
+            yield
+        return
+    try:  # before PyTorch 2.0 it acts as long as it lives
+        yield
+    finally:
+        del guard
+
+
+def _has_hook(model: Module) -> bool:
+    ddp: Any = model
+    return bool(getattr(ddp, "_comm_hooks", None) or ddp._get_ddp_logging_data().get("comm_hook"))
+
+
+def time_own_reductions(model: Module, recorder: CommRecorder) -> Optional[Removal]:
+    """Times the all-reduces of a DistributedDataParallel, each bucket by itself, without a communication hook.
+
+    Returns:
+        What undoes it. None if this PyTorch, or the model, which has a hook, does not allow it.
+    """
+    if _unbox_group is None or _unbox_work is None:
+        return None
+    ddp: Any = model
+    try:
+        if _has_hook(model):
+            return None
+        profiler = recorder.profiler
+        reductions = profiler.__dict__.get("_ddp_reductions")
+        if reductions is None:
+            reductions = profiler.__dict__.setdefault("_ddp_reductions", DDPReductions(recorder))
+        removal: Removal = reductions.hold(ddp.process_group, next(model.parameters()).device.type)
+        return removal
+    except Exception:  # these are not PyTorch's public functions
+        return None
