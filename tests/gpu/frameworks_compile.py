@@ -67,8 +67,6 @@ def train_lightning(torch, compiled, backend, record, scratch):
 
         callbacks.append(CepCallback(record_every_n_steps=STRIDE))
     module = Module()
-    if compiled == "inner":
-        module.net.compile(backend=backend)
     trainer = Trainer(
         max_steps=STEPS,
         accelerator="gpu" if torch.cuda.is_available() else "cpu",
@@ -157,7 +155,6 @@ TRAININGS = {"lightning": train_lightning, "transformers": train_transformers, "
 LINES = (
     ("lightning", ""),
     ("lightning", "whole"),
-    ("lightning", "inner"),
     ("transformers", ""),
     ("transformers", "whole"),
     ("accelerate", ""),

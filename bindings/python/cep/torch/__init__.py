@@ -15,6 +15,7 @@ never imports PyTorch.
 
 | name | does |
 |---|---|
+| trace_training() | a whole training loop: data, copies, forward, backward, optimizer, in a training_step |
 | instrument() | forward, backward and optimizer phases through hooks; collectives and memory with them |
 | instrument_optimizers() | optimizer phases alone |
 | instrument_collectives() | a row for each collective of torch.distributed, FSDP's and FSDP2's included |
@@ -45,6 +46,7 @@ from ._own_rows import OwnSpan
 from ._rules import Rule, named_straggler, slower_than_median
 from ._summary import PhaseSummary, Summary
 from ._trace import TraceProfiler, build_profiler
+from ._training import TracedTraining, trace_training
 from .timers import CUDATimer, CUDATimerCollection
 
 __all__ = [
@@ -59,6 +61,7 @@ __all__ = [
     "Rule",
     "Summary",
     "TraceProfiler",
+    "TracedTraining",
     "build_profiler",
     "ddp_comm_hook",
     "gather",
@@ -72,4 +75,5 @@ __all__ = [
     "record_memory",
     "slower_than_median",
     "to_device",
+    "trace_training",
 ]

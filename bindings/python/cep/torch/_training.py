@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plain training loop, instrumented as a whole in one line."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Iterable, Iterator, Optional, TypeVar, Union
+
+from .._profiler import Profiler
+from .._streams import HOST
+from ._data import to_device
+from ._instrument import instrument
+from ._phases import NotFinished, Phase
+from ._pytorch import Module, Optimizer
+
+Batch = TypeVar("Batch")
+
+
+class TracedTraining(Generic[Batch]):
+    """What trace_training() returns. Can be iterated as often as the loader, and has a length if the loader has."""
+
+    def __init__(
+        self,
+        loader: Iterable[Batch],
+        profiler: Profiler,
+        model: Module,
+        optimizer: Union[Optimizer, Iterable[Optimizer], None],
+        device: Any,
+        next_step: int,
+        batches_per_step: int,
+        options: dict[str, Any],
+    ) -> None:
+        self.next_step = next_step
+        self._loader, self._profiler, self._device = loader, profiler, device
+        self._model, self._optimizer, self._options = model, optimizer, options
+        self._batches_per_step = batches_per_step
+        self._step = Phase(profiler.region("training_step", kind="step"))
+        self._waiting = profiler.region("data_load", kind="data", stream=HOST)
+
+    def __len__(self) -> int:
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Batch]:
+        with instrument(self._model, self._optimizer, self._profiler, **self._options):
+            try:
+                yield from self._batches()
+            finally:  # the last step has fewer batches, or the loop was left
+                self._end_step()
+
+    def _batches(self) -> Iterator[Batch]:
+        batches = iter(self._loader)
+        left = self._length()
+        in_step = 0
+        while left != 0:
+            if in_step == 0:
+                self._begin_step()
+            with self._waiting:
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    if in_step == 0:  # the loader has no length, and there is no such step
+                        self._step.end(None, NotFinished)
+                    return
+            yield batch if self._device is None else to_device(self._profiler, batch, self._device)
+            in_step = (in_step + 1) % self._batches_per_step
+            left -= 1
+            if in_step == 0:
+                self._end_step()
+
+    def _length(self) -> int:
+        """Negative if the loader has none."""
+        try:
+            return len(self)
+        except TypeError:
+            return -1
+
+    def _begin_step(self) -> None:
+        self._profiler.step(self.next_step)
+        self.next_step += 1
+        if self._profiler.recording:
+            self._step.begin(None)
+
+    def _end_step(self) -> None:
+        self._step.end(None)
+
+
+def trace_training(
+    loader: Iterable[Batch],
+    model: Module,
+    optimizer: Union[Optimizer, Iterable[Optimizer], None],
+    profiler: Profiler,
+    *,
+    device: Any = None,
+    first_step: int = 0,
+    batches_per_step: int = 1,
+    **options: Any,
+) -> TracedTraining[Batch]:
+    """Instruments a training loop: iterate over the result in the place of the loader.
+
+    ::
+
+        for inputs, targets in cep.torch.trace_training(loader, model, optimizer, prof, device=device):
+            loss = loss_of(model(inputs), targets)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    Each pass of the loop is a step, and a row ``training_step`` of kind ``step`` from the wait for its batch to the end of
+    the loop's body. Inside it are the rows ``data_load`` (the wait, on the host clock), ``host_to_device`` (with
+    ``device``) and those of instrument(): ``forward``, ``backward``, ``optimizer``, collectives. So no time of the loop is
+    outside of all phases. The loop does not call ``prof.step()`` itself.
+
+    Args:
+        loader: A DataLoader, or any iterable. If it has no length, its end is found in one more step, whose row
+            ``training_step`` has the error ``NotFinished``.
+        model: As for instrument(); so is optimizer.
+        profiler: The profiler.
+        device: Where batches are copied to. None: the loop copies them itself, and that is part of no phase but the step.
+        first_step: The number of the first step. It goes on counting when the result is iterated again.
+        batches_per_step: Batches until the optimizer steps, with gradient accumulation.
+        options: Further arguments of instrument(): prefix, collectives, ddp_buckets, memory.
+
+    Raises:
+        ValueError: batches_per_step is less than 1.
+    """
+    if batches_per_step < 1:
+        raise ValueError(f"batches_per_step: {batches_per_step} is less than 1")
+    return TracedTraining(loader, profiler, model, optimizer, device, first_step, batches_per_step, options)
