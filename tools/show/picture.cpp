@@ -144,7 +144,7 @@ class Pen {
         double high = 0;
     };
 
-    // Small differences look small; one step that takes very long does not hide the others.
+    // Small differences look small. One step that takes very long, or was cut off, does not hide the others.
     static Range range_of(const std::vector<double>& values) {
         constexpr double least_spread = 1.2;
         constexpr double most_above = 3;
@@ -154,7 +154,7 @@ class Pen {
         if (known.empty()) return {};
         std::sort(known.begin(), known.end());
         const double usual = known[known.size() / 2];
-        const double low = std::max(known.front(), most_below * usual);
+        const double low = std::max(known[known.size() / 50], most_below * usual);
         return {low, std::clamp(known.back(), least_spread * low, most_above * usual)};
     }
 

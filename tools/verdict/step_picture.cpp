@@ -23,6 +23,7 @@ constexpr std::size_t most_places = 240;  // more than a line of a terminal has
 constexpr std::size_t most_rank_lines = 16;
 constexpr std::size_t most_phase_lines = 6;
 constexpr double least_phase_share = 0.01;  // of a step
+constexpr double least_whole_step = 0.5;    // of a usual one: what is large beside a step that was cut off is not slow
 constexpr double most_marked = 0.5;         // of the places: more marks say nothing
 constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
 
@@ -112,14 +113,16 @@ class StepDrawer {
           usual_own_ms_(medians_of(own_ms)) {
         for (std::size_t group = 0; group < groups.size(); ++group)
             for (const std::size_t rank : groups[group].ranks) group_of_[rank] = group;
+        for (const std::vector<double>& usual_ms : usual_own_ms_)
+            least_whole_ms_.push_back(least_whole_step * typical_ms(usual_ms));
         for (std::size_t step = 0; step < table.steps.size(); ++step)
             place_of_.push_back(step * places_ / table.steps.size());
     }
 
-    [[nodiscard]] Sparkline draw_time(const NumberRanges& marks, const std::vector<std::int64_t>& changes) const {
+    [[nodiscard]] Sparkline draw_time(const StepNotes& notes) const {
         Sparkline spark;
         spark.line = {"time", Means(places_).add_all(place_of_, table_.median_step_ms).finish()};
-        add_signs(spark, marks, changes);
+        add_signs(spark, notes);
         double least_ms = std::numeric_limits<double>::infinity();
         double most_ms = 0;
         for (const double ms : table_.median_step_ms) {
@@ -140,12 +143,13 @@ class StepDrawer {
         return strip;
     }
 
-    /// The phases with the most work.
-    [[nodiscard]] HeatStrip draw_phases() const {
+    /// The named phases and those with the most work.
+    [[nodiscard]] HeatStrip draw_phases(const std::vector<std::string>& named) const {
         struct Phase {
             const LocalPhase* phase;
             StepMedians medians_ms;
             double usual_ms;
+            bool is_named;
         };
         std::vector<Phase> phases;
         const double least_ms = least_phase_share * typical_ms(table_.median_step_ms);
@@ -153,11 +157,16 @@ class StepDrawer {
             StepMedians medians_ms = medians_of(phase.own_ms);
             double usual_ms = 0;
             for (const std::vector<double>& of_group : medians_ms) usual_ms = std::max(usual_ms, typical_ms(of_group));
-            if (usual_ms > least_ms) phases.push_back({&phase, std::move(medians_ms), usual_ms});
+            const bool is_named = std::find(named.begin(), named.end(), phase.name) != named.end();
+            if (is_named || usual_ms > least_ms) phases.push_back({&phase, std::move(medians_ms), usual_ms, is_named});
         }
-        std::stable_sort(phases.begin(), phases.end(),
-                         [](const Phase& a, const Phase& b) { return a.usual_ms > b.usual_ms; });
+        const auto sort_by = [&phases](const auto& of_phase) {
+            std::stable_sort(phases.begin(), phases.end(),
+                             [&](const Phase& a, const Phase& b) { return of_phase(a) > of_phase(b); });
+        };
+        sort_by([](const Phase& one) { return std::pair(one.is_named, one.usual_ms); });
         if (phases.size() > most_phase_lines) phases.resize(most_phase_lines);
+        sort_by([](const Phase& one) { return one.usual_ms; });
         HeatStrip strip{"The same by phase, slowest rank", {}};
         for (const Phase& one : phases)
             strip.lines.push_back(
@@ -214,17 +223,18 @@ class StepDrawer {
             const std::span<const float> step_ms = table_.step_ms.of_rank(rank);
             const std::vector<double>& usual_ms = medians_ms[group_of_[rank]];
             const std::vector<double>& whole_ms = usual_own_ms_[group_of_[rank]];
+            const double least_ms = least_whole_ms_[group_of_[rank]];
             means.clear();
             for (std::size_t step = 0; step < of_rank.size(); ++step)
                 if (whole_ms[step] > 0 && !std::isnan(step_ms[step]))
-                    means.add(place_of_[step], (of_rank[step] - usual_ms[step]) / whole_ms[step]);
+                    means.add(place_of_[step], (of_rank[step] - usual_ms[step]) / std::max(whole_ms[step], least_ms));
             for (std::size_t place = 0; place < places_; ++place)
                 largest[place] = std::fmax(largest[place], means.at(place));
         }
         return largest;
     }
 
-    void add_signs(Sparkline& spark, const NumberRanges& marks, const std::vector<std::int64_t>& changes) const {
+    void add_signs(Sparkline& spark, const StepNotes& notes) const {
         const std::vector<std::int64_t>& steps = table_.steps;
         const auto add = [&](std::int64_t step, char character) {
             const auto found = std::lower_bound(steps.begin(), steps.end(), step);
@@ -233,14 +243,16 @@ class StepDrawer {
             const Sparkline::Sign sign{place, character};
             if (spark.signs.empty() || spark.signs.back() != sign) spark.signs.push_back(sign);
         };
-        for (const auto& [first, last] : marks.ranges()) add(first, 'm');
+        for (const auto& [first, last] : notes.marks.ranges()) add(first, 'm');
         if (static_cast<double>(spark.signs.size()) > most_marked * static_cast<double>(places_)) spark.signs.clear();
-        for (const std::int64_t step : changes) add(step, '^');
+        for (const std::int64_t step : notes.changes) add(step, '^');
     }
 
     static std::string describe(double least_ms, double most_ms, const std::vector<Sparkline::Sign>& signs) {
-        const DurationFormat duration(least_ms, most_ms);
-        std::string text = fmt::format("Step time on the median rank: {} to {}", duration(least_ms), duration(most_ms));
+        const std::string shortest = format_duration_ms(least_ms);
+        const std::string longest = format_duration_ms(most_ms);
+        std::string text = "Step time on the median rank: " + shortest;
+        if (longest != shortest) text += " to " + longest;
         const auto has = [&](char character) {
             return std::any_of(signs.begin(), signs.end(),
                                [character](const Sparkline::Sign& sign) { return sign.character == character; });
@@ -257,17 +269,18 @@ class StepDrawer {
     std::vector<std::size_t> group_of_;  // by rank
     const StepMatrix& own_ms_;
     const StepMedians usual_own_ms_;
+    std::vector<double> least_whole_ms_;  // by peer group
 };
 
 }  // namespace
 
 StepPicture draw_steps(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups,
-                       const NumberRanges& marks, const std::vector<std::int64_t>& changes) {
+                       const StepNotes& notes) {
     const StepDrawer drawer(table, own_ms, groups);
-    StepPicture picture{table.steps.front(), table.steps.back(), drawer.draw_time(marks, changes), {}};
+    StepPicture picture{table.steps.front(), table.steps.back(), drawer.draw_time(notes), {}};
     if (table.ranks.size() < 2) return picture;
     picture.strips.push_back(drawer.draw_ranks());
-    picture.strips.push_back(drawer.draw_phases());
+    picture.strips.push_back(drawer.draw_phases(notes.phases));
     return picture;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/number_ranges.hpp"
@@ -13,9 +14,15 @@
 
 namespace cep::tool {
 
-/// Of a table with steps. `own_ms`: what each rank does in a step. `changes`: the first steps after lasting changes.
+/// What the picture points at.
+struct StepNotes {
+    NumberRanges marks;                 // steps with a mark row
+    std::vector<std::int64_t> changes;  // the first steps after lasting changes
+    std::vector<std::string> phases;    // shown however short they usually are
+};
+
+/// Of a table with steps. `own_ms`: what each rank does in a step.
 [[nodiscard]] StepPicture draw_steps(const JobTable& table, const StepMatrix& own_ms,
-                                     const std::vector<PeerGroup>& groups, const NumberRanges& marks,
-                                     const std::vector<std::int64_t>& changes);
+                                     const std::vector<PeerGroup>& groups, const StepNotes& notes);
 
 }  // namespace cep::tool

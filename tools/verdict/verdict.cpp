@@ -77,9 +77,11 @@ class Judge {
     }
 
     void draw() {
-        std::vector<std::int64_t> changes;
-        for (const ChangeFact& change : verdict_.changes) changes.push_back(change.step);
-        verdict_.picture = draw_steps(table_, own_ms_, groups_, marked_steps(), changes);
+        StepNotes notes{marked_steps(), {}, {}};
+        for (const ChangeFact& change : verdict_.changes) notes.changes.push_back(change.step);
+        for (const StragglerFact& straggler : verdict_.stragglers) notes.phases.push_back(straggler.phase);
+        for (const GroupFact& group : verdict_.groups) notes.phases.push_back(group.typical.phase);
+        verdict_.picture = draw_steps(table_, own_ms_, groups_, notes);
     }
 
     void find_bound() {
