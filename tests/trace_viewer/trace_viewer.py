@@ -50,6 +50,11 @@ def nanoseconds(milliseconds):
     return round(milliseconds * 1e6)
 
 
+def text_of(arguments):
+    """The same for numbers that JavaScript does not distinguish: 0.0 and 0."""
+    return json.dumps(json.loads(json.dumps(arguments), parse_int=float), sort_keys=True)
+
+
 class Comparison:
     """Of one trace with its rows."""
 
@@ -73,11 +78,11 @@ class Comparison:
 
     def slices(self):
         def arguments(row):
-            return json.dumps({key: value for key, value in row.items() if key not in SHOWN_ELSEWHERE}, sort_keys=True)
+            return text_of({key: value for key, value in row.items() if key not in SHOWN_ELSEWHERE})
         return self.expect(
             "slices",
             [(s["pid"], s["name"], self.start_ns(s), nanoseconds(s["duration"]), s["category"],
-              json.dumps(s["args"], sort_keys=True)) for s in self.found["slices"] if not s["args"].get("open")],
+              text_of(s["args"])) for s in self.found["slices"] if not s["args"].get("open")],
             [(r["rank"], r["name"], r["start_ns"], nanoseconds(r["duration_ms"]), r.get("kind", "other"), arguments(r))
              for r in self.spans])
 
