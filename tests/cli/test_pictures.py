@@ -176,15 +176,16 @@ def test_the_phase_of_a_straggler_has_a_line_however_short_it_usually_is(simulat
     assert picture("job").slow_lines() == ["2", "data_load"]
 
 
-def test_a_lasting_change_and_marks_are_below_their_steps(simulate, picture):
-    simulate("job", "--ranks", "4", "--steps", "160",
-             events=[{"type": "slowdown_all", "step": 80, "slowdown": 1.5},
-                     {"type": "checkpoint", "step": 20, "duration_ms": 20}])
-    found = picture("job", COLUMNS="200")
+@pytest.mark.parametrize("steps", [60, 160, 600])
+def test_a_lasting_change_and_marks_are_below_their_steps(simulate, picture, steps):
+    simulate("job", "--ranks", "4", "--steps", steps,
+             events=[{"type": "slowdown_all", "step": steps // 2, "slowdown": 1.5},
+                     {"type": "checkpoint", "step": steps // 8, "duration_ms": 20}])
+    found = picture("job")
     first = found.time.index("▁")
     places = len(found.time) - first
-    assert found.signs.index("^") - first == 80 * places // 160
-    assert found.signs.index("m") - first == 20 * places // 160
+    assert found.signs.index("^") - first == pytest.approx(places / 2, abs=1)
+    assert found.signs.index("m") - first == pytest.approx(places / 8, abs=1)
     assert found.title.endswith(", ^ lasting change, m mark")
 
 
