@@ -185,7 +185,7 @@ class Pen {
 
     /// Safe for the terminal, and for one without UTF-8.
     [[nodiscard]] std::string shown(std::string_view text) const {
-        const std::string safe = printable(text);
+        std::string safe = printable(text);
         if (unicode_) return safe;
         std::string ascii;
         for (std::string_view rest = safe; !rest.empty();) {

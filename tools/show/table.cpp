@@ -212,12 +212,14 @@ std::string Table::text(std::size_t limit, const TextStyle& style) const {
     grid.add(std::move(headings));
     for (const Line* line : lines) {
         std::vector<std::string> row;
+        row.reserve(columns.size());
         for (const std::size_t column : columns) row.push_back(printable(line->cells[column].text));
         grid.add(std::move(row));
     }
     for (std::size_t i = 0; i < columns.size(); ++i) {
         if (!columns_[columns[i]].has_bars || style.pictures.columns == 0) continue;
         std::vector<double> values;
+        values.reserve(lines.size());
         for (const Line* line : lines) values.push_back(bar_value(line->cells[columns[i]]));
         grid.add_bars(i, values, style.pictures);
     }

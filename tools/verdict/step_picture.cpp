@@ -96,6 +96,7 @@ std::vector<LineOfRanks> lines_of(const std::vector<RankRole>& ranks) {
     const std::vector<HostRange> hosts = hosts_of(ranks);
     if (hosts.size() < 2 || hosts.size() > most_rank_lines) return equal_lines(ranks, hosts);
     std::vector<LineOfRanks> lines;
+    lines.reserve(hosts.size());
     for (const HostRange& host : hosts)
         lines.push_back({fmt::format("{} {}", first_to_last(ranks, host.first, host.last), ranks[host.first].host),
                          host.first, host.last});
