@@ -249,8 +249,59 @@ def test_flows_join_the_ranks_of_a_collective(trace, job):
         assert [e["ph"] for e in events] == ["s", "t", "t", "f"]
         assert [e["pid"] for e in events] == [0, 1, 2, 3]
         assert events[-1]["bp"] == "e"
-        joined = [slices[e["pid"], e["tid"], e["ts"]]["args"] for e in events]
+        joined = [slices[e["pid"], e["tid"], e["ts"] - Fraction(1, 1000)]["args"] for e in events]
         assert len({(a["group"], a["coll"], a["step"]) for a in joined}) == 1
+
+
+def test_arrows_lie_in_one_slice_only(trace, job):
+    """A viewer joins an arrow to a slice that is open at its time, its ends included: at the start of a collective that
+    follows another at once, that may be the other one."""
+    for rank in range(3):
+        job.write(rank, [run_row(rank, world_size=3)] + [
+            gpu_row(rank, 1, "all_reduce", 2.0, START_NS + coll * 2_000_000, kind="comm", group="dp", coll=coll)
+            for coll in range(4)])
+    found = trace("--all", "job")
+    arrows = [event for event in found.events if event["ph"] in "stf"]
+    assert len(arrows) == 12
+    for arrow in arrows:
+        open_slices = [e for e in found.slices if e["tid"] == arrow["tid"] and e["ts"] <= arrow["ts"] <= e["ts"] + e["dur"]]
+        assert len(open_slices) == 1
+
+
+def joined_slices(trace):
+    """Each arrow with the slice that Perfetto joins it to: it takes events in the order of their times, and of those with
+    one time in the order of the file; an arrow belongs to the slice that was opened last on its track."""
+    stacks = defaultdict(list)
+    for event in sorted((e for e in trace.events if e["ph"] in "Xstf"), key=lambda e: e["ts"]):
+        stack = stacks[event["tid"]]
+        if event["ph"] == "X":
+            while stack and stack[-1]["ts"] + stack[-1]["dur"] <= event["ts"]:
+                stack.pop()
+            stack.append(event)
+        else:
+            yield event, stack[-1]
+
+
+def test_perfetto_joins_the_spans_of_collectives(trace, simulate):
+    simulate("job", "--ranks", 8, "--tp", 2, "--pp", 2, "--steps", 6)
+    found = trace("--all", "job")
+    collectives = defaultdict(set)
+    ranks = defaultdict(list)
+    for arrow, slice_ in joined_slices(found):
+        assert arrow["ts"] - slice_["ts"] == Fraction(1, 1000)
+        collectives[arrow["id"]].add(tuple(slice_["args"][key] for key in ("group", "coll", "step")))
+        ranks[arrow["id"]].append(slice_["pid"])
+    assert len(ranks) > 500
+    assert all(len(one) == 1 for one in collectives.values())
+    assert all(len(set(of_flow)) == len(of_flow) > 1 for of_flow in ranks.values())
+
+
+def test_a_collective_that_took_no_time_has_no_arrow(trace, job):
+    for rank in range(3):
+        job.write(rank, [run_row(rank, world_size=3), gpu_row(rank, 1, "all_reduce", rank * 1e-6, START_NS, kind="comm",
+                                                              group="dp", coll=0)])
+    found = trace("--all", "job")
+    assert len(found.slices) == 3 and flows_of(found) == []
 
 
 def test_a_collective_of_one_shown_rank_has_no_flow(trace, job):

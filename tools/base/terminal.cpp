@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 namespace cep::tool {
@@ -32,13 +33,28 @@ bool is_terminal(int descriptor) {
     return terminal != nullptr && std::string_view(terminal) != "dumb" && ::isatty(descriptor) != 0;
 }
 
-std::size_t text_columns() {
-    constexpr std::size_t least = 40;
+std::size_t output_columns() {
     constexpr std::size_t usual = 80;
-    constexpr std::size_t most = 100;
     std::size_t columns = asked_columns();
     if (columns == 0) columns = terminal_columns();
-    return std::clamp(columns == 0 ? usual : columns, least, most);
+    return columns == 0 ? usual : columns;
+}
+
+std::size_t text_columns() {
+    constexpr std::size_t least = 40;
+    constexpr std::size_t most = 100;
+    return std::clamp(output_columns(), least, most);
+}
+
+bool locale_is_utf8() {
+    for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+        const char* const value = std::getenv(name);
+        if (value == nullptr || *value == '\0') continue;
+        std::string locale(value);
+        for (char& c : locale) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+    }
+    return false;
 }
 
 }  // namespace cep::tool

@@ -94,8 +94,12 @@ tool::Rendering OutputOptions::rendering(const InputOptions& input) const {
 }
 
 void OutputOptions::write(const tool::Document& document, const InputOptions& input) const {
+    write(document, rendering(input));
+}
+
+void OutputOptions::write(const tool::Document& document, const tool::Rendering& rendering) const {
     tool::Output output(path);
-    output.write(tool::render(document, rendering(input)));
+    output.write(tool::render(document, rendering));
     output.close();
 }
 

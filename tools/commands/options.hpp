@@ -62,6 +62,7 @@ struct OutputOptions {
     [[nodiscard]] tool::Rendering rendering(const InputOptions& input) const;
     /// Renders and writes. Throws as Output does.
     void write(const tool::Document& document, const InputOptions& input) const;
+    void write(const tool::Document& document, const tool::Rendering& rendering) const;
 };
 
 /// Which attempts of a job count, and how many of its durations are kept.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cep summarize
+#include <unistd.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +11,7 @@
 
 #include "base/output.hpp"
 #include "base/say.hpp"
+#include "base/terminal.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "model/job.hpp"
@@ -32,11 +35,14 @@ struct SummarizeCommand {
     std::vector<std::string> fail_on;
     std::optional<double> peak_flops;
     bool no_verdict = false;
+    bool pictures = false;
+    bool no_pictures = false;
 
     void add_to(CLI::App& summarize);
     Status run() const;
     void check() const;
     [[nodiscard]] Job load_and_save() const;
+    [[nodiscard]] Rendering rendering() const;
     [[nodiscard]] Status show(const Job& job, const Grouping& grouping,
                               const std::vector<FailCondition>& conditions) const;
 };
@@ -44,6 +50,7 @@ struct SummarizeCommand {
 void SummarizeCommand::check() const {
     output.check();
     if (no_verdict && !fail_on.empty()) throw UsageError("--fail-on needs the verdict that --no-verdict leaves out");
+    if (pictures && no_pictures) throw UsageError("only one of --pictures and --no-pictures");
     if (rank_of_file_name(save)) throw UsageError("--save: a rank file has this name: " + save);
 }
 
@@ -58,12 +65,23 @@ Job SummarizeCommand::load_and_save() const {
     return loaded;
 }
 
+// Pictures are for people at a terminal; what is written to a file is read by programs too.
+Rendering SummarizeCommand::rendering() const {
+    Rendering rendering = output.rendering(input);
+    const bool to_terminal = (output.path.empty() || output.path == "-") && ::isatty(STDOUT_FILENO) != 0;
+    const bool draws = rendering.format == Format::text && !no_verdict && !no_pictures && (pictures || to_terminal);
+    const bool plain = to_terminal && !is_terminal(STDOUT_FILENO);
+    if (draws) rendering.pictures = {output_columns(), locale_is_utf8() && !plain};
+    return rendering;
+}
+
 Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
                               const std::vector<FailCondition>& conditions) const {
     const std::size_t threads = input.reading().thread_count();
     const Summary summary = summarize(job, grouping, threads);
     std::optional<Verdict> verdict;
-    if (!no_verdict) verdict = judge(job, {peak_flops, threads, true});
+    const Rendering rendering = this->rendering();
+    if (!no_verdict) verdict = judge(job, {peak_flops, threads, true, rendering.pictures.columns > 0});
     report_inputs("summarize", job.inputs, job.coverage);
     const Status status = status_of(job.inputs, job.coverage, input.strict);
     if (status == Status::nothing_readable) {
@@ -72,8 +90,7 @@ Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
     }
     if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
     if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
-    if (save != "-")
-        output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, output.rendering(input)), input);
+    if (save != "-") output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);
     for (const FailCondition& condition : conditions)
         if (condition.is_in(*verdict)) {
             say("cep summarize: --fail-on {}: {}\n", condition.name(), verdict_document(*verdict).headline);
@@ -110,6 +127,9 @@ void SummarizeCommand::add_to(CLI::App& summarize) {
         ->allow_extra_args(false)
         ->type_name("FINDING");
     summarize.add_flag("--no-verdict", no_verdict, "Skip the verdict (about half of the time)");
+    summarize.add_flag("--pictures", pictures,
+                       "Draw the steps of ranks and phases in the text even if it goes to no terminal");
+    summarize.add_flag("--no-pictures", no_pictures, "Draw nothing on a terminal either");
     summarize
         .add_option(
             "--peak-flops", peak_flops,

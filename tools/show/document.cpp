@@ -62,8 +62,10 @@ std::string text_of(const Document& document, const Rendering& rendering) {
     for (const Fact& fact : document.facts) width = std::max(width, fact.name.size());
     for (const Fact& fact : document.facts) facts += fact_line(fact.name, fact.value, width);
     text.add(facts);
+    if (document.picture && rendering.pictures.columns > 0)
+        text.add(document.picture->text(rendering.pictures, rendering.colors));
     for (const Table& table : document.tables)
-        if (!table.empty()) text.add(table.text(rendering.limit, colors.bold, colors.plain));
+        if (!table.empty()) text.add(table.text(rendering.limit, {colors.bold, colors.plain, rendering.pictures}));
     std::string notes;
     for (const std::string& note : document.notes) notes += printable(note) + "\n";
     text.add(notes);

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "show/json_writer.hpp"
+#include "show/picture.hpp"
 #include "show/table.hpp"
 
 namespace cep::tool {
@@ -29,12 +31,13 @@ struct Document {
     std::string title;     // of the whole, for Markdown and pages: "GPU kernels"
     std::string headline;  // what a tired person must know, in one or two sentences
     Tone tone = Tone::neutral;
-    std::vector<std::string> evidence;  // why the headline says so
-    std::vector<std::string> next;      // what to do
-    std::vector<Fact> facts;            // what the analysis looked at
-    std::vector<Table> tables;          // those for people, in their order; CSV is the one that `csv_table` names
-    std::size_t csv_table = 0;          // index into tables
-    std::vector<std::string> notes;     // how to read the tables
+    std::vector<std::string> evidence;   // why the headline says so
+    std::vector<std::string> next;       // what to do
+    std::vector<Fact> facts;             // what the analysis looked at
+    std::optional<StepPicture> picture;  // in text only, and only where the rendering has room for it
+    std::vector<Table> tables;           // those for people, in their order; CSV is the one that `csv_table` names
+    std::size_t csv_table = 0;           // index into tables
+    std::vector<std::string> notes;      // how to read the tables
     /// Writes the whole document as one JSON object, whose "schema" is published.
     std::function<void(JsonWriter&)> write_json;
 };
@@ -45,6 +48,7 @@ struct Rendering {
     Format format = Format::text;
     std::size_t limit = 40;  // lines of each table in text and Markdown; 0: all
     bool colors = false;     // text only
+    PictureStyle pictures{};
 };
 
 [[nodiscard]] std::string render(const Document& document, const Rendering& rendering);

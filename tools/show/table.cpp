@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/display_width.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
 
@@ -18,8 +19,8 @@ std::size_t width_of(std::string_view text) {
         text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
-std::string pad(const std::string& text, std::size_t width, Align align) {
-    const std::string space(width - std::min(width, width_of(text)), ' ');
+std::string pad(const std::string& text, std::size_t width, std::size_t text_width, Align align) {
+    const std::string space(width - std::min(width, text_width), ' ');
     return align == Align::left ? text + space : space + text;
 }
 
@@ -131,33 +132,99 @@ std::string Table::describe_rest(std::size_t hidden) const {
                        how_.empty() ? "" : " " + how_);
 }
 
-std::string Table::text(std::size_t limit, std::string_view bold, std::string_view plain) const {
+namespace {
+
+/// Cells of text in columns, the heading first.
+class Grid {
+  public:
+    Grid(std::vector<Align> aligns, bool on_terminal)
+        : aligns_(std::move(aligns)), widths_(aligns_.size()), on_terminal_(on_terminal) {}
+
+    void add(std::vector<std::string> row) {
+        for (std::size_t i = 0; i < row.size(); ++i) widths_[i] = std::max(widths_[i], measure(row[i]));
+        rows_.push_back(std::move(row));
+    }
+
+    /// Puts bars behind the cells of a column, one a row after the heading, if there is room for them.
+    void add_bars(std::size_t column, const std::vector<double>& values, const PictureStyle& style) {
+        constexpr std::size_t least_bar = 4;
+        constexpr std::size_t most_bar = 10;
+        std::size_t used = gap.size() * (widths_.size() - 1) + 1;
+        for (const std::size_t width : widths_) used += width;
+        if (style.columns < used + least_bar) return;
+        const std::size_t columns = std::min(most_bar, style.columns - used);
+        for (std::size_t i = 0; i < rows_.size(); ++i) {
+            const std::string drawn = i == 0 ? "" : bar(values[i - 1], columns, style.unicode);
+            rows_[i][column] = padded(i, column) + " " + pad(drawn, columns, measure(drawn), Align::left);
+        }
+        widths_[column] += 1 + columns;
+    }
+
+    [[nodiscard]] std::string line(std::size_t row) const {
+        std::string text;
+        for (std::size_t i = 0; i < widths_.size(); ++i) text.append(i > 0 ? gap : "").append(padded(row, i));
+        text.erase(text.find_last_not_of(' ') + 1);
+        return text;
+    }
+
+    [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+
+  private:
+    static constexpr std::string_view gap = "  ";
+
+    // What is no terminal counts characters, as programs do that read the text.
+    [[nodiscard]] std::size_t measure(std::string_view text) const {
+        return on_terminal_ ? display_width(text) : width_of(text);
+    }
+
+    [[nodiscard]] std::string padded(std::size_t row, std::size_t column) const {
+        const std::string& text = rows_[row][column];
+        return pad(text, widths_[column], measure(text), aligns_[column]);
+    }
+
+    std::vector<Align> aligns_;
+    std::vector<std::size_t> widths_;
+    std::vector<std::vector<std::string>> rows_;
+    bool on_terminal_;
+};
+
+double bar_value(const Cell& cell) {
+    const double* const value = std::get_if<double>(&cell.value);
+    return value == nullptr ? 0 : *value;
+}
+
+}  // namespace
+
+std::string Table::text(std::size_t limit, const TextStyle& style) const {
     const std::vector<std::size_t> columns = columns_for_people();
     std::vector<const Line*> lines = lines_for_people();
     const std::size_t shown = lines_shown(limit, lines.size());
     const std::size_t hidden = lines.size() - shown + left_out_;
     lines.resize(shown);
 
-    std::vector<std::vector<std::string>> rows;
+    std::vector<Align> aligns;
+    std::vector<std::string> headings;
+    for (const std::size_t column : columns) {
+        aligns.push_back(columns_[column].align);
+        headings.push_back(columns_[column].heading);
+    }
+    Grid grid(std::move(aligns), style.pictures.columns > 0);
+    grid.add(std::move(headings));
     for (const Line* line : lines) {
-        std::vector<std::string>& row = rows.emplace_back();
+        std::vector<std::string> row;
+        row.reserve(columns.size());
         for (const std::size_t column : columns) row.push_back(printable(line->cells[column].text));
+        grid.add(std::move(row));
     }
-    std::vector<std::size_t> widths;
     for (std::size_t i = 0; i < columns.size(); ++i) {
-        widths.push_back(width_of(columns_[columns[i]].heading));
-        for (const auto& row : rows) widths[i] = std::max(widths[i], width_of(row[i]));
+        if (!columns_[columns[i]].has_bars || style.pictures.columns == 0) continue;
+        std::vector<double> values;
+        values.reserve(lines.size());
+        for (const Line* line : lines) values.push_back(bar_value(line->cells[columns[i]]));
+        grid.add_bars(i, values, style.pictures);
     }
-    const auto line_text = [&](const auto& cell_of) {
-        std::string line;
-        for (std::size_t i = 0; i < columns.size(); ++i)
-            line += (i > 0 ? "  " : "") + pad(cell_of(i), widths[i], columns_[columns[i]].align);
-        line.erase(line.find_last_not_of(' ') + 1);
-        return line;
-    };
-    std::string text = std::string(bold) + line_text([&](std::size_t i) { return columns_[columns[i]].heading; }) +
-                       std::string(plain) + "\n";
-    for (const auto& row : rows) text += line_text([&](std::size_t i) { return row[i]; }) + "\n";
+    std::string text = std::string(style.bold) + grid.line(0) + std::string(style.plain) + "\n";
+    for (std::size_t i = 1; i < grid.rows(); ++i) text += grid.line(i) + "\n";
     if (hidden > 0) text += describe_rest(hidden) + "\n";
     return text;
 }

@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "show/picture_style.hpp"
+
 namespace cep::tool {
 
 enum class Align : std::uint8_t { left, right };
@@ -22,6 +24,7 @@ struct Column {
     Align align = Align::right;
     std::string unit{};     // of the value: "ms", "bytes", "GB/s", "FLOP/s"; "" for names, counts and ratios
     std::string meaning{};  // one sentence without a full stop
+    bool has_bars = false;  // where pictures are drawn and fit: of values from 0 to 1
 };
 
 /// monostate: not known, or does not apply.
@@ -82,9 +85,14 @@ class Table {
     /// Whether people would see no line of it.
     [[nodiscard]] bool empty() const { return lines_for_people().empty(); }
 
-    /// At most `limit` lines (0: all); the rest is counted in a line of its own. `bold` and `plain` are put round the
-    /// heading (terminal codes, or "").
-    [[nodiscard]] std::string text(std::size_t limit, std::string_view bold, std::string_view plain) const;
+    struct TextStyle {
+        std::string_view bold;  // these are put round the heading: terminal codes, or ""
+        std::string_view plain;
+        PictureStyle pictures{};
+    };
+
+    /// At most `limit` lines (0: all); the rest is counted in a line of its own.
+    [[nodiscard]] std::string text(std::size_t limit, const TextStyle& style) const;
     /// GitHub Markdown.
     [[nodiscard]] std::string markdown(std::size_t limit) const;
     /// RFC 4180: all lines. A text that a spreadsheet would take for a formula is preceded by an apostrophe.

@@ -166,7 +166,7 @@ std::vector<Column> phase_columns(bool of_groups, bool of_one_rank) {
             {"min_ms", "", Align::right, "ms", "Shortest duration"},
             {"max_ms", "max", Align::right, "ms", "Longest duration"},
             {"total_ms", "", Align::right, "ms", "Time of all spans"},
-            {"share", "share", Align::right, "", "Part of the time of all steps"},
+            {"share", "share", Align::right, "", "Part of the time of all steps", true},
             {"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "", "The rank with the highest median"},
             {"skew", of_groups ? "" : "skew", Align::right, "", "Median of the slowest rank over the typical median"}};
 }
@@ -368,6 +368,7 @@ Document summary_document(const Job& job, const Summary& summary, const Verdict*
     Document document;
     if (verdict != nullptr && !summary.phases.empty()) document = verdict_document(*verdict);
     document.title = "Training job";
+    if (verdict != nullptr) document.picture = verdict->picture;
     add_facts(document, job, summary);
     document.tables.push_back(summary.grouping.by == By::phase ? phase_table(summary)
                                                                : group_table(summary, rendering));

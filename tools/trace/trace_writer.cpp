@@ -228,8 +228,11 @@ std::optional<Tracks::Track> TraceWriter::append_mark(const Row& row) {
     return track;
 }
 
-// A member begins its arrow when the next one is known.
+// A member begins its arrow when the next one is known. An arrow is joined to the slice that is open at its time. At
+// the very start of a slice, the one before may be taken for open too, so that arrows lie a nanosecond inside.
 void TraceWriter::join(const Row& row, std::uint32_t attempt, const Tracks::Track& track) {
+    constexpr std::int64_t inside_ns = 1;
+    if (shown_ns(row.duration_ms) <= inside_ns) return;
     Flows::Flow& flow = flows_.of(flow_key(row, attempt, facts_.places));
     if (flow.id == 0) {
         flow.id = flows_.new_id();
@@ -237,7 +240,7 @@ void TraceWriter::join(const Row& row, std::uint32_t attempt, const Tracks::Trac
         append_arrow(flow.arrows++ == 0 ? "s" : "t", flow);
         if (flow.arrows == 1) ++joined_flows_;
     }
-    flow.last = {track.process, track.thread, *row.start_ns};
+    flow.last = {track.process, track.thread, *row.start_ns + inside_ns};
     if (flows_.all().size() > max_flows) append_flow_ends();
 }
 
@@ -246,7 +249,7 @@ void TraceWriter::append_arrow(std::string_view phase, const Flows::Flow& flow) 
     Tracks::Track track;
     track.process = member.process;
     track.thread = member.thread;
-    append_head(phase, track, member.start_ns);
+    append_head(phase, track, member.time_ns);
     fmt::format_to(std::back_inserter(events_), R"(,"id":{},{}"cat":"collective","name":"collective"}})", flow.id,
                    phase == "f" ? R"("bp":"e",)" : "");
 }

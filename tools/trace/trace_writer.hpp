@@ -25,7 +25,7 @@ class Flows {
     struct Member {
         std::int64_t process = 0;
         std::uint64_t thread = 0;
-        std::int64_t start_ns = 0;
+        std::int64_t time_ns = 0;  // of its end of an arrow
     };
     struct Flow {
         std::uint64_t id = 0;

@@ -102,12 +102,19 @@ template <typename Rows>
 std::vector<double> over_ranks(std::size_t ranks, std::size_t steps, Rows row_of, double q) {
     if (ranks == 0) return std::vector<double>(steps, std::numeric_limits<double>::quiet_NaN());
     if (ranks <= QuantileLanes<float>::most_values) return over_few_ranks(ranks, steps, row_of, q);
+    // As many steps at a time as share a cache line, since those of one rank are neighbours.
+    constexpr std::size_t at_a_time = 64 / sizeof(float);
     std::vector<double> quantiles;
     quantiles.reserve(steps);
-    std::vector<double> of_step(ranks);
-    for (std::size_t step = 0; step < steps; ++step) {
-        for (std::size_t i = 0; i < ranks; ++i) of_step[i] = row_of(i)[step];
-        quantiles.push_back(quantile_of(of_step, q));
+    std::vector<double> of_steps(at_a_time * ranks);
+    for (std::size_t first = 0; first < steps; first += at_a_time) {
+        const std::size_t taken = std::min(at_a_time, steps - first);
+        for (std::size_t i = 0; i < ranks; ++i) {
+            const std::span<const float> row = row_of(i).subspan(first, taken);
+            for (std::size_t step = 0; step < taken; ++step) of_steps[step * ranks + i] = row[step];
+        }
+        for (std::size_t step = 0; step < taken; ++step)
+            quantiles.push_back(quantile_of(std::span(of_steps).subspan(step * ranks, ranks), q));
     }
     return quantiles;
 }

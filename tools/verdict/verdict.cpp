@@ -14,6 +14,7 @@
 #include "verdict/bound.hpp"
 #include "verdict/causes.hpp"
 #include "verdict/own_work.hpp"
+#include "verdict/step_picture.hpp"
 #include "verdict/table_quantiles.hpp"
 
 namespace cep::tool {
@@ -64,6 +65,7 @@ class Judge {
             find_stage_imbalance();
             describe_history();
         }
+        if (options_.draws && !job_.approximate) draw();
         return std::move(verdict_);
     }
 
@@ -72,6 +74,14 @@ class Judge {
         verdict_.abstained = true;
         verdict_.reason = std::move(reason);
         verdict_.to_do = std::move(to_do);
+    }
+
+    void draw() {
+        StepNotes notes{marked_steps(), {}, {}};
+        for (const ChangeFact& change : verdict_.changes) notes.changes.push_back(change.step);
+        for (const StragglerFact& straggler : verdict_.stragglers) notes.phases.push_back(straggler.phase);
+        for (const GroupFact& group : verdict_.groups) notes.phases.push_back(group.typical.phase);
+        verdict_.picture = draw_steps(table_, own_ms_, groups_, notes);
     }
 
     void find_bound() {

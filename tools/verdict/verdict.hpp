@@ -11,6 +11,7 @@
 
 #include "model/job.hpp"
 #include "replay/replay.hpp"
+#include "show/picture.hpp"
 #include "verdict/changes.hpp"
 #include "verdict/efficiency.hpp"
 #include "verdict/straggler.hpp"
@@ -130,12 +131,14 @@ struct Verdict {
     std::string to_do;                // how to get an answer
     Replay replay;                    // what makes steps longer, and by how much
     std::uint64_t folded_phases = 0;  // that the verdict takes as one
+    std::optional<StepPicture> picture;
 };
 
 struct JudgeOptions {
     std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
     std::size_t threads = 1;
     bool replays = true;  // the steps, for causes
+    bool draws = false;   // a picture of the steps
 };
 
 [[nodiscard]] Verdict judge(const Job& job, const JudgeOptions& options);

@@ -11,7 +11,8 @@
             with prof.region("backward"):
                 loss.backward()
 
-Each rank writes ``output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``; ``cep summarize output`` reads them.
+Each rank writes ``output/cuda_event_profiler/cuda_events_rank_<rank>.jsonl``; ``cep summarize output`` reads them,
+and so does ``cep.show("output")`` in a notebook.
 The package is a thin layer over libcep.so (see cep(3)). It looks for the library in ``CEP_LIBRARY``, then in its own
 directory, then in the loader's path. If there is no library, the import fails and lists these places.
 
@@ -21,7 +22,7 @@ The calls of a step loop go through an extension module if the package has one f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 
 from . import _binding, _profiler
 from ._errors import (
@@ -43,6 +44,9 @@ from ._stats import Stats
 from ._streams import HOST
 
 if TYPE_CHECKING:
+    import os
+
+    from ._show import Shown
     from .torch import Escalation
 
 __version__ = "0.1.0"
@@ -70,6 +74,7 @@ __all__ = [
     "binding",
     "library_path",
     "library_version",
+    "show",
 ]
 
 
@@ -86,3 +91,39 @@ class Profiler(_profiler.Profiler):
         from .torch import Escalation
 
         return Escalation(self, rule, **options)
+
+
+def show(
+    output: Union[str, os.PathLike[str], Sequence[Union[str, os.PathLike[str]]]],
+    *,
+    steps: Optional[str] = None,
+    ranks: Optional[str] = None,
+    by: str = "phase",
+    height: int = 800,
+) -> Shown:
+    """The summary of a job, for a notebook::
+
+        cep.show("output")                       # the report, inline
+        cep.show("output").to_pandas()           # the table of phases
+        cep.show("output").to_dict()["verdict"]
+
+    The cep command reads the files: the one in ``CEP_COMMAND``, else that of the package, else the first on PATH.
+
+    Args:
+        output: A directory, rank file, quoted glob or partial summary, or a sequence of these, as for cep(1).
+        steps: Only steps ``"A:B"``.
+        ranks: Only these ranks, such as ``"0,3-7"``.
+        by: What the table ``groups`` has a line for: ``"rank"``, ``"host"`` or ``"step:N"``.
+        height: Of the report in the notebook, in pixels.
+
+    Returns:
+        An object with ``to_dict()``, ``tables()``, ``to_pandas()``, ``headline`` and ``messages``.
+
+    Raises:
+        FileNotFoundError: There is no such input, or nothing readable in it; or there is no command.
+        ValueError: An argument is invalid.
+        RuntimeError: The command failed.
+    """
+    from ._show import show as show_output
+
+    return show_output(output, steps=steps, ranks=ranks, by=by, height=height)

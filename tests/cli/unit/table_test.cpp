@@ -17,20 +17,20 @@ Table example() {
 }
 
 TEST(Table, TextAlignsByCharactersNotBytes) {
-    EXPECT_EQ(example().text(0, "", ""), "name     time  note\na|b      1 µs     x\nx, \"y\"  10 ms\n");
+    EXPECT_EQ(example().text(0, {}), "name     time  note\na|b      1 µs     x\nx, \"y\"  10 ms\n");
 }
 
 TEST(Table, TextSaysHowManyLinesTheLimitHides) {
     Table table = example();
     table.set_rest("kernel", "with less time");
-    EXPECT_EQ(table.text(1, "", ""),
+    EXPECT_EQ(table.text(1, {}),
               "name  time  note\na|b   1 µs     x\n… 1 kernel with less time not shown; --limit 0 shows all\n");
 }
 
 TEST(Table, PeopleSeeTheLinesInTheirOwnOrder) {
     Table table = example();
     table.set_order({1, 0});
-    EXPECT_EQ(table.text(1, "", ""), "name     time  note\nx, \"y\"  10 ms\n… 1 line not shown; --limit 0 shows all\n");
+    EXPECT_EQ(table.text(1, {}), "name     time  note\nx, \"y\"  10 ms\n… 1 line not shown; --limit 0 shows all\n");
     EXPECT_TRUE(table.csv().find("a|b") < table.csv().find("x,")) << "programs see them as they were added";
 }
 
@@ -40,7 +40,7 @@ TEST(Table, ControlCharactersOfNamesReachNoTerminal) {
         {Cell::text_of("a\x1b[31mb\xc2\x9b"
                        "c\xe2\x80\xae"
                        "d\xff")});
-    EXPECT_EQ(table.text(0, "", ""), "name\na?[31mb?c?d\xef\xbf\xbd\n");
+    EXPECT_EQ(table.text(0, {}), "name\na?[31mb?c?d\xef\xbf\xbd\n");
 }
 
 TEST(Table, MarkdownEscapesBarsAndHtml) {

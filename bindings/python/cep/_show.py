@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""show(): the summary and the report of a job in a notebook, made by the cep command."""
+
+from __future__ import annotations
+
+import copy
+import html
+import importlib
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence, Union
+
+from .__main__ import command_path
+
+Input = Union[str, "os.PathLike[str]"]
+
+_USAGE_ERROR = 2
+_NOTHING_READABLE = 3
+
+# Heading, key and unit of each column of the table of phases.
+_COLUMNS = (
+    ("phase", "name", ""),
+    ("kind", "kind", ""),
+    ("count", "count", ""),
+    ("mean", "mean_ms", "ms"),
+    ("p50", "p50_ms", "ms"),
+    ("p90", "p90_ms", "ms"),
+    ("p99", "p99_ms", "ms"),
+    ("max", "max_ms", "ms"),
+    ("share", "share", "%"),
+    ("slowest rank", "slowest_rank", ""),
+    ("skew", "skew", "×"),
+)
+
+
+def _find_command() -> str:
+    asked = os.environ.get("CEP_COMMAND")
+    command = asked or command_path()
+    if command is None:
+        raise FileNotFoundError("no cep command: the package carries none, and none is on PATH or in CEP_COMMAND")
+    if asked and not os.access(asked, os.X_OK):
+        raise FileNotFoundError(f"CEP_COMMAND: no program: {asked}")
+    return command
+
+
+def _run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [_find_command(), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+
+
+def _check(done: subprocess.CompletedProcess[str]) -> None:
+    """Raises what the command says."""
+    if done.returncode == 0:
+        return
+    message = done.stderr.strip() or f"cep ended with status {done.returncode}"
+    if done.returncode == _NOTHING_READABLE:
+        raise FileNotFoundError(message)
+    if done.returncode == _USAGE_ERROR:
+        raise ValueError(message)
+    raise RuntimeError(message)
+
+
+def _cell(value: Any, unit: str) -> str:
+    if value is None:
+        return "-"
+    if unit == "ms":
+        return f"{value:,.3f} ms"
+    if unit == "%":
+        return f"{100 * value:.1f} %"
+    if unit == "×":
+        return f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _safe(text: str) -> str:
+    """Without what a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+class Shown:
+    """What show() returns: the summary of a job. A notebook displays it as a page, a prompt as text.
+
+    Attributes:
+        messages: What the command said of the inputs, such as ranks that are missing; usually "".
+    """
+
+    def __init__(self, summary: Mapping[str, Any], report_arguments: Sequence[str], messages: str, height: int) -> None:
+        self._summary = summary
+        self._report_arguments = report_arguments
+        self._height = height
+        self._page: Optional[str] = None
+        self.messages = messages
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it: what ``cep summarize --json`` prints (schema ``cep.summary/1``, see cep-summarize(1))."""
+        return copy.deepcopy(dict(self._summary))
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """The tables of the summary, each a list of rows: ``phases``, ``groups`` (with ``by``), ``stragglers``,
+        ``causes``, ``runs``, ``marks``, ``counters`` and ``open_spans``."""
+        tables = {name: self._summary.get(name) for name in ("phases", "groups")}
+        verdict = self._summary.get("verdict") or {}
+        tables.update({name: verdict.get(name) for name in ("stragglers", "causes")})
+        tables.update({name: self._summary.get(name) for name in ("runs", "marks", "counters", "open_spans")})
+        return {name: copy.deepcopy(rows or []) for name, rows in tables.items()}
+
+    def to_pandas(self, table: Optional[str] = "phases") -> Any:
+        """A table as a DataFrame. Imports pandas.
+
+        Args:
+            table: One of the names that tables() has. None: a dict of all.
+
+        Raises:
+            ImportError: There is no pandas.
+            ValueError: There is no such table.
+        """
+        tables = self.tables()
+        if table is not None and table not in tables:
+            raise ValueError(f"no table {table!r}: it is one of {', '.join(tables)}")
+        pandas = importlib.import_module("pandas")
+        if table is not None:
+            return pandas.DataFrame(tables[table])
+        return {name: pandas.DataFrame(rows) for name, rows in tables.items()}
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a sentence or two; "" if there is none."""
+        return str((self._summary.get("verdict") or {}).get("headline") or "")
+
+    def _rows(self) -> list[list[str]]:
+        """The table of phases as text, with its heading."""
+        rows = [[heading for heading, _, _ in _COLUMNS]]
+        for phase in self._summary["phases"]:
+            rows.append([_safe(_cell(phase.get(key), unit)) for _, key, unit in _COLUMNS])
+        return rows
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+        lines = [
+            "  ".join(cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths)))
+            for row in rows
+        ]
+        parts = [_safe(self.headline), "\n".join(line.rstrip() for line in lines), self.messages.strip()]
+        return "\n\n".join(part for part in parts if part)
+
+    def _repr_html_(self) -> str:
+        if self._page is None:
+            self._page = self._report() or self._plain_page()
+        return self._page
+
+    def _report(self) -> Optional[str]:
+        """The page of ``cep report`` in a frame of its own; None if the command has none, or has failed."""
+        with tempfile.TemporaryDirectory(prefix="cep-") as folder:
+            path = Path(folder) / "report.html"
+            done = _run(["report", "-o", str(path), *self._report_arguments])
+            if done.returncode != 0 or not path.exists():
+                if "no command" not in done.stderr:
+                    self.messages += done.stderr
+                return None
+            page = path.read_text(encoding="utf-8")
+        return (
+            f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="cep report" '
+            f'style="width: 100%; height: {self._height}px; border: 0"></iframe>'
+        )
+
+    def _plain_page(self) -> str:
+        heading, *rows = self._rows()
+        verdict = self._summary.get("verdict") or {}
+        evidence = "".join(f"<li>{html.escape(line)}</li>" for line in verdict.get("evidence") or [])
+        parts = [f"<p><strong>{html.escape(self.headline)}</strong></p>" if self.headline else ""]
+        parts.append(f"<ul>{evidence}</ul>" if evidence else "")
+        parts.append("<table><thead><tr>" + "".join(f"<th>{html.escape(cell)}</th>" for cell in heading))
+        parts.append("</tr></thead><tbody>")
+        parts += ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+        parts.append("</tbody></table>")
+        if self.messages:
+            parts.append(f"<pre>{html.escape(self.messages.strip())}</pre>")
+        return "".join(parts)
+
+
+def show(
+    output: Union[Input, Sequence[Input]],
+    *,
+    steps: Optional[str] = None,
+    ranks: Optional[str] = None,
+    by: str = "phase",
+    height: int = 800,
+) -> Shown:
+    """See cep.show()."""
+    inputs = [output] if isinstance(output, (str, os.PathLike)) else list(output)
+    if not inputs:
+        raise ValueError("output: no input is named")
+    filters = [f"--{name}={value}" for name, value in (("steps", steps), ("ranks", ranks)) if value is not None]
+    # A name that begins with a hyphen is no option.
+    names = [os.fspath(name) for name in inputs]
+    paths = [os.path.join(".", name) if name.startswith("-") else name for name in names]
+    done = _run(["summarize", "--json", "--color=never", f"--by={by}", *filters, *paths])
+    _check(done)
+    return Shown(json.loads(done.stdout), [*filters, *paths], done.stderr, height)

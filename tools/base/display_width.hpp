@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Display width: how many columns of a terminal a text takes.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace cep::tool {
+
+/// Of text that printable() made. East Asian wide characters and emoji take two columns, combining marks none.
+[[nodiscard]] std::size_t display_width(std::string_view text);
+
+/// The text, or its beginning and `end` where it is wider than `columns`. `end` takes one column.
+[[nodiscard]] std::string cut_to_width(std::string_view text, std::size_t columns, std::string_view end);
+
+}  // namespace cep::tool

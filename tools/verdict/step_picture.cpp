@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/step_picture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/units.hpp"
+#include "stats/robust.hpp"
+#include "verdict/table_quantiles.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t most_places = 240;  // more than a line of a terminal has
+constexpr std::size_t most_rank_lines = 16;
+constexpr std::size_t most_phase_lines = 6;
+constexpr double least_phase_share = 0.01;  // of a step
+constexpr double least_whole_step = 0.5;    // of a usual one: what is large beside a step that was cut off is not slow
+constexpr double most_marked = 0.5;         // of the places: more marks say nothing
+constexpr double no_value = std::numeric_limits<double>::quiet_NaN();
+
+/// Ranks that share a line: from `first` to before `last`, as the table has them.
+struct LineOfRanks {
+    std::string label;
+    std::size_t first;
+    std::size_t last;
+};
+
+struct HostRange {
+    std::size_t first;
+    std::size_t last;
+};
+
+/// The hosts in the order of their ranks; none where one is not known, or has ranks apart from each other.
+std::vector<HostRange> hosts_of(const std::vector<RankRole>& ranks) {
+    std::vector<HostRange> hosts;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        if (ranks[i].host.empty()) return {};
+        if (i == 0 || ranks[i].host != ranks[i - 1].host) {
+            hosts.push_back({i, i});
+            names.push_back(ranks[i].host);
+        }
+        hosts.back().last = i + 1;
+    }
+    std::sort(names.begin(), names.end());
+    return std::adjacent_find(names.begin(), names.end()) == names.end() ? hosts : std::vector<HostRange>();
+}
+
+std::string first_to_last(const std::vector<RankRole>& ranks, std::size_t first, std::size_t last) {
+    if (last == first + 1) return fmt::format("{}", ranks[first].rank);
+    return fmt::format("{}-{}", ranks[first].rank, ranks[last - 1].rank);
+}
+
+std::vector<LineOfRanks> one_line_each(const std::vector<RankRole>& ranks) {
+    std::vector<LineOfRanks> lines;
+    const bool one_host =
+        std::all_of(ranks.begin(), ranks.end(), [&](const RankRole& rank) { return rank.host == ranks.front().host; });
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        const bool new_host = !one_host && (i == 0 || ranks[i].host != ranks[i - 1].host);
+        lines.push_back(
+            {fmt::format("{}{}{}", ranks[i].rank, new_host ? " " : "", new_host ? ranks[i].host : ""), i, i + 1});
+    }
+    return lines;
+}
+
+/// As many ranks each as a power of two, or as hosts have.
+std::vector<LineOfRanks> equal_lines(const std::vector<RankRole>& ranks, const std::vector<HostRange>& hosts) {
+    const auto lines_of = [](std::size_t count) { return (count + most_rank_lines - 1) / most_rank_lines; };
+    std::size_t length = std::bit_ceil(lines_of(ranks.size()));
+    if (!hosts.empty()) {
+        const std::size_t of_host = hosts.front().last;
+        const bool alike = std::all_of(hosts.begin(), hosts.end(), [of_host](const HostRange& host) {
+            return host.first % of_host == 0 && host.last - host.first <= of_host;
+        });
+        if (alike) length = of_host * std::bit_ceil(lines_of(hosts.size()));
+    }
+    std::vector<LineOfRanks> lines;
+    for (std::size_t first = 0; first < ranks.size(); first += length) {
+        const std::size_t last = std::min(first + length, ranks.size());
+        lines.push_back({first_to_last(ranks, first, last), first, last});
+    }
+    return lines;
+}
+
+std::vector<LineOfRanks> lines_of(const std::vector<RankRole>& ranks) {
+    if (ranks.size() <= most_rank_lines) return one_line_each(ranks);
+    const std::vector<HostRange> hosts = hosts_of(ranks);
+    if (hosts.size() < 2 || hosts.size() > most_rank_lines) return equal_lines(ranks, hosts);
+    std::vector<LineOfRanks> lines;
+    lines.reserve(hosts.size());
+    for (const HostRange& host : hosts)
+        lines.push_back({fmt::format("{} {}", first_to_last(ranks, host.first, host.last), ranks[host.first].host),
+                         host.first, host.last});
+    return lines;
+}
+
+class StepDrawer {
+  public:
+    StepDrawer(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups)
+        : table_(table),
+          groups_(groups),
+          places_(std::min(table.steps.size(), most_places)),
+          group_of_(own_ms.ranks()),
+          own_ms_(own_ms),
+          usual_own_ms_(medians_of(own_ms)) {
+        for (std::size_t group = 0; group < groups.size(); ++group)
+            for (const std::size_t rank : groups[group].ranks) group_of_[rank] = group;
+        for (const std::vector<double>& usual_ms : usual_own_ms_)
+            least_whole_ms_.push_back(least_whole_step * typical_ms(usual_ms));
+        for (std::size_t step = 0; step < table.steps.size(); ++step)
+            place_of_.push_back(step * places_ / table.steps.size());
+    }
+
+    [[nodiscard]] Sparkline draw_time(const StepNotes& notes) const {
+        Sparkline spark;
+        spark.line = {"time", Means(places_).add_all(place_of_, table_.median_step_ms).finish()};
+        add_signs(spark, notes);
+        double least_ms = std::numeric_limits<double>::infinity();
+        double most_ms = 0;
+        for (const double ms : table_.median_step_ms) {
+            if (is_missing(ms)) continue;
+            least_ms = std::min(least_ms, ms);
+            most_ms = std::max(most_ms, ms);
+        }
+        spark.title = least_ms > most_ms ? "Step time" : describe(least_ms, most_ms, spark.signs);
+        return spark;
+    }
+
+    [[nodiscard]] HeatStrip draw_ranks() const {
+        const std::vector<LineOfRanks> lines = lines_of(table_.ranks);
+        HeatStrip strip{"Own work beyond the median rank's", {}};
+        if (lines.size() < table_.ranks.size()) strip.title += ", slowest rank of each line";
+        for (const LineOfRanks& line : lines)
+            strip.lines.push_back({line.label, most_excess(own_ms_, usual_own_ms_, line.first, line.last)});
+        return strip;
+    }
+
+    /// The named phases and those with the most work.
+    [[nodiscard]] HeatStrip draw_phases(const std::vector<std::string>& named) const {
+        struct Phase {
+            const LocalPhase* phase;
+            StepMedians medians_ms;
+            double usual_ms;
+            bool is_named;
+        };
+        std::vector<Phase> phases;
+        const double least_ms = least_phase_share * typical_ms(table_.median_step_ms);
+        for (const LocalPhase& phase : table_.local) {
+            StepMedians medians_ms = medians_of(phase.own_ms);
+            double usual_ms = 0;
+            for (const std::vector<double>& of_group : medians_ms) usual_ms = std::max(usual_ms, typical_ms(of_group));
+            const bool is_named = std::find(named.begin(), named.end(), phase.name) != named.end();
+            if (is_named || usual_ms > least_ms) phases.push_back({&phase, std::move(medians_ms), usual_ms, is_named});
+        }
+        const auto sort_by = [&phases](const auto& of_phase) {
+            std::stable_sort(phases.begin(), phases.end(),
+                             [&](const Phase& a, const Phase& b) { return of_phase(a) > of_phase(b); });
+        };
+        sort_by([](const Phase& one) { return std::pair(one.is_named, one.usual_ms); });
+        if (phases.size() > most_phase_lines) phases.resize(most_phase_lines);
+        sort_by([](const Phase& one) { return one.usual_ms; });
+        HeatStrip strip{"The same by phase, slowest rank", {}};
+        for (const Phase& one : phases)
+            strip.lines.push_back(
+                {one.phase->name, most_excess(one.phase->own_ms, one.medians_ms, 0, table_.ranks.size())});
+        return strip;
+    }
+
+  private:
+    using StepMedians = std::vector<std::vector<double>>;  // by peer group, then by step
+
+    /// The mean of the values at each place.
+    class Means {
+      public:
+        explicit Means(std::size_t places) : sums_(places, 0), counts_(places, 0) {}
+        void add(std::size_t place, double value) {
+            if (is_missing(value)) return;
+            sums_[place] += value;
+            counts_[place] += 1;
+        }
+        Means& add_all(std::span<const std::size_t> places, std::span<const double> values) {
+            for (std::size_t i = 0; i < values.size(); ++i) add(places[i], values[i]);
+            return *this;
+        }
+        void clear() {
+            std::fill(sums_.begin(), sums_.end(), 0);
+            std::fill(counts_.begin(), counts_.end(), 0);
+        }
+        /// NaN where there is no value.
+        [[nodiscard]] double at(std::size_t place) const { return sums_[place] / counts_[place]; }
+        [[nodiscard]] std::vector<double> finish() const {
+            std::vector<double> means;
+            for (std::size_t place = 0; place < sums_.size(); ++place) means.push_back(at(place));
+            return means;
+        }
+
+      private:
+        std::vector<double> sums_;
+        std::vector<double> counts_;
+    };
+
+    [[nodiscard]] StepMedians medians_of(const StepMatrix& ms) const {
+        StepMedians medians;
+        for (const PeerGroup& group : groups_) medians.push_back(quantiles_over_ranks(ms, group.ranks, 0.5));
+        return medians;
+    }
+
+    /// Of some ranks, at each place: the mean over its steps of the rank that exceeds its peers most there.
+    [[nodiscard]] std::vector<double> most_excess(const StepMatrix& ms, const StepMedians& medians_ms,
+                                                  std::size_t first, std::size_t last) const {
+        std::vector<double> largest(places_, no_value);
+        Means means(places_);
+        for (std::size_t rank = first; rank < last; ++rank) {
+            const std::span<const float> of_rank = ms.of_rank(rank);
+            const std::span<const float> step_ms = table_.step_ms.of_rank(rank);
+            const std::vector<double>& usual_ms = medians_ms[group_of_[rank]];
+            const std::vector<double>& whole_ms = usual_own_ms_[group_of_[rank]];
+            const double least_ms = least_whole_ms_[group_of_[rank]];
+            means.clear();
+            for (std::size_t step = 0; step < of_rank.size(); ++step)
+                if (whole_ms[step] > 0 && !std::isnan(step_ms[step]))
+                    means.add(place_of_[step], (of_rank[step] - usual_ms[step]) / std::max(whole_ms[step], least_ms));
+            for (std::size_t place = 0; place < places_; ++place)
+                largest[place] = std::fmax(largest[place], means.at(place));
+        }
+        return largest;
+    }
+
+    void add_signs(Sparkline& spark, const StepNotes& notes) const {
+        const std::vector<std::int64_t>& steps = table_.steps;
+        const auto add = [&](std::int64_t step, char character) {
+            const auto found = std::lower_bound(steps.begin(), steps.end(), step);
+            if (found == steps.end()) return;
+            const std::size_t place = place_of_[static_cast<std::size_t>(found - steps.begin())];
+            const Sparkline::Sign sign{place, character};
+            if (spark.signs.empty() || spark.signs.back() != sign) spark.signs.push_back(sign);
+        };
+        for (const auto& [first, last] : notes.marks.ranges()) add(first, 'm');
+        if (static_cast<double>(spark.signs.size()) > most_marked * static_cast<double>(places_)) spark.signs.clear();
+        for (const std::int64_t step : notes.changes) add(step, '^');
+    }
+
+    static std::string describe(double least_ms, double most_ms, const std::vector<Sparkline::Sign>& signs) {
+        const std::string shortest = format_duration_ms(least_ms);
+        const std::string longest = format_duration_ms(most_ms);
+        std::string text = "Step time on the median rank: " + shortest;
+        if (longest != shortest) text += " to " + longest;
+        const auto has = [&](char character) {
+            return std::any_of(signs.begin(), signs.end(),
+                               [character](const Sparkline::Sign& sign) { return sign.character == character; });
+        };
+        if (has('^')) text += ", ^ lasting change";
+        if (has('m')) text += ", m mark";
+        return text;
+    }
+
+    const JobTable& table_;
+    const std::vector<PeerGroup>& groups_;
+    const std::size_t places_;
+    std::vector<std::size_t> place_of_;  // by step
+    std::vector<std::size_t> group_of_;  // by rank
+    const StepMatrix& own_ms_;
+    const StepMedians usual_own_ms_;
+    std::vector<double> least_whole_ms_;  // by peer group
+};
+
+}  // namespace
+
+StepPicture draw_steps(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups,
+                       const StepNotes& notes) {
+    const StepDrawer drawer(table, own_ms, groups);
+    StepPicture picture{table.steps.front(), table.steps.back(), drawer.draw_time(notes), {}};
+    if (table.ranks.size() < 2) return picture;
+    picture.strips.push_back(drawer.draw_ranks());
+    picture.strips.push_back(drawer.draw_phases(notes.phases));
+    return picture;
+}
+
+}  // namespace cep::tool
