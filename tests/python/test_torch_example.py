@@ -31,3 +31,10 @@ def test_a_torch_ddp_training_goes_through_the_whole_pipeline(tmp_path, files, c
     summary = phases_of_a_summary(command, tmp_path)
     assert all(summary[name]["count"] == 12 and summary[name]["ranks"] == 2 for name in phases)
     run(command, "check", tmp_path)
+
+
+def test_a_plain_loop_in_one_line(tmp_path, files):
+    run(sys.executable, EXAMPLES / "torch_loop.py", "--output-dir", tmp_path, "--steps", "5")
+    names = {row["name"] for row in files.spans()}
+    assert names == {"training_step", "data_load", "host_to_device", "forward", "backward", "optimizer"}
+    assert {row["step"] for row in files.spans()} == set(range(5))

@@ -22,6 +22,7 @@ The calls of a step loop go through an extension module if the package has one f
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
 
 from . import _binding, _profiler
@@ -127,3 +128,12 @@ def show(
     from ._show import show as show_output
 
     return show_output(output, steps=steps, ranks=ranks, by=by, height=height)
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+
+    def __getattr__(name: str) -> Any:
+        """cep.compat, cep.integrations and cep.torch are imported when they are first used."""
+        if name in ("compat", "integrations", "torch"):
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,26 @@ def test_cep_alone_does_not_import_pytorch(scripts):
     scripts.run("assert 'torch' not in sys.modules")
 
 
+def test_parts_are_imported_when_they_are_first_used(scripts):
+    scripts.run(
+        """
+import cep
+assert "cep.compat" not in sys.modules and cep.compat.CudaEventProfiler
+try:
+    cep.nothing
+except AttributeError as error:
+    assert str(error) == "module 'cep' has no attribute 'nothing'", error
+else:
+    raise AssertionError("no error")
+"""
+    )
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="no torch")
+def test_cep_torch_needs_no_import_of_its_own(scripts):
+    scripts.run("import cep\nassert cep.torch.instrument and cep.integrations.log_metrics")
+
+
 def test_without_pytorch_the_error_says_what_is_missing(scripts):
     scripts.run(
         """
