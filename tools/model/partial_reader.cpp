@@ -137,6 +137,7 @@ StatsRow read_stats(const Fields& fields) {
     stats.abandoned = fields.count("abandoned");
     stats.open = fields.count("open");
     stats.self_ms = fields.time_ms("self_ms");
+    stats.trainer_ms = fields.optional_double("trainer_ms").value_or(0);
     return stats;
 }
 

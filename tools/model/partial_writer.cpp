@@ -165,6 +165,7 @@ void append_stats(std::string& out, const StatsRow& stats) {
     line.number("abandoned", stats.abandoned);
     line.number("open", stats.open);
     line.number("self_ms", stats.self_ms);
+    line.number("trainer_ms", stats.trainer_ms);
 }
 
 void append_histogram(std::string& out, const LogHistogram& histogram, const Totals& totals) {

@@ -35,6 +35,7 @@ void Loss::add(const StatsRow& stats) {
     recorded += stats.recorded;
     written += stats.written;
     self_ms += stats.self_ms;
+    trainer_ms += stats.trainer_ms;
 }
 
 std::string Loss::describe() const {

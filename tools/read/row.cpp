@@ -113,8 +113,8 @@ void read_stats(const dom::object& object, StatsRow& stats) {
     read_count(object, "cuda_errors", stats.cuda_errors);
     read_count(object, "abandoned", stats.abandoned);
     read_count(object, "open", stats.open);
-    double self_ms = 0;
-    if (object.at_key("self_ms").get(self_ms) == simdjson::SUCCESS) stats.self_ms = self_ms;
+    for (const auto& [key, ms] : {std::pair("self_ms", &stats.self_ms), {"trainer_ms", &stats.trainer_ms}})
+        if (double read_ms = 0; object.at_key(key).get(read_ms) == simdjson::SUCCESS) *ms = read_ms;
     dom::object dropped;
     if (object.at_key("dropped").get(dropped) != simdjson::SUCCESS) return;
     read_count(dropped, schema::dropped::ring, stats.dropped_ring);

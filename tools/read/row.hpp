@@ -74,7 +74,8 @@ struct StatsCounts {
     std::uint64_t capture_skipped = 0;
     std::uint64_t cuda_errors = 0;
     std::uint64_t abandoned = 0;
-    double self_ms = 0;
+    double self_ms = 0;     // of the profiler's own threads
+    double trainer_ms = 0;  // of the trainer's threads in its calls
 };
 
 /// The values of a "stats" row.

@@ -12,6 +12,7 @@
 
 #include "model/job.hpp"
 #include "summary/counter_summary.hpp"
+#include "summary/own_cost.hpp"
 
 namespace cep::tool {
 
@@ -60,6 +61,7 @@ struct Summary {
     std::vector<GroupSummary> groups;  // ordered by group, then as the phases are
     std::vector<CounterSummary> counters;
     std::optional<MemorySummary> memory;  // none where no memory was counted
+    std::optional<OwnCost> own_cost;
 };
 
 /// Throws UsageError where the job does not hold the durations that the grouping needs.

@@ -113,6 +113,14 @@ std::string describe_memory(const MemorySummary& memory) {
     return text;
 }
 
+std::string describe_own_cost(const OwnCost& cost) {
+    const auto percent = [](double share) { return fmt::format("{:.2g} %", 100 * share); };
+    std::string text = "cep took " + percent(cost.median_share) + " of the recorded steps";
+    if (cost.largest_share > 1.5 * cost.median_share)
+        text += fmt::format(" on the median rank, {} on rank {}", percent(cost.largest_share), cost.largest_rank);
+    return text;
+}
+
 void add_facts(Document& document, std::string name, std::vector<std::string> lines) {
     for (std::string& line : lines) document.facts.push_back({std::exchange(name, ""), std::move(line)});
 }
@@ -126,6 +134,7 @@ void add_facts(Document& document, const Job& job, const Summary& summary) {
     add_facts(document, "open", describe_open_spans(job.open_spans));
     add_facts(document, "mark", describe_marks(job.marks));
     if (summary.memory) document.facts.push_back({"memory", describe_memory(*summary.memory)});
+    if (summary.own_cost) document.facts.push_back({"cost", describe_own_cost(*summary.own_cost)});
 }
 
 void add_notes(Document& document, const Job& job) {
@@ -350,6 +359,10 @@ void write_summary(JsonWriter& json, const Job& job, const Summary& summary, con
     json.key("efficiency");
     write_efficiency(json, verdict != nullptr ? verdict->efficiency : Efficiency{});
     write_loss(json, job.loss);
+    json.object_or_null("own_cost", summary.own_cost ? &*summary.own_cost : nullptr, [&json](const OwnCost& cost) {
+        json.members("median_share", cost.median_share, "largest_share", cost.largest_share, "largest_rank",
+                     cost.largest_rank);
+    });
     json.key("verdict");
     if (verdict != nullptr) {
         write_verdict(json, *verdict);
