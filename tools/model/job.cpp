@@ -113,7 +113,7 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
     job.ranks = std::move(read.parts.ranks);
     job.open_spans = std::move(read.parts.open_spans);
     job.marks = std::move(read.parts.marks);
-    job.approximate = read.over_budget;
+    job.choice = read.parts.choice;
     say_left_out(read.parts.left_out_ranks, "rank", SampleBudget::max_ranks);
     say_left_out(read.parts.left_out_runs, "run", SampleBudget::max_runs);
     RunCollector runs;

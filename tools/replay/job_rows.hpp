@@ -99,6 +99,8 @@ class JobRows {
     void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase);
     void add_part(RankParts& rank, const PhaseSeries& phase, const std::vector<std::uint32_t>& places,
                   std::string_view step_phase);
+    /// By index of a step in the series: its place in steps().
+    const std::vector<std::uint32_t>& places_of(const RunSeries& series);
     std::uint32_t host_of(const std::string& host);
     std::uint16_t name_of(const PhaseSeries& phase, std::string_view step_phase);
     void collect_steps(const Job& job);
@@ -111,7 +113,8 @@ class JobRows {
     std::vector<NamedPhase> names_;
     std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
     std::vector<RankParts> parts_;
-    std::vector<std::vector<std::uint32_t>> places_;  // reserved: parts point into it
+    std::vector<std::vector<std::uint32_t>> places_;           // reserved: parts point into it
+    const std::vector<std::int64_t>* placed_steps_ = nullptr;  // of the last of them
     std::uint64_t count_ = 0;
     std::uint64_t without_start_ = 0;
     std::int64_t origin_ns_ = std::numeric_limits<std::int64_t>::max();

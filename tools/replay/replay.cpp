@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/parallel.hpp"
 #include "replay/cause_finder.hpp"
 #include "replay/model_builder.hpp"
@@ -13,14 +15,19 @@
 namespace cep::tool {
 namespace {
 
-/// The steps that are replayed: all, or as many as there is room for, evenly spread.
+/// The steps that are replayed: all, or as many as there is room for. Every n-th one would meet a fault of every n-th
+/// step always or never.
 std::vector<std::uint32_t> chosen_steps(const JobRows& rows, std::uint64_t most_rows) {
     constexpr std::uint64_t most_steps = 50'000;
-    const std::uint64_t stride =
+    std::vector<std::uint32_t> steps(rows.steps().size());
+    std::iota(steps.begin(), steps.end(), 0U);
+    const std::uint64_t parts =
         std::max(rows.count() / std::max<std::uint64_t>(1, most_rows), rows.steps().size() / most_steps) + 1;
-    std::vector<std::uint32_t> steps;
-    for (std::uint64_t step = 0; step < rows.steps().size(); step += stride)
-        steps.push_back(static_cast<std::uint32_t>(step));
+    if (parts == 1) return steps;
+    const auto hash = [&rows](std::uint32_t step) { return mix_bits(static_cast<std::uint64_t>(rows.steps()[step])); };
+    std::sort(steps.begin(), steps.end(), [&](std::uint32_t a, std::uint32_t b) { return hash(a) < hash(b); });
+    steps.resize((steps.size() + parts - 1) / parts);
+    std::sort(steps.begin(), steps.end());
     return steps;
 }
 

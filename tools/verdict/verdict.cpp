@@ -35,7 +35,7 @@ std::string count_of(std::size_t count, std::string_view noun) {
 class Judge {
   public:
     Judge(const Job& job, const JudgeOptions& options)
-        : job_(job), options_(options), table_(make_job_table(job.ranks, options.threads)) {}
+        : job_(job), options_(options), table_(make_job_table(job.ranks, job.choice, options.threads)) {}
 
     Verdict judge() {
         verdict_.folded_phases = table_.folded_phases;
@@ -44,14 +44,14 @@ class Judge {
         verdict_.all_steps = table_.all_steps;
         verdict_.is_waiting_known = table_.has_comm;
         if (table_.steps.empty()) {
-            abstain("there are no spans", "");
+            can_compare();
             return std::move(verdict_);
         }
         groups_ = find_peers(table_, rules_.least_peers);
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
         saved_ms_.resize(table_.steps.size());
-        if (!job_.filter.has_phases() && !job_.approximate) {
+        if (!job_.filter.has_phases() && !job_.choice.keeps_none()) {
             verdict_.shares = find_shares(table_);
             if (verdict_.shares) find_bound();
             verdict_.step_ms = typical_ms(table_.median_step_ms);
@@ -60,7 +60,7 @@ class Judge {
             find_impossible();
         }
         if (can_compare()) name_stragglers();
-        if (!job_.approximate && !job_.filter.has_phases()) {
+        if (!job_.choice.keeps_none() && !job_.filter.has_phases()) {
             find_stage_imbalance();
             describe_history();
         }
@@ -81,9 +81,11 @@ class Judge {
     }
 
     bool can_compare() {
-        if (job_.filter.has_phases()) {
+        if (table_.all_steps == 0) {
+            abstain("there are no spans", "");
+        } else if (job_.filter.has_phases()) {
             abstain("only some phases were asked for", "leave --phases out");
-        } else if (job_.approximate) {
+        } else if (!job_.choice.keeps_all() && table_.steps.size() < rules_.least_steps) {
             abstain("there are more durations than were kept", "choose --steps, or raise --max-samples");
         } else if (table_.ranks.size() < 2 && job_.coverage.ranks_expected.value_or(1) > 1) {
             abstain(fmt::format("one of {} ranks was recorded, and nothing to compare it with",

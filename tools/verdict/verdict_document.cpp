@@ -106,8 +106,9 @@ class Sentences {
         add_bound();
         for (const std::string& text : verdict_.impossible) document_.evidence.push_back(text);
         if (verdict_.steps_used < verdict_.all_steps)
-            document_.notes.push_back(fmt::format("the verdict is from {} of the {} steps, chosen at random",
-                                                  format_count(verdict_.steps_used), format_count(verdict_.all_steps)));
+            document_.notes.push_back(
+                fmt::format("the verdict is from {} of the {} steps, chosen by a hash of their number",
+                            format_count(verdict_.steps_used), format_count(verdict_.all_steps)));
         if (verdict_.folded_phases > 0) document_.notes.push_back(describe_folded_phases(verdict_));
         return std::move(document_);
     }
