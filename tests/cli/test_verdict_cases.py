@@ -214,6 +214,15 @@ def test_what_costs_too_little_is_a_note(cep, tmp_path):
     assert any("rank 4" in line and "that costs 0.4 % of the time" in line for line in verdict["evidence"])
 
 
+def test_a_window_that_costs_too_little_is_no_change_of_the_job(cep, tmp_path):
+    own = own_times(8, 4000)
+    own["forward"][6, 1600:1680] *= 1.6
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert names_of({"stragglers": verdict["harmless"]}) == [(6, "forward", "window")]
+    assert verdict["changes"] == [] and verdict["headline"] == "No straggler: no slow rank costs 1 % of the time."
+
+
 def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path):
     steps = 140_000
     own = {"forward": 10 * (1 + 0.01 * np.random.default_rng(1).standard_normal((8, steps)))}

@@ -68,9 +68,9 @@ StepWindow find_window(const RankSeries& ranks) {
     const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
     for (const auto& [rank, all_series] : ranks)
         for (const RunSeries& series : all_series) {
-            const bool known = last != nullptr && *last == series.steps;
+            const bool known = last != nullptr && *last == series.steps.all();
             if (!known) std::copy(series.steps.begin(), series.steps.end(), std::inserter(steps, steps.end()));
-            last = &series.steps;
+            last = &series.steps.all();
             if (series.run.record_every_n_steps) strides.insert(*series.run.record_every_n_steps);
         }
     StepWindow window;

@@ -71,7 +71,16 @@ void JobReader::add(JobParts&& parts) {
     const StepChoice choice = std::max({read_.parts.choice, parts.choice, budget_->choice()});
     read_.parts.thin(choice);
     parts.thin(choice);
+    share_steps(parts);
     read_.parts.merge(std::move(parts));
+}
+
+void JobReader::share_steps(JobParts& parts) {
+    for (auto& [rank, of_rank] : parts.ranks)
+        for (RunSeries& series : of_rank) {
+            series.steps.share(last_steps_);
+            last_steps_ = series.steps.alias();
+        }
 }
 
 void JobReader::spend(const JobParts& parts) {

@@ -56,6 +56,7 @@ class JobReader {
 
   private:
     void add(JobParts&& parts);
+    void share_steps(JobParts& parts);
     void spend(const JobParts& parts);
     void take_partials(JobFile& file, const FileReport& report);
     void settle_scope();
@@ -64,6 +65,7 @@ class JobReader {
     const bool asked_for_all_;  // so that partial summaries may say what is asked for
     std::shared_ptr<SampleBudget> budget_;
     ReadParts read_;
+    StepNumbers last_steps_;  // of the series that was read last
     bool any_rows_ = false;
     std::map<std::string, std::pair<PartialScope, std::string>> scopes_;  // by description; the first file that has it
 };

@@ -226,7 +226,7 @@ void append_series(std::string& out, std::int64_t rank, const RunSeries& series)
     if (series.has_run) append_run(out, series.run);
     if (series.has_stats) append_stats(out, series.stats);
     for (const CounterSeries& counter : series.counters) append_counter(out, counter);
-    const std::vector<std::int64_t>& steps = series.steps;
+    const StepNumbers& steps = series.steps;
     for (std::size_t first = 0; first < steps.size(); first += values_per_line)
         LineObject(out, "steps")
             .numbers("steps", first, std::min(first + values_per_line, steps.size()),

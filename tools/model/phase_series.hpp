@@ -18,6 +18,7 @@
 #include "model/counter_series.hpp"
 #include "model/sample_budget.hpp"
 #include "model/sample_list.hpp"
+#include "model/step_numbers.hpp"
 #include "read/row.hpp"
 #include "stats/quantiles.hpp"
 
@@ -68,7 +69,7 @@ struct PhaseSeries {
 struct RunSeries {
     RunInfo run;
     bool has_run = false;  // false: rows before any run row; run.attempt is then 1
-    std::vector<std::int64_t> steps;
+    StepNumbers steps;
     std::vector<PhaseSeries> phases;
     StatsRow stats;
     bool has_stats = false;

@@ -55,8 +55,8 @@ void JobRows::collect_steps(const Job& job) {
     const std::vector<std::int64_t>* last = nullptr;
     for (const auto& [rank, of_rank] : job.ranks)
         for (const RunSeries& series : of_rank) {
-            if (last != nullptr && series.steps == *last) continue;
-            last = &series.steps;
+            if (last != nullptr && series.steps.all() == *last) continue;
+            last = &series.steps.all();
             steps_.insert(steps_.end(), series.steps.begin(), series.steps.end());
             if (steps_.size() < 2 * sorted + most_repeated) continue;
             sort();
@@ -68,8 +68,8 @@ void JobRows::collect_steps(const Job& job) {
 
 // Ranks usually have the same steps.
 const std::vector<std::uint32_t>& JobRows::places_of(const RunSeries& series) {
-    if (placed_steps_ != nullptr && *placed_steps_ == series.steps) return places_.back();
-    placed_steps_ = &series.steps;
+    if (placed_steps_ != nullptr && *placed_steps_ == series.steps.all()) return places_.back();
+    placed_steps_ = &series.steps.all();
     std::vector<std::uint32_t>& places = places_.emplace_back();
     places.reserve(series.steps.size());
     for (const std::int64_t step : series.steps)

@@ -87,8 +87,8 @@ class StepTime {
         if (are_in_histograms(of_rank)) return;
         const Steps steps = steps_of(step.name, of_rank);
         for (const SeriesOfRank& of : of_rank) {
-            if (of.series->steps == steps) continue;
-            std::vector<bool> are_in = which_are_in(steps, of.series->steps);
+            if (of.series->steps.all() == steps) continue;
+            std::vector<bool> are_in = which_are_in(steps, of.series->steps.all());
             if (std::find(are_in.begin(), are_in.end(), false) != are_in.end()) partial_[of.series] = std::move(are_in);
         }
     }

@@ -127,9 +127,9 @@ class Builder {
         const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series) {
-                if (last != nullptr && *last == series.steps) continue;
-                last = &series.steps;
-                if (are_among(std::span(steps).first(sorted), series.steps)) continue;
+                if (last != nullptr && *last == series.steps.all()) continue;
+                last = &series.steps.all();
+                if (are_among(std::span(steps).first(sorted), series.steps.all())) continue;
                 steps.insert(steps.end(), series.steps.begin(), series.steps.end());
                 if (steps.size() > 2 * sorted) sorted = sort_once(steps);
             }

@@ -51,6 +51,7 @@ class Judge {
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
         saved_ms_.resize(table_.steps.size());
+        explained_ms_ = saved_ms_;
         if (!job_.filter.has_phases() && !job_.choice.keeps_none()) {
             verdict_.shares = find_shares(table_);
             if (verdict_.shares) find_bound();
@@ -131,7 +132,7 @@ class Judge {
         for (const Straggler& straggler : found.harmless) verdict_.harmless.push_back(fact_of(straggler, all_ms));
         find_slow_hosts(found.costly);
         if (table_.has_comm) {
-            find_savings();
+            find_savings(found.harmless);
             find_slowdown(all_ms);
         }
         if (verdict_.stragglers.empty() && verdict_.groups.empty()) doubt();
@@ -244,10 +245,21 @@ class Judge {
         return sum_ms;
     }
 
-    void find_savings() {
-        if (verdict_.stragglers.empty() && verdict_.groups.empty()) return;
-        const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
-        for (std::size_t step = 0; step < table_.steps.size(); ++step) saved_ms_[step] = what_if.saved_ms(step);
+    void find_savings(const std::vector<Straggler>& harmless) {
+        if (!verdict_.stragglers.empty() || !verdict_.groups.empty()) saved_ms_ = saved_without(slow_);
+        explained_ms_ = saved_ms_;
+        SlowSteps slow = slow_;
+        for (const Straggler& one : harmless)
+            if (one.keeps_waiting) slow[one.rank] = one.slow;
+        if (slow != slow_) explained_ms_ = saved_without(slow);
+    }
+
+    /// By step.
+    [[nodiscard]] std::vector<double> saved_without(const SlowSteps& slow) const {
+        const WhatIf what_if(table_, own_ms_, groups_, slow, verdict_.slowdown_is_bound);
+        std::vector<double> saved_ms;
+        for (std::size_t step = 0; step < table_.steps.size(); ++step) saved_ms.push_back(what_if.saved_ms(step));
+        return saved_ms;
     }
 
     void find_slowdown(double all_ms) {
@@ -356,7 +368,7 @@ class Judge {
     }
 
     void describe_history() {
-        const JobHistory history = find_history(table_, saved_ms_, marked_steps());
+        const JobHistory history = find_history(table_, explained_ms_, marked_steps());
         for (const StepChange& change : history.changes)
             verdict_.changes.push_back(
                 {table_.steps[change.step], change.before_ms, change.after_ms, change.phase, change.phase_change_ms});
@@ -375,8 +387,9 @@ class Judge {
     const JobTable table_;
     std::vector<PeerGroup> groups_;
     StepMatrix own_ms_;
-    SlowSteps slow_;                // of stragglers
-    std::vector<double> saved_ms_;  // by step: what they cost it
+    SlowSteps slow_;                    // of stragglers
+    std::vector<double> saved_ms_;      // by step: what they cost it
+    std::vector<double> explained_ms_;  // the same of all ranks that are slow and waited for, however little that costs
     Verdict verdict_;
 };
 

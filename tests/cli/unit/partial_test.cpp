@@ -120,7 +120,7 @@ TEST(Partial, WhatIsReadIsWrittenAsItWas) {
 TEST(Partial, NumbersKeepEveryBit) {
     const PartialSummary partial = read(some_text());
     const RunSeries& series = partial.parts.ranks.at(7).at(0);
-    EXPECT_EQ(series.steps, (std::vector<std::int64_t>{INT64_MIN, 0, INT64_MAX}));
+    EXPECT_EQ(series.steps.all(), (std::vector<std::int64_t>{INT64_MIN, 0, INT64_MAX}));
     EXPECT_EQ(series.run.attempt, INT64_MAX);
     EXPECT_EQ(series.run.start_unix_ns, INT64_MIN);
     EXPECT_FALSE(series.run.pid.has_value());
