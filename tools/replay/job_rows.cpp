@@ -92,6 +92,12 @@ void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank,
     }
 }
 
+std::vector<RankPlace> JobRows::places() const {
+    std::vector<RankPlace> places;
+    for (const PlacedRank& rank : ranks_) places.push_back(rank.place);
+    return places;
+}
+
 std::uint32_t JobRows::host_of(const std::string& host) {
     const auto number = static_cast<std::uint32_t>(hosts_.size());
     if (!host.empty()) {

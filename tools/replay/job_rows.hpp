@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "matching/match_rules.hpp"
 #include "model/job.hpp"
 
 namespace cep::tool {
@@ -57,12 +58,12 @@ struct NamedPhase {
 
 /// A rank, and where it is in the parallel layout.
 struct PlacedRank {
-    static constexpr std::size_t coordinates = 5;
+    static constexpr std::size_t coordinates = std::tuple_size_v<RankPlace>;
 
     std::int64_t rank = 0;
-    std::uint32_t host = 0;                                      // index into JobRows::hosts()
-    bool host_is_known = false;                                  // else it is a host by itself
-    std::array<std::optional<std::int64_t>, coordinates> place;  // pp, dp, tp, ep, cp
+    std::uint32_t host = 0;      // index into JobRows::hosts()
+    bool host_is_known = false;  // else it is a host by itself
+    RankPlace place;
 };
 
 /// What the rows of a job are about. The job must outlive it.
@@ -73,6 +74,7 @@ class JobRows {
     /// Why the rows cannot be put into a graph; "" if they can.
     [[nodiscard]] const std::string& reason() const { return reason_; }
     [[nodiscard]] const std::vector<PlacedRank>& ranks() const { return ranks_; }
+    [[nodiscard]] std::vector<RankPlace> places() const;
     [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
     [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
     [[nodiscard]] const std::vector<NamedPhase>& names() const { return names_; }

@@ -84,13 +84,13 @@ JobModel build_model(const JobRows& rows) {
     std::vector<StepRows> sample = read_sample(rows);
     model.tolerance_ms = find_tolerance_ms(sample);
     const double tolerance_ms = std::max(2 * model.tolerance_ms, 0.05);
-    find_shared_names(sample, true, tolerance_ms, model.rules);
-    model.clocks = find_clock_facts(sample, model.rules, model.tolerance_ms);
+    find_shared_names(sample, rows, true, tolerance_ms, model.rules);
+    model.clocks = find_clock_facts(sample, rows, model.rules, model.tolerance_ms);
     if (model.clocks.are_apart)
         for (StepRows& step : sample)
             shift_clocks(step, find_clock_offsets_ms(comm_rows(step, model.rules), rows), rows);
-    find_shared_names(sample, false, tolerance_ms + model.clocks.wander_ms, model.rules);
-    model.roles = find_roles(sample, model.rules, model.tolerance_ms);
+    find_shared_names(sample, rows, false, tolerance_ms + model.clocks.wander_ms, model.rules);
+    model.roles = find_roles(sample, rows, model.rules, model.tolerance_ms);
     std::vector<RoleSample> samples = sample_roles(sample, model);
     model.templates = find_templates(samples, model.tolerance_ms);
     model.number_keys();

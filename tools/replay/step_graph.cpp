@@ -156,13 +156,8 @@ class StepBuilder {
         graph_.comm_pieces = static_cast<std::uint32_t>(parts.size());
         if (!lost.empty()) give_ids(parts, lost);
         parts.insert(parts.end(), lost.begin(), lost.end());
-        std::sort(parts.begin(), parts.end(), [](const CommPart& a, const CommPart& b) {
-            return a.id != b.id ? a.id < b.id : a.rank != b.rank ? a.rank < b.rank : a.piece < b.piece;
-        });
-        for (std::size_t first = 0, last = 0; first < parts.size(); first = last) {
-            while (last < parts.size() && parts[last].id == parts[first].id) ++last;
-            add_collective(std::span(parts).subspan(first, last - first));
-        }
+        sort_by_collective(parts, [](const CommPart& part) { return part.piece; });
+        for_each_collective(parts, [this](std::span<const CommPart> members) { add_collective(members); });
     }
 
     [[nodiscard]] std::uint32_t collective_of(const CommPart& part) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/collectives.hpp"
+#include "matching/transfers.hpp"
 
 #include <gtest/gtest.h>
 
