@@ -99,8 +99,8 @@ void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, 
 }  // namespace
 
 std::string_view cause_name(CauseKind kind) {
-    constexpr std::array<std::string_view, 6> names = {"ranks",         "host",   "stage",
-                                                       "micro_batches", "jitter", "communication"};
+    constexpr std::array<std::string_view, 8> names = {"ranks",  "host",          "stage", "micro_batches",
+                                                       "jitter", "communication", "link",  "loader"};
     return names[static_cast<std::size_t>(kind)];
 }
 

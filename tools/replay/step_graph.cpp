@@ -197,7 +197,7 @@ class StepBuilder {
         const Piece& leader = piece_of(parts.front());
         RawNode node;
         node.key = key_of(ranks_[parts.front().rank], leader);
-        node.rank = parts.size() == 1 ? ranks_[parts.front().rank].pieces.rank : no_index;
+        node.rank = ranks_[parts.front().rank].pieces.rank;
         node.time_ms = ends_ms.empty() ? leader.start_ms : last_start_ms;
         const std::uint32_t collective = collective_of(parts.front());
         const bool is_full = ends_ms.size() == parts.size() &&

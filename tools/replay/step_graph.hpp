@@ -90,7 +90,7 @@ struct StepGraph {
     std::uint32_t step = 0;
     std::vector<float> own_ms;
     std::vector<std::uint32_t> keys;
-    std::vector<std::uint32_t> ranks;  // no_index: a collective of several
+    std::vector<std::uint32_t> ranks;  // of a collective the first
     std::vector<Weight> weights;
     std::vector<std::uint32_t> edge_ends;
     std::vector<GraphEdge> edges;
