@@ -239,6 +239,8 @@ void shift_clocks(StepRows& step, std::span<const double> offsets_ms, const JobR
 ClockFacts find_clock_facts(std::span<const StepRows> steps, const JobRows& job, const MatchRules& rules,
                             double tolerance_ms) {
     constexpr double least_apart_ms = 0.1;
+    constexpr double most_offsets = 0.9;    // of the hosts and steps
+    constexpr double apart_tolerances = 5;  // of the ends of one collective on one clock
     if (job.hosts().size() < 2) return {};
     std::vector<double> all_ms;
     std::vector<std::vector<double>> of_host(job.hosts().size());
@@ -251,7 +253,8 @@ ClockFacts find_clock_facts(std::span<const StepRows> steps, const JobRows& job,
     }
     std::vector<double> deviations_ms;
     for (const std::vector<double>& offsets_ms : of_host) deviations_ms.push_back(robust_deviation(offsets_ms));
-    return {quantile_of(all_ms, 0.9) > std::max(5 * tolerance_ms, least_apart_ms), 2 * median_of(deviations_ms)};
+    return {quantile_of(all_ms, most_offsets) > std::max(apart_tolerances * tolerance_ms, least_apart_ms),
+            2 * median_of(deviations_ms)};
 }
 
 void find_shared_names(std::span<const StepRows> steps, const JobRows& job, bool one_host, double tolerance_ms,
