@@ -25,8 +25,10 @@ std::vector<std::uint32_t> chosen_steps(const JobRows& rows, std::uint64_t most_
         std::max(rows.count() / std::max<std::uint64_t>(1, most_rows), rows.steps().size() / most_steps) + 1;
     if (parts == 1) return steps;
     const auto hash = [&rows](std::uint32_t step) { return mix_bits(static_cast<std::uint64_t>(rows.steps()[step])); };
-    std::sort(steps.begin(), steps.end(), [&](std::uint32_t a, std::uint32_t b) { return hash(a) < hash(b); });
-    steps.resize((steps.size() + parts - 1) / parts);
+    const auto last = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() + parts - 1) / parts);
+    std::nth_element(steps.begin(), last, steps.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return hash(a) < hash(b); });
+    steps.erase(last, steps.end());
     std::sort(steps.begin(), steps.end());
     return steps;
 }
