@@ -34,8 +34,8 @@ std::vector<std::uint32_t> chosen_steps(const JobRows& rows, std::uint64_t most_
 }
 
 // Rows are read and put into graphs a few steps at a time.
-std::vector<StepGraph> build_graphs(const JobRows& rows, const JobModel& model, const ReplayOptions& options) {
-    const std::vector<std::uint32_t> steps = chosen_steps(rows, options.most_rows);
+std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::uint32_t>& steps, const JobModel& model,
+                                    const ReplayOptions& options) {
     const std::size_t wave = 4 * std::max<std::size_t>(1, options.threads);
     StepReader reader(rows);
     std::vector<StepGraph> graphs(steps.size());
@@ -112,9 +112,11 @@ Replay replay(const Job& job, const ReplayOptions& options) {
     result.reason = rows.reason();
     if (!result.reason.empty()) return result;
     const JobModel model = build_model(rows);
-    std::vector<StepGraph> graphs = build_graphs(rows, model, options);
+    const std::vector<std::uint32_t> steps = chosen_steps(rows, options.most_rows);
+    std::vector<StepGraph> graphs = build_graphs(rows, steps, model, options);
     for (const StepGraph& graph : graphs) result.observed_ms += graph.observed_ms;
     result.steps = graphs.size();
+    result.all_steps = steps.size() < rows.steps().size() ? rows.steps().size() : result.steps;
     result.observed_ms /= static_cast<double>(std::max<std::size_t>(1, graphs.size()));
     if (!(result.observed_ms > 0)) {
         result.reason = "the steps take no time";

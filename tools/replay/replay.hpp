@@ -66,15 +66,16 @@ struct Replay {
     }
 
     bool is_possible = false;
-    std::string reason;      // if not, why
-    double observed_ms = 0;  // mean time of a step
-    double replayed_ms = 0;  // the same, with the durations as they were
-    double error = 0;        // replayed / observed - 1
-    double coverage = 0;     // of the rows of all ranks, those that the graphs hold
-    double matched = 0;      // of the communication of several ranks, that whose other ends are known
-    std::size_t steps = 0;   // that were replayed
-    double ideal_ms = 0;     // with typical durations
-    double slowdown = 1;     // replayed / ideal
+    std::string reason;         // if not, why
+    double observed_ms = 0;     // mean time of a step
+    double replayed_ms = 0;     // the same, with the durations as they were
+    double error = 0;           // replayed / observed - 1
+    double coverage = 0;        // of the rows of all ranks, those that the graphs hold
+    double matched = 0;         // of the communication of several ranks, that whose other ends are known
+    std::size_t steps = 0;      // that were replayed
+    std::size_t all_steps = 0;  // of which so many were chosen, if these are more
+    double ideal_ms = 0;        // with typical durations
+    double slowdown = 1;        // replayed / ideal
     LossShares shares;
     double slowest_ranks_share = 0;  // of the loss, that of the slowest 3 % of the ranks (M_W)
     double slowest_stage_share = 0;  // of the loss, that of one stage (M_S)

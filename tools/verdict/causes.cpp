@@ -253,8 +253,9 @@ void write_causes(JsonWriter& json, const Verdict& verdict) {
     const Replay& replay = verdict.replay;
     json.object_or_null("replay", replay.is_possible ? &replay : nullptr, [&](const Replay&) {
         json.members("error", replay.error, "coverage", replay.coverage, "matched", replay.matched, "holds",
-                     replay.holds(), "steps", replay.steps, "stages_inferred", replay.stages_are_inferred,
-                     "observed_ms", replay.observed_ms, "ideal_ms", replay.ideal_ms, "slowdown", replay.slowdown);
+                     replay.holds(), "steps", replay.steps, "all_steps", replay.all_steps, "stages_inferred",
+                     replay.stages_are_inferred, "observed_ms", replay.observed_ms, "ideal_ms", replay.ideal_ms,
+                     "slowdown", replay.slowdown);
         json.object("shares", [&] {
             json.members("communication", replay.shares.communication, "within_ranks", replay.shares.within_ranks,
                          "ranks", replay.shares.ranks, "stages", replay.shares.stages);
