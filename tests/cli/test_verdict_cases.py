@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that wait, and what the verdict says of who keeps them waiting."""
 
+import re
+
 import numpy as np
 import pytest
 from conftest import line_of, run_row
@@ -221,6 +223,18 @@ def test_a_window_that_costs_too_little_is_no_change_of_the_job(cep, tmp_path):
     verdict = verdict_of(cep)
     assert names_of({"stragglers": verdict["harmless"]}) == [(6, "forward", "window")]
     assert verdict["changes"] == [] and verdict["headline"] == "No straggler: no slow rank costs 1 % of the time."
+
+
+def test_a_change_that_ends_is_said_to_end(cep, tmp_path):
+    own = own_times(8, 600)
+    own["backward"][:, 200:400] *= 1.3
+    write_job(tmp_path / "job", own)
+    headline = verdict_of(cep)["headline"]
+    first, last = (int(number) for number in re.search(r"But every step from (\d+) until (\d+) takes", headline).groups())
+    assert (first, last) == (pytest.approx(200, abs=2), pytest.approx(400, abs=2))
+    own["backward"][:, 400:] *= 1.3
+    write_job(tmp_path / "job", own)
+    assert re.search(r"But every step from (198|199|200|201|202) on takes", verdict_of(cep)["headline"])
 
 
 def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path):
