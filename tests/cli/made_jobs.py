@@ -18,14 +18,15 @@ MAIN, COMM, RECV, FORTH, BACK, HOST = 1, 2, 3, 4, 5, None
 
 @dataclass
 class Fault:
-    """``kind``: rank, host, stage, micro_batches, jitter, transfers or none. ``factor``: how much longer; of
-    micro_batches and jitter, the sigma of the logarithm."""
+    """``kind``: rank, host, stage, micro_batches, jitter, transfers, link, loader or none. ``factor``: how much longer;
+    of micro_batches and jitter, the sigma of the logarithm; of loader, milliseconds."""
 
     kind: str = "none"
     factor: float = 1.0
     ranks: tuple = ()
     phases: tuple = ("forward", "backward")
     share: float = 1.0  # of the steps
+    every: int = 1  # steps, of loader
 
 
 class Op:
@@ -181,6 +182,8 @@ class Work:
         work = base_ms * math.exp(shape.noise * self.machine.chance("noise", rank, phase, which).gauss(0, 1))
         _, dp, pp = shape.place(rank)
         work *= self.stage_factor(pp)
+        if phase == "data_load" and fault.kind == "loader" and not self.without:
+            return work + (fault.factor if self.machine.step_number % fault.every == fault.every // 2 else 0.0)
         if phase not in fault.phases:
             return work
         if fault.kind in ("micro_batches", "jitter"):
@@ -200,6 +203,11 @@ class Work:
             if self.without:
                 return sum(factors) / len(factors)
         return factors[pp]
+
+    def link(self, rank, base_ms):
+        """A transfer over the links of a rank."""
+        is_slow = self.fault.kind == "link" and rank in self.fault.ranks and not self.without
+        return base_ms * (self.fault.factor if is_slow else 1.0)
 
     def transfer(self, base_ms, *which):
         if self.fault.kind != "transfers" or self.without:
@@ -337,7 +345,7 @@ def tensor_parallel(shape, machine, work):
             for layer in range(4):
                 piece = machine.op(rank, MAIN, work.of(rank, phase, 4 * factor * shape.forward_ms, 0, layer), [load])
                 collective = (f"tp{dp}", (machine.step_number * 2 + number) * 4 + layer)
-                reduce = machine.op(rank, MAIN, 0.3 * shape.transfer_ms, [], collective)
+                reduce = machine.op(rank, MAIN, work.link(rank, 0.3 * shape.transfer_ms), [], collective)
                 machine.span("all_reduce", "comm", MAIN, reduce, depth=2, collective=collective)
                 first = first or piece
             machine.span(phase, "compute", MAIN, first, reduce)

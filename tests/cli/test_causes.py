@@ -171,3 +171,39 @@ def test_the_replay_does_not_depend_on_threads(cep, job):
     make(job.write, PIPELINE, Fault("rank", 1.4, (3,)), Damage(lost=0.05, skew_ms=5))
     one, four = (cep("summarize", "--json", "-j", threads, "job").stdout for threads in (1, 4))
     assert one == four
+
+
+@pytest.mark.parametrize("every", [2, 4, 8])
+def test_waits_for_the_loader_in_every_nth_step(summarized, every):
+    truth, verdict = summarized(Shape("ddp", dp=8, steps=60), Fault("loader", 40.0, every=every))
+    (cause,) = [cause for cause in verdict["causes"] if cause["kind"] == "loader"]
+    assert (cause["phase"], cause["every_steps"]) == ("data_load", every)
+    assert cause["usual_ms"] == pytest.approx(2, rel=0.02) and cause["slow_ms"] == pytest.approx(42, rel=0.02)
+    assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.01)
+    assert re.match(rf"All ranks wait for data_load every {every} steps, 42\.\d+ ms instead of 2\.\d+ ms\. "
+                    "Without that, steps would take", verdict["headline"])
+    assert any("more workers" in line for line in verdict["next"]) and verdict["stragglers"] == []
+
+
+def test_a_loader_that_is_slow_now_and_then_follows_no_rule(summarized):
+    _, verdict = summarized(Shape("ddp", dp=8, steps=60, noise=0.05), Fault("jitter", 0.3, phases=("data_load",)))
+    assert "loader" not in [cause["kind"] for cause in verdict["causes"]]
+
+
+@pytest.mark.parametrize("shape, slow", [
+    (Shape("tensor", tp=4, dp=4, steps=20, ranks_per_host=4), (4, 5, 6, 7)),
+    (Shape("tensor", tp=8, dp=4, steps=20), (24, 25, 26, 27, 28, 29, 30, 31))])
+def test_a_slow_link_of_one_group_of_ranks(summarized, shape, slow):
+    truth, verdict = summarized(shape, Fault("link", 6.0, ranks=slow))
+    (cause,) = [cause for cause in verdict["causes"] if cause["kind"] == "link"]
+    assert (tuple(cause["ranks"]), cause["phase"]) == (slow, "all_reduce")
+    assert cause["host"] == f"node{slow[0] // shape.ranks_per_host}"
+    assert cause["usual_ms"] == pytest.approx(0.3, rel=0.05) and cause["slow_ms"] == pytest.approx(1.8, rel=0.05)
+    assert cause["slowdown"] == pytest.approx(truth.slowdown, rel=0.02)
+    assert "The link of ranks" in verdict["headline"] and "in 3 other groups" in verdict["headline"]
+    assert any("nvidia-smi nvlink" in line for line in verdict["next"])
+
+
+def test_links_that_are_a_little_slower_are_healthy(summarized):
+    _, verdict = summarized(Shape("tensor", tp=4, dp=4, steps=20), Fault("link", 1.1, ranks=(4, 5, 6, 7)))
+    assert [cause for cause in verdict["causes"] if cause["kind"] == "link"] == []

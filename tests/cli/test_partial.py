@@ -5,7 +5,9 @@ import gzip
 import itertools
 import json
 import random
+import re
 import subprocess
+import zlib
 
 import pytest
 from conftest import START_NS, attempt_rows, line_of, run_row, span_row, stats_row
@@ -250,7 +252,7 @@ def test_rows_before_a_partial(cep, partial, four_ranks):
 
 
 def test_a_newer_version(cep, partial):
-    partial.write_bytes(partial.read_bytes().replace(b"cep.partial/1", b"cep.partial/2", 1))
+    partial.write_bytes(partial.read_bytes().replace(b"cep.partial/1", b"cep.partial/3", 1))
     assert_unreadable(cep, "line 1: of another version")
 
 
@@ -274,15 +276,44 @@ def test_beyond_the_budget_partials_hold_histograms(cep, varied, tmp_path):
     for number, group in enumerate((files[:3], files[3:])):
         save(cep, f"part{number}.partial", group, *few)
     assert b'"type":"histogram"' in (tmp_path / "part0.partial").read_bytes()
-    assert b'"type":"samples"' not in (tmp_path / "part0.partial").read_bytes()
     whole = cep("summarize", "--json", *few, *files)
     assert cep("summarize", "--json", *few, "part0.partial", "part1.partial").stdout == whole.stdout
     # Histograms stay what they are, whatever the budget of the command that joins them.
-    assert cep("summarize", "--json", "part1.partial", "part0.partial").stdout == whole.stdout
+    joined = cep.summary("part1.partial", "part0.partial")
+    assert joined["approximate"] and joined["phases"] == json.loads(whole.stdout)["phases"]
+
+
+def test_a_partial_of_the_first_version_has_histograms_and_no_samples(cep, varied, tmp_path):
+    save(cep, "a.partial", ["job"], "--max-samples", "10")
+    lines = (tmp_path / "a.partial").read_bytes().splitlines(keepends=True)
+    lines = [re.sub(rb'cep.partial/2","halvings":\d+', b'cep.partial/1"', line) for line in lines[:-1]
+             if not line.startswith(b'{"type":"samples"')]
+    end = b'{"type":"end","lines":%d,"crc32":"%08x"}\n' % (len(lines), zlib.crc32(b"".join(lines)))
+    (tmp_path / "old.partial").write_bytes(b"".join(lines) + end)
+    old, whole = cep.summary("old.partial"), cep.summary("--max-samples", "10", "job")
+    assert old["phases"] == whole["phases"]
+    assert old["verdict"]["abstained"] and old["verdict"]["reason"] == "there are more durations than were kept"
+    save(cep, "again.partial", ["old.partial"])
+    assert (tmp_path / "again.partial").read_bytes() == (tmp_path / "old.partial").read_bytes()
+
+
+@pytest.mark.parametrize("halvings, why", [
+    ("0", "malformed halvings"), ("64", "malformed halvings"), *((text, "no halvings, or one of another type")
+                                                                for text in ("-1", "1.5", "null", '"1"'))])
+def test_malformed_halvings(cep, partial, halvings, why):
+    partial.write_bytes(partial.read_bytes().replace(
+        b'"schema":"cep.partial/1"', b'"schema":"cep.partial/2","halvings":' + halvings.encode(), 1))
+    assert_unreadable(cep, "line 1: " + why)
+
+
+def test_samples_of_steps_that_should_not_be_there(cep, partial):
+    partial.write_bytes(partial.read_bytes().replace(
+        b'"schema":"cep.partial/1"', b'"schema":"cep.partial/2","halvings":40', 1))
+    assert_unreadable(cep, "line 9: a sample of a step that is not kept")
 
 
 def test_partials_that_fit_by_themselves_and_not_together(cep, four_ranks):
-    limit = ["--max-samples", "300"]
+    limit = ["--max-samples", "100"]
     for rank in range(4):
         save(cep, f"{rank}.partial", [four_ranks.path(rank)], *limit)
     whole = cep.summary(*limit, "job")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs that wait, and what the verdict says of who keeps them waiting."""
 
+import re
+
 import numpy as np
 import pytest
 from conftest import line_of, run_row
@@ -214,6 +216,27 @@ def test_what_costs_too_little_is_a_note(cep, tmp_path):
     assert any("rank 4" in line and "that costs 0.4 % of the time" in line for line in verdict["evidence"])
 
 
+def test_a_window_that_costs_too_little_is_no_change_of_the_job(cep, tmp_path):
+    own = own_times(8, 4000)
+    own["forward"][6, 1600:1680] *= 1.6
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert names_of({"stragglers": verdict["harmless"]}) == [(6, "forward", "window")]
+    assert verdict["changes"] == [] and verdict["headline"] == "No straggler: no slow rank costs 1 % of the time."
+
+
+def test_a_change_that_ends_is_said_to_end(cep, tmp_path):
+    own = own_times(8, 600)
+    own["backward"][:, 200:400] *= 1.3
+    write_job(tmp_path / "job", own)
+    headline = verdict_of(cep)["headline"]
+    first, last = (int(number) for number in re.search(r"But every step from (\d+) until (\d+) takes", headline).groups())
+    assert (first, last) == (pytest.approx(200, abs=2), pytest.approx(400, abs=2))
+    own["backward"][:, 400:] *= 1.3
+    write_job(tmp_path / "job", own)
+    assert re.search(r"But every step from (198|199|200|201|202) on takes", verdict_of(cep)["headline"])
+
+
 def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path):
     steps = 140_000
     own = {"forward": 10 * (1 + 0.01 * np.random.default_rng(1).standard_normal((8, steps)))}
@@ -229,7 +252,10 @@ def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path
     others = np.delete(own["forward"], 5, axis=0).max(axis=0)
     assert verdict["gpu_hours_lost"] == pytest.approx((slowest - others)[1::2].sum() * 8 / 3.6e6, rel=0.02)
     text = cep("summarize", "job").stdout.decode()
-    assert "the verdict is from 131,072 of the 140,000 steps, chosen at random" in text
+    assert "the verdict is from 131,072 of the 140,000 steps, chosen by a hash of their number" in text
+    replay = verdict["replay"]
+    assert replay["steps"] < replay["all_steps"] == steps
+    assert f"the replay is of {replay['steps']:,} steps, chosen by a hash of their number" in text
 
 
 def test_of_two_ranks_of_a_pipeline_stage_one_is_slow(cep, simulate):

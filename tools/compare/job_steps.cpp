@@ -164,7 +164,7 @@ std::vector<std::int64_t> all_steps(const JobSteps& job) {
 }  // namespace
 
 JobSteps collect_steps(const tool::Job& job) {
-    if (job.approximate)
+    if (!job.choice.keeps_all())
         throw tool::UsageError(
             "more durations than are kept, and a comparison needs every one: choose some with --steps, --ranks or "
             "--phases, or keep more with --max-samples");

@@ -3,11 +3,20 @@
 
 namespace cep::tool {
 
+// Another file may have made the choice of steps smaller, too.
+void FileSeries::spend(const RunSeries& series) {
+    const StepChoice before = meter_.choice();
+    meter_.spend(series.step_tally());
+    if (meter_.choice() == before) return;
+    for (auto& [rank, of_rank] : ranks_)
+        for (auto& [run, each] : of_rank) each.thin(meter_.choice());
+}
+
 // A rank that has only rows that were not asked for is there all the same.
 void FileSeries::enter_rank(std::int64_t rank) {
     const auto [found, is_new] = places_.try_emplace(rank);
     if (is_new && choice_.filter.accepts_rank(rank)) {
-        found->second.left_out = !budget_->admit_rank();
+        found->second.left_out = !meter_.budget().admit_rank();
         if (found->second.left_out) {
             ++left_out_ranks_;
         } else {
@@ -26,7 +35,7 @@ void FileSeries::enter_run(RankPlace& place, std::int64_t rank, int run) {
     place.series = nullptr;
     if (!chosen) return;
     SeriesByRun& of_rank = ranks_[rank];
-    if (!of_rank.contains(run) && !budget_->admit_run()) {
+    if (!of_rank.contains(run) && !meter_.budget().admit_run()) {
         ++left_out_runs_;
         return;
     }
@@ -54,7 +63,7 @@ void FileSeries::take_other(const Row& row, std::uint64_t line) {
     if (row.type != RowType::run && tracker_.is_settled() && choice_.filter.accepts_all()) settled_ = &place;
     switch (row.type) {
         case RowType::span:
-            place.series->add(row, *budget_);
+            add(*place.series, row);
             [[fallthrough]];
         case RowType::open:
             return open_spans_.take(row, place.attempt, line);
@@ -77,7 +86,10 @@ void FileSeries::take_other(const Row& row, std::uint64_t line) {
 }
 
 JobParts FileSeries::finish() {
+    for (const auto& [rank, of_rank] : ranks_)
+        for (const auto& [run, series] : of_rank) spend(series);
     JobParts parts;
+    parts.choice = meter_.choice();
     parts.coverage = std::move(coverage_);
     while (!ranks_.empty()) {  // one by one, so that few series are there twice
         auto of_rank = ranks_.extract(ranks_.begin());

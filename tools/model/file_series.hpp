@@ -25,11 +25,11 @@ using RowChoice = PartialScope;  // the rows that are kept
 class FileSeries final : public RowSink {
   public:
     FileSeries(const RowChoice& choice, std::shared_ptr<SampleBudget> budget)
-        : choice_(choice), budget_(std::move(budget)) {}
+        : choice_(choice), meter_(std::move(budget)) {}
     // Nearly all rows are spans of the rank and the run that the row before was of.
     void take(const Row& row, std::uint64_t line) override {
         if (settled_ == nullptr || row.type != RowType::span || *row.rank != last_rank_) return take_other(row, line);
-        settled_->series->add(row, *budget_);
+        add(*settled_->series, row);
         open_spans_.take(row, settled_->attempt, line);
     }
     /// Once, after the last row.
@@ -47,13 +47,19 @@ class FileSeries final : public RowSink {
     };
     static constexpr int unknown_run = std::numeric_limits<int>::min();
 
+    void add(RunSeries& series, const Row& row) {
+        series.add(row, meter_);
+        if (meter_.is_due()) [[unlikely]]
+            spend(series);
+    }
+    void spend(const RunSeries& series);
     void enter_rank(std::int64_t rank);
     void enter_run(RankPlace& place, std::int64_t rank, int run);
     void take_other(const Row& row, std::uint64_t line);
     void take_mark(const Row& row);
 
     const RowChoice& choice_;
-    std::shared_ptr<SampleBudget> budget_;
+    SampleMeter meter_;
     RunTracker tracker_;
     CoverageCollector coverage_;
     std::map<std::int64_t, SeriesByRun> ranks_;

@@ -68,9 +68,9 @@ StepWindow find_window(const RankSeries& ranks) {
     const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
     for (const auto& [rank, all_series] : ranks)
         for (const RunSeries& series : all_series) {
-            const bool known = last != nullptr && *last == series.steps;
+            const bool known = last != nullptr && *last == series.steps.all();
             if (!known) std::copy(series.steps.begin(), series.steps.end(), std::inserter(steps, steps.end()));
-            last = &series.steps;
+            last = &series.steps.all();
             if (series.run.record_every_n_steps) strides.insert(*series.run.record_every_n_steps);
         }
     StepWindow window;
@@ -113,7 +113,7 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
     job.ranks = std::move(read.parts.ranks);
     job.open_spans = std::move(read.parts.open_spans);
     job.marks = std::move(read.parts.marks);
-    job.approximate = read.over_budget;
+    job.choice = read.parts.choice;
     say_left_out(read.parts.left_out_ranks, "rank", SampleBudget::max_ranks);
     say_left_out(read.parts.left_out_runs, "run", SampleBudget::max_runs);
     RunCollector runs;

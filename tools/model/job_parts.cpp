@@ -26,10 +26,11 @@ void JobParts::merge(JobParts&& other) {
     left_out_runs += other.left_out_runs;
 }
 
-void JobParts::fold() {
+void JobParts::thin(StepChoice wanted) {
+    if (wanted <= choice) return;
+    choice = wanted;
     for (auto& [rank, all_series] : ranks)
-        for (RunSeries& series : all_series)
-            for (PhaseSeries& phase : series.phases) phase.fold();
+        for (RunSeries& series : all_series) series.thin(choice);
 }
 
 void JobParts::order() {
@@ -40,26 +41,10 @@ void JobParts::order() {
     });
 }
 
-std::uint64_t JobParts::samples() const {
-    std::uint64_t count = 0;
-    for (const auto& [rank, all_series] : ranks)
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases) count += phase.samples.size();
-    return count;
-}
-
 std::uint64_t JobParts::listed() const {
     std::uint64_t count = coverage.facts().seen.size() + coverage.facts().listed.size();
     for (const auto& [name, mark] : marks) count += mark.ranks.size() + mark.steps.size();
     return count;
-}
-
-bool JobParts::has_histograms() const {
-    for (const auto& [rank, all_series] : ranks)
-        for (const RunSeries& series : all_series)
-            for (const PhaseSeries& phase : series.phases)
-                if (phase.in_histogram.count > 0) return true;
-    return false;
 }
 
 }  // namespace cep::tool

@@ -26,18 +26,18 @@ struct JobParts {
     static constexpr std::uint64_t max_listed = std::uint64_t{1} << 22;  // see listed()
 
     RankSeries ranks;
+    StepChoice choice;  // of the steps that have samples
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
     CoverageCollector coverage;
     std::uint64_t left_out_ranks = 0;  // beyond SampleBudget::max_ranks
     std::uint64_t left_out_runs = 0;   // of ranks
 
+    /// Both of the same choice of steps.
     void merge(JobParts&& other);
-    /// Moves every duration into a histogram.
-    void fold();
+    /// Leaves the samples of fewer steps, and of no fewer than before.
+    void thin(StepChoice wanted);
     void order();
-    [[nodiscard]] std::uint64_t samples() const;
-    [[nodiscard]] bool has_histograms() const;
     /// How many ranks and marked steps are kept one by one.
     [[nodiscard]] std::uint64_t listed() const;
 };

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/failure.hpp"
 #include "read/partial_format.hpp"
 
@@ -44,7 +46,6 @@ void JobFile::take_other(const Row& row, std::uint64_t line) {
 JobReader::JobReader(const LoadOptions& options)
     : choice_(choice_of(options)),
       asked_for_all_(!options.attempt && options.filter == Filter{}),
-      max_samples_(options.max_samples),
       budget_(std::make_shared<SampleBudget>(options.max_samples)) {}
 
 std::unique_ptr<JobFile> JobReader::new_file() const {
@@ -65,14 +66,33 @@ void JobReader::take(JobFile&& file, FileReport&& report) {
     }
 }
 
-// Whether the durations fit is a matter of their number alone, and so the same for every order of the inputs.
+// What the files hold has been spent.
 void JobReader::add(JobParts&& parts) {
-    samples_ += parts.samples();
-    const bool was_over_budget = read_.over_budget;
-    read_.over_budget |= samples_ > max_samples_ || parts.has_histograms();
-    if (read_.over_budget) parts.fold();
-    if (read_.over_budget && !was_over_budget) read_.parts.fold();
+    const StepChoice choice = std::max({read_.parts.choice, parts.choice, budget_->choice()});
+    read_.parts.thin(choice);
+    parts.thin(choice);
+    share_steps(parts);
     read_.parts.merge(std::move(parts));
+}
+
+void JobReader::share_steps(JobParts& parts) {
+    for (auto& [rank, of_rank] : parts.ranks)
+        for (RunSeries& series : of_rank) {
+            series.steps.share(last_steps_);
+            last_steps_ = series.steps.alias();
+        }
+}
+
+void JobReader::spend(const JobParts& parts) {
+    for (const SeriesOfRank& of : all_series(parts.ranks)) {
+        StepTally steps;
+        StepTally samples;
+        for (const std::int64_t step : of.series->steps) steps.add(StepChoice::halvings_of(step));
+        for (const PhaseSeries& phase : of.series->phases)
+            for (const Sample sample : phase.samples)
+                samples.add(StepChoice::halvings_of(of.series->steps[sample.step_index]));
+        budget_->spend(samples, steps);
+    }
 }
 
 // All of an input or nothing of it.
@@ -87,6 +107,7 @@ void JobReader::take_partials(JobFile& file, const FileReport& report) {
     for (PartialSummary& partial : partials) {
         read_.inputs.merge(partial.inputs);
         scopes_.try_emplace(partial.scope.describe(), partial.scope, report.path);
+        spend(partial.parts);
         add(std::move(partial.parts));
     }
 }
@@ -104,6 +125,7 @@ void JobReader::settle_scope() {
 ReadParts JobReader::finish(const InputSet& set) {
     settle_scope();
     read_.inputs.add(set);
+    read_.parts.thin(budget_->choice());
     read_.parts.order();
     return std::move(read_);
 }

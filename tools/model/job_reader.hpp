@@ -43,7 +43,6 @@ struct ReadParts {
     PartialScope scope;
     InputCounts inputs;
     JobParts parts;  // in their order()
-    bool over_budget = false;
 };
 
 class JobReader {
@@ -57,15 +56,16 @@ class JobReader {
 
   private:
     void add(JobParts&& parts);
+    void share_steps(JobParts& parts);
+    void spend(const JobParts& parts);
     void take_partials(JobFile& file, const FileReport& report);
     void settle_scope();
 
     const RowChoice choice_;
     const bool asked_for_all_;  // so that partial summaries may say what is asked for
-    const std::uint64_t max_samples_;
     std::shared_ptr<SampleBudget> budget_;
     ReadParts read_;
-    std::uint64_t samples_ = 0;
+    StepNumbers last_steps_;  // of the series that was read last
     bool any_rows_ = false;
     std::map<std::string, std::pair<PartialScope, std::string>> scopes_;  // by description; the first file that has it
 };

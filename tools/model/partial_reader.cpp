@@ -16,6 +16,7 @@ namespace {
 namespace dom = simdjson::dom;
 
 constexpr std::string_view schema_name = "cep.partial/1";
+constexpr std::string_view thinned_schema_name = "cep.partial/2";
 
 /// Why a line is not what it should be.
 struct Malformed {
@@ -179,7 +180,7 @@ class Column {
     const dom::array::iterator end_;
 };
 
-void read_samples(const Fields& fields, const RunSeries& series, PhaseSeries& phase) {
+void read_samples(const Fields& fields, StepChoice choice, const RunSeries& series, PhaseSeries& phase) {
     Column durations_ms(fields, "duration_ms");
     Column starts_ns(fields, "start_ns");
     Column lags_ms(fields, "lag_ms");
@@ -198,6 +199,7 @@ void read_samples(const Fields& fields, const RunSeries& series, PhaseSeries& ph
             small_number_of(step_indices.take()),
             small_number_of(places.take())};
         require(sample.duration_ms >= 0 && sample.step_index < series.steps.size(), "a malformed sample");
+        require(choice.keeps(series.steps[sample.step_index]), "a sample of a step that is not kept");
         phase.samples.push_back(sample);
     }
     const bool all_end =
@@ -282,6 +284,8 @@ class PartialReader::Impl {
     PartialSummary finish() {
         if (why_.empty() && !ended_) why_ = fmt::format("line {}: it ends too early", last_number_);
         if (!why_.empty()) throw ReadError(why_);
+        // The first version keeps no samples of the same phase beside a histogram.
+        if (has_histograms_ && partial_.parts.choice.keeps_all()) partial_.parts.thin(StepChoice(StepChoice::none));
         return std::move(partial_);
     }
 
@@ -292,7 +296,7 @@ class PartialReader::Impl {
         require(parser_.parse(line.data(), line.size()).get(object) == simdjson::SUCCESS, "not a JSON object");
         const Fields fields(object);
         const std::string type = fields.string("type");
-        if (lines_ == 0) require(type == "partial" && fields.string("schema") == schema_name, "of another version");
+        if (lines_ == 0) read_version(type, fields);
         if (type == "end") return read_end(fields);
         read_line(type, fields);
         ++lines_;
@@ -300,9 +304,18 @@ class PartialReader::Impl {
         crc_ = ::crc32_z(crc_, reinterpret_cast<const Bytef*>("\n"), 1);
     }
 
+    void read_version(const std::string& type, const Fields& fields) {
+        const std::string schema = type == "partial" ? fields.string("schema") : "";
+        require(schema == schema_name || schema == thinned_schema_name, "of another version");
+        if (schema == schema_name) return;
+        const std::uint64_t halvings = fields.count("halvings");
+        require(halvings > 0 && halvings < StepChoice::none, "malformed halvings");
+        partial_.parts.choice = StepChoice(static_cast<unsigned>(halvings));
+    }
+
     void read_line(const std::string& type, const Fields& fields) {
         JobParts& parts = partial_.parts;
-        if (type == "samples") return read_samples(fields, series(), phase());
+        if (type == "samples") return read_samples(fields, parts.choice, series(), phase());
         if (type == "phase") {
             series().phases.push_back(read_phase(fields));
         } else if (type == "series") {
@@ -324,6 +337,8 @@ class PartialReader::Impl {
             series().counters.push_back(std::move(counter));
         } else if (type == "histogram") {
             read_histogram(fields, phase());
+            has_histograms_ = true;
+            require(!parts.choice.keeps_all() || phase().samples.empty(), "a histogram of samples");
         } else {
             read_job_line(type, fields);
         }
@@ -375,6 +390,7 @@ class PartialReader::Impl {
     std::uint64_t last_number_ = 0;
     unsigned long crc_ = 0;
     bool ended_ = false;
+    bool has_histograms_ = false;
     std::string why_;
 };
 

@@ -82,9 +82,12 @@ class LineObject {
     std::string& out_;
 };
 
-void append_header(std::string& out, const PartialScope& scope) {
+// Where all durations are samples, or all are in histograms, the first version says everything.
+void append_header(std::string& out, const PartialScope& scope, StepChoice choice) {
+    const bool is_thinned = !choice.keeps_all() && !choice.keeps_none();
     LineObject line(out, "partial");
-    line.string("schema", "cep.partial/1");
+    line.string("schema", is_thinned ? "cep.partial/2" : "cep.partial/1");
+    if (is_thinned) line.number("halvings", choice.halvings());
     line.string("steps", scope.filter.steps());
     line.string("ranks", scope.filter.ranks());
     line.string("phases", scope.filter.phases());
@@ -224,7 +227,7 @@ void append_series(std::string& out, std::int64_t rank, const RunSeries& series)
     if (series.has_run) append_run(out, series.run);
     if (series.has_stats) append_stats(out, series.stats);
     for (const CounterSeries& counter : series.counters) append_counter(out, counter);
-    const std::vector<std::int64_t>& steps = series.steps;
+    const StepNumbers& steps = series.steps;
     for (std::size_t first = 0; first < steps.size(); first += values_per_line)
         LineObject(out, "steps")
             .numbers("steps", first, std::min(first + values_per_line, steps.size()),
@@ -288,7 +291,7 @@ std::string series_text(std::int64_t rank, const RunSeries& series) {
 void write_partial(Output& output, const PartialScope& scope, const InputCounts& inputs, const JobParts& parts) {
     CheckedOutput checked(output);
     std::string text;
-    append_header(text, scope);
+    append_header(text, scope, parts.choice);
     append_inputs(text, inputs);
     append_coverage(text, parts.coverage.facts());
     checked.write(text);

@@ -30,21 +30,12 @@ void Totals::merge(const Totals& other) {
 }
 
 void PhaseSeries::fold() {
-    for (const Sample sample : samples) {
-        histogram.add(sample.duration_ms);
-        in_histogram.add(sample.duration_ms, sample.is_top_level());
-    }
-    samples = {};
-}
-
-void PhaseSeries::fold_with(double duration_ms, bool is_top_level) {
-    fold();
-    histogram.add(duration_ms);
-    in_histogram.add(duration_ms, is_top_level);
+    for (const Sample sample : samples) count_in_histogram(sample.duration_ms, sample.is_top_level());
 }
 
 Totals totals_of(const PhaseSeries& phase) {
     Totals totals = phase.in_histogram;
+    if (totals.count > 0) return totals;
     for (std::size_t i = 0; i < phase.samples.chunks(); ++i) totals.add(phase.samples.chunk(i));
     return totals;
 }
@@ -76,6 +67,31 @@ std::uint32_t RunSeries::find_next_phase(const Row& row) {
     const std::uint32_t found = same_text(phases[expected.other].name, row.name) ? expected.other : find_phase(row);
     next_phases_[last_phase_] = {found, expected.first};
     return found;
+}
+
+void RunSeries::enter_step(std::int64_t step) {
+    const std::size_t known = steps.size();
+    last_step_ = find_step(step);
+    halvings_of_step_ = StepChoice::halvings_of(step);
+    if (steps.size() == known) return;
+    if (step_counts_.size() <= halvings_of_step_) step_counts_.resize(halvings_of_step_ + 1);
+    ++step_counts_[halvings_of_step_];
+}
+
+StepTally RunSeries::step_tally() const {
+    StepTally tally;
+    for (unsigned i = 0; i < step_counts_.size(); ++i) tally.add(i, step_counts_[i]);
+    return tally;
+}
+
+void RunSeries::thin(StepChoice choice) {
+    if (choice.keeps_all()) return;
+    std::vector<bool> is_kept(steps.size());
+    for (std::size_t i = 0; i < is_kept.size(); ++i) is_kept[i] = choice.keeps(steps[i]);
+    for (PhaseSeries& phase : phases) {
+        if (phase.in_histogram.count == 0) phase.fold();
+        phase.samples.erase_if([&](const Sample& sample) { return !is_kept[sample.step_index]; });
+    }
 }
 
 std::uint32_t RunSeries::find_step(std::int64_t step) {
@@ -113,6 +129,7 @@ void RunSeries::add_counter(const Row& row) {
 void RunSeries::seal() {
     phase_indices_ = {};
     next_phases_ = {};
+    step_counts_ = {};
     step_indices_ = {};
     counter_indices_ = {};
     // The end of a large vector that was never written to takes no memory; the ends of many small ones do.

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -17,33 +16,13 @@
 
 #include "base/same_text.hpp"
 #include "model/counter_series.hpp"
+#include "model/sample_budget.hpp"
 #include "model/sample_list.hpp"
+#include "model/step_numbers.hpp"
 #include "read/row.hpp"
 #include "stats/quantiles.hpp"
 
 namespace cep::tool {
-
-/// How many durations and ranks a whole analysis may keep. Beyond it, durations go into histograms. Shared by all
-/// files.
-class SampleBudget {
-  public:
-    explicit SampleBudget(std::uint64_t samples) : samples_(samples) {}
-    /// Durations that have been kept; in portions, as threads that count one by one would wait for each other.
-    void spend(std::uint64_t samples) { spent_.fetch_add(samples, std::memory_order_relaxed); }
-    [[nodiscard]] bool exhausted() const { return spent_.load(std::memory_order_relaxed) > samples_; }
-    /// Ask for room for one rank of one file, and for one run of it.
-    [[nodiscard]] bool admit_rank() { return ranks_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
-    [[nodiscard]] bool admit_run() { return runs_.fetch_add(1, std::memory_order_relaxed) < max_runs; }
-
-    static constexpr std::uint64_t max_ranks = 200'000;
-    static constexpr std::uint64_t max_runs = 150'000;  // of all ranks
-
-  private:
-    const std::uint64_t samples_;
-    std::atomic<std::uint64_t> spent_{0};
-    std::atomic<std::uint64_t> ranks_{0};
-    std::atomic<std::uint64_t> runs_{0};
-};
 
 struct Totals {
     std::uint64_t count = 0;
@@ -67,14 +46,17 @@ struct PhaseSeries {
     std::string name;
     schema::Kind kind = schema::Kind::other;
     Clock clock = Clock::none;
-    SampleList samples;
-    LogHistogram histogram;  // what went beyond the budget
+    SampleList samples;      // of the steps that are kept
+    LogHistogram histogram;  // of all steps, where not all are kept
     Totals in_histogram;
     bool may_repeat = false;  // its steps went back, or a row looked like the one before it
 
-    /// Moves the samples into the histogram.
+    /// Counts the samples in the histogram, before the first of them goes.
     void fold();
-    void fold_with(double duration_ms, bool is_top_level);
+    void count_in_histogram(double duration_ms, bool is_top_level) {
+        histogram.add(duration_ms);
+        in_histogram.add(duration_ms, is_top_level);
+    }
 };
 
 [[nodiscard]] Totals totals_of(const PhaseSeries& phase);
@@ -87,14 +69,18 @@ struct PhaseSeries {
 struct RunSeries {
     RunInfo run;
     bool has_run = false;  // false: rows before any run row; run.attempt is then 1
-    std::vector<std::int64_t> steps;
+    StepNumbers steps;
     std::vector<PhaseSeries> phases;
     StatsRow stats;
     bool has_stats = false;
     std::vector<CounterSeries> counters;  // sealed: by name
 
-    void add(const Row& row, SampleBudget& budget);
+    void add(const Row& row, SampleMeter& meter);
     void add_counter(const Row& row);
+    /// Leaves the samples of the steps that are kept, once all of them are counted in histograms.
+    void thin(StepChoice choice);
+    /// Of its steps. Before seal().
+    [[nodiscard]] StepTally step_tally() const;
     /// No rows follow: gives back what only add() needs.
     void seal();
     /// nullptr for a phase that it does not have.
@@ -106,12 +92,11 @@ struct RunSeries {
         std::uint32_t other;  // the last one before it that was another
     };
 
-    static constexpr std::uint32_t budget_portion = 1024;
-
     PhaseSeries& phase_of(const Row& row);
     std::uint32_t find_next_phase(const Row& row);
     std::uint32_t find_phase(const Row& row);
     std::uint32_t index_of_step(std::int64_t step);
+    void enter_step(std::int64_t step);
     std::uint32_t find_step(std::int64_t step);
     [[nodiscard]] bool may_repeat(const SampleList& before, const Sample& next) const;
 
@@ -121,7 +106,8 @@ struct RunSeries {
     std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
     std::uint32_t last_step_ = 0;
     bool steps_ascend_ = true;
-    std::uint32_t unspent_samples_ = 0;
+    unsigned halvings_of_step_ = 0;           // of last_step_
+    std::vector<std::uint32_t> step_counts_;  // by halvings_of() the steps; as long as needed
     std::unordered_map<std::string, std::size_t> counter_indices_;
     std::size_t next_counter_ = 0;  // the one that is expected
 };
@@ -130,7 +116,7 @@ struct RunSeries {
 using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
 
 // Here and not in the source, as it is called for every row.
-inline void RunSeries::add(const Row& row, SampleBudget& budget) {
+inline void RunSeries::add(const Row& row, SampleMeter& meter) {
     PhaseSeries& phase = phase_of(row);
     const Sample sample{row.duration_ms,
                         row.start_ns.value_or(Sample::no_start),
@@ -138,8 +124,11 @@ inline void RunSeries::add(const Row& row, SampleBudget& budget) {
                         row.kind == schema::Kind::comm ? Sample::collective_of(row) : 0,
                         index_of_step(*row.step),
                         Sample::place_of(row)};
-    if (unspent_samples_ == 0 && budget.exhausted()) return phase.fold_with(sample.duration_ms, sample.is_top_level());
-    if (++unspent_samples_ == budget_portion) budget.spend(std::exchange(unspent_samples_, 0));
+    if (!meter.choice().keeps_all()) [[unlikely]] {
+        phase.count_in_histogram(sample.duration_ms, sample.is_top_level());
+        if (halvings_of_step_ < meter.choice().halvings()) return;
+    }
+    meter.count(halvings_of_step_);
     phase.may_repeat |= !phase.samples.empty() && may_repeat(phase.samples, sample);
     phase.samples.push_back(sample);
 }
@@ -154,7 +143,7 @@ inline PhaseSeries& RunSeries::phase_of(const Row& row) {
 }
 
 inline std::uint32_t RunSeries::index_of_step(std::int64_t step) {
-    if (steps.empty() || steps[last_step_] != step) last_step_ = find_step(step);
+    if (steps.empty() || steps[last_step_] != step) enter_step(step);
     return last_step_;
 }
 

@@ -39,6 +39,13 @@ LastRuns find_last_runs(const std::vector<RunSeries>& ordered, const std::vector
     return last;
 }
 
+/// What is removed from the samples of some steps stays in the histogram of all.
+template <typename IsGone>
+std::uint64_t remove_samples(PhaseSeries& phase, IsGone is_gone) {
+    const std::uint64_t removed = phase.samples.erase_if(is_gone);
+    return phase.in_histogram.count == 0 ? removed : 0;
+}
+
 void remove_superseded(RunSeries& series, std::size_t run, const LastRuns& last, RepeatCounts& counts) {
     std::vector<bool> superseded(series.steps.size());
     for (std::size_t i = 0; i < superseded.size(); ++i) superseded[i] = last.at(series.steps[i]) != run;
@@ -46,7 +53,7 @@ void remove_superseded(RunSeries& series, std::size_t run, const LastRuns& last,
     if (!any) return;
     for (PhaseSeries& phase : series.phases) {
         counts.superseded_rows +=
-            phase.samples.erase_if([&](const Sample& sample) { return superseded[sample.step_index]; });
+            remove_samples(phase, [&](const Sample& sample) { return superseded[sample.step_index]; });
         counts.unresolved |= phase.in_histogram.count > 0;
     }
 }
@@ -56,7 +63,7 @@ void remove_duplicates(const std::vector<RunSeries*>& same_run, const std::strin
     for (RunSeries* series : same_run) {
         PhaseSeries* phase = series->find(phase_name);
         if (phase == nullptr) continue;
-        counts.duplicate_rows += phase->samples.erase_if([&](const Sample& sample) {
+        counts.duplicate_rows += remove_samples(*phase, [&](const Sample& sample) {
             // Without a start time, rows of one phase and step look alike.
             if (!sample.has_start()) return false;
             const SampleKey key{series->steps[sample.step_index], sample.start_ns, sample.place, sample.duration_ms};

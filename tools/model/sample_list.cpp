@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/sample_list.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -67,7 +69,8 @@ namespace {
 constexpr std::size_t first_samples = 16;
 constexpr std::size_t most_bytes = sizeof(Sample);  // of a sample with all columns
 
-/// Large chunks of one size, of all lists. What a list gives back is for the next one, and not for the system.
+/// Large chunks of one size, of all lists. What a list gives back is for the next one; but its memory is for the system
+/// until then, as samples that are thinned out are often followed by some of another size.
 class ChunkPool {
   public:
     std::byte* take(std::size_t bytes) {
@@ -79,8 +82,9 @@ class ChunkPool {
         return std::exchange(unused_, unused_ + distance_bytes(bytes));
     }
 
-    void give_back(std::byte* chunk) noexcept {
+    void give_back(std::byte* chunk, std::size_t bytes) noexcept {
         if constexpr (CEP_FINDS_BAD_ADDRESSES) return ::operator delete(chunk);
+        release_pages(chunk + sizeof(FreeChunk), chunk + bytes);
         const std::lock_guard guard(mutex_);
         free_ = new (chunk) FreeChunk{free_};
     }
@@ -95,6 +99,13 @@ class ChunkPool {
     // Phases are written side by side. In chunks that are a power of two apart, they would displace each other from a
     // core's cache.
     static std::size_t distance_bytes(std::size_t bytes) { return bytes + 192; }
+
+    static void release_pages(std::byte* first, std::byte* last) noexcept {
+        constexpr std::uintptr_t page_bytes = 4096;  // or more: then the call fails, and the memory stays
+        const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(first) + page_bytes - 1) & ~(page_bytes - 1);
+        const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(last) & ~(page_bytes - 1);
+        if (begin < end) static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
+    }
 
     void add_slab(std::size_t bytes) {
         slabs_.emplace_back(slab_chunks * distance_bytes(bytes));
@@ -125,7 +136,7 @@ std::byte* allocate(std::size_t capacity, std::size_t sample_bytes) {
 
 void free_chunk(const SampleColumns& columns, std::size_t capacity, std::size_t sample_bytes) {
     if (capacity == SampleList::chunk_samples) {
-        pool_of(sample_bytes).give_back(reinterpret_cast<std::byte*>(columns.duration_ms));
+        pool_of(sample_bytes).give_back(reinterpret_cast<std::byte*>(columns.duration_ms), capacity * sample_bytes);
     } else {
         std::free(columns.duration_ms);
     }

@@ -37,7 +37,7 @@ class SeriesOrder {
 
     [[nodiscard]] bool comes_before(const RunSeries& a, const RunSeries& b) const {
         if (const auto order = place_of(a) <=> place_of(b); order != 0) return order < 0;
-        if (const auto order = a.steps <=> b.steps; order != 0) return order < 0;
+        if (const auto order = a.steps.all() <=> b.steps.all(); order != 0) return order < 0;
         // Only copies of the same rows come this far.
         return series_text(0, a) < series_text(0, b);
     }

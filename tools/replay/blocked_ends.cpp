@@ -9,6 +9,7 @@ namespace cep::tool {
 namespace {
 
 constexpr double transfer_quantile = 0.1;  // of the lengths of a collective: ranks that come last wait for nobody
+constexpr double same_end = 0.75;  // tolerances between ends of the same kind
 
 /// Communication that began inside of a span of another stream.
 struct InnerLaunch {
@@ -39,7 +40,7 @@ class InnerLaunches {
     /// How much later than the last of them the span ends that was last asked for.
     [[nodiscard]] double behind_ms() const { return behind_ms_; }
     [[nodiscard]] bool ends_with_them(double behind_ms) const {
-        return std::abs(behind_ms_ - behind_ms) <= 0.75 * tolerance_ms_;
+        return std::abs(behind_ms_ - behind_ms) <= same_end * tolerance_ms_;
     }
 
   private:

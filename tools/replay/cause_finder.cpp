@@ -7,7 +7,9 @@
 #include <numeric>
 #include <tuple>
 
+#include "replay/loader_waits.hpp"
 #include "replay/peer_work.hpp"
+#include "replay/slow_links.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -15,6 +17,7 @@ namespace {
 
 constexpr double least_cost_share = 0.01;  // of a step: a smaller cause is not named
 constexpr double slowest_share = 0.03;     // of the ranks
+constexpr double most_of_it = 0.8;         // of what is lost to transfers: slow links are all there is to say of them
 
 class CauseFinder {
   public:
@@ -42,7 +45,9 @@ class CauseFinder {
             find_slowest();
             find_slowest_stage();
         }
-        add_communication();
+        const double link_saving_ms = add_links();
+        if (link_saving_ms < most_of_it * comm_saving_ms_) add_communication();
+        add_loader();
         add_micro_batches();
         add_stage();
         add_ranks();
@@ -230,6 +235,44 @@ class CauseFinder {
                                               [](const auto& a, const auto& b) { return a.second < b.second; });
         if (largest == sums_ms.end() || !(largest->second > 0)) return "";
         return std::string(model_.rows->names()[largest->first].name);
+    }
+
+    [[nodiscard]] double saving_ms(const Scenario& scenario) const {
+        return as_it_was_ms_ - replayer_.mean_step_ms(scenario);
+    }
+    [[nodiscard]] double share_of(double saving_ms) const {
+        return loss_ms_ > 0 ? std::min(1.0, saving_ms / loss_ms_) : 0;
+    }
+
+    double add_links() {
+        const std::optional<SlowLinks> slow = find_slow_links(graphs_, model_);
+        if (!slow) return 0;
+        const double saved_ms = saving_ms(slow->without);
+        Cause* const cause = add(CauseKind::link, saved_ms, share_of(saved_ms));
+        if (cause == nullptr) return 0;
+        cause->phase = model_.rows->names()[slow->name].name;
+        cause->usual_ms = slow->usual_ms;
+        cause->slow_ms = slow->slow_ms;
+        cause->other_groups = slow->other_groups;
+        for (const std::uint32_t rank : slow->ranks) cause->ranks.push_back(model_.rows->ranks()[rank].rank);
+        const PlacedRank& first = model_.rows->ranks()[slow->ranks.front()];
+        const bool one_host = std::all_of(slow->ranks.begin(), slow->ranks.end(), [&](std::uint32_t rank) {
+            return model_.rows->ranks()[rank].host == first.host;
+        });
+        if (one_host && first.host_is_known) cause->host = model_.rows->hosts()[first.host];
+        return saved_ms;
+    }
+
+    void add_loader() {
+        const std::optional<LoaderWaits> waits = find_loader_waits(graphs_, model_);
+        if (!waits) return;
+        Cause* const cause = add(CauseKind::loader, saving_ms(waits->without), 0);
+        if (cause == nullptr) return;
+        cause->phase = model_.rows->names()[waits->name].name;
+        cause->usual_ms = waits->usual_ms;
+        cause->slow_ms = waits->long_ms;
+        cause->every_steps = waits->every_steps;
+        cause->every_recorded = waits->every;
     }
 
     void add_communication() {

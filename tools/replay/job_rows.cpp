@@ -19,7 +19,7 @@ constexpr double most_without_start = 0.01;  // of all rows
 }  // namespace
 
 JobRows::JobRows(const Job& job) {
-    if (job.approximate) {
+    if (job.choice.keeps_none()) {
         reason_ = "more durations than are kept";
         return;
     }
@@ -55,14 +55,27 @@ void JobRows::collect_steps(const Job& job) {
     const std::vector<std::int64_t>* last = nullptr;
     for (const auto& [rank, of_rank] : job.ranks)
         for (const RunSeries& series : of_rank) {
-            if (last != nullptr && series.steps == *last) continue;
-            last = &series.steps;
+            if (last != nullptr && series.steps.all() == *last) continue;
+            last = &series.steps.all();
             steps_.insert(steps_.end(), series.steps.begin(), series.steps.end());
             if (steps_.size() < 2 * sorted + most_repeated) continue;
             sort();
             sorted = steps_.size();
         }
     sort();
+    std::erase_if(steps_, [&job](std::int64_t step) { return !job.choice.keeps(step); });
+}
+
+// Ranks usually have the same steps.
+const std::vector<std::uint32_t>& JobRows::places_of(const RunSeries& series) {
+    if (placed_steps_ != nullptr && *placed_steps_ == series.steps.all()) return places_.back();
+    placed_steps_ = &series.steps.all();
+    std::vector<std::uint32_t>& places = places_.emplace_back();
+    places.reserve(series.steps.size());
+    for (const std::int64_t step : series.steps)
+        places.push_back(
+            static_cast<std::uint32_t>(std::lower_bound(steps_.begin(), steps_.end(), step) - steps_.begin()));
+    return places;
 }
 
 void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase) {
@@ -74,13 +87,15 @@ void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank,
     placed.host = host_of(run.host);
     RankParts& parts = parts_.emplace_back();
     for (const RunSeries& series : of_rank) {
-        std::vector<std::uint32_t>& places = places_.emplace_back();
-        places.reserve(series.steps.size());
-        for (const std::int64_t step : series.steps)
-            places.push_back(
-                static_cast<std::uint32_t>(std::lower_bound(steps_.begin(), steps_.end(), step) - steps_.begin()));
+        const std::vector<std::uint32_t>& places = places_of(series);
         for (const PhaseSeries& phase : series.phases) add_part(parts, phase, places, step_phase);
     }
+}
+
+std::vector<RankPlace> JobRows::places() const {
+    std::vector<RankPlace> places;
+    for (const PlacedRank& rank : ranks_) places.push_back(rank.place);
+    return places;
 }
 
 std::uint32_t JobRows::host_of(const std::string& host) {

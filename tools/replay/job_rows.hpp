@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "matching/match_rules.hpp"
 #include "model/job.hpp"
 
 namespace cep::tool {
@@ -57,12 +58,12 @@ struct NamedPhase {
 
 /// A rank, and where it is in the parallel layout.
 struct PlacedRank {
-    static constexpr std::size_t coordinates = 5;
+    static constexpr std::size_t coordinates = std::tuple_size_v<RankPlace>;
 
     std::int64_t rank = 0;
-    std::uint32_t host = 0;                                      // index into JobRows::hosts()
-    bool host_is_known = false;                                  // else it is a host by itself
-    std::array<std::optional<std::int64_t>, coordinates> place;  // pp, dp, tp, ep, cp
+    std::uint32_t host = 0;      // index into JobRows::hosts()
+    bool host_is_known = false;  // else it is a host by itself
+    RankPlace place;
 };
 
 /// What the rows of a job are about. The job must outlive it.
@@ -73,6 +74,7 @@ class JobRows {
     /// Why the rows cannot be put into a graph; "" if they can.
     [[nodiscard]] const std::string& reason() const { return reason_; }
     [[nodiscard]] const std::vector<PlacedRank>& ranks() const { return ranks_; }
+    [[nodiscard]] std::vector<RankPlace> places() const;
     [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
     [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
     [[nodiscard]] const std::vector<NamedPhase>& names() const { return names_; }
@@ -99,6 +101,8 @@ class JobRows {
     void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase);
     void add_part(RankParts& rank, const PhaseSeries& phase, const std::vector<std::uint32_t>& places,
                   std::string_view step_phase);
+    /// By index of a step in the series: its place in steps().
+    const std::vector<std::uint32_t>& places_of(const RunSeries& series);
     std::uint32_t host_of(const std::string& host);
     std::uint16_t name_of(const PhaseSeries& phase, std::string_view step_phase);
     void collect_steps(const Job& job);
@@ -111,7 +115,8 @@ class JobRows {
     std::vector<NamedPhase> names_;
     std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
     std::vector<RankParts> parts_;
-    std::vector<std::vector<std::uint32_t>> places_;  // reserved: parts point into it
+    std::vector<std::vector<std::uint32_t>> places_;           // reserved: parts point into it
+    const std::vector<std::int64_t>* placed_steps_ = nullptr;  // of the last of them
     std::uint64_t count_ = 0;
     std::uint64_t without_start_ = 0;
     std::int64_t origin_ns_ = std::numeric_limits<std::int64_t>::max();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/hash.hpp"
 #include "replay/model_builder.hpp"
 
 namespace cep::tool {
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::size_t sampled_rows = 400'000;
 constexpr std::size_t fewest_steps = 8;
+constexpr double least_match_ms = 0.05;  // between the ends of one collective on ranks of one clock
 
 /// Steps that are evenly spread, with enough rows.
 std::vector<StepRows> read_sample(const JobRows& rows) {
@@ -18,7 +20,7 @@ std::vector<StepRows> read_sample(const JobRows& rows) {
     StepReader reader(rows);
     std::vector<StepRows> sample;
     for (std::size_t i = 0; i < wanted; ++i) {
-        StepRows step = reader.read(static_cast<std::uint32_t>(i * steps / wanted));
+        StepRows step = reader.read(static_cast<std::uint32_t>(place_in_part(i, wanted, steps)));
         if (!step.ranks.empty()) sample.push_back(std::move(step));
     }
     return sample;
@@ -83,14 +85,14 @@ JobModel build_model(const JobRows& rows) {
     JobModel model(rows);
     std::vector<StepRows> sample = read_sample(rows);
     model.tolerance_ms = find_tolerance_ms(sample);
-    const double tolerance_ms = std::max(2 * model.tolerance_ms, 0.05);
-    find_shared_names(sample, true, tolerance_ms, model.rules);
-    model.clocks = find_clock_facts(sample, model.rules, model.tolerance_ms);
+    const double tolerance_ms = std::max(2 * model.tolerance_ms, least_match_ms);
+    find_shared_names(sample, rows, true, tolerance_ms, model.rules);
+    model.clocks = find_clock_facts(sample, rows, model.rules, model.tolerance_ms);
     if (model.clocks.are_apart)
         for (StepRows& step : sample)
             shift_clocks(step, find_clock_offsets_ms(comm_rows(step, model.rules), rows), rows);
-    find_shared_names(sample, false, tolerance_ms + model.clocks.wander_ms, model.rules);
-    model.roles = find_roles(sample, model.rules, model.tolerance_ms);
+    find_shared_names(sample, rows, false, tolerance_ms + model.clocks.wander_ms, model.rules);
+    model.roles = find_roles(sample, rows, model.rules, model.tolerance_ms);
     std::vector<RoleSample> samples = sample_roles(sample, model);
     model.templates = find_templates(samples, model.tolerance_ms);
     model.number_keys();

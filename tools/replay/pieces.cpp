@@ -10,6 +10,9 @@ namespace cep::tool {
 namespace {
 
 constexpr double least_tolerance_ms = 0.02;
+constexpr double most_overlap = 0.25;         // of a row, by which clocks make it overlap the next one of its stream
+constexpr double nearly_all_overlaps = 0.99;  // of the overlaps are within the tolerance
+constexpr double over_overlaps = 1.5;         // times that
 
 void sort_rows(std::span<TimedRow> rows) {
     std::sort(rows.begin(), rows.end(), [](const TimedRow& a, const TimedRow& b) {
@@ -90,7 +93,7 @@ void add_overlaps(std::span<const TimedRow> rows, std::vector<double>& overlaps_
         if (a.stream != b.stream || !(a.start_ms < b.start_ms && b.start_ms < a.end_ms && a.end_ms < b.end_ms))
             continue;
         const double overlap_ms = a.end_ms - b.start_ms;
-        if (overlap_ms < 0.25 * std::min(a.length_ms(), b.length_ms())) overlaps_ms.push_back(overlap_ms);
+        if (overlap_ms < most_overlap * std::min(a.length_ms(), b.length_ms())) overlaps_ms.push_back(overlap_ms);
     }
 }
 
@@ -135,7 +138,7 @@ double find_tolerance_ms(std::span<StepRows> steps) {
         }
     }
     if (static_cast<double>(overlaps_ms.size()) < worth_looking * static_cast<double>(rows)) return least_tolerance_ms;
-    return std::max(least_tolerance_ms, 1.5 * quantile_of(overlaps_ms, 0.99));
+    return std::max(least_tolerance_ms, over_overlaps * quantile_of(overlaps_ms, nearly_all_overlaps));
 }
 
 }  // namespace cep::tool

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/hash.hpp"
 #include "replay/cause_finder.hpp"
 #include "stats/robust.hpp"
 
@@ -10,6 +11,7 @@ namespace cep::tool {
 namespace {
 
 constexpr float no_work = std::numeric_limits<float>::quiet_NaN();
+constexpr double large_phase = 0.1;  // of the local work: smaller phases show nothing of the data
 
 bool is_local(const JobModel& model, const StepGraph& graph, std::size_t node) {
     return !model.keys[graph.keys[node]].is_comm;
@@ -66,7 +68,7 @@ class Correlation {
                 }
         std::vector<std::pair<double, std::uint16_t>> largest;
         for (const auto& [name, ms] : totals_ms)
-            if (ms > 0.1 * all_ms) largest.emplace_back(-ms, name);
+            if (ms > large_phase * all_ms) largest.emplace_back(-ms, name);
         std::sort(largest.begin(), largest.end());
         if (largest.size() < 2) return false;
         first_ = largest[0].second;
@@ -81,8 +83,9 @@ class Correlation {
         const std::size_t stride = nodes / most_pairs + 1;
         const std::size_t step_stride = std::min(stride, std::max<std::size_t>(1, graphs_.size() / 30));
         const std::size_t rank_stride = stride / step_stride + 1;
-        for (std::size_t i = 0; i < graphs_.size(); i += step_stride)
-            collect(graphs_[i], rank_stride > 2 ? rank_stride : 1);
+        const std::size_t parts = (graphs_.size() + step_stride - 1) / step_stride;
+        for (std::size_t i = 0; i < parts; ++i)
+            collect(graphs_[place_in_part(i, parts, graphs_.size())], rank_stride > 2 ? rank_stride : 1);
     }
 
     void collect(const StepGraph& graph, std::size_t rank_stride) {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "base/parallel.hpp"
 #include "replay/cause_finder.hpp"
 #include "replay/model_builder.hpp"
@@ -13,20 +15,27 @@
 namespace cep::tool {
 namespace {
 
-/// The steps that are replayed: all, or as many as there is room for, evenly spread.
+/// The steps that are replayed: all, or as many as there is room for. Every n-th one would meet a fault of every n-th
+/// step always or never.
 std::vector<std::uint32_t> chosen_steps(const JobRows& rows, std::uint64_t most_rows) {
     constexpr std::uint64_t most_steps = 50'000;
-    const std::uint64_t stride =
+    std::vector<std::uint32_t> steps(rows.steps().size());
+    std::iota(steps.begin(), steps.end(), 0U);
+    const std::uint64_t parts =
         std::max(rows.count() / std::max<std::uint64_t>(1, most_rows), rows.steps().size() / most_steps) + 1;
-    std::vector<std::uint32_t> steps;
-    for (std::uint64_t step = 0; step < rows.steps().size(); step += stride)
-        steps.push_back(static_cast<std::uint32_t>(step));
+    if (parts == 1) return steps;
+    const auto hash = [&rows](std::uint32_t step) { return mix_bits(static_cast<std::uint64_t>(rows.steps()[step])); };
+    const auto last = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() + parts - 1) / parts);
+    std::nth_element(steps.begin(), last, steps.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return hash(a) < hash(b); });
+    steps.erase(last, steps.end());
+    std::sort(steps.begin(), steps.end());
     return steps;
 }
 
 // Rows are read and put into graphs a few steps at a time.
-std::vector<StepGraph> build_graphs(const JobRows& rows, const JobModel& model, const ReplayOptions& options) {
-    const std::vector<std::uint32_t> steps = chosen_steps(rows, options.most_rows);
+std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::uint32_t>& steps, const JobModel& model,
+                                    const ReplayOptions& options) {
     const std::size_t wave = 4 * std::max<std::size_t>(1, options.threads);
     StepReader reader(rows);
     std::vector<StepGraph> graphs(steps.size());
@@ -92,8 +101,8 @@ void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, 
 }  // namespace
 
 std::string_view cause_name(CauseKind kind) {
-    constexpr std::array<std::string_view, 6> names = {"ranks",         "host",   "stage",
-                                                       "micro_batches", "jitter", "communication"};
+    constexpr std::array<std::string_view, 8> names = {"ranks",  "host",          "stage", "micro_batches",
+                                                       "jitter", "communication", "link",  "loader"};
     return names[static_cast<std::size_t>(kind)];
 }
 
@@ -103,9 +112,11 @@ Replay replay(const Job& job, const ReplayOptions& options) {
     result.reason = rows.reason();
     if (!result.reason.empty()) return result;
     const JobModel model = build_model(rows);
-    std::vector<StepGraph> graphs = build_graphs(rows, model, options);
+    const std::vector<std::uint32_t> steps = chosen_steps(rows, options.most_rows);
+    std::vector<StepGraph> graphs = build_graphs(rows, steps, model, options);
     for (const StepGraph& graph : graphs) result.observed_ms += graph.observed_ms;
     result.steps = graphs.size();
+    result.all_steps = steps.size() < rows.steps().size() ? rows.steps().size() : result.steps;
     result.observed_ms /= static_cast<double>(std::max<std::size_t>(1, graphs.size()));
     if (!(result.observed_ms > 0)) {
         result.reason = "the steps take no time";

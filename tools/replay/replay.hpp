@@ -22,19 +22,25 @@ struct ReplayOptions {
     std::uint64_t most_rows = 16'000'000;  // beyond it, only some of the steps are replayed
 };
 
-enum class CauseKind : std::uint8_t { ranks, host, stage, micro_batches, jitter, communication };
+enum class CauseKind : std::uint8_t { ranks, host, stage, micro_batches, jitter, communication, link, loader };
 [[nodiscard]] std::string_view cause_name(CauseKind kind);
 
 /// Something that makes steps longer than they would be if the job were even.
 struct Cause {
     CauseKind kind = CauseKind::ranks;
-    std::vector<std::int64_t> ranks;  // CauseKind::ranks, host: these; stage: its ranks
+    std::vector<std::int64_t> ranks;  // CauseKind::ranks, host: these; stage, link: its ranks
     std::string host;
     std::optional<std::int64_t> stage;
     std::string phase;    // where most of it is; "" if not known
     double cost_ms = 0;   // of a step
     double slowdown = 1;  // time of the steps / what it would be without this
     double share = 0;     // of what would be gained if the job were even, its sources being evened out in turn
+    // CauseKind::link: a transfer of other groups, and there. CauseKind::loader: in other steps, and in these.
+    std::optional<double> usual_ms;
+    std::optional<double> slow_ms;
+    std::uint64_t other_groups = 0;              // CauseKind::link: of the same size
+    std::optional<std::int64_t> every_steps;     // CauseKind::loader
+    std::optional<std::int64_t> every_recorded;  // the same in recorded steps
 };
 
 /// Parts of what would be gained if the job were even, which add up to 1: its sources evened out one after the other.
@@ -60,15 +66,16 @@ struct Replay {
     }
 
     bool is_possible = false;
-    std::string reason;      // if not, why
-    double observed_ms = 0;  // mean time of a step
-    double replayed_ms = 0;  // the same, with the durations as they were
-    double error = 0;        // replayed / observed - 1
-    double coverage = 0;     // of the rows of all ranks, those that the graphs hold
-    double matched = 0;      // of the communication of several ranks, that whose other ends are known
-    std::size_t steps = 0;   // that were replayed
-    double ideal_ms = 0;     // with typical durations
-    double slowdown = 1;     // replayed / ideal
+    std::string reason;         // if not, why
+    double observed_ms = 0;     // mean time of a step
+    double replayed_ms = 0;     // the same, with the durations as they were
+    double error = 0;           // replayed / observed - 1
+    double coverage = 0;        // of the rows of all ranks, those that the graphs hold
+    double matched = 0;         // of the communication of several ranks, that whose other ends are known
+    std::size_t steps = 0;      // that were replayed
+    std::size_t all_steps = 0;  // of which so many were chosen, if these are more
+    double ideal_ms = 0;        // with typical durations
+    double slowdown = 1;        // replayed / ideal
     LossShares shares;
     double slowest_ranks_share = 0;  // of the loss, that of the slowest 3 % of the ranks (M_W)
     double slowest_stage_share = 0;  // of the loss, that of one stage (M_S)

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/hash.hpp"
 #include "base/parallel.hpp"
 #include "stats/robust.hpp"
 
@@ -13,11 +14,13 @@ namespace cep::tool {
 Delays usual_delays(std::span<const StepGraph> graphs, const JobModel& model) {
     constexpr std::size_t most_steps = 500;
     const std::size_t stride = graphs.size() / most_steps + 1;
+    const std::size_t parts = (graphs.size() + stride - 1) / stride;
     std::vector<std::vector<double>> of_key(model.keys.size());
     std::vector<float> least_ms(model.keys.size());
-    for (std::size_t i = 0; i < graphs.size(); i += stride) {
+    for (std::size_t i = 0; i < parts; ++i) {
+        const StepGraph& graph = graphs[place_in_part(i, parts, graphs.size())];
         std::fill(least_ms.begin(), least_ms.end(), INFINITY);
-        for (const GraphEdge& edge : graphs[i].edges) least_ms[edge.key] = std::min(least_ms[edge.key], edge.delay_ms);
+        for (const GraphEdge& edge : graph.edges) least_ms[edge.key] = std::min(least_ms[edge.key], edge.delay_ms);
         for (std::size_t key = 0; key < least_ms.size(); ++key)
             if (!std::isinf(least_ms[key])) of_key[key].push_back(least_ms[key]);
     }

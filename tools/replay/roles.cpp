@@ -17,9 +17,9 @@ struct FirstTransfer {
 
 class RoleFinder {
   public:
-    RoleFinder(const MatchRules& rules, double tolerance_ms)
+    RoleFinder(const JobRows& job, const MatchRules& rules, double tolerance_ms)
         : rules_(rules),
-          job_(rules.rows()),
+          job_(job),
           tolerance_ms_(tolerance_ms),
           votes_(job_.ranks().size()),
           steps_(job_.ranks().size()),
@@ -107,10 +107,10 @@ class RoleFinder {
 
 }  // namespace
 
-Roles find_roles(std::span<const StepRows> steps, const MatchRules& rules, double tolerance_ms) {
-    const std::vector<PlacedRank>& ranks = rules.rows().ranks();
+Roles find_roles(std::span<const StepRows> steps, const JobRows& job, const MatchRules& rules, double tolerance_ms) {
+    const std::vector<PlacedRank>& ranks = job.ranks();
     if (!std::all_of(ranks.begin(), ranks.end(), [](const PlacedRank& rank) { return rank.place[0].has_value(); })) {
-        RoleFinder finder(rules, tolerance_ms);
+        RoleFinder finder(job, rules, tolerance_ms);
         for (const StepRows& step : steps) finder.look_at(step);
         return finder.finish();
     }

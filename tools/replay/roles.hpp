@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "replay/matching.hpp"
+#include "replay/shared_collectives.hpp"
 
 namespace cep::tool {
 
@@ -20,6 +20,7 @@ struct Roles {
 };
 
 /// The pipeline stages, where run rows give them. Else stages follow from who waits for whom first in a step.
-[[nodiscard]] Roles find_roles(std::span<const StepRows> steps, const MatchRules& rules, double tolerance_ms);
+[[nodiscard]] Roles find_roles(std::span<const StepRows> steps, const JobRows& job, const MatchRules& rules,
+                               double tolerance_ms);
 
 }  // namespace cep::tool

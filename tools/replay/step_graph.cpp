@@ -156,13 +156,8 @@ class StepBuilder {
         graph_.comm_pieces = static_cast<std::uint32_t>(parts.size());
         if (!lost.empty()) give_ids(parts, lost);
         parts.insert(parts.end(), lost.begin(), lost.end());
-        std::sort(parts.begin(), parts.end(), [](const CommPart& a, const CommPart& b) {
-            return a.id != b.id ? a.id < b.id : a.rank != b.rank ? a.rank < b.rank : a.piece < b.piece;
-        });
-        for (std::size_t first = 0, last = 0; first < parts.size(); first = last) {
-            while (last < parts.size() && parts[last].id == parts[first].id) ++last;
-            add_collective(std::span(parts).subspan(first, last - first));
-        }
+        sort_by_collective(parts, [](const CommPart& part) { return part.piece; });
+        for_each_collective(parts, [this](std::span<const CommPart> members) { add_collective(members); });
     }
 
     [[nodiscard]] std::uint32_t collective_of(const CommPart& part) const {
@@ -202,7 +197,7 @@ class StepBuilder {
         const Piece& leader = piece_of(parts.front());
         RawNode node;
         node.key = key_of(ranks_[parts.front().rank], leader);
-        node.rank = parts.size() == 1 ? ranks_[parts.front().rank].pieces.rank : no_index;
+        node.rank = ranks_[parts.front().rank].pieces.rank;
         node.time_ms = ends_ms.empty() ? leader.start_ms : last_start_ms;
         const std::uint32_t collective = collective_of(parts.front());
         const bool is_full = ends_ms.size() == parts.size() &&

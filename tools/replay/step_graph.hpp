@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "replay/lost_pieces.hpp"
-#include "replay/matching.hpp"
 #include "replay/roles.hpp"
+#include "replay/shared_collectives.hpp"
 
 namespace cep::tool {
 
@@ -52,7 +52,7 @@ class CollectiveSlots {
 
 /// What is known of a job before its steps are put into graphs.
 struct JobModel {
-    explicit JobModel(const JobRows& of) : rows(&of), rules(of) {}
+    explicit JobModel(const JobRows& of) : rows(&of), rules(of.places()) {}
 
     [[nodiscard]] std::uint32_t key_of_slot(std::uint32_t role, std::uint32_t slot) const {
         return first_keys[role] + slot;
@@ -90,7 +90,7 @@ struct StepGraph {
     std::uint32_t step = 0;
     std::vector<float> own_ms;
     std::vector<std::uint32_t> keys;
-    std::vector<std::uint32_t> ranks;  // no_index: a collective of several
+    std::vector<std::uint32_t> ranks;  // of a collective the first
     std::vector<Weight> weights;
     std::vector<std::uint32_t> edge_ends;
     std::vector<GraphEdge> edges;

@@ -13,6 +13,8 @@ constexpr double present_share = 0.5;     // a piece belongs to a role if so man
 constexpr double most_violations = 0.02;  // of the steps, in which what is waited for was not over
 constexpr double least_waits = 0.01;      // of the steps, in which it was what kept the other waiting
 constexpr double least_together = 0.3;    // of the steps, in which both are there
+constexpr double same_batch = 0.7;        // of these, in which two slots are launched together
+constexpr double near_tolerances = 5;     // between an end and the start that waited for it
 constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
 PhaseNameAndPart name_and_part(const TemplateSlot& slot) {
@@ -232,7 +234,7 @@ class WaitFinder {
         for (const auto& [slot, others] : together) {
             const auto most = std::max_element(others.begin(), others.end(),
                                                [](const auto& a, const auto& b) { return a.second < b.second; });
-            if (most->second >= present_share * 0.7 * seen[slot]) role_.slots[slot].batch = most->first;
+            if (most->second >= present_share * same_batch * seen[slot]) role_.slots[slot].batch = most->first;
         }
     }
 
@@ -306,12 +308,13 @@ class WaitFinder {
             const double end_ms = end(i, candidate.before);
             if (std::isnan(start_ms) || std::isnan(end_ms)) continue;
             ++both;
-            near += end_ms > start_ms - 5 * tolerance_ms_;
+            near += end_ms > start_ms - near_tolerances * tolerance_ms_;
             if (last_ended_[i] != candidate.before) continue;
             ++count.seen;
             // Its own stream was idle, and it began nearer to that end than that end is to its stream's last work.
             const double idle_ms = end_ms - stream_was_busy_until(i, candidate.slot);
-            count.waited += idle_ms > tolerance_ms_ && start_ms - end_ms < std::max(5 * tolerance_ms_, idle_ms);
+            count.waited +=
+                idle_ms > tolerance_ms_ && start_ms - end_ms < std::max(near_tolerances * tolerance_ms_, idle_ms);
         }
         candidate.begins = 2 * near >= both;
     }

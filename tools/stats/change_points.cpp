@@ -9,6 +9,9 @@
 namespace cep::tool {
 namespace {
 
+constexpr double outlier_deviations = 3;  // beyond them, values are cut off
+constexpr double most_correlation = 0.9;  // of neighbours: more is a change
+
 class Segmentation {
   public:
     Segmentation(std::span<const double> values, const ChangeRules& rules) : values_(values), rules_(rules) {
@@ -33,7 +36,7 @@ class Segmentation {
         const std::vector<double> local = moving_medians(logs_, reach);
         std::vector<double> residuals;
         for (std::size_t i = 0; i < logs_.size(); ++i) residuals.push_back(logs_[i] - local[i]);
-        const double limit = 3 * std::max(1e-6, robust_deviation(residuals));
+        const double limit = outlier_deviations * std::max(1e-6, robust_deviation(residuals));
         for (std::size_t i = 0; i < logs_.size(); ++i)
             logs_[i] = std::clamp(logs_[i], local[i] - limit, local[i] + limit);
     }
@@ -47,7 +50,7 @@ class Segmentation {
         for (std::size_t i = 0; i + 2 < logs_.size(); ++i) wide.push_back(logs_[i + 2] - logs_[i]);
         const double near = std::max(1e-9, robust_deviation(differences));
         const double ratio = robust_deviation(wide) / near;
-        const double correlation = std::clamp(is_missing(ratio) ? 0 : ratio * ratio - 1, 0.0, 0.9);
+        const double correlation = std::clamp(is_missing(ratio) ? 0 : ratio * ratio - 1, 0.0, most_correlation);
         noise_ = near / std::sqrt(2 * (1 - correlation)) * std::sqrt((1 + correlation) / (1 - correlation));
     }
 

@@ -84,12 +84,20 @@ class StepTime {
         if (!step.found) return;
         total_ms_ += step.total_ms;
         ranks_with_steps_.insert(of_rank.front().rank);
+        if (are_in_histograms(of_rank)) return;
         const Steps steps = steps_of(step.name, of_rank);
         for (const SeriesOfRank& of : of_rank) {
-            if (of.series->steps == steps) continue;
-            std::vector<bool> are_in = which_are_in(steps, of.series->steps);
+            if (of.series->steps.all() == steps) continue;
+            std::vector<bool> are_in = which_are_in(steps, of.series->steps.all());
             if (std::find(are_in.begin(), are_in.end(), false) != are_in.end()) partial_[of.series] = std::move(are_in);
         }
+    }
+
+    static bool are_in_histograms(SeriesOfOne of_rank) {
+        for (const SeriesOfRank& of : of_rank)
+            for (const PhaseSeries& phase : of.series->phases)
+                if (phase.in_histogram.count > 0) return true;
+        return false;
     }
 
     static Steps steps_of(std::string_view step_phase, SeriesOfOne of_rank) {
@@ -119,7 +127,7 @@ class Durations {
     explicit Durations(const PhaseOfJob& phase) {
         std::size_t in_few = 0;
         for (const SeriesOfPhase& of : phase.series)
-            if (are_few(of.phase->samples)) in_few += of.phase->samples.size();
+            if (of.phase->in_histogram.count == 0 && are_few(of.phase->samples)) in_few += of.phase->samples.size();
         few_.reserve(in_few);
     }
 
@@ -170,7 +178,7 @@ class PhaseCollector {
         for (const SeriesOfPhase& of : all_series) {
             const Totals totals = totals_of(*of.phase);
             if (totals.count == 0) continue;
-            durations_.add(of.phase->samples);
+            if (of.phase->in_histogram.count == 0) durations_.add(of.phase->samples);
             count += totals.count;
             of_rank.merge(of.phase->histogram);
             add_labels(*of.phase, totals.count);

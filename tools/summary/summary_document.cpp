@@ -138,7 +138,7 @@ void add_facts(Document& document, const Job& job, const Summary& summary) {
 }
 
 void add_notes(Document& document, const Job& job) {
-    if (job.approximate)
+    if (!job.choice.keeps_all())
         document.notes.push_back(fmt::format("more durations than are kept: percentiles and skew are within {:.1f} %",
                                              100 * LogHistogram::relative_error));
     if (job.repeats_unresolved)
@@ -372,7 +372,7 @@ void write_summary(JsonWriter& json, const Job& job, const Summary& summary, con
     write_history(json, job);
     write_counters(json, summary);
     write_groups(json, summary);
-    json.members("approximate", job.approximate);
+    json.members("approximate", !job.choice.keeps_all());
 }
 
 }  // namespace

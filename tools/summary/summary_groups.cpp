@@ -195,7 +195,7 @@ void compare_groups(std::vector<GroupSummary>& groups) {
 std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& grouping, std::size_t threads) {
     std::vector<GroupSummary> result;
     if (grouping.by == By::step) {
-        if (job.approximate)
+        if (!job.choice.keeps_all())
             throw UsageError("--by " + grouping.name() +
                              " needs every duration, and there are more than --max-samples");
         WindowReader reader(job.ranks, grouping.window_steps);

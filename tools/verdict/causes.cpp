@@ -42,16 +42,17 @@ bool are_stragglers(const Cause& cause, const Verdict& verdict) {
 /// Jitter and the network have no one to name.
 bool is_worth_headline(const Cause& cause, const Verdict& verdict) {
     if (cause.kind == CauseKind::jitter || cause.kind == CauseKind::communication) return false;
-    const double least = is_of_ranks(cause) && !are_stragglers(cause, verdict) ? least_of_ranks : least_slowdown;
+    // What the job would gain if it were even says nothing of what all ranks wait for together.
     const Replay& replay = verdict.replay;
+    if (cause.kind != CauseKind::loader && replay.slowdown < least_slowdown) return false;
+    const double least = is_of_ranks(cause) && !are_stragglers(cause, verdict) ? least_of_ranks : least_slowdown;
     return cause.slowdown >= least + (replay.holds() ? 0 : errors_of_doubt * std::abs(replay.error));
 }
 
 const Cause* top_cause(const Verdict& verdict) {
     const Replay& replay = verdict.replay;
-    if (replay.causes.empty() || replay.slowdown < least_slowdown) return nullptr;
     // A replay that is not exact says nothing against a verdict, but a job is not healthy where it sees a large cause.
-    if (!replay.holds() && (verdict.abstained || names_ranks(verdict))) return nullptr;
+    if (!replay.holds() && (!replay.is_usable() || verdict.abstained || names_ranks(verdict))) return nullptr;
     for (const Cause& cause : replay.causes)
         if (is_worth_headline(cause, verdict)) return &cause;
     return nullptr;
@@ -71,6 +72,11 @@ std::string in_phase(const Cause& cause) {
     return cause.phase.empty() ? "" : " in " + cause.phase;
 }
 
+std::pair<std::string, std::string> slow_and_usual(const Cause& cause) {
+    const DurationFormat duration(*cause.usual_ms, *cause.slow_ms);
+    return {duration(*cause.slow_ms), duration(*cause.usual_ms)};
+}
+
 /// What it is, and how steps would be without it: "Rank 9 is slow in backward. Without it, steps".
 std::pair<std::string, std::string> name_cause(const Cause& cause) {
     switch (cause.kind) {
@@ -85,6 +91,16 @@ std::pair<std::string, std::string> name_cause(const Cause& cause) {
                     "evenly divided"};
         case CauseKind::micro_batches:
             return {"micro-batches are uneven: the same ones are long in forward and backward", "evenly filled"};
+        case CauseKind::link:
+            return {fmt::format("the link of {} is slow: {} takes {} there, {} in {}", ranks_of(cause), cause.phase,
+                                slow_and_usual(cause).first, slow_and_usual(cause).second,
+                                format_plural(cause.other_groups, "other group")),
+                    "as fast as theirs"};
+        case CauseKind::loader:
+            return {fmt::format("all ranks wait for {} every {} {}steps, {} instead of {}", cause.phase,
+                                *cause.every_recorded, cause.every_recorded == cause.every_steps ? "" : "recorded ",
+                                slow_and_usual(cause).first, slow_and_usual(cause).second),
+                    "without that"};
         case CauseKind::jitter:
             return {"the same work" + in_phase(cause) + " takes longer now and then, on any rank", "without that"};
         default:
@@ -106,6 +122,12 @@ std::string_view what_to_do(CauseKind kind) {
         case CauseKind::jitter:
             return "look for what interrupts ranks: garbage collection, other processes, clocks (nvidia-smi -q -d "
                    "CLOCK)";
+        case CauseKind::link:
+            return "compare the links of these ranks with those of other groups: errors and speed (ibstat, ethtool, "
+                   "nvidia-smi nvlink -e), and the transports in NCCL_DEBUG=INFO";
+        case CauseKind::loader:
+            return "give the data loader more workers, let each prefetch more batches, or read from faster storage: "
+                   "its buffer of batches runs empty";
         default:
             return "";
     }
@@ -133,7 +155,9 @@ Opinion compare_savings(double slowdown, const Verdict& verdict) {
 // and says too little: the larger counts.
 void set_slowdown(const Cause& cause, Verdict& verdict) {
     const Replay& replay = verdict.replay;
-    if (!is_of_ranks(cause)) {
+    if (cause.kind == CauseKind::loader || cause.kind == CauseKind::link) {
+        verdict.job_slowdown = cause.slowdown;
+    } else if (!is_of_ranks(cause)) {
         verdict.job_slowdown = replay.slowdown;
     } else if (const Opinion opinion = compare_savings(cause.slowdown, verdict);
                !names_ranks(verdict) || replay.stages > 1 || opinion == Opinion::more) {
@@ -166,7 +190,7 @@ void explain(const Job& job, std::size_t threads, Verdict& verdict) {
     if (!verdict.replay.is_usable()) verdict.replay.causes.clear();
     const Cause* const cause = top_cause(verdict);
     if (cause == nullptr) return;
-    if (verdict.abstained && !settles_abstention(verdict, *cause, job)) return;
+    if (verdict.abstained && (cause->kind == CauseKind::loader || !settles_abstention(verdict, *cause, job))) return;
     if (is_of_ranks(*cause)) name_costly(*cause, verdict);
     set_slowdown(*cause, verdict);
     verdict.abstained = false;
@@ -205,7 +229,8 @@ void add_causes(Document& document, const Verdict& verdict) {
         if (cause.slowdown < least_slowdown && !(cause.share >= least_share && replay.slowdown >= least_slowdown))
             continue;
         ++described;
-        if (&cause == in_headline && !what_to_do(cause.kind).empty())
+        const bool is_certain = cause.kind == CauseKind::link || cause.kind == CauseKind::loader;
+        if ((&cause == in_headline || is_certain) && !what_to_do(cause.kind).empty())
             document.next.emplace_back(what_to_do(cause.kind));
         const bool is_said =
             &cause == in_headline || (in_headline == nullptr && is_of_ranks(cause) && are_stragglers(cause, verdict));
@@ -232,8 +257,9 @@ void write_causes(JsonWriter& json, const Verdict& verdict) {
     const Replay& replay = verdict.replay;
     json.object_or_null("replay", replay.is_possible ? &replay : nullptr, [&](const Replay&) {
         json.members("error", replay.error, "coverage", replay.coverage, "matched", replay.matched, "holds",
-                     replay.holds(), "steps", replay.steps, "stages_inferred", replay.stages_are_inferred,
-                     "observed_ms", replay.observed_ms, "ideal_ms", replay.ideal_ms, "slowdown", replay.slowdown);
+                     replay.holds(), "steps", replay.steps, "all_steps", replay.all_steps, "stages_inferred",
+                     replay.stages_are_inferred, "observed_ms", replay.observed_ms, "ideal_ms", replay.ideal_ms,
+                     "slowdown", replay.slowdown);
         json.object("shares", [&] {
             json.members("communication", replay.shares.communication, "within_ranks", replay.shares.within_ranks,
                          "ranks", replay.shares.ranks, "stages", replay.shares.stages);
@@ -244,7 +270,8 @@ void write_causes(JsonWriter& json, const Verdict& verdict) {
     json.objects("causes", replay.causes, [&](const Cause& cause) {
         json.members("kind", cause_name(cause.kind), "ranks", cause.ranks, "host", text_or_null(cause.host), "stage",
                      cause.stage, "phase", text_or_null(cause.phase), "cost_ms", cause.cost_ms, "slowdown",
-                     cause.slowdown, "share", cause.share);
+                     cause.slowdown, "share", cause.share, "usual_ms", cause.usual_ms, "slow_ms", cause.slow_ms,
+                     "every_steps", cause.every_steps);
     });
 }
 

@@ -19,7 +19,12 @@ constexpr double typical_quantile = 0.5;
 constexpr double window_quantile = 0.1;
 // Healthy devices of one type differ by up to 5 % to either side: of so few ranks, a gap says nothing.
 constexpr double usual_difference = 0.1;
-constexpr std::size_t least_fast = 3;  // ranks, to take the noise from them alone
+constexpr std::size_t least_fast = 3;       // ranks, to take the noise from them alone
+constexpr double wide_quantile = 0.9;       // of distances from the median
+constexpr double normal_tenth = 1.645;      // beyond which, on both sides, lies a tenth of normal values
+constexpr double least_seen = 0.1;          // of the variance of a series that is as short as its correlation lasts
+constexpr double outlier_deviations = 4;    // what is beyond says nothing of the correlation
+constexpr double most_correlation = 0.995;  // no series is long enough to know more
 
 }  // namespace
 
@@ -109,13 +114,13 @@ void Deviation::find_noise() {
         std::transform(excess_ms(peers[i]).begin(), excess_ms(peers[i]).end(), row.begin(),
                        [median = medians[peers[i]]](double ms) { return std::abs(ms - median); });
     };
-    const RankQuantiles distances = quantiles_over_steps(peers.size(), usual_.size(), {0.5, 0.9}, fill_distances);
+    const RankQuantiles distances =
+        quantiles_over_steps(peers.size(), usual_.size(), {0.5, wide_quantile}, fill_distances);
     std::vector<double> deviations;
     std::vector<double> inflations;
     for (std::size_t i = 0; i < peers.size(); ++i) {
         // Of steps some of which vary more than others, the widest tenth tells more of chance than the median does.
-        // (1.645 is the normal quantile of 0.95, beyond which lies a tenth on both sides.)
-        deviations.push_back(std::max(normal_consistency * distances[0][i], distances[1][i] / 1.645));
+        deviations.push_back(std::max(normal_consistency * distances[0][i], distances[1][i] / normal_tenth));
         inflations.push_back(inflation_of(peers[i], medians[peers[i]], deviations.back()));
     }
     // A usual rank: of those whose steps vary least, the median may be one that is slow now and then.
@@ -125,7 +130,7 @@ void Deviation::find_noise() {
     if (is_missing(inflation_)) inflation_ = 1;
     // A series that is about as long as its correlation lasts does not show how far it strays.
     const double seen = 1 - inflation_ / static_cast<double>(std::max<std::size_t>(1, usual_.size()));
-    noise_ms_ /= std::sqrt(std::max(seen, 0.1));
+    noise_ms_ /= std::sqrt(std::max(seen, least_seen));
     independent_values_ = static_cast<double>(peers.size() * usual_.size()) / inflation_;
 }
 
@@ -136,10 +141,10 @@ void Deviation::find_noise() {
 double Deviation::inflation_of(std::size_t peer, double median, double deviation) const {
     const std::span<const double> ms = excess_ms(peer);
     const auto steps = static_cast<double>(ms.size());
-    const double limit_ms = 4 * deviation;
+    const double limit_ms = outlier_deviations * deviation;
     double correlation = lag_correlation(ms, median, limit_ms);
     if (is_missing(correlation)) return 1;
-    correlation = std::clamp(correlation + (1 + 3 * correlation) / steps, 0.0, 0.995);
+    correlation = std::clamp(correlation + (1 + 3 * correlation) / steps, 0.0, most_correlation);
     double inflation = (1 + correlation) / (1 - correlation);
     for (const std::size_t blocks : {8U, 32U}) {
         const std::size_t length = ms.size() / blocks;

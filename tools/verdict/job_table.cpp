@@ -56,11 +56,12 @@ bool have_same_phases(const RunSeries& a, const RunSeries& b) {
 
 class Builder {
   public:
-    Builder(const RankSeries& ranks, std::size_t threads, std::size_t max_cells, std::size_t least_thinned)
+    Builder(const RankSeries& ranks, StepChoice choice, std::size_t threads, std::size_t max_cells,
+            std::size_t least_thinned)
         : ranks_(ranks), threads_(threads) {
         find_ranks();
         find_step_phase();
-        find_steps();
+        find_steps(choice);
         thin_steps(max_cells, least_thinned);
     }
 
@@ -120,20 +121,21 @@ class Builder {
         table_.has_step_spans = step.total_ms > 0;
     }
 
-    void find_steps() {
+    void find_steps(StepChoice choice) {
         std::vector<std::int64_t> steps;  // ascending up to the last time that they were sorted
         std::size_t sorted = 0;
         const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series) {
-                if (last != nullptr && *last == series.steps) continue;
-                last = &series.steps;
-                if (are_among(std::span(steps).first(sorted), series.steps)) continue;
+                if (last != nullptr && *last == series.steps.all()) continue;
+                last = &series.steps.all();
+                if (are_among(std::span(steps).first(sorted), series.steps.all())) continue;
                 steps.insert(steps.end(), series.steps.begin(), series.steps.end());
                 if (steps.size() > 2 * sorted) sorted = sort_once(steps);
             }
         sort_once(steps);
         table_.all_steps = steps.size();
+        if (!choice.keeps_all()) std::erase_if(steps, [choice](std::int64_t step) { return !choice.keeps(step); });
         table_.steps = std::move(steps);
     }
 
@@ -398,9 +400,9 @@ class Builder {
 
 }  // namespace
 
-JobTable make_job_table(const RankSeries& ranks, std::size_t threads, std::size_t max_cells,
+JobTable make_job_table(const RankSeries& ranks, StepChoice choice, std::size_t threads, std::size_t max_cells,
                         std::size_t least_thinned) {
-    return Builder(ranks, threads, max_cells, least_thinned).build();
+    return Builder(ranks, choice, threads, max_cells, least_thinned).build();
 }
 
 }  // namespace cep::tool

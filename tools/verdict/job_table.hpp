@@ -77,9 +77,10 @@ struct JobTable {
     std::size_t all_steps = 0;           // of which `steps` are all, or a random part
 };
 
-/// Of all durations that were kept. Of more than `max_cells` ranks times steps, a random part of the steps: a regular
-/// one would meet a fault of every second step always or never. At least `least_thinned` steps are kept.
-[[nodiscard]] JobTable make_job_table(const RankSeries& ranks, std::size_t threads,
+/// Of the steps of which all durations were kept. Of more than `max_cells` ranks times steps, a random part of the
+/// steps: a regular one would meet a fault of every second step always or never. At least `least_thinned` steps are
+/// kept.
+[[nodiscard]] JobTable make_job_table(const RankSeries& ranks, StepChoice choice, std::size_t threads,
                                       std::size_t max_cells = std::size_t{1} << 20, std::size_t least_thinned = 256);
 
 }  // namespace cep::tool

@@ -117,8 +117,8 @@ RankSpans::RankSpans(const std::vector<RunSeries>& all_series, const std::vector
     for (const RunSeries& series : all_series) {
         const bool has_before = before != nullptr && places_.size() < before->places_.size();
         std::shared_ptr<const StepPlaces> same = has_before ? before->places_[places_.size()] : nullptr;
-        if (same == nullptr || *same->steps != series.steps)
-            same = std::make_shared<const StepPlaces>(series.steps, table_steps);
+        if (same == nullptr || *same->steps != series.steps.all())
+            same = std::make_shared<const StepPlaces>(series.steps.all(), table_steps);
         places_.push_back(std::move(same));
     }
     sort_disordered();

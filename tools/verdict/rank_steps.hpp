@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "matching/transfers.hpp"
 #include "model/phase_series.hpp"
 #include "stats/interval_set.hpp"
-#include "verdict/collectives.hpp"
 #include "verdict/comm_queue.hpp"
 
 namespace cep::tool {
@@ -59,11 +59,8 @@ struct RankStep {
     Interval extent{0, 0};    // from its first begin to its last end; empty without starts
 };
 
-/// The key by which ranks' collectives match.
 [[nodiscard]] inline Transfers::Key collective_key(std::uint32_t step, const RankPhase& phase, const Sample& sample) {
-    if (sample.collective != 0) return {step, sample.collective};
-    const std::size_t hash = phase.name_hash * 0x9e3779b97f4a7c15U + sample.seq() * 0x2545f4914f6cdd1dU;
-    return {step, static_cast<std::uint32_t>(hash >> 32 | 1U)};
+    return {step, collective_id(sample.collective, phase.name_hash, sample.seq())};
 }
 
 /// Takes the spans of one rank apart, step by step. One a thread.

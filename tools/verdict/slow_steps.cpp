@@ -14,6 +14,11 @@ constexpr double longest_pause = 8;      // steps between two that may have one 
 constexpr double most_in_a_row = 4;      // slow steps that may have one cause on any rank
 constexpr double few_by_chance = 0.2;    // neighbours within the pause, of all such steps
 constexpr double rare = 0.05;            // of all steps
+constexpr double most_score = 3;         // of the noise: one step far out does not make a range
+constexpr double least_halfway = 2;      // of the noise, to what counts as slow
+constexpr double most_mistaken = 0.4;    // of the steps, that noise takes across that line: half would say nothing
+constexpr double least_growth = 0.5;     // of the excess, from the first third of the steps to the last
+constexpr double growth_errors = 4;      // standard errors of that
 constexpr double median_error = 1.2533;  // of normal values, over that of their mean: √(π / 2)
 
 class SlowStepSearch {
@@ -55,7 +60,7 @@ class SlowStepSearch {
 
     /// The steps that differ most clearly from the usual ones, if those beyond `halfway_ms` are slow.
     [[nodiscard]] Segment best_range(double halfway_ms) const {
-        const double limit_ms = std::max(halfway_ms, 3 * noise_ms_);
+        const double limit_ms = std::max(halfway_ms, most_score * noise_ms_);
         std::vector<double> scores;
         scores.reserve(excess_ms_.size());
         for (const double ms : excess_ms_)
@@ -120,7 +125,7 @@ class SlowStepSearch {
         std::vector<double> slow_ms;
         for (const double ms : excess_ms_)
             if (beyond(ms)) slow_ms.push_back(ms);
-        halfway_ms_ = std::max(median_of(std::move(slow_ms)) / 2, 2 * noise_ms_);
+        halfway_ms_ = std::max(median_of(std::move(slow_ms)) / 2, least_halfway * noise_ms_);
         return chance_ <= rules_.false_alarms;
     }
 
@@ -129,7 +134,7 @@ class SlowStepSearch {
         const auto all = static_cast<double>(count(steps, [](double) { return true; }));
         if (all == 0) return 0;
         const auto beyond = static_cast<double>(count(steps, [this](double ms) { return ms > halfway_ms_; }));
-        const double mistaken = std::min(0.4, normal_tail(halfway_ms_ / noise_ms_));
+        const double mistaken = std::min(most_mistaken, normal_tail(halfway_ms_ / noise_ms_));
         return std::clamp((beyond / all - mistaken) / (1 - 2 * mistaken), 0.0, 1.0);
     }
 
@@ -201,7 +206,7 @@ class SlowStepSearch {
         const double last_ms = median_of(values({steps.last - third + 1, steps.last}));
         const double error_ms =
             median_error * noise_ms_ * std::sqrt(2 * deviation_.inflation() / static_cast<double>(third));
-        straggler.grows = last_ms - first_ms > std::max(0.5 * straggler.excess_ms, 4 * error_ms) &&
+        straggler.grows = last_ms - first_ms > std::max(least_growth * straggler.excess_ms, growth_errors * error_ms) &&
                           first_ms < middle_ms && middle_ms < last_ms;
         if (!straggler.grows) return;
         // Where a line through the first and the last third begins: halfway up, steps began to count as slow.

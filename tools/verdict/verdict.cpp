@@ -36,7 +36,7 @@ std::string count_of(std::size_t count, std::string_view noun) {
 class Judge {
   public:
     Judge(const Job& job, const JudgeOptions& options)
-        : job_(job), options_(options), table_(make_job_table(job.ranks, options.threads)) {}
+        : job_(job), options_(options), table_(make_job_table(job.ranks, job.choice, options.threads)) {}
 
     Verdict judge() {
         verdict_.folded_phases = table_.folded_phases;
@@ -45,14 +45,15 @@ class Judge {
         verdict_.all_steps = table_.all_steps;
         verdict_.is_waiting_known = table_.has_comm;
         if (table_.steps.empty()) {
-            abstain("there are no spans", "");
+            can_compare();
             return std::move(verdict_);
         }
         groups_ = find_peers(table_, rules_.least_peers);
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
         saved_ms_.resize(table_.steps.size());
-        if (!job_.filter.has_phases() && !job_.approximate) {
+        explained_ms_ = saved_ms_;
+        if (!job_.filter.has_phases() && !job_.choice.keeps_none()) {
             verdict_.shares = find_shares(table_);
             if (verdict_.shares) find_bound();
             verdict_.step_ms = typical_ms(table_.median_step_ms);
@@ -61,7 +62,7 @@ class Judge {
             find_impossible();
         }
         if (can_compare()) name_stragglers();
-        if (!job_.approximate && !job_.filter.has_phases()) {
+        if (!job_.choice.keeps_none() && !job_.filter.has_phases()) {
             find_stage_imbalance();
             describe_history();
         }
@@ -91,9 +92,11 @@ class Judge {
     }
 
     bool can_compare() {
-        if (job_.filter.has_phases()) {
+        if (table_.all_steps == 0) {
+            abstain("there are no spans", "");
+        } else if (job_.filter.has_phases()) {
             abstain("only some phases were asked for", "leave --phases out");
-        } else if (job_.approximate) {
+        } else if (!job_.choice.keeps_all() && table_.steps.size() < rules_.least_steps) {
             abstain("there are more durations than were kept", "choose --steps, or raise --max-samples");
         } else if (table_.ranks.size() < 2 && job_.coverage.ranks_expected.value_or(1) > 1) {
             abstain(fmt::format("one of {} ranks was recorded, and nothing to compare it with",
@@ -139,7 +142,7 @@ class Judge {
         for (const Straggler& straggler : found.harmless) verdict_.harmless.push_back(fact_of(straggler, all_ms));
         find_slow_hosts(found.costly);
         if (table_.has_comm) {
-            find_savings();
+            find_savings(found.harmless);
             find_slowdown(all_ms);
         }
         if (verdict_.stragglers.empty() && verdict_.groups.empty()) doubt();
@@ -253,10 +256,21 @@ class Judge {
         return sum_ms;
     }
 
-    void find_savings() {
-        if (verdict_.stragglers.empty() && verdict_.groups.empty()) return;
-        const WhatIf what_if(table_, own_ms_, groups_, slow_, verdict_.slowdown_is_bound);
-        for (std::size_t step = 0; step < table_.steps.size(); ++step) saved_ms_[step] = what_if.saved_ms(step);
+    void find_savings(const std::vector<Straggler>& harmless) {
+        if (!verdict_.stragglers.empty() || !verdict_.groups.empty()) saved_ms_ = saved_without(slow_);
+        explained_ms_ = saved_ms_;
+        SlowSteps slow = slow_;
+        for (const Straggler& one : harmless)
+            if (one.keeps_waiting) slow[one.rank] = one.slow;
+        if (slow != slow_) explained_ms_ = saved_without(slow);
+    }
+
+    /// By step.
+    [[nodiscard]] std::vector<double> saved_without(const SlowSteps& slow) const {
+        const WhatIf what_if(table_, own_ms_, groups_, slow, verdict_.slowdown_is_bound);
+        std::vector<double> saved_ms;
+        for (std::size_t step = 0; step < table_.steps.size(); ++step) saved_ms.push_back(what_if.saved_ms(step));
+        return saved_ms;
     }
 
     void find_slowdown(double all_ms) {
@@ -365,7 +379,7 @@ class Judge {
     }
 
     void describe_history() {
-        const JobHistory history = find_history(table_, saved_ms_, marked_steps());
+        const JobHistory history = find_history(table_, explained_ms_, marked_steps());
         for (const StepChange& change : history.changes)
             verdict_.changes.push_back(
                 {table_.steps[change.step], change.before_ms, change.after_ms, change.phase, change.phase_change_ms});
@@ -384,8 +398,9 @@ class Judge {
     const JobTable table_;
     std::vector<PeerGroup> groups_;
     StepMatrix own_ms_;
-    SlowSteps slow_;                // of stragglers
-    std::vector<double> saved_ms_;  // by step: what they cost it
+    SlowSteps slow_;                    // of stragglers
+    std::vector<double> saved_ms_;      // by step: what they cost it
+    std::vector<double> explained_ms_;  // the same of all ranks that are slow and waited for, however little that costs
     Verdict verdict_;
 };
 

@@ -106,8 +106,12 @@ class Sentences {
         add_bound();
         for (const std::string& text : verdict_.impossible) document_.evidence.push_back(text);
         if (verdict_.steps_used < verdict_.all_steps)
-            document_.notes.push_back(fmt::format("the verdict is from {} of the {} steps, chosen at random",
-                                                  format_count(verdict_.steps_used), format_count(verdict_.all_steps)));
+            document_.notes.push_back(
+                fmt::format("the verdict is from {} of the {} steps, chosen by a hash of their number",
+                            format_count(verdict_.steps_used), format_count(verdict_.all_steps)));
+        if (verdict_.replay.is_possible && verdict_.replay.steps < verdict_.replay.all_steps)
+            document_.notes.push_back(fmt::format("the replay is of {} steps, chosen by a hash of their number",
+                                                  format_count(verdict_.replay.steps)));
         if (verdict_.folded_phases > 0) document_.notes.push_back(describe_folded_phases(verdict_));
         return std::move(document_);
     }
@@ -133,9 +137,13 @@ class Sentences {
             }
             if (straggler.pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
         }
-        if (const ChangeFact* change = worst_change())
-            return fmt::format("{}. But every step from {} on takes {:.0f} % longer.", text,
-                               format_integer(change->step), 100 * (change->after_ms / change->before_ms - 1));
+        if (const ChangeFact* change = worst_change()) {
+            const ChangeFact* const end = end_of(*change);
+            return fmt::format("{}. But every step from {} {} takes {:.0f} % longer.", text,
+                               format_integer(change->step),
+                               end == nullptr ? "on" : "until " + format_integer(end->step),
+                               100 * (change->after_ms / change->before_ms - 1));
+        }
         if (verdict_.stage_imbalance)
             return fmt::format("{}. But pipeline stage {} has {:.2f} times the work of {}.", text,
                                verdict_.stage_imbalance->stage, verdict_.stage_imbalance->ratio, "a typical one");
@@ -242,6 +250,13 @@ class Sentences {
             if (ratio > 1 && (worst == nullptr || ratio > worst->after_ms / worst->before_ms)) worst = &change;
         }
         return worst;
+    }
+
+    /// The change that undoes most of this one; nullptr if it lasts.
+    [[nodiscard]] const ChangeFact* end_of(const ChangeFact& change) const {
+        for (const ChangeFact& later : verdict_.changes)
+            if (later.step > change.step && later.after_ms < (change.before_ms + change.after_ms) / 2) return &later;
+        return nullptr;
     }
 
     void add_stragglers() {

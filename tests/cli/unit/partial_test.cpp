@@ -75,15 +75,17 @@ JobParts some_parts() {
     series.has_stats = true;
     series.stats.recorded = UINT64_MAX;
     series.stats.self_ms = 0.1;
-    series.steps = {INT64_MIN, 0, INT64_MAX};
+    series.steps = {INT64_MIN, 0, INT64_MAX};  // of which the last two are left
     series.phases.push_back(phase_of("all_reduce", {{1.0 / 3, INT64_MAX, 0.1F, UINT32_MAX, 2, UINT32_MAX},
-                                                    {0, Sample::no_start, std::nanf(""), 0, 0, 0},
+                                                    {0, Sample::no_start, std::nanf(""), 0, 1, 0},
                                                     {1e300, -1, -2.5F, 1, 1, 7}}));
+    series.phases.back().fold();
     PhaseSeries folded =
-        phase_of("öther", {{0, 0, 0, 0, 0, 1U << 28}, {2.5, 0, 0, 0, 0, 0}, {1e-3, 0, 0, 0, 0, 1U << 28}});
+        phase_of("öther", {{0, 0, 0, 0, 1, 1U << 28}, {2.5, 0, 0, 0, 1, 0}, {1e-3, 0, 0, 0, 1, 1U << 28}});
     folded.fold();
     series.phases.push_back(folded);
     JobParts parts;
+    parts.choice = StepChoice(StepChoice::halvings_of(INT64_MAX));
     parts.ranks[7].push_back(series);
     parts.open_spans.push_back({"backward", 7, 5, 2, std::nullopt, 0.5, 12});
     parts.marks["checkpoint"] = {{0, 1, 2, 9}, {-5, 100}, 6};
@@ -118,7 +120,7 @@ TEST(Partial, WhatIsReadIsWrittenAsItWas) {
 TEST(Partial, NumbersKeepEveryBit) {
     const PartialSummary partial = read(some_text());
     const RunSeries& series = partial.parts.ranks.at(7).at(0);
-    EXPECT_EQ(series.steps, (std::vector<std::int64_t>{INT64_MIN, 0, INT64_MAX}));
+    EXPECT_EQ(series.steps.all(), (std::vector<std::int64_t>{INT64_MIN, 0, INT64_MAX}));
     EXPECT_EQ(series.run.attempt, INT64_MAX);
     EXPECT_EQ(series.run.start_unix_ns, INT64_MIN);
     EXPECT_FALSE(series.run.pid.has_value());

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,12 @@ std::string name_of(int phase) {
 
 TEST(RunSeries, TellsFewAndManyPhasesApartInWhateverOrderTheyCome) {
     for (const int phases : {1, 2, 15, 16, 17, 60}) {
-        SampleBudget budget(1'000'000);
+        SampleMeter meter(std::make_shared<SampleBudget>(1'000'000));
         RunSeries series;
         for (int step = 0; step < 40; ++step)
             for (int i = 0; i < phases; ++i) {
                 const int phase = (i * (step % 2 == 0 ? 1 : 7) + step) % phases;
-                series.add(*ParsedRow(span_json(0, step, 1000 * step + phase, name_of(phase))), budget);
+                series.add(*ParsedRow(span_json(0, step, 1000 * step + phase, name_of(phase))), meter);
             }
         EXPECT_EQ(series.phases.size(), static_cast<std::size_t>(phases));
         for (int phase = 0; phase < phases; ++phase) {
@@ -34,23 +35,23 @@ TEST(RunSeries, TellsFewAndManyPhasesApartInWhateverOrderTheyCome) {
 }
 
 TEST(RunSeries, KnowsAStepThatItHadBefore) {
-    SampleBudget budget(1000);
+    SampleMeter meter(std::make_shared<SampleBudget>(1000));
     RunSeries series;
     const std::vector<int> steps{5, 6, 8, 6, 7, 5, 9};
-    for (const int step : steps) series.add(*ParsedRow(span_json(0, step, 100 + step)), budget);
+    for (const int step : steps) series.add(*ParsedRow(span_json(0, step, 100 + step)), meter);
     std::vector<std::int64_t> found;
     for (const Sample sample : series.find("f")->samples) found.push_back(series.steps[sample.step_index]);
     EXPECT_EQ(found, (std::vector<std::int64_t>{5, 6, 8, 6, 7, 5, 9}));
-    EXPECT_EQ(series.steps, (std::vector<std::int64_t>{5, 6, 8, 7, 9}));
+    EXPECT_EQ(series.steps.all(), (std::vector<std::int64_t>{5, 6, 8, 7, 9}));
 }
 
 TEST(RunSeries, PhasesThatGoForwardDoNotRepeat) {
     const auto may_repeat = [](std::initializer_list<int> steps, bool has_run, int start_stride) {
-        SampleBudget budget(1000);
+        SampleMeter meter(std::make_shared<SampleBudget>(1000));
         RunSeries series;
         series.has_run = has_run;
         int start_ns = 1;
-        for (const int step : steps) series.add(*ParsedRow(span_json(0, step, start_ns += start_stride)), budget);
+        for (const int step : steps) series.add(*ParsedRow(span_json(0, step, start_ns += start_stride)), meter);
         return series.find("f")->may_repeat;
     };
     EXPECT_FALSE(may_repeat({1, 2, 2, 3}, true, 1));
@@ -60,17 +61,29 @@ TEST(RunSeries, PhasesThatGoForwardDoNotRepeat) {
     EXPECT_TRUE(may_repeat({5, 6, 3, 7, 4}, false, 1));
 }
 
-TEST(RunSeries, WhatGoesBeyondTheBudgetIsCountedInHistograms) {
-    SampleBudget budget(2000);
+TEST(RunSeries, WhatGoesBeyondTheBudgetIsCountedInHistogramsAndSomeStepsAreKept) {
+    SampleMeter meter(std::make_shared<SampleBudget>(2000));
     RunSeries series;
     constexpr int rows = 10'000;
-    for (int step = 0; step < rows; ++step) series.add(*ParsedRow(span_json(0, step, step)), budget);
+    for (int step = 0; step < rows; ++step) {
+        series.add(*ParsedRow(span_json(0, step, step)), meter);
+        if (!meter.is_due()) continue;
+        meter.spend(series.step_tally());
+        series.thin(meter.choice());
+    }
+    meter.spend(series.step_tally());
+    series.thin(meter.choice());
     const PhaseSeries& phase = *series.find("f");
-    EXPECT_TRUE(budget.exhausted());
-    EXPECT_TRUE(phase.samples.empty());
+    EXPECT_EQ(meter.choice(), StepChoice(3));
+    EXPECT_NEAR(static_cast<double>(phase.samples.size()), rows / 8.0, 150);
+    for (const Sample sample : phase.samples) {
+        EXPECT_TRUE(meter.choice().keeps(series.steps[sample.step_index]));
+        EXPECT_EQ(sample.start_ns, series.steps[sample.step_index]);
+    }
     EXPECT_EQ(phase.in_histogram.count, static_cast<std::uint64_t>(rows));
     EXPECT_EQ(phase.histogram.count(), static_cast<std::uint64_t>(rows));
     EXPECT_DOUBLE_EQ(phase.in_histogram.sum_ms, 1.5 * rows);
+    EXPECT_EQ(totals_of(phase).count, static_cast<std::uint64_t>(rows));
 }
 
 TEST(Totals, OfAChunkAreThoseOfItsSamplesOneByOne) {

@@ -3,19 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "rows.hpp"
 
 namespace cep::tool {
 namespace {
 
 RunSeries series_of(int attempt, std::initializer_list<int> steps, bool has_run = true) {
-    SampleBudget budget(1000);
+    SampleMeter meter(std::make_shared<SampleBudget>(1000));
     RunSeries series;
     series.has_run = has_run;
     series.run.run_id = has_run ? "a" : "";
     series.run.attempt = attempt;
     series.run.start_unix_ns = attempt * 1000;
-    for (const int step : steps) series.add(*ParsedRow(span_json(0, step, attempt * 1000 + step)), budget);
+    for (const int step : steps) series.add(*ParsedRow(span_json(0, step, attempt * 1000 + step)), meter);
     return series;
 }
 

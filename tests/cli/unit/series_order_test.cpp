@@ -15,7 +15,7 @@ RunSeries series_of(const std::string& run_id, int attempt, int start_unix_ns, s
     series.run.run_id = run_id;
     series.run.attempt = attempt;
     series.run.start_unix_ns = start_unix_ns;
-    series.steps = std::move(steps);
+    series.steps = StepNumbers(std::move(steps));
     return series;
 }
 
@@ -25,7 +25,7 @@ std::string described(std::vector<RunSeries> all_series) {
     const std::vector<std::size_t> runs = number_runs(all_series);
     for (std::size_t i = 0; i < runs.size(); ++i)
         text += all_series[i].run.run_id + std::to_string(all_series[i].run.attempt) + ":" +
-                std::to_string(all_series[i].steps.at(0)) + "=" + std::to_string(runs[i]) + " ";
+                std::to_string(all_series[i].steps[0]) + "=" + std::to_string(runs[i]) + " ";
     return text;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay/matching.hpp"
+#include "replay/shared_collectives.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,6 @@
 #include <set>
 #include <tuple>
 
-#include "base/hash.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -139,10 +138,10 @@ bool are_neighbours(const PlacedRank& a, const PlacedRank& b) {
 
 /// Transfers of many pairs that have one name: the halves of one end together, and of most steps that shows which they
 /// are.
-void pair_halves(const std::vector<Members>& collectives, double tolerance_ms, MatchRules& rules) {
+void pair_halves(const std::vector<Members>& collectives, const std::vector<PlacedRank>& ranks, double tolerance_ms,
+                 MatchRules& rules) {
     using Half = std::tuple<std::uint32_t, std::uint16_t, std::uint32_t>;  // rank, name, seq
     std::map<Half, std::map<Half, std::size_t>> votes;
-    const std::vector<PlacedRank>& ranks = rules.rows().ranks();
     if (std::none_of(collectives.begin(), collectives.end(), has_rank_twice)) return;
     for (const Members& members : collectives)
         for (const CommRow& row : members.rows) {
@@ -183,23 +182,6 @@ bool makes_groups(const std::vector<Members>& collectives, std::uint8_t coordina
 
 }  // namespace
 
-std::uint64_t MatchRules::id_of(std::uint32_t collective, std::uint16_t name, std::uint16_t stream, std::uint32_t seq,
-                                std::uint32_t rank) const {
-    std::uint64_t id =
-        collective != 0 ? collective : mix_bits(std::uint64_t{name} << 32 | seq) | std::uint64_t{1} << 63;
-    if (!partners_.empty())
-        if (const auto found = partners_.find(half(name, seq, rank)); found != partners_.end())
-            return mix_bits(
-                id ^ mix_bits(std::uint64_t{std::min(rank, found->second)} << 32 | std::max(rank, found->second)));
-    if (coordinates_.empty()) return id;
-    const auto known = coordinates_.find(std::uint32_t{name} << 16 | stream);
-    const std::uint8_t coordinates = known == coordinates_.end() ? 0 : known->second;
-    for (std::size_t i = 0; i < PlacedRank::coordinates && coordinates != 0; ++i)
-        if ((coordinates >> i & 1) != 0)
-            id = mix_bits(id * 31 + static_cast<std::uint64_t>(rows_->ranks()[rank].place[i].value_or(-1) + 1));
-    return id;
-}
-
 std::vector<CommRow> comm_rows(const StepRows& step, const MatchRules& rules) {
     std::vector<CommRow> found;
     for (const RankRows& rank : step.ranks)
@@ -209,9 +191,7 @@ std::vector<CommRow> comm_rows(const StepRows& step, const MatchRules& rules) {
             found.push_back({rules.id_of(row.collective, row.name, row.stream, row.seq, rank.rank), row.start_ms,
                              row.end_ms, rank.rank, row.seq, row.name, row.stream});
         }
-    std::sort(found.begin(), found.end(), [](const CommRow& a, const CommRow& b) {
-        return std::tie(a.id, a.rank, a.start_ms) < std::tie(b.id, b.rank, b.start_ms);
-    });
+    sort_by_collective(found, [](const CommRow& row) { return row.start_ms; });
     return found;
 }
 
@@ -256,9 +236,11 @@ void shift_clocks(StepRows& step, std::span<const double> offsets_ms, const JobR
     }
 }
 
-ClockFacts find_clock_facts(std::span<const StepRows> steps, const MatchRules& rules, double tolerance_ms) {
+ClockFacts find_clock_facts(std::span<const StepRows> steps, const JobRows& job, const MatchRules& rules,
+                            double tolerance_ms) {
     constexpr double least_apart_ms = 0.1;
-    const JobRows& job = rules.rows();
+    constexpr double most_offsets = 0.9;    // of the hosts and steps
+    constexpr double apart_tolerances = 5;  // of the ends of one collective on one clock
     if (job.hosts().size() < 2) return {};
     std::vector<double> all_ms;
     std::vector<std::vector<double>> of_host(job.hosts().size());
@@ -271,12 +253,13 @@ ClockFacts find_clock_facts(std::span<const StepRows> steps, const MatchRules& r
     }
     std::vector<double> deviations_ms;
     for (const std::vector<double>& offsets_ms : of_host) deviations_ms.push_back(robust_deviation(offsets_ms));
-    return {quantile_of(all_ms, 0.9) > std::max(5 * tolerance_ms, least_apart_ms), 2 * median_of(deviations_ms)};
+    return {quantile_of(all_ms, most_offsets) > std::max(apart_tolerances * tolerance_ms, least_apart_ms),
+            2 * median_of(deviations_ms)};
 }
 
-void find_shared_names(std::span<const StepRows> steps, bool one_host, double tolerance_ms, MatchRules& rules) {
+void find_shared_names(std::span<const StepRows> steps, const JobRows& job, bool one_host, double tolerance_ms,
+                       MatchRules& rules) {
     constexpr std::size_t most_collectives = 2'000;  // of a name
-    const JobRows& job = rules.rows();
     const std::vector<std::uint8_t> sets = coordinate_sets(job);
     if (sets.empty()) return;
     using NameAndStream = std::pair<std::uint16_t, std::uint16_t>;
@@ -296,7 +279,7 @@ void find_shared_names(std::span<const StepRows> steps, bool one_host, double to
             return makes_groups(collectives, set, job) && fit_together(collectives, set, one_host, tolerance_ms, job);
         });
         if (best == sets.end()) {
-            pair_halves(collectives, tolerance_ms, rules);
+            pair_halves(collectives, job.ranks(), tolerance_ms, rules);
             continue;
         }
         std::set<NameAndStream> names;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives matched over ranks, and how much of each is waiting.
+// Transfers: how much of a collective every rank spends in it, and how much is waiting.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 #include <limits>
 #include <utility>
 #include <vector>
+
+#include "matching/collective_id.hpp"
 
 namespace cep::tool {
 
@@ -26,8 +28,8 @@ class Transfers {
     static constexpr std::uint32_t many_ranks = 3;
 
     struct Key {
-        std::uint32_t step;        // index, below 2^30
-        std::uint32_t collective;  // Sample::collective, or a hash of its name and seq
+        std::uint32_t step;  // index, below 2^30
+        CollectiveId id;
 
         friend bool operator==(Key, Key) = default;
     };
@@ -61,13 +63,12 @@ class Transfers {
 
     struct Seen {
         double ms;
-        std::uint32_t collective;
+        CollectiveId id;
         std::uint32_t step_and_ranks;  // 4 times the step, plus the ranks
 
         [[nodiscard]] std::uint32_t ranks() const { return step_and_ranks % 4; }
-        [[nodiscard]] Key key() const { return {step_and_ranks / 4, collective}; }
+        [[nodiscard]] Key key() const { return {step_and_ranks / 4, id}; }
     };
-    static_assert(sizeof(Seen) == 16);
 
     [[nodiscard]] bool is_at(std::uint32_t place, Key key) const {
         return place < seen_.size() && seen_[place].key() == key;
@@ -82,13 +83,13 @@ class Transfers {
         std::uint32_t& place = places_[place_of(key)];
         if (place == nowhere) {
             place = static_cast<std::uint32_t>(seen_.size());
-            seen_.push_back({duration_ms, key.collective, 4 * key.step});
+            seen_.push_back({duration_ms, key.id, 4 * key.step});
         }
         return place;
     }
     /// Where the index of a collective is, or belongs.
     [[nodiscard]] std::size_t place_of(Key key) const {
-        const std::uint64_t number = std::uint64_t{key.step} << 32 | key.collective;
+        const std::uint64_t number = key.id ^ std::uint64_t{key.step} << 32;
         std::size_t at = (number * 0x9e3779b97f4a7c15U >> 32) & (places_.size() - 1);
         while (places_[at] != nowhere && seen_[places_[at]].key() != key) at = (at + 1) & (places_.size() - 1);
         return at;

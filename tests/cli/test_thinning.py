@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs with more durations than are kept: the verdict is from whole steps that a hash of their number chooses."""
+
+import numpy as np
+import pytest
+from array_jobs import own_times, write_job
+from conftest import line_of, run_row
+
+RANKS, STEPS = 8, 4000
+BUDGET = 25_000  # of 160,000 durations, 5 a step: 1 step of 8 is kept
+
+
+def verdict_of(cep, *arguments):
+    return cep.summary("--max-samples", BUDGET, *arguments, "job")["verdict"]
+
+
+def names_of(verdict):
+    return [(one["rank"], one["phase"], one["pattern"]) for one in verdict["stragglers"]]
+
+
+@pytest.fixture
+def own():
+    return own_times(RANKS, STEPS)
+
+
+def gpu_hours(own, rank):
+    """That all ranks lose to this one."""
+    work = sum(own.values())
+    return np.maximum(0, work[rank] - np.delete(work, rank, axis=0).max(axis=0)).sum() * RANKS / 3.6e6
+
+
+def test_a_slow_rank_is_found_and_sums_are_of_all_steps(cep, tmp_path, own):
+    own["forward"][5] *= 1.2
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert names_of(verdict) == [(5, "forward", "persistent")]
+    assert verdict["all_steps"] == STEPS and 256 <= verdict["steps_used"] <= BUDGET / RANKS / 5
+    exact = cep.summary("job")["verdict"]
+    assert exact["steps_used"] == exact["all_steps"] == STEPS
+    assert verdict["gpu_hours_lost"] == pytest.approx(exact["gpu_hours_lost"], rel=0.02)
+    assert verdict["job_slowdown"] == pytest.approx(exact["job_slowdown"], rel=0.005)
+    assert verdict["replay"]["slowdown"] == pytest.approx(exact["replay"]["slowdown"], rel=0.01)
+    assert [cause["ranks"] for cause in verdict["causes"]][:1] == [[5]]
+
+
+def test_the_steps_used_are_said(cep, tmp_path, own):
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    text = cep("summarize", "--max-samples", BUDGET, "job").stdout.decode()
+    assert f"the verdict is from {verdict['steps_used']} of the 4,000 steps, chosen by a hash of their number" in text
+    assert "chosen by a hash" not in cep("summarize", "job").stdout.decode()
+
+
+def test_a_fault_in_every_second_step_is_found(cep, tmp_path, own):
+    own["backward"][3, 1::2] *= 1.3
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert names_of(verdict) == [(3, "backward", "intermittent")]
+    assert verdict["stragglers"][0]["step_fraction"] == pytest.approx(0.5, abs=0.07)
+    assert verdict["gpu_hours_lost"] == pytest.approx(gpu_hours(own, 3), rel=0.15)
+
+
+@pytest.mark.parametrize("period", [3, 4, 8, 10, 16, 64])
+def test_no_period_is_kept_always_or_never(cep, tmp_path, own, period):
+    own["forward"][2, ::period] += 60
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert [one["rank"] for one in verdict["stragglers"]] == [2]
+    assert verdict["stragglers"][0]["step_fraction"] == pytest.approx(1 / period, rel=0.4)
+
+
+def test_a_window_keeps_its_steps(cep, tmp_path, own):
+    own["forward"][6, 1600:1900] *= 1.6
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert names_of(verdict) == [(6, "forward", "window")]
+    (straggler,) = verdict["stragglers"]
+    assert 1600 <= straggler["first_step"] < 1650 and 1850 < straggler["last_step"] < 1900
+    assert verdict["gpu_hours_lost"] == pytest.approx(gpu_hours(own, 6), rel=0.3)
+
+
+def test_a_healthy_job_stays_healthy(cep, tmp_path, own):
+    write_job(tmp_path / "job", own)
+    verdict = verdict_of(cep)
+    assert verdict["stragglers"] == [] and not verdict["abstained"] and verdict["changes"] == []
+
+
+def test_a_change_of_all_ranks_is_found_where_it_is(cep, tmp_path, own):
+    own["backward"][:, 2500:] *= 1.2
+    write_job(tmp_path / "job", own)
+    (change,) = verdict_of(cep)["changes"]
+    assert 2500 <= change["step"] < 2540 and change["phase"] == "backward"
+
+
+def test_tables_are_of_all_rows(cep, tmp_path, own):
+    own["forward"][5] *= 1.2
+    write_job(tmp_path / "job", own)
+    rough, exact = (cep.summary(*arguments, "job") for arguments in (("--max-samples", BUDGET), ()))
+    assert rough["approximate"] and not exact["approximate"]
+    for one, other in zip(rough["phases"], exact["phases"], strict=True):
+        for key in ("name", "count", "ranks", "min_ms", "max_ms"):
+            assert one[key] == other[key]
+        for key in ("total_ms", "mean_ms", "share"):  # sums in another order
+            assert one[key] == pytest.approx(other[key], rel=1e-12)
+        for key in ("p50_ms", "p90_ms", "p99_ms"):
+            assert one[key] == pytest.approx(other[key], rel=0.006)
+    assert {phase["name"]: phase["slowest_rank"] for phase in rough["phases"]}["forward"] == 5
+
+
+def test_however_it_is_read_the_same_steps_are_kept(cep, tmp_path, own):
+    own["forward"][5] *= 1.2
+    write_job(tmp_path / "job", own)
+    limit = ("--max-samples", str(BUDGET))
+    files = [f"job/cuda_events_rank_{rank}.jsonl" for rank in range(RANKS)]
+    whole = cep("summarize", "--json", *limit, "job").stdout
+    for count in (1, 2, 7):
+        assert cep("summarize", "--json", *limit, "-j", count, *reversed(files)).stdout == whole
+    rows = b"".join((tmp_path / name).read_bytes() for name in files)
+    joined = cep.summary(*limit, "-", stdin=rows)
+    assert joined["verdict"] == cep.summary(*limit, "job")["verdict"]
+
+
+def test_partial_summaries_are_thinned_and_joined_to_the_same(cep, tmp_path, own):
+    own["forward"][5] *= 1.2
+    write_job(tmp_path / "job", own)
+    limit = ("--max-samples", str(BUDGET))
+    files = [f"job/cuda_events_rank_{rank}.jsonl" for rank in range(RANKS)]
+    whole = cep("summarize", "--json", *limit, "job").stdout
+    # The first fits, the others are thinned once and more.
+    for name, group in (("a", files[:1]), ("b", files[1:3]), ("c", files[3:])):
+        cep("summarize", "--save", f"{name}.partial", *limit, *group)
+    heads = [(tmp_path / f"{name}.partial").read_bytes().splitlines()[0] for name in "abc"]
+    assert b'"schema":"cep.partial/1"' in heads[0] and b'"schema":"cep.partial/2","halvings":' in heads[2]
+    parts = [f"{name}.partial" for name in "abc"]
+    assert cep("summarize", "--json", *limit, *parts).stdout == whole
+    assert cep("summarize", "--json", *limit, *reversed(parts)).stdout == whole
+    assert cep("summarize", "--json", *limit, files[0], "c.partial", "b.partial").stdout == whole
+    cep("summarize", "--save", "whole.partial", *limit, *parts)
+    cep("summarize", "--save", "again.partial", "whole.partial")
+    assert (tmp_path / "again.partial").read_bytes() == (tmp_path / "whole.partial").read_bytes()
+    assert cep("summarize", "--json", "again.partial").stdout == whole
+
+
+def test_steps_that_a_later_attempt_repeated_count_once(cep, tmp_path, own):
+    own["forward"][5, 2000:] *= 1.2  # after the restart from step 2,000
+    write_job(tmp_path / "job", {name: ms[:, :3000] for name, ms in own.items()},
+              run=lambda rank: line_of(run_row(rank, world_size=RANKS)))
+    slow = {name: ms[:, 2000:] for name, ms in own.items()}
+    write_job(tmp_path / "second", slow, first_step=2000,
+              run=lambda rank: line_of(run_row(rank, world_size=RANKS, attempt=2)))
+    for rank in range(RANKS):
+        name = f"cuda_events_rank_{rank}.jsonl"
+        with (tmp_path / "job" / name).open("ab") as file:
+            file.write((tmp_path / "second" / name).read_bytes())
+    summary = cep.summary("--max-samples", BUDGET, "job")
+    assert summary["verdict"]["all_steps"] == STEPS
+    (straggler,) = summary["verdict"]["stragglers"]
+    assert (straggler["rank"], straggler["pattern"]) == (5, "window")
+    assert 2000 <= straggler["first_step"] < 2040
+
+
+def test_thousands_of_ranks_keep_a_few_hundred_steps(cep, tmp_path):
+    """Where the budget would leave fewer than 256 steps, four times as many durations are kept."""
+    own = own_times(64, 600, {"forward": ("compute", 30.0)})
+    own["forward"][40] *= 1.2
+    write_job(tmp_path / "job", own)
+    durations = 64 * 600 * 3
+    verdict = cep.summary("--max-samples", durations // 4 + 1, "job")["verdict"]
+    assert verdict["steps_used"] >= 256 and [one["rank"] for one in verdict["stragglers"]] == [40]
+    few = cep.summary("--max-samples", durations // 16, "job")["verdict"]
+    assert 64 < few["steps_used"] < 256 and [one["rank"] for one in few["stragglers"]] == [40]
+
+
+def test_too_few_steps_give_no_verdict(cep, tmp_path):
+    write_job(tmp_path / "job", own_times(8, 100))
+    verdict = cep.summary("--max-samples", 50, "job")["verdict"]
+    assert verdict["abstained"] and verdict["reason"] == "there are more durations than were kept"

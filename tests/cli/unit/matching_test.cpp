@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "matching/match_rules.hpp"
+#include "matching/members.hpp"
+#include "matching/transfers.hpp"
+
+namespace cep::tool {
+namespace {
+
+/// Collectives of two groups that take turns, more than there is room for at first.
+constexpr std::uint32_t count = 1000;
+
+Transfers::Key key_of(std::uint32_t i) {
+    return {i / 10, i % 2 != 0 ? i * 7919 : i};
+}
+
+TEST(Transfers, TakeTheLeastDurationOfAnyRank) {
+    Transfers transfers;
+    for (const double rank : {2.0, 1.0, 3.0, 4.0}) {
+        Transfers::Guess guess;
+        for (std::uint32_t i = 0; i < count; ++i) transfers.add(key_of(i), rank + i, guess);
+    }
+    Transfers::Guess guess;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        EXPECT_EQ(transfers.of(key_of(i), guess).ms, 1.0 + i);
+        EXPECT_EQ(transfers.of(key_of(i), guess).ranks, Transfers::many_ranks);
+    }
+}
+
+TEST(Transfers, DoNotDependOnTheOrder) {
+    Transfers transfers;
+    Transfers::Guess guess;
+    for (std::uint32_t i = 0; i < count; ++i) transfers.add(key_of(i), 1, guess);
+    for (std::uint32_t i = count; i-- > 0;) transfers.add(key_of(i), 1 + i, guess);
+    for (std::uint32_t i = count; i-- > 0;) EXPECT_EQ(transfers.of(key_of(i), guess).ranks, 2U);
+}
+
+TEST(Transfers, OfOneRankOnlyAreNotKnown) {
+    Transfers transfers;
+    Transfers::Guess guess;
+    EXPECT_EQ(transfers.of({0, 1}, guess).ranks, 0U);
+    transfers.add({0, 1}, 5, guess);
+    EXPECT_EQ(transfers.of({0, 1}, guess).ranks, 0U);
+    EXPECT_EQ(transfers.of({0, 2}, guess).ranks, 0U);
+    EXPECT_EQ(transfers.of({1, 1}, guess).ranks, 0U);
+}
+
+TEST(CollectiveId, IsThatOfGroupAndNumberElseOfNameAndPlace) {
+    EXPECT_EQ(collective_id(7, 1, 0), collective_id(7, 2, 5)) << "a row that names its collective";
+    EXPECT_EQ(collective_id(0, 1, 3), collective_id(0, 1, 3));
+    EXPECT_NE(collective_id(0, 1, 3), collective_id(0, 1, 4));
+    EXPECT_NE(collective_id(0, 1, 3), collective_id(0, 2, 3));
+    std::set<CollectiveId> ids;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        if (i > 0) ids.insert(collective_id(i, 0, 0));
+        ids.insert(collective_id(0, i % 10, i));
+    }
+    EXPECT_EQ(ids.size(), 2 * count - 1);
+}
+
+TEST(MatchRules, OneNameOfManyGroupsIsToldApartByPlaces) {
+    // Two data-parallel groups of two ranks, all called by one name.
+    MatchRules rules({{std::nullopt, 0, 0}, {std::nullopt, 0, 1}, {std::nullopt, 1, 0}, {std::nullopt, 1, 1}});
+    const auto id_of = [&rules](std::uint32_t rank) { return rules.id_of(5, 0, 1, 0, rank); };
+    EXPECT_EQ(id_of(0), id_of(3));
+    rules.tell_apart(0, 1, 1U << 2);  // by tp
+    EXPECT_EQ(id_of(0), id_of(2));
+    EXPECT_EQ(id_of(1), id_of(3));
+    EXPECT_NE(id_of(0), id_of(1));
+    EXPECT_EQ(rules.id_of(5, 0, 2, 0, 0), rules.id_of(5, 0, 2, 0, 3)) << "on another stream";
+}
+
+TEST(MatchRules, HalvesOfATransferAreOne) {
+    MatchRules rules(std::vector<RankPlace>(4));
+    rules.pair_up(0, 7, 1, 2);
+    rules.pair_up(1, 7, 2, 1);
+    EXPECT_EQ(rules.id_of(9, 0, 1, 7, 1), rules.id_of(9, 1, 1, 7, 2));
+    EXPECT_NE(rules.id_of(9, 0, 1, 7, 1), rules.id_of(9, 0, 1, 7, 3));
+}
+
+TEST(ForEachCollective, MembersAreTogetherInTheOrderOfTheirRanks) {
+    struct Part {
+        CollectiveId id;
+        std::uint32_t rank;
+        double start_ms;
+    };
+    std::vector<Part> parts = {{2, 1, 0}, {1, 0, 5}, {2, 0, 0}, {1, 0, 4}, {1, 3, 0}};
+    sort_by_collective(parts, [](const Part& part) { return part.start_ms; });
+    std::vector<std::vector<double>> found;
+    for_each_collective(parts, [&found](std::span<const Part> members) {
+        found.emplace_back();
+        for (const Part& part : members) found.back().push_back(10.0 * part.rank + part.start_ms);
+    });
+    EXPECT_EQ(found, (std::vector<std::vector<double>>{{4, 5, 30}, {0, 10}}));
+}
+
+}  // namespace
+}  // namespace cep::tool

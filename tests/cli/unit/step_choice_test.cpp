@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/step_choice.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "model/sample_budget.hpp"
+
+namespace cep::tool {
+namespace {
+
+TEST(StepChoice, EachHalvingLeavesHalfOfTheStepsThatWereLeft) {
+    constexpr int steps = 1 << 17;
+    for (unsigned halvings = 0; halvings < 8; ++halvings) {
+        int kept = 0;
+        for (int step = 0; step < steps; ++step) {
+            const bool is_kept = StepChoice(halvings).keeps(step);
+            kept += is_kept;
+            if (is_kept && halvings > 0) {
+                EXPECT_TRUE(StepChoice(halvings - 1).keeps(step));
+            }
+        }
+        const double expected = std::ldexp(steps, -static_cast<int>(halvings));
+        EXPECT_NEAR(kept, expected, 4 * std::sqrt(expected));
+    }
+    EXPECT_TRUE(StepChoice().keeps_all());
+}
+
+TEST(StepChoice, NoPeriodIsKeptAlwaysOrNever) {
+    constexpr int steps = 100'000;
+    for (const int period : {2, 3, 4, 5, 7, 8, 10, 16, 100, 128, 1000})
+        for (const int phase : {0, 1}) {
+            int kept = 0;
+            for (int step = phase; step < steps; step += period) kept += StepChoice(3).keeps(step);
+            const double expected = steps / 8.0 / period;
+            EXPECT_NEAR(kept, expected, 5 * std::sqrt(expected)) << period;
+        }
+}
+
+TEST(StepChoice, OfAllHalvingsNoStepIsLeft) {
+    for (const std::int64_t step : {std::int64_t{0}, std::int64_t{1}, INT64_MIN, INT64_MAX}) {
+        EXPECT_FALSE(StepChoice(StepChoice::none).keeps(step));
+        EXPECT_TRUE(StepChoice(StepChoice::halvings_of(step)).keeps(step));
+    }
+    EXPECT_TRUE(StepChoice(1000).keeps_none());
+}
+
+/// `ranks` with one duration in each of `steps`.
+StepChoice choice_for(std::uint64_t budget_samples, int ranks, int steps) {
+    SampleBudget budget(budget_samples);
+    StepTally of_rank;
+    for (int step = 0; step < steps; ++step) of_rank.add(StepChoice::halvings_of(step));
+    for (int rank = 0; rank < ranks; ++rank) budget.spend(of_rank, of_rank);
+    return budget.choice();
+}
+
+TEST(SampleBudget, KeepsWhatFits) {
+    EXPECT_EQ(choice_for(100'000, 10, 10'000), StepChoice(0));
+    EXPECT_EQ(choice_for(99'999, 10, 10'000), StepChoice(1));
+    EXPECT_EQ(choice_for(20'000, 10, 10'000), StepChoice(3));
+}
+
+TEST(SampleBudget, KeepsMoreRatherThanAFewStepsUpToFourTimesAsMany) {
+    EXPECT_EQ(choice_for(40'000, 100, 400), StepChoice(0));
+    EXPECT_EQ(choice_for(39'999, 100, 400), StepChoice(0)) << "half of the steps are few";
+    EXPECT_EQ(choice_for(10'000, 100, 400), StepChoice(0));
+    EXPECT_EQ(choice_for(6'000, 100, 400), StepChoice(1));
+}
+
+TEST(SampleBudget, ItsChoiceIsThatOfTheSumsWhateverCameFirst) {
+    StepTally few;
+    StepTally many;
+    for (int step = 0; step < 5000; ++step) (step < 100 ? few : many).add(StepChoice::halvings_of(step));
+    SampleBudget one(800);
+    SampleBudget other(800);
+    for (int i = 0; i < 7; ++i) one.spend(few, few);
+    one.spend(many, many);
+    other.spend(many, many);
+    for (int i = 0; i < 7; ++i) other.spend(few, few);
+    EXPECT_EQ(one.choice(), other.choice());
+    EXPECT_FALSE(one.choice().keeps_all());
+}
+
+}  // namespace
+}  // namespace cep::tool

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sample budget: how much of a job is kept in memory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "model/step_choice.hpp"
+
+namespace cep::tool {
+
+/// How many durations and ranks a whole analysis may keep. Shared by all files.
+///
+/// Of more durations, those of some steps are kept; which steps follows from all durations, and not from when a thread
+/// finds out. While files are read, less is known than at the end, so that the choice only ever gets smaller.
+class SampleBudget {
+  public:
+    // A verdict needs steps to compare. Where the budget leaves fewer, which takes thousands of ranks, more is kept.
+    static constexpr std::uint64_t few_steps = 256;
+    static constexpr std::uint64_t times_for_few_steps = 4;
+
+    explicit SampleBudget(std::uint64_t samples) : samples_(samples) {}
+
+    /// Durations that a file has, and the steps of one of its series as far as it was read. Returns the steps to keep.
+    StepChoice spend(const StepTally& samples, const StepTally& steps_of_series);
+    [[nodiscard]] StepChoice choice() const;
+    /// Ask for room for one rank of one file, and for one run of it.
+    [[nodiscard]] bool admit_rank() { return ranks_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
+    [[nodiscard]] bool admit_run() { return runs_.fetch_add(1, std::memory_order_relaxed) < max_runs; }
+
+    static constexpr std::uint64_t max_ranks = 200'000;
+    static constexpr std::uint64_t max_runs = 150'000;  // of all ranks
+
+  private:
+    [[nodiscard]] bool is_exceeded() const;
+
+    const std::uint64_t samples_;
+    mutable std::mutex mutex_;
+    StepTally spent_;
+    StepTally::Left most_steps_{};  // of any series
+    unsigned halvings_ = 0;
+    std::atomic<std::uint64_t> ranks_{0};
+    std::atomic<std::uint64_t> runs_{0};
+};
+
+/// What one file spends; in portions, as threads that count one by one would wait for each other.
+class SampleMeter {
+  public:
+    explicit SampleMeter(std::shared_ptr<SampleBudget> budget)
+        : budget_(std::move(budget)), choice_(budget_->choice()) {}
+
+    void count(unsigned halvings_of_step) {
+        samples_.add(halvings_of_step);
+        ++portion_;
+    }
+    [[nodiscard]] bool is_due() const { return portion_ >= full_portion; }
+    void spend(const StepTally& steps_of_series) {
+        choice_ = budget_->spend(std::exchange(samples_, {}), steps_of_series);
+        portion_ = 0;
+    }
+    [[nodiscard]] StepChoice choice() const { return choice_; }
+    [[nodiscard]] SampleBudget& budget() const { return *budget_; }
+
+  private:
+    static constexpr std::uint32_t full_portion = 1024;
+
+    std::shared_ptr<SampleBudget> budget_;
+    StepChoice choice_;
+    StepTally samples_;
+    std::uint32_t portion_ = 0;
+};
+
+}  // namespace cep::tool

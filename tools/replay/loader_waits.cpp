@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/loader_waits.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "stats/period.hpp"
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr double least_excess_share = 0.02;  // of a step, as of a straggler
+
+class LoaderSearch {
+  public:
+    LoaderSearch(std::span<const StepGraph> graphs, const JobModel& model) : graphs_(graphs), model_(model) {
+        number_steps();
+    }
+
+    std::optional<LoaderWaits> find() {
+        std::optional<LoaderWaits> longest;
+        double longest_ms = 0;
+        for (std::uint16_t name = 0; name < model_.rows->names().size(); ++name) {
+            if (model_.rows->names()[name].kind != schema::Kind::data) continue;
+            const std::vector<double> waits_ms = find_waits_ms(name);
+            const auto period = find_period(numbers_, waits_ms, least_excess_share * usual_step_ms());
+            if (!period) continue;
+            const double wait_ms = (period->larger - period->usual) / static_cast<double>(period->length);
+            if (wait_ms <= longest_ms) continue;
+            longest_ms = wait_ms;
+            longest = LoaderWaits{name,          period->length, period->length * unit_,
+                                  period->usual, period->larger, without(name, *period, waits_ms)};
+        }
+        return longest;
+    }
+
+  private:
+    /// Of steps that are recorded at a stride, every one counts.
+    void number_steps() {
+        const std::vector<std::int64_t>& steps = model_.rows->steps();
+        unit_ = 0;
+        for (std::size_t i = 1; i < steps.size(); ++i) unit_ = std::gcd(unit_, steps[i] - steps[i - 1]);
+        unit_ = std::max<std::int64_t>(1, unit_);
+        for (const StepGraph& graph : graphs_) numbers_.push_back((steps[graph.step] - steps.front()) / unit_);
+    }
+
+    [[nodiscard]] double usual_step_ms() const {
+        std::vector<double> steps_ms;
+        for (const StepGraph& graph : graphs_) steps_ms.push_back(graph.observed_ms);
+        return median_of(steps_ms);
+    }
+
+    /// By step, on the median rank.
+    [[nodiscard]] std::vector<double> find_waits_ms(std::uint16_t name) const {
+        std::vector<double> waits_ms;
+        std::vector<double> of_rank(model_.rows->ranks().size());
+        for (const StepGraph& graph : graphs_) {
+            std::fill(of_rank.begin(), of_rank.end(), 0);
+            for (std::size_t node = 0; node < graph.size(); ++node)
+                if (is_of(graph, node, name)) of_rank[graph.ranks[node]] += static_cast<double>(graph.own_ms[node]);
+            waits_ms.push_back(median_of(of_rank));
+        }
+        return waits_ms;
+    }
+
+    [[nodiscard]] bool is_of(const StepGraph& graph, std::size_t node, std::uint16_t name) const {
+        const NodeKey& key = model_.keys[graph.keys[node]];
+        return !key.is_comm && key.name == name && key.part != PieceKey::max_part;
+    }
+
+    [[nodiscard]] Scenario without(std::uint16_t name, const Period& period,
+                                   const std::vector<double>& waits_ms) const {
+        auto factors = std::make_shared<std::unordered_map<std::uint32_t, double>>();  // by step
+        for (std::size_t i = 0; i < graphs_.size(); ++i)
+            if (numbers_[i] % period.length == period.place && waits_ms[i] > period.usual)
+                factors->emplace(graphs_[i].step, period.usual / waits_ms[i]);
+        return [this_model = &model_, name, factors](const StepGraph& graph, std::span<float> own_ms) {
+            const auto factor = factors->find(graph.step);
+            if (factor == factors->end()) return;
+            for (std::size_t node = 0; node < own_ms.size(); ++node) {
+                const NodeKey& key = this_model->keys[graph.keys[node]];
+                if (!key.is_comm && key.name == name && key.part != PieceKey::max_part)
+                    own_ms[node] *= static_cast<float>(factor->second);
+            }
+        };
+    }
+
+    std::span<const StepGraph> graphs_;
+    const JobModel& model_;
+    std::vector<std::int64_t> numbers_;  // by graph: of its step among those recorded
+    std::int64_t unit_ = 1;              // between recorded steps
+};
+
+}  // namespace
+
+std::optional<LoaderWaits> find_loader_waits(std::span<const StepGraph> graphs, const JobModel& model) {
+    return LoaderSearch(graphs, model).find();
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/slow_links.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t least_groups = 3;        // to know which transfers are usual
+constexpr std::uint32_t least_members = 3;     // of two ranks, the shorter one may wait as well
+constexpr std::size_t least_transfers = 8;     // as steps for a pattern
+constexpr double least_ratio = 1.25;           // of a slow transfer: links of healthy jobs differ by some per cent
+constexpr double spread_multiple = 5;          // of the robust deviation over groups
+constexpr double most_slow_groups = 0.5;       // of all
+constexpr std::size_t most_transfers = 1'000;  // of a group that are looked at
+
+class LinkSearch {
+  public:
+    LinkSearch(std::span<const StepGraph> graphs, const JobModel& model) : graphs_(graphs), model_(model) {}
+
+    std::optional<SlowLinks> find() {
+        find_transfers();
+        auto usual_ms = std::make_shared<std::vector<float>>(transfers_.size(), std::numeric_limits<float>::infinity());
+        SlowLinks slow;
+        std::vector<bool> is_slow(transfers_.size());
+        double most_lost_ms = 0;
+        for (const auto& [alike, groups] : alike_) {
+            const std::vector<Group> found = find_slow(groups);
+            double lost_ms = 0;
+            for (const Group& group : found) {
+                is_slow[group.number] = true;
+                (*usual_ms)[group.number] = static_cast<float>(usual_ms_);
+                lost_ms = std::max(lost_ms, group.transfer_ms - usual_ms_);
+            }
+            if (lost_ms <= most_lost_ms) continue;
+            most_lost_ms = lost_ms;
+            slow.name = std::get<0>(alike);
+            slow.usual_ms = usual_ms_;
+            slow.slow_ms = usual_ms_ + lost_ms;
+            slow.groups = found.size();
+            slow.other_groups = groups.size() - found.size();
+        }
+        if (slow.groups == 0) return std::nullopt;
+        slow.ranks = find_members(is_slow);
+        slow.without = [this_model = &model_, usual_ms](const StepGraph& graph, std::span<float> own_ms) {
+            for (std::size_t node = 0; node < own_ms.size(); ++node) {
+                const std::uint32_t number = number_of(*this_model, graph, node);
+                if (number != no_index) own_ms[node] = std::min(own_ms[node], (*usual_ms)[number]);
+            }
+        };
+        return slow;
+    }
+
+  private:
+    using Alike = std::tuple<std::uint16_t, std::uint32_t, std::uint32_t, std::uint32_t>;  // name, seq, role, size
+
+    struct Group {
+        std::uint32_t number = 0;  // of the collective, see CollectiveSlots
+        double transfer_ms = 0;
+    };
+
+    static std::uint32_t number_of(const JobModel& model, const StepGraph& graph, std::size_t node) {
+        const std::uint32_t key = graph.keys[node];
+        if (!model.keys[key].is_comm) return no_index;
+        const std::uint32_t role = model.keys[key].role;
+        const std::uint32_t slot = key - model.first_keys[role];
+        if (slot >= model.templates[role].slots.size()) return no_index;
+        return model.collectives.collective(graph.ranks[node], slot);
+    }
+
+    void find_transfers() {
+        for (const StepGraph& graph : graphs_)
+            for (std::size_t node = 0; node < graph.size(); ++node) {
+                const std::uint32_t number = number_of(model_, graph, node);
+                if (number == no_index || model_.collectives.size_of(number) < least_members) continue;
+                if (graph.weights[node] != Weight::observed) continue;
+                if (transfers_.size() <= number) transfers_.resize(number + 1);
+                std::vector<double>& of_group = transfers_[number];
+                if (of_group.empty()) {
+                    const NodeKey& key = model_.keys[graph.keys[node]];
+                    alike_[{key.name, key.seq, key.role, model_.collectives.size_of(number)}].push_back(number);
+                }
+                if (of_group.size() < most_transfers) of_group.push_back(static_cast<double>(graph.own_ms[node]));
+            }
+    }
+
+    /// Sets usual_ms_.
+    std::vector<Group> find_slow(const std::vector<std::uint32_t>& numbers) {
+        std::vector<Group> groups;
+        std::vector<double> all_ms;
+        for (const std::uint32_t number : numbers) {
+            if (transfers_[number].size() < least_transfers) continue;
+            groups.push_back({number, median_of(transfers_[number])});
+            all_ms.push_back(groups.back().transfer_ms);
+        }
+        if (groups.size() < least_groups) return {};
+        usual_ms_ = median_of(all_ms);
+        const double limit_ms =
+            std::max(least_ratio * usual_ms_, usual_ms_ + spread_multiple * robust_deviation(all_ms)) +
+            model_.tolerance_ms;
+        std::erase_if(groups, [limit_ms](const Group& group) { return group.transfer_ms < limit_ms; });
+        if (static_cast<double>(groups.size()) >= most_slow_groups * static_cast<double>(all_ms.size())) return {};
+        return groups;
+    }
+
+    [[nodiscard]] std::vector<std::uint32_t> find_members(const std::vector<bool>& is_slow) const {
+        std::vector<std::uint32_t> ranks;
+        for (std::uint32_t rank = 0; rank < model_.rows->ranks().size(); ++rank) {
+            const std::size_t slots = model_.templates[model_.roles.of_rank[rank]].slots.size();
+            for (std::uint32_t slot = 0; slot < slots; ++slot) {
+                const std::uint32_t number = model_.collectives.collective(rank, slot);
+                if (number >= is_slow.size() || !is_slow[number]) continue;
+                ranks.push_back(rank);
+                break;
+            }
+        }
+        return ranks;
+    }
+
+    std::span<const StepGraph> graphs_;
+    const JobModel& model_;
+    std::vector<std::vector<double>> transfers_;         // by number of the collective
+    std::map<Alike, std::vector<std::uint32_t>> alike_;  // numbers of collectives that are compared
+    double usual_ms_ = 0;
+};
+
+}  // namespace
+
+std::optional<SlowLinks> find_slow_links(std::span<const StepGraph> graphs, const JobModel& model) {
+    return LinkSearch(graphs, model).find();
+}
+
+}  // namespace cep::tool
