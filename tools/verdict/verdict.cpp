@@ -66,7 +66,7 @@ class Judge {
             find_stage_imbalance();
             describe_history();
         }
-        if (options_.draws && !job_.approximate) draw();
+        if (options_.draws && !job_.choice.keeps_none()) draw();
         return std::move(verdict_);
     }
 
