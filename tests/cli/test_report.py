@@ -408,6 +408,18 @@ def test_damaged_files_make_a_page(report, four_ranks):
     assert "1 file cut off" in page.text and "1 row skipped" in page.text
 
 
+def test_steps_that_a_rank_did_not_record_have_no_own_work(report, simulate):
+    sim = simulate("sim", "--ranks", 6, "--steps", 40)
+    path = sim.folder / "cuda_events_rank_2.jsonl"
+    rows = [row for row in path.read_text().splitlines() if '"step":' not in row or json.loads(row).get("step", 0) < 25]
+    path.write_text("\n".join(rows) + "\n")
+    model = report("sim").model()
+    for measure in ("own", "wait", "duration", "relative"):
+        values = decode(layer_of(model, "training_step", measure)["levels"][0]["block"])
+        assert [value is None for value in values[2]] == [step >= 25 for step in range(40)]
+        assert None not in values[3]
+
+
 def test_standard_input_is_read_once(cep, slow_job, tmp_path):
     merged = cep.merged("sim")
     page = Page(cep("report", "-", stdin=merged).stdout)
