@@ -260,6 +260,8 @@ def test_ranks_and_steps_of_the_timeline_can_be_chosen(report, cep, slow_job):
     line = report("--timeline-ranks", "6,1", "--timeline-steps", "10,12", "sim").model()["timeline"]
     assert [one["rank"] for one in line["ranks"]] == [6, 1]
     assert [one["step"] for one in line["steps"]] == [10, 12]
+    none = report("--timeline-steps", "1000", "sim")
+    assert "chosen" in none.empty_sections()["timeline"]
     assert b"--timeline-steps" in cep("report", "--timeline-steps", "a", "sim", status=2).stderr
 
 
@@ -460,6 +462,9 @@ def test_exit_statuses(cep, job, four_ranks, tmp_path):
     assert b"no rows" in cep("report", "-o", "r.html", "empty", status=3).stderr
     assert not (tmp_path / "r.html").exists()
     cep("report", "-o", "r.html", status=2)
+    assert b"in A" in cep("report", "-o", "r.html", "--compare", "empty", "job", status=3).stderr
+    cep("report", "-o", "r.html", "--compare", "-", "-", status=2)
+    assert not (tmp_path / "r.html").exists()
     cep("report", "-o", "no/such/folder/r.html", "job", status=5)
     four_ranks.write(0, [], tail=b'{"name":"forw')
     cep("report", "-o", "r.html", "--strict", "job", status=4)
