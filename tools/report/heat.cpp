@@ -14,10 +14,9 @@
 namespace cep::report {
 namespace {
 
-constexpr double scale_factor = 1.25;  // of the median, up and down
-constexpr double wait_share = 0.25;    // of the step, where the colours of waiting end
-constexpr double same = 1e-3;          // own work that differs less is the duration
-constexpr std::size_t max_fine_columns = 20'000;
+constexpr double scale_factor = 1.25;   // of the median, up and down
+constexpr double wait_share = 0.25;     // of the step, where the colours of waiting end
+constexpr double same = 1e-3;           // own work that differs less is the duration
 constexpr std::size_t least_peers = 3;  // as the verdict compares ranks
 
 /// Which column each step is in; steps.size() for none.
@@ -278,7 +277,7 @@ class Builder {
         layer.scale = scale_of(measure, values);
         layer.overview = reduce(values, HeatMap::max_rows, HeatMap::max_columns);
         layer.by_rank = row_means(values);
-        if (!heat_.is_whole && values.steps() <= max_fine_columns) add_fine(values, layer);
+        if (!heat_.is_whole) add_fine(values, layer);
         heat_.layers.push_back(std::move(layer));
     }
 

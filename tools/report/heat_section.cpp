@@ -22,6 +22,7 @@ using tool::format_integer;
 constexpr std::size_t picture_rows = 256;
 constexpr std::size_t picture_columns = 500;
 constexpr std::size_t table_lines = 24;
+constexpr std::size_t most_marks = 200;
 constexpr double least_unevenness = 1.1;  // of the mean of a rank over that of the median rank
 constexpr double width = 960;
 constexpr double left = 76;
@@ -71,7 +72,8 @@ void draw_blamed(Svg& svg, const JobView& view, double row_height) {
     std::vector<std::size_t> blamed = view.blamed_ranks();
     std::sort(blamed.begin(), blamed.end());
     double free_from = 0;
-    for (std::size_t i = 0; i < blamed.size(); ++i) {
+    std::size_t marks = 0;
+    for (std::size_t i = 0; i < blamed.size() && marks < most_marks; ++i, ++marks) {
         const std::size_t first = blamed[i];
         while (i + 1 < blamed.size() && blamed[i + 1] == blamed[i] + 1) ++i;
         const std::size_t last = blamed[i];

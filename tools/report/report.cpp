@@ -120,6 +120,11 @@ class Assembler {
         const std::size_t room = max_bytes_ > fixed + others ? max_bytes_ - fixed - others : 0;
         const FittedHeat fitted = fit_heat(heat, *parts.view, room);
         report.left_out = fitted.left_out;
+        if (const tool::JobTable* table = parts.inputs->table;
+            table != nullptr && table->steps.size() < table->all_steps)
+            report.left_out.push_back(fmt::format("own work and waiting: of {} of {} steps, chosen at random",
+                                                  tool::format_count(table->steps.size()),
+                                                  tool::format_count(table->all_steps)));
         std::string data;
         if (fixed + others <= max_bytes_) data = write_data(parts, fitted);
         if (data.empty()) report.left_out = {"the data for pictures that can be explored is left out"};
@@ -141,7 +146,7 @@ class Assembler {
     static std::size_t room_of_grids(const JobView& view, const HeatMap& heat) {
         constexpr std::size_t a_number = 22;
         const std::size_t ranks = std::max(heat.rank_bins.size() + heat.chosen.size(), view.ranks.size());
-        return 2 * a_number * (ranks + std::min<std::size_t>(view.steps.size(), 20'000) + heat.band_steps.size());
+        return 2 * a_number * (ranks + view.steps.size() + heat.band_steps.size());
     }
 
     const std::string head_;
