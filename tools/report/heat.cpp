@@ -221,14 +221,19 @@ class Builder {
             heat_.bands.push_back(find_band(phase, ms, HeatMap::band_columns));
     }
 
+    /// Column by column, as ranks may have recorded different steps.
     void find_slowness(const StepMatrix& own_ms) {
-        const std::vector<float> means = row_means(own_ms);
-        for (const std::vector<std::size_t>& ranks : view_.ranks_by_role()) {
-            std::vector<double> of_role;
-            for (const std::size_t rank : ranks) of_role.push_back(means[rank]);
-            const double usual = tool::median_of(of_role);
-            for (const std::size_t rank : ranks) view_.slowness_ms[rank] = means[rank] - usual;
-        }
+        StepMatrix beyond_ms(own_ms.ranks(), own_ms.steps());
+        std::vector<double> values;
+        for (const std::vector<std::size_t>& ranks : view_.ranks_by_role())
+            for (std::size_t column = 0; column < own_ms.steps(); ++column) {
+                values.clear();
+                for (const std::size_t rank : ranks) values.push_back(own_ms.at(rank, column));
+                const double usual_ms = tool::median_of(values);
+                for (const std::size_t rank : ranks) beyond_ms.set(rank, column, own_ms.at(rank, column) - usual_ms);
+            }
+        const std::vector<float> means = row_means(beyond_ms);
+        view_.slowness_ms.assign(means.begin(), means.end());
     }
 
     /// Blamed ones, the slowest and the fastest, and those on the hosts of the first.

@@ -157,15 +157,15 @@ std::vector<std::size_t> order_ranks(const JobView& view, const HeatMap& heat) {
 }
 
 tool::Table rank_table(const JobView& view, const HeatMap& heat) {
-    tool::Table table(
-        {{"rank", "rank", tool::Align::right, "", "number of the rank"},
-         {"host", "host", tool::Align::left, "", "its host"},
-         {"role", "role", tool::Align::left, "", "ranks of one role do the same work"},
-         {"own_ms", "own work", tool::Align::right, "ms", "mean over steps of its own work"},
-         {"beyond_ms", "beyond its role", tool::Align::right, "ms", "own work less the median of its role"},
-         {"wait_ms", "waiting", tool::Align::right, "ms", "mean over steps of its waiting for others"},
-         {"step_ms", "step", tool::Align::right, "ms", "mean over steps of the whole step"}},
-        "Ranks");
+    tool::Table table({{"rank", "rank", tool::Align::right, "", "number of the rank"},
+                       {"host", "host", tool::Align::left, "", "its host"},
+                       {"role", "role", tool::Align::left, "", "ranks of one role do the same work"},
+                       {"own_ms", "own work", tool::Align::right, "ms", "mean over steps of its own work"},
+                       {"beyond_ms", "beyond its role", tool::Align::right, "ms",
+                        "mean over steps of own work less the median of its role in the step"},
+                       {"wait_ms", "waiting", tool::Align::right, "ms", "mean over steps of its waiting for others"},
+                       {"step_ms", "step", tool::Align::right, "ms", "mean over steps of the whole step"}},
+                      "Ranks");
     const std::size_t step = view.has_step ? 0 : view.phases.size();
     const Layer* own = heat.find(step, Measure::own);
     for (const std::size_t rank : order_ranks(view, heat)) {
@@ -218,7 +218,7 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     if (own == nullptr) section.figures.back().caption += " Own work and waiting are not known apart here.";
     if (wait != nullptr) {
         section.figures.push_back(draw(view, *wait));
-        if (view.ranks.size() <= picture_rows)
+        if (!view.blamed.empty() && view.ranks.size() <= picture_rows)
             section.figures.back().caption += " The row of a slow rank is dark here: the others wait for it.";
     }
     const Layer* of_phase = uneven_phase(view, heat);

@@ -167,9 +167,7 @@ void add_derived_step(const tool::JobTable& table, JobView& view) {
 
 Report make_report(const ReportInputs& inputs, JobView view) {
     const HeatMap heat = build_heat({inputs.job, inputs.table, inputs.rows}, view, inputs.max_bytes);
-    const Layer* own = heat.find(0, Measure::own);
-    const Breakdown breakdown =
-        find_breakdown(view, inputs.table, own != nullptr ? &own->by_rank : nullptr, inputs.why_no_table);
+    const Breakdown breakdown = find_breakdown(view, inputs.table, inputs.why_no_table);
     const Timeline timeline = find_timeline(*inputs.job, inputs.table, view, inputs.timeline);
     const tool::Document document = tool::summary_document(*inputs.job, *inputs.summary, inputs.verdict, {});
     const std::vector<Section> sections = make_sections(inputs, view, heat, breakdown, timeline);
