@@ -421,6 +421,25 @@ def test_rows_without_start_times_steps_and_collectives(report, job):
     assert "counter" in empty["memory"]
 
 
+@pytest.mark.parametrize("durations", [[0.0], [1e-300, 1e300], [0.0, 1e308], [1e-6, 3.0, 1e9]])
+def test_extreme_times_make_a_page(report, job, durations):
+    for rank in range(3):
+        rows = []
+        for step in range(12):
+            duration_ms = durations[(rank + step) % len(durations)]
+            start_ns = [-2**63 + 1, 0, 2**62][rank] + step
+            rows += [span_row(rank, step, "forward", duration_ms, start_ns),
+                     span_row(rank, step, "all_reduce", duration_ms, start_ns, kind="comm", coll=step, group="dp", bytes=2**62),
+                     span_row(rank, step, "training_step", duration_ms, start_ns, kind="step", depth=0)]
+        job.write(rank, rows)
+    page = report("job")
+    assert page.sections() == SECTIONS
+    page.svgs()
+    page.model()
+    for what in ("nan", "inf"):
+        assert f'="{what}' not in page.text and f" {what}" not in "".join(re.findall(r' d="[^"]*"', page.text))
+
+
 def test_only_some_phases(report, slow_job):
     page = report("--phases", "forward", "sim")
     assert "phases" in page.empty_sections()["breakdown"]

@@ -310,6 +310,7 @@ class Builder {
 }  // namespace
 
 double Scale::place_of(double value) const {
+    if (!(high > low) || !std::isfinite(value)) return value > low ? 1 : 0;
     const double place = is_log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
     return std::clamp(place, 0.0, 1.0);
 }
