@@ -223,7 +223,7 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     }
     const Layer* of_phase = uneven_phase(view, heat);
     if (of_phase != nullptr) section.figures.push_back(draw(view, *of_phase));
-    section.details = tool::html_table(rank_table(view, heat), 0);
+    section.details = rank_table(view, heat).html(0);
     return section;
 }
 
