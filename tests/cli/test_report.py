@@ -439,6 +439,13 @@ def test_extreme_times_make_a_page(report, job, durations):
         assert f'="{what}' not in page.text and f" {what}" not in "".join(re.findall(r' d="[^"]*"', page.text))
 
 
+def test_missing_ranks_are_named(report, simulate):
+    simulate("sim", "--ranks", 6, "--steps", 20, "--missing-ranks", "2,4")
+    page = report("sim")
+    assert "4 of 6 ranks" in page.text
+    assert "No rows of ranks 2, 4." in page.contents["heat"]
+
+
 def test_only_some_phases(report, slow_job):
     page = report("--phases", "forward", "sim")
     assert "phases" in page.empty_sections()["breakdown"]

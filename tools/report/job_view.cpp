@@ -154,6 +154,7 @@ std::vector<std::vector<std::size_t>> JobView::ranks_by_role() const {
 
 JobView view_job(const tool::Job& job, const tool::Verdict& verdict, std::size_t max_cells) {
     JobView view;
+    view.missing_ranks = job.coverage.missing_ranks;
     find_ranks(job, view);
     find_phases(job, view);
     find_steps(job, max_cells, view);
