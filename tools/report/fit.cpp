@@ -72,6 +72,7 @@ class Fitter {
         }
         fitted_.rank_bins = merge_bins(heat_.rank_bins, fineness.rows);
         fitted_.step_bins = merge_bins(heat_.step_bins, fineness.columns);
+        bits_ = fineness.bits;
         return true;
     }
 
@@ -108,7 +109,10 @@ class Fitter {
         if (fitted_.layers.size() < layers)
             fitted_.left_out.push_back(fmt::format("{} of the heat map left out for size",
                                                    tool::format_plural(layers - fitted_.layers.size(), "layer")));
-        if (!is_binned) return;
+        if (!is_binned) {
+            if (bits_ == 8) fitted_.left_out.emplace_back("the values of the heat map are rounded, to 8 bits each");
+            return;
+        }
         std::string text = fmt::format("heat map: {} ranks × {} steps in {} × {} cells, each with its largest value",
                                        tool::format_count(view_.ranks.size()), tool::format_count(view_.recorded_steps),
                                        fitted_.rank_bins.size(), fitted_.step_bins.size());
@@ -129,6 +133,7 @@ class Fitter {
     const JobView& view_;
     const std::size_t room_;
     std::size_t used_ = 0;
+    int bits_ = 16;  // of overviews
     FittedHeat fitted_;
 };
 
