@@ -214,10 +214,9 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     Section section{"heat", heading, {}, {}, {}, {}};
     section.look =
         "A bright row is a rank that works longer than the others; a bright column is a step that was long for all.";
-    section.figures.push_back(draw(view, own != nullptr ? *own : heat.layers.front()));
     if (!view.missing_ranks.empty())
-        section.figures.back().caption +=
-            fmt::format(" No rows of {}.", tool::format_numbers("rank", view.missing_ranks));
+        section.look += fmt::format(" No rows of {}.", tool::format_numbers("rank", view.missing_ranks));
+    section.figures.push_back(draw(view, own != nullptr ? *own : heat.layers.front()));
     if (own == nullptr) section.figures.back().caption += " Own work and waiting are not known apart here.";
     if (wait != nullptr) {
         section.figures.push_back(draw(view, *wait));
