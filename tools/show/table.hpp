@@ -95,6 +95,9 @@ class Table {
     [[nodiscard]] std::string text(std::size_t limit, const TextStyle& style) const;
     /// GitHub Markdown.
     [[nodiscard]] std::string markdown(std::size_t limit) const;
+    /// A table of a page, with its title as a caption; what columns mean and their units are the titles of their
+    /// headings.
+    [[nodiscard]] std::string html(std::size_t limit) const;
     /// RFC 4180: all lines. A text that a spreadsheet would take for a formula is preceded by an apostrophe.
     [[nodiscard]] std::string csv() const;
 
@@ -102,7 +105,9 @@ class Table {
     [[nodiscard]] std::vector<const Line*> lines_for_people() const;
     [[nodiscard]] std::vector<std::size_t> columns_for_people() const;
     [[nodiscard]] std::size_t lines_shown(std::size_t limit, std::size_t lines) const;
+    [[nodiscard]] std::string count_rest(std::size_t hidden) const;
     [[nodiscard]] std::string describe_rest(std::size_t hidden) const;
+    [[nodiscard]] std::string html_heading(const Column& column) const;
 
     std::vector<Column> columns_;
     std::string title_;
