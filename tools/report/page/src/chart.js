@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// uPlot as this page uses it: colours of the page, the page's tooltip, and the keyboard.
+import uPlot from "uplot";
+import { colour, onTheme } from "./colours.js";
+import { announcer, element, onWidth, tooltip } from "./dom.js";
+import { fontOf } from "./heat_axes.js";
+
+export function axis(options = {}) {
+  return {
+    font: fontOf(12),
+    labelFont: fontOf(12),
+    stroke: colour("muted"),
+    grid: { stroke: colour("line"), width: 1 },
+    ticks: { stroke: colour("line"), width: 1, size: 4 },
+    labelSize: 20,
+    ...options,
+  };
+}
+
+/** A colour of the page with some of what is behind it. */
+export function faded(name, share) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour(name).slice(at, at + 2), 16));
+  return `rgba(${red},${green},${blue},${share})`;
+}
+
+/** Lines through a plot at positions of x: [{x, text, colour, dash}], drawn by a hook. */
+export function verticalLines(lines) {
+  return (plot) => {
+    const { ctx: context, bbox: box } = plot;
+    const ratio = uPlot.pxRatio;
+    context.save();
+    context.font = fontOf(11 * ratio);
+    context.textBaseline = "top";
+    let free = -Infinity;
+    for (const line of lines) {
+      const x = Math.round(plot.valToPos(line.x, "x", true));
+      if (x < box.left || x > box.left + box.width) continue;
+      context.strokeStyle = colour(line.colour);
+      context.fillStyle = colour(line.colour);
+      context.lineWidth = 1.5 * ratio;
+      context.setLineDash(line.dash ? [4 * ratio, 3 * ratio] : []);
+      context.beginPath();
+      context.moveTo(x, box.top);
+      context.lineTo(x, box.top + box.height);
+      context.stroke();
+      const width = line.text ? context.measureText(line.text).width : 0;
+      if (!width || x < free) continue;
+      const left = Math.min(x + 4 * ratio, box.left + box.width - width);
+      context.fillText(line.text, left, box.top + 2 * ratio);
+      free = left + width + 6 * ratio;
+    }
+    context.restore();
+  };
+}
+
+/**
+ * A plot that redraws itself with the width and the theme. `options()` and `data()` are uPlot's; `describe(index)`
+ * gives the lines of the tooltip; `label` says what the picture is.
+ */
+export class Chart {
+  constructor({ label, height, options, data, describe }) {
+    Object.assign(this, { height, options, data, describe });
+    this.holder = element("div", { class: "cep-plot", tabindex: 0, role: "application", "aria-roledescription": "chart",
+      "aria-label": `${label}. Left and right arrow keys read the values.`, onkeydown: (event) => this.key(event),
+      onblur: () => tooltip.hide(), onpointerleave: () => tooltip.hide() });
+    this.announcer = announcer();
+    this.root = element("div", {}, this.holder, this.announcer.line);
+    onWidth(this.holder, (width) => {
+      this.width = width;
+      this.redraw();
+    });
+    onTheme(() => this.redraw());
+  }
+
+  redraw() {
+    if (!this.width) return;
+    this.plot?.destroy();
+    const given = this.options(this.width);
+    const options = {
+      width: this.width,
+      height: this.height,
+      legend: { show: false },
+      ...given,
+      cursor: { points: { size: 7 }, drag: { x: true, y: false }, ...given.cursor, bind: this.pointerEvents() },
+    };
+    this.plot = new uPlot(options, this.data(), this.holder);
+  }
+
+  pointerEvents() {
+    return {
+      mousemove: (plot, target, handler) => (event) => {
+        handler(event);
+        const index = plot.cursor.idx;
+        const lines = index === null || index === undefined ? null : this.describe(index, plot);
+        if (lines) tooltip.show(event.clientX, event.clientY, lines);
+        else tooltip.hide();
+        return null;
+      },
+      mouseleave: (plot, target, handler) => (event) => {
+        tooltip.hide();
+        handler(event);
+        return null;
+      },
+    };
+  }
+
+  key(event) {
+    const { plot } = this;
+    const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
+    const move = moves[event.key];
+    if (event.key === "Escape" && plot) plot.setScale("x", { min: plot.data[0][0], max: plot.data[0].at(-1) });
+    if (move === undefined || !plot || plot.data[0].length === 0) return;
+    event.preventDefault();
+    this.index = Math.min(plot.data[0].length - 1, Math.max(0, (this.index ?? -1) + move));
+    const left = plot.valToPos(plot.data[0][this.index], "x");
+    plot.setCursor({ left, top: plot.over.clientHeight / 2 }, false);
+    const lines = this.describe(this.index, plot);
+    if (!lines) return;
+    this.announcer.say(lines.filter(Boolean).join(", "));
+    const bounds = plot.over.getBoundingClientRect();
+    tooltip.show(bounds.left + left, bounds.top + plot.over.clientHeight / 2, lines);
+  }
+}
+
+/** What the colours mean: [{text, colour, kind: "line"|"area"|"dash"|"dot"}]. */
+export function key(entries) {
+  return element("ul", { class: "cep-key" }, ...entries.map(({ text, colour: name, kind = "area" }) => {
+    const mark = element("i", { class: `cep-mark-${kind}` });
+    mark.style.setProperty("--mark", `var(--${name})`);
+    return element("li", {}, mark, text);
+  }));
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Time of a transfer by its size, and the α–β line through it.
+import uPlot from "uplot";
+import { axis, Chart, key } from "./chart.js";
+import { colour } from "./colours.js";
+import { element } from "./dom.js";
+import { bytes, logTicks, milliseconds, number } from "./format.js";
+
+const SAMPLES = 60;
+
+function fitted({ alpha_us: alpha, beta_gb_per_s: beta }) {
+  return Number.isFinite(alpha) && Number.isFinite(beta) && beta > 0 ? (size) => alpha / 1000 + size / (beta * 1e6) : null;
+}
+
+function nameOf({ name, group, ranks }) {
+  return `${name}${group ? ` of ${group}` : ""}, ${ranks} ranks`;
+}
+
+/** Sizes from the least to the largest, in even steps of a logarithmic axis. */
+function sizesOf(models) {
+  const all = models.flatMap((model) => model.points.bytes).filter((size) => size > 0);
+  const [low, high] = [Math.min(...all) / 1.5, Math.max(...all) * 1.5];
+  return Array.from({ length: SAMPLES }, (_, index) => low * (high / low) ** (index / (SAMPLES - 1)));
+}
+
+/** Each model's points and line on one x: the sizes of all. */
+function tables(models) {
+  const grid = sizesOf(models);
+  const sources = models.flatMap((model) => {
+    const places = model.points.bytes.map((_, index) => index).filter((index) => model.points.bytes[index] > 0)
+      .sort((a, b) => model.points.bytes[a] - model.points.bytes[b]);
+    const means = new Map();
+    for (const index of places) means.set(model.points.bytes[index], model.points.transfer_ms[index]);
+    const line = fitted(model);
+    return [[[...means.keys()], [...means.values()]], [grid, grid.map((size) => (line ? line(size) : null))]];
+  });
+  return uPlot.join(sources);
+}
+
+function sentence(model) {
+  if (!fitted(model)) return `${nameOf(model)}: ${model.refused || "no line fits"}`;
+  return `${nameOf(model)}: ${milliseconds(model.alpha_us / 1000, 3)} + size / ${number(model.beta_gb_per_s, 3)} GB/s` +
+    (Number.isFinite(model.r_squared) ? ` (R² ${number(model.r_squared, 3)})` : "");
+}
+
+export function startComm(data) {
+  const models = (data.comm?.models || []).filter((model) => model.points?.bytes?.some((size) => size > 0));
+  if (!models.length) return null;
+  const table = tables(models);
+  const grids = (values) => values.filter((value) => value > 0);
+  const options = () => ({
+    scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
+    axes: [
+      axis({ label: "bytes of a transfer", splits: (_, __, low, high) => logTicks(low, high, 6), filter: (_, values) => grids(values), values: (_, values) => values.map(bytes) }),
+      axis({ size: 70, splits: (_, __, low, high) => logTicks(low, high, 5), filter: (_, values) => grids(values), values: (_, values) => values.map((value) => milliseconds(value, 2)) }),
+    ],
+    series: [{}, ...models.flatMap((_, index) => {
+      const stroke = colour(`c${index % 8}`);
+      return [{ stroke, paths: () => null, points: { show: true, size: 8, fill: stroke, stroke } }, { stroke, width: 1.5, dash: [5, 3], spanGaps: true, points: { show: false } }];
+    })],
+    cursor: { dataIdx: (plot, series, hovered) => nearestPoint(table, hovered, plot) },
+  });
+  const describe = (index) => {
+    const size = table[0][index];
+    const lines = models.flatMap((model, at) => {
+      const value = table[1 + 2 * at][index];
+      if (!Number.isFinite(value)) return [];
+      const place = model.points.bytes.indexOf(size);
+      const line = fitted(model);
+      return [nameOf(model), `${bytes(size)}: transfer ${milliseconds(value)}${line ? `, the line ${milliseconds(line(size))}` : ""}`,
+        Number.isFinite(model.points.wait_ms?.[place]) ? `waiting ${milliseconds(model.points.wait_ms[place])}` : null];
+    });
+    return lines.length ? lines : null;
+  };
+  const chart = new Chart({ label: "Time of transfers by size", height: 280, options, data: () => table, describe });
+  const entries = models.map((model, index) => ({ text: sentence(model), colour: `c${index % 8}`, kind: "dot" }));
+  return { root: element("div", { class: "cep-live" }, key(entries), chart.root) };
+}
+
+/** The place of the measured size that is nearest on the screen. */
+function nearestPoint(table, hovered, plot) {
+  if (hovered === null) return null;
+  const measured = (index) => table.some((values, row) => row % 2 === 1 && Number.isFinite(values[index]));
+  const x = (index) => plot.valToPos(table[0][index], "x");
+  let best = null;
+  for (let index = 0; index < table[0].length; index += 1) {
+    if (!measured(index)) continue;
+    if (best === null || Math.abs(x(index) - x(hovered)) < Math.abs(x(best) - x(hovered))) best = index;
+  }
+  return best;
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What stands around the heat map's cells: steps below, ranks, hosts or roles at the left, the slow ranks' marks.
+import { colour } from "./colours.js";
+import { describeRank } from "./data.js";
+import { ticks } from "./format.js";
+
+const LINE_HEIGHT = 14;
+
+export const MARGIN = { top: 4, right: 10, bottom: 34 };
+
+export function leftMargin(width) {
+  return width < 560 ? 62 : 96;
+}
+
+export function fontOf(size = 12) {
+  return `${size}px ${getComputedStyle(document.body).fontFamily}`;
+}
+
+/** Shortens text with "…" to what fits. */
+export function fit(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let length = text.length;
+  while (length > 1 && context.measureText(`${text.slice(0, length)}…`).width > width) length -= 1;
+  return `${text.slice(0, length)}…`;
+}
+
+/** Runs of slots of one text: [{from, to, text}]. */
+function runs(view, textOfSlot) {
+  const found = [];
+  for (let slot = view.y0; slot < view.y1; slot += 1) {
+    const text = textOfSlot(slot);
+    const run = found[found.length - 1];
+    if (run && run.text === text) run.to = slot + 1;
+    else found.push({ from: slot, to: slot + 1, text });
+  }
+  return found;
+}
+
+/** Labels of the ranks: of each slot where there is room, else of some at even distances. */
+function rankLabels(data, order, view, height) {
+  const slots = view.y1 - view.y0;
+  const every = Math.max(1, Math.ceil((slots * LINE_HEIGHT) / height));
+  const round = [1, 2, 4, 5, 8, 10].flatMap((unit) => [unit, unit * 16, unit * 100, unit * 1000]).sort((a, b) => a - b)
+    .find((size) => size >= every) || every;
+  const found = [];
+  for (let slot = Math.ceil(view.y0 / round) * round; slot < view.y1; slot += round) {
+    found.push({ from: slot, to: slot + 1, text: String(data.ranks.rank[order[slot]]) });
+  }
+  return found;
+}
+
+function slotLabels({ data, order, view, by, height }) {
+  const hostOf = (slot) => describeRank(data, order[slot]).host;
+  const byHost = by === "host" && data.hosts.some(Boolean);
+  const hosts = byHost ? runs(view, hostOf) : [];
+  const roomy = byHost && hosts.length * LINE_HEIGHT <= height;
+  return roomy ? hosts : rankLabels(data, order, view, height);
+}
+
+function drawSlotAxis(context, box, shown) {
+  const { left, height } = box;
+  const { view } = shown;
+  const y = (slot) => MARGIN.top + ((slot - view.y0) / (view.y1 - view.y0)) * height;
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  let free = -Infinity;
+  for (const { from, to, text } of slotLabels({ ...shown, height })) {
+    const at = (y(from) + y(to)) / 2;
+    if (at < free) continue;
+    free = at + LINE_HEIGHT - 1;
+    context.fillStyle = colour("muted");
+    context.fillText(fit(context, text, left - 14), left - 10, Math.max(MARGIN.top + 6, at));
+  }
+}
+
+function drawStepAxis(context, box, { model, view }) {
+  const { left, width, height } = box;
+  const bottom = MARGIN.top + height;
+  context.textBaseline = "top";
+  context.fillStyle = colour("muted");
+  const count = Math.max(2, Math.floor(width / 90));
+  for (const tick of ticks(view.x0, view.x1 - 1, count)) {
+    if (tick !== Math.floor(tick)) continue;
+    const x = left + ((tick + 0.5 - view.x0) / (view.x1 - view.x0)) * width;
+    context.textAlign = x > left + width - 20 ? "right" : "center";
+    context.fillRect(Math.round(x), bottom, 1, 4);
+    context.fillText(String(model.steps.first[tick]), Math.min(x, left + width), bottom + 6);
+  }
+  context.textAlign = "center";
+  context.fillText("step", left + width / 2, bottom + 20);
+}
+
+/** A line and a name where a group of one role begins. */
+function drawRoles(context, box, { data, order, view, grouped }) {
+  if (!grouped || data.roles.length < 2) return;
+  const { left, width, height } = box;
+  for (const { from, text } of runs(view, (slot) => data.roles[data.ranks.role[order[slot]]])) {
+    const y = Math.round(MARGIN.top + ((from - view.y0) / (view.y1 - view.y0)) * height);
+    context.fillStyle = colour("ground");
+    context.fillRect(left, y - 1, width, 2);
+    context.textAlign = "left";
+    context.textBaseline = "top";
+    const label = fit(context, text, width / 2);
+    context.globalAlpha = 0.85;
+    context.fillRect(left, y, context.measureText(label).width + 8, 15);
+    context.globalAlpha = 1;
+    context.fillStyle = colour("ink");
+    context.fillText(label, left + 4, y + 2);
+  }
+}
+
+/** Columns of a range of steps: [from, to), clipped to the view; null where it is outside. */
+function columnsOfSteps(model, view, first, last) {
+  const { steps } = model;
+  let from = view.x0;
+  while (from < view.x1 && steps.last[from] < first) from += 1;
+  let to = view.x1;
+  while (to > from && steps.first[to - 1] > last) to -= 1;
+  return to > from ? [from, to] : null;
+}
+
+/** An arrow at each rank that the verdict blames, and a frame round the steps of which it does. */
+function drawBlamed(context, box, { data, model, view, slotOf }) {
+  const { left, width, height } = box;
+  const rowHeight = height / (view.y1 - view.y0);
+  context.fillStyle = colour("bad");
+  context.strokeStyle = colour("bad");
+  context.lineWidth = 1.5;
+  for (const blamed of data.blamed || []) {
+    const slot = slotOf[blamed.rank];
+    if (slot < view.y0 || slot >= view.y1) continue;
+    const y = MARGIN.top + (slot - view.y0) * rowHeight;
+    const middle = y + rowHeight / 2;
+    context.beginPath();
+    context.moveTo(left - 2, middle);
+    context.lineTo(left - 8, middle - 4.5);
+    context.lineTo(left - 8, middle + 4.5);
+    context.fill();
+    const columns = columnsOfSteps(model, view, blamed.first_step, blamed.last_step);
+    if (!columns || rowHeight < 5) continue;
+    const [from, to] = columns.map((column) => left + ((column - view.x0) / (view.x1 - view.x0)) * width);
+    context.strokeRect(from + 0.75, y + 0.75, to - from - 1.5, rowHeight - 1.5);
+  }
+}
+
+/** Everything but the cells. */
+export function drawAround(context, box, shown) {
+  context.font = fontOf();
+  drawSlotAxis(context, box, shown);
+  drawStepAxis(context, box, shown);
+  drawRoles(context, box, shown);
+  drawBlamed(context, box, shown);
+}
