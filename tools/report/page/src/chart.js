@@ -13,7 +13,9 @@ export function axis(options = {}) {
     stroke: colour("muted"),
     grid: { stroke: colour("line"), width: 1 },
     ticks: { stroke: colour("line"), width: 1, size: 4 },
-    labelSize: 20,
+    labelSize: 18,
+    size: 26,
+    gap: 4,
     ...options,
   };
 }

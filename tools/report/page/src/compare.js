@@ -33,7 +33,7 @@ export function startCompare(data) {
   const reach = rows.flatMap((row) => [row.change, row.change_low, row.change_high]).filter(Number.isFinite).map(Math.abs);
   const widest = Math.max(0.01, ...reach) * 1.05;
   const scale = element("div", { class: "cep-bar cep-bar-scale" }, element("span", {}),
-    element("span", { class: "cep-scale" }, element("span", {}, `${percent(-widest)} faster`), element("span", {}, "same"), element("span", {}, `${percent(widest)} slower`)),
+    element("span", { class: "cep-scale" }, element("span", {}, `${percent(widest).slice(1)} faster`), element("span", {}, "same"), element("span", {}, `${percent(widest).slice(1)} slower`)),
     element("span", {}));
   const holder = bars(scale, ...rows.map((row) => drawn(row, widest, data.compare)));
   holder.classList.add("cep-bars-middle");

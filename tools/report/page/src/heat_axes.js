@@ -40,7 +40,7 @@ function runs(view, textOfSlot) {
 /** Labels of the ranks: of each slot where there is room, else of some at even distances. */
 function rankLabels(data, order, view, height) {
   const slots = view.y1 - view.y0;
-  const every = Math.max(1, Math.ceil((slots * LINE_HEIGHT) / height));
+  const every = Math.max(1, Math.ceil((slots * (slots > 64 ? 2 : 1) * LINE_HEIGHT) / height));
   const round = [1, 2, 4, 5, 8, 10].flatMap((unit) => [unit, unit * 16, unit * 100, unit * 1000]).sort((a, b) => a - b)
     .find((size) => size >= every) || every;
   const found = [];
@@ -66,11 +66,11 @@ function drawSlotAxis(context, box, shown) {
   context.textBaseline = "middle";
   let free = -Infinity;
   for (const { from, to, text } of slotLabels({ ...shown, height })) {
-    const at = (y(from) + y(to)) / 2;
+    const at = Math.max(MARGIN.top + 6, (y(from) + y(to)) / 2);
     if (at < free) continue;
     free = at + LINE_HEIGHT - 1;
     context.fillStyle = colour("muted");
-    context.fillText(fit(context, text, left - 14), left - 10, Math.max(MARGIN.top + 6, at));
+    context.fillText(fit(context, text, left - 14), left - 10, at);
   }
 }
 

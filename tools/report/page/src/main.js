@@ -61,7 +61,9 @@ async function main() {
   startTheme();
   for (const [id, start] of SECTIONS) {
     await enliven(data, id, start);
-    if (id === "heat") await nextFrame();
+    if (id !== "heat") continue;
+    await nextFrame();
+    performance.mark("cep-heat");
   }
   document.documentElement.dataset.cep = "ready";
 }

@@ -14,7 +14,7 @@ function waterfall({ observed_ms: observed, replayed_ms: replayed, ideal_ms: ide
   const whole = (label, value, colour) =>
     bar(label, [piece({ from: 0, to: value / widest, colour, lines: [label, milliseconds(value), share(value, observed)] })], milliseconds(value));
   const rows = [whole("observed", observed, "c0")];
-  if (Math.abs(replayed - observed) > 0.0005 * observed) rows.push(whole("replayed", replayed, "c5"));
+  if (Math.abs(replayed - observed) > 0.0005 * observed) rows.push(whole("replayed", replayed, "c4"));
   let left = replayed;
   for (const { label, ms } of losses || []) {
     const [low, high] = [Math.min(left, left - ms), Math.max(left, left - ms)];
