@@ -50,8 +50,8 @@ export function startBands(data) {
   const describeBand = () => {
     const top = topOf(band);
     const beyond = band.max.filter((value) => value > top).length;
-    note.textContent = beyond ? `The largest of ${beyond} of ${band.max.length} steps is beyond the top of the picture.` : "";
-    note.hidden = !beyond;
+    note.textContent = "Drag to enlarge, double click for all steps." +
+      (beyond ? ` The largest rank of ${beyond} of ${band.max.length} steps is beyond the top of the picture.` : "");
   };
 
   const chart = new Chart({

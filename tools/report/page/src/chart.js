@@ -107,11 +107,22 @@ export class Chart {
     };
   }
 
+  /** Around the value that was read last, or the middle. */
+  zoomBy(factor) {
+    const { min, max } = this.plot.scales.x;
+    const xs = this.plot.data[0];
+    const middle = this.index === undefined ? (min + max) / 2 : xs[this.index];
+    const half = ((max - min) * factor) / 2;
+    this.plot.setScale("x", { min: Math.max(xs[0], middle - half), max: Math.min(xs.at(-1), middle + half) });
+  }
+
   key(event) {
     const { plot } = this;
     const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
     const move = moves[event.key];
-    if (event.key === "Escape" && plot) plot.setScale("x", { min: plot.data[0][0], max: plot.data[0].at(-1) });
+    if (event.key === "Escape" && plot) this.redraw();
+    const zoom = { "+": 0.5, "=": 0.5, "-": 2 }[event.key];
+    if (zoom && plot) this.zoomBy(zoom);
     if (move === undefined || !plot || plot.data[0].length === 0) return;
     event.preventDefault();
     this.index = Math.min(plot.data[0].length - 1, Math.max(0, (this.index ?? -1) + move));

@@ -49,10 +49,10 @@ export function startComm(data) {
   if (!models.length) return null;
   const table = tables(models);
   const grids = (values) => values.filter((value) => value > 0);
-  const options = () => ({
+  const options = (width) => ({
     scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
     axes: [
-      axis({ label: "bytes of a transfer", splits: (_, __, low, high) => logTicks(low, high, 6), filter: (_, values) => grids(values), values: (_, values) => values.map(bytes) }),
+      axis({ label: "bytes of a transfer", splits: (_, __, low, high) => logTicks(low, high, Math.min(8, Math.floor(width / 110))), filter: (_, values) => grids(values), values: (_, values) => values.map(bytes) }),
       axis({ size: 70, splits: (_, __, low, high) => logTicks(low, high, 5), filter: (_, values) => grids(values), values: (_, values) => values.map((value) => milliseconds(value, 2)) }),
     ],
     series: [{}, ...models.flatMap((_, index) => {

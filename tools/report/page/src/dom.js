@@ -79,10 +79,10 @@ export function announcer() {
   };
 }
 
-/** A canvas that is drawn at the screen's own resolution: resize(width, height) in CSS pixels gives the context. */
+/** A canvas, kept in memory, that is drawn at the screen's own resolution: resize(width, height) in CSS pixels gives the context. */
 export function sharpCanvas(attributes) {
   const canvas = element("canvas", attributes);
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", { willReadFrequently: true });
   return {
     canvas,
     context,

@@ -347,7 +347,7 @@ class HeatMap {
     const cell = cellAt(this.levels, rank, column);
     const { unit, measure } = this.layer;
     const [first, last] = Number.isFinite(cell.value) ? [cell.firstStep, cell.lastStep] : this.model.stepsOf(column);
-    const value = Number.isFinite(cell.value) ? `${prefix(cell)}${inUnit(cell.value, unit)}` : "missing";
+    const value = Number.isFinite(cell.value) ? `${prefix(cell)}${inUnit(cell.value, unit)}` : "no row";
     const several = cell.lastRank > cell.firstRank || last > first || of > 1;
     const who = cell.lastRank > cell.firstRank
       ? `ranks ${range(this.data.ranks.rank[cell.firstRank], this.data.ranks.rank[cell.lastRank])}`

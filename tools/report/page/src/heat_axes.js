@@ -58,20 +58,29 @@ function slotLabels({ data, order, view, by, height }) {
   return roomy ? hosts : rankLabels(data, order, view, height);
 }
 
+/** The slots of the ranks that the verdict blames: these have their labels wherever there is room for one. */
+function blamedLabels({ data, view, slotOf }) {
+  return (data.blamed || []).map(({ rank }) => ({ slot: slotOf[rank], text: String(data.ranks.rank[rank]) }))
+    .filter(({ slot }) => slot >= view.y0 && slot < view.y1)
+    .map(({ slot, text }) => ({ from: slot, to: slot + 1, text, blamed: true }));
+}
+
 function drawSlotAxis(context, box, shown) {
   const { left, height } = box;
   const { view } = shown;
   const y = (slot) => MARGIN.top + ((slot - view.y0) / (view.y1 - view.y0)) * height;
   context.textAlign = "right";
   context.textBaseline = "middle";
-  let free = -Infinity;
-  for (const { from, to, text } of slotLabels({ ...shown, height })) {
+  const taken = [];
+  for (const { from, to, text, blamed } of [...blamedLabels(shown), ...slotLabels({ ...shown, height })]) {
     const at = Math.max(MARGIN.top + 6, (y(from) + y(to)) / 2);
-    if (at < free) continue;
-    free = at + LINE_HEIGHT - 1;
-    context.fillStyle = colour("muted");
+    if (taken.some((other) => Math.abs(other - at) < LINE_HEIGHT - 1)) continue;
+    taken.push(at);
+    context.fillStyle = colour(blamed ? "bad" : "muted");
+    context.font = blamed ? `bold ${fontOf()}` : fontOf();
     context.fillText(fit(context, text, left - 14), left - 10, at);
   }
+  context.font = fontOf();
 }
 
 function drawStepAxis(context, box, { model, view }) {

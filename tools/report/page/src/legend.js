@@ -14,7 +14,7 @@ export class Legend {
     this.sharp = sharpCanvas({ role: "img" });
     this.note = element("span", { class: "cep-legend-note" });
     this.root = element("div", { class: "cep-legend" }, this.sharp.canvas,
-      element("span", { class: "cep-legend-missing" }, element("i", {}), "missing"), this.note);
+      element("span", { class: "cep-legend-missing" }, element("i", {}), "no row"), this.note);
   }
 
   draw(layer, label, width) {

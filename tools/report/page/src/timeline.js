@@ -174,10 +174,10 @@ class Timeline {
     context.fillRect(left, top, width, height);
     context.globalAlpha = 1;
     const [from, to] = [Math.max(left, 0), Math.min(right, this.width)];
-    if (to - from < 40 || height < 14) return;
+    if (height < 14 || to - from < context.measureText(phase.name).width + 8) return;
     context.fillStyle = phase.kind === "step" ? colour("ink") : "#111";
     context.textAlign = "left";
-    context.fillText(fit(context, phase.name, to - from - 8), from + 4, top + height / 2 + 0.5);
+    context.fillText(phase.name, from + 4, top + height / 2 + 0.5);
   }
 
   drawMarked(context) {
