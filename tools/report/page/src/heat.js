@@ -90,7 +90,8 @@ class HeatMap {
     this.sort = sort;
     this.grouped = grouped;
     this.history = [];
-    this.view = { ...this.view, y0: 0, y1: this.model.ranks };
+    const { whole, view } = this;
+    this.view = view.x0 === whole.x0 && view.x1 === whole.x1 ? whole : { ...view, y0: whole.y0, y1: whole.y1 };
     await this.update();
   }
 
@@ -285,7 +286,7 @@ class HeatMap {
     const [y0, y1] = resized(view.y0, view.y1, center.slot, factor, whole.y1);
     const all = x1 - x0 === whole.x1 && y1 - y0 === whole.y1;
     if (all) this.showAll();
-    else this.zoomTo({ x0, x1, y0, y1 });
+    else if (x0 !== view.x0 || x1 !== view.x1 || y0 !== view.y0 || y1 !== view.y1) this.zoomTo({ x0, x1, y0, y1 });
   }
 
   key(event) {
