@@ -3,16 +3,14 @@
 // Horizontal bars made of elements: they wrap, shrink and can be read without a picture.
 import { element, tooltip } from "./dom.js";
 
-/** A piece of a bar from `from` to `to` (0 to 1 of the width); `lines` are its tooltip. */
+/**
+ * A piece of a bar from `from` to `to` (0 to 1 of the width); `lines` are its tooltip. It is no stop of the Tab key: the
+ * section's table says the same.
+ */
 export function piece({ from, to, colour, kind = "", lines }) {
-  const made = element("span", { class: `cep-piece ${kind}`, tabindex: 0, role: "img", "aria-label": lines.filter(Boolean).join(", "),
+  const made = element("span", { class: `cep-piece ${kind}`, role: "img", "aria-label": lines.filter(Boolean).join(", "),
     onpointermove: (event) => tooltip.show(event.clientX, event.clientY, lines),
-    onpointerleave: () => tooltip.hide(),
-    onfocus: () => {
-      const bounds = made.getBoundingClientRect();
-      tooltip.show(bounds.left + bounds.width / 2, bounds.bottom - 10, lines);
-    },
-    onblur: () => tooltip.hide() });
+    onpointerleave: () => tooltip.hide() });
   made.style.left = `${100 * from}%`;
   made.style.width = `${100 * Math.max(0, to - from)}%`;
   if (colour) made.style.setProperty("--fill", `var(--${colour})`);

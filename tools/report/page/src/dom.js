@@ -41,7 +41,7 @@ export function onWidth(observed, draw) {
 /** The one tooltip of the page. */
 class Tooltip {
   constructor() {
-    this.box = element("div", { class: "cep-tooltip", role: "status", "aria-hidden": "true", hidden: true });
+    this.box = element("div", { class: "cep-tooltip", "aria-hidden": "true", hidden: true });
   }
 
   /** show(x, y, lines): beside a point of the window; the first line is the heading. */
