@@ -9,8 +9,9 @@ import { bytes, logTicks, milliseconds, number } from "./format.js";
 
 const SAMPLES = 60;
 
+/** The line of a model; without a bandwidth, sizes make no difference. */
 function fitted({ alpha_us: alpha, beta_gb_per_s: beta }) {
-  return Number.isFinite(alpha) && Number.isFinite(beta) && beta > 0 ? (size) => alpha / 1000 + size / (beta * 1e6) : null;
+  return Number.isFinite(alpha) ? (size) => alpha / 1000 + (beta > 0 ? size / (beta * 1e6) : 0) : null;
 }
 
 function nameOf({ name, group, ranks }) {
@@ -40,7 +41,8 @@ function tables(models) {
 
 function sentence(model) {
   if (!fitted(model)) return `${nameOf(model)}: ${model.refused || "no line fits"}`;
-  return `${nameOf(model)}: ${milliseconds(model.alpha_us / 1000, 3)} + size / ${number(model.beta_gb_per_s, 3)} GB/s` +
+  return `${nameOf(model)}: ${milliseconds(model.alpha_us / 1000, 3)}` +
+    (model.beta_gb_per_s > 0 ? ` + size / ${number(model.beta_gb_per_s, 3)} GB/s` : "") +
     (Number.isFinite(model.r_squared) ? ` (R² ${number(model.r_squared, 3)})` : "");
 }
 
