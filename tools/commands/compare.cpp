@@ -8,13 +8,12 @@
 
 #include "base/say.hpp"
 #include "base/text.hpp"
-#include "base/units.hpp"
 #include "commands/commands.hpp"
+#include "commands/compare_facts.hpp"
 #include "commands/options.hpp"
 #include "compare/compare_document.hpp"
 #include "compare/comparison.hpp"
 #include "model/job.hpp"
-#include "verdict/verdict_document.hpp"
 
 namespace cep::cli {
 namespace {
@@ -66,35 +65,13 @@ void CompareCommand::check() const {
     if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
 }
 
-compare::VerdictFacts facts_of(const Verdict& verdict) {
-    compare::VerdictFacts facts;
-    facts.bound = bound_name(verdict.bound);
-    if (verdict.abstained && verdict.stragglers.empty()) return facts;
-    facts.stragglers.emplace();
-    for (const StragglerFact& straggler : verdict.stragglers)
-        facts.stragglers->push_back(fmt::format("rank {} in {}", straggler.rank, straggler.phase));
-    for (const GroupFact& group : verdict.groups)
-        facts.stragglers->push_back(
-            fmt::format("ranks {} in {}", format_ranges(group.slow_ranks, 4), group.typical.phase));
-    return facts;
-}
-
 compare::JobFacts CompareCommand::read(const std::string& name, const std::string& path,
                                        const std::string& files_from) const {
     const Job loaded =
         load(find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from),
              job_options.load_options(filter, input));
-    compare::JobFacts facts;
-    facts.name = path.empty() ? files_from : path;
-    facts.inputs = loaded.inputs;
-    facts.coverage = loaded.coverage;
-    facts.steps = compare::collect_steps(loaded);
-    if (facts.steps.folded_phases > 0)
-        say("cep compare: {}: the {} with the least time are compared as one, \"other phases\"\n", name,
-            format_plural(facts.steps.folded_phases, "phase"));
     const Verdict verdict = judge(loaded, {{}, input.reading().thread_count(), false});
-    if (verdict.folded_phases > 0) say("cep compare: {}: {}\n", name, describe_folded_phases(verdict));
-    facts.verdict = facts_of(verdict);
+    compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded, verdict);
     report_inputs("compare: " + name, facts.inputs, facts.coverage);
     return facts;
 }

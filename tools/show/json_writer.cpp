@@ -100,6 +100,15 @@ JsonWriter& JsonWriter::integers(const std::vector<std::int64_t>& values) {
     return scalar(text + "]");
 }
 
+JsonWriter& JsonWriter::numbers(const std::vector<double>& values, int digits) {
+    std::string text = "[";
+    for (const double value : values) {
+        if (text.size() > 1) text += ',';
+        text += std::isfinite(value) ? fmt::format("{:.{}g}", value, digits) : "null";
+    }
+    return scalar(text + "]");
+}
+
 std::string JsonWriter::finish() {
     return text_ + "\n";
 }

@@ -39,6 +39,8 @@ class JsonWriter {
     JsonWriter& number_or_null(const std::optional<double>& value) { return value ? number(*value) : null(); }
     /// On one line.
     JsonWriter& integers(const std::vector<std::int64_t>& values);
+    /// On one line, each with at most so many significant digits.
+    JsonWriter& numbers(const std::vector<double>& values, int digits);
 
     /// A value of any type that has a method of its own above; null for an optional without a value.
     template <typename Value>

@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "base/units.hpp"
+#include "show/html.hpp"
 
 namespace cep::tool {
 namespace {
@@ -126,9 +127,12 @@ std::size_t Table::lines_shown(std::size_t limit, std::size_t lines) const {
     return limit == 0 || is_kept_whole_ ? lines : std::min(limit, lines);
 }
 
+std::string Table::count_rest(std::size_t hidden) const {
+    return fmt::format("… {}{} not shown", format_plural(hidden, noun_), how_.empty() ? "" : " " + how_);
+}
+
 std::string Table::describe_rest(std::size_t hidden) const {
-    return fmt::format("… {}{} not shown; --limit 0 shows all", format_plural(hidden, noun_),
-                       how_.empty() ? "" : " " + how_);
+    return count_rest(hidden) + "; --limit 0 shows all";
 }
 
 std::string Table::text(std::size_t limit, std::string_view bold, std::string_view plain) const {
@@ -179,6 +183,34 @@ std::string Table::markdown(std::size_t limit) const {
     const std::size_t hidden = lines.size() - shown + left_out_;
     if (hidden > 0) text += "\n" + describe_rest(hidden) + "\n";
     return text;
+}
+
+std::string Table::html_heading(const Column& column) const {
+    std::string title = column.meaning;
+    if (!column.unit.empty()) title += (title.empty() ? "in " : ", in ") + column.unit;
+    return fmt::format("<th scope=\"col\"{}{}>{}</th>", column.align == Align::left ? " class=\"left\"" : "",
+                       title.empty() ? "" : " title=\"" + html_text(title) + "\"", html_text(column.heading));
+}
+
+std::string Table::html(std::size_t limit) const {
+    const std::vector<std::size_t> columns = columns_for_people();
+    const std::vector<const Line*> lines = lines_for_people();
+    const std::size_t shown = lines_shown(limit, lines.size());
+    std::string html = "<div class=\"scroll\"><table>\n";
+    if (!title_.empty()) html += "<caption>" + html_text(title_) + "</caption>\n";
+    html += "<thead><tr>";
+    for (const std::size_t column : columns) html += html_heading(columns_[column]);
+    html += "</tr></thead>\n<tbody>\n";
+    for (std::size_t i = 0; i < shown; ++i) {
+        html += "<tr>";
+        for (const std::size_t column : columns)
+            html += (columns_[column].align == Align::left ? "<td class=\"left\">" : "<td>") +
+                    html_text(lines[i]->cells[column].text) + "</td>";
+        html += "</tr>\n";
+    }
+    html += "</tbody></table></div>\n";
+    const std::size_t hidden = lines.size() - shown + left_out_;
+    return hidden > 0 ? html + "<p class=\"rest\">" + html_text(count_rest(hidden)) + "</p>\n" : html;
 }
 
 std::string Table::csv() const {

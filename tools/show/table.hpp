@@ -87,6 +87,8 @@ class Table {
     [[nodiscard]] std::string text(std::size_t limit, std::string_view bold, std::string_view plain) const;
     /// GitHub Markdown.
     [[nodiscard]] std::string markdown(std::size_t limit) const;
+    /// A table of a page; what its columns mean and their units are the titles of their headings.
+    [[nodiscard]] std::string html(std::size_t limit) const;
     /// RFC 4180: all lines. A text that a spreadsheet would take for a formula is preceded by an apostrophe.
     [[nodiscard]] std::string csv() const;
 
@@ -94,7 +96,9 @@ class Table {
     [[nodiscard]] std::vector<const Line*> lines_for_people() const;
     [[nodiscard]] std::vector<std::size_t> columns_for_people() const;
     [[nodiscard]] std::size_t lines_shown(std::size_t limit, std::size_t lines) const;
+    [[nodiscard]] std::string count_rest(std::size_t hidden) const;
     [[nodiscard]] std::string describe_rest(std::size_t hidden) const;
+    [[nodiscard]] std::string html_heading(const Column& column) const;
 
     std::vector<Column> columns_;
     std::string title_;

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cep report
+#include <fmt/format.h>
+#include <unistd.h>
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/output.hpp"
+#include "base/say.hpp"
+#include "base/terminal.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
+#include "comm/comm_spans.hpp"
+#include "commands/commands.hpp"
+#include "commands/compare_facts.hpp"
+#include "commands/options.hpp"
+#include "model/job.hpp"
+#include "report/report.hpp"
+#include "summary/summary.hpp"
+#include "verdict/verdict.hpp"
+
+namespace cep::cli {
+namespace {
+
+using namespace tool;
+
+constexpr std::size_t least_thinned = 256;
+
+struct ReportCommand {
+    InputOptions input;
+    FilterOptions filter;
+    JobOptions job_options;
+    std::string out;
+    std::string compared;
+    std::string files_from_compared;
+    std::string timeline_ranks;
+    std::string timeline_steps;
+    std::uint64_t max_bytes = report::default_max_bytes;
+    std::optional<double> peak_flops;
+
+    void add_to(CLI::App& command);
+    Status run() const;
+    [[nodiscard]] report::TimelineChoice timeline() const;
+    void refuse_outputs(const InputSet& set) const;
+    [[nodiscard]] std::optional<compare::Comparison> compare_with(const Job& job, const Verdict& verdict) const;
+};
+
+/// All collectives, and where the job keeps no samples the durations, of a second reading of the rows.
+class SecondReading : public RowSink {
+  public:
+    SecondReading(const Filter& filter, const report::RowHeat* heat) : spans_(filter) {
+        if (heat != nullptr) heat_.emplace(*heat, filter);
+    }
+    void take(const Row& row, std::uint64_t line) override {
+        spans_.take(row, line);
+        if (heat_) heat_->take(row, line);
+    }
+    void end() override {
+        if (heat_) heat_->end();
+    }
+    [[nodiscard]] const comm::CommSpans& spans() const { return spans_; }
+    [[nodiscard]] const std::optional<report::FileHeat>& heat() const { return heat_; }
+
+  private:
+    comm::CommSpans spans_;
+    std::optional<report::FileHeat> heat_;
+};
+
+comm::CommReport read_again(const InputSet& set, const InputOptions& input, const Filter& filter,
+                            report::RowHeat* heat) {
+    comm::MatchTable table(comm::MatchTable::max_matches_of_job);
+    CoverageCollector collector;
+    const InputCounts counts = read_all(
+        set, input.reading(),
+        [&](const InputFile&, std::size_t) { return std::make_unique<SecondReading>(filter, heat); },
+        [&](SecondReading&& reading, FileReport&&) {
+            table.merge(reading.spans().table());
+            collector.merge(reading.spans().coverage());
+            if (reading.heat()) reading.heat()->merge_into(*heat);
+        });
+    comm::CommReport report = comm::make_report(table, collector.finish(filter), {});
+    report.inputs = counts;
+    return report;
+}
+
+bool has_comm(const Job& job) {
+    for (const SeriesOfRank& of : all_series(job.ranks))
+        for (const PhaseSeries& phase : of.series->phases)
+            if (phase.kind == schema::Kind::comm) return true;
+    return false;
+}
+
+bool reads_standard_input(const InputSet& set) {
+    return std::any_of(set.files.begin(), set.files.end(),
+                       [](const InputFile& file) { return file.is_standard_input(); });
+}
+
+/// Why own work and waiting of ranks are not looked at; "" where they are.
+std::string why_no_table(const Job& job) {
+    constexpr std::size_t most_starts = 1000;  // every step of a rank looks at all of them
+    if (job.approximate)
+        return "More durations were recorded than are kept, so that a step cannot be taken apart; choose some with "
+               "--steps or "
+               "--ranks, or keep more with --max-samples.";
+    if (job.filter.has_phases()) return "Only some phases were asked for, so that a step cannot be taken apart.";
+    for (const auto& [rank, of_rank] : job.ranks)
+        if (of_rank.size() > most_starts) return "A rank was started over 1,000 times; choose --attempt or --steps.";
+    return "";
+}
+
+std::vector<std::int64_t> parse_numbers(std::string_view option, std::string_view text) {
+    std::vector<std::int64_t> numbers;
+    if (text.empty()) return numbers;
+    for (const std::string_view part : split(text, ',')) {
+        const auto number = parse_number<std::int64_t>(part);
+        if (!number) throw UsageError(fmt::format("{}: not a list of numbers such as 0,3,7: {}", option, text));
+        numbers.push_back(*number);
+    }
+    return numbers;
+}
+
+report::TimelineChoice ReportCommand::timeline() const {
+    return {parse_numbers("--timeline-ranks", timeline_ranks), parse_numbers("--timeline-steps", timeline_steps)};
+}
+
+void ReportCommand::refuse_outputs(const InputSet& set) const {
+    if ((out.empty() || out == "-") && is_terminal(STDOUT_FILENO))
+        throw UsageError("--output: a page is not for a terminal; name a file with -o");
+    refuse_input_as_output(set, out);
+}
+
+std::optional<compare::Comparison> ReportCommand::compare_with(const Job& job, const Verdict& verdict) const {
+    if (compared.empty() && files_from_compared.empty()) return std::nullopt;
+    const InputSet set = find_inputs(compared.empty() ? std::vector<std::string>{} : std::vector<std::string>{compared},
+                                     files_from_compared);
+    refuse_outputs(set);
+    const Job before = load(set, job_options.load_options(filter, input));
+    report_inputs("report: A", before.inputs, before.coverage);
+    const Verdict verdict_before = judge(before, {{}, input.reading().thread_count(), false});
+    compare::JobFacts a =
+        compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before, verdict_before);
+    const std::string name = input.inputs.empty() ? input.files_from : input.inputs.front();
+    compare::JobFacts b = compare_facts("report", "B", name, job, verdict);
+    for (const auto& [side, facts] : {std::pair("A", &a), std::pair("B", &b)})
+        if (facts->steps.step.steps.empty() && facts->steps.phases.empty())
+            throw UsageError(fmt::format("no spans in {}, so there is nothing to compare", side));
+    return compare::compare_jobs(std::move(a), std::move(b), {});
+}
+
+void say_result(const report::Report& report, const std::string& out, std::uint64_t max_bytes) {
+    say("cep report: {}: {} (at most {})\n", out.empty() || out == "-" ? "standard output" : "wrote " + out,
+        format_bytes(static_cast<double>(report.html.size())), format_bytes(static_cast<double>(max_bytes)));
+    for (const std::string& sentence : report.left_out) say("cep report: {}\n", sentence);
+    if (!report.has_script) say("cep report: the page has static pictures only\n");
+}
+
+Status ReportCommand::run() const {
+    report::ReportInputs inputs;
+    inputs.timeline = timeline();
+    inputs.max_bytes = static_cast<std::size_t>(max_bytes);
+    const LoadOptions options = job_options.load_options(filter, input);
+    const InputSet set = input.find();
+    refuse_outputs(set);
+    const Job job = load(set, options);
+    report_inputs("report", job.inputs, job.coverage);
+    const Status status = status_of(job.inputs, job.coverage, input.strict);
+    if (status == Status::nothing_readable) {
+        say("cep report: no rows in any input\n");
+        return status;
+    }
+    const std::size_t threads = input.reading().thread_count();
+    const Summary summary = summarize(job, Grouping{}, threads);
+    const Verdict verdict = judge(job, {peak_flops, threads, true});
+    const std::optional<compare::Comparison> comparison = compare_with(job, verdict);
+    inputs.job = &job;
+    inputs.summary = &summary;
+    inputs.verdict = &verdict;
+    inputs.comparison = comparison ? &*comparison : nullptr;
+
+    report::JobView view = report::view_job(job, verdict, report::most_cells);
+    inputs.why_no_table = why_no_table(job);
+    std::optional<JobTable> table;
+    if (inputs.why_no_table.empty()) {
+        table = make_job_table(job.ranks, threads, report::most_cells, least_thinned);
+        report::add_derived_step(*table, view);
+        inputs.table = &*table;
+    }
+    std::optional<report::RowHeat> rows;
+    std::optional<comm::CommReport> comm;
+    const bool can_read_again = !reads_standard_input(set);
+    if (job.approximate && can_read_again) {
+        view.steps = report::RowHeat::columns_for(view);
+        rows.emplace(view);
+        inputs.rows = &*rows;
+    }
+    if (!has_comm(job)) {
+        inputs.why_no_comm = "No communication is timed.";
+    } else if (!can_read_again) {
+        inputs.why_no_comm =
+            "Latency and bandwidth need a second look at the rows, which standard input does not allow.";
+    }
+    if (can_read_again && (rows || inputs.why_no_comm.empty())) {
+        comm = read_again(set, input, job.filter, rows ? &*rows : nullptr);
+        inputs.comm = inputs.why_no_comm.empty() ? &*comm : nullptr;
+    }
+    const report::Report report = report::make_report(inputs, std::move(view));
+    Output output(out);
+    output.write(report.html);
+    output.close();
+    say_result(report, out, max_bytes);
+    return status;
+}
+
+void ReportCommand::add_to(CLI::App& command) {
+    input.add_to(command);
+    command.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
+    command
+        .add_option(
+            "--compare", compared,
+            "Show what changed from A, the job before, to INPUT: a rank file, a directory, a quoted glob or a saved "
+            "partial summary")
+        ->option_text("A");
+    command.add_option("--files-from-a", files_from_compared, "Read more inputs of A from FILE, one a line")
+        ->type_name("FILE");
+    command
+        .add_option("--max-bytes", max_bytes,
+                    fmt::format("The page has at most N bytes (default {}); what does not fit is binned or left out",
+                                report::default_max_bytes))
+        ->option_text("N");
+    command
+        .add_option("--timeline-ranks", timeline_ranks,
+                    "The timeline shows these ranks, such as 0,5 (default: by the verdict)")
+        ->option_text("LIST");
+    command
+        .add_option("--timeline-steps", timeline_steps,
+                    "The timeline shows these steps, such as 100,110 (default: by the verdict)")
+        ->option_text("LIST");
+    filter.add_to(command);
+    command
+        .add_option("--peak-flops", peak_flops,
+                    "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
+        ->check(CLI::PositiveNumber)
+        ->option_text("N");
+    job_options.add_to(command, "Durations that may be kept; of more, the page shows less");
+    set_examples(command,
+                 "  cep report -o report.html output/cuda_event_profiler\n"
+                 "  cep report -o report.html --compare before/ after/\n"
+                 "  cep report -o report.html --timeline-ranks 0,5 --timeline-steps 100 output");
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Command& run) {
+    add_command<ReportCommand>(app, run, "report", "One self-contained page: the verdict, pictures and tables");
+}
+
+}  // namespace cep::cli

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/breakdown.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace cep::report {
+namespace {
+
+constexpr std::size_t most_phases = 7;  // with a bar of their own
+
+/// Of the steps of a rank whose whole time is known.
+double mean_of(const StepMatrix& ms, const StepMatrix& step_ms, std::size_t rank) {
+    double sum = 0;
+    std::size_t count = 0;
+    for (std::size_t step = 0; step < step_ms.steps(); ++step) {
+        if (std::isnan(step_ms.at(rank, step))) continue;
+        ++count;
+        if (const double value = ms.at(rank, step); !std::isnan(value)) sum += value;
+    }
+    return count == 0 ? NAN : sum / static_cast<double>(count);
+}
+
+class Finder {
+  public:
+    Finder(const JobView& view, const tool::JobTable& table) : view_(view), table_(table) {}
+
+    Breakdown find(const std::vector<float>& own_ms) {
+        order_phases();
+        for (std::size_t i = 0; i < std::min(most_phases, order_.size()); ++i) {
+            const std::string& name = table_.local[order_[i]].name;
+            const std::size_t phase = view_.phase_of(name);
+            const int color = phase < view_.phases.size() ? view_.phases[phase].color : colors - 1;
+            found_.parts.push_back({name, color, "c" + std::to_string(color)});
+        }
+        if (order_.size() > most_phases) found_.parts.push_back({"other phases", std::nullopt, "others"});
+        found_.parts.push_back({"waiting", std::nullopt, "wait"});
+        found_.parts.push_back({"communication", std::nullopt, "comm"});
+        found_.parts.push_back({"unattributed", std::nullopt, "rest"});
+        std::vector<std::size_t> ranks(own_ms.size());
+        std::iota(ranks.begin(), ranks.end(), std::size_t{0});
+        std::erase_if(ranks, [&](std::size_t rank) { return std::isnan(own_ms[rank]); });
+        std::stable_sort(ranks.begin(), ranks.end(),
+                         [&](std::size_t a, std::size_t b) { return own_ms[a] < own_ms[b]; });
+        if (ranks.empty()) return {"No rank has own work in a step whose time is known.", {}, {}};
+        add("most own work", ranks.back());
+        if (ranks.size() > 2) add("median", ranks[ranks.size() / 2]);
+        if (ranks.size() > 1) add("least own work", ranks.front());
+        return std::move(found_);
+    }
+
+  private:
+    /// Those with the most time first.
+    void order_phases() {
+        std::vector<double> totals;
+        for (const tool::LocalPhase& phase : table_.local) {
+            double total = 0;
+            for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
+                for (const float ms : phase.own_ms.of_rank(rank))
+                    if (!std::isnan(ms)) total += ms;
+            totals.push_back(total);
+        }
+        order_.resize(totals.size());
+        std::iota(order_.begin(), order_.end(), std::size_t{0});
+        std::stable_sort(order_.begin(), order_.end(),
+                         [&](std::size_t a, std::size_t b) { return totals[a] > totals[b]; });
+        std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(std::min(most_phases, order_.size())));
+    }
+
+    void add(std::string label, std::size_t rank) {
+        BreakdownBar bar{std::move(label), rank, mean_of(table_.step_ms, table_.step_ms, rank), {}};
+        double others_ms = 0;
+        for (std::size_t i = 0; i < order_.size(); ++i) {
+            const double ms = mean_of(table_.local[order_[i]].own_ms, table_.step_ms, rank);
+            if (i < most_phases) {
+                bar.ms.push_back(ms);
+            } else {
+                others_ms += ms;
+            }
+        }
+        if (order_.size() > most_phases) bar.ms.push_back(others_ms);
+        const double exposed_ms = mean_of(table_.exposed_ms, table_.step_ms, rank);
+        const double wait_ms = std::min(mean_of(table_.wait_ms, table_.step_ms, rank), exposed_ms);
+        bar.ms.push_back(wait_ms);
+        bar.ms.push_back(exposed_ms - wait_ms);
+        bar.ms.push_back(bar.step_ms - std::accumulate(bar.ms.begin(), bar.ms.end(), 0.0));
+        if (std::isfinite(bar.step_ms)) found_.bars.push_back(std::move(bar));
+    }
+
+    const JobView& view_;
+    const tool::JobTable& table_;
+    std::vector<std::size_t> order_;  // indices of local phases
+    Breakdown found_;
+};
+
+}  // namespace
+
+Breakdown find_breakdown(const JobView& view, const tool::JobTable* table, const std::vector<float>* own_ms,
+                         const std::string& why) {
+    if (table == nullptr) return {why, {}, {}};
+    if (table->local.empty() || own_ms == nullptr)
+        return {"No phases of a step are timed besides communication, so a step cannot be taken apart.", {}, {}};
+    return Finder(view, *table).find(*own_ms);
+}
+
+}  // namespace cep::report

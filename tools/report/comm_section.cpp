@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.hpp"
+#include "report/sections.hpp"
+#include "report/svg.hpp"
+#include "show/html.hpp"
+
+namespace cep::report {
+namespace {
+
+using comm::CommModel;
+using comm::SizeReport;
+using tool::Cell;
+using tool::format_bytes;
+using tool::format_duration_ms;
+
+constexpr double width = 960;
+constexpr double left = 90;
+constexpr double right = 250;
+constexpr double bottom = 330;
+constexpr std::size_t most_models = 7;
+constexpr std::size_t most_points = 64;
+constexpr std::size_t table_lines = 40;
+
+std::string name_of(const CommModel& model) {
+    return fmt::format("{}{}, {}", model.name, model.group.empty() ? "" : " in " + model.group,
+                       tool::format_plural(model.ranks, "rank"));
+}
+
+std::vector<const CommModel*> drawn_models(const comm::CommReport& report) {
+    std::vector<const CommModel*> models;
+    for (const CommModel& model : report.models) {
+        const bool has_sizes = std::any_of(model.sizes.begin(), model.sizes.end(), [](const SizeReport& size) {
+            return size.point.bytes > 0 && size.point.transfer_ms > 0;
+        });
+        if (has_sizes && models.size() < most_models) models.push_back(&model);
+    }
+    return models;
+}
+
+struct Range {
+    double low = INFINITY;
+    double high = 0;
+    void add(double value) {
+        low = std::min(low, value);
+        high = std::max(high, value);
+    }
+};
+
+void draw_model(Svg& svg, const CommModel& model, int color, const Axis& x, const Axis& y) {
+    if (model.fit) {
+        std::vector<Point> line;
+        for (int i = 0; i <= 40; ++i) {
+            const double bytes =
+                static_cast<double>(model.fit->min_bytes) *
+                std::pow(static_cast<double>(model.fit->max_bytes) / static_cast<double>(model.fit->min_bytes),
+                         i / 40.0);
+            const double ms = model.fit->time_ms(bytes);
+            line.emplace_back(x(bytes), ms >= y.low() ? y(y.clip(ms)) : NAN);
+        }
+        svg.path(fmt::format("median line-c{}", color), line);
+    }
+    const std::size_t every = std::max<std::size_t>(1, model.sizes.size() / most_points);
+    for (std::size_t i = 0; i < model.sizes.size(); i += every) {
+        const SizeReport& size = model.sizes[i];
+        if (size.point.bytes <= 0 || !(size.point.transfer_ms > 0)) continue;
+        svg.circle(fmt::format("part c{}", color),
+                   {x(static_cast<double>(size.point.bytes)), y(size.point.transfer_ms)}, 4.5,
+                   fmt::format("{}: {} in {}", name_of(model), format_bytes(static_cast<double>(size.point.bytes)),
+                               format_duration_ms(size.point.transfer_ms)));
+    }
+}
+
+Figure draw(const std::vector<const CommModel*>& models) {
+    Range bytes;
+    Range ms;
+    for (const CommModel* model : models)
+        for (const SizeReport& size : model->sizes) {
+            if (size.point.bytes <= 0 || !(size.point.transfer_ms > 0)) continue;
+            bytes.add(static_cast<double>(size.point.bytes));
+            ms.add(size.point.transfer_ms);
+        }
+    const Axis x(bytes.low / 1.5, bytes.high * 1.5, left, width - right, true);
+    const Axis y(ms.low / 1.6, ms.high * 1.6, bottom, 30, true);
+    Svg svg("comm", width, bottom + 50, "Time of a transfer against its size",
+            "Sizes from left to right and times from bottom to top, both on logarithmic scales; a dot for each size, a "
+            "line "
+            "for each fit of latency and bandwidth.");
+    for (const double tick : x.ticks(6)) {
+        svg.line("grid", {x(tick), 30}, {x(tick), bottom});
+        svg.text("tick", {x(tick), bottom + 17}, Anchor::middle, format_bytes(tick));
+    }
+    for (const double tick : y.ticks(5)) {
+        svg.line("grid", {left, y(tick)}, {width - right, y(tick)});
+        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, format_duration_ms(tick));
+    }
+    svg.rect("frame", left, 30, width - left - right, bottom - 30);
+    svg.text("axis", {left, 18}, Anchor::start, "transfer, without waiting");
+    svg.text("axis", {(left + width - right) / 2, bottom + 40}, Anchor::middle, "bytes");
+    for (std::size_t i = 0; i < models.size(); ++i) {
+        draw_model(svg, *models[i], static_cast<int>(i), x, y);
+        const double at = 40 + 44 * static_cast<double>(i);
+        svg.rect(fmt::format("part c{}", i), width - right + 16, at, 12, 12);
+        svg.text("label", {width - right + 34, at + 10}, Anchor::start, shorten(name_of(*models[i]), 30));
+        if (const auto& fit = models[i]->fit)
+            svg.text("tick", {width - right + 34, at + 26}, Anchor::start,
+                     fmt::format("α {:.1f} µs{}", fit->alpha_us,
+                                 fit->beta_gb_per_s ? fmt::format(", β {:.3g} GB/s", *fit->beta_gb_per_s) : ""));
+    }
+    return {svg.finish(), ""};
+}
+
+tool::Table model_table(const comm::CommReport& report) {
+    tool::Table table(
+        {{"name", "operation", tool::Align::left, "", ""},
+         {"group", "group", tool::Align::left, "", "the kind of its groups"},
+         {"ranks", "ranks", tool::Align::right, "", "of one group"},
+         {"wait", "waiting", tool::Align::right, "", "time that ranks waited for the last one, over time in spans"},
+         {"alpha", "α", tool::Align::right, "us", "fitted latency"},
+         {"beta", "β", tool::Align::right, "GB/s", "fitted bandwidth"},
+         {"r2", "R²", tool::Align::right, "", "share of the variance that the fit explains"},
+         {"bus", "bus β", tool::Align::right, "GB/s", "bus bandwidth of the fit"},
+         {"refused", "no fit, because", tool::Align::left, "", ""}},
+        "Operations");
+    for (const CommModel& model : report.models) {
+        std::vector<Cell> cells = {Cell::text_of(model.name), Cell::text_of(model.group), Cell::count(model.ranks),
+                                   Cell::percent(model.wait_fraction)};
+        cells.push_back(model.fit ? Cell::words(fmt::format("{:.1f} µs", model.fit->alpha_us)) : Cell::none());
+        cells.push_back(model.fit && model.fit->beta_gb_per_s
+                            ? Cell::words(fmt::format("{:.3g} GB/s", *model.fit->beta_gb_per_s))
+                            : Cell::none());
+        cells.push_back(model.fit ? Cell::words(fmt::format("{:.4f}", model.fit->r_squared)) : Cell::none());
+        cells.push_back(model.bus_gb_per_s ? Cell::words(fmt::format("{:.3g} GB/s", *model.bus_gb_per_s))
+                                           : Cell::none());
+        cells.push_back(Cell::text_of(model.fit ? "" : model.refused));
+        table.add(std::move(cells));
+    }
+    table.set_rest("operation", "with less time", report.left_out.models);
+    return table;
+}
+
+}  // namespace
+
+Section comm_section(const comm::CommReport* report, const std::string& why) {
+    const std::string heading = "Communication: latency and bandwidth";
+    if (report == nullptr || report->models.empty())
+        return Section::without("comm", heading, report == nullptr ? why : "There are no spans of communication.");
+    const std::vector<const CommModel*> models = drawn_models(*report);
+    Section section{
+        "comm",
+        heading,
+        "Small messages are bound by latency α, large ones by bandwidth β. Dots above their line took longer than "
+        "the fit says.",
+        {},
+        {},
+        tool::html_table(model_table(*report), table_lines)};
+    if (models.empty()) {
+        section.look =
+            "The rows do not say how many bytes a collective moves, so that latency and bandwidth are not known; "
+            "the table has the waiting.";
+    } else {
+        section.figures.push_back(draw(models));
+    }
+    return section;
+}
+
+}  // namespace cep::report

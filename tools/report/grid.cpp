@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/grid.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/bytes.hpp"
+#include "stats/robust.hpp"
+
+namespace cep::report {
+namespace {
+
+// Below it, values are as good as zero.
+constexpr double smallest_of_high = 1e-4;
+
+void find_range(const StepMatrix& values, Block& block) {
+    double low = INFINITY;
+    double high = 0;
+    for (std::size_t row = 0; row < values.ranks(); ++row)
+        for (const float value : values.of_rank(row)) {
+            if (!(value > 0) || !std::isfinite(value)) continue;
+            low = std::min<double>(low, value);
+            high = std::max<double>(high, value);
+        }
+    if (high == 0) return;
+    block.high = high;
+    block.low = std::max(low, smallest_of_high * high);
+}
+
+unsigned code_of(float value, const Block& block, double per_log) {
+    if (std::isnan(value)) return 0;
+    if (!(value > block.low)) return 1;
+    const double most = std::ldexp(1.0, block.bits) - 1;
+    return static_cast<unsigned>(std::lround(std::min(1 + std::log(value / block.low) * per_log, most)));
+}
+
+}  // namespace
+
+Bins single_bins(const std::vector<std::int64_t>& ascending) {
+    return {ascending, ascending};
+}
+
+Bins merge_bins(const Bins& bins, std::size_t most) {
+    if (bins.size() <= most) return bins;
+    Bins merged;
+    for (std::size_t i = 0; i < bins.size(); ++i) {
+        if (part_of(i, bins.size(), most) == merged.size()) {
+            merged.add(bins.first[i], bins.last[i]);
+        } else {
+            merged.last.back() = bins.last[i];
+        }
+    }
+    return merged;
+}
+
+StepMatrix reduce(const StepMatrix& values, std::size_t most_rows, std::size_t most_columns) {
+    const std::size_t rows = values.ranks();
+    const std::size_t columns = values.steps();
+    StepMatrix reduced(std::min(rows, most_rows), std::min(columns, most_columns));
+    for (std::size_t row = 0; row < rows; ++row) {
+        const std::span<const float> from = values.of_rank(row);
+        const std::span<float> to = reduced.of_rank(part_of(row, rows, most_rows));
+        for (std::size_t column = 0; column < columns; ++column) {
+            float& most = to[part_of(column, columns, most_columns)];
+            if (std::isnan(most) || from[column] > most) most = std::isnan(from[column]) ? most : from[column];
+        }
+    }
+    return reduced;
+}
+
+StepMatrix choose_rows(const StepMatrix& values, const std::vector<std::size_t>& rows) {
+    StepMatrix chosen(rows.size(), values.steps());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const std::span<const float> from = values.of_rank(rows[i]);
+        std::copy(from.begin(), from.end(), chosen.of_rank(i).begin());
+    }
+    return chosen;
+}
+
+std::vector<float> row_medians(const StepMatrix& values) {
+    std::vector<float> medians;
+    for (std::size_t row = 0; row < values.ranks(); ++row) {
+        const std::span<const float> of_row = values.of_rank(row);
+        medians.push_back(static_cast<float>(tool::median_of(std::vector<double>(of_row.begin(), of_row.end()))));
+    }
+    return medians;
+}
+
+Block encode(const StepMatrix& values, int bits) {
+    Block block{values.ranks(), values.steps(), bits, 1, 1, {}};
+    find_range(values, block);
+    const double span = std::log(block.high / block.low);
+    const double per_log = span > 0 ? (std::ldexp(1.0, bits) - 2) / span : 0;
+    const std::size_t cells = block.rows * block.columns;
+    std::string bytes(bits == 16 ? 2 * cells : cells, '\0');
+    std::size_t cell = 0;
+    for (std::size_t row = 0; row < block.rows; ++row)
+        for (const float value : values.of_rank(row)) {
+            const unsigned code = code_of(value, block, per_log);
+            if (bits == 16) {
+                bytes[cell] = static_cast<char>(code >> 8);
+                bytes[cells + cell] = static_cast<char>(code & 255);
+            } else {
+                bytes[cell] = static_cast<char>(code);
+            }
+            ++cell;
+        }
+    block.data = base64(deflate(bytes));
+    return block;
+}
+
+void write_block(tool::JsonWriter& json, const Block& block) {
+    json.begin_object();
+    json.members("rows", block.rows, "columns", block.columns, "bits", block.bits, "low", block.low, "high", block.high,
+                 "encoding", "deflate", "data", block.data);
+    json.end_object();
+}
+
+}  // namespace cep::report

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Grids: values by rank and step, and the bins of ranks and steps that a picture has room for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "show/json_writer.hpp"
+#include "verdict/job_table.hpp"
+
+namespace cep::report {
+
+using tool::StepMatrix;
+
+/// Bins, both ends included: of step numbers, or of indices of ranks.
+struct Bins {
+    std::vector<std::int64_t> first;
+    std::vector<std::int64_t> last;
+
+    [[nodiscard]] std::size_t size() const { return first.size(); }
+    void add(std::int64_t from, std::int64_t to) {
+        first.push_back(from);
+        last.push_back(to);
+    }
+    friend bool operator==(const Bins&, const Bins&) = default;
+};
+
+/// Each by itself.
+[[nodiscard]] Bins single_bins(const std::vector<std::int64_t>& ascending);
+/// At most `most` bins of equally many of the bins that there are.
+[[nodiscard]] Bins merge_bins(const Bins& bins, std::size_t most);
+/// Which of `most` equal parts a place of `count` is in.
+[[nodiscard]] inline std::size_t part_of(std::size_t place, std::size_t count, std::size_t parts) {
+    return count <= parts ? place : place * parts / count;
+}
+
+/// The largest value of each bin, where rows and columns are joined to at most so many.
+[[nodiscard]] StepMatrix reduce(const StepMatrix& values, std::size_t most_rows, std::size_t most_columns);
+/// Some rows.
+[[nodiscard]] StepMatrix choose_rows(const StepMatrix& values, const std::vector<std::size_t>& rows);
+/// The median of each row; NaN where it has no value.
+[[nodiscard]] std::vector<float> row_medians(const StepMatrix& values);
+
+/// Values as bytes on a logarithmic scale, see page/DATA.md.
+struct Block {
+    std::size_t rows = 0;
+    std::size_t columns = 0;
+    int bits = 8;
+    double low = 1;
+    double high = 1;
+    std::string data;  // base64 of zlib's format
+};
+[[nodiscard]] Block encode(const StepMatrix& values, int bits);
+void write_block(tool::JsonWriter& json, const Block& block);
+
+}  // namespace cep::report

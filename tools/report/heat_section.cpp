@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/units.hpp"
+#include "report/heat_picture.hpp"
+#include "report/sections.hpp"
+#include "report/svg.hpp"
+#include "show/html.hpp"
+
+namespace cep::report {
+namespace {
+
+using tool::Cell;
+using tool::format_duration_ms;
+using tool::format_integer;
+
+constexpr std::size_t picture_rows = 256;
+constexpr std::size_t picture_columns = 500;
+constexpr std::size_t table_lines = 24;
+constexpr double width = 960;
+constexpr double left = 76;
+constexpr double right = 116;
+constexpr double top = 44;
+
+std::string describe(const Layer& layer, const PhaseView& phase) {
+    const std::string of = phase.kind == schema::Kind::step ? "a whole step" : phase.name;
+    switch (layer.measure) {
+        case Measure::own:
+            return "Own work of " + of + ", without waiting";
+        case Measure::wait:
+            return "Waiting for other ranks in " + of;
+        case Measure::relative:
+            return "Work of " + of + ", relative to the median rank";
+        default:
+            return "Duration of " + of;
+    }
+}
+
+std::string describe(const Scale& scale, double value) {
+    const std::string text = format_duration_ms(value);
+    return value == scale.low ? "≤ " + text : value == scale.high ? "≥ " + text : text;
+}
+
+void draw_legend(Svg& svg, const Scale& scale) {
+    constexpr double length = 200;
+    const double x = width - right - length;
+    static const std::string png = heat_legend_png();
+    svg.png(x, 8, length, 10, png);
+    const double middle = scale.is_log ? std::sqrt(scale.low * scale.high) : (scale.low + scale.high) / 2;
+    svg.text("tick", {x, 30}, Anchor::start, scale.low == 0 ? "0" : describe(scale, scale.low));
+    svg.text("tick", {x + length / 2, 30}, Anchor::middle, format_duration_ms(middle));
+    svg.text("tick", {x + length, 30}, Anchor::end, describe(scale, scale.high));
+    svg.rect("hatch", x + length + 16, 8, 14, 10);
+    svg.text("tick", {x + length + 34, 17}, Anchor::start, "no row");
+}
+
+/// Marks at the right of the ranks that the verdict blames.
+void draw_blamed(Svg& svg, const JobView& view, double row_height) {
+    double free_from = 0;
+    for (const std::size_t rank : view.blamed_ranks()) {
+        const double y = top + (static_cast<double>(rank) + 0.5) * row_height;
+        svg.line("blame", {width - right + 2, y}, {width - right + 12, y});
+        if (y < free_from && free_from > 0) continue;
+        svg.text("tick bad", {width - right + 16, y + 4}, Anchor::start, fmt::format("rank {}", view.ranks[rank]));
+        free_from = y + 13;
+    }
+}
+
+Figure draw(const JobView& view, const HeatMap& heat, const Layer& layer) {
+    const StepMatrix shown = reduce(layer.overview, picture_rows, picture_columns);
+    const auto rows = static_cast<double>(view.ranks.size());
+    const double height = std::clamp(rows * 12, 96.0, 360.0);
+    const double plot_width = width - left - right;
+    const std::string what = describe(layer, view.phases[layer.phase]);
+    const std::string id =
+        fmt::format("heat-{}-{}", layer.phase, measure_names[static_cast<std::size_t>(layer.measure)]);
+    Svg svg(
+        id, width, top + height + 40, what + " by rank and step",
+        fmt::format("{} ranks from top to bottom, {} from left to right. Colours go from {} to {}. The table below "
+                    "has the medians of the ranks that stand out.",
+                    tool::format_count(view.ranks.size()), name_steps(view.steps.first.front(), view.steps.last.back()),
+                    format_duration_ms(layer.scale.low), format_duration_ms(layer.scale.high)));
+    svg.text("title", {left, 20}, Anchor::start, what);
+    draw_legend(svg, layer.scale);
+    svg.rect("hatch", left, top, plot_width, height);
+    svg.png(left, top, plot_width, height, heat_png(shown, layer.scale));
+    svg.rect("frame", left, top, plot_width, height);
+    const double row_height = height / rows;
+    const std::size_t every = std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(14 / row_height)));
+    const auto nice = static_cast<std::size_t>(Axis(0, rows, 0, height).ticks(12).at(1));
+    const std::size_t stride = every == 1 ? 1 : std::max<std::size_t>({every, nice, 1});
+    for (std::size_t rank = 0; rank < view.ranks.size(); rank += stride)
+        svg.text("tick", {left - 6, top + (static_cast<double>(rank) + 0.5) * row_height + 4}, Anchor::end,
+                 format_integer(view.ranks[rank]));
+    svg.text("axis", {left - 6, top - 8}, Anchor::end, "rank");
+    const std::size_t columns = view.steps.size();
+    const std::size_t labels = std::min<std::size_t>(columns, 9);
+    for (std::size_t i = 0; i < labels; ++i) {
+        const std::size_t column = labels == 1 ? 0 : i * (columns - 1) / (labels - 1);
+        svg.text(
+            "tick",
+            {left + (static_cast<double>(column) + 0.5) * plot_width / static_cast<double>(columns), top + height + 16},
+            Anchor::middle, format_integer(view.steps.first[column]));
+    }
+    svg.text("axis", {left + plot_width / 2, top + height + 34}, Anchor::middle, "step");
+    draw_blamed(svg, view, row_height);
+    std::string caption;
+    if (shown.ranks() < view.ranks.size() || shown.steps() < view.recorded_steps)
+        caption = fmt::format("{} ranks and {} recorded steps in {} × {} cells: each shows the largest of its values.",
+                              tool::format_count(view.ranks.size()), tool::format_count(view.recorded_steps),
+                              shown.ranks(), shown.steps());
+    static_cast<void>(heat);
+    return {svg.finish(), caption};
+}
+
+Cell duration(const Layer* layer, std::size_t rank) {
+    if (layer == nullptr || std::isnan(layer->by_rank[rank])) return Cell::none();
+    return Cell::shown(static_cast<double>(layer->by_rank[rank]), format_duration_ms(layer->by_rank[rank]));
+}
+
+/// The ranks with the most work beyond their peers, the blamed ones first.
+std::vector<std::size_t> order_ranks(const JobView& view, const HeatMap& heat) {
+    std::vector<double> by_rank = view.slowness_ms;
+    if (std::all_of(by_rank.begin(), by_rank.end(), [](double ms) { return std::isnan(ms); }))
+        by_rank.assign(heat.layers.front().by_rank.begin(), heat.layers.front().by_rank.end());
+    std::vector<std::size_t> order(view.ranks.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<bool> is_blamed(view.ranks.size());
+    for (const std::size_t rank : view.blamed_ranks()) is_blamed[rank] = true;
+    const auto key = [&](std::size_t rank) { return std::isnan(by_rank[rank]) ? -INFINITY : by_rank[rank]; };
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return is_blamed[a] != is_blamed[b] ? is_blamed[a] : key(a) > key(b);
+    });
+    return order;
+}
+
+tool::Table rank_table(const JobView& view, const HeatMap& heat) {
+    tool::Table table(
+        {{"rank", "rank", tool::Align::right, "", "number of the rank"},
+         {"host", "host", tool::Align::left, "", "its host"},
+         {"role", "role", tool::Align::left, "", "ranks of one role do the same work"},
+         {"own_ms", "own work", tool::Align::right, "ms", "median over steps of its own work"},
+         {"beyond_ms", "beyond its role", tool::Align::right, "ms", "own work less the median of its role"},
+         {"wait_ms", "waiting", tool::Align::right, "ms", "median over steps of its waiting for others"},
+         {"step_ms", "step", tool::Align::right, "ms", "median over steps of the whole step"}},
+        "Ranks");
+    const std::size_t step = view.has_step ? 0 : view.phases.size();
+    const Layer* own = heat.find(step, Measure::own);
+    for (const std::size_t rank : order_ranks(view, heat)) {
+        if (table.lines().size() == table_lines) break;
+        const double beyond_ms = view.slowness_ms[rank];
+        table.add({Cell::integer(view.ranks[rank]), Cell::text_of(view.hosts[view.host[rank]]),
+                   Cell::text_of(view.roles[view.role[rank]]), duration(own, rank),
+                   std::isnan(beyond_ms) ? Cell::none() : Cell::shown(beyond_ms, fmt::format("{:+.2f} ms", beyond_ms)),
+                   duration(heat.find(step, Measure::wait), rank), duration(heat.find(step, Measure::duration), rank)});
+    }
+    table.set_rest("rank", "with less", view.ranks.size() - table.lines().size());
+    return table;
+}
+
+}  // namespace
+
+Section heat_section(const JobView& view, const HeatMap& heat) {
+    const std::string heading = "Every rank, every step";
+    if (heat.layers.empty() || view.steps.first.empty())
+        return Section::without("heat", heading, "No durations by rank and step are known, so there is no heat map.");
+    const Layer* own = heat.find(0, Measure::own);
+    const Layer* wait = heat.find(0, Measure::wait);
+    Section section{"heat", heading, {}, {}, {}, {}};
+    if (own != nullptr) {
+        section.look =
+            wait != nullptr
+                ? "A bright row is a rank that works longer than the others. In the second picture the same row is "
+                  "dark: the others wait for it. A bright column is a step that was long for all."
+                : "A bright row is a rank that works longer than the others; a bright column is a step that was "
+                  "long for all.";
+        section.figures.push_back(draw(view, heat, *own));
+        if (wait != nullptr) section.figures.push_back(draw(view, heat, *wait));
+    } else {
+        section.look =
+            "A bright row is a rank that takes longer than the others; a bright column is a step that was long for "
+            "all. Own "
+            "work and waiting are not known apart here.";
+        section.figures.push_back(draw(view, heat, heat.layers.front()));
+    }
+    if (!view.blamed.empty())
+        if (const std::size_t phase = view.phase_of(view.blamed.front().phase);
+            phase > 0 && phase < view.phases.size()) {
+            const Layer* of_phase = heat.find(phase, Measure::own);
+            if (of_phase == nullptr) of_phase = heat.find(phase, Measure::duration);
+            if (of_phase != nullptr) section.figures.push_back(draw(view, heat, *of_phase));
+        }
+    section.details = tool::html_table(rank_table(view, heat), 0);
+    return section;
+}
+
+}  // namespace cep::report

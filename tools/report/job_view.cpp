@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/job_view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "base/units.hpp"
+
+namespace cep::report {
+namespace {
+
+using tool::Job;
+using tool::RunSeries;
+
+std::string role_name(const tool::RankRole& role) {
+    std::string name;
+    if (role.pp) name = fmt::format("stage {}", *role.pp);
+    if (role.tp) name += fmt::format("{}tp {}", name.empty() ? "" : ", ", *role.tp);
+    return name.empty() ? "all ranks" : name;
+}
+
+/// The places of distinct names, in the order of the keys that they have.
+class Names {
+  public:
+    template <typename Key>
+    static void number(const std::vector<std::pair<Key, std::string>>& of_ranks, std::vector<std::size_t>& places,
+                       std::vector<std::string>& names) {
+        std::map<Key, std::size_t> known;
+        for (const auto& [key, name] : of_ranks) known.try_emplace(key, 0);
+        for (auto& [key, place] : known) {
+            place = names.size();
+            names.emplace_back();
+        }
+        for (const auto& [key, name] : of_ranks) {
+            const std::size_t place = known.at(key);
+            names[place] = name;
+            places.push_back(place);
+        }
+    }
+};
+
+void find_ranks(const Job& job, JobView& view) {
+    using Role = std::pair<std::int64_t, std::int64_t>;
+    std::vector<std::pair<Role, std::string>> roles;
+    std::map<std::string, std::size_t> hosts;  // in the order of ranks
+    for (const auto& [rank, all_series] : job.ranks) {
+        if (all_series.empty()) continue;
+        const tool::RankRole role = tool::role_of(rank, all_series);
+        view.ranks.push_back(rank);
+        const auto [host, is_new] = hosts.try_emplace(role.host, view.hosts.size());
+        if (is_new) view.hosts.push_back(role.host);
+        view.host.push_back(host->second);
+        roles.emplace_back(Role(role.pp.value_or(-1), role.tp.value_or(-1)), role_name(role));
+    }
+    Names::number(roles, view.role, view.roles);
+    if (view.roles.size() == 1) view.roles.front() = "all ranks";
+}
+
+/// Colours follow each other in the order of the work of a step, not of its time: they stay when times change a little.
+void find_phases(const Job& job, JobView& view) {
+    const std::vector<tool::SeriesOfRank> all_series = tool::all_series(job.ranks);
+    const tool::StepPhase step = tool::find_step_phase(all_series);
+    struct Found {
+        schema::Kind kind;
+        double total_ms = 0;
+        std::size_t place = 0;
+    };
+    std::map<std::string_view, Found> found;
+    for (const tool::SeriesOfRank& of : all_series)
+        for (const tool::PhaseSeries& phase : of.series->phases) {
+            const auto [known, is_new] = found.try_emplace(phase.name, Found{phase.kind, 0, found.size()});
+            known->second.total_ms += tool::totals_of(phase).sum_ms;
+        }
+    view.has_step = step.found && step.total_ms > 0;
+    if (view.has_step) view.phases.push_back({std::string(step.name), schema::Kind::step, 0});
+    std::vector<std::pair<std::string_view, Found>> phases;
+    for (const auto& [name, phase] : found)
+        if (phase.total_ms > 0 && !(view.has_step && name == step.name)) phases.emplace_back(name, phase);
+    std::stable_sort(phases.begin(), phases.end(),
+                     [](const auto& a, const auto& b) { return a.second.total_ms > b.second.total_ms; });
+    const std::size_t room = max_phases - view.phases.size();
+    view.left_out_phases = phases.size() - std::min(phases.size(), room);
+    phases.resize(std::min(phases.size(), room));
+    for (const auto& [name, phase] : phases) {
+        const auto before = std::count_if(phases.begin(), phases.end(), [&, place = phase.place](const auto& other) {
+            return other.second.place < place;
+        });
+        view.phases.push_back({std::string(name), phase.kind, static_cast<int>(before) % colors});
+    }
+}
+
+void find_steps(const Job& job, std::size_t max_cells, JobView& view) {
+    std::set<std::int64_t> steps;
+    const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
+    for (const auto& [rank, all_series] : job.ranks)
+        for (const RunSeries& series : all_series) {
+            if (last == nullptr || *last != series.steps) steps.insert(series.steps.begin(), series.steps.end());
+            last = &series.steps;
+        }
+    view.recorded_steps = steps.size();
+    const std::size_t most = std::max<std::size_t>(1, max_cells / std::max<std::size_t>(1, view.ranks.size()));
+    view.steps = merge_bins(single_bins({steps.begin(), steps.end()}), most);
+}
+
+void find_blamed(const tool::Verdict& verdict, JobView& view) {
+    const auto add = [&](std::int64_t rank, const tool::StragglerFact& fact) {
+        const std::size_t index = view.index_of(rank);
+        if (index < view.ranks.size()) view.blamed.push_back({index, fact.phase, fact.first_step, fact.last_step});
+    };
+    for (const tool::StragglerFact& straggler : verdict.stragglers) add(straggler.rank, straggler);
+    for (const tool::GroupFact& group : verdict.groups)
+        for (const std::int64_t rank : group.slow_ranks) add(rank, group.typical);
+    if (!view.blamed.empty() || !verdict.replay.holds()) return;
+    for (const tool::Cause& cause : verdict.replay.causes) {
+        if (cause.ranks.empty() || cause.slowdown < 1.03) continue;
+        for (const std::int64_t rank : cause.ranks)
+            if (const std::size_t index = view.index_of(rank); index < view.ranks.size() && !view.steps.first.empty())
+                view.blamed.push_back({index, cause.phase, view.steps.first.front(), view.steps.last.back()});
+        return;
+    }
+}
+
+}  // namespace
+
+std::size_t JobView::index_of(std::int64_t rank) const {
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
+    return found != ranks.end() && *found == rank ? static_cast<std::size_t>(found - ranks.begin()) : ranks.size();
+}
+
+std::size_t JobView::phase_of(std::string_view name) const {
+    const auto found = std::find_if(phases.begin(), phases.end(), [name](const auto& one) { return one.name == name; });
+    return static_cast<std::size_t>(found - phases.begin());
+}
+
+std::string JobView::name_rank(std::size_t index) const {
+    const std::string& name = hosts[host[index]];
+    return fmt::format("rank {}{}", ranks[index], name.empty() ? "" : " (" + name + ")");
+}
+
+std::vector<std::size_t> JobView::blamed_ranks() const {
+    std::vector<std::size_t> found;
+    std::set<std::size_t> known;
+    for (const Blamed& one : blamed)
+        if (known.insert(one.rank).second) found.push_back(one.rank);
+    return found;
+}
+
+std::vector<std::vector<std::size_t>> JobView::ranks_by_role() const {
+    std::vector<std::vector<std::size_t>> by_role(roles.size());
+    for (std::size_t i = 0; i < ranks.size(); ++i) by_role[role[i]].push_back(i);
+    return by_role;
+}
+
+JobView view_job(const tool::Job& job, const tool::Verdict& verdict, std::size_t max_cells) {
+    JobView view;
+    find_ranks(job, view);
+    find_phases(job, view);
+    find_steps(job, max_cells, view);
+    find_blamed(verdict, view);
+    view.slowness_ms.assign(view.ranks.size(), std::numeric_limits<double>::quiet_NaN());
+    return view;
+}
+
+std::string name_steps(std::int64_t first, std::int64_t last) {
+    return first == last ? "step " + tool::format_integer(first) : "steps " + tool::format_from_to(first, last);
+}
+
+}  // namespace cep::report

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job view: who is in the pictures of a job. Ranks with their hosts and roles, phases with their colours, steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/grid.hpp"
+#include "verdict/verdict.hpp"
+
+namespace cep::report {
+
+inline constexpr std::size_t max_phases = 24;  // with pictures of their own
+inline constexpr int colors = 8;
+
+struct PhaseView {
+    std::string name;
+    schema::Kind kind = schema::Kind::other;
+    int color = 0;
+};
+
+/// A rank that the verdict blames, and where.
+struct Blamed {
+    std::size_t rank = 0;  // index
+    std::string phase;
+    std::int64_t first_step = 0;
+    std::int64_t last_step = 0;
+};
+
+struct JobView {
+    std::vector<std::int64_t> ranks;  // ascending; "index of a rank" is a place in them
+    std::vector<std::size_t> host;    // by rank: index into hosts
+    std::vector<std::size_t> role;    // by rank: index into roles
+    std::vector<std::string> hosts;
+    std::vector<std::string> roles;
+    std::vector<PhaseView> phases;  // the step, if its time is known, then by time
+    bool has_step = false;
+    std::size_t left_out_phases = 0;  // with less time
+    Bins steps;                       // columns: recorded steps, or bins of them where these are many
+    std::size_t recorded_steps = 0;
+    std::vector<Blamed> blamed;       // the most costly first
+    std::vector<double> slowness_ms;  // by rank: own work beyond the median of its role; NaN where not known
+
+    /// ranks.size() for a rank that it does not have.
+    [[nodiscard]] std::size_t index_of(std::int64_t rank) const;
+    /// phases.size() for a phase that it does not have.
+    [[nodiscard]] std::size_t phase_of(std::string_view name) const;
+    /// "rank 5 (node0)".
+    [[nodiscard]] std::string name_rank(std::size_t index) const;
+    /// The most costly of the blamed ranks first, each once.
+    [[nodiscard]] std::vector<std::size_t> blamed_ranks() const;
+    /// Indices of ranks by role.
+    [[nodiscard]] std::vector<std::vector<std::size_t>> ranks_by_role() const;
+};
+
+/// `max_cells`: at most so many ranks times columns.
+[[nodiscard]] JobView view_job(const tool::Job& job, const tool::Verdict& verdict, std::size_t max_cells);
+
+/// "steps 100 to 120", or one of them.
+[[nodiscard]] std::string name_steps(std::int64_t first, std::int64_t last);
+
+}  // namespace cep::report

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Report: a job as one page of HTML that needs no other file.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "comm/comm_report.hpp"
+#include "compare/comparison.hpp"
+#include "report/breakdown.hpp"
+#include "report/heat.hpp"
+#include "report/timeline.hpp"
+#include "summary/summary.hpp"
+#include "verdict/verdict.hpp"
+
+namespace cep::report {
+
+inline constexpr std::size_t default_max_bytes = std::size_t{8} << 20;
+inline constexpr std::size_t most_cells = std::size_t{1} << 23;  // ranks times columns of a matrix
+
+struct ReportInputs {
+    const tool::Job* job = nullptr;
+    const tool::Summary* summary = nullptr;
+    const tool::Verdict* verdict = nullptr;
+    const tool::JobTable* table = nullptr;  // nullptr: why_no_table says why
+    std::string why_no_table;
+    const RowHeat* rows = nullptr;           // where the job keeps no samples
+    const comm::CommReport* comm = nullptr;  // nullptr: why_no_comm says why
+    std::string why_no_comm;
+    const compare::Comparison* comparison = nullptr;  // nullptr: one job is shown
+    TimelineChoice timeline;
+    std::size_t max_bytes = default_max_bytes;
+};
+
+struct Report {
+    std::string html;
+    std::vector<std::string> left_out;  // sentences: what was binned or left out for its size
+    bool has_script = false;
+};
+
+/// Adds a phase for whole steps where no rows say how long they took, but the table does.
+void add_derived_step(const tool::JobTable& table, JobView& view);
+
+/// Throws UsageError where even the page without data is larger than max_bytes.
+[[nodiscard]] Report make_report(const ReportInputs& inputs, JobView view);
+
+}  // namespace cep::report

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/svg.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.hpp"
+#include "show/html.hpp"
+
+namespace cep::report {
+namespace {
+
+using tool::html_text;
+
+/// A tenth of a pixel is enough.
+std::string number(double value) {
+    std::string text = fmt::format("{:.1f}", value);
+    if (text.ends_with(".0")) text.resize(text.size() - 2);
+    return text == "-0" ? "0" : text;
+}
+
+bool is_known(Point point) {
+    return std::isfinite(point.first) && std::isfinite(point.second);
+}
+
+std::string place(Point point) {
+    return number(point.first) + " " + number(point.second);
+}
+
+double round_step(double range, std::size_t about) {
+    const double raw = range / static_cast<double>(std::max<std::size_t>(1, about));
+    const double power = std::pow(10, std::floor(std::log10(raw)));
+    for (const double factor : {1.0, 2.0, 5.0})
+        if (raw <= factor * power * 1.0001) return factor * power;
+    return 10 * power;
+}
+
+}  // namespace
+
+Svg::Svg(std::string_view id, double width, double height, std::string_view title, std::string_view description)
+    : width_(width) {
+    svg_ = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{}-t {}-d\">\n"
+        "<title id=\"{}-t\">{}</title>\n<desc id=\"{}-d\">{}</desc>\n",
+        number(width), number(height), id, id, id, html_text(title), id, html_text(description));
+}
+
+void Svg::close(std::string_view element, std::string_view tip) {
+    svg_ += tip.empty() ? "/>\n" : fmt::format("><title>{}</title></{}>\n", html_text(tip), element);
+}
+
+void Svg::rect(std::string_view style, double x, double y, double width, double height, std::string_view tip) {
+    svg_ += fmt::format("<rect class=\"{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", style, number(x), number(y),
+                        number(std::max(width, 0.1)), number(std::max(height, 0.1)));
+    close("rect", tip);
+}
+
+void Svg::line(std::string_view style, Point from, Point to, std::string_view tip) {
+    if (!is_known(from) || !is_known(to)) return;
+    svg_ += fmt::format("<path class=\"{}\" d=\"M{}L{}\"", style, place(from), place(to));
+    close("path", tip);
+}
+
+void Svg::path(std::string_view style, const std::vector<Point>& points, std::string_view tip) {
+    std::string shape;
+    bool is_drawing = false;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+        const bool known = is_known(points[i]);
+        const bool alone = known && !is_drawing && (i + 1 == points.size() || !is_known(points[i + 1]));
+        if (known) shape += (is_drawing ? "L" : "M") + place(points[i]) + (alone ? "h1" : "");
+        is_drawing = known;
+    }
+    if (shape.empty()) return;
+    svg_ += fmt::format("<path class=\"{}\" d=\"{}\"", style, shape);
+    close("path", tip);
+}
+
+void Svg::band(std::string_view style, const std::vector<Point>& upper, const std::vector<Point>& lower) {
+    const auto known = [&](std::size_t i) { return i < upper.size() && is_known(upper[i]) && is_known(lower[i]); };
+    std::string shape;
+    for (std::size_t first = 0; first < upper.size(); ++first) {
+        if (!known(first)) continue;
+        std::size_t last = first;
+        while (known(last + 1)) ++last;
+        for (std::size_t i = first; i <= last; ++i) shape += (i == first ? "M" : "L") + place(upper[i]);
+        for (std::size_t i = last + 1; i-- > first;) shape += "L" + place(lower[i]);
+        shape += "Z";
+        first = last;
+    }
+    if (!shape.empty()) svg_ += fmt::format("<path class=\"{}\" d=\"{}\"/>\n", style, shape);
+}
+
+void Svg::circle(std::string_view style, Point centre, double radius, std::string_view tip) {
+    if (!is_known(centre)) return;
+    svg_ += fmt::format("<circle class=\"{}\" cx=\"{}\" cy=\"{}\" r=\"{}\"", style, number(centre.first),
+                        number(centre.second), number(radius));
+    close("circle", tip);
+}
+
+void Svg::text(std::string_view style, Point at, Anchor anchor, std::string_view text) {
+    const std::string_view how = anchor == Anchor::start    ? ""
+                                 : anchor == Anchor::middle ? " text-anchor=\"middle\""
+                                                            : " text-anchor=\"end\"";
+    svg_ += fmt::format("<text class=\"{}\" x=\"{}\" y=\"{}\"{}>{}</text>\n", style, number(at.first),
+                        number(at.second), how, html_text(text));
+}
+
+void Svg::png(double x, double y, double width, double height, std::string_view data) {
+    svg_ += fmt::format(
+        "<image class=\"pixels\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" "
+        "href=\"data:image/png;base64,{}\"/>\n",
+        number(x), number(y), number(width), number(height), data);
+}
+
+Axis::Axis(double low, double high, double from, double to, bool is_log)
+    : low_(low), high_(high > low ? high : low + 1), from_(from), to_(to), is_log_(is_log) {
+    if (is_log && !(high > low)) high_ = low * 10;
+}
+
+double Axis::operator()(double value) const {
+    const double share = is_log_ ? std::log(value / low_) / std::log(high_ / low_) : (value - low_) / (high_ - low_);
+    return from_ + share * (to_ - from_);
+}
+
+std::vector<double> Axis::ticks(std::size_t about) const {
+    std::vector<double> ticks;
+    if (is_log_) {
+        const double decades = std::log10(high_ / low_);
+        const double factor = std::pow(10, std::max(1.0, std::ceil(decades / static_cast<double>(about))));
+        for (double tick = std::pow(10, std::ceil(std::log10(low_) - 1e-9)); tick <= high_ * 1.0001; tick *= factor)
+            ticks.push_back(tick);
+        return ticks;
+    }
+    const double step = round_step(high_ - low_, about);
+    for (double tick = std::ceil(low_ / step - 1e-9) * step; tick <= high_ + 1e-9 * step; tick += step)
+        ticks.push_back(std::abs(tick) < 1e-9 * step ? 0 : tick);
+    return ticks;
+}
+
+std::string shorten(std::string_view text, std::size_t most) {
+    std::string shown;
+    std::size_t characters = 0;
+    while (!text.empty()) {
+        if (++characters > most) return shown + "…";
+        const std::size_t size = std::max<std::size_t>(1, tool::utf8_size(text));
+        shown += text.substr(0, size);
+        text.remove_prefix(size);
+    }
+    return shown;
+}
+
+}  // namespace cep::report

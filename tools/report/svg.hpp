@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// SVG: pictures as text. Colours are classes of the page's style sheet, so that a picture follows its theme.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cep::report {
+
+using Point = std::pair<double, double>;
+
+enum class Anchor { start, middle, end };
+
+class Svg {
+  public:
+    /// `title` and `description` stand for the picture where it cannot be seen. `id` is unique in the page.
+    Svg(std::string_view id, double width, double height, std::string_view title, std::string_view description);
+
+    /// `tip`: shown when pointed at; "" for none.
+    void rect(std::string_view style, double x, double y, double width, double height, std::string_view tip = {});
+    void line(std::string_view style, Point from, Point to, std::string_view tip = {});
+    /// Lines from point to point; gaps where a coordinate is NaN.
+    void path(std::string_view style, const std::vector<Point>& points, std::string_view tip = {});
+    /// An area between two rows of points with the same x, left out where either is NaN.
+    void band(std::string_view style, const std::vector<Point>& upper, const std::vector<Point>& lower);
+    void circle(std::string_view style, Point centre, double radius, std::string_view tip = {});
+    void text(std::string_view style, Point at, Anchor anchor, std::string_view text);
+    /// `data`: base64 of a PNG.
+    void png(double x, double y, double width, double height, std::string_view data);
+
+    [[nodiscard]] double width() const { return width_; }
+    [[nodiscard]] std::string finish() const { return svg_ + "</svg>\n"; }
+
+  private:
+    void close(std::string_view element, std::string_view tip);
+
+    double width_;
+    std::string svg_;
+};
+
+/// A range of values along an axis.
+class Axis {
+  public:
+    Axis(double low, double high, double from, double to, bool is_log = false);
+
+    [[nodiscard]] double operator()(double value) const;
+    /// Round values within it, about as many as asked for.
+    [[nodiscard]] std::vector<double> ticks(std::size_t about) const;
+    [[nodiscard]] double low() const { return low_; }
+    [[nodiscard]] double high() const { return high_; }
+    /// The value, or the end of the axis that it is beyond.
+    [[nodiscard]] double clip(double value) const { return value < low_ ? low_ : value > high_ ? high_ : value; }
+
+  private:
+    double low_;
+    double high_;
+    double from_;
+    double to_;
+    bool is_log_;
+};
+
+/// A text of about the first `most` characters.
+[[nodiscard]] std::string shorten(std::string_view text, std::size_t most);
+
+}  // namespace cep::report

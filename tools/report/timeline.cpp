@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/timeline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/hash.hpp"
+#include "report/heat.hpp"
+#include "stats/robust.hpp"
+
+namespace cep::report {
+namespace {
+
+constexpr std::size_t most_ranks = 6;
+constexpr std::size_t most_chosen_ranks = 16;
+constexpr std::size_t most_steps = 2;
+constexpr std::size_t most_chosen_steps = 8;
+constexpr double much_longer = 1.3;
+
+/// The index of the value that is at a quantile of those that are known; values.size() for none.
+std::size_t place_of_quantile(const std::vector<double>& values, double q) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (!std::isnan(values[i])) order.push_back(i);
+    if (order.empty()) return values.size();
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+    return order[static_cast<std::size_t>(q * static_cast<double>(order.size() - 1) + 0.5)];
+}
+
+class Finder {
+  public:
+    Finder(const tool::Job& job, const tool::JobTable* table, const JobView& view)
+        : job_(job), table_(table), view_(view) {}
+
+    Timeline find(const TimelineChoice& choice) {
+        if (job_.approximate)
+            return none("More durations were recorded than are kept; choose some with --steps or --ranks.");
+        if (view_.ranks.empty() || view_.steps.first.empty()) return none("There are no spans.");
+        if (table_ != nullptr) own_ms_ = own_work_of(*table_);
+        choose_steps(choice.steps);
+        choose_ranks(choice.ranks);
+        if (found_.steps.empty() || found_.ranks.empty()) return none("None of the chosen ranks and steps has rows.");
+        for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_rank(i);
+        if (raw_.empty())
+            return none(
+                "The rows have no start times, so that nothing can be placed on a timeline. (The layout “flat” "
+                "leaves them out.)");
+        find_origins();
+        number_joins();
+        return std::move(found_);
+    }
+
+  private:
+    struct Raw {
+        TimelineSpan span;
+        std::size_t rank = 0;  // index into found_.ranks
+        std::int64_t start_ns = 0;
+        std::uint64_t collective = 0;  // 0: none
+    };
+
+    static Timeline none(std::string why) {
+        Timeline timeline;
+        timeline.empty = std::move(why);
+        return timeline;
+    }
+
+    void choose_steps(const std::vector<std::int64_t>& asked) {
+        if (!asked.empty()) {
+            for (const std::int64_t step : asked)
+                if (found_.steps.size() < most_chosen_steps) found_.steps.push_back({step, 0, 0});
+            return;
+        }
+        if (table_ == nullptr || table_->steps.empty()) {
+            found_.steps.push_back({view_.steps.first[view_.steps.size() / 2], 0, 0});
+            return;
+        }
+        const auto add = [&](std::size_t place) {
+            if (place >= table_->steps.size() || found_.steps.size() == most_steps) return;
+            const std::int64_t step = table_->steps[place];
+            if (std::none_of(found_.steps.begin(), found_.steps.end(),
+                             [step](const auto& one) { return one.step == step; }))
+                found_.steps.push_back({step, 0, 0});
+        };
+        if (!view_.blamed.empty()) add(slow_step_of(view_.blamed.front()));
+        const std::vector<double>& step_ms = table_->median_step_ms;
+        const std::size_t longest = place_of_quantile(step_ms, 1);
+        if (longest < step_ms.size() && step_ms[longest] > much_longer * tool::median_of(step_ms)) add(longest);
+        if (found_.steps.empty()) add(place_of_quantile(step_ms, 0.5));
+        if (found_.steps.empty()) found_.steps.push_back({table_->steps.front(), 0, 0});
+    }
+
+    /// In which a blamed rank works clearly, but not exceptionally long.
+    [[nodiscard]] std::size_t slow_step_of(const Blamed& blamed) const {
+        constexpr double q = 0.8;
+        std::vector<double> own_ms(table_->steps.size(), NAN);
+        for (std::size_t step = 0; step < own_ms.size(); ++step)
+            if (table_->steps[step] >= blamed.first_step && table_->steps[step] <= blamed.last_step)
+                own_ms[step] = own_ms_.at(blamed.rank, step);
+        return place_of_quantile(own_ms, q);
+    }
+
+    void choose_ranks(const std::vector<std::int64_t>& asked) {
+        if (!asked.empty()) {
+            for (const std::int64_t rank : asked)
+                if (const std::size_t index = view_.index_of(rank); index < view_.ranks.size())
+                    add_rank(index, "chosen", most_chosen_ranks);
+            return;
+        }
+        std::vector<std::size_t> blamed = view_.blamed_ranks();
+        blamed.resize(std::min<std::size_t>(blamed.size(), 2));
+        for (const std::size_t rank : blamed) add_rank(rank, "slow", most_ranks);
+        const std::vector<double>& slowness = view_.slowness_ms;
+        add_rank(place_of_quantile(slowness, 0.5), "median own work", most_ranks);
+        add_rank(place_of_quantile(slowness, 0), "least own work", most_ranks);
+        if (blamed.empty()) add_rank(place_of_quantile(slowness, 1), "most own work", most_ranks);
+        for (const std::vector<std::size_t>& ranks : view_.ranks_by_role()) {
+            const bool is_shown =
+                std::any_of(ranks.begin(), ranks.end(), [&](std::size_t rank) { return shown_.contains(rank); });
+            if (!is_shown) add_rank(ranks.front(), view_.roles[view_.role[ranks.front()]], most_ranks);
+        }
+        if (found_.ranks.empty()) add_rank(0, "first", most_ranks);
+        if (found_.ranks.size() == 1) add_rank(view_.ranks.size() - 1, "last", most_ranks);
+    }
+
+    void add_rank(std::size_t rank, std::string why, std::size_t most) {
+        if (rank >= view_.ranks.size() || found_.ranks.size() == most || !shown_.insert(rank).second) return;
+        found_.ranks.push_back({rank, std::move(why)});
+    }
+
+    void take_rank(std::size_t place) {
+        const auto all_series = job_.ranks.find(view_.ranks[found_.ranks[place].rank]);
+        if (all_series == job_.ranks.end()) return;
+        std::vector<Raw> of_rank;
+        std::map<std::tuple<int, std::uint32_t>, std::size_t> lanes;
+        for (const tool::RunSeries& series : all_series->second)
+            for (const tool::PhaseSeries& phase : series.phases) take_phase(place, series, phase, of_rank);
+        // By clock and stream, so that the host comes first.
+        for (const Raw& raw : of_rank) lanes.try_emplace({raw.span.lane >> 16 & 0xf, raw.span.lane & 0xffff}, 0);
+        for (auto& [key, lane] : lanes) {
+            lane = found_.lanes.size();
+            const auto [clock, stream] = key;
+            found_.lanes.push_back({place, clock == 0   ? "host"
+                                           : clock == 2 ? "other clock"
+                                                        : fmt::format("stream {}", stream)});
+        }
+        for (std::size_t step = 0; step < found_.steps.size(); ++step) keep_longest(of_rank, step);
+        for (Raw& raw : of_rank) {
+            raw.span.lane = lanes.at({raw.span.lane >> 16 & 0xf, raw.span.lane & 0xffff});
+            raw_.push_back(raw);
+        }
+    }
+
+    void take_phase(std::size_t place, const tool::RunSeries& series, const tool::PhaseSeries& phase,
+                    std::vector<Raw>& into) {
+        const std::size_t index = view_.phase_of(phase.name);
+        if (index == view_.phases.size()) return;
+        const std::size_t name_hash = std::hash<std::string_view>()(phase.name);
+        const std::size_t clock = phase.clock == tool::Clock::host ? 0 : phase.clock == tool::Clock::external ? 2 : 1;
+        for (const tool::Sample sample : phase.samples) {
+            if (!sample.has_start()) continue;
+            for (std::size_t step = 0; step < found_.steps.size(); ++step) {
+                if (series.steps[sample.step_index] != found_.steps[step].step) continue;
+                const std::size_t stream = clock == 1 ? sample.stream() : 0;
+                Raw raw{{clock << 16 | stream, step, index, 0, sample.duration_ms, sample.depth(), 0},
+                        place,
+                        sample.start_ns,
+                        0};
+                if (phase.kind == schema::Kind::comm)
+                    raw.collective = sample.collective != 0 ? sample.collective
+                                                            : tool::mix_bits(name_hash + sample.seq()) | 1U << 31;
+                into.push_back(raw);
+            }
+        }
+    }
+
+    void keep_longest(std::vector<Raw>& raw, std::size_t step) {
+        std::vector<double> durations_ms;
+        for (const Raw& one : raw)
+            if (one.span.step == step) durations_ms.push_back(one.span.duration_ms);
+        if (durations_ms.size() <= Timeline::max_spans_a_step) return;
+        const auto limit = durations_ms.begin() + static_cast<std::ptrdiff_t>(Timeline::max_spans_a_step);
+        std::nth_element(durations_ms.begin(), limit, durations_ms.end(), std::greater<>());
+        const double shortest_ms = *limit;
+        found_.left_out += std::erase_if(
+            raw, [&](const Raw& one) { return one.span.step == step && one.span.duration_ms <= shortest_ms; });
+    }
+
+    void find_origins() {
+        constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
+        const std::size_t ranks = found_.ranks.size();
+        std::vector<std::int64_t> first_ns(found_.steps.size() * ranks, unknown);
+        double longest_ms = 0;
+        for (const Raw& raw : raw_) {
+            std::int64_t& first = first_ns[raw.span.step * ranks + raw.rank];
+            first = std::min(first, raw.start_ns);
+            longest_ms = std::max(longest_ms, raw.span.duration_ms);
+        }
+        for (std::size_t step = 0; step < found_.steps.size(); ++step) {
+            std::int64_t least = unknown;
+            std::int64_t most = std::numeric_limits<std::int64_t>::min();
+            for (std::size_t rank = 0; rank < ranks; ++rank)
+                if (const std::int64_t first = first_ns[step * ranks + rank]; first != unknown) {
+                    least = std::min(least, first);
+                    most = std::max(most, first);
+                }
+            if (least == unknown) continue;
+            found_.steps[step].start_ns = least;
+            found_.each_from_zero |= (static_cast<double>(most) - static_cast<double>(least)) * 1e-6 > 2 * longest_ms;
+        }
+        for (const Raw& raw : raw_) {
+            const std::int64_t origin = found_.each_from_zero ? first_ns[raw.span.step * ranks + raw.rank]
+                                                              : found_.steps[raw.span.step].start_ns;
+            TimelineSpan span = raw.span;
+            span.start_ms = static_cast<double>(raw.start_ns - origin) * 1e-6;
+            TimelineStep& step = found_.steps[span.step];
+            step.length_ms = std::max(step.length_ms, span.start_ms + span.duration_ms);
+            found_.spans.push_back(span);
+        }
+    }
+
+    void number_joins() {
+        std::map<std::pair<std::size_t, std::uint64_t>, std::set<std::size_t>> ranks_of;
+        for (const Raw& raw : raw_)
+            if (raw.collective != 0) ranks_of[{raw.span.step, raw.collective}].insert(raw.rank);
+        std::map<std::pair<std::size_t, std::uint64_t>, std::size_t> numbers;
+        for (const auto& [key, ranks] : ranks_of)
+            if (ranks.size() > 1) numbers.emplace(key, numbers.size() + 1);
+        for (std::size_t i = 0; i < raw_.size(); ++i)
+            if (const auto found = numbers.find({raw_[i].span.step, raw_[i].collective}); found != numbers.end())
+                found_.spans[i].join = found->second;
+    }
+
+    const tool::Job& job_;
+    const tool::JobTable* table_;
+    const JobView& view_;
+    StepMatrix own_ms_;
+    std::set<std::size_t> shown_;  // ranks
+    std::vector<Raw> raw_;
+    Timeline found_;
+};
+
+}  // namespace
+
+Timeline find_timeline(const tool::Job& job, const tool::JobTable* table, const JobView& view,
+                       const TimelineChoice& choice) {
+    return Finder(job, table, view).find(choice);
+}
+
+}  // namespace cep::report

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Timeline: all spans of a few ranks in a few steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/job_view.hpp"
+
+namespace cep::report {
+
+struct TimelineStep {
+    std::int64_t step = 0;
+    std::int64_t start_ns = 0;  // the first of its spans begins, on the chosen ranks
+    double length_ms = 0;       // to the last end
+};
+
+struct TimelineRank {
+    std::size_t rank = 0;  // index
+    std::string why;       // "slow", "median", …
+};
+
+/// What the spans of a rank run on, and how deep they lie inside others.
+struct Lane {
+    std::size_t rank = 0;  // index into Timeline::ranks
+    std::string name;      // "host", "stream 1"
+};
+
+struct TimelineSpan {
+    std::size_t lane = 0;
+    std::size_t step = 0;   // index into Timeline::steps
+    std::size_t phase = 0;  // index into JobView::phases
+    double start_ms = 0;    // from the start of the step
+    double duration_ms = 0;
+    unsigned depth = 0;
+    std::size_t join = 0;  // collectives of several ranks: the same number in the same step; 0: none
+};
+
+struct Timeline {
+    static constexpr std::size_t max_spans_a_step = 400;  // of one rank
+
+    std::string empty;  // why there is none; else ""
+    std::vector<TimelineStep> steps;
+    std::vector<TimelineRank> ranks;
+    std::vector<Lane> lanes;
+    std::vector<TimelineSpan> spans;
+    std::size_t left_out = 0;     // spans, the shortest of steps that have very many
+    bool each_from_zero = false;  // clocks of hosts differ by more than a step: each rank begins at 0
+};
+
+/// What to show. Empty: what the verdict blames, and a usual rank and step beside it.
+struct TimelineChoice {
+    std::vector<std::int64_t> ranks;
+    std::vector<std::int64_t> steps;
+};
+
+/// `table`: nullptr where the job has none.
+[[nodiscard]] Timeline find_timeline(const tool::Job& job, const tool::JobTable* table, const JobView& view,
+                                     const TimelineChoice& choice);
+
+}  // namespace cep::report

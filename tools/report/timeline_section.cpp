@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/units.hpp"
+#include "report/sections.hpp"
+#include "report/svg.hpp"
+#include "show/html.hpp"
+
+namespace cep::report {
+namespace {
+
+using tool::Cell;
+using tool::format_duration_ms;
+
+constexpr double width = 960;
+constexpr double left = 190;
+constexpr double right = 16;
+constexpr double row_height = 17;
+constexpr std::size_t table_lines = 60;
+
+bool is_step(const JobView& view, const TimelineSpan& span) {
+    return view.phases[span.phase].kind == schema::Kind::step;
+}
+
+/// Where the rows of a picture are: one for each lane and depth that has spans.
+class Rows {
+  public:
+    Rows(const JobView& view, const Timeline& timeline, std::size_t step) {
+        for (const TimelineSpan& span : timeline.spans)
+            if (span.step == step && !is_step(view, span)) y_.try_emplace({span.lane, span.depth}, 0);
+        double y = 30;
+        std::size_t rank = timeline.ranks.size();
+        for (auto& [key, at] : y_) {
+            const std::size_t of = timeline.lanes[key.first].rank;
+            if (of != rank) y += 12;
+            rank = of;
+            at = y;
+            y += row_height;
+        }
+        bottom_ = y;
+    }
+
+    [[nodiscard]] double y(const TimelineSpan& span) const { return y_.at({span.lane, span.depth}); }
+    [[nodiscard]] const std::map<std::pair<std::size_t, unsigned>, double>& all() const { return y_; }
+    [[nodiscard]] double bottom() const { return bottom_; }
+
+  private:
+    std::map<std::pair<std::size_t, unsigned>, double> y_;
+    double bottom_ = 0;
+};
+
+void draw_names(Svg& svg, const JobView& view, const Timeline& timeline, const Rows& rows) {
+    std::size_t last_rank = timeline.ranks.size();
+    std::size_t last_lane = timeline.lanes.size();
+    for (const auto& [key, y] : rows.all()) {
+        const Lane& lane = timeline.lanes[key.first];
+        if (lane.rank != last_rank) {
+            const TimelineRank& rank = timeline.ranks[lane.rank];
+            svg.text("label", {left - 66, y + 12}, Anchor::end,
+                     shorten(fmt::format("rank {}", view.ranks[rank.rank]), 18));
+            svg.text("tick", {left - 66, y + 26}, Anchor::end, shorten(rank.why, 18));
+        }
+        if (key.first != last_lane) svg.text("tick", {left - 8, y + 12}, Anchor::end, shorten(lane.name, 9));
+        last_rank = lane.rank;
+        last_lane = key.first;
+    }
+}
+
+/// A line from the ends of a collective's parts, which end together, rank by rank.
+void draw_joins(Svg& svg, const JobView& view, const Timeline& timeline, std::size_t step, const Rows& rows,
+                const Axis& x) {
+    if (timeline.each_from_zero) return;
+    std::map<std::size_t, std::vector<Point>> ends;
+    for (const TimelineSpan& span : timeline.spans)
+        if (span.step == step && span.join > 0 && !is_step(view, span))
+            ends[span.join].emplace_back(x(span.start_ms + span.duration_ms), rows.y(span) + row_height / 2);
+    for (auto& [join, points] : ends) {
+        std::sort(points.begin(), points.end(), [](Point a, Point b) { return a.second < b.second; });
+        svg.path("join", points);
+    }
+}
+
+Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
+    const Rows rows(view, timeline, step);
+    const TimelineStep& shown = timeline.steps[step];
+    const std::string title = fmt::format("Step {}", tool::format_integer(shown.step));
+    Svg svg(
+        fmt::format("timeline-{}", step), width, rows.bottom() + 40, title + " on a few ranks",
+        "One row for each stream of each rank, time from left to right. Thin lines join the parts of one collective. "
+        "The table below has the longest spans.");
+    const Axis x(0, shown.length_ms, left, width - right);
+    svg.text("title", {left, 14}, Anchor::start, title);
+    for (const double tick : x.ticks(7)) {
+        svg.line("grid", {x(tick), 24}, {x(tick), rows.bottom() + 4});
+        svg.text("tick", {x(tick), rows.bottom() + 20}, Anchor::middle, tick == 0 ? "0" : format_duration_ms(tick));
+    }
+    for (const TimelineSpan& span : timeline.spans) {
+        if (span.step != step || is_step(view, span)) continue;
+        const PhaseView& phase = view.phases[span.phase];
+        const double from = x(span.start_ms);
+        const double length = x(span.start_ms + span.duration_ms) - from;
+        svg.rect(fmt::format("part c{}", phase.color), from, rows.y(span), std::max(length, 1.0), row_height - 3,
+                 fmt::format("{}: {}, from {} on", phase.name, format_duration_ms(span.duration_ms),
+                             format_duration_ms(span.start_ms)));
+        if (const auto room = static_cast<std::size_t>(length / 7.5); room >= 4)
+            svg.text(fmt::format("on-c{}", phase.color), {from + 4, rows.y(span) + 11}, Anchor::start,
+                     shorten(phase.name, room > phase.name.size() ? room : room - 1));
+    }
+    draw_joins(svg, view, timeline, step, rows, x);
+    draw_names(svg, view, timeline, rows);
+    return {svg.finish(), ""};
+}
+
+tool::Table span_table(const JobView& view, const Timeline& timeline) {
+    tool::Table table({{"step", "step", tool::Align::right, "", ""},
+                       {"rank", "rank", tool::Align::right, "", ""},
+                       {"lane", "on", tool::Align::left, "", "the stream, or the host"},
+                       {"phase", "phase", tool::Align::left, "", ""},
+                       {"start_ms", "begins at", tool::Align::right, "ms", "from the begin of the step"},
+                       {"duration_ms", "takes", tool::Align::right, "ms", ""}},
+                      "Spans in the pictures");
+    for (const TimelineSpan& span : timeline.spans) {
+        const Lane& lane = timeline.lanes[span.lane];
+        table.add({Cell::integer(timeline.steps[span.step].step),
+                   Cell::integer(view.ranks[timeline.ranks[lane.rank].rank]), Cell::text_of(lane.name),
+                   Cell::text_of(view.phases[span.phase].name), Cell::words(format_duration_ms(span.start_ms)),
+                   Cell::words(format_duration_ms(span.duration_ms))});
+    }
+    table.set_rest("span");
+    return table;
+}
+
+}  // namespace
+
+Section timeline_section(const JobView& view, const Timeline& timeline) {
+    const std::string heading = "Inside a step";
+    if (!timeline.empty.empty()) return Section::without("timeline", heading, timeline.empty);
+    Section section{
+        "timeline",
+        heading,
+        "Thin lines join the parts of one collective: they end together, and the rank whose part is shortest came "
+        "last.",
+        {},
+        {},
+        tool::html_table(span_table(view, timeline), table_lines)};
+    for (std::size_t step = 0; step < timeline.steps.size(); ++step)
+        if (timeline.steps[step].length_ms > 0) section.figures.push_back(draw(view, timeline, step));
+    if (section.figures.empty()) return Section::without("timeline", heading, "None of the chosen steps has rows.");
+    std::string& caption = section.figures.back().caption;
+    if (timeline.each_from_zero)
+        caption =
+            "The clocks of the hosts differ by more than a step, so that each rank begins at 0 and nothing is joined. ";
+    if (timeline.left_out > 0)
+        caption += fmt::format("{} are left out, the shortest.", tool::format_plural(timeline.left_out, "span"));
+    return section;
+}
+
+}  // namespace cep::report

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.hpp"
+#include "report/sections.hpp"
+#include "report/svg.hpp"
+#include "report/what_if.hpp"
+#include "show/html.hpp"
+
+namespace cep::report {
+namespace {
+
+using tool::Cause;
+using tool::CauseKind;
+using tool::Cell;
+using tool::format_duration_ms;
+using tool::Replay;
+
+constexpr double width = 960;
+constexpr double left = 250;
+constexpr double right = 110;
+constexpr double bar_height = 22;
+constexpr double row_height = 30;
+constexpr std::size_t most_causes = 8;
+
+/// A bar of the waterfall.
+struct Bar {
+    std::string label;
+    std::string style;
+    double from_ms = 0;
+    double to_ms = 0;
+    std::string value;
+};
+
+std::vector<Bar> bars_of(const Replay& replay) {
+    std::vector<Bar> bars = {
+        {"observed", "whole", 0, replay.observed_ms, format_duration_ms(replay.observed_ms)},
+        {"replayed as it was", "whole", 0, replay.replayed_ms,
+         fmt::format("{} ({:+.1f} %)", format_duration_ms(replay.replayed_ms), 100 * replay.error)}};
+    double at = replay.replayed_ms;
+    for (const Loss& loss : losses_of(replay)) {
+        const double next = at - loss.ms;
+        bars.push_back({"without " + loss.label, loss.ms >= 0 ? "loss" : "gain", std::min(at, next), std::max(at, next),
+                        fmt::format("{}{}", loss.ms >= 0 ? "−" : "+", format_duration_ms(std::abs(loss.ms)))});
+        at = next;
+    }
+    bars.push_back({"ideal: all ranks even", "ideal", 0, replay.ideal_ms,
+                    fmt::format("{} ({:.1f} % less)", format_duration_ms(replay.ideal_ms),
+                                100 * (1 - replay.ideal_ms / replay.replayed_ms))});
+    return bars;
+}
+
+Figure draw_waterfall(const Replay& replay) {
+    const std::vector<Bar> bars = bars_of(replay);
+    double most = 0;
+    for (const Bar& bar : bars) most = std::max(most, bar.to_ms);
+    const Axis x(0, most, left, width - right);
+    const double bottom = 10 + row_height * static_cast<double>(bars.size());
+    Svg svg("whatif", width, bottom + 30, "From the observed step to the ideal one",
+            "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the step that "
+            "is left "
+            "when all are gone.");
+    for (const double tick : x.ticks(6)) {
+        svg.line("grid", {x(tick), 4}, {x(tick), bottom});
+        svg.text("tick", {x(tick), bottom + 18}, Anchor::middle, tick == 0 ? "0" : format_duration_ms(tick));
+    }
+    for (std::size_t i = 0; i < bars.size(); ++i) {
+        const double y = 10 + row_height * static_cast<double>(i);
+        svg.text("label", {left - 10, y + 15}, Anchor::end, bars[i].label);
+        svg.rect("part " + bars[i].style, x(bars[i].from_ms), y, std::max(1.0, x(bars[i].to_ms) - x(bars[i].from_ms)),
+                 bar_height, bars[i].label + ": " + bars[i].value);
+        svg.text("tick", {x(bars[i].to_ms) + 6, y + 15}, Anchor::start, bars[i].value);
+    }
+    return {svg.finish(), "Mean step. The sources are evened out one after the other, so that their costs add up."};
+}
+
+Figure draw_causes(const Replay& replay) {
+    const std::size_t count = std::min(most_causes, replay.causes.size());
+    double most = 0;
+    for (std::size_t i = 0; i < count; ++i) most = std::max(most, replay.causes[i].cost_ms);
+    const Axis x(0, most, left, width - right);
+    const double bottom = 30 + row_height * static_cast<double>(count);
+    Svg svg(
+        "causes", width, bottom + 10, "What each cause costs a step",
+        "One bar for each rank, host, stage or other cause: by how much the mean step would be shorter without it.");
+    svg.text("title", {left, 16}, Anchor::start, "A step would be shorter by this much without …");
+    for (std::size_t i = 0; i < count; ++i) {
+        const Cause& cause = replay.causes[i];
+        const double y = 30 + row_height * static_cast<double>(i);
+        const std::string where = cause.phase.empty() ? "" : " in " + cause.phase;
+        svg.text("label", {left - 10, y + 15}, Anchor::end, shorten(name_cause(cause) + where, 34));
+        svg.rect("part loss", x(0), y, std::max(1.0, x(cause.cost_ms) - x(0)), bar_height, name_cause(cause) + where);
+        svg.text("tick", {x(cause.cost_ms) + 6, y + 15}, Anchor::start,
+                 fmt::format("{} ({:.1f} %)", format_duration_ms(cause.cost_ms), 100 * (1 - 1 / cause.slowdown)));
+    }
+    return {svg.finish(), "Each by itself: these do not add up, as one cause may hide another."};
+}
+
+tool::Table cause_table(const Replay& replay) {
+    tool::Table table(
+        {{"cause", "cause", tool::Align::left, "", ""},
+         {"phase", "most of it in", tool::Align::left, "", ""},
+         {"cost_ms", "costs a step", tool::Align::right, "ms", "by how much the mean step would be shorter"},
+         {"share", "of the loss", tool::Align::right, "", "share of what an even job would gain"}},
+        "Causes");
+    for (const Cause& cause : replay.causes)
+        table.add({Cell::text_of(name_cause(cause)), Cell::text_of(cause.phase),
+                   Cell::shown(cause.cost_ms, format_duration_ms(cause.cost_ms)), Cell::percent(cause.share)});
+    table.set_rest("cause", "that costs less");
+    return table;
+}
+
+tool::Table waterfall_table(const Replay& replay) {
+    tool::Table table({{"part", "mean step", tool::Align::left, "", ""}, {"ms", "time", tool::Align::right, "ms", ""}});
+    for (const Bar& bar : bars_of(replay)) table.add({Cell::words(bar.label), Cell::words(bar.value)});
+    table.keep_whole();
+    return table;
+}
+
+}  // namespace
+
+std::vector<Loss> losses_of(const Replay& replay) {
+    const double all_ms = replay.replayed_ms - replay.ideal_ms;
+    const tool::LossShares& shares = replay.shares;
+    std::vector<Loss> losses = {{"uneven transfers", all_ms * shares.communication},
+                                {"jitter and uneven micro-batches", all_ms * shares.within_ranks},
+                                {"differences between ranks", all_ms * shares.ranks}};
+    if (replay.stages > 1) losses.push_back({"differences between stages", all_ms * shares.stages});
+    // Shares of a loss of nothing need not add up.
+    double sum_ms = 0;
+    for (const Loss& loss : losses) sum_ms += loss.ms;
+    if (std::abs(all_ms - sum_ms) > 1e-3 * replay.replayed_ms) losses.push_back({"the rest", all_ms - sum_ms});
+    return losses;
+}
+
+std::string name_cause(const Cause& cause) {
+    switch (cause.kind) {
+        case CauseKind::ranks:
+            return tool::format_numbers("rank", cause.ranks, 3) + (cause.host.empty() ? "" : " (" + cause.host + ")");
+        case CauseKind::host:
+            return "host " + cause.host;
+        case CauseKind::stage:
+            return fmt::format("pipeline stage {}", cause.stage.value_or(0));
+        case CauseKind::micro_batches:
+            return "uneven micro-batches";
+        case CauseKind::jitter:
+            return "jitter";
+        default:
+            return "slow transfers";
+    }
+}
+
+std::string why_no_replay(const Replay& replay) {
+    if (!replay.is_possible)
+        return "The steps could not be replayed" + (replay.reason.empty() ? "." : ": " + replay.reason + ".");
+    if (!replay.is_usable())
+        return fmt::format(
+            "The replay does not hold: it takes {:+.1f} % of the observed time, with {:.0f} % of the rows and "
+            "{:.0f} % of the communication matched; so nothing is said of causes.",
+            100 * replay.error, 100 * replay.coverage, 100 * replay.matched);
+    return "";
+}
+
+Section what_if_section(const tool::Verdict& verdict) {
+    const Replay& replay = verdict.replay;
+    const std::string heading = "What if all ranks were even?";
+    if (const std::string why = why_no_replay(replay); !why.empty()) return Section::without("whatif", heading, why);
+    Section section{
+        "whatif",
+        heading,
+        fmt::format("{} were replayed with their dependencies. The red parts are what unevenness costs; the last "
+                    "bar is what is left.",
+                    tool::format_plural(replay.steps, "step")),
+        {},
+        {draw_waterfall(replay)},
+        tool::html_table(waterfall_table(replay), 0)};
+    if (!replay.causes.empty()) {
+        section.figures.push_back(draw_causes(replay));
+        section.details += tool::html_table(cause_table(replay), 40);
+    }
+    return section;
+}
+
+}  // namespace cep::report
