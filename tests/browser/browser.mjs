@@ -31,7 +31,7 @@ function watch(page, address) {
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) faults.push(`console: ${message.text()}`);
   });
-  page.on("pageerror", (error) => faults.push(`error: ${error.message}`));
+  page.on("pageerror", (error) => faults.push(`error: ${error.stack}`));
   page.on("request", (request) => {
     if (request.url() !== address) faults.push(`request: ${request.url()}`);
   });

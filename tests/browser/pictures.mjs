@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { launch, withPage } from "./browser.mjs";
-import { cep, simulate } from "./jobs.mjs";
+import { cep, report } from "./jobs.mjs";
 
 const JOB = ["--ranks", "32", "--ranks-per-host", "8", "--steps", "1000", "--record-every", "5", "--seed", "11"];
 const fault = (members) => ["--fault", JSON.stringify(members)];
@@ -23,14 +23,16 @@ const SITUATIONS = {
 };
 const SIZES = { wide: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } };
 
+/** Makes the job once, its report each time. */
+function jobOf(folder, situation) {
+  const job = join(folder, situation);
+  if (!existsSync(job)) cep("simulate", "-o", job, ...SITUATIONS[situation]);
+  return job;
+}
+
 function reportOf(folder, situation) {
-  const html = join(folder, `${situation}.html`);
-  if (existsSync(html)) return html;
-  if (situation !== "compare") return simulate(folder, situation, "--force", ...SITUATIONS[situation]).html;
-  reportOf(folder, "healthy");
-  reportOf(folder, "straggler");
-  cep("report", "-o", html, "--against", join(folder, "healthy"), join(folder, "straggler"));
-  return html;
+  if (situation !== "compare") return report(folder, situation, jobOf(folder, situation));
+  return report(folder, situation, "--compare", jobOf(folder, "healthy"), jobOf(folder, "straggler"));
 }
 
 const [folder, ...chosen] = process.argv.slice(2);

@@ -238,7 +238,7 @@ const tests = {
 };
 
 function compareArguments(before, after) {
-  return ["--against", before, after];
+  return ["--compare", before, after];
 }
 
 let failed = 0;

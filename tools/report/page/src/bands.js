@@ -20,6 +20,7 @@ export function startBands(data) {
   if (!bands?.length) return null;
   let band = bands[0];
   const nameOf = (one) => data.phases[one.phase].name;
+  const stepsOf = (one) => data.step_bins[one.steps];
   const note = element("p", { class: "cep-note" });
 
   const lines = () => [
@@ -38,7 +39,7 @@ export function startBands(data) {
   });
 
   const describe = (index) => {
-    const { first, last } = band.steps;
+    const { first, last } = stepsOf(band);
     if (band.p50[index] === null) return null;
     const slowest = band.max_rank?.[index];
     return [`step ${range(first[index], last[index])}`, `median ${milliseconds(band.p50[index])}`,
@@ -56,7 +57,7 @@ export function startBands(data) {
 
   const chart = new Chart({
     label: "Percentiles over ranks by step", height: 280, options, describe,
-    data: () => [band.steps.first, band.max, band.p90, band.p50, band.p10],
+    data: () => [stepsOf(band).first, band.max, band.p90, band.p50, band.p10],
   });
   const chosen = choice("Phase", bands.map((one, index) => [String(index), nameOf(one)]), "0", (index) => {
     band = bands[Number(index)];

@@ -8,6 +8,12 @@ import { element } from "./dom.js";
 import { milliseconds, number } from "./format.js";
 
 const UNATTRIBUTED = "unattributed";
+// What is no phase has no colour of a phase.
+const OTHERS = { waiting: "wait", communication: "comm", [UNATTRIBUTED]: "muted" };
+
+function colourOf({ name, color }) {
+  return Number.isInteger(color) ? `c${color % 8}` : OTHERS[name] || "muted";
+}
 
 function piecesOf(parts, { ms, step_ms: whole }, widest) {
   let from = 0;
@@ -15,7 +21,7 @@ function piecesOf(parts, { ms, step_ms: whole }, widest) {
     const value = ms[index];
     if (!(value > 0)) return null;
     const made = piece({
-      from: from / widest, to: (from + value) / widest, colour: `c${part.color % 8}`,
+      from: from / widest, to: (from + value) / widest, colour: colourOf(part),
       kind: part.name === UNATTRIBUTED ? "cep-piece-open" : "",
       lines: [part.name, milliseconds(value), `${number((100 * value) / whole, 3)} % of the step`],
     });
@@ -34,6 +40,6 @@ export function startBreakdown(data) {
     `${row.label}: phases overlap by ${milliseconds(-row.ms[unattributed])}, so the parts are longer than the step.`));
   const drawn = rows.map((row) => bar(`${row.label}: ${rankWithPlace(data, row.rank)}`, piecesOf(parts, row, widest), milliseconds(row.step_ms)));
   const used = parts.filter((_, index) => rows.some((row) => row.ms[index] > 0));
-  const entries = used.map((part) => ({ text: part.name, colour: `c${part.color % 8}`, kind: part.name === UNATTRIBUTED ? "open" : "area" }));
+  const entries = used.map((part) => ({ text: part.name, colour: colourOf(part), kind: part.name === UNATTRIBUTED ? "open" : "area" }));
   return { root: element("div", { class: "cep-live" }, key(entries), bars(...drawn), ...notes) };
 }

@@ -9,14 +9,10 @@ export function useStops(stops) {
   sequential = stops;
 }
 
-/** The value of one of the page's colours. */
+/** The value of one of the page's colours, as #rrggbb. */
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-}
-
-/** The eight colours of categories, as the page has them. */
-export function category(index) {
-  return colour(`c${index % 8}`);
+  const value = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  return value.length === 4 ? value.replace(/[^#]/g, "$&$&") : value;
 }
 
 function channels(hex) {

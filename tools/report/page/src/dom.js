@@ -26,6 +26,14 @@ export function button(text, onClick, title) {
   return element("button", { type: "button", class: "cep-button", onclick: onClick, title }, text);
 }
 
+/** The section of a part of a live picture gets its static one back. */
+export function giveUp(part, error) {
+  const section = part.closest("section");
+  section?.classList.remove("cep-is-live");
+  section?.querySelector(".cep-live")?.remove();
+  console.error(`cep report: ${section?.id}: ${error.stack || error}`);
+}
+
 /** Calls draw(width) now and whenever the element's width changes. */
 export function onWidth(observed, draw) {
   let width = 0;
@@ -33,7 +41,11 @@ export function onWidth(observed, draw) {
     const now = Math.floor(observed.clientWidth);
     if (now === width || now === 0) return;
     width = now;
-    draw(width);
+    try {
+      draw(width);
+    } catch (error) {
+      giveUp(observed, error);
+    }
   });
   observer.observe(observed);
 }

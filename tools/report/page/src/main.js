@@ -9,6 +9,7 @@ import { useStops } from "./colours.js";
 import { startComm } from "./comm.js";
 import { startCompare } from "./compare.js";
 import { readData } from "./data.js";
+import { giveUp } from "./dom.js";
 import { startHeat } from "./heat.js";
 import { startMemory } from "./memory.js";
 import pageStyle from "./page.css";
@@ -42,8 +43,7 @@ async function enliven(data, id, start) {
     await live.start?.();
     section.classList.add("cep-is-live");
   } catch (error) {
-    section.querySelector(".cep-live")?.remove();
-    console.error(`cep report: ${id}: ${error.stack || error}`);
+    giveUp(section, error);
   }
 }
 
