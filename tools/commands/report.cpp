@@ -18,6 +18,7 @@
 #include "commands/compare_facts.hpp"
 #include "commands/options.hpp"
 #include "model/job.hpp"
+#include "read/partial_format.hpp"
 #include "report/report.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
@@ -55,36 +56,22 @@ class SecondReading : public RowSink {
         if (heat != nullptr) heat_.emplace(*heat, filter);
     }
     void take(const Row& row, std::uint64_t line) override {
+        is_partial_ |= row.type == RowType::unknown && begins_partial(row.text);
         spans_.take(row, line);
         if (heat_) heat_->take(row, line);
     }
     void end() override {
         if (heat_) heat_->end();
     }
+    [[nodiscard]] bool is_partial() const { return is_partial_; }
     [[nodiscard]] const comm::CommSpans& spans() const { return spans_; }
     [[nodiscard]] const std::optional<report::FileHeat>& heat() const { return heat_; }
 
   private:
     comm::CommSpans spans_;
     std::optional<report::FileHeat> heat_;
+    bool is_partial_ = false;
 };
-
-comm::CommReport read_again(const InputSet& set, const InputOptions& input, const Filter& filter,
-                            report::RowHeat* heat) {
-    comm::MatchTable table(comm::MatchTable::max_matches_of_job);
-    CoverageCollector collector;
-    const InputCounts counts = read_all(
-        set, input.reading(),
-        [&](const InputFile&, std::size_t) { return std::make_unique<SecondReading>(filter, heat); },
-        [&](SecondReading&& reading, FileReport&&) {
-            table.merge(reading.spans().table());
-            collector.merge(reading.spans().coverage());
-            if (reading.heat()) reading.heat()->merge_into(*heat);
-        });
-    comm::CommReport report = comm::make_report(table, collector.finish(filter), {});
-    report.inputs = counts;
-    return report;
-}
 
 bool has_comm(const Job& job) {
     for (const SeriesOfRank& of : all_series(job.ranks))
@@ -97,6 +84,56 @@ bool reads_standard_input(const InputSet& set) {
     return std::any_of(set.files.begin(), set.files.end(),
                        [](const InputFile& file) { return file.is_standard_input(); });
 }
+
+/// What the job's model does not hold, from the rows themselves.
+class SecondLook {
+  public:
+    /// Binds the columns of the view to those that there is room for, where the rows are looked at for durations.
+    SecondLook(const Job& job, const InputSet& set, const InputOptions& input, report::JobView& view) {
+        if (!has_comm(job)) why_no_comm_ = "No communication is timed.";
+        if (reads_standard_input(set)) {
+            if (has_comm(job))
+                why_no_comm_ =
+                    "Latency and bandwidth need a second look at the rows, which standard input does not allow.";
+            return;
+        }
+        if (job.approximate) {
+            view.steps = report::RowHeat::columns_for(view);
+            rows_.emplace(view);
+        }
+        if (rows_ || why_no_comm_.empty()) read(set, input, job.filter);
+    }
+
+    /// nullptr where there is none.
+    [[nodiscard]] const report::RowHeat* rows() const { return rows_ ? &*rows_ : nullptr; }
+    [[nodiscard]] const comm::CommReport* comm() const { return why_no_comm_.empty() ? &comm_ : nullptr; }
+    [[nodiscard]] const std::string& why_no_comm() const { return why_no_comm_; }
+
+  private:
+    void read(const InputSet& set, const InputOptions& input, const Filter& filter) {
+        comm::MatchTable table(comm::MatchTable::max_matches_of_job);
+        CoverageCollector collector;
+        bool any_partial = false;
+        comm_.inputs = read_all(
+            set, input.reading(),
+            [&](const InputFile&, std::size_t) { return std::make_unique<SecondReading>(filter, rows()); },
+            [&](SecondReading&& reading, FileReport&&) {
+                table.merge(reading.spans().table());
+                collector.merge(reading.spans().coverage());
+                any_partial |= reading.is_partial();
+                if (reading.heat()) reading.heat()->merge_into(*rows_);
+            });
+        const InputCounts counts = comm_.inputs;
+        comm_ = comm::make_report(table, collector.finish(filter), {});
+        comm_.inputs = counts;
+        if (comm_.models.empty() && any_partial && why_no_comm_.empty())
+            why_no_comm_ = "Partial summaries do not keep the sizes of collectives.";
+    }
+
+    std::optional<report::RowHeat> rows_;
+    comm::CommReport comm_;
+    std::string why_no_comm_;
+};
 
 /// Why own work and waiting of ranks are not looked at; "" where they are.
 std::string why_no_table(const Job& job) {
@@ -188,24 +225,10 @@ Status ReportCommand::run() const {
         report::add_derived_step(*table, view);
         inputs.table = &*table;
     }
-    std::optional<report::RowHeat> rows;
-    std::optional<comm::CommReport> comm;
-    const bool can_read_again = !reads_standard_input(set);
-    if (job.approximate && can_read_again) {
-        view.steps = report::RowHeat::columns_for(view);
-        rows.emplace(view);
-        inputs.rows = &*rows;
-    }
-    if (!has_comm(job)) {
-        inputs.why_no_comm = "No communication is timed.";
-    } else if (!can_read_again) {
-        inputs.why_no_comm =
-            "Latency and bandwidth need a second look at the rows, which standard input does not allow.";
-    }
-    if (can_read_again && (rows || inputs.why_no_comm.empty())) {
-        comm = read_again(set, input, job.filter, rows ? &*rows : nullptr);
-        inputs.comm = inputs.why_no_comm.empty() ? &*comm : nullptr;
-    }
+    const SecondLook again(job, set, input, view);
+    inputs.rows = again.rows();
+    inputs.comm = again.comm();
+    inputs.why_no_comm = again.why_no_comm();
     const report::Report report = report::make_report(inputs, std::move(view));
     Output output(out);
     output.write(report.html);

@@ -93,7 +93,7 @@ void draw_band(Svg& svg, const Band& band, const PhaseView& phase, const Columns
     const Axis y(0, most > 0 ? 1.08 * most : 1, top + height, top);
     for (const double tick : y.ticks(3)) {
         svg.line("grid", {left, y(tick)}, {width - right, y(tick)});
-        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick == 0 ? "0" : format_duration_ms(tick));
+        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick_ms(tick));
     }
     const std::string style = phase.kind == schema::Kind::step ? "step" : fmt::format("c{}", phase.color);
     svg.band("band " + style, points_of(band.p90_ms, columns, y, false), points_of(band.p10_ms, columns, y, false));

@@ -31,7 +31,7 @@ struct Breakdown {
     std::vector<BreakdownBar> bars;
 };
 
-/// `table`: nullptr where the job has none, which `why` explains. `own_ms`: by rank, the median over steps.
+/// `table`: nullptr where the job has none, which `why` explains. `own_ms`: by rank, the mean over steps.
 [[nodiscard]] Breakdown find_breakdown(const JobView& view, const tool::JobTable* table,
                                        const std::vector<float>* own_ms, const std::string& why);
 

@@ -92,11 +92,11 @@ Figure draw(const std::vector<const CommModel*>& models) {
             "for each fit of latency and bandwidth.");
     for (const double tick : x.ticks(6)) {
         svg.line("grid", {x(tick), 30}, {x(tick), bottom});
-        svg.text("tick", {x(tick), bottom + 17}, Anchor::middle, format_bytes(tick));
+        svg.text("tick", {x(tick), bottom + 17}, Anchor::middle, tick_bytes(tick));
     }
     for (const double tick : y.ticks(5)) {
         svg.line("grid", {left, y(tick)}, {width - right, y(tick)});
-        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, format_duration_ms(tick));
+        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick_ms(tick));
     }
     svg.rect("frame", left, 30, width - left - right, bottom - 30);
     svg.text("axis", {left, 18}, Anchor::start, "transfer, without waiting");

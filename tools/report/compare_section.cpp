@@ -44,12 +44,12 @@ void draw_change(Svg& svg, const Change& change, const Axis& x, double y) {
         svg.line("interval " + style, {x(x.clip(change.change_interval->low)), y},
                  {x(x.clip(change.change_interval->high)), y});
     svg.circle("dot " + style, {x(x.clip(*change.change)), y}, 5);
-    svg.text("tick", {width - right + 12, y + 4}, Anchor::start,
-             fmt::format("{:+.1f} %{}  {} → {}", 100 * *change.change,
-                         change.outcome == Outcome::same        ? " ~"
-                         : change.outcome == Outcome::undecided ? " ?"
-                                                                : "",
-                         tool::format_duration_ms(change.a.median_ms), tool::format_duration_ms(change.b.median_ms)));
+    const std::string doubt = change.outcome == Outcome::same ? " ~" : change.outcome == Outcome::undecided ? " ?" : "";
+    svg.text("label", {width - right + 12, y + 4}, Anchor::start,
+             fmt::format("{:+.1f} %{}", 100 * *change.change, doubt));
+    svg.text("tick", {width - right + 92, y + 4}, Anchor::start,
+             fmt::format("{} → {}", tool::format_duration_ms(change.a.median_ms),
+                         tool::format_duration_ms(change.b.median_ms)));
 }
 
 Figure draw(const std::vector<const Change*>& changes) {

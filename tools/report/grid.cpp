@@ -11,18 +11,18 @@ namespace cep::report {
 namespace {
 
 // Below it, values are as good as zero.
-constexpr double smallest_of_high = 1e-4;
+constexpr double smallest_of_high = 1e-3;
 
 void find_range(const StepMatrix& values, Block& block) {
     double low = INFINITY;
     double high = 0;
     for (std::size_t row = 0; row < values.ranks(); ++row)
         for (const float value : values.of_rank(row)) {
-            if (!(value > 0) || !std::isfinite(value)) continue;
+            if (!std::isfinite(value)) continue;
             low = std::min<double>(low, value);
             high = std::max<double>(high, value);
         }
-    if (high == 0) return;
+    if (high <= 0) return;
     block.high = high;
     block.low = std::max(low, smallest_of_high * high);
 }
@@ -77,13 +77,28 @@ StepMatrix choose_rows(const StepMatrix& values, const std::vector<std::size_t>&
     return chosen;
 }
 
-std::vector<float> row_medians(const StepMatrix& values) {
-    std::vector<float> medians;
+std::vector<float> row_means(const StepMatrix& values) {
+    std::vector<float> means;
+    for (std::size_t row = 0; row < values.ranks(); ++row) {
+        double sum = 0;
+        std::size_t count = 0;
+        for (const float value : values.of_rank(row)) {
+            if (std::isnan(value)) continue;
+            sum += value;
+            ++count;
+        }
+        means.push_back(count == 0 ? NAN : static_cast<float>(sum / static_cast<double>(count)));
+    }
+    return means;
+}
+
+double typical_value(const StepMatrix& values) {
+    std::vector<double> medians;
     for (std::size_t row = 0; row < values.ranks(); ++row) {
         const std::span<const float> of_row = values.of_rank(row);
-        medians.push_back(static_cast<float>(tool::median_of(std::vector<double>(of_row.begin(), of_row.end()))));
+        medians.push_back(tool::median_of(std::vector<double>(of_row.begin(), of_row.end())));
     }
-    return medians;
+    return tool::median_of(medians);
 }
 
 Block encode(const StepMatrix& values, int bits) {

@@ -41,8 +41,10 @@ struct Bins {
 [[nodiscard]] StepMatrix reduce(const StepMatrix& values, std::size_t most_rows, std::size_t most_columns);
 /// Some rows.
 [[nodiscard]] StepMatrix choose_rows(const StepMatrix& values, const std::vector<std::size_t>& rows);
-/// The median of each row; NaN where it has no value.
-[[nodiscard]] std::vector<float> row_medians(const StepMatrix& values);
+/// The mean of each row; NaN where it has no value. (A median would not show who is slow now and then.)
+[[nodiscard]] std::vector<float> row_means(const StepMatrix& values);
+/// The median over rows of the medians of rows; NaN where there is no value.
+[[nodiscard]] double typical_value(const StepMatrix& values);
 
 /// Values as bytes on a logarithmic scale, see page/DATA.md.
 struct Block {

@@ -14,9 +14,9 @@
 namespace cep::report {
 namespace {
 
-constexpr double scale_factor = 1.5;  // of the median, up and down
-constexpr double wait_share = 0.25;   // of the step, where the colours of waiting end
-constexpr double same = 1e-3;         // own work that differs less is the duration
+constexpr double scale_factor = 1.25;  // of the median, up and down
+constexpr double wait_share = 0.25;    // of the step, where the colours of waiting end
+constexpr double same = 1e-3;          // own work that differs less is the duration
 constexpr std::size_t max_fine_columns = 20'000;
 constexpr std::size_t least_peers = 3;  // as the verdict compares ranks
 
@@ -104,11 +104,6 @@ class Matrices {
     mutable std::vector<double> sums_;
 };
 
-double median_of_cells(const StepMatrix& values) {
-    const std::vector<float> medians = row_medians(values);
-    return tool::median_of(std::vector<double>(medians.begin(), medians.end()));
-}
-
 Band find_band(std::size_t phase, const StepMatrix& ms, std::size_t columns) {
     const auto bins = std::min(ms.steps(), columns);
     std::vector<std::vector<double>> p10(bins);
@@ -190,7 +185,7 @@ class Builder {
   private:
     void add_step() {
         const StepMatrix ms = matrices_.durations(0);
-        step_ms_ = median_of_cells(ms);
+        step_ms_ = typical_value(ms);
         const bool knows_own = sources_.table != nullptr && !sources_.table->local.empty();
         StepMatrix own_ms;
         if (knows_own) {
@@ -222,17 +217,18 @@ class Builder {
     }
 
     void add_duration(std::size_t phase, const StepMatrix& ms) {
-        heat_.bands.push_back(find_band(phase, ms, HeatMap::band_columns));
         add(phase, Measure::duration, ms);
+        if (!heat_.layers.empty() && heat_.layers.back().phase == phase)
+            heat_.bands.push_back(find_band(phase, ms, HeatMap::band_columns));
     }
 
     void find_slowness(const StepMatrix& own_ms) {
-        const std::vector<float> medians = row_medians(own_ms);
+        const std::vector<float> means = row_means(own_ms);
         for (const std::vector<std::size_t>& ranks : view_.ranks_by_role()) {
             std::vector<double> of_role;
-            for (const std::size_t rank : ranks) of_role.push_back(medians[rank]);
+            for (const std::size_t rank : ranks) of_role.push_back(means[rank]);
             const double usual = tool::median_of(of_role);
-            for (const std::size_t rank : ranks) view_.slowness_ms[rank] = medians[rank] - usual;
+            for (const std::size_t rank : ranks) view_.slowness_ms[rank] = means[rank] - usual;
         }
     }
 
@@ -245,8 +241,8 @@ class Builder {
         if (heat_.is_whole) return;
         std::vector<double> by_rank = view_.slowness_ms;
         if (std::all_of(by_rank.begin(), by_rank.end(), [](double value) { return std::isnan(value); })) {
-            const std::vector<float> medians = row_medians(ms);
-            by_rank.assign(medians.begin(), medians.end());
+            const std::vector<float> means = row_means(ms);
+            by_rank.assign(means.begin(), means.end());
         }
         std::vector<std::size_t> order(by_rank.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
@@ -269,18 +265,19 @@ class Builder {
 
     [[nodiscard]] Scale scale_of(Measure measure, const StepMatrix& values) const {
         if (measure == Measure::wait) return {false, 0, wait_share * step_ms_};
-        const double median = measure == Measure::relative ? 1 : median_of_cells(values);
+        const double median = measure == Measure::relative ? 1 : typical_value(values);
         if (!(median > 0)) return {false, 0, 1};
         return {true, median / scale_factor, median * scale_factor};
     }
 
     void add(std::size_t phase, Measure measure, const StepMatrix& values) {
+        if (std::isnan(typical_value(values))) return;
         Layer layer;
         layer.phase = phase;
         layer.measure = measure;
         layer.scale = scale_of(measure, values);
         layer.overview = reduce(values, HeatMap::max_rows, HeatMap::max_columns);
-        layer.by_rank = row_medians(values);
+        layer.by_rank = row_means(values);
         if (!heat_.is_whole && values.steps() <= max_fine_columns) add_fine(values, layer);
         heat_.layers.push_back(std::move(layer));
     }

@@ -34,7 +34,7 @@ struct Layer {
     Measure measure = Measure::duration;
     Scale scale;
     StepMatrix overview;             // binned, the maximum of each bin
-    std::vector<float> by_rank;      // the median over steps
+    std::vector<float> by_rank;      // the mean over steps
     std::optional<Block> of_chosen;  // HeatMap::chosen, all columns
     std::optional<Block> full;       // all ranks, all columns
 

@@ -40,32 +40,47 @@ std::string describe(const Layer& layer, const PhaseView& phase) {
     }
 }
 
+/// Three digits, as colours say no more.
+std::string describe_ms(double ms) {
+    const double power = std::pow(10, 2 - std::floor(std::log10(ms)));
+    return tick_ms(std::round(ms * power) / power);
+}
+
 std::string describe(const Scale& scale, double value) {
-    const std::string text = format_duration_ms(value);
+    const std::string text = describe_ms(value);
     return value == scale.low ? "≤ " + text : value == scale.high ? "≥ " + text : text;
 }
 
 void draw_legend(Svg& svg, const Scale& scale) {
-    constexpr double length = 200;
+    constexpr double length = 240;
     const double x = width - right - length;
     static const std::string png = heat_legend_png();
     svg.png(x, 8, length, 10, png);
     const double middle = scale.is_log ? std::sqrt(scale.low * scale.high) : (scale.low + scale.high) / 2;
     svg.text("tick", {x, 30}, Anchor::start, scale.low == 0 ? "0" : describe(scale, scale.low));
-    svg.text("tick", {x + length / 2, 30}, Anchor::middle, format_duration_ms(middle));
+    svg.text("tick", {x + length / 2, 30}, Anchor::middle, describe_ms(middle));
     svg.text("tick", {x + length, 30}, Anchor::end, describe(scale, scale.high));
     svg.rect("hatch", x + length + 16, 8, 14, 10);
     svg.text("tick", {x + length + 34, 17}, Anchor::start, "no row");
 }
 
-/// Marks at the right of the ranks that the verdict blames.
+/// Marks at the right of the ranks that the verdict blames; neighbours have one.
 void draw_blamed(Svg& svg, const JobView& view, double row_height) {
+    std::vector<std::size_t> blamed = view.blamed_ranks();
+    std::sort(blamed.begin(), blamed.end());
     double free_from = 0;
-    for (const std::size_t rank : view.blamed_ranks()) {
-        const double y = top + (static_cast<double>(rank) + 0.5) * row_height;
-        svg.line("blame", {width - right + 2, y}, {width - right + 12, y});
-        if (y < free_from && free_from > 0) continue;
-        svg.text("tick bad", {width - right + 16, y + 4}, Anchor::start, fmt::format("rank {}", view.ranks[rank]));
+    for (std::size_t i = 0; i < blamed.size(); ++i) {
+        const std::size_t first = blamed[i];
+        while (i + 1 < blamed.size() && blamed[i + 1] == blamed[i] + 1) ++i;
+        const std::size_t last = blamed[i];
+        const double from = top + static_cast<double>(first) * row_height;
+        const double to = top + static_cast<double>(last + 1) * row_height;
+        svg.rect("blame", width - right + 3, from, 4, std::max(2.0, to - from));
+        const double y = std::max((from + to) / 2 + 4, free_from);
+        if (y > (from + to) / 2 + 30) continue;
+        const std::string name = first == last ? fmt::format("rank {}", view.ranks[first])
+                                               : fmt::format("ranks {}–{}", view.ranks[first], view.ranks[last]);
+        svg.text("tick bad", {width - right + 11, y}, Anchor::start, name);
         free_from = y + 13;
     }
 }
@@ -81,7 +96,7 @@ Figure draw(const JobView& view, const HeatMap& heat, const Layer& layer) {
     Svg svg(
         id, width, top + height + 40, what + " by rank and step",
         fmt::format("{} ranks from top to bottom, {} from left to right. Colours go from {} to {}. The table below "
-                    "has the medians of the ranks that stand out.",
+                    "has the means of the ranks that stand out.",
                     tool::format_count(view.ranks.size()), name_steps(view.steps.first.front(), view.steps.last.back()),
                     format_duration_ms(layer.scale.low), format_duration_ms(layer.scale.high)));
     svg.text("title", {left, 20}, Anchor::start, what);
@@ -143,10 +158,10 @@ tool::Table rank_table(const JobView& view, const HeatMap& heat) {
         {{"rank", "rank", tool::Align::right, "", "number of the rank"},
          {"host", "host", tool::Align::left, "", "its host"},
          {"role", "role", tool::Align::left, "", "ranks of one role do the same work"},
-         {"own_ms", "own work", tool::Align::right, "ms", "median over steps of its own work"},
+         {"own_ms", "own work", tool::Align::right, "ms", "mean over steps of its own work"},
          {"beyond_ms", "beyond its role", tool::Align::right, "ms", "own work less the median of its role"},
-         {"wait_ms", "waiting", tool::Align::right, "ms", "median over steps of its waiting for others"},
-         {"step_ms", "step", tool::Align::right, "ms", "median over steps of the whole step"}},
+         {"wait_ms", "waiting", tool::Align::right, "ms", "mean over steps of its waiting for others"},
+         {"step_ms", "step", tool::Align::right, "ms", "mean over steps of the whole step"}},
         "Ranks");
     const std::size_t step = view.has_step ? 0 : view.phases.size();
     const Layer* own = heat.find(step, Measure::own);

@@ -55,6 +55,7 @@ void find_ranks(const Job& job, JobView& view) {
         const auto [host, is_new] = hosts.try_emplace(role.host, view.hosts.size());
         if (is_new) view.hosts.push_back(role.host);
         view.host.push_back(host->second);
+        view.stage.push_back(role.pp.value_or(-1));
         roles.emplace_back(Role(role.pp.value_or(-1), role.tp.value_or(-1)), role_name(role));
     }
     Names::number(roles, view.role, view.roles);

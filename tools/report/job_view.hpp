@@ -36,6 +36,7 @@ struct JobView {
     std::vector<std::int64_t> ranks;  // ascending; "index of a rank" is a place in them
     std::vector<std::size_t> host;    // by rank: index into hosts
     std::vector<std::size_t> role;    // by rank: index into roles
+    std::vector<std::int64_t> stage;  // by rank: pipeline stage; -1 where it has none
     std::vector<std::string> hosts;
     std::vector<std::string> roles;
     std::vector<PhaseView> phases;  // the step, if its time is known, then by time
@@ -43,8 +44,9 @@ struct JobView {
     std::size_t left_out_phases = 0;  // with less time
     Bins steps;                       // columns: recorded steps, or bins of them where these are many
     std::size_t recorded_steps = 0;
-    std::vector<Blamed> blamed;       // the most costly first
-    std::vector<double> slowness_ms;  // by rank: own work beyond the median of its role; NaN where not known
+    std::vector<Blamed> blamed;  // the most costly first
+    std::vector<double>
+        slowness_ms;  // by rank: mean own work beyond that of the median of its role; NaN where not known
 
     /// ranks.size() for a rank that it does not have.
     [[nodiscard]] std::size_t index_of(std::int64_t rank) const;

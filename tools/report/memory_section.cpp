@@ -57,7 +57,7 @@ Figure draw(const JobView& view, const std::vector<CounterOfRanks>& counters) {
             "Ranks from left to right, the largest value of each memory counter from bottom to top.");
     for (const double tick : y.ticks(4)) {
         svg.line("grid", {left, y(tick)}, {width - right, y(tick)});
-        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick == 0 ? "0" : format_bytes(tick));
+        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick_bytes(tick));
     }
     for (std::size_t i = 0; i < std::min(most_counters, counters.size()); ++i) {
         const std::string style = fmt::format("line-c{}", i);

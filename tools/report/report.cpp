@@ -50,7 +50,14 @@ std::string describe_job(const ReportInputs& inputs, const JobView& view) {
     if (!view.steps.first.empty())
         text += fmt::format(", {} ({})", tool::format_plural(view.recorded_steps, "recorded step"),
                             tool::format_from_to(view.steps.first.front(), view.steps.last.back()));
+    if (inputs.comparison != nullptr)
+        text += fmt::format(". This is B, {}; A is {}", inputs.comparison->b.name, inputs.comparison->a.name);
     return text;
+}
+
+std::string describe_damage(const tool::Job& job) {
+    const std::string gaps = tool::describe_gaps(job.inputs, job.coverage);
+    return gaps.empty() ? "" : "<p class=\"damage\">Not all of it could be read: " + html_text(gaps) + "</p>\n";
 }
 
 std::string navigation(const std::vector<Section>& sections) {
@@ -79,8 +86,9 @@ std::vector<Section> make_sections(const ReportInputs& inputs, const JobView& vi
 std::string body(const ReportInputs& inputs, const JobView& view, const tool::Document& document,
                  const std::vector<Section>& sections) {
     std::string html = std::string(patterns) + "<header>\n<h1>CUDA Event Profiler: report of a training job</h1>\n<p>" +
-                       html_text(describe_job(inputs, view)) + "</p>\n</header>\n<main>\n<section id=\"verdict\">\n" +
-                       tool::html_findings(document) + "</section>\n" + navigation(sections);
+                       html_text(describe_job(inputs, view)) + "</p>\n" + describe_damage(*inputs.job) +
+                       "</header>\n<main>\n<section id=\"verdict\">\n" + tool::html_findings(document) +
+                       "</section>\n" + navigation(sections);
     for (const Section& section : sections) html += html_of(section);
     html += "<section id=\"phases\">\n<h2>Table of phases</h2>\n" + tool::html_tables(document, phase_lines) +
             "</section>\n";

@@ -19,7 +19,8 @@ body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:66rem;background:var(--gro
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:break-word}
 a{color:var(--accent)}
 header p{margin:.1rem 0;color:var(--muted)}
-h1{font-size:1rem;margin:0;color:var(--muted);font-weight:600}
+header .damage{color:var(--warn)}
+h1{padding-right:5rem;font-size:1rem;margin:0;color:var(--muted);font-weight:600}
 h2{font-size:1.25rem;margin:0 0 .25rem}
 h3{font-size:1rem;margin:.75rem 0 .25rem}
 section{margin:2.5rem 0;scroll-margin-top:1rem}
@@ -58,7 +59,7 @@ svg .zero,svg .end{stroke:var(--ink);stroke-width:1.5;fill:none}
 svg .frame{fill:none;stroke:var(--line)}
 svg .hatch{fill:url(#hatch)}
 svg .pixels{image-rendering:pixelated}
-svg .blame{stroke:var(--bad);stroke-width:3}
+svg .blame{fill:var(--bad)}
 svg .max{fill:none;stroke:var(--muted);stroke-width:.8;opacity:.9}
 svg .median{fill:none;stroke-width:2}
 svg .band{opacity:.35}

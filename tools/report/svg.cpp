@@ -128,15 +128,32 @@ std::vector<double> Axis::ticks(std::size_t about) const {
     std::vector<double> ticks;
     if (is_log_) {
         const double decades = std::log10(high_ / low_);
+        const bool is_short = decades * 2 < static_cast<double>(about);
         const double factor = std::pow(10, std::max(1.0, std::ceil(decades / static_cast<double>(about))));
-        for (double tick = std::pow(10, std::ceil(std::log10(low_) - 1e-9)); tick <= high_ * 1.0001; tick *= factor)
-            ticks.push_back(tick);
+        for (double power = std::pow(10, std::floor(std::log10(low_))); power <= high_; power *= factor)
+            for (const double times : {1.0, 2.0, 5.0})
+                if ((times == 1 || is_short) && power * times >= low_ && power * times <= high_)
+                    ticks.push_back(power * times);
         return ticks;
     }
     const double step = round_step(high_ - low_, about);
     for (double tick = std::ceil(low_ / step - 1e-9) * step; tick <= high_ + 1e-9 * step; tick += step)
         ticks.push_back(std::abs(tick) < 1e-9 * step ? 0 : tick);
     return ticks;
+}
+
+std::string tick_ms(double ms) {
+    if (ms == 0) return "0";
+    if (ms >= 1000) return fmt::format("{:.4g} s", ms / 1000);
+    return ms >= 1 ? fmt::format("{:.4g} ms", ms) : fmt::format("{:.4g} µs", ms * 1000);
+}
+
+std::string tick_bytes(double bytes) {
+    if (bytes == 0) return "0";
+    for (const auto& [unit, size] :
+         {std::pair("TB", 1e12), std::pair("GB", 1e9), std::pair("MB", 1e6), std::pair("kB", 1e3)})
+        if (bytes >= size) return fmt::format("{:.4g} {}", bytes / size, unit);
+    return fmt::format("{:.4g} B", bytes);
 }
 
 std::string shorten(std::string_view text, std::size_t most) {

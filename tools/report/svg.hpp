@@ -63,6 +63,10 @@ class Axis {
     bool is_log_;
 };
 
+/// Labels of round values: "20 ms", "1.5 s", "500 kB".
+[[nodiscard]] std::string tick_ms(double ms);
+[[nodiscard]] std::string tick_bytes(double bytes);
+
 /// A text of about the first `most` characters.
 [[nodiscard]] std::string shorten(std::string_view text, std::size_t most);
 

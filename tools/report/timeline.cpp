@@ -115,19 +115,28 @@ class Finder {
             return;
         }
         std::vector<std::size_t> blamed = view_.blamed_ranks();
-        blamed.resize(std::min<std::size_t>(blamed.size(), 2));
+        const std::set<std::int64_t> stages(view_.stage.begin(), view_.stage.end());
+        blamed.resize(std::min<std::size_t>(blamed.size(), stages.size() > 1 ? 1 : 2));
         for (const std::size_t rank : blamed) add_rank(rank, "slow", most_ranks);
-        const std::vector<double>& slowness = view_.slowness_ms;
-        add_rank(place_of_quantile(slowness, 0.5), "median own work", most_ranks);
-        add_rank(place_of_quantile(slowness, 0), "least own work", most_ranks);
-        if (blamed.empty()) add_rank(place_of_quantile(slowness, 1), "most own work", most_ranks);
-        for (const std::vector<std::size_t>& ranks : view_.ranks_by_role()) {
-            const bool is_shown =
-                std::any_of(ranks.begin(), ranks.end(), [&](std::size_t rank) { return shown_.contains(rank); });
-            if (!is_shown) add_rank(ranks.front(), view_.roles[view_.role[ranks.front()]], most_ranks);
+        if (stages.size() > 1) {
+            add_stages();
+        } else {
+            const std::vector<double>& slowness = view_.slowness_ms;
+            add_rank(place_of_quantile(slowness, 0.5), "median own work", most_ranks);
+            add_rank(place_of_quantile(slowness, 0), "least own work", most_ranks);
+            if (blamed.empty()) add_rank(place_of_quantile(slowness, 1), "most own work", most_ranks);
         }
         if (found_.ranks.empty()) add_rank(0, "first", most_ranks);
         if (found_.ranks.size() == 1) add_rank(view_.ranks.size() - 1, "last", most_ranks);
+    }
+
+    /// The first rank of each pipeline stage that has none yet.
+    void add_stages() {
+        std::set<std::int64_t> known = {-1};
+        for (const TimelineRank& one : found_.ranks) known.insert(view_.stage[one.rank]);
+        for (std::size_t rank = 0; rank < view_.ranks.size(); ++rank)
+            if (known.insert(view_.stage[rank]).second)
+                add_rank(rank, fmt::format("stage {}", view_.stage[rank]), most_ranks);
     }
 
     void add_rank(std::size_t rank, std::string why, std::size_t most) {

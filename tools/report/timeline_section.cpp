@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/units.hpp"
 #include "report/sections.hpp"
@@ -20,7 +21,9 @@ constexpr double width = 960;
 constexpr double left = 190;
 constexpr double right = 16;
 constexpr double row_height = 17;
+constexpr double first_row = 52;
 constexpr std::size_t table_lines = 60;
+constexpr std::size_t most_joins = 60;  // of more, the lines hide the spans
 
 bool is_step(const JobView& view, const TimelineSpan& span) {
     return view.phases[span.phase].kind == schema::Kind::step;
@@ -32,7 +35,7 @@ class Rows {
     Rows(const JobView& view, const Timeline& timeline, std::size_t step) {
         for (const TimelineSpan& span : timeline.spans)
             if (span.step == step && !is_step(view, span)) y_.try_emplace({span.lane, span.depth}, 0);
-        double y = 30;
+        double y = first_row;
         std::size_t rank = timeline.ranks.size();
         for (auto& [key, at] : y_) {
             const std::size_t of = timeline.lanes[key.first].rank;
@@ -78,9 +81,26 @@ void draw_joins(Svg& svg, const JobView& view, const Timeline& timeline, std::si
     for (const TimelineSpan& span : timeline.spans)
         if (span.step == step && span.join > 0 && !is_step(view, span))
             ends[span.join].emplace_back(x(span.start_ms + span.duration_ms), rows.y(span) + row_height / 2);
+    if (ends.size() > most_joins) return;
     for (auto& [join, points] : ends) {
         std::sort(points.begin(), points.end(), [](Point a, Point b) { return a.second < b.second; });
         svg.path("join", points);
+    }
+}
+
+/// The colours of the phases that the step has, as far as there is room.
+void draw_legend(Svg& svg, const JobView& view, const Timeline& timeline, std::size_t step) {
+    std::set<std::size_t> phases;
+    for (const TimelineSpan& span : timeline.spans)
+        if (span.step == step && !is_step(view, span)) phases.insert(span.phase);
+    double x = left;
+    for (const std::size_t phase : phases) {
+        const std::string name = shorten(view.phases[phase].name, 20);
+        const double needed = 30 + 7 * static_cast<double>(name.size());
+        if (x + needed > width) return;
+        svg.rect(fmt::format("part c{}", view.phases[phase].color), x, 25, 12, 12);
+        svg.text("tick", {x + 17, 35}, Anchor::start, name);
+        x += needed;
     }
 }
 
@@ -94,9 +114,10 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
         "The table below has the longest spans.");
     const Axis x(0, shown.length_ms, left, width - right);
     svg.text("title", {left, 14}, Anchor::start, title);
+    draw_legend(svg, view, timeline, step);
     for (const double tick : x.ticks(7)) {
-        svg.line("grid", {x(tick), 24}, {x(tick), rows.bottom() + 4});
-        svg.text("tick", {x(tick), rows.bottom() + 20}, Anchor::middle, tick == 0 ? "0" : format_duration_ms(tick));
+        svg.line("grid", {x(tick), first_row - 4}, {x(tick), rows.bottom() + 4});
+        svg.text("tick", {x(tick), rows.bottom() + 20}, Anchor::middle, tick_ms(tick));
     }
     for (const TimelineSpan& span : timeline.spans) {
         if (span.step != step || is_step(view, span)) continue;

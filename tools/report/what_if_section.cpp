@@ -21,7 +21,7 @@ using tool::Replay;
 
 constexpr double width = 960;
 constexpr double left = 250;
-constexpr double right = 110;
+constexpr double right = 140;
 constexpr double bar_height = 22;
 constexpr double row_height = 30;
 constexpr std::size_t most_causes = 8;
@@ -39,7 +39,9 @@ std::vector<Bar> bars_of(const Replay& replay) {
     std::vector<Bar> bars = {
         {"observed", "whole", 0, replay.observed_ms, format_duration_ms(replay.observed_ms)},
         {"replayed as it was", "whole", 0, replay.replayed_ms,
-         fmt::format("{} ({:+.1f} %)", format_duration_ms(replay.replayed_ms), 100 * replay.error)}};
+         std::abs(replay.error) < 5e-4
+             ? format_duration_ms(replay.replayed_ms)
+             : fmt::format("{} ({:+.1f} %)", format_duration_ms(replay.replayed_ms), 100 * replay.error)}};
     double at = replay.replayed_ms;
     for (const Loss& loss : losses_of(replay)) {
         const double next = at - loss.ms;
@@ -65,7 +67,7 @@ Figure draw_waterfall(const Replay& replay) {
             "when all are gone.");
     for (const double tick : x.ticks(6)) {
         svg.line("grid", {x(tick), 4}, {x(tick), bottom});
-        svg.text("tick", {x(tick), bottom + 18}, Anchor::middle, tick == 0 ? "0" : format_duration_ms(tick));
+        svg.text("tick", {x(tick), bottom + 18}, Anchor::middle, tick_ms(tick));
     }
     for (std::size_t i = 0; i < bars.size(); ++i) {
         const double y = 10 + row_height * static_cast<double>(i);
@@ -126,9 +128,9 @@ std::vector<Loss> losses_of(const Replay& replay) {
     const double all_ms = replay.replayed_ms - replay.ideal_ms;
     const tool::LossShares& shares = replay.shares;
     std::vector<Loss> losses = {{"uneven transfers", all_ms * shares.communication},
-                                {"jitter and uneven micro-batches", all_ms * shares.within_ranks},
-                                {"differences between ranks", all_ms * shares.ranks}};
-    if (replay.stages > 1) losses.push_back({"differences between stages", all_ms * shares.stages});
+                                {"jitter, uneven micro-batches", all_ms * shares.within_ranks},
+                                {"uneven ranks", all_ms * shares.ranks}};
+    if (replay.stages > 1) losses.push_back({"uneven stages", all_ms * shares.stages});
     // Shares of a loss of nothing need not add up.
     double sum_ms = 0;
     for (const Loss& loss : losses) sum_ms += loss.ms;

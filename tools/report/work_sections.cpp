@@ -61,7 +61,7 @@ Figure draw(const JobView& view, const Breakdown& breakdown) {
     const double bottom = y + static_cast<double>(breakdown.bars.size()) * (bar_height + bar_gap);
     for (const double tick : x.ticks(6)) {
         svg.line("grid", {x(tick), y - 6}, {x(tick), bottom - 6});
-        svg.text("tick", {x(tick), bottom + 10}, Anchor::middle, tick == 0 ? "0" : format_duration_ms(tick));
+        svg.text("tick", {x(tick), bottom + 10}, Anchor::middle, tick_ms(tick));
     }
     for (const BreakdownBar& bar : breakdown.bars) {
         svg.text("label", {left - 8, y + 13}, Anchor::end, shorten(view.name_rank(bar.rank), 26));
@@ -133,11 +133,11 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
         "right works longest and waits least.");
     for (const double tick : x.ticks(7)) {
         svg.line("grid", {x(tick), 24}, {x(tick), bottom});
-        svg.text("tick", {x(tick), bottom + 17}, Anchor::middle, format_duration_ms(tick));
+        svg.text("tick", {x(tick), bottom + 17}, Anchor::middle, tick_ms(tick));
     }
     for (const double tick : y.ticks(5)) {
         svg.line("grid", {left, y(tick)}, {width - 130, y(tick)});
-        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick == 0 ? "0" : format_duration_ms(tick));
+        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick_ms(tick));
     }
     svg.text("axis", {(left + width - 130) / 2, bottom + 38}, Anchor::middle, "own work of a step");
     svg.text("axis", {left, 14}, Anchor::start, "waiting for other ranks in a step");
