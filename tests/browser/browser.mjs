@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
 const SKIPPED = 77;
+const PATIENCE_MS = 10_000;
 const PROGRAMS = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
 function skip(reason) {
@@ -50,6 +51,7 @@ export async function withPage(browser, file, options, body) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   try {
     const page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE_MS);
     const address = pathToFileURL(file).href;
     const faults = watch(page, address);
     await page.goto(address);

@@ -9,8 +9,12 @@ export class HeatMapUser {
     this.canvas = this.section.locator("canvas.cep-heat");
   }
 
-  choose(label, text) {
-    return this.section.getByLabel(label, { exact: true }).selectOption({ label: text });
+  /** Chooses, and waits until the picture is drawn anew. */
+  async choose(label, text) {
+    const root = this.section.locator(".cep-live");
+    const before = await root.getAttribute("data-drawn");
+    await this.section.getByLabel(label, { exact: true }).selectOption({ label: text });
+    await this.page.waitForFunction(([element, old]) => element.dataset.drawn !== old, [await root.elementHandle(), before]);
   }
 
   options(label) {

@@ -15,10 +15,16 @@ function topOf(band) {
   return 1.1 * Math.min(largest.at(-1), Math.max(1.3 * usual, peaks));
 }
 
+/** The phase that the verdict blames; the whole step where the job changed, or nothing is blamed. */
+function firstBand(data, bands, changes) {
+  const blamed = changes.length ? undefined : data.blamed?.[0]?.phase;
+  return bands.find((band) => data.phases[band.phase].name === blamed) || bands[0];
+}
+
 export function startBands(data) {
   const { phases: bands, changes = [], marks = [], long_steps: longSteps = [] } = data.bands || {};
   if (!bands?.length) return null;
-  let band = bands[0];
+  let band = firstBand(data, bands, changes);
   const nameOf = (one) => data.phases[one.phase].name;
   const stepsOf = (one) => data.step_bins[one.steps];
   const note = element("p", { class: "cep-note" });
@@ -59,7 +65,7 @@ export function startBands(data) {
     label: "Percentiles over ranks by step", height: 280, options, describe,
     data: () => [stepsOf(band).first, band.max, band.p90, band.p50, band.p10],
   });
-  const chosen = choice("Phase", bands.map((one, index) => [String(index), nameOf(one)]), "0", (index) => {
+  const chosen = choice("Phase", bands.map((one, index) => [String(index), nameOf(one)]), String(bands.indexOf(band)), (index) => {
     band = bands[Number(index)];
     describeBand();
     chart.redraw();

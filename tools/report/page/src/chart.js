@@ -58,11 +58,11 @@ export function verticalLines(lines) {
 
 /**
  * A plot that redraws itself with the width and the theme. `options()` and `data()` are uPlot's; `describe(index)`
- * gives the lines of the tooltip; `label` says what the picture is.
+ * gives the lines of the tooltip; `label` says what the picture is. Of a plot of `dots`, the pointer reads the nearest.
  */
 export class Chart {
-  constructor({ label, height, options, data, describe }) {
-    Object.assign(this, { height, options, data, describe });
+  constructor({ label, height, options, data, describe, dots }) {
+    Object.assign(this, { height, options, data, describe, dots });
     this.holder = element("div", { class: "cep-plot", tabindex: 0, role: "application", "aria-roledescription": "chart",
       "aria-label": `${label}. Left and right arrow keys read the values.`, onkeydown: (event) => this.key(event),
       onblur: () => tooltip.hide(), onpointerleave: () => tooltip.hide() });
@@ -87,20 +87,49 @@ export class Chart {
       cursor: { points: { size: 7 }, drag: { x: true, y: false }, ...given.cursor, bind: this.pointerEvents() },
     };
     this.plot = new uPlot(options, this.data(), this.holder);
+    this.ring = element("span", { class: "cep-ring", hidden: true });
+    this.plot.over.append(this.ring);
+  }
+
+  /** The place of a dot in the plot, {x, y}; null where it has none. */
+  dotAt(index) {
+    const { plot } = this;
+    const series = plot.data.findIndex((values, row) => row > 0 && plot.series[row].points.show && Number.isFinite(values[index]));
+    if (series < 0) return null;
+    return { x: plot.valToPos(plot.data[0][index], "x"), y: plot.valToPos(plot.data[series][index], "y") };
+  }
+
+  nearestDot(x, y) {
+    let best = { index: null, distance: Infinity };
+    for (let index = 0; index < this.plot.data[0].length; index += 1) {
+      const dot = this.dotAt(index);
+      const distance = dot ? (dot.x - x) ** 2 + (dot.y - y) ** 2 : Infinity;
+      if (distance < best.distance) best = { index, distance };
+    }
+    return best.index;
+  }
+
+  encircle(index) {
+    const dot = this.dots && index !== null ? this.dotAt(index) : null;
+    this.ring.hidden = !dot;
+    if (dot) Object.assign(this.ring.style, { left: `${dot.x}px`, top: `${dot.y}px` });
+    return dot;
   }
 
   pointerEvents() {
     return {
       mousemove: (plot, target, handler) => (event) => {
         handler(event);
-        const index = plot.cursor.idx;
-        const lines = index === null || index === undefined ? null : this.describe(index, plot);
+        const index = this.dots ? this.nearestDot(plot.cursor.left, plot.cursor.top) : plot.cursor.idx ?? null;
+        const lines = index === null ? null : this.describe(index);
+        this.encircle(index);
         if (lines) tooltip.show(event.clientX, event.clientY, lines);
         else tooltip.hide();
         return null;
       },
       mouseleave: (plot, target, handler) => (event) => {
         tooltip.hide();
+        this.encircle(null);
         handler(event);
         return null;
       },
@@ -123,16 +152,29 @@ export class Chart {
     if (event.key === "Escape" && plot) this.redraw();
     const zoom = { "+": 0.5, "=": 0.5, "-": 2 }[event.key];
     if (zoom && plot) this.zoomBy(zoom);
-    if (move === undefined || !plot || plot.data[0].length === 0) return;
+    if (!move || !plot || plot.data[0].length === 0) return;
     event.preventDefault();
-    this.index = Math.min(plot.data[0].length - 1, Math.max(0, (this.index ?? -1) + move));
-    const left = plot.valToPos(plot.data[0][this.index], "x");
-    plot.setCursor({ left, top: plot.over.clientHeight / 2 }, false);
-    const lines = this.describe(this.index, plot);
+    this.index = this.step(move);
+    const lines = this.describe(this.index);
     if (!lines) return;
     this.announcer.say(lines.filter(Boolean).join(", "));
+    const dot = this.encircle(this.index);
+    const left = plot.valToPos(plot.data[0][this.index], "x");
+    const top = dot ? dot.y : plot.over.clientHeight / 2;
+    plot.setCursor({ left, top }, false);
     const bounds = plot.over.getBoundingClientRect();
-    tooltip.show(bounds.left + left, bounds.top + plot.over.clientHeight / 2, lines);
+    tooltip.show(bounds.left + left, bounds.top + top, lines);
+  }
+
+  /** The next value in a direction that there is something to say about. */
+  step(move) {
+    const last = this.plot.data[0].length - 1;
+    const clamp = (index) => Math.min(last, Math.max(0, index));
+    const direction = Math.sign(move);
+    let index = clamp((this.index ?? -1) + move);
+    const inwards = Number.isFinite(move) ? direction : -direction;
+    while (!this.describe(index) && index + inwards >= 0 && index + inwards <= last) index += inwards;
+    return index;
   }
 }
 

@@ -59,9 +59,9 @@ export function startComm(data) {
     ],
     series: [{}, ...models.flatMap((_, index) => {
       const stroke = colour(`c${index % 8}`);
-      return [{ stroke, paths: () => null, points: { show: true, size: 8, fill: stroke, stroke } }, { stroke, width: 1.5, dash: [5, 3], spanGaps: true, points: { show: false } }];
+      return [{ stroke, paths: () => null, points: { show: true, size: 8, fill: stroke, stroke } }, { stroke, width: 1.5, dash: [5, 3], spanGaps: true, pxAlign: 0, points: { show: false } }];
     })],
-    cursor: { dataIdx: (plot, series, hovered) => nearestPoint(table, hovered, plot) },
+    cursor: { x: false, y: false, points: { show: false } },
   });
   const describe = (index) => {
     const size = table[0][index];
@@ -75,20 +75,7 @@ export function startComm(data) {
     });
     return lines.length ? lines : null;
   };
-  const chart = new Chart({ label: "Time of transfers by size", height: 280, options, data: () => table, describe });
+  const chart = new Chart({ label: "Time of transfers by size", height: 280, options, data: () => table, describe, dots: true });
   const entries = models.map((model, index) => ({ text: sentence(model), colour: `c${index % 8}`, kind: "dot" }));
   return { root: element("div", { class: "cep-live" }, key(entries), chart.root) };
-}
-
-/** The place of the measured size that is nearest on the screen. */
-function nearestPoint(table, hovered, plot) {
-  if (hovered === null) return null;
-  const measured = (index) => table.some((values, row) => row % 2 === 1 && Number.isFinite(values[index]));
-  const x = (index) => plot.valToPos(table[0][index], "x");
-  let best = null;
-  for (let index = 0; index < table[0].length; index += 1) {
-    if (!measured(index)) continue;
-    if (best === null || Math.abs(x(index) - x(hovered)) < Math.abs(x(best) - x(hovered))) best = index;
-  }
-  return best;
 }

@@ -27,12 +27,16 @@ function joinPlanes(bytes) {
   return codes;
 }
 
+// Where a block spans so much, its least code is as good as zero.
+const ZERO_SPAN = 9999;
+
 /** The values that codes stand for; NaN for code 0, "missing". */
 function valuesOfCodes({ bits, low, high }) {
   const count = 2 ** bits;
   const values = new Float64Array(count);
   values[0] = NaN;
   for (let code = 1; code < count; code += 1) values[code] = low * (high / low) ** ((code - 1) / (count - 2));
+  if (high / low > ZERO_SPAN) values[1] = 0;
   return values;
 }
 

@@ -16,7 +16,7 @@ export function element(tag, attributes = {}, ...children) {
 
 /** A labelled list to choose from; options are [value, text]. */
 export function choice(label, options, value, onChange) {
-  const list = element("select", { onchange: () => onChange(list.value) });
+  const list = element("select", { "aria-label": label, onchange: () => onChange(list.value) });
   for (const [key, text] of options) list.append(element("option", { value: key, selected: key === value }, text));
   list.value = value;
   return element("label", { class: "cep-choice" }, element("span", {}, label), list);

@@ -18,7 +18,7 @@ class HeatMap {
   constructor(data) {
     this.data = data;
     this.model = new HeatModel(data);
-    this.layer = data.layers[0];
+    this.layer = firstLayer(data);
     this.sort = "rank";
     this.grouped = false;
     this.history = [];
@@ -396,9 +396,14 @@ function resized(from, to, center, factor, size) {
   return [first, first + length];
 }
 
-function prefix({ exact, least }) {
-  if (least) return "≤ ";
-  return exact ? "" : "≈ ";
+function prefix({ exact, value }) {
+  return exact || value === 0 ? "" : "≈ ";
+}
+
+/** What the verdict blames, if the data has it; else what the command shows first. */
+function firstLayer({ layers, phases, blamed = [] }) {
+  const phase = phases.findIndex(({ name }) => name === blamed[0]?.phase);
+  return layers.find((layer) => layer.phase === phase && layer.measure !== "relative") || layers[0];
 }
 
 export async function startHeat(data) {

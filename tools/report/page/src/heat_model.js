@@ -121,7 +121,6 @@ export function cellAt(levels, rank, column) {
   const code = level.codes[row * level.columns + bin];
   return {
     value: level.values[code],
-    least: code === 1,
     exact: level.exact,
     firstRank: level.rankBins.first[row],
     lastRank: level.rankBins.last[row],

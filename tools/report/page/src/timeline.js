@@ -14,6 +14,11 @@ const NAME_HEIGHT = 18;
 const AXIS_HEIGHT = 34;
 const MARGIN = 8;
 
+/** The step is what is behind its phases. */
+function colourOf({ kind, color }) {
+  return kind === "step" ? "muted" : `c${color % 8}`;
+}
+
 class Timeline {
   constructor(data) {
     this.data = data;
@@ -35,8 +40,10 @@ class Timeline {
   }
 
   keyOfPhases() {
-    const used = [...new Set(this.lines.spans.phase)].sort((a, b) => a - b);
-    return key(used.map((phase) => ({ text: this.data.phases[phase].name, colour: `c${this.data.phases[phase].color % 8}` })));
+    const { phase, start_ms: starts } = this.lines.spans;
+    const inTime = phase.map((_, index) => index).sort((a, b) => starts[a] - starts[b]);
+    const used = [...new Set(inTime.map((index) => phase[index]))];
+    return key(used.map((index) => ({ text: this.data.phases[index].name, colour: colourOf(this.data.phases[index]) })));
   }
 
   /** Where each lane is: the lanes of a rank under its name. */
@@ -170,12 +177,12 @@ class Timeline {
     context.fillStyle = colour("ground");
     context.fillRect(left, top, width, height);
     context.globalAlpha = phase.kind === "step" ? 0.25 : 0.85;
-    context.fillStyle = colour(`c${phase.color % 8}`);
+    context.fillStyle = colour(colourOf(phase));
     context.fillRect(left, top, width, height);
     context.globalAlpha = 1;
     const [from, to] = [Math.max(left, 0), Math.min(right, this.width)];
-    if (height < 14 || to - from < context.measureText(phase.name).width + 8) return;
-    context.fillStyle = phase.kind === "step" ? colour("ink") : "#111";
+    if (phase.kind === "step" || height < 14 || to - from < context.measureText(phase.name).width + 8) return;
+    context.fillStyle = phase.color === 0 ? "#fff" : "#111";
     context.textAlign = "left";
     context.fillText(phase.name, from + 4, top + height / 2 + 0.5);
   }

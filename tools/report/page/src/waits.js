@@ -1,17 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Own work and waiting of each rank.
-import { columnOf } from "./data.js";
+// Own work against waiting, a dot for each rank.
+import uPlot from "uplot";
+import { axis, Chart, faded, key } from "./chart.js";
+import { colour } from "./colours.js";
+import { columnOf, rankWithPlace } from "./data.js";
 import { element } from "./dom.js";
-import { rankChart } from "./rank_chart.js";
+import { milliseconds } from "./format.js";
+import { fontOf } from "./heat_axes.js";
+
+const MOST_ROLES = 7;
+const MOST_NAMES = 6;
+// Of the middle: an axis is not shorter, so that noise stays a small cloud.
+const LEAST_SPAN = 0.1;
+
+function rangeOf(low, high) {
+  const middle = (low + high) / 2;
+  const half = Math.max(((high - low) / 2) * 1.1, LEAST_SPAN * Math.max(middle, 1e-3));
+  return [Math.max(0, middle - half), middle + half];
+}
+
+/** One list of dots for each role, and one for the ranks that the verdict blames: [{text, colour, ranks}]. */
+function groupsOf(data, ranks) {
+  const blamed = new Set((data.blamed || []).map(({ rank }) => rank));
+  const byRole = data.roles.length > 1 && data.roles.length <= MOST_ROLES;
+  const groups = byRole
+    ? data.roles.map((text, role) => ({ text, colour: `c${role}`, ranks: ranks.filter((rank) => data.ranks.role[rank] === role && !blamed.has(rank)) }))
+    : [{ text: "rank", colour: "c0", ranks: ranks.filter((rank) => !blamed.has(rank)) }];
+  if (blamed.size) groups.push({ text: "slow rank", colour: "bad", ranks: ranks.filter((rank) => blamed.has(rank)), named: true });
+  return groups;
+}
+
+/** The names of the first slow ranks beside their dots. */
+function drawNames(data, order, own, wait, groups) {
+  return (plot) => {
+    const { ctx: context } = plot;
+    const ratio = uPlot.pxRatio;
+    context.save();
+    context.font = `bold ${fontOf(12 * ratio)}`;
+    context.fillStyle = colour("bad");
+    context.textBaseline = "middle";
+    for (const rank of groups.filter((group) => group.named).flatMap((group) => group.ranks).slice(0, MOST_NAMES)) {
+      const text = `rank ${data.ranks.rank[rank]}`;
+      const x = plot.valToPos(own[rank], "x", true);
+      const right = x + 12 * ratio + context.measureText(text).width < plot.bbox.left + plot.bbox.width;
+      context.textAlign = right ? "left" : "right";
+      context.fillText(text, x + (right ? 9 : -9) * ratio, plot.valToPos(wait[rank], "y", true));
+    }
+    context.restore();
+  };
+}
 
 export async function startWaits(data) {
   const { own_layer: ownLayer, wait_layer: waitLayer } = data.waits || {};
   const own = await columnOf(data.layers?.[ownLayer]?.by_rank);
   const wait = await columnOf(data.layers?.[waitLayer]?.by_rank);
-  if (!own) return null;
-  const series = [{ name: "own work", colour: "c0", values: own }];
-  if (wait) series.push({ name: "waiting", colour: "c1", values: wait });
-  const chart = rankChart(data, { label: "Own work and waiting by rank", unit: "ms", series });
-  return { root: element("div", { class: "cep-live" }, element("div", { class: "cep-controls" }, chart.controls), chart.root) };
+  if (!own || !wait) return null;
+  const order = data.ranks.rank.map((_, index) => index).filter((rank) => Number.isFinite(own[rank]) && Number.isFinite(wait[rank]))
+    .sort((a, b) => own[a] - own[b]);
+  if (!order.length) return null;
+  const groups = groupsOf(data, order);
+  const members = groups.map((group) => new Set(group.ranks));
+  const table = [order.map((rank) => own[rank]), ...members.map((ranks) => order.map((rank) => (ranks.has(rank) ? wait[rank] : null)))];
+  const most = order.reduce((largest, rank) => Math.max(largest, wait[rank]), 0);
+  const words = (_, values) => values.map((value) => milliseconds(value, 4));
+  const options = () => ({
+    scales: { x: { time: false, range: (_, low, high) => rangeOf(low, high) }, y: { range: () => [0, most * 1.1 || 1] } },
+    axes: [axis({ label: "own work of a step", values: words }), axis({ size: 70, values: words })],
+    series: [{}, ...groups.map((group) => ({ paths: () => null, stroke: colour(group.colour),
+      points: { show: true, size: group.named ? 10 : 8, width: 0, fill: faded(group.colour, group.named ? 1 : 0.6) } }))],
+    cursor: { x: false, y: false, points: { show: false } },
+    hooks: { draw: [drawNames(data, order, own, wait, groups)] },
+  });
+  const describe = (index) => {
+    const rank = order[index];
+    return [rankWithPlace(data, rank), `own work ${milliseconds(own[rank])}`, `waiting ${milliseconds(wait[rank])}`];
+  };
+  const chart = new Chart({ label: "Own work and waiting of each rank", height: 300, options, data: () => table, describe, dots: true });
+  return { root: element("div", { class: "cep-live" }, key(groups.map(({ text, colour: name }) => ({ text, colour: name, kind: "dot" }))),
+    element("p", { class: "cep-axis-name" }, "waiting for other ranks in a step"), chart.root) };
 }

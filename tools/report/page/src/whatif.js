@@ -5,6 +5,9 @@ import { bar, bars, piece } from "./bars.js";
 import { element } from "./dom.js";
 import { milliseconds, number } from "./format.js";
 
+// Of the step: less is not worth a number.
+const NOTHING = 1e-4;
+
 function share(part, whole) {
   return `${number((100 * part) / whole, 3)} % of the step`;
 }
@@ -17,9 +20,10 @@ function waterfall({ observed_ms: observed, replayed_ms: replayed, ideal_ms: ide
   if (Math.abs(replayed - observed) > 0.0005 * observed) rows.push(whole("replayed", replayed, "c4"));
   let left = replayed;
   for (const { label, ms } of losses || []) {
+    const small = Math.abs(ms) < NOTHING * observed;
     const [low, high] = [Math.min(left, left - ms), Math.max(left, left - ms)];
     rows.push(bar(label, [piece({ from: Math.max(0, low) / widest, to: high / widest, colour: ms >= 0 ? "bad" : "c2", lines: [label, milliseconds(ms), share(ms, observed)] })],
-      `${ms >= 0 ? "−" : "+"}${milliseconds(Math.abs(ms))}`));
+      small ? "≈ 0" : `${ms >= 0 ? "−" : "+"}${milliseconds(Math.abs(ms))}`));
     left -= ms;
   }
   rows.push(whole("ideal", ideal, "c2"));
