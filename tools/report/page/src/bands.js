@@ -40,7 +40,7 @@ export function startBands(data) {
     axes: [axis({ label: "step" }), axis({ size: 62, values: (_, values) => values.map((value) => milliseconds(value, 3)) })],
     series: [{}, { stroke: faded("c1", 0.9), width: 1 }, { stroke: faded("c0", 0.4), width: 1 },
       { stroke: colour("c0"), width: 2 }, { stroke: faded("c0", 0.4), width: 1 }].map((one) => ({ ...one, points: { show: band.p50.length < 3 } })),
-    bands: [{ series: [2, 4], fill: faded("c0", 0.22) }],
+    bands: [{ series: [2, 4], fill: faded("c0", 0.3) }],
     hooks: { draw: [verticalLines(lines())] },
   });
 

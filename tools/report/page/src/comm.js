@@ -5,7 +5,7 @@ import uPlot from "uplot";
 import { axis, Chart, key } from "./chart.js";
 import { colour } from "./colours.js";
 import { element } from "./dom.js";
-import { bytes, logTicks, milliseconds, number } from "./format.js";
+import { bytes, logTicks, milliseconds, number, plural } from "./format.js";
 
 const SAMPLES = 60;
 
@@ -15,7 +15,7 @@ function fitted({ alpha_us: alpha, beta_gb_per_s: beta }) {
 }
 
 function nameOf({ name, group, ranks }) {
-  return `${name}${group ? ` of ${group}` : ""}, ${ranks} ranks`;
+  return `${name}${group ? ` of ${group}` : ""}, ${plural(ranks, "rank")}`;
 }
 
 /** Sizes from the least to the largest, in even steps of a logarithmic axis. */

@@ -129,27 +129,42 @@ function columnsOfSteps(model, view, first, last) {
   return to > from ? [from, to] : null;
 }
 
+/** The ranks in view that the verdict blames; neighbours of which it blames the same steps are one. */
+function blamedRuns({ data, view, slotOf }) {
+  const found = [];
+  const blamed = (data.blamed || []).map((one) => ({ ...one, slot: slotOf[one.rank] })).sort((a, b) => a.slot - b.slot);
+  for (const { slot, first_step: first, last_step: last } of blamed) {
+    if (slot < view.y0 || slot >= view.y1) continue;
+    const run = found[found.length - 1];
+    if (run && run.to === slot && run.first === first && run.last === last) run.to += 1;
+    else found.push({ from: slot, to: slot + 1, first, last });
+  }
+  return found;
+}
+
+function drawArrow(context, x, y) {
+  context.beginPath();
+  context.moveTo(x - 2, y);
+  context.lineTo(x - 8, y - 4.5);
+  context.lineTo(x - 8, y + 4.5);
+  context.fill();
+}
+
 /** An arrow at each rank that the verdict blames, and a frame round the steps of which it does. */
-function drawBlamed(context, box, { data, model, view, slotOf }) {
+function drawBlamed(context, box, shown) {
   const { left, width, height } = box;
+  const { model, view } = shown;
   const rowHeight = height / (view.y1 - view.y0);
+  const y = (slot) => MARGIN.top + (slot - view.y0) * rowHeight;
   context.fillStyle = colour("bad");
   context.strokeStyle = colour("bad");
   context.lineWidth = 1.5;
-  for (const blamed of data.blamed || []) {
-    const slot = slotOf[blamed.rank];
-    if (slot < view.y0 || slot >= view.y1) continue;
-    const y = MARGIN.top + (slot - view.y0) * rowHeight;
-    const middle = y + rowHeight / 2;
-    context.beginPath();
-    context.moveTo(left - 2, middle);
-    context.lineTo(left - 8, middle - 4.5);
-    context.lineTo(left - 8, middle + 4.5);
-    context.fill();
-    const columns = columnsOfSteps(model, view, blamed.first_step, blamed.last_step);
-    if (!columns || rowHeight < 5) continue;
-    const [from, to] = columns.map((column) => left + ((column - view.x0) / (view.x1 - view.x0)) * width);
-    context.strokeRect(from + 0.75, y + 0.75, to - from - 1.5, rowHeight - 1.5);
+  for (const { from, to, first, last } of blamedRuns(shown)) {
+    for (let slot = from; slot < to; slot += 1) drawArrow(context, left, y(slot + 0.5));
+    const columns = columnsOfSteps(model, view, first, last);
+    if (!columns || (to - from) * rowHeight < 5) continue;
+    const [begin, end] = columns.map((column) => left + ((column - view.x0) / (view.x1 - view.x0)) * width);
+    context.strokeRect(begin - 0.75, y(from) - 0.75, end - begin + 1.5, (to - from) * rowHeight + 1.5);
   }
 }
 

@@ -9,25 +9,25 @@ function coarseEnough(levels, ranksPerPixel, columnsPerPixel) {
   return coarsest.ranksPerRow <= ranksPerPixel && coarsest.columnsPerBin <= columnsPerPixel ? [coarsest] : levels;
 }
 
-/** Where the pixels of an axis begin: `pixels` + 1 positions in [from, to). */
-function pixelEdges(from, to, pixels) {
-  const edges = new Float64Array(pixels + 1);
-  for (let index = 0; index <= pixels; index += 1) edges[index] = from + ((to - from) * index) / pixels;
-  return edges;
-}
-
-/** The first and the last bin of a level that each pixel column covers; -1 where it covers none. */
-function binsOfPixels(level, edges) {
-  const count = edges.length - 1;
-  const first = new Int32Array(count);
-  const last = new Int32Array(count);
-  for (let x = 0; x < count; x += 1) {
-    const from = Math.floor(edges[x]);
-    const to = Math.max(from, Math.ceil(edges[x + 1]) - 1);
-    first[x] = level.columnOf[from];
-    last[x] = level.columnOf[Math.min(to, level.columnOf.length - 1)];
+/**
+ * The first and the last column or slot, of those in [from, to), that each pixel of an axis covers. Where these are
+ * larger than a pixel, it is the one at the pixel's middle.
+ */
+function cover(from, to, pixels) {
+  const size = (to - from) / pixels;
+  const first = new Int32Array(pixels);
+  const last = new Int32Array(pixels);
+  for (let index = 0; index < pixels; index += 1) {
+    const [begin, end] = [from + size * index, from + size * (index + 1)];
+    first[index] = Math.floor(size < 1 ? (begin + end) / 2 : begin);
+    last[index] = size < 1 ? first[index] : Math.min(to - 1, Math.max(first[index], Math.ceil(end) - 1));
   }
   return { first, last };
+}
+
+/** The first and the last bin of a level that each pixel covers; -1 where it covers none. */
+function binsOfPixels(level, columns) {
+  return { first: columns.first.map((column) => level.columnOf[column]), last: columns.last.map((column) => level.columnOf[column]) };
 }
 
 /** Raises `line` to the largest codes of one row of a level. */
@@ -73,16 +73,16 @@ function missingMarks(ratio) {
 export function drawCells(image, { levels, order, view, scale, ratio }) {
   const { width, height } = image;
   const pixels = new Uint32Array(image.data.buffer);
-  const columnEdges = pixelEdges(view.x0, view.x1, width);
-  const slotEdges = pixelEdges(view.y0, view.y1, height);
+  const columns = cover(view.x0, view.x1, width);
+  const slots = cover(view.y0, view.y1, height);
   const used = coarseEnough(levels, (view.y1 - view.y0) / height, (view.x1 - view.x0) / width);
   const tools = used.map((level) => ({
-    level, bins: binsOfPixels(level, columnEdges), colours: coloursOf(level, scale), line: new Uint16Array(width), rows: [],
+    level, bins: binsOfPixels(level, columns), colours: coloursOf(level, scale), line: new Uint16Array(width), rows: [],
   }));
   const marks = missingMarks(ratio);
   let before = "";
   for (let y = 0; y < height; y += 1) {
-    const key = collectRows(tools, order, slotEdges[y], slotEdges[y + 1]);
+    const key = collectRows(tools, order, slots.first[y], slots.last[y]);
     if (key !== before) {
       for (const tool of tools) {
         tool.line.fill(0);
@@ -95,10 +95,8 @@ export function drawCells(image, { levels, order, view, scale, ratio }) {
 }
 
 /** Which rows of which level a line of pixels covers; equal keys mean equal lines. */
-function collectRows(tools, order, from, to) {
+function collectRows(tools, order, first, last) {
   for (const tool of tools) tool.rows.length = 0;
-  const first = Math.floor(from);
-  const last = Math.min(order.length - 1, Math.max(first, Math.ceil(to) - 1));
   for (let slot = first; slot <= last; slot += 1) {
     const rank = order[slot];
     for (const { level, rows } of tools) {

@@ -27,25 +27,36 @@ function groupsOf(data, ranks) {
   const groups = byRole
     ? data.roles.map((text, role) => ({ text, colour: `c${role}`, ranks: ranks.filter((rank) => data.ranks.role[rank] === role && !blamed.has(rank)) }))
     : [{ text: "rank", colour: "c0", ranks: ranks.filter((rank) => !blamed.has(rank)) }];
-  if (blamed.size) groups.push({ text: "slow rank", colour: "bad", ranks: ranks.filter((rank) => blamed.has(rank)), named: true });
+  if (blamed.size) groups.push({ text: "named by the verdict", colour: "bad", ranks: ranks.filter((rank) => blamed.has(rank)), named: true });
   return groups;
 }
 
-/** The names of the first slow ranks beside their dots. */
-function drawNames(data, order, own, wait, groups) {
+/** Dots that would have their names on each other: [{x, y, ranks}]. */
+function clustersOf(dots, ratio) {
+  const found = [];
+  for (const { x, y, rank } of dots) {
+    const near = found.find((one) => Math.abs(one.y - y) < 14 * ratio && Math.abs(one.x - x) < 90 * ratio);
+    if (near) near.ranks.push(rank);
+    else found.push({ x, y, ranks: [rank] });
+  }
+  return found;
+}
+
+/** The names of the ranks that the verdict names, beside their dots. */
+function drawNames(data, own, wait, ranks) {
   return (plot) => {
     const { ctx: context } = plot;
     const ratio = uPlot.pxRatio;
+    const dots = ranks.map((rank) => ({ rank, x: plot.valToPos(own[rank], "x", true), y: plot.valToPos(wait[rank], "y", true) }));
     context.save();
     context.font = `bold ${fontOf(12 * ratio)}`;
     context.fillStyle = colour("bad");
     context.textBaseline = "middle";
-    for (const rank of groups.filter((group) => group.named).flatMap((group) => group.ranks).slice(0, MOST_NAMES)) {
-      const text = `rank ${data.ranks.rank[rank]}`;
-      const x = plot.valToPos(own[rank], "x", true);
+    for (const { x, y, ranks: near } of clustersOf(dots, ratio).slice(0, MOST_NAMES)) {
+      const text = `rank ${data.ranks.rank[near[0]]}${near.length > 1 ? ` and ${near.length - 1} more` : ""}`;
       const right = x + 12 * ratio + context.measureText(text).width < plot.bbox.left + plot.bbox.width;
       context.textAlign = right ? "left" : "right";
-      context.fillText(text, x + (right ? 9 : -9) * ratio, plot.valToPos(wait[rank], "y", true));
+      context.fillText(text, x + (right ? 10 : -10) * ratio, y);
     }
     context.restore();
   };
@@ -63,14 +74,14 @@ export async function startWaits(data) {
   const members = groups.map((group) => new Set(group.ranks));
   const table = [order.map((rank) => own[rank]), ...members.map((ranks) => order.map((rank) => (ranks.has(rank) ? wait[rank] : null)))];
   const most = order.reduce((largest, rank) => Math.max(largest, wait[rank]), 0);
-  const words = (_, values) => values.map((value) => milliseconds(value, 4));
+  const words = (_, values) => values.map((value) => (value === null ? "" : milliseconds(value, 4)));
   const options = () => ({
-    scales: { x: { time: false, range: (_, low, high) => rangeOf(low, high) }, y: { range: () => [0, most * 1.1 || 1] } },
-    axes: [axis({ label: "own work of a step", values: words }), axis({ size: 70, values: words })],
+    scales: { x: { time: false, range: (_, low, high) => rangeOf(low, high) }, y: { range: () => [-0.04 * (most || 1), (most || 1) * 1.1] } },
+    axes: [axis({ label: "own work of a step", values: words }), axis({ size: 70, values: words, filter: (_, values) => values.map((value) => (value >= 0 ? value : null)) })],
     series: [{}, ...groups.map((group) => ({ paths: () => null, stroke: colour(group.colour),
       points: { show: true, size: group.named ? 10 : 8, width: 0, fill: faded(group.colour, group.named ? 1 : 0.6) } }))],
     cursor: { x: false, y: false, points: { show: false } },
-    hooks: { draw: [drawNames(data, order, own, wait, groups)] },
+    hooks: { draw: [drawNames(data, own, wait, groups.filter((group) => group.named).flatMap((group) => group.ranks))] },
   });
   const describe = (index) => {
     const rank = order[index];
