@@ -5,7 +5,7 @@ import { axis, Chart, faded, key, verticalLines } from "./chart.js";
 import { colour } from "./colours.js";
 import { rankWithPlace } from "./data.js";
 import { choice, element } from "./dom.js";
-import { milliseconds, range } from "./format.js";
+import { milliseconds, millisecondsOfAxis, range } from "./format.js";
 
 /** The end of the axis: single peaks may reach beyond it, so that the bands can be read. */
 function topOf(band) {
@@ -37,7 +37,7 @@ export function startBands(data) {
 
   const options = () => ({
     scales: { x: { time: false }, y: { range: () => [0, topOf(band)] } },
-    axes: [axis({ label: "step" }), axis({ size: 62, values: (_, values) => values.map((value) => milliseconds(value, 3)) })],
+    axes: [axis({ label: "step" }), axis({ size: 62, values: (_, values) => millisecondsOfAxis(values) })],
     series: [{}, { stroke: faded("c1", 0.9), width: 1 }, { stroke: faded("c0", 0.4), width: 1 },
       { stroke: colour("c0"), width: 2 }, { stroke: faded("c0", 0.4), width: 1 }].map((one) => ({ ...one, points: { show: band.p50.length < 3 } })),
     bands: [{ series: [2, 4], fill: faded("c0", 0.3) }],

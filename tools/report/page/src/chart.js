@@ -6,6 +6,9 @@ import { colour, onTheme } from "./colours.js";
 import { announcer, element, onWidth, tooltip } from "./dom.js";
 import { fontOf } from "./heat_axes.js";
 
+// Of all values: no plot shows less.
+const LEAST_SPAN = 1e-4;
+
 export function axis(options = {}) {
   return {
     font: fontOf(12),
@@ -142,6 +145,7 @@ export class Chart {
     const xs = this.plot.data[0];
     const middle = this.index === undefined ? (min + max) / 2 : xs[this.index];
     const half = ((max - min) * factor) / 2;
+    if (xs.length < 3 || half < LEAST_SPAN * (xs.at(-1) - xs[0])) return;
     this.plot.setScale("x", { min: Math.max(xs[0], middle - half), max: Math.min(xs.at(-1), middle + half) });
   }
 

@@ -8,23 +8,45 @@ import { milliseconds, number } from "./format.js";
 const WORDS = { same: "no difference", slower: "slower", faster: "faster", undecided: "not certain", only_a: "only before", only_b: "only after" };
 const COLOURS = { slower: "bad", faster: "c2" };
 
+// Below it the scale is even, above it logarithmic: a phase that takes three times as long leaves room for the others.
+const EVEN_UP_TO = 0.02;
+const TICKS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
+const MOST_TICKS = 3;
+const NOTHING = 0.0005;
+
 function percent(change) {
-  return `${change > 0 ? "+" : change < 0 ? "−" : ""}${number(Math.abs(100 * change), 3)} %`;
+  if (Math.abs(change) < NOTHING) return "0 %";
+  return `${change > 0 ? "+" : "−"}${number(Math.abs(100 * change), 2)} %`;
+}
+
+/** Where a change is, from 0 to 1; no change is in the middle. */
+function placeOf(change, widest) {
+  return Math.min(1, Math.max(0, 0.5 + Math.asinh(change / EVEN_UP_TO) / (2 * Math.asinh(widest / EVEN_UP_TO))));
+}
+
+function scaleOf(widest) {
+  const sizes = TICKS.filter((size) => size <= widest).slice(-MOST_TICKS);
+  const marks = [...sizes.filter((size) => size < 1).map((size) => -size), 0, ...sizes].map((change) => {
+    const mark = element("span", {}, percent(change));
+    mark.style.left = `${100 * placeOf(change, widest)}%`;
+    return mark;
+  });
+  return element("div", { class: "cep-bar cep-bar-scale" }, element("span", {}, "faster ← → slower"), element("span", { class: "cep-scale" }, ...marks), element("span", {}));
 }
 
 function drawn(row, widest, names) {
   const outcome = WORDS[row.outcome] || row.outcome;
-  const lines = [`${row.name}: ${outcome}`, `${names.a}: ${milliseconds(row.a_ms)}`, `${names.b}: ${milliseconds(row.b_ms)}`];
-  const at = (value) => Math.min(1, Math.max(0, 0.5 + value / (2 * widest)));
   if (!Number.isFinite(row.change)) return bar(row.name, [], outcome);
-  const colour = COLOURS[row.outcome] || "muted";
   const [low, high] = [row.change_low ?? row.change, row.change_high ?? row.change];
-  lines.push(`${percent(row.change)} (${percent(low)} to ${percent(high)})`);
+  const lines = [`${row.name}: ${outcome}`, `${names.a}: ${milliseconds(row.a_ms)}`, `${names.b}: ${milliseconds(row.b_ms)}`,
+    `${percent(row.change)} (${percent(low)} to ${percent(high)})`];
+  const at = (change) => placeOf(change, widest);
+  const colour = COLOURS[row.outcome] || "muted";
   const pieces = [
-    piece({ from: at(low), to: Math.max(at(high), at(low) + 0.004), colour, kind: "cep-piece-interval", lines }),
+    piece({ from: at(low), to: at(high), colour, kind: "cep-piece-interval", lines }),
     piece({ from: at(row.change) - 0.003, to: at(row.change) + 0.003, colour, kind: "cep-piece-point", lines }),
   ];
-  return bar(row.name, pieces, `${percent(row.change)} ${outcome}`);
+  return bar(row.name, pieces, row.outcome === "same" ? outcome : `${percent(row.change)}, ${outcome}`);
 }
 
 export function startCompare(data) {
@@ -32,10 +54,7 @@ export function startCompare(data) {
   if (!rows?.length) return null;
   const reach = rows.flatMap((row) => [row.change, row.change_low, row.change_high]).filter(Number.isFinite).map(Math.abs);
   const widest = Math.max(0.01, ...reach) * 1.05;
-  const scale = element("div", { class: "cep-bar cep-bar-scale" }, element("span", {}),
-    element("span", { class: "cep-scale" }, element("span", {}, `${percent(widest).slice(1)} faster`), element("span", {}, "same"), element("span", {}, `${percent(widest).slice(1)} slower`)),
-    element("span", {}));
-  const holder = bars(scale, ...rows.map((row) => drawn(row, widest, data.compare)));
+  const holder = bars(scaleOf(widest), ...rows.map((row) => drawn(row, widest, data.compare)));
   holder.classList.add("cep-bars-middle");
   return { root: element("div", { class: "cep-live" }, element("p", { class: "cep-note" },
     `${data.compare.b} against ${data.compare.a}: the point is the change, the line its interval.`), holder) };

@@ -21,6 +21,13 @@ export function milliseconds(value, digits = 4) {
   return `${number(value * factor, digits)} ${unit}`;
 }
 
+/** The values of an axis, all in the unit of the largest; null stays empty. */
+export function millisecondsOfAxis(values) {
+  const largest = Math.max(...values.filter(Number.isFinite).map(Math.abs));
+  const [, factor, unit] = UNITS_OF_TIME.find(([least]) => largest >= least) || UNITS_OF_TIME[1];
+  return values.map((value) => (Number.isFinite(value) ? `${number(value * factor, 4)} ${unit}` : ""));
+}
+
 export function bytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB", "PB"];
   let unit = 0;

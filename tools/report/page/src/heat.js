@@ -22,6 +22,7 @@ class HeatMap {
     this.sort = "rank";
     this.grouped = false;
     this.history = [];
+    this.known = new Map();
     this.cursor = null;
     this.drag = null;
     this.whole = { x0: 0, x1: this.model.columns, y0: 0, y1: this.model.ranks };
@@ -107,6 +108,7 @@ class HeatMap {
       this.slotOf[rank] = slot;
     });
     this.draw();
+    setTimeout(() => this.learn());
   }
 
   async start() {
@@ -372,11 +374,10 @@ class HeatMap {
   }
 
   showTooltip(place, x, y) {
-    this.learn();
     tooltip.show(x, y, this.describe(place));
   }
 
-  /** Decodes the other measures of the phase, for the tooltip. */
+  /** Decodes the other measures of the phase, for the tooltip, once the picture is there. */
   learn() {
     if (this.learned === this.layer.phase) return;
     this.learned = this.layer.phase;
@@ -384,8 +385,6 @@ class HeatMap {
       this.model.levelsOf(layer).then((levels) => this.known.set(layer, levels));
     }
   }
-
-  known = new Map();
 }
 
 /** A range about a center, `factor` times as long, within [0, size). */

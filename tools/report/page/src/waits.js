@@ -6,7 +6,7 @@ import { axis, Chart, faded, key } from "./chart.js";
 import { colour } from "./colours.js";
 import { columnOf, rankWithPlace } from "./data.js";
 import { element } from "./dom.js";
-import { milliseconds } from "./format.js";
+import { milliseconds, millisecondsOfAxis } from "./format.js";
 import { fontOf } from "./heat_axes.js";
 
 const MOST_ROLES = 7;
@@ -34,10 +34,12 @@ function groupsOf(data, ranks) {
 /** Dots that would have their names on each other: [{x, y, ranks}]. */
 function clustersOf(dots, ratio) {
   const found = [];
-  for (const { x, y, rank } of dots) {
+  for (const { x, y, rank } of dots.sort((a, b) => a.x - b.x)) {
     const near = found.find((one) => Math.abs(one.y - y) < 14 * ratio && Math.abs(one.x - x) < 90 * ratio);
-    if (near) near.ranks.push(rank);
-    else found.push({ x, y, ranks: [rank] });
+    if (near) {
+      near.ranks.push(rank);
+      near.right = Math.max(near.right, x);
+    } else found.push({ x, right: x, y, ranks: [rank] });
   }
   return found;
 }
@@ -52,11 +54,11 @@ function drawNames(data, own, wait, ranks) {
     context.font = `bold ${fontOf(12 * ratio)}`;
     context.fillStyle = colour("bad");
     context.textBaseline = "middle";
-    for (const { x, y, ranks: near } of clustersOf(dots, ratio).slice(0, MOST_NAMES)) {
+    for (const { x, right: end, y, ranks: near } of clustersOf(dots, ratio).slice(0, MOST_NAMES)) {
       const text = `rank ${data.ranks.rank[near[0]]}${near.length > 1 ? ` and ${near.length - 1} more` : ""}`;
-      const right = x + 12 * ratio + context.measureText(text).width < plot.bbox.left + plot.bbox.width;
+      const right = end + 12 * ratio + context.measureText(text).width < plot.bbox.left + plot.bbox.width;
       context.textAlign = right ? "left" : "right";
-      context.fillText(text, x + (right ? 10 : -10) * ratio, y);
+      context.fillText(text, right ? end + 10 * ratio : x - 10 * ratio, y);
     }
     context.restore();
   };
@@ -74,7 +76,7 @@ export async function startWaits(data) {
   const members = groups.map((group) => new Set(group.ranks));
   const table = [order.map((rank) => own[rank]), ...members.map((ranks) => order.map((rank) => (ranks.has(rank) ? wait[rank] : null)))];
   const most = order.reduce((largest, rank) => Math.max(largest, wait[rank]), 0);
-  const words = (_, values) => values.map((value) => (value === null ? "" : milliseconds(value, 4)));
+  const words = (_, values) => millisecondsOfAxis(values);
   const options = () => ({
     scales: { x: { time: false, range: (_, low, high) => rangeOf(low, high) }, y: { range: () => [-0.04 * (most || 1), (most || 1) * 1.1] } },
     axes: [axis({ label: "own work of a step", values: words }), axis({ size: 70, values: words, filter: (_, values) => values.map((value) => (value >= 0 ? value : null)) })],
