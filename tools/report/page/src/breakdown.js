@@ -11,6 +11,9 @@ const UNATTRIBUTED = "unattributed";
 // What is no phase has no colour of a phase.
 const OTHERS = { waiting: "wait", communication: "comm", [UNATTRIBUTED]: "muted" };
 
+// Of the step: less is not worth a sentence.
+const NOTHING = 1e-3;
+
 function colourOf({ name, color }) {
   return Number.isInteger(color) ? `c${color % 8}` : OTHERS[name] || "muted";
 }
@@ -36,7 +39,7 @@ export function startBreakdown(data) {
   const sum = (values) => values.reduce((total, value) => total + Math.max(0, value || 0), 0);
   const widest = Math.max(...rows.map((row) => Math.max(sum(row.ms), row.step_ms)));
   const unattributed = parts.findIndex((part) => part.name === UNATTRIBUTED);
-  const notes = rows.filter((row) => row.ms[unattributed] < 0).map((row) => element("p", { class: "cep-note" },
+  const notes = rows.filter((row) => row.ms[unattributed] < -NOTHING * row.step_ms).map((row) => element("p", { class: "cep-note" },
     `${row.label}: phases overlap by ${milliseconds(-row.ms[unattributed])}, so the parts are longer than the step.`));
   const drawn = rows.map((row) => bar(`${row.label}: ${rankWithPlace(data, row.rank)}`, piecesOf(parts, row, widest), milliseconds(row.step_ms)));
   const used = parts.filter((_, index) => rows.some((row) => row.ms[index] > 0));

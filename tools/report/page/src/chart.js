@@ -80,6 +80,7 @@ export class Chart {
 
   redraw() {
     if (!this.width) return;
+    tooltip.hide();
     this.plot?.destroy();
     const given = this.options(this.width);
     const options = {

@@ -57,7 +57,7 @@ class HeatMap {
     const sorts = [["rank", "rank"]];
     if (data.hosts.length > 1) sorts.push(["host", "host"]);
     if (data.ranks.slowness.some(Number.isFinite)) sorts.push(["slowness", "slowness"]);
-    if (layer.by_rank) sorts.push(["value", "its median"]);
+    if (layer.by_rank) sorts.push(["value", "its mean"]);
     const parts = [
       choice("Phase", phases.map((phase) => [String(phase), data.phases[phase].name]), String(layer.phase),
         (phase) => this.choose(Number(phase), layer.measure)),
@@ -132,6 +132,7 @@ class HeatMap {
 
   draw() {
     if (!this.width || !this.levels) return;
+    tooltip.hide();
     const { box, view, layer, sharp: { context } } = this;
     const ratio = this.sharp.resize(this.width, box.height + MARGIN.top + MARGIN.bottom);
     const image = context.createImageData(Math.max(1, Math.round(box.width * ratio)), Math.round(box.height * ratio));
@@ -156,7 +157,7 @@ class HeatMap {
     const zoomed = view !== this.whole;
     const steps = range(model.steps.first[view.x0], model.steps.last[view.x1 - 1]);
     const ranks = plural(view.y1 - view.y0, "rank");
-    this.where.textContent = zoomed ? `${ranks}, steps ${steps}` : `${ranks}, steps ${steps}: drag over a part to enlarge it`;
+    this.where.textContent = `${ranks}, ${view.x1 - view.x0 > 1 ? "steps" : "step"} ${steps}${zoomed ? "" : ": drag over a part to enlarge it"}`;
     this.back.disabled = this.history.length === 0;
     this.all.disabled = !zoomed;
   }
@@ -262,7 +263,6 @@ class HeatMap {
   zoomTo(part) {
     this.history.push(this.view);
     this.view = part;
-    tooltip.hide();
     this.draw();
     this.announcer.say(this.where.textContent);
   }
