@@ -221,7 +221,7 @@ Status ReportCommand::run() const {
     inputs.why_no_table = why_no_table(job);
     std::optional<JobTable> table;
     if (inputs.why_no_table.empty()) {
-        table = make_job_table(job.ranks, threads, report::most_cells, least_thinned);
+        table = make_job_table(job.ranks, threads, report::most_table_cells, least_thinned);
         report::add_derived_step(*table, view);
         inputs.table = &*table;
     }

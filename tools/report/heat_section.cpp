@@ -10,6 +10,7 @@
 #include "report/sections.hpp"
 #include "report/svg.hpp"
 #include "show/html.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::report {
 namespace {
@@ -21,6 +22,7 @@ using tool::format_integer;
 constexpr std::size_t picture_rows = 256;
 constexpr std::size_t picture_columns = 500;
 constexpr std::size_t table_lines = 24;
+constexpr double least_unevenness = 1.1;  // of the mean of a rank over that of the median rank
 constexpr double width = 960;
 constexpr double left = 76;
 constexpr double right = 116;
@@ -85,7 +87,7 @@ void draw_blamed(Svg& svg, const JobView& view, double row_height) {
     }
 }
 
-Figure draw(const JobView& view, const HeatMap& heat, const Layer& layer) {
+Figure draw(const JobView& view, const Layer& layer) {
     const StepMatrix shown = reduce(layer.overview, picture_rows, picture_columns);
     const auto rows = static_cast<double>(view.ranks.size());
     const double height = std::clamp(rows * 12, 96.0, 360.0);
@@ -128,7 +130,6 @@ Figure draw(const JobView& view, const HeatMap& heat, const Layer& layer) {
         caption = fmt::format("{} ranks and {} recorded steps in {} × {} cells: each shows the largest of its values.",
                               tool::format_count(view.ranks.size()), tool::format_count(view.recorded_steps),
                               shown.ranks(), shown.steps());
-    static_cast<void>(heat);
     return {svg.finish(), caption};
 }
 
@@ -177,6 +178,29 @@ tool::Table rank_table(const JobView& view, const HeatMap& heat) {
     return table;
 }
 
+/// The phase that the verdict blames; where it blames none and own work is not known, that in which one rank exceeds
+/// the others most. nullptr for none.
+const Layer* uneven_phase(const JobView& view, const HeatMap& heat) {
+    if (!view.blamed.empty()) {
+        const std::size_t phase = view.phase_of(view.blamed.front().phase);
+        if (phase == 0 || phase == view.phases.size()) return nullptr;
+        const Layer* own = heat.find(phase, Measure::own);
+        return own != nullptr ? own : heat.find(phase, Measure::duration);
+    }
+    if (heat.find(0, Measure::own) != nullptr) return nullptr;
+    const Layer* most_uneven = nullptr;
+    double most = least_unevenness;
+    for (const Layer& layer : heat.layers) {
+        if (layer.measure != Measure::duration || &layer == &heat.layers.front()) continue;
+        const std::vector<double> by_rank(layer.by_rank.begin(), layer.by_rank.end());
+        const std::vector<double> quantiles = tool::quantiles_of(by_rank, {0.5, 1});
+        if (!(quantiles[1] > most * quantiles[0])) continue;
+        most = quantiles[1] / quantiles[0];
+        most_uneven = &layer;
+    }
+    return most_uneven;
+}
+
 }  // namespace
 
 Section heat_section(const JobView& view, const HeatMap& heat) {
@@ -186,29 +210,16 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     const Layer* own = heat.find(0, Measure::own);
     const Layer* wait = heat.find(0, Measure::wait);
     Section section{"heat", heading, {}, {}, {}, {}};
-    if (own != nullptr) {
-        section.look =
-            wait != nullptr
-                ? "A bright row is a rank that works longer than the others. In the second picture the same row is "
-                  "dark: the others wait for it. A bright column is a step that was long for all."
-                : "A bright row is a rank that works longer than the others; a bright column is a step that was "
-                  "long for all.";
-        section.figures.push_back(draw(view, heat, *own));
-        if (wait != nullptr) section.figures.push_back(draw(view, heat, *wait));
-    } else {
-        section.look =
-            "A bright row is a rank that takes longer than the others; a bright column is a step that was long for "
-            "all. Own "
-            "work and waiting are not known apart here.";
-        section.figures.push_back(draw(view, heat, heat.layers.front()));
+    section.look =
+        "A bright row is a rank that works longer than the others; a bright column is a step that was long for all.";
+    section.figures.push_back(draw(view, own != nullptr ? *own : heat.layers.front()));
+    if (own == nullptr) section.figures.back().caption += " Own work and waiting are not known apart here.";
+    if (wait != nullptr) {
+        section.figures.push_back(draw(view, *wait));
+        section.figures.back().caption += " The row of a slow rank is dark here: the others wait for it.";
     }
-    if (!view.blamed.empty())
-        if (const std::size_t phase = view.phase_of(view.blamed.front().phase);
-            phase > 0 && phase < view.phases.size()) {
-            const Layer* of_phase = heat.find(phase, Measure::own);
-            if (of_phase == nullptr) of_phase = heat.find(phase, Measure::duration);
-            if (of_phase != nullptr) section.figures.push_back(draw(view, heat, *of_phase));
-        }
+    const Layer* of_phase = uneven_phase(view, heat);
+    if (of_phase != nullptr) section.figures.push_back(draw(view, *of_phase));
     section.details = tool::html_table(rank_table(view, heat), 0);
     return section;
 }

@@ -17,7 +17,7 @@ namespace cep::report {
 /// For each phase of the view a matrix of its ranks and columns, with the longest step of each column.
 class RowHeat {
   public:
-    static constexpr std::size_t max_cells = std::size_t{1} << 26;  // of all phases: 256 MiB
+    static constexpr std::size_t max_cells = std::size_t{1} << 27;  // of all phases: 512 MiB
 
     explicit RowHeat(const JobView& view);
 
