@@ -98,6 +98,20 @@ const tests = {
     });
   },
 
+  async "says where a rank has no row"() {
+    const rows = {};
+    for (let rank = 0; rank < 4; rank += 1) {
+      const steps = Array.from({ length: 20 }, (_, step) => step).filter((step) => rank !== 2 || step < 10);
+      rows[rank] = steps.map((step) => ({ name: "forward", step, rank, duration_ms: 10 + rank }));
+    }
+    await heatMap(report(folder, "cut-report", write(folder, "cut", rows)), {}, async (map) => {
+      await map.choose("Phase", "forward");
+      assert.equal((await map.hover(0.3, 0.5)).value, 12);
+      assert.match((await map.hover(0.8, 0.5)).lines.join("\n"), /^no row\nrank 2\n/);
+      assert.equal((await map.hover(0.8, 0.7)).value, 13);
+    });
+  },
+
   async "groups ranks by role"() {
     await heatMap(pipeline.html, {}, async (map) => {
       const box = map.section.getByLabel("Group by role");

@@ -11,7 +11,7 @@ const COLOURS = { slower: "bad", faster: "c2" };
 // Below it the scale is even, above it logarithmic: a phase that takes three times as long leaves room for the others.
 const EVEN_UP_TO = 0.02;
 const TICKS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10];
-const MOST_TICKS = 3;
+const LEAST_GAP = 0.13;
 const NOTHING = 0.0005;
 
 function percent(change) {
@@ -25,8 +25,15 @@ function placeOf(change, widest) {
 }
 
 function scaleOf(widest) {
-  const sizes = TICKS.filter((size) => size <= widest).slice(-MOST_TICKS);
-  const marks = [...sizes.filter((size) => size < 1).map((size) => -size), 0, ...sizes].map((change) => {
+  const sizes = [];
+  let inner = 1 - LEAST_GAP / 2;
+  for (const size of TICKS.filter((one) => one <= widest).reverse()) {
+    const place = placeOf(size, widest);
+    if (place > inner || place < 0.5 + LEAST_GAP) continue;
+    sizes.unshift(size);
+    inner = place - LEAST_GAP;
+  }
+  const marks = [...sizes.filter((size) => size < 1).map((size) => -size).reverse(), 0, ...sizes].map((change) => {
     const mark = element("span", {}, percent(change));
     mark.style.left = `${100 * placeOf(change, widest)}%`;
     return mark;

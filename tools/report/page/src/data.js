@@ -28,7 +28,7 @@ function joinPlanes(bytes) {
 }
 
 // Where a block spans so much, its least code is as good as zero.
-const ZERO_SPAN = 9999;
+const ZERO_SPAN = 999;
 
 /** The values that codes stand for; NaN for code 0, "missing". */
 function valuesOfCodes({ bits, low, high }) {

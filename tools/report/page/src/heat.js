@@ -396,7 +396,7 @@ function resized(from, to, center, factor, size) {
 }
 
 function prefix({ exact, value }) {
-  return exact || value === 0 ? "" : "≈ ";
+  return exact && value !== 0 ? "" : "≈ ";
 }
 
 /** What the verdict blames, if the data has it; else what the command shows first. */

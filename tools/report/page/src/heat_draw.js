@@ -48,8 +48,13 @@ function raise(line, level, row, bins) {
   }
 }
 
-/** The colour of each code of a level. */
+/** The colour of each code of a level, which has one scale for good. */
 function coloursOf(level, scale) {
+  level.colours ||= makeColours(level, scale);
+  return level.colours;
+}
+
+function makeColours(level, scale) {
   const colours = new Uint32Array(level.values.length);
   for (let code = 1; code < colours.length; code += 1) colours[code] = scale.at(level.values[code]);
   return colours;

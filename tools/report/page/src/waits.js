@@ -81,7 +81,7 @@ export async function startWaits(data) {
     scales: { x: { time: false, range: (_, low, high) => rangeOf(low, high) }, y: { range: () => [-0.04 * (most || 1), (most || 1) * 1.1] } },
     axes: [axis({ label: "own work of a step", values: words }), axis({ size: 70, values: words, filter: (_, values) => values.map((value) => (value >= 0 ? value : null)) })],
     series: [{}, ...groups.map((group) => ({ paths: () => null, stroke: colour(group.colour),
-      points: { show: true, size: group.named ? 10 : 8, width: 0, fill: faded(group.colour, group.named ? 1 : 0.6) } }))],
+      points: { show: true, size: group.named ? 10 : 8, width: 0, fill: faded(group.colour, group.named ? 1 : 0.75) } }))],
     cursor: { x: false, y: false, points: { show: false } },
     hooks: { draw: [drawNames(data, own, wait, groups.filter((group) => group.named).flatMap((group) => group.ranks))] },
   });
