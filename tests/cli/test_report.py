@@ -260,6 +260,8 @@ def test_ranks_and_steps_of_the_timeline_can_be_chosen(report, cep, slow_job):
     line = report("--timeline-ranks", "6,1", "--timeline-steps", "10,12", "sim").model()["timeline"]
     assert [one["rank"] for one in line["ranks"]] == [6, 1]
     assert [one["step"] for one in line["steps"]] == [10, 12]
+    none = report("--timeline-steps", "1000", "sim")
+    assert "chosen" in none.empty_sections()["timeline"]
     assert b"--timeline-steps" in cep("report", "--timeline-steps", "a", "sim", status=2).stderr
 
 
@@ -408,6 +410,18 @@ def test_damaged_files_make_a_page(report, four_ranks):
     assert "1 file cut off" in page.text and "1 row skipped" in page.text
 
 
+def test_steps_that_a_rank_did_not_record_have_no_own_work(report, simulate):
+    sim = simulate("sim", "--ranks", 6, "--steps", 40)
+    path = sim.folder / "cuda_events_rank_2.jsonl"
+    rows = [row for row in path.read_text().splitlines() if '"step":' not in row or json.loads(row).get("step", 0) < 25]
+    path.write_text("\n".join(rows) + "\n")
+    model = report("sim").model()
+    for measure in ("own", "wait", "duration", "relative"):
+        values = decode(layer_of(model, "training_step", measure)["levels"][0]["block"])
+        assert [value is None for value in values[2]] == [step >= 25 for step in range(40)]
+        assert None not in values[3]
+
+
 def test_standard_input_is_read_once(cep, slow_job, tmp_path):
     merged = cep.merged("sim")
     page = Page(cep("report", "-", stdin=merged).stdout)
@@ -448,6 +462,9 @@ def test_exit_statuses(cep, job, four_ranks, tmp_path):
     assert b"no rows" in cep("report", "-o", "r.html", "empty", status=3).stderr
     assert not (tmp_path / "r.html").exists()
     cep("report", "-o", "r.html", status=2)
+    assert b"in A" in cep("report", "-o", "r.html", "--compare", "empty", "job", status=3).stderr
+    cep("report", "-o", "r.html", "--compare", "-", "-", status=2)
+    assert not (tmp_path / "r.html").exists()
     cep("report", "-o", "no/such/folder/r.html", "job", status=5)
     four_ranks.write(0, [], tail=b'{"name":"forw')
     cep("report", "-o", "r.html", "--strict", "job", status=4)

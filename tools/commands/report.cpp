@@ -46,7 +46,11 @@ struct ReportCommand {
     Status run() const;
     [[nodiscard]] report::TimelineChoice timeline() const;
     void refuse_outputs(const InputSet& set) const;
-    [[nodiscard]] std::optional<compare::Comparison> compare_with(const Job& job, const Verdict& verdict) const;
+    [[nodiscard]] bool compares() const { return !compared.empty() || !files_from_compared.empty(); }
+    [[nodiscard]] compare::JobFacts read_compared() const;
+    [[nodiscard]] Status status_of(const Job& job, const std::optional<compare::JobFacts>& a) const;
+    [[nodiscard]] std::optional<compare::Comparison> compare_with(std::optional<compare::JobFacts> a, const Job& job,
+                                                                  const Verdict& verdict) const;
 };
 
 /// All collectives, and where the job keeps no samples the durations, of a second reading of the rows.
@@ -169,22 +173,32 @@ void ReportCommand::refuse_outputs(const InputSet& set) const {
     refuse_input_as_output(set, out);
 }
 
-std::optional<compare::Comparison> ReportCommand::compare_with(const Job& job, const Verdict& verdict) const {
-    if (compared.empty() && files_from_compared.empty()) return std::nullopt;
+compare::JobFacts ReportCommand::read_compared() const {
     const InputSet set = find_inputs(compared.empty() ? std::vector<std::string>{} : std::vector<std::string>{compared},
                                      files_from_compared);
     refuse_outputs(set);
     const Job before = load(set, job_options.load_options(filter, input));
     report_inputs("report: A", before.inputs, before.coverage);
-    const Verdict verdict_before = judge(before, {{}, input.reading().thread_count(), false});
-    compare::JobFacts a =
-        compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before, verdict_before);
+    const Verdict verdict = judge(before, {{}, input.reading().thread_count(), false});
+    return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before, verdict);
+}
+
+Status ReportCommand::status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
+    const Status status = cli::status_of(job.inputs, job.coverage, input.strict);
+    if (status == Status::nothing_readable) say("cep report: no rows in any input\n");
+    if (status == Status::nothing_readable || !a) return status;
+    if (a->steps.step.steps.empty() && a->steps.phases.empty()) {
+        say("cep report: no {} in A\n", a->inputs.rows == 0 ? "rows" : "spans");
+        return Status::nothing_readable;
+    }
+    return std::max(status, cli::status_of(a->inputs, a->coverage, input.strict));
+}
+
+std::optional<compare::Comparison> ReportCommand::compare_with(std::optional<compare::JobFacts> a, const Job& job,
+                                                               const Verdict& verdict) const {
+    if (!a) return std::nullopt;
     const std::string name = input.inputs.empty() ? input.files_from : input.inputs.front();
-    compare::JobFacts b = compare_facts("report", "B", name, job, verdict);
-    for (const auto& [side, facts] : {std::pair("A", &a), std::pair("B", &b)})
-        if (facts->steps.step.steps.empty() && facts->steps.phases.empty())
-            throw UsageError(fmt::format("no spans in {}, so there is nothing to compare", side));
-    return compare::compare_jobs(std::move(a), std::move(b), {});
+    return compare::compare_jobs(std::move(*a), compare_facts("report", "B", name, job, verdict), {});
 }
 
 void say_result(const report::Report& report, const std::string& out, std::uint64_t max_bytes) {
@@ -201,17 +215,18 @@ Status ReportCommand::run() const {
     const LoadOptions options = job_options.load_options(filter, input);
     const InputSet set = input.find();
     refuse_outputs(set);
+    if (compares() && compared == "-" && reads_standard_input(set))
+        throw UsageError("A and INPUT cannot both be standard input");
+    std::optional<compare::JobFacts> a;
+    if (compares()) a = read_compared();
     const Job job = load(set, options);
     report_inputs("report", job.inputs, job.coverage);
-    const Status status = status_of(job.inputs, job.coverage, input.strict);
-    if (status == Status::nothing_readable) {
-        say("cep report: no rows in any input\n");
-        return status;
-    }
+    const Status status = status_of(job, a);
+    if (status == Status::nothing_readable) return status;
     const std::size_t threads = input.reading().thread_count();
     const Summary summary = summarize(job, Grouping{}, threads);
     const Verdict verdict = judge(job, {peak_flops, threads, true});
-    const std::optional<compare::Comparison> comparison = compare_with(job, verdict);
+    const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
     inputs.job = &job;
     inputs.summary = &summary;
     inputs.verdict = &verdict;

@@ -216,7 +216,8 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     if (own == nullptr) section.figures.back().caption += " Own work and waiting are not known apart here.";
     if (wait != nullptr) {
         section.figures.push_back(draw(view, *wait));
-        section.figures.back().caption += " The row of a slow rank is dark here: the others wait for it.";
+        if (view.ranks.size() <= picture_rows)
+            section.figures.back().caption += " The row of a slow rank is dark here: the others wait for it.";
     }
     const Layer* of_phase = uneven_phase(view, heat);
     if (of_phase != nullptr) section.figures.push_back(draw(view, *of_phase));

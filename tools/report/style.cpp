@@ -92,7 +92,7 @@ svg .line-c3{stroke:var(--c3)}svg .line-c4{stroke:var(--c4)}svg .line-c5{stroke:
 svg .line-c7{stroke:var(--c7)}
 svg [class^=on-c]{fill:#000;font-size:11px}
 svg .on-c0{fill:#fff}
-svg .on-comm{fill:var(--ground)}
+svg .on-comm{fill:var(--ground);font-size:11px}svg .on-wait,svg .on-rest,svg .on-others{font-size:11px}
 .hatch-line{stroke:var(--missing);stroke-width:3}
 .hatch-ground{fill:var(--panel)}
 @media(max-width:40rem){body{padding:1rem .75rem 3rem}.headline{font-size:1.2rem}dl.facts{grid-template-columns:1fr}

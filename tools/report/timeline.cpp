@@ -49,6 +49,8 @@ class Finder {
         choose_ranks(choice.ranks);
         if (found_.steps.empty() || found_.ranks.empty()) return none("None of the chosen ranks and steps has rows.");
         for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_rank(i);
+        if (raw_.empty() && !(choice.ranks.empty() && choice.steps.empty()))
+            return none("The chosen ranks have no rows with start times in the chosen steps.");
         if (raw_.empty())
             return none(
                 "The rows have no start times, so that nothing can be placed on a timeline. (The layout “flat” "

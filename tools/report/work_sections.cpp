@@ -74,7 +74,7 @@ Figure draw(const JobView& view, const Breakdown& breakdown) {
             svg.rect("part " + breakdown.parts[i].style, from, y, x(at) - from, bar_height,
                      fmt::format("{}: {} ({:.1f} %)", breakdown.parts[i].name, format_duration_ms(bar.ms[i]),
                                  share_of(bar.ms[i], bar.step_ms)));
-            if (x(at) - from > 70)
+            if (x(at) - from > 54)
                 svg.text("on-" + breakdown.parts[i].style, {(from + x(at)) / 2, y + 20}, Anchor::middle,
                          format_duration_ms(bar.ms[i]));
         }
@@ -82,7 +82,7 @@ Figure draw(const JobView& view, const Breakdown& breakdown) {
                  "the step: " + format_duration_ms(bar.step_ms));
         y += bar_height + bar_gap;
     }
-    return {svg.finish(), "The black line at the end of a bar is the whole step."};
+    return {svg.finish(), "The upright line at the end of a bar is the whole step."};
 }
 
 tool::Table breakdown_table(const JobView& view, const Breakdown& breakdown) {
