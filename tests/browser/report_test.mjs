@@ -102,13 +102,17 @@ const tests = {
     const rows = {};
     for (let rank = 0; rank < 4; rank += 1) {
       const steps = Array.from({ length: 20 }, (_, step) => step).filter((step) => rank !== 2 || step < 10);
-      rows[rank] = steps.map((step) => ({ name: "forward", step, rank, duration_ms: 10 + rank }));
+      rows[rank] = steps.flatMap((step) => [{ name: "step", step, rank, duration_ms: 20 }, { name: "forward", step, rank, duration_ms: 10 + rank },
+        { name: "all_reduce", step, rank, duration_ms: 5 - rank }]);
     }
     await heatMap(report(folder, "cut-report", write(folder, "cut", rows)), {}, async (map) => {
       await map.choose("Phase", "forward");
       assert.equal((await map.hover(0.3, 0.5)).value, 12);
       assert.match((await map.hover(0.8, 0.5)).lines.join("\n"), /^no row\nrank 2\n/);
       assert.equal((await map.hover(0.8, 0.7)).value, 13);
+      await map.choose("Phase", "step");
+      await map.choose("Show", "own work");
+      assert.match((await map.hover(0.8, 0.5)).lines.join("\n"), /^no row\nrank 2\n/, "own work is not guessed");
     });
   },
 
