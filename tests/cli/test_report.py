@@ -153,6 +153,37 @@ def test_pictures_are_well_formed_and_described(report, slow_job):
             assert png.startswith(b"\x89PNG\r\n\x1a\n") and png.endswith(b"IEND\xaeB`\x82")
 
 
+def pixels_of(svg):
+    """Rows of palette indices of the heat map in a picture, and the palette."""
+    images = [image.get("href") for image in svg.iter("{http://www.w3.org/2000/svg}image")]
+    png = base64.b64decode(images[-1].split(",")[1])
+    chunks, at = {}, 8
+    while at < len(png):
+        size = int.from_bytes(png[at:at + 4], "big")
+        kind, content = png[at + 4:at + 8], png[at + 8:at + 8 + size]
+        assert zlib.crc32(kind + content) == int.from_bytes(png[at + 8 + size:at + 12 + size], "big")
+        chunks[kind] = content
+        at += 12 + size
+    width, height = (int.from_bytes(chunks[b"IHDR"][i:i + 4], "big") for i in (0, 4))
+    data = zlib.decompress(chunks[b"IDAT"])
+    assert len(data) == height * (width + 1)
+    return [list(data[row * (width + 1) + 1:(row + 1) * (width + 1)]) for row in range(height)], chunks[b"PLTE"]
+
+
+def test_the_static_heat_map_has_a_bright_row_and_hatched_gaps(report, slow_job):
+    path = slow_job.folder / "cuda_events_rank_6.jsonl"
+    rows = [row for row in path.read_text().splitlines() if json.loads(row).get("step", 0) < 50]
+    path.write_text("\n".join(rows) + "\n")
+    pictures = {svg.find("{http://www.w3.org/2000/svg}title").get("id"): svg for svg in report("sim").svgs() if svg.get("role") == "img"}
+    pixels, palette = pixels_of(pictures["heat-0-own-t"])
+    assert (len(pixels), len(pixels[0])) == (8, 60)
+    means = [sum(row) / len(row) for row in pixels]
+    assert means.index(max(means)) == 3
+    assert [index == 0 for index in pixels[6]] == [step >= 50 for step in range(60)]
+    light = [sum(palette[3 * i:3 * i + 3]) for i in range(1, 256)]
+    assert light[-1] > light[127] > light[0]
+
+
 def test_ids_are_unique(report, slow_job):
     ids = [attributes["id"] for _, attributes in report("sim").elements if "id" in attributes]
     assert len(ids) == len(set(ids))

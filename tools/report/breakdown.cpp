@@ -11,23 +11,12 @@ namespace {
 
 constexpr std::size_t most_phases = 7;  // with a bar of their own
 
-/// Of the steps of a rank whose whole time is known.
-double mean_of(const StepMatrix& ms, const StepMatrix& step_ms, std::size_t rank) {
-    double sum = 0;
-    std::size_t count = 0;
-    for (std::size_t step = 0; step < step_ms.steps(); ++step) {
-        if (std::isnan(step_ms.at(rank, step))) continue;
-        ++count;
-        if (const double value = ms.at(rank, step); !std::isnan(value)) sum += value;
-    }
-    return count == 0 ? NAN : sum / static_cast<double>(count);
-}
-
 class Finder {
   public:
     Finder(const JobView& view, const tool::JobTable& table) : view_(view), table_(table) {}
 
-    Breakdown find(const std::vector<float>& own_ms) {
+    Breakdown find() {
+        const std::vector<double>& slowness_ms = view_.slowness_ms;
         order_phases();
         for (std::size_t i = 0; i < std::min(most_phases, order_.size()); ++i) {
             const std::string& name = table_.local[order_[i]].name;
@@ -39,15 +28,18 @@ class Finder {
         found_.parts.push_back({"waiting", std::nullopt, "wait"});
         found_.parts.push_back({"communication", std::nullopt, "comm"});
         found_.parts.push_back({"unattributed", std::nullopt, "rest"});
-        std::vector<std::size_t> ranks(own_ms.size());
+        std::vector<std::size_t> ranks(slowness_ms.size());
         std::iota(ranks.begin(), ranks.end(), std::size_t{0});
-        std::erase_if(ranks, [&](std::size_t rank) { return std::isnan(own_ms[rank]); });
+        std::erase_if(ranks, [&](std::size_t rank) { return std::isnan(slowness_ms[rank]); });
         std::stable_sort(ranks.begin(), ranks.end(),
-                         [&](std::size_t a, std::size_t b) { return own_ms[a] < own_ms[b]; });
+                         [&](std::size_t a, std::size_t b) { return slowness_ms[a] < slowness_ms[b]; });
         if (ranks.empty()) return {"No rank has own work in a step whose time is known.", {}, {}};
-        add("most own work", ranks.back());
-        if (ranks.size() > 2) add("median", ranks[ranks.size() / 2]);
-        if (ranks.size() > 1) add("least own work", ranks.front());
+        std::vector<std::pair<std::string, std::size_t>> chosen = {{"most own work", ranks.back()}};
+        if (ranks.size() > 2) chosen.emplace_back("median", ranks[ranks.size() / 2]);
+        if (ranks.size() > 1) chosen.emplace_back("least own work", ranks.front());
+        find_steps(chosen);
+        if (steps_.empty()) return {"The ranks to compare have no step in common whose time is known.", {}, {}};
+        for (const auto& [label, rank] : chosen) add(label, rank);
         return std::move(found_);
     }
 
@@ -69,11 +61,27 @@ class Finder {
         std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(std::min(most_phases, order_.size())));
     }
 
+    /// Those that all of the ranks recorded.
+    void find_steps(const std::vector<std::pair<std::string, std::size_t>>& ranks) {
+        for (std::size_t step = 0; step < table_.steps.size(); ++step) {
+            bool is_known = true;
+            for (const auto& [label, rank] : ranks) is_known &= !std::isnan(table_.step_ms.at(rank, step));
+            if (is_known) steps_.push_back(step);
+        }
+    }
+
+    [[nodiscard]] double mean_of(const StepMatrix& ms, std::size_t rank) const {
+        double sum = 0;
+        for (const std::size_t step : steps_)
+            if (const double value = ms.at(rank, step); !std::isnan(value)) sum += value;
+        return sum / static_cast<double>(steps_.size());
+    }
+
     void add(std::string label, std::size_t rank) {
-        BreakdownBar bar{std::move(label), rank, mean_of(table_.step_ms, table_.step_ms, rank), {}};
+        BreakdownBar bar{std::move(label), rank, mean_of(table_.step_ms, rank), {}};
         double others_ms = 0;
         for (std::size_t i = 0; i < order_.size(); ++i) {
-            const double ms = mean_of(table_.local[order_[i]].own_ms, table_.step_ms, rank);
+            const double ms = mean_of(table_.local[order_[i]].own_ms, rank);
             if (i < most_phases) {
                 bar.ms.push_back(ms);
             } else {
@@ -81,8 +89,8 @@ class Finder {
             }
         }
         if (order_.size() > most_phases) bar.ms.push_back(others_ms);
-        const double exposed_ms = mean_of(table_.exposed_ms, table_.step_ms, rank);
-        const double wait_ms = std::min(mean_of(table_.wait_ms, table_.step_ms, rank), exposed_ms);
+        const double exposed_ms = mean_of(table_.exposed_ms, rank);
+        const double wait_ms = std::min(mean_of(table_.wait_ms, rank), exposed_ms);
         bar.ms.push_back(wait_ms);
         bar.ms.push_back(exposed_ms - wait_ms);
         bar.ms.push_back(bar.step_ms - std::accumulate(bar.ms.begin(), bar.ms.end(), 0.0));
@@ -92,17 +100,17 @@ class Finder {
     const JobView& view_;
     const tool::JobTable& table_;
     std::vector<std::size_t> order_;  // indices of local phases
+    std::vector<std::size_t> steps_;  // that means are over
     Breakdown found_;
 };
 
 }  // namespace
 
-Breakdown find_breakdown(const JobView& view, const tool::JobTable* table, const std::vector<float>* own_ms,
-                         const std::string& why) {
+Breakdown find_breakdown(const JobView& view, const tool::JobTable* table, const std::string& why) {
     if (table == nullptr) return {why, {}, {}};
-    if (table->local.empty() || own_ms == nullptr)
+    if (table->local.empty() || !view.has_step)
         return {"No phases of a step are timed besides communication, so a step cannot be taken apart.", {}, {}};
-    return Finder(view, *table).find(*own_ms);
+    return Finder(view, *table).find();
 }
 
 }  // namespace cep::report

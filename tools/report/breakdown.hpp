@@ -31,8 +31,8 @@ struct Breakdown {
     std::vector<BreakdownBar> bars;
 };
 
-/// `table`: nullptr where the job has none, which `why` explains. `own_ms`: by rank, the mean over steps.
-[[nodiscard]] Breakdown find_breakdown(const JobView& view, const tool::JobTable* table,
-                                       const std::vector<float>* own_ms, const std::string& why);
+/// `table`: nullptr where the job has none, which `why` explains. Ranks are chosen by JobView::slowness_ms, and means
+/// are over the steps that all of them recorded.
+[[nodiscard]] Breakdown find_breakdown(const JobView& view, const tool::JobTable* table, const std::string& why);
 
 }  // namespace cep::report

@@ -14,10 +14,9 @@
 namespace cep::report {
 namespace {
 
-constexpr double scale_factor = 1.25;  // of the median, up and down
-constexpr double wait_share = 0.25;    // of the step, where the colours of waiting end
-constexpr double same = 1e-3;          // own work that differs less is the duration
-constexpr std::size_t max_fine_columns = 20'000;
+constexpr double scale_factor = 1.25;   // of the median, up and down
+constexpr double wait_share = 0.25;     // of the step, where the colours of waiting end
+constexpr double same = 1e-3;           // own work that differs less is the duration
 constexpr std::size_t least_peers = 3;  // as the verdict compares ranks
 
 /// Which column each step is in; steps.size() for none.
@@ -222,14 +221,19 @@ class Builder {
             heat_.bands.push_back(find_band(phase, ms, HeatMap::band_columns));
     }
 
+    /// Column by column, as ranks may have recorded different steps.
     void find_slowness(const StepMatrix& own_ms) {
-        const std::vector<float> means = row_means(own_ms);
-        for (const std::vector<std::size_t>& ranks : view_.ranks_by_role()) {
-            std::vector<double> of_role;
-            for (const std::size_t rank : ranks) of_role.push_back(means[rank]);
-            const double usual = tool::median_of(of_role);
-            for (const std::size_t rank : ranks) view_.slowness_ms[rank] = means[rank] - usual;
-        }
+        StepMatrix beyond_ms(own_ms.ranks(), own_ms.steps());
+        std::vector<double> values;
+        for (const std::vector<std::size_t>& ranks : view_.ranks_by_role())
+            for (std::size_t column = 0; column < own_ms.steps(); ++column) {
+                values.clear();
+                for (const std::size_t rank : ranks) values.push_back(own_ms.at(rank, column));
+                const double usual_ms = tool::median_of(values);
+                for (const std::size_t rank : ranks) beyond_ms.set(rank, column, own_ms.at(rank, column) - usual_ms);
+            }
+        const std::vector<float> means = row_means(beyond_ms);
+        view_.slowness_ms.assign(means.begin(), means.end());
     }
 
     /// Blamed ones, the slowest and the fastest, and those on the hosts of the first.
@@ -278,7 +282,7 @@ class Builder {
         layer.scale = scale_of(measure, values);
         layer.overview = reduce(values, HeatMap::max_rows, HeatMap::max_columns);
         layer.by_rank = row_means(values);
-        if (!heat_.is_whole && values.steps() <= max_fine_columns) add_fine(values, layer);
+        if (!heat_.is_whole) add_fine(values, layer);
         heat_.layers.push_back(std::move(layer));
     }
 

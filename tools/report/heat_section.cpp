@@ -22,6 +22,7 @@ using tool::format_integer;
 constexpr std::size_t picture_rows = 256;
 constexpr std::size_t picture_columns = 500;
 constexpr std::size_t table_lines = 24;
+constexpr std::size_t most_marks = 200;
 constexpr double least_unevenness = 1.1;  // of the mean of a rank over that of the median rank
 constexpr double width = 960;
 constexpr double left = 76;
@@ -71,7 +72,8 @@ void draw_blamed(Svg& svg, const JobView& view, double row_height) {
     std::vector<std::size_t> blamed = view.blamed_ranks();
     std::sort(blamed.begin(), blamed.end());
     double free_from = 0;
-    for (std::size_t i = 0; i < blamed.size(); ++i) {
+    std::size_t marks = 0;
+    for (std::size_t i = 0; i < blamed.size() && marks < most_marks; ++i, ++marks) {
         const std::size_t first = blamed[i];
         while (i + 1 < blamed.size() && blamed[i + 1] == blamed[i] + 1) ++i;
         const std::size_t last = blamed[i];
@@ -155,15 +157,15 @@ std::vector<std::size_t> order_ranks(const JobView& view, const HeatMap& heat) {
 }
 
 tool::Table rank_table(const JobView& view, const HeatMap& heat) {
-    tool::Table table(
-        {{"rank", "rank", tool::Align::right, "", "number of the rank"},
-         {"host", "host", tool::Align::left, "", "its host"},
-         {"role", "role", tool::Align::left, "", "ranks of one role do the same work"},
-         {"own_ms", "own work", tool::Align::right, "ms", "mean over steps of its own work"},
-         {"beyond_ms", "beyond its role", tool::Align::right, "ms", "own work less the median of its role"},
-         {"wait_ms", "waiting", tool::Align::right, "ms", "mean over steps of its waiting for others"},
-         {"step_ms", "step", tool::Align::right, "ms", "mean over steps of the whole step"}},
-        "Ranks");
+    tool::Table table({{"rank", "rank", tool::Align::right, "", "number of the rank"},
+                       {"host", "host", tool::Align::left, "", "its host"},
+                       {"role", "role", tool::Align::left, "", "ranks of one role do the same work"},
+                       {"own_ms", "own work", tool::Align::right, "ms", "mean over steps of its own work"},
+                       {"beyond_ms", "beyond its role", tool::Align::right, "ms",
+                        "mean over steps of own work less the median of its role in the step"},
+                       {"wait_ms", "waiting", tool::Align::right, "ms", "mean over steps of its waiting for others"},
+                       {"step_ms", "step", tool::Align::right, "ms", "mean over steps of the whole step"}},
+                      "Ranks");
     const std::size_t step = view.has_step ? 0 : view.phases.size();
     const Layer* own = heat.find(step, Measure::own);
     for (const std::size_t rank : order_ranks(view, heat)) {
@@ -216,7 +218,7 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     if (own == nullptr) section.figures.back().caption += " Own work and waiting are not known apart here.";
     if (wait != nullptr) {
         section.figures.push_back(draw(view, *wait));
-        if (view.ranks.size() <= picture_rows)
+        if (!view.blamed.empty() && view.ranks.size() <= picture_rows)
             section.figures.back().caption += " The row of a slow rank is dark here: the others wait for it.";
     }
     const Layer* of_phase = uneven_phase(view, heat);

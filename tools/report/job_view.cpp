@@ -104,7 +104,8 @@ void find_steps(const Job& job, std::size_t max_cells, JobView& view) {
             last = &series.steps;
         }
     view.recorded_steps = steps.size();
-    const std::size_t most = std::max<std::size_t>(1, max_cells / std::max<std::size_t>(1, view.ranks.size()));
+    const std::size_t most =
+        std::clamp<std::size_t>(max_cells / std::max<std::size_t>(1, view.ranks.size()), 1, max_columns);
     view.steps = merge_bins(single_bins({steps.begin(), steps.end()}), most);
 }
 

@@ -15,7 +15,8 @@
 
 namespace cep::report {
 
-inline constexpr std::size_t max_phases = 24;  // with pictures of their own
+inline constexpr std::size_t max_phases = 24;       // with pictures of their own
+inline constexpr std::size_t max_columns = 20'000;  // of the finest level
 inline constexpr int colors = 8;
 
 struct PhaseView {

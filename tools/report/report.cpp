@@ -120,6 +120,11 @@ class Assembler {
         const std::size_t room = max_bytes_ > fixed + others ? max_bytes_ - fixed - others : 0;
         const FittedHeat fitted = fit_heat(heat, *parts.view, room);
         report.left_out = fitted.left_out;
+        if (const tool::JobTable* table = parts.inputs->table;
+            table != nullptr && table->steps.size() < table->all_steps)
+            report.left_out.push_back(fmt::format("own work and waiting: of {} of {} steps, chosen at random",
+                                                  tool::format_count(table->steps.size()),
+                                                  tool::format_count(table->all_steps)));
         std::string data;
         if (fixed + others <= max_bytes_) data = write_data(parts, fitted);
         if (data.empty()) report.left_out = {"the data for pictures that can be explored is left out"};
@@ -141,7 +146,7 @@ class Assembler {
     static std::size_t room_of_grids(const JobView& view, const HeatMap& heat) {
         constexpr std::size_t a_number = 22;
         const std::size_t ranks = std::max(heat.rank_bins.size() + heat.chosen.size(), view.ranks.size());
-        return 2 * a_number * (ranks + std::min<std::size_t>(view.steps.size(), 20'000) + heat.band_steps.size());
+        return 2 * a_number * (ranks + view.steps.size() + heat.band_steps.size());
     }
 
     const std::string head_;
@@ -162,9 +167,7 @@ void add_derived_step(const tool::JobTable& table, JobView& view) {
 
 Report make_report(const ReportInputs& inputs, JobView view) {
     const HeatMap heat = build_heat({inputs.job, inputs.table, inputs.rows}, view, inputs.max_bytes);
-    const Layer* own = heat.find(0, Measure::own);
-    const Breakdown breakdown =
-        find_breakdown(view, inputs.table, own != nullptr ? &own->by_rank : nullptr, inputs.why_no_table);
+    const Breakdown breakdown = find_breakdown(view, inputs.table, inputs.why_no_table);
     const Timeline timeline = find_timeline(*inputs.job, inputs.table, view, inputs.timeline);
     const tool::Document document = tool::summary_document(*inputs.job, *inputs.summary, inputs.verdict, {});
     const std::vector<Section> sections = make_sections(inputs, view, heat, breakdown, timeline);

@@ -3,17 +3,18 @@
 
 namespace cep::report {
 
+namespace {
+
 // Categories: Okabe and Ito, "Color Universal Design" (2008), told apart by colour-blind readers.
-std::string_view page_style() {
-    return R"css(
+constexpr std::string_view style = R"css(
 :root{color-scheme:light;--ground:#fff;--panel:#f6f7f9;--ink:#1b1f24;--muted:#59636e;--line:#d4d9df;--accent:#0969da;
 --bad:#c4320a;--warn:#9a6700;--missing:#c9ced6;--good:#1a7f37;--wait:#b9bfc8;--comm:#6e7781;--rest:#e3e6ea;
 --c0:#0072b2;--c1:#e69f00;--c2:#009e73;--c3:#cc79a7;--c4:#56b4e9;--c5:#d55e00;--c6:#f0e442;--c7:#999}
-@media(prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;--ground:#14171b;--panel:#1d2126;
+@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;--ground:#14171b;--panel:#1d2126;
 --ink:#e7eaee;--muted:#9aa4af;--line:#343b43;--accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56d364;
 --wait:#59626d;--comm:#8b949e;--rest:#2b3138}}
-:root[data-theme=dark]{color-scheme:dark;--ground:#14171b;--panel:#1d2126;--ink:#e7eaee;--muted:#9aa4af;--line:#343b43;
---accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56d364;--wait:#59626d;--comm:#8b949e;--rest:#2b3138}
+@media screen{:root[data-theme=dark]{color-scheme:dark;--ground:#14171b;--panel:#1d2126;--ink:#e7eaee;--muted:#9aa4af;--line:#343b43;
+--accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56d364;--wait:#59626d;--comm:#8b949e;--rest:#2b3138}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:66rem;background:var(--ground);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:break-word}
@@ -101,6 +102,11 @@ dl.facts dd{grid-column:1;margin-bottom:.3rem}}
 section{break-inside:avoid-page;margin:1.2rem 0}figure.static svg{min-width:0}a{color:inherit;text-decoration:none}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )css";
+
+}  // namespace
+
+std::string_view page_style() {
+    return style;
 }
 
 }  // namespace cep::report

@@ -163,8 +163,7 @@ Section timeline_section(const JobView& view, const Timeline& timeline) {
     Section section{
         "timeline",
         heading,
-        "Thin lines join the parts of one collective: they end together, and the rank whose part is shortest came "
-        "last.",
+        "What is joined is one collective: its parts end together, and the rank whose part is shortest came last.",
         {},
         {},
         tool::html_table(span_table(view, timeline), table_lines)};

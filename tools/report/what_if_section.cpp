@@ -160,9 +160,10 @@ std::string why_no_replay(const Replay& replay) {
         return "The steps could not be replayed" + (replay.reason.empty() ? "." : ": " + replay.reason + ".");
     if (!replay.is_usable())
         return fmt::format(
-            "The replay does not hold: it takes {:+.1f} % of the observed time, with {:.0f} % of the rows and "
-            "{:.0f} % of the communication matched; so nothing is said of causes.",
-            100 * replay.error, 100 * replay.coverage, 100 * replay.matched);
+            "The replay does not hold, so nothing is said of causes: the replayed steps take {:.1f} % {} time than was "
+            "observed, with {:.0f} % of the rows, and {:.0f} % of the communication matched between ranks.",
+            100 * std::abs(replay.error), replay.error < 0 ? "less" : "more", 100 * replay.coverage,
+            100 * replay.matched);
     return "";
 }
 

@@ -18,6 +18,7 @@ using tool::Cell;
 using tool::format_duration_ms;
 
 constexpr double width = 960;
+constexpr std::size_t most_named = 4;  // dots; of more, names would lie on each other
 
 /// Patches of colour with names, in as many rows as they need. Returns their height.
 double draw_legend(Svg& svg, const std::vector<BreakdownPart>& parts, double left, double top) {
@@ -145,23 +146,22 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
     const std::set<std::size_t> is_blamed(blamed.begin(), blamed.end());
     std::set<std::pair<long, long>> drawn;  // dots that lie on each other look like one
     const auto place = [&](std::size_t rank) { return Point(x(own.by_rank[rank]), y(wait.by_rank[rank])); };
-    for (std::size_t rank = 0; rank < view.ranks.size(); ++rank) {
+    const auto draw_dot = [&](std::size_t rank, std::string_view style, double radius) {
         const Point at = place(rank);
-        if (is_blamed.contains(rank) || std::isnan(at.first) || std::isnan(at.second)) continue;
-        if (!drawn.emplace(std::lround(at.first / 2), std::lround(at.second / 2)).second) continue;
-        svg.circle("dot", at, 4,
+        if (std::isnan(at.first) || std::isnan(at.second)) return;
+        if (!drawn.emplace(std::lround(at.first / 2), std::lround(at.second / 2)).second) return;
+        svg.circle(style, at, radius,
                    fmt::format("{}: own work {}, waiting {}", view.name_rank(rank),
                                format_duration_ms(own.by_rank[rank]), format_duration_ms(wait.by_rank[rank])));
-    }
-    std::size_t labels = 0;
-    for (const std::size_t rank : blamed) {
-        svg.circle("dot bad", place(rank), 5, view.name_rank(rank));
-        if (++labels <= 6) {
-            const Point at = place(rank);
-            svg.text("tick bad", {at.first + 9, at.second + 4}, Anchor::start,
+    };
+    for (std::size_t rank = 0; rank < view.ranks.size(); ++rank)
+        if (!is_blamed.contains(rank)) draw_dot(rank, "dot", 4);
+    drawn.clear();
+    for (const std::size_t rank : blamed) draw_dot(rank, "dot bad", 5);
+    if (blamed.size() <= most_named)
+        for (const std::size_t rank : blamed)
+            svg.text("tick bad", {place(rank).first + 9, place(rank).second + 4}, Anchor::start,
                      fmt::format("rank {}", view.ranks[rank]));
-        }
-    }
     return {svg.finish(), ""};
 }
 
