@@ -50,9 +50,11 @@ export function startComm(data) {
   const models = (data.comm?.models || []).filter((model) => model.points?.bytes?.some((size) => size > 0));
   if (!models.length) return null;
   const table = tables(models);
+  const times = table.slice(1).flatMap((values) => values.filter((value) => value > 0));
+  const heights = [Math.min(...times) / 1.3, Math.max(...times) * 1.3];
   const grids = (values) => values.filter((value) => value > 0);
   const options = (width) => ({
-    scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
+    scales: { x: { time: false, distr: 3, range: (_, low, high) => [low, high] }, y: { distr: 3, range: () => heights } },
     axes: [
       axis({ label: "bytes of a transfer", splits: (_, __, low, high) => logTicks(low, high, Math.min(8, Math.floor(width / 110))), filter: (_, values) => grids(values), values: (_, values) => values.map(bytes) }),
       axis({ size: 70, splits: (_, __, low, high) => logTicks(low, high, 5), filter: (_, values) => grids(values), values: (_, values) => values.map((value) => milliseconds(value, 2)) }),
