@@ -14,7 +14,10 @@ export class HeatMapUser {
     const root = this.section.locator(".cep-live");
     const before = await root.getAttribute("data-drawn");
     await this.section.getByLabel(label, { exact: true }).selectOption({ label: text });
-    await this.page.waitForFunction(([element, old]) => element.dataset.drawn !== old, [await root.elementHandle(), before]);
+    await this.page.waitForFunction(
+      ([element, old]) => element.dataset.drawn !== old,
+      [await root.elementHandle(), before],
+    );
   }
 
   options(label) {
@@ -64,8 +67,10 @@ export class HeatMapUser {
   /** What is read out, once it is another text than `before`. */
   async announced(before = "") {
     const line = this.section.locator("[aria-live]");
-    await this.page.waitForFunction(([element, old]) => element.textContent !== "" && element.textContent !== old,
-      [await line.elementHandle(), before]);
+    await this.page.waitForFunction(
+      ([element, old]) => element.textContent !== "" && element.textContent !== old,
+      [await line.elementHandle(), before],
+    );
     return line.textContent();
   }
 }

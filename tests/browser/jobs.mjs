@@ -29,7 +29,10 @@ export function write(folder, name, rows) {
   const job = join(folder, name);
   mkdirSync(job);
   for (const [rank, lines] of Object.entries(rows)) {
-    writeFileSync(join(job, `cuda_events_rank_${rank}.jsonl`), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    writeFileSync(
+      join(job, `cuda_events_rank_${rank}.jsonl`),
+      lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
+    );
   }
   return job;
 }

@@ -5,7 +5,11 @@
 import { deflateSync } from "node:zlib";
 
 export const SLOW_RANK = 12345;
-const PHASES = [["step", "step", 0], ["forward", "compute", 1], ["backward", "compute", 2]];
+const PHASES = [
+  ["step", "step", 0],
+  ["forward", "compute", 1],
+  ["backward", "compute", 2],
+];
 const USUAL_MS = [100, 30, 60];
 
 /** A job's own work: a little noise, one rank that is slow in the second half. */
@@ -44,15 +48,23 @@ function layer(phase, ranks, steps, width, detail) {
   const [low, high] = [usual * 0.5, usual * 2];
   const largest = (row, step) => {
     let found = 0;
-    for (let rank = row * width; rank < Math.min(ranks, (row + 1) * width); rank += 1) found = Math.max(found, workOf(rank, step, phase));
+    for (let rank = row * width; rank < Math.min(ranks, (row + 1) * width); rank += 1)
+      found = Math.max(found, workOf(rank, step, phase));
     return found;
   };
   return {
-    phase, measure: "own", unit: "ms", scale: { kind: "log", low: usual * 0.75, high: usual * 1.5 },
+    phase,
+    measure: "own",
+    unit: "ms",
+    scale: { kind: "log", low: usual * 0.75, high: usual * 1.5 },
     by_rank: block(ranks, 1, low, high, (rank) => workOf(rank, 750, phase)),
     levels: [
       { ranks: 0, steps: 0, block: block(Math.ceil(ranks / width), steps, low, high, largest) },
-      { ranks: 1, steps: 0, block: block(detail.length, steps, low, high, (row, step) => workOf(detail[row], step, phase)) },
+      {
+        ranks: 1,
+        steps: 0,
+        block: block(detail.length, steps, low, high, (row, step) => workOf(detail[row], step, phase)),
+      },
     ],
   };
 }
@@ -66,7 +78,9 @@ export function makeLargeData({ ranks = 16384, steps = 1000 } = {}) {
     colors: { sequential: ["#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838"] },
     left_out: [],
     ranks: {
-      rank: everyRank, host: everyRank.map((rank) => rank >> 3), role: everyRank.map(() => 0),
+      rank: everyRank,
+      host: everyRank.map((rank) => rank >> 3),
+      role: everyRank.map(() => 0),
       slowness: everyRank.map((rank) => workOf(rank, 750, 0) - USUAL_MS[0]),
     },
     hosts: Array.from({ length: Math.ceil(ranks / 8) }, (_, host) => `node${host}`),

@@ -11,12 +11,32 @@ import { durationsOf, report, simulate, write } from "./jobs.mjs";
 import { makeLargeData, SLOW_RANK, withData } from "./made_data.mjs";
 
 const SLOW = 5;
-const HOSTILE = ["<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", '"onload="alert(1)', "<!--<script>", "‮gnp.exe\u0007"];
+const HOSTILE = [
+  "<script>alert(1)</script>",
+  "</script><img src=x onerror=alert(1)>",
+  '"onload="alert(1)',
+  "<!--<script>",
+  "‮gnp.exe\u0007",
+];
 
 const browser = await launch();
 const folder = mkdtempSync(join(tmpdir(), "cep-browser-"));
-const straggler = simulate(folder, "straggler", "--ranks", "16", "--ranks-per-host", "4", "--steps", "300", "--record-every", "5",
-  "--seed", "3", "--fault", JSON.stringify({ rank: SLOW, phase: "forward", slowdown: 1.4 }));
+const straggler = simulate(
+  folder,
+  "straggler",
+  "--ranks",
+  "16",
+  "--ranks-per-host",
+  "4",
+  "--steps",
+  "300",
+  "--record-every",
+  "5",
+  "--seed",
+  "3",
+  "--fault",
+  JSON.stringify({ rank: SLOW, phase: "forward", slowdown: 1.4 }),
+);
 const pipeline = simulate(folder, "pipeline", "--ranks", "8", "--pp", "2", "--steps", "40", "--seed", "4");
 
 if (!/<script>[^<]/.test(readFileSync(straggler.html, "utf8"))) {
@@ -48,7 +68,12 @@ const tests = {
     await heatMap(straggler.html, {}, async (map) => {
       await map.choose("Phase", "forward");
       await map.choose("Show", "as recorded");
-      for (const [x, y] of [[0.2, 0.1], [0.5, 0.36], [0.9, 0.8], [0.33, 0.5]]) {
+      for (const [x, y] of [
+        [0.2, 0.1],
+        [0.5, 0.36],
+        [0.9, 0.8],
+        [0.33, 0.5],
+      ]) {
         const { value, rank, step, lines } = await map.hover(x, y);
         const expected = durations.get(`${rank} ${step} forward`);
         assert.ok(expected > 0, `no such row: ${lines.join(" | ")}`);
@@ -66,7 +91,10 @@ const tests = {
       const part = await map.where();
       assert.notEqual(part, whole);
       const corners = [await map.hover(0.105, 0.03), await map.hover(0.985, 0.86)];
-      assert.deepEqual(corners.map(({ rank, step }) => [rank, step]), ends.map(({ rank, step }) => [rank, step]));
+      assert.deepEqual(
+        corners.map(({ rank, step }) => [rank, step]),
+        ends.map(({ rank, step }) => [rank, step]),
+      );
       await map.drag([0.4, 0.3], [0.6, 0.31]);
       assert.match(await map.where(), new RegExp(`^${part.split(",")[0]}, `), "a drag along the steps keeps the ranks");
       await map.doubleClick(0.5, 0.5);
@@ -103,8 +131,11 @@ const tests = {
     const rows = {};
     for (let rank = 0; rank < 4; rank += 1) {
       const steps = Array.from({ length: 20 }, (_, step) => step).filter((step) => rank !== 2 || step < 10);
-      rows[rank] = steps.flatMap((step) => [{ name: "step", step, rank, duration_ms: 20 }, { name: "forward", step, rank, duration_ms: 10 + rank },
-        { name: "all_reduce", step, rank, duration_ms: 5 - rank }]);
+      rows[rank] = steps.flatMap((step) => [
+        { name: "step", step, rank, duration_ms: 20 },
+        { name: "forward", step, rank, duration_ms: 10 + rank },
+        { name: "all_reduce", step, rank, duration_ms: 5 - rank },
+      ]);
     }
     await heatMap(report(folder, "cut-report", write(folder, "cut", rows)), {}, async (map) => {
       await map.choose("Phase", "forward");
@@ -133,7 +164,10 @@ const tests = {
         await page.keyboard.press("Tab");
         if (await map.canvas.evaluate((canvas) => canvas === document.activeElement)) break;
       }
-      assert.ok(await map.canvas.evaluate((canvas) => canvas === document.activeElement), "Tab does not reach the heat map");
+      assert.ok(
+        await map.canvas.evaluate((canvas) => canvas === document.activeElement),
+        "Tab does not reach the heat map",
+      );
       await page.keyboard.press("ArrowDown");
       const first = await map.announced();
       assert.match(first, /rank 0.*step 0/);
@@ -153,11 +187,18 @@ const tests = {
 
   async "timeline and charts answer to keys"() {
     await withPage(browser, straggler.html, {}, async (page) => {
-      for (const [id, target] of [["timeline", "canvas"], ["bands", ".cep-plot"]]) {
+      for (const [id, target] of [
+        ["timeline", "canvas"],
+        ["bands", ".cep-plot"],
+      ]) {
         const section = page.locator(`#${id}`);
         await section.locator(target).first().focus();
         await page.keyboard.press("ArrowRight");
-        await section.locator("[aria-live]").filter({ hasText: /\d ms|\d µs/ }).first().waitFor({ state: "attached" });
+        await section
+          .locator("[aria-live]")
+          .filter({ hasText: /\d ms|\d µs/ })
+          .first()
+          .waitFor({ state: "attached" });
       }
     });
   },
@@ -165,9 +206,9 @@ const tests = {
   async "without JavaScript the verdict, tables and pictures are there"() {
     await withPage(browser, straggler.html, { javaScriptEnabled: false }, async (page) => {
       assert.match(await page.locator("#verdict").innerText(), new RegExp(`rank ${SLOW}`, "i"));
-      assert.ok(await page.locator("table").count() > 0);
+      assert.ok((await page.locator("table").count()) > 0);
       const pictures = page.locator("figure.static svg");
-      assert.ok(await pictures.count() >= 4);
+      assert.ok((await pictures.count()) >= 4);
       for (const picture of await pictures.all()) assert.ok((await picture.boundingBox()).height > 20);
       assert.equal(await page.locator(".cep-live").count(), 0);
     });
@@ -178,11 +219,22 @@ const tests = {
     for (let rank = 0; rank < 4; rank += 1) {
       rows[rank] = [{ type: "run", schema: 1, rank, world_size: 4, host: HOSTILE[rank % 2] }];
       for (let step = 0; step < 20; step += 1) {
-        HOSTILE.forEach((name, index) => rows[rank].push({ name, step, rank, kind: "compute", duration_ms: 5 + index + rank,
-          start_ns: 1e15 + step * 1e9 + index * 2e7 }));
+        HOSTILE.forEach((name, index) =>
+          rows[rank].push({
+            name,
+            step,
+            rank,
+            kind: "compute",
+            duration_ms: 5 + index + rank,
+            start_ns: 1e15 + step * 1e9 + index * 2e7,
+          }),
+        );
         rows[rank].push({ name: "step", kind: "step", step, rank, duration_ms: 150, start_ns: 1e15 + step * 1e9 });
       }
-      rows[rank].push({ type: "mark", name: HOSTILE[1], step: 10 }, { type: "counter", name: HOSTILE[0], step: 10, value: 1 });
+      rows[rank].push(
+        { type: "mark", name: HOSTILE[1], step: 10 },
+        { type: "counter", name: HOSTILE[0], step: 10, value: 1 },
+      );
     }
     const html = report(folder, "hostile-report", write(folder, "hostile", rows));
     await heatMap(html, {}, async (map, page) => {
@@ -197,24 +249,33 @@ const tests = {
   },
 
   async "is dark or light as the system is, and as chosen"() {
-    const brightness = (page) => page.evaluate(() => {
-      const [red, green, blue] = getComputedStyle(document.body).backgroundColor.match(/[\d.]+/g).map(Number);
-      return (red + green + blue) / 3;
-    });
+    const brightness = (page) =>
+      page.evaluate(() => {
+        const [red, green, blue] = getComputedStyle(document.body)
+          .backgroundColor.match(/[\d.]+/g)
+          .map(Number);
+        return (red + green + blue) / 3;
+      });
     for (const colorScheme of ["light", "dark"]) {
       await withPage(browser, straggler.html, { colorScheme }, async (page) => {
-        assert.equal(await brightness(page) > 128, colorScheme === "light");
+        assert.equal((await brightness(page)) > 128, colorScheme === "light");
         await page.getByRole("button", { name: colorScheme === "light" ? "Dark" : "Light" }).click();
-        assert.equal(await brightness(page) > 128, colorScheme === "dark");
+        assert.equal((await brightness(page)) > 128, colorScheme === "dark");
       });
     }
   },
 
   async "on a phone nothing is wider than the page"() {
-    await heatMap(straggler.html, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }, async (map, page) => {
-      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth));
-      assert.ok((await map.canvas.boundingBox()).width <= 390);
-    });
+    await heatMap(
+      straggler.html,
+      { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
+      async (map, page) => {
+        assert.ok(
+          await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth),
+        );
+        assert.ok((await map.canvas.boundingBox()).width <= 390);
+      },
+    );
   },
 
   async "prints the static pictures"() {
@@ -242,8 +303,10 @@ const tests = {
         parsed: performance.getEntriesByType("navigation")[0].domInteractive,
         painted: performance.getEntriesByName("cep-heat")[0].startTime,
       }));
-      console.log(`# 16,384 x 1,000: heat map painted ${Math.round(times.painted - times.parsed)} ms after the document was parsed, ` +
-        `${Math.round(times.painted)} ms after it was opened`);
+      console.log(
+        `# 16,384 x 1,000: heat map painted ${Math.round(times.painted - times.parsed)} ms after the document was parsed, ` +
+          `${Math.round(times.painted)} ms after it was opened`,
+      );
       await map.choose("Sort by", "slowness");
       await map.canvas.focus();
       await page.keyboard.press("ArrowDown");

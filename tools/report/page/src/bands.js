@@ -29,17 +29,28 @@ export function startBands(data) {
   const stepsOf = (one) => data.step_bins[one.steps];
   const note = element("p", { class: "cep-note" });
 
-  const lines = () => [
-    ...changes.filter((change) => !change.phase || change.phase === nameOf(band)).map((change) => ({ x: change.step, colour: "bad",
-      text: `${milliseconds(change.before_ms, 3)} → ${milliseconds(change.after_ms, 3)}` })),
-    ...marks.flatMap((mark) => mark.steps.map((step) => ({ x: step, colour: "muted", dash: true, text: mark.name }))),
-  ].sort((a, b) => a.x - b.x);
+  const lines = () =>
+    [
+      ...changes
+        .filter((change) => !change.phase || change.phase === nameOf(band))
+        .map((change) => ({
+          x: change.step,
+          colour: "bad",
+          text: `${milliseconds(change.before_ms, 3)} → ${milliseconds(change.after_ms, 3)}`,
+        })),
+      ...marks.flatMap((mark) => mark.steps.map((step) => ({ x: step, colour: "muted", dash: true, text: mark.name }))),
+    ].sort((a, b) => a.x - b.x);
 
   const options = () => ({
     scales: { x: { time: false }, y: { range: () => [0, topOf(band)] } },
     axes: [axis({ label: "step" }), axis({ size: 62, values: (_, values) => millisecondsOfAxis(values) })],
-    series: [{}, { stroke: faded("c1", 0.9), width: 1 }, { stroke: faded("c0", 0.4), width: 1 },
-      { stroke: colour("c0"), width: 2 }, { stroke: faded("c0", 0.4), width: 1 }].map((one) => ({ ...one, points: { show: band.p50.length < 3 } })),
+    series: [
+      {},
+      { stroke: faded("c1", 0.9), width: 1 },
+      { stroke: faded("c0", 0.4), width: 1 },
+      { stroke: colour("c0"), width: 2 },
+      { stroke: faded("c0", 0.4), width: 1 },
+    ].map((one) => ({ ...one, points: { show: band.p50.length < 3 } })),
     bands: [{ series: [2, 4], fill: faded("c0", 0.3) }],
     hooks: { draw: [verticalLines(lines())] },
   });
@@ -48,32 +59,56 @@ export function startBands(data) {
     const { first, last } = stepsOf(band);
     if (band.p50[index] === null) return null;
     const slowest = band.max_rank?.[index];
-    return [`step ${range(first[index], last[index])}`, `median ${milliseconds(band.p50[index])}`,
+    return [
+      `step ${range(first[index], last[index])}`,
+      `median ${milliseconds(band.p50[index])}`,
       `10th to 90th percentile ${milliseconds(band.p10[index])} to ${milliseconds(band.p90[index])}`,
       `largest ${milliseconds(band.max[index])}${slowest >= 0 && slowest !== null ? `: ${rankWithPlace(data, slowest)}` : ""}`,
-      longSteps.includes(first[index]) ? "a long step" : null];
+      longSteps.includes(first[index]) ? "a long step" : null,
+    ];
   };
 
   const describeBand = () => {
     const top = topOf(band);
     const beyond = band.max.filter((value) => value > top).length;
-    note.textContent = "Drag to enlarge, double click for all steps." +
+    note.textContent =
+      "Drag to enlarge, double click for all steps." +
       (beyond ? ` The largest rank of ${beyond} of ${band.max.length} steps is beyond the top of the picture.` : "");
   };
 
   const chart = new Chart({
-    label: "Percentiles over ranks by step", height: 280, options, describe,
+    label: "Percentiles over ranks by step",
+    height: 280,
+    options,
+    describe,
     data: () => [stepsOf(band).first, band.max, band.p90, band.p50, band.p10],
   });
-  const chosen = choice("Phase", bands.map((one, index) => [String(index), nameOf(one)]), String(bands.indexOf(band)), (index) => {
-    band = bands[Number(index)];
-    describeBand();
-    chart.redraw();
-  });
+  const chosen = choice(
+    "Phase",
+    bands.map((one, index) => [String(index), nameOf(one)]),
+    String(bands.indexOf(band)),
+    (index) => {
+      band = bands[Number(index)];
+      describeBand();
+      chart.redraw();
+    },
+  );
   describeBand();
-  const entries = [{ text: "median of the ranks", colour: "c0", kind: "line" }, { text: "10th to 90th percentile", colour: "c0", kind: "band" },
-    { text: "largest rank", colour: "c1", kind: "line" }];
+  const entries = [
+    { text: "median of the ranks", colour: "c0", kind: "line" },
+    { text: "10th to 90th percentile", colour: "c0", kind: "band" },
+    { text: "largest rank", colour: "c1", kind: "line" },
+  ];
   if (changes.length) entries.push({ text: "change", colour: "bad", kind: "line" });
   if (marks.length) entries.push({ text: "mark", colour: "muted", kind: "dash" });
-  return { root: element("div", { class: "cep-live" }, element("div", { class: "cep-controls" }, chosen), key(entries), chart.root, note) };
+  return {
+    root: element(
+      "div",
+      { class: "cep-live" },
+      element("div", { class: "cep-controls" }, chosen),
+      key(entries),
+      chart.root,
+      note,
+    ),
+  };
 }

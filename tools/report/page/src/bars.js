@@ -8,9 +8,13 @@ import { element, tooltip } from "./dom.js";
  * section's table says the same.
  */
 export function piece({ from, to, colour, kind = "", lines }) {
-  const made = element("span", { class: `cep-piece ${kind}`, role: "img", "aria-label": lines.filter(Boolean).join(", "),
+  const made = element("span", {
+    class: `cep-piece ${kind}`,
+    role: "img",
+    "aria-label": lines.filter(Boolean).join(", "),
     onpointermove: (event) => tooltip.show(event.clientX, event.clientY, lines),
-    onpointerleave: () => tooltip.hide() });
+    onpointerleave: () => tooltip.hide(),
+  });
   made.style.left = `${100 * from}%`;
   made.style.width = `${100 * Math.max(0, to - from)}%`;
   if (colour) made.style.setProperty("--fill", `var(--${colour})`);
@@ -19,8 +23,13 @@ export function piece({ from, to, colour, kind = "", lines }) {
 
 /** A row: its name, its bar, and the value in words. */
 export function bar(label, pieces, value) {
-  return element("div", { class: "cep-bar" }, element("span", { class: "cep-bar-label", title: label }, label),
-    element("span", { class: "cep-track" }, ...pieces), element("span", { class: "cep-bar-value" }, value));
+  return element(
+    "div",
+    { class: "cep-bar" },
+    element("span", { class: "cep-bar-label", title: label }, label),
+    element("span", { class: "cep-track" }, ...pieces),
+    element("span", { class: "cep-bar-value" }, value),
+  );
 }
 
 export function bars(...rows) {

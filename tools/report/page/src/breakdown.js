@@ -20,17 +20,21 @@ function colourOf({ name, color }) {
 
 function piecesOf(parts, { ms, step_ms: whole }, widest) {
   let from = 0;
-  return parts.map((part, index) => {
-    const value = ms[index];
-    if (!(value > 0)) return null;
-    const made = piece({
-      from: from / widest, to: (from + value) / widest, colour: colourOf(part),
-      kind: part.name === UNATTRIBUTED ? "cep-piece-open" : "",
-      lines: [part.name, milliseconds(value), `${number((100 * value) / whole, 3)} % of the step`],
-    });
-    from += value;
-    return made;
-  }).filter(Boolean);
+  return parts
+    .map((part, index) => {
+      const value = ms[index];
+      if (!(value > 0)) return null;
+      const made = piece({
+        from: from / widest,
+        to: (from + value) / widest,
+        colour: colourOf(part),
+        kind: part.name === UNATTRIBUTED ? "cep-piece-open" : "",
+        lines: [part.name, milliseconds(value), `${number((100 * value) / whole, 3)} % of the step`],
+      });
+      from += value;
+      return made;
+    })
+    .filter(Boolean);
 }
 
 export function startBreakdown(data) {
@@ -39,10 +43,23 @@ export function startBreakdown(data) {
   const sum = (values) => values.reduce((total, value) => total + Math.max(0, value || 0), 0);
   const widest = Math.max(...rows.map((row) => Math.max(sum(row.ms), row.step_ms)));
   const unattributed = parts.findIndex((part) => part.name === UNATTRIBUTED);
-  const notes = rows.filter((row) => row.ms[unattributed] < -NOTHING * row.step_ms).map((row) => element("p", { class: "cep-note" },
-    `${row.label}: phases overlap by ${milliseconds(-row.ms[unattributed])}, so the parts are longer than the step.`));
-  const drawn = rows.map((row) => bar(`${row.label}: ${rankWithPlace(data, row.rank)}`, piecesOf(parts, row, widest), milliseconds(row.step_ms)));
+  const notes = rows
+    .filter((row) => row.ms[unattributed] < -NOTHING * row.step_ms)
+    .map((row) =>
+      element(
+        "p",
+        { class: "cep-note" },
+        `${row.label}: phases overlap by ${milliseconds(-row.ms[unattributed])}, so the parts are longer than the step.`,
+      ),
+    );
+  const drawn = rows.map((row) =>
+    bar(`${row.label}: ${rankWithPlace(data, row.rank)}`, piecesOf(parts, row, widest), milliseconds(row.step_ms)),
+  );
   const used = parts.filter((_, index) => rows.some((row) => row.ms[index] > 0));
-  const entries = used.map((part) => ({ text: part.name, colour: colourOf(part), kind: part.name === UNATTRIBUTED ? "open" : "area" }));
+  const entries = used.map((part) => ({
+    text: part.name,
+    colour: colourOf(part),
+    kind: part.name === UNATTRIBUTED ? "open" : "area",
+  }));
   return { root: element("div", { class: "cep-live" }, key(entries), bars(...drawn), ...notes) };
 }

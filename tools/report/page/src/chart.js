@@ -66,9 +66,16 @@ export function verticalLines(lines) {
 export class Chart {
   constructor({ label, height, options, data, describe, dots }) {
     Object.assign(this, { height, options, data, describe, dots });
-    this.holder = element("div", { class: "cep-plot", tabindex: 0, role: "application", "aria-roledescription": "chart",
-      "aria-label": `${label}. Left and right arrow keys read the values.`, onkeydown: (event) => this.key(event),
-      onblur: () => tooltip.hide(), onpointerleave: () => tooltip.hide() });
+    this.holder = element("div", {
+      class: "cep-plot",
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "chart",
+      "aria-label": `${label}. Left and right arrow keys read the values.`,
+      onkeydown: (event) => this.key(event),
+      onblur: () => tooltip.hide(),
+      onpointerleave: () => tooltip.hide(),
+    });
     this.announcer = announcer();
     this.root = element("div", {}, this.holder, this.announcer.line);
     onWidth(this.holder, (width) => {
@@ -98,7 +105,9 @@ export class Chart {
   /** The place of a dot in the plot, {x, y}; null where it has none. */
   dotAt(index) {
     const { plot } = this;
-    const series = plot.data.findIndex((values, row) => row > 0 && plot.series[row].points.show && Number.isFinite(values[index]));
+    const series = plot.data.findIndex(
+      (values, row) => row > 0 && plot.series[row].points.show && Number.isFinite(values[index]),
+    );
     if (series < 0) return null;
     return { x: plot.valToPos(plot.data[0][index], "x"), y: plot.valToPos(plot.data[series][index], "y") };
   }
@@ -124,7 +133,7 @@ export class Chart {
     return {
       mousemove: (plot, target, handler) => (event) => {
         handler(event);
-        const index = this.dots ? this.nearestDot(plot.cursor.left, plot.cursor.top) : plot.cursor.idx ?? null;
+        const index = this.dots ? this.nearestDot(plot.cursor.left, plot.cursor.top) : (plot.cursor.idx ?? null);
         const lines = index === null ? null : this.describe(index);
         this.encircle(index);
         if (lines) tooltip.show(event.clientX, event.clientY, lines);
@@ -185,9 +194,13 @@ export class Chart {
 
 /** What the colours mean: [{text, colour, kind: "line"|"area"|"dash"|"dot"}]. */
 export function key(entries) {
-  return element("ul", { class: "cep-key" }, ...entries.map(({ text, colour: name, kind = "area" }) => {
-    const mark = element("i", { class: `cep-mark-${kind}` });
-    mark.style.setProperty("--mark", `var(--${name})`);
-    return element("li", {}, mark, text);
-  }));
+  return element(
+    "ul",
+    { class: "cep-key" },
+    ...entries.map(({ text, colour: name, kind = "area" }) => {
+      const mark = element("i", { class: `cep-mark-${kind}` });
+      mark.style.setProperty("--mark", `var(--${name})`);
+      return element("li", {}, mark, text);
+    }),
+  );
 }

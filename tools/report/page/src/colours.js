@@ -45,9 +45,10 @@ export function isDark() {
 /** A scale from values to colours: position() gives 0 to 1, css() the colour there, at() a value's as a pixel. */
 export function scale({ kind, low, high }) {
   const span = Math.log(high / low) || 1;
-  const position = kind === "linear"
-    ? (value) => (value - low) / (high - low || 1)
-    : (value) => (value > 0 ? Math.log(value / low) / span : 0);
+  const position =
+    kind === "linear"
+      ? (value) => (value - low) / (high - low || 1)
+      : (value) => (value > 0 ? Math.log(value / low) / span : 0);
   return {
     position,
     css: (share) => `rgb(${mix(sequential, share).join(",")})`,

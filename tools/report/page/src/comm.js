@@ -29,21 +29,28 @@ function sizesOf(models) {
 function tables(models) {
   const grid = sizesOf(models);
   const sources = models.flatMap((model) => {
-    const places = model.points.bytes.map((_, index) => index).filter((index) => model.points.bytes[index] > 0)
+    const places = model.points.bytes
+      .map((_, index) => index)
+      .filter((index) => model.points.bytes[index] > 0)
       .sort((a, b) => model.points.bytes[a] - model.points.bytes[b]);
     const means = new Map();
     for (const index of places) means.set(model.points.bytes[index], model.points.transfer_ms[index]);
     const line = fitted(model);
-    return [[[...means.keys()], [...means.values()]], [grid, grid.map((size) => (line ? line(size) : null))]];
+    return [
+      [[...means.keys()], [...means.values()]],
+      [grid, grid.map((size) => (line ? line(size) : null))],
+    ];
   });
   return uPlot.join(sources);
 }
 
 function sentence(model) {
   if (!fitted(model)) return `${nameOf(model)}: ${model.refused || "no line fits"}`;
-  return `${nameOf(model)}: ${milliseconds(model.alpha_us / 1000, 3)}` +
+  return (
+    `${nameOf(model)}: ${milliseconds(model.alpha_us / 1000, 3)}` +
     (model.beta_gb_per_s > 0 ? ` + size / ${number(model.beta_gb_per_s, 3)} GB/s` : "") +
-    (Number.isFinite(model.r_squared) ? ` (R² ${number(model.r_squared, 3)})` : "");
+    (Number.isFinite(model.r_squared) ? ` (R² ${number(model.r_squared, 3)})` : "")
+  );
 }
 
 export function startComm(data) {
@@ -54,15 +61,34 @@ export function startComm(data) {
   const heights = [Math.min(...times) / 1.3, Math.max(...times) * 1.3];
   const grids = (values) => values.filter((value) => value > 0);
   const options = (width) => ({
-    scales: { x: { time: false, distr: 3, range: (_, low, high) => [low, high] }, y: { distr: 3, range: () => heights } },
+    scales: {
+      x: { time: false, distr: 3, range: (_, low, high) => [low, high] },
+      y: { distr: 3, range: () => heights },
+    },
     axes: [
-      axis({ label: "bytes of a transfer", splits: (_, __, low, high) => logTicks(low, high, Math.min(8, Math.floor(width / 110))), filter: (_, values) => grids(values), values: (_, values) => values.map(bytes) }),
-      axis({ size: 70, splits: (_, __, low, high) => logTicks(low, high, 5), filter: (_, values) => grids(values), values: (_, values) => values.map((value) => milliseconds(value, 2)) }),
+      axis({
+        label: "bytes of a transfer",
+        splits: (_, __, low, high) => logTicks(low, high, Math.min(8, Math.floor(width / 110))),
+        filter: (_, values) => grids(values),
+        values: (_, values) => values.map(bytes),
+      }),
+      axis({
+        size: 70,
+        splits: (_, __, low, high) => logTicks(low, high, 5),
+        filter: (_, values) => grids(values),
+        values: (_, values) => values.map((value) => milliseconds(value, 2)),
+      }),
     ],
-    series: [{}, ...models.flatMap((_, index) => {
-      const stroke = colour(`c${index % 8}`);
-      return [{ stroke, paths: () => null, points: { show: true, size: 8, fill: stroke, stroke } }, { stroke, width: 1.5, dash: [5, 3], spanGaps: true, pxAlign: 0, points: { show: false } }];
-    })],
+    series: [
+      {},
+      ...models.flatMap((_, index) => {
+        const stroke = colour(`c${index % 8}`);
+        return [
+          { stroke, paths: () => null, points: { show: true, size: 8, fill: stroke, stroke } },
+          { stroke, width: 1.5, dash: [5, 3], spanGaps: true, pxAlign: 0, points: { show: false } },
+        ];
+      }),
+    ],
     cursor: { x: false, y: false, points: { show: false } },
   });
   const describe = (index) => {
@@ -72,12 +98,22 @@ export function startComm(data) {
       if (!Number.isFinite(value)) return [];
       const place = model.points.bytes.indexOf(size);
       const line = fitted(model);
-      return [nameOf(model), `${bytes(size)}: transfer ${milliseconds(value)}${line ? `, the line ${milliseconds(line(size))}` : ""}`,
-        Number.isFinite(model.points.wait_ms?.[place]) ? `waiting ${milliseconds(model.points.wait_ms[place])}` : null];
+      return [
+        nameOf(model),
+        `${bytes(size)}: transfer ${milliseconds(value)}${line ? `, the line ${milliseconds(line(size))}` : ""}`,
+        Number.isFinite(model.points.wait_ms?.[place]) ? `waiting ${milliseconds(model.points.wait_ms[place])}` : null,
+      ];
     });
     return lines.length ? lines : null;
   };
-  const chart = new Chart({ label: "Time of transfers by size", height: 280, options, data: () => table, describe, dots: true });
+  const chart = new Chart({
+    label: "Time of transfers by size",
+    height: 280,
+    options,
+    data: () => table,
+    describe,
+    dots: true,
+  });
   const entries = models.map((model, index) => ({ text: sentence(model), colour: `c${index % 8}`, kind: "dot" }));
   return { root: element("div", { class: "cep-live" }, key(entries), chart.root) };
 }

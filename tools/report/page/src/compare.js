@@ -5,7 +5,14 @@ import { bar, bars, piece } from "./bars.js";
 import { element } from "./dom.js";
 import { milliseconds, number } from "./format.js";
 
-const WORDS = { same: "no difference", slower: "slower", faster: "faster", undecided: "not certain", only_a: "only before", only_b: "only after" };
+const WORDS = {
+  same: "no difference",
+  slower: "slower",
+  faster: "faster",
+  undecided: "not certain",
+  only_a: "only before",
+  only_b: "only after",
+};
 const COLOURS = { slower: "bad", faster: "c2" };
 
 // Below it the scale is even, above it logarithmic: a phase that takes three times as long leaves room for the others.
@@ -33,20 +40,37 @@ function scaleOf(widest) {
     sizes.unshift(size);
     inner = place - LEAST_GAP;
   }
-  const marks = [...sizes.filter((size) => size < 1).map((size) => -size).reverse(), 0, ...sizes].map((change) => {
+  const marks = [
+    ...sizes
+      .filter((size) => size < 1)
+      .map((size) => -size)
+      .reverse(),
+    0,
+    ...sizes,
+  ].map((change) => {
     const mark = element("span", {}, percent(change));
     mark.style.left = `${100 * placeOf(change, widest)}%`;
     return mark;
   });
-  return element("div", { class: "cep-bar cep-bar-scale" }, element("span", {}, "faster ← → slower"), element("span", { class: "cep-scale" }, ...marks), element("span", {}));
+  return element(
+    "div",
+    { class: "cep-bar cep-bar-scale" },
+    element("span", {}, "faster ← → slower"),
+    element("span", { class: "cep-scale" }, ...marks),
+    element("span", {}),
+  );
 }
 
 function drawn(row, widest, names) {
   const outcome = WORDS[row.outcome] || row.outcome;
   if (!Number.isFinite(row.change)) return bar(row.name, [], outcome);
   const [low, high] = [row.change_low ?? row.change, row.change_high ?? row.change];
-  const lines = [`${row.name}: ${outcome}`, `${names.a}: ${milliseconds(row.a_ms)}`, `${names.b}: ${milliseconds(row.b_ms)}`,
-    `${percent(row.change)} (${percent(low)} to ${percent(high)})`];
+  const lines = [
+    `${row.name}: ${outcome}`,
+    `${names.a}: ${milliseconds(row.a_ms)}`,
+    `${names.b}: ${milliseconds(row.b_ms)}`,
+    `${percent(row.change)} (${percent(low)} to ${percent(high)})`,
+  ];
   const at = (change) => placeOf(change, widest);
   const colour = COLOURS[row.outcome] || "muted";
   const pieces = [
@@ -59,10 +83,23 @@ function drawn(row, widest, names) {
 export function startCompare(data) {
   const rows = data.compare?.rows;
   if (!rows?.length) return null;
-  const reach = rows.flatMap((row) => [row.change, row.change_low, row.change_high]).filter(Number.isFinite).map(Math.abs);
+  const reach = rows
+    .flatMap((row) => [row.change, row.change_low, row.change_high])
+    .filter(Number.isFinite)
+    .map(Math.abs);
   const widest = Math.max(0.01, ...reach) * 1.05;
   const holder = bars(scaleOf(widest), ...rows.map((row) => drawn(row, widest, data.compare)));
   holder.classList.add("cep-bars-middle");
-  return { root: element("div", { class: "cep-live" }, element("p", { class: "cep-note" },
-    `${data.compare.b} against ${data.compare.a}: the point is the change, the line its interval.`), holder) };
+  return {
+    root: element(
+      "div",
+      { class: "cep-live" },
+      element(
+        "p",
+        { class: "cep-note" },
+        `${data.compare.b} against ${data.compare.a}: the point is the change, the line its interval.`,
+      ),
+      holder,
+    ),
+  };
 }

@@ -59,8 +59,9 @@ class Tooltip {
   /** show(x, y, lines): beside a point of the window; the first line is the heading. */
   show(x, y, lines) {
     if (!this.box.isConnected) document.body.append(this.box);
-    this.box.replaceChildren(...lines.filter(Boolean).map((line, index) =>
-      element(index === 0 ? "strong" : "span", {}, line)));
+    this.box.replaceChildren(
+      ...lines.filter(Boolean).map((line, index) => element(index === 0 ? "strong" : "span", {}, line)),
+    );
     this.box.hidden = false;
     const { offsetWidth: width, offsetHeight: height } = this.box;
     const left = x + 14 + width > window.innerWidth ? x - 14 - width : x + 14;

@@ -10,7 +10,11 @@ export function number(value, digits = 4) {
   return value.toLocaleString("en", { maximumSignificantDigits: digits, useGrouping: size >= 10000 });
 }
 
-const UNITS_OF_TIME = [[1000, 1 / 1000, "s"], [1, 1, "ms"], [0, 1000, "µs"]];
+const UNITS_OF_TIME = [
+  [1000, 1 / 1000, "s"],
+  [1, 1, "ms"],
+  [0, 1000, "µs"],
+];
 
 /** 0.0123 → "12.3 µs", 1234 → "1.234 s". */
 export function milliseconds(value, digits = 4) {

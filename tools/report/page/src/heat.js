@@ -10,9 +10,21 @@ import { drawCells } from "./heat_draw.js";
 import { cellAt, HeatModel } from "./heat_model.js";
 import { Legend } from "./legend.js";
 
-export const MEASURES = { duration: "as recorded", own: "own work", wait: "waiting", relative: "relative to the step's median" };
+export const MEASURES = {
+  duration: "as recorded",
+  own: "own work",
+  wait: "waiting",
+  relative: "relative to the step's median",
+};
 const DRAG_PIXELS = 5;
-const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], PageUp: [0, -10], PageDown: [0, 10] };
+const MOVES = {
+  ArrowLeft: [-1, 0],
+  ArrowRight: [1, 0],
+  ArrowUp: [0, -1],
+  ArrowDown: [0, 1],
+  PageUp: [0, -10],
+  PageDown: [0, 10],
+};
 
 class HeatMap {
   constructor(data) {
@@ -32,7 +44,10 @@ class HeatMap {
 
   build() {
     this.sharp = sharpCanvas({
-      class: "cep-heat", tabindex: 0, role: "application", "aria-roledescription": "heat map",
+      class: "cep-heat",
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "heat map",
       "aria-label": "Heat map of ranks and steps. Arrow keys move, plus and minus zoom, Escape goes back.",
     });
     this.legend = new Legend();
@@ -41,10 +56,23 @@ class HeatMap {
     this.where = element("span", { class: "cep-where" });
     this.back = button("Back", () => this.goBack(), "Escape or a double click");
     this.all = button("Whole job", () => this.showAll(), "Key 0");
-    this.root = element("div", { class: "cep-live" }, this.controls, this.legend.root, this.sharp.canvas,
-      element("div", { class: "cep-zoom" }, button("+", () => this.zoomBy(0.5), "Zoom in (key +)"),
-        button("−", () => this.zoomBy(2), "Zoom out (key −)"), this.back, this.all, this.where),
-      this.announcer.line);
+    this.root = element(
+      "div",
+      { class: "cep-live" },
+      this.controls,
+      this.legend.root,
+      this.sharp.canvas,
+      element(
+        "div",
+        { class: "cep-zoom" },
+        button("+", () => this.zoomBy(0.5), "Zoom in (key +)"),
+        button("−", () => this.zoomBy(2), "Zoom out (key −)"),
+        this.back,
+        this.all,
+        this.where,
+      ),
+      this.announcer.line,
+    );
     this.listen(this.sharp.canvas);
     this.fillControls();
   }
@@ -53,16 +81,25 @@ class HeatMap {
     const { data, layer } = this;
     const phases = [...new Set(data.layers.map((one) => one.phase))].sort((a, b) => a - b);
     const measures = Object.keys(MEASURES).filter((measure) =>
-      data.layers.some((one) => one.phase === layer.phase && one.measure === measure));
+      data.layers.some((one) => one.phase === layer.phase && one.measure === measure),
+    );
     const sorts = [["rank", "rank"]];
     if (data.hosts.length > 1) sorts.push(["host", "host"]);
     if (data.ranks.slowness.some(Number.isFinite)) sorts.push(["slowness", "slowness"]);
     if (layer.by_rank) sorts.push(["value", "its mean"]);
     const parts = [
-      choice("Phase", phases.map((phase) => [String(phase), data.phases[phase].name]), String(layer.phase),
-        (phase) => this.choose(Number(phase), layer.measure)),
-      choice("Show", measures.map((measure) => [measure, MEASURES[measure]]), layer.measure,
-        (measure) => this.choose(layer.phase, measure)),
+      choice(
+        "Phase",
+        phases.map((phase) => [String(phase), data.phases[phase].name]),
+        String(layer.phase),
+        (phase) => this.choose(Number(phase), layer.measure),
+      ),
+      choice(
+        "Show",
+        measures.map((measure) => [measure, MEASURES[measure]]),
+        layer.measure,
+        (measure) => this.choose(layer.phase, measure),
+      ),
       choice("Sort by", sorts, this.sort, (sort) => this.arrange(sort, this.grouped)),
     ];
     if (data.roles.length > 1) {
@@ -133,13 +170,24 @@ class HeatMap {
   draw() {
     if (!this.width || !this.levels) return;
     tooltip.hide();
-    const { box, view, layer, sharp: { context } } = this;
+    const {
+      box,
+      view,
+      layer,
+      sharp: { context },
+    } = this;
     const ratio = this.sharp.resize(this.width, box.height + MARGIN.top + MARGIN.bottom);
     const image = context.createImageData(Math.max(1, Math.round(box.width * ratio)), Math.round(box.height * ratio));
     drawCells(image, { levels: this.levels, order: this.order, view, scale: makeScale(layer.scale), ratio });
     context.putImageData(image, Math.round(box.left * ratio), Math.round(MARGIN.top * ratio));
     drawAround(context, box, {
-      data: this.data, model: this.model, view, order: this.order, slotOf: this.slotOf, by: this.sort, grouped: this.grouped,
+      data: this.data,
+      model: this.model,
+      view,
+      order: this.order,
+      slotOf: this.slotOf,
+      by: this.sort,
+      grouped: this.grouped,
     });
     this.cells = context.getImageData(0, 0, this.sharp.canvas.width, this.sharp.canvas.height);
     this.drawCursor();
@@ -294,9 +342,14 @@ class HeatMap {
   key(event) {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     const actions = {
-      "+": () => this.zoomBy(0.5), "=": () => this.zoomBy(0.5), "-": () => this.zoomBy(2), "−": () => this.zoomBy(2),
-      0: () => this.showAll(), Escape: () => this.goBack(),
-      Home: () => this.moveCursor(-Infinity, 0, false), End: () => this.moveCursor(Infinity, 0, false),
+      "+": () => this.zoomBy(0.5),
+      "=": () => this.zoomBy(0.5),
+      "-": () => this.zoomBy(2),
+      "−": () => this.zoomBy(2),
+      0: () => this.showAll(),
+      Escape: () => this.goBack(),
+      Home: () => this.moveCursor(-Infinity, 0, false),
+      End: () => this.moveCursor(Infinity, 0, false),
     };
     const move = MOVES[event.key];
     if (move) this.moveCursor(move[0], move[1], event.shiftKey);
@@ -310,10 +363,12 @@ class HeatMap {
     const { view, box } = this;
     const stride = (size, pixels) => Math.max(1, Math.round(size / pixels)) * (far ? 10 : 1);
     const cursor = this.cursor || { column: view.x0, slot: view.y0 };
-    const next = this.cursor ? {
-      column: cursor.column + columns * stride(view.x1 - view.x0, box.width),
-      slot: cursor.slot + slots * stride(view.y1 - view.y0, box.height),
-    } : cursor;
+    const next = this.cursor
+      ? {
+          column: cursor.column + columns * stride(view.x1 - view.x0, box.width),
+          slot: cursor.slot + slots * stride(view.y1 - view.y0, box.height),
+        }
+      : cursor;
     this.cursor = {
       column: Math.min(view.x1 - 1, Math.max(view.x0, next.column)),
       slot: Math.min(view.y1 - 1, Math.max(view.y0, next.slot)),
@@ -352,11 +407,18 @@ class HeatMap {
     const [first, last] = Number.isFinite(cell.value) ? [cell.firstStep, cell.lastStep] : this.model.stepsOf(column);
     const value = Number.isFinite(cell.value) ? `${prefix(cell)}${inUnit(cell.value, unit)}` : "no row";
     const several = cell.lastRank > cell.firstRank || last > first || of > 1;
-    const who = cell.lastRank > cell.firstRank
-      ? `ranks ${range(this.data.ranks.rank[cell.firstRank], this.data.ranks.rank[cell.lastRank])}`
-      : rankWithPlace(this.data, rank);
-    return [`${value}`, who, `step ${range(first, last)}`, `${this.data.phases[this.layer.phase].name}, ${MEASURES[measure]}`,
-      ...this.otherMeasures(rank, column), several ? "the largest here; enlarge to see each" : null].filter(Boolean);
+    const who =
+      cell.lastRank > cell.firstRank
+        ? `ranks ${range(this.data.ranks.rank[cell.firstRank], this.data.ranks.rank[cell.lastRank])}`
+        : rankWithPlace(this.data, rank);
+    return [
+      `${value}`,
+      who,
+      `step ${range(first, last)}`,
+      `${this.data.phases[this.layer.phase].name}, ${MEASURES[measure]}`,
+      ...this.otherMeasures(rank, column),
+      several ? "the largest here; enlarge to see each" : null,
+    ].filter(Boolean);
   }
 
   /** The other measures of the same cell, of what is decoded already. */

@@ -41,8 +41,11 @@ function runs(view, textOfSlot) {
 function rankLabels(data, order, view, height) {
   const slots = view.y1 - view.y0;
   const every = Math.max(1, Math.ceil((slots * (slots > 64 ? 2 : 1) * LINE_HEIGHT) / height));
-  const round = [1, 2, 4, 5, 8, 10].flatMap((unit) => [unit, unit * 16, unit * 100, unit * 1000]).sort((a, b) => a - b)
-    .find((size) => size >= every) || every;
+  const round =
+    [1, 2, 4, 5, 8, 10]
+      .flatMap((unit) => [unit, unit * 16, unit * 100, unit * 1000])
+      .sort((a, b) => a - b)
+      .find((size) => size >= every) || every;
   const found = [];
   for (let slot = Math.ceil(view.y0 / round) * round; slot < view.y1; slot += round) {
     found.push({ from: slot, to: slot + 1, text: String(data.ranks.rank[order[slot]]) });
@@ -60,7 +63,8 @@ function slotLabels({ data, order, view, by, height }) {
 
 /** The slots of the ranks that the verdict blames: these have their labels wherever there is room for one. */
 function blamedLabels({ data, view, slotOf }) {
-  return (data.blamed || []).map(({ rank }) => ({ slot: slotOf[rank], text: String(data.ranks.rank[rank]) }))
+  return (data.blamed || [])
+    .map(({ rank }) => ({ slot: slotOf[rank], text: String(data.ranks.rank[rank]) }))
     .filter(({ slot }) => slot >= view.y0 && slot < view.y1)
     .map(({ slot, text }) => ({ from: slot, to: slot + 1, text, blamed: true }));
 }

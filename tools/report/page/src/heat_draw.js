@@ -27,7 +27,10 @@ function cover(from, to, pixels) {
 
 /** The first and the last bin of a level that each pixel covers; -1 where it covers none. */
 function binsOfPixels(level, columns) {
-  return { first: columns.first.map((column) => level.columnOf[column]), last: columns.last.map((column) => level.columnOf[column]) };
+  return {
+    first: columns.first.map((column) => level.columnOf[column]),
+    last: columns.last.map((column) => level.columnOf[column]),
+  };
 }
 
 /** Raises `line` to the largest codes of one row of a level. */
@@ -66,8 +69,10 @@ function hatch(x, y, marks) {
 
 function missingMarks(ratio) {
   return {
-    line: pixelOf(colour("missing")), ground: pixelOf(colour("panel")),
-    period: Math.round(6 * ratio), width: Math.max(1, Math.round(1.4 * ratio)),
+    line: pixelOf(colour("missing")),
+    ground: pixelOf(colour("panel")),
+    period: Math.round(6 * ratio),
+    width: Math.max(1, Math.round(1.4 * ratio)),
   };
 }
 
@@ -82,7 +87,11 @@ export function drawCells(image, { levels, order, view, scale, ratio }) {
   const slots = cover(view.y0, view.y1, height);
   const used = coarseEnough(levels, (view.y1 - view.y0) / height, (view.x1 - view.x0) / width);
   const tools = used.map((level) => ({
-    level, bins: binsOfPixels(level, columns), colours: coloursOf(level, scale), line: new Uint16Array(width), rows: [],
+    level,
+    bins: binsOfPixels(level, columns),
+    colours: coloursOf(level, scale),
+    line: new Uint16Array(width),
+    rows: [],
   }));
   const marks = missingMarks(ratio);
   let before = "";

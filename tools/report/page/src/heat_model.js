@@ -9,8 +9,9 @@ import { decodeBlock } from "./data.js";
 /** The finest of the grids that a layer's levels use. */
 function finestSteps(data, layers) {
   const grids = new Set(layers.flatMap((layer) => layer.levels.map((level) => level.steps)));
-  return [...grids].map((index) => data.step_bins[index]).reduce((finest, grid) =>
-    grid.first.length > finest.first.length ? grid : finest);
+  return [...grids]
+    .map((index) => data.step_bins[index])
+    .reduce((finest, grid) => (grid.first.length > finest.first.length ? grid : finest));
 }
 
 /** For each bin of `fine`, the bin of `coarse` that it lies in; -1 where there is none. */
@@ -34,7 +35,10 @@ export class HeatModel {
   constructor(data) {
     this.data = data;
     this.ranks = data.ranks.rank.length;
-    this.everyRank = { first: data.ranks.rank.map((_, index) => index), last: data.ranks.rank.map((_, index) => index) };
+    this.everyRank = {
+      first: data.ranks.rank.map((_, index) => index),
+      last: data.ranks.rank.map((_, index) => index),
+    };
     this.steps = finestSteps(data, data.layers);
     this.columns = this.steps.first.length;
     this.base = data.rank_bins[data.layers[0].levels[0].ranks];
@@ -49,18 +53,25 @@ export class HeatModel {
   }
 
   async decodeLevels(layer) {
-    const levels = await Promise.all(layer.levels.map(async (level) => {
-      const rankBins = this.data.rank_bins[level.ranks];
-      const stepBins = this.data.step_bins[level.steps];
-      const { codes, values, columns, exact } = await decodeBlock(level.block);
-      return {
-        codes, values, columns, exact, rankBins, stepBins,
-        rowOf: binOf(this.everyRank, rankBins),
-        columnOf: binOf(this.steps, stepBins),
-        ranksPerRow: meanWidth(rankBins),
-        columnsPerBin: this.columns / stepBins.first.length,
-      };
-    }));
+    const levels = await Promise.all(
+      layer.levels.map(async (level) => {
+        const rankBins = this.data.rank_bins[level.ranks];
+        const stepBins = this.data.step_bins[level.steps];
+        const { codes, values, columns, exact } = await decodeBlock(level.block);
+        return {
+          codes,
+          values,
+          columns,
+          exact,
+          rankBins,
+          stepBins,
+          rowOf: binOf(this.everyRank, rankBins),
+          columnOf: binOf(this.steps, stepBins),
+          ranksPerRow: meanWidth(rankBins),
+          columnsPerBin: this.columns / stepBins.first.length,
+        };
+      }),
+    );
     return levels.sort((a, b) => a.ranksPerRow * a.columnsPerBin - b.ranksPerRow * b.columnsPerBin);
   }
 
@@ -85,7 +96,8 @@ export class HeatModel {
     const compare = (a, b) =>
       (grouped ? role[a] - role[b] : 0) ||
       (by === "host" ? host[a] - host[b] : 0) ||
-      (by === "slowness" || by === "value" ? descending(amount(a), amount(b)) : 0) || a - b;
+      (by === "slowness" || by === "value" ? descending(amount(a), amount(b)) : 0) ||
+      a - b;
     const ranks = this.data.ranks.rank.map((_, index) => index).sort(compare);
     return Int32Array.from(this.binned ? this.keepBinsTogether(ranks) : ranks);
   }

@@ -13,8 +13,13 @@ export class Legend {
   constructor() {
     this.sharp = sharpCanvas({ role: "img" });
     this.note = element("span", { class: "cep-legend-note" });
-    this.root = element("div", { class: "cep-legend" }, this.sharp.canvas,
-      element("span", { class: "cep-legend-missing" }, element("i", {}), "no row"), this.note);
+    this.root = element(
+      "div",
+      { class: "cep-legend" },
+      this.sharp.canvas,
+      element("span", { class: "cep-legend-missing" }, element("i", {}), "no row"),
+      this.note,
+    );
   }
 
   draw(layer, label, width) {

@@ -20,8 +20,15 @@ import { startWhatif } from "./whatif.js";
 
 // The most looked at first: the page can be used while the others are being made.
 const SECTIONS = [
-  ["heat", startHeat], ["compare", startCompare], ["bands", startBands], ["breakdown", startBreakdown], ["waits", startWaits],
-  ["timeline", startTimeline], ["whatif", startWhatif], ["comm", startComm], ["memory", startMemory],
+  ["heat", startHeat],
+  ["compare", startCompare],
+  ["bands", startBands],
+  ["breakdown", startBreakdown],
+  ["waits", startWaits],
+  ["timeline", startTimeline],
+  ["whatif", startWhatif],
+  ["comm", startComm],
+  ["memory", startMemory],
 ];
 
 /** A style sheet made by a script needs no leave of the page's content security policy. */

@@ -14,7 +14,12 @@ export async function startMemory(data) {
     const counter = counters[index];
     const values = await columnOf(counter.by_rank);
     const chart = rankChart(data, { label: `${counter.name} by rank`, unit: counter.unit, values, colour: "c2" });
-    const chosen = choice("Counter", counters.map((one, at) => [String(at), one.name]), String(index), (at) => show(Number(at)));
+    const chosen = choice(
+      "Counter",
+      counters.map((one, at) => [String(at), one.name]),
+      String(index),
+      (at) => show(Number(at)),
+    );
     controls.replaceChildren(chosen, chart.controls);
     holder.replaceChildren(chart.root);
   };

@@ -6,11 +6,15 @@ import { button } from "./dom.js";
 
 export function startTheme() {
   const words = () => (isDark() ? "Light" : "Dark");
-  const change = button(words(), () => {
-    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-    themeChanged();
-    change.textContent = words();
-  }, "Change between dark and light");
+  const change = button(
+    words(),
+    () => {
+      document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+      themeChanged();
+      change.textContent = words();
+    },
+    "Change between dark and light",
+  );
   change.classList.add("cep-theme");
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     themeChanged();

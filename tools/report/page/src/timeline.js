@@ -26,14 +26,26 @@ class Timeline {
     this.step = 0;
     this.current = -1;
     this.history = [];
-    this.sharp = sharpCanvas({ class: "cep-timeline", tabindex: 0, role: "application", "aria-roledescription": "timeline",
-      "aria-label": "Timeline of spans. Left and right arrow keys go from span to span, up and down from row to row, plus and minus zoom." });
+    this.sharp = sharpCanvas({
+      class: "cep-timeline",
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "timeline",
+      "aria-label":
+        "Timeline of spans. Left and right arrow keys go from span to span, up and down from row to row, plus and minus zoom.",
+    });
     this.announcer = announcer();
     this.back = button("Back", () => this.goBack(), "Escape or a double click");
     const steps = this.lines.steps.map(({ step }, index) => [String(index), String(step)]);
     const chosen = choice("Step", steps, "0", (index) => this.choose(Number(index)));
-    this.root = element("div", { class: "cep-live" }, element("div", { class: "cep-controls" }, chosen, this.back), this.keyOfPhases(),
-      this.sharp.canvas, this.announcer.line);
+    this.root = element(
+      "div",
+      { class: "cep-live" },
+      element("div", { class: "cep-controls" }, chosen, this.back),
+      this.keyOfPhases(),
+      this.sharp.canvas,
+      this.announcer.line,
+    );
     this.placeLanes();
     this.choose(0);
     this.listen(this.sharp.canvas);
@@ -43,7 +55,9 @@ class Timeline {
     const { phase, start_ms: starts } = this.lines.spans;
     const inTime = phase.map((_, index) => index).sort((a, b) => starts[a] - starts[b]);
     const used = [...new Set(inTime.map((index) => phase[index]))];
-    return key(used.map((index) => ({ text: this.data.phases[index].name, colour: colourOf(this.data.phases[index]) })));
+    return key(
+      used.map((index) => ({ text: this.data.phases[index].name, colour: colourOf(this.data.phases[index]) })),
+    );
   }
 
   /** Where each lane is: the lanes of a rank under its name. */
@@ -68,7 +82,9 @@ class Timeline {
   choose(step) {
     const { spans } = this.lines;
     this.step = step;
-    this.shown = spans.lane.map((_, index) => index).filter((index) => spans.step[index] === step)
+    this.shown = spans.lane
+      .map((_, index) => index)
+      .filter((index) => spans.step[index] === step)
       .sort((a, b) => spans.depth[a] - spans.depth[b] || spans.start_ms[a] - spans.start_ms[b]);
     const starts = this.shown.map((index) => spans.start_ms[index]);
     const ends = this.shown.map((index) => spans.start_ms[index] + spans.duration_ms[index]);
@@ -103,7 +119,12 @@ class Timeline {
     const start = spans.start_ms[index];
     const inset = Math.min(3, spans.depth[index]) * 3;
     const left = this.x(start);
-    return { left, right: Math.max(left + 1, this.x(start + spans.duration_ms[index])), top: this.tops[spans.lane[index]] + inset, height: LANE - 2 * inset };
+    return {
+      left,
+      right: Math.max(left + 1, this.x(start + spans.duration_ms[index])),
+      top: this.tops[spans.lane[index]] + inset,
+      height: LANE - 2 * inset,
+    };
   }
 
   draw() {
@@ -147,7 +168,8 @@ class Timeline {
       const join = spans.join[index];
       if (join > 0) groups.set(join, [...(groups.get(join) || []), index]);
     }
-    return [...groups.values()].filter((group) => group.length > 1)
+    return [...groups.values()]
+      .filter((group) => group.length > 1)
       .map((group) => group.sort((a, b) => this.tops[spans.lane[a]] - this.tops[spans.lane[b]]));
   }
 
@@ -216,10 +238,15 @@ class Timeline {
   describe(index) {
     const { spans, lanes } = this.lines;
     const lane = lanes[spans.lane[index]];
-    const joined = spans.join[index] > 0
-      ? this.shown.filter((other) => spans.join[other] === spans.join[index]).length : 0;
-    return [`${this.data.phases[spans.phase[index]].name}: ${milliseconds(spans.duration_ms[index])}`, rankWithPlace(this.data, lane.rank), lane.name,
-      `from ${milliseconds(spans.start_ms[index])}`, joined > 1 ? `the same collective on ${joined} of the ranks shown` : null].filter(Boolean);
+    const joined =
+      spans.join[index] > 0 ? this.shown.filter((other) => spans.join[other] === spans.join[index]).length : 0;
+    return [
+      `${this.data.phases[spans.phase[index]].name}: ${milliseconds(spans.duration_ms[index])}`,
+      rankWithPlace(this.data, lane.rank),
+      lane.name,
+      `from ${milliseconds(spans.start_ms[index])}`,
+      joined > 1 ? `the same collective on ${joined} of the ranks shown` : null,
+    ].filter(Boolean);
   }
 
   listen(canvas) {
@@ -276,15 +303,26 @@ class Timeline {
 
   zoomBy(factor) {
     const { spans } = this.lines;
-    const middle = this.current >= 0 ? spans.start_ms[this.current] + spans.duration_ms[this.current] / 2 : (this.view[0] + this.view[1]) / 2;
+    const middle =
+      this.current >= 0
+        ? spans.start_ms[this.current] + spans.duration_ms[this.current] / 2
+        : (this.view[0] + this.view[1]) / 2;
     const half = ((this.view[1] - this.view[0]) * factor) / 2;
     this.zoomTo([Math.max(this.whole[0], middle - half), Math.min(this.whole[1], middle + half)]);
   }
 
   key(event) {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
-    const actions = { ArrowLeft: () => this.walk(-1), ArrowRight: () => this.walk(1), ArrowUp: () => this.climb(-1), ArrowDown: () => this.climb(1),
-      "+": () => this.zoomBy(0.5), "=": () => this.zoomBy(0.5), "-": () => this.zoomBy(2), Escape: () => this.goBack() };
+    const actions = {
+      ArrowLeft: () => this.walk(-1),
+      ArrowRight: () => this.walk(1),
+      ArrowUp: () => this.climb(-1),
+      ArrowDown: () => this.climb(1),
+      "+": () => this.zoomBy(0.5),
+      "=": () => this.zoomBy(0.5),
+      "-": () => this.zoomBy(2),
+      Escape: () => this.goBack(),
+    };
     if (!actions[event.key] || this.shown.length === 0) return;
     event.preventDefault();
     actions[event.key]();
@@ -294,7 +332,9 @@ class Timeline {
   walk(direction) {
     const { spans } = this.lines;
     const lane = this.current >= 0 ? spans.lane[this.current] : spans.lane[this.shown[0]];
-    const row = this.shown.filter((index) => spans.lane[index] === lane).sort((a, b) => spans.start_ms[a] - spans.start_ms[b] || a - b);
+    const row = this.shown
+      .filter((index) => spans.lane[index] === lane)
+      .sort((a, b) => spans.start_ms[a] - spans.start_ms[b] || a - b);
     const at = row.indexOf(this.current) + (this.current < 0 && direction < 0 ? row.length : direction);
     this.select(row[Math.min(row.length - 1, Math.max(0, at))]);
   }
@@ -307,7 +347,9 @@ class Timeline {
     const lane = used[used.indexOf(spans.lane[this.current]) + direction];
     if (lane === undefined) return undefined;
     const distance = (index) => Math.abs(spans.start_ms[index] - spans.start_ms[this.current]);
-    return this.select(this.shown.filter((index) => spans.lane[index] === lane).sort((a, b) => distance(a) - distance(b))[0]);
+    return this.select(
+      this.shown.filter((index) => spans.lane[index] === lane).sort((a, b) => distance(a) - distance(b))[0],
+    );
   }
 
   select(index) {

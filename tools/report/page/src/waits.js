@@ -25,9 +25,19 @@ function groupsOf(data, ranks) {
   const blamed = new Set((data.blamed || []).map(({ rank }) => rank));
   const byRole = data.roles.length > 1 && data.roles.length <= MOST_ROLES;
   const groups = byRole
-    ? data.roles.map((text, role) => ({ text, colour: `c${role}`, ranks: ranks.filter((rank) => data.ranks.role[rank] === role && !blamed.has(rank)) }))
+    ? data.roles.map((text, role) => ({
+        text,
+        colour: `c${role}`,
+        ranks: ranks.filter((rank) => data.ranks.role[rank] === role && !blamed.has(rank)),
+      }))
     : [{ text: "rank", colour: "c0", ranks: ranks.filter((rank) => !blamed.has(rank)) }];
-  if (blamed.size) groups.push({ text: "named by the verdict", colour: "bad", ranks: ranks.filter((rank) => blamed.has(rank)), named: true });
+  if (blamed.size)
+    groups.push({
+      text: "named by the verdict",
+      colour: "bad",
+      ranks: ranks.filter((rank) => blamed.has(rank)),
+      named: true,
+    });
   return groups;
 }
 
@@ -49,7 +59,11 @@ function drawNames(data, own, wait, ranks) {
   return (plot) => {
     const { ctx: context } = plot;
     const ratio = uPlot.pxRatio;
-    const dots = ranks.map((rank) => ({ rank, x: plot.valToPos(own[rank], "x", true), y: plot.valToPos(wait[rank], "y", true) }));
+    const dots = ranks.map((rank) => ({
+      rank,
+      x: plot.valToPos(own[rank], "x", true),
+      y: plot.valToPos(wait[rank], "y", true),
+    }));
     context.save();
     context.font = `bold ${fontOf(12 * ratio)}`;
     context.fillStyle = colour("bad");
@@ -69,27 +83,67 @@ export async function startWaits(data) {
   const own = await columnOf(data.layers?.[ownLayer]?.by_rank);
   const wait = await columnOf(data.layers?.[waitLayer]?.by_rank);
   if (!own || !wait) return null;
-  const order = data.ranks.rank.map((_, index) => index).filter((rank) => Number.isFinite(own[rank]) && Number.isFinite(wait[rank]))
+  const order = data.ranks.rank
+    .map((_, index) => index)
+    .filter((rank) => Number.isFinite(own[rank]) && Number.isFinite(wait[rank]))
     .sort((a, b) => own[a] - own[b]);
   if (!order.length) return null;
   const groups = groupsOf(data, order);
   const members = groups.map((group) => new Set(group.ranks));
-  const table = [order.map((rank) => own[rank]), ...members.map((ranks) => order.map((rank) => (ranks.has(rank) ? wait[rank] : null)))];
+  const table = [
+    order.map((rank) => own[rank]),
+    ...members.map((ranks) => order.map((rank) => (ranks.has(rank) ? wait[rank] : null))),
+  ];
   const most = order.reduce((largest, rank) => Math.max(largest, wait[rank]), 0);
   const words = (_, values) => millisecondsOfAxis(values);
   const options = () => ({
-    scales: { x: { time: false, range: (_, low, high) => rangeOf(low, high) }, y: { range: () => [-0.04 * (most || 1), (most || 1) * 1.1] } },
-    axes: [axis({ label: "own work of a step", values: words }), axis({ size: 70, values: words, filter: (_, values) => values.map((value) => (value >= 0 ? value : null)) })],
-    series: [{}, ...groups.map((group) => ({ paths: () => null, stroke: colour(group.colour),
-      points: { show: true, size: group.named ? 10 : 8, width: 0, fill: faded(group.colour, group.named ? 1 : 0.75) } }))],
+    scales: {
+      x: { time: false, range: (_, low, high) => rangeOf(low, high) },
+      y: { range: () => [-0.04 * (most || 1), (most || 1) * 1.1] },
+    },
+    axes: [
+      axis({ label: "own work of a step", values: words }),
+      axis({ size: 70, values: words, filter: (_, values) => values.map((value) => (value >= 0 ? value : null)) }),
+    ],
+    series: [
+      {},
+      ...groups.map((group) => ({
+        paths: () => null,
+        stroke: colour(group.colour),
+        points: { show: true, size: group.named ? 10 : 8, width: 0, fill: faded(group.colour, group.named ? 1 : 0.75) },
+      })),
+    ],
     cursor: { x: false, y: false, points: { show: false } },
-    hooks: { draw: [drawNames(data, own, wait, groups.filter((group) => group.named).flatMap((group) => group.ranks))] },
+    hooks: {
+      draw: [
+        drawNames(
+          data,
+          own,
+          wait,
+          groups.filter((group) => group.named).flatMap((group) => group.ranks),
+        ),
+      ],
+    },
   });
   const describe = (index) => {
     const rank = order[index];
     return [rankWithPlace(data, rank), `own work ${milliseconds(own[rank])}`, `waiting ${milliseconds(wait[rank])}`];
   };
-  const chart = new Chart({ label: "Own work and waiting of each rank", height: 300, options, data: () => table, describe, dots: true });
-  return { root: element("div", { class: "cep-live" }, key(groups.map(({ text, colour: name }) => ({ text, colour: name, kind: "dot" }))),
-    element("p", { class: "cep-axis-name" }, "waiting for other ranks in a step"), chart.root) };
+  const chart = new Chart({
+    label: "Own work and waiting of each rank",
+    height: 300,
+    options,
+    data: () => table,
+    describe,
+    dots: true,
+  });
+  return {
+    root: element(
+      "div",
+      { class: "cep-live" },
+      key(groups.map(({ text, colour: name }) => ({ text, colour: name, kind: "dot" }))),
+      element("p", { class: "cep-axis-name" }, "waiting for other ranks in a step"),
+      chart.root,
+    ),
+  };
 }
