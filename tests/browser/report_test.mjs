@@ -274,6 +274,8 @@ const tests = {
           await page.evaluate(() => document.documentElement.scrollWidth <= document.documentElement.clientWidth),
         );
         assert.ok((await map.canvas.boundingBox()).width <= 390);
+        await page.touchscreen.tap(...(await map.point(0.6, 0.5)));
+        assert.match(await page.locator(".cep-tooltip:visible").innerText(), /rank \d+/);
       },
     );
   },

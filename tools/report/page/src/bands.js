@@ -7,12 +7,18 @@ import { rankWithPlace } from "./data.js";
 import { choice, element } from "./dom.js";
 import { milliseconds, millisecondsOfAxis, range } from "./format.js";
 
-/** The end of the axis: single peaks may reach beyond it, so that the bands can be read. */
+// Peaks of fewer steps may reach beyond the axis, so that the bands can be read.
+const SHOWN_STEPS = 0.98;
+
+function quantile(values, share) {
+  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
+  return sorted.length ? sorted[Math.floor(share * (sorted.length - 1))] : 1;
+}
+
+/** The end of the axis. */
 function topOf(band) {
-  const largest = [...band.max].filter(Number.isFinite).sort((a, b) => a - b);
-  const usual = Math.max(...band.p90.filter(Number.isFinite));
-  const peaks = largest[Math.floor(0.98 * (largest.length - 1))];
-  return 1.1 * Math.min(largest.at(-1), Math.max(1.3 * usual, peaks));
+  const usual = 1.3 * quantile(band.p90, SHOWN_STEPS);
+  return 1.1 * Math.min(quantile(band.max, 1), Math.max(usual, quantile(band.max, SHOWN_STEPS)));
 }
 
 /** The phase that the verdict blames; the whole step where the job changed, or nothing is blamed. */
@@ -29,15 +35,13 @@ export function startBands(data) {
   const stepsOf = (one) => data.step_bins[one.steps];
   const note = element("p", { class: "cep-note" });
 
+  // What is known of a change is how long the whole step took.
+  const describeChange = ({ before_ms: before, after_ms: after }) =>
+    data.phases[band.phase].kind === "step" ? `${milliseconds(before, 3)} → ${milliseconds(after, 3)}` : "change";
+
   const lines = () =>
     [
-      ...changes
-        .filter((change) => !change.phase || change.phase === nameOf(band))
-        .map((change) => ({
-          x: change.step,
-          colour: "bad",
-          text: `${milliseconds(change.before_ms, 3)} → ${milliseconds(change.after_ms, 3)}`,
-        })),
+      ...changes.map((change) => ({ x: change.step, colour: "bad", text: describeChange(change) })),
       ...marks.flatMap((mark) => mark.steps.map((step) => ({ x: step, colour: "muted", dash: true, text: mark.name }))),
     ].sort((a, b) => a.x - b.x);
 

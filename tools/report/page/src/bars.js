@@ -13,7 +13,7 @@ export function piece({ from, to, colour, kind = "", lines }) {
     role: "img",
     "aria-label": lines.filter(Boolean).join(", "),
     onpointermove: (event) => tooltip.show(event.clientX, event.clientY, lines),
-    onpointerleave: () => tooltip.hide(),
+    onpointerleave: (event) => tooltip.leave(event),
   });
   made.style.left = `${100 * from}%`;
   made.style.width = `${100 * Math.max(0, to - from)}%`;

@@ -37,6 +37,7 @@ export function verticalLines(lines) {
     context.save();
     context.font = fontOf(11 * ratio);
     context.textBaseline = "top";
+    context.textAlign = "left";
     let free = -Infinity;
     for (const line of lines) {
       const x = Math.round(plot.valToPos(line.x, "x", true));
@@ -74,7 +75,7 @@ export class Chart {
       "aria-label": `${label}. Left and right arrow keys read the values.`,
       onkeydown: (event) => this.key(event),
       onblur: () => tooltip.hide(),
-      onpointerleave: () => tooltip.hide(),
+      onpointerleave: (event) => tooltip.leave(event),
     });
     this.announcer = announcer();
     this.root = element("div", {}, this.holder, this.announcer.line);

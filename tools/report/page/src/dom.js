@@ -73,9 +73,15 @@ class Tooltip {
   hide() {
     this.box.hidden = true;
   }
+
+  /** For a listener of "pointerleave": a finger leaves when it is lifted, and what it asked for stays. */
+  leave(event) {
+    if (event.pointerType !== "touch") this.hide();
+  }
 }
 
 export const tooltip = new Tooltip();
+document.addEventListener("pointerdown", () => tooltip.hide(), true);
 
 /** A line that screen readers read out when it changes. */
 export function announcer() {

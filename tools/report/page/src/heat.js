@@ -268,7 +268,7 @@ class HeatMap {
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.release(event));
     canvas.addEventListener("pointercancel", () => this.stopDrag());
-    canvas.addEventListener("pointerleave", () => tooltip.hide());
+    canvas.addEventListener("pointerleave", (event) => tooltip.leave(event));
     canvas.addEventListener("dblclick", () => this.goBack());
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => tooltip.hide());

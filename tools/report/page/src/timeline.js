@@ -261,7 +261,7 @@ class Timeline {
       this.drag = null;
       this.draw();
     });
-    canvas.addEventListener("pointerleave", () => tooltip.hide());
+    canvas.addEventListener("pointerleave", (event) => tooltip.leave(event));
     canvas.addEventListener("blur", () => tooltip.hide());
     canvas.addEventListener("dblclick", () => this.goBack());
     canvas.addEventListener("keydown", (event) => this.key(event));
