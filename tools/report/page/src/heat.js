@@ -2,20 +2,15 @@
 //
 // The heat map: choices, zoom, pointer and keyboard. What it shows is in heat_model.js, how in heat_draw.js.
 import { colour, onTheme, scale as makeScale } from "./colours.js";
-import { columnOf, rankWithPlace } from "./data.js";
+import { columnOf } from "./data.js";
 import { announcer, button, choice, element, onWidth, sharpCanvas, tooltip } from "./dom.js";
-import { inUnit, plural, range } from "./format.js";
+import { plural, range } from "./format.js";
 import { drawAround, leftMargin, MARGIN } from "./heat_axes.js";
 import { drawCells } from "./heat_draw.js";
-import { cellAt, HeatModel } from "./heat_model.js";
+import { HeatModel } from "./heat_model.js";
+import { describeCell, MEASURES } from "./heat_words.js";
 import { Legend } from "./legend.js";
 
-export const MEASURES = {
-  duration: "as recorded",
-  own: "own work",
-  wait: "waiting",
-  relative: "relative to the step's median",
-};
 const DRAG_PIXELS = 5;
 const MOVES = {
   ArrowLeft: [-1, 0],
@@ -374,69 +369,15 @@ class HeatMap {
       slot: Math.min(view.y1 - 1, Math.max(view.y0, next.slot)),
     };
     this.drawCursor();
-    this.announcer.say(this.describe(this.cursor).join(", "));
+    this.announcer.say(describeCell(this, this.cursor).join(", "));
     const bounds = this.sharp.canvas.getBoundingClientRect();
     const x = bounds.left + box.left + ((this.cursor.column + 1 - view.x0) / (view.x1 - view.x0)) * box.width;
     const y = bounds.top + MARGIN.top + ((this.cursor.slot + 1 - view.y0) / (view.y1 - view.y0)) * box.height;
     this.showTooltip(this.cursor, x, y);
   }
 
-  /** The place of the largest value among those that one pixel at a place covers. */
-  largestNear({ column, slot }) {
-    const { view, box, order, levels } = this;
-    const columns = Math.max(1, Math.ceil((view.x1 - view.x0) / box.width));
-    const slots = Math.max(1, Math.ceil((view.y1 - view.y0) / box.height));
-    let found = { column, slot, value: -Infinity, of: 1 };
-    const lastSlot = Math.min(view.y1, slot + slots);
-    const lastColumn = Math.min(view.x1, column + columns);
-    for (let y = slot; y < lastSlot; y += 1) {
-      for (let x = column; x < lastColumn; x += 1) {
-        const { value } = cellAt(levels, order[y], x);
-        if (value > found.value) found = { column: x, slot: y, value };
-      }
-    }
-    return { ...found, of: (lastSlot - slot) * (lastColumn - column) };
-  }
-
-  /** What a cell says: value first, then rank, host and role, then the step. */
-  describe(place) {
-    const { column, slot, of } = this.largestNear(place);
-    const rank = this.order[slot];
-    const cell = cellAt(this.levels, rank, column);
-    const { unit, measure } = this.layer;
-    const [first, last] = Number.isFinite(cell.value) ? [cell.firstStep, cell.lastStep] : this.model.stepsOf(column);
-    const value = Number.isFinite(cell.value) ? `${prefix(cell)}${inUnit(cell.value, unit)}` : "no row";
-    const several = cell.lastRank > cell.firstRank || last > first || of > 1;
-    const who =
-      cell.lastRank > cell.firstRank
-        ? `ranks ${range(this.data.ranks.rank[cell.firstRank], this.data.ranks.rank[cell.lastRank])}`
-        : rankWithPlace(this.data, rank);
-    return [
-      `${value}`,
-      who,
-      `step ${range(first, last)}`,
-      `${this.data.phases[this.layer.phase].name}, ${MEASURES[measure]}`,
-      ...this.otherMeasures(rank, column),
-      several ? "the largest here; enlarge to see each" : null,
-    ].filter(Boolean);
-  }
-
-  /** The other measures of the same cell, of what is decoded already. */
-  otherMeasures(rank, column) {
-    const lines = [];
-    for (const layer of this.data.layers) {
-      if (layer.phase !== this.layer.phase || layer === this.layer) continue;
-      const levels = this.known.get(layer);
-      if (!levels) continue;
-      const cell = cellAt(levels, rank, column);
-      if (!Number.isFinite(cell.value) || cell.lastRank > cell.firstRank || cell.lastStep > cell.firstStep) continue;
-      lines.push(`${MEASURES[layer.measure]} ${prefix(cell)}${inUnit(cell.value, layer.unit)}`);
-    }
-    return lines;
-  }
-
   showTooltip(place, x, y) {
-    tooltip.show(x, y, this.describe(place));
+    tooltip.show(x, y, describeCell(this, place));
   }
 
   /** Decodes the other measures of the phase, for the tooltip, once the picture is there. */
@@ -455,10 +396,6 @@ function resized(from, to, center, factor, size) {
   const start = Math.round(center - length / 2);
   const first = Math.min(size - length, Math.max(0, start));
   return [first, first + length];
-}
-
-function prefix({ exact, value }) {
-  return exact && value !== 0 ? "" : "≈ ";
 }
 
 /** What the verdict blames, if the data has it; else what the command shows first. */
