@@ -131,10 +131,9 @@ class HeatMap {
   /** Reads what the picture needs, then draws. A later choice wins over an earlier one. */
   async update() {
     const { layer } = this;
-    const [levels, medians] = await Promise.all([this.model.levelsOf(layer), columnOf(layer.by_rank)]);
+    const [levels, means] = await Promise.all([this.model.levelsOf(layer), columnOf(layer.by_rank)]);
     if (layer !== this.layer) return;
-    this.levels = levels;
-    this.order = this.model.order(this.sort, this.grouped, medians);
+    Object.assign(this, this.model.arrange(this.sort, this.grouped, means, levels));
     this.slotOf = new Int32Array(this.order.length);
     this.order.forEach((rank, slot) => {
       this.slotOf[rank] = slot;

@@ -3,7 +3,7 @@
 // The heat map's pixels: one pass over typed arrays, the largest value of what a pixel covers.
 import { colour, pixelOf } from "./colours.js";
 
-/** The level whose cells are no larger than a pixel, but no finer than needed: largest values of largest values. */
+/** The last level has all ranks: it will do alone where its cells are no larger than a pixel. */
 function coarseEnough(levels, ranksPerPixel, columnsPerPixel) {
   const coarsest = levels[levels.length - 1];
   return coarsest.ranksPerRow <= ranksPerPixel && coarsest.columnsPerBin <= columnsPerPixel ? [coarsest] : levels;

@@ -80,26 +80,34 @@ export class HeatModel {
     return [this.steps.first[column], this.steps.last[column]];
   }
 
-  /** Whether the ranks of one row of the overview stay beside each other in each order. */
-  get binned() {
-    return this.base.first.length < this.ranks;
+  /**
+   * {order, levels}: the ranks in an order, and the levels that can show it. If one of them has a row for each rank, it
+   * is those with rows of single ranks, that one the last; else all, and the ranks of one row of the overview stay
+   * beside each other.
+   */
+  arrange(by, grouped, means, levels) {
+    const ranks = this.sort(by, grouped, means);
+    if (by === "rank" && !grouped) return { order: Int32Array.from(ranks), levels };
+    const fine = levels.filter((level) => level.ranksPerRow === 1);
+    const full = fine.find((level) => level.rowOf.every((row) => row >= 0));
+    if (!full) return { order: Int32Array.from(this.keepBinsTogether(ranks)), levels };
+    return { order: Int32Array.from(ranks), levels: [...fine.filter((level) => level !== full), full] };
   }
 
   /**
-   * The ranks in an order: by "rank", "host", "slowness" (the most first) or "value" (`medians` by rank, the most
-   * first), in groups of one role if asked for.
+   * The ranks by "rank", "host", "slowness" (the most first) or "value" (`means` by rank, the most first), in groups of
+   * one role if asked for.
    */
-  order(by, grouped, medians) {
+  sort(by, grouped, means) {
     const { host, role, slowness } = this.data.ranks;
-    const size = by === "value" && medians ? medians : slowness;
+    const size = by === "value" && means ? means : slowness;
     const amount = (rank) => (Number.isFinite(size[rank]) ? size[rank] : -Infinity);
     const compare = (a, b) =>
       (grouped ? role[a] - role[b] : 0) ||
       (by === "host" ? host[a] - host[b] : 0) ||
       (by === "slowness" || by === "value" ? descending(amount(a), amount(b)) : 0) ||
       a - b;
-    const ranks = this.data.ranks.rank.map((_, index) => index).sort(compare);
-    return Int32Array.from(this.binned ? this.keepBinsTogether(ranks) : ranks);
+    return this.data.ranks.rank.map((_, index) => index).sort(compare);
   }
 
   /** A bin goes where its first rank would. */
