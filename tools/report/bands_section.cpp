@@ -183,7 +183,7 @@ Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job&
             "means that ranks differ.",
             {},
             {draw(view, heat, job, verdict)},
-            tool::html_table(band_table(view, heat), 0) + tool::html_notes(describe_events(job, verdict))};
+            band_table(view, heat).html(0) + tool::html_notes(describe_events(job, verdict))};
 }
 
 }  // namespace cep::report

@@ -157,7 +157,7 @@ Section comm_section(const comm::CommReport* report, const std::string& why) {
         "the fit says.",
         {},
         {},
-        tool::html_table(model_table(*report), table_lines)};
+        model_table(*report).html(table_lines)};
     if (models.empty()) {
         section.look =
             "The rows do not say how many bytes a collective moves, so that latency and bandwidth are not known; "

@@ -29,7 +29,7 @@ void find_range(const StepMatrix& values, Block& block) {
 
 unsigned code_of(float value, const Block& block, double per_log) {
     if (std::isnan(value)) return 0;
-    if (!(value > block.low)) return 1;
+    if (!(value > block.low) || per_log == 0) return 1;
     const double most = std::ldexp(1.0, block.bits) - 1;
     return static_cast<unsigned>(std::lround(std::min(1 + std::log(value / block.low) * per_log, most)));
 }

@@ -151,6 +151,14 @@ StepMatrix relative_of(const StepMatrix& ms, const JobView& view) {
     return relative;
 }
 
+/// Without the cells of steps whose whole time is not known: of these, some rows may be missing.
+StepMatrix where_known(const StepMatrix& step_ms, StepMatrix ms) {
+    for (std::size_t rank = 0; rank < ms.ranks(); ++rank)
+        for (std::size_t column = 0; column < ms.steps(); ++column)
+            if (std::isnan(step_ms.at(rank, column))) ms.set(rank, column, NAN);
+    return ms;
+}
+
 bool are_same(const StepMatrix& a, const StepMatrix& b) {
     for (std::size_t rank = 0; rank < a.ranks(); ++rank)
         for (std::size_t column = 0; column < a.steps(); ++column)
@@ -188,11 +196,12 @@ class Builder {
         const bool knows_own = sources_.table != nullptr && !sources_.table->local.empty();
         StepMatrix own_ms;
         if (knows_own) {
-            own_ms = matrices_.of_table(own_work_of(*sources_.table));
+            own_ms = where_known(ms, matrices_.of_table(own_work_of(*sources_.table)));
             find_slowness(own_ms);
             choose_ranks(own_ms);
             add(0, Measure::own, own_ms);
-            if (sources_.table->has_comm) add(0, Measure::wait, matrices_.of_table(sources_.table->wait_ms));
+            if (sources_.table->has_comm)
+                add(0, Measure::wait, where_known(ms, matrices_.of_table(sources_.table->wait_ms)));
         } else {
             choose_ranks(ms);
         }
@@ -310,6 +319,7 @@ class Builder {
 }  // namespace
 
 double Scale::place_of(double value) const {
+    if (!(high > low) || !std::isfinite(value)) return value > low ? 1 : 0;
     const double place = is_log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
     return std::clamp(place, 0.0, 1.0);
 }

@@ -215,6 +215,9 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     section.look =
         "A bright row is a rank that works longer than the others; a bright column is a step that was long for all.";
     section.figures.push_back(draw(view, own != nullptr ? *own : heat.layers.front()));
+    if (!view.missing_ranks.empty())
+        section.figures.back().caption +=
+            fmt::format(" No rows of {}.", tool::format_numbers("rank", view.missing_ranks));
     if (own == nullptr) section.figures.back().caption += " Own work and waiting are not known apart here.";
     if (wait != nullptr) {
         section.figures.push_back(draw(view, *wait));
@@ -223,7 +226,7 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     }
     const Layer* of_phase = uneven_phase(view, heat);
     if (of_phase != nullptr) section.figures.push_back(draw(view, *of_phase));
-    section.details = tool::html_table(rank_table(view, heat), 0);
+    section.details = rank_table(view, heat).html(0);
     return section;
 }
 

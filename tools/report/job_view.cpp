@@ -24,28 +24,23 @@ std::string role_name(const tool::RankRole& role) {
     return name.empty() ? "all ranks" : name;
 }
 
-/// The places of distinct names, in the order of the keys that they have.
-class Names {
-  public:
-    template <typename Key>
-    static void number(const std::vector<std::pair<Key, std::string>>& of_ranks, std::vector<std::size_t>& places,
-                       std::vector<std::string>& names) {
-        std::map<Key, std::size_t> known;
-        for (const auto& [key, name] : of_ranks) known.try_emplace(key, 0);
-        for (auto& [key, place] : known) {
-            place = names.size();
-            names.emplace_back();
-        }
-        for (const auto& [key, name] : of_ranks) {
-            const std::size_t place = known.at(key);
-            names[place] = name;
-            places.push_back(place);
-        }
+using Role = std::pair<std::int64_t, std::int64_t>;  // stage and tensor-parallel position; -1: none
+
+/// Roles in the order of stages and positions.
+void number_roles(const std::vector<std::pair<Role, std::string>>& of_ranks, JobView& view) {
+    std::map<Role, std::size_t> places;
+    for (const auto& [role, name] : of_ranks) places.try_emplace(role, 0);
+    std::size_t next = 0;
+    for (auto& [role, place] : places) place = next++;
+    view.roles.resize(places.size());
+    for (const auto& [role, name] : of_ranks) {
+        view.role.push_back(places.at(role));
+        view.roles[view.role.back()] = name;
     }
-};
+    if (view.roles.size() == 1) view.roles.front() = "all ranks";
+}
 
 void find_ranks(const Job& job, JobView& view) {
-    using Role = std::pair<std::int64_t, std::int64_t>;
     std::vector<std::pair<Role, std::string>> roles;
     std::map<std::string, std::size_t> hosts;  // in the order of ranks
     for (const auto& [rank, all_series] : job.ranks) {
@@ -58,8 +53,7 @@ void find_ranks(const Job& job, JobView& view) {
         view.stage.push_back(role.pp.value_or(-1));
         roles.emplace_back(Role(role.pp.value_or(-1), role.tp.value_or(-1)), role_name(role));
     }
-    Names::number(roles, view.role, view.roles);
-    if (view.roles.size() == 1) view.roles.front() = "all ranks";
+    number_roles(roles, view);
 }
 
 /// Colours follow each other in the order of the work of a step, not of its time: they stay when times change a little.
@@ -160,6 +154,7 @@ std::vector<std::vector<std::size_t>> JobView::ranks_by_role() const {
 
 JobView view_job(const tool::Job& job, const tool::Verdict& verdict, std::size_t max_cells) {
     JobView view;
+    view.missing_ranks = job.coverage.missing_ranks;
     find_ranks(job, view);
     find_phases(job, view);
     find_steps(job, max_cells, view);

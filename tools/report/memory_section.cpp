@@ -123,7 +123,7 @@ Section memory_section(const JobView& view, const tool::Job& job, const tool::Su
             "A rank above the others runs out of memory first.",
             {},
             {draw(view, counters)},
-            tool::html_table(memory_table(summary), 0)};
+            memory_table(summary).html(0)};
 }
 
 }  // namespace cep::report

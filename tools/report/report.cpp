@@ -120,6 +120,9 @@ class Assembler {
         const std::size_t room = max_bytes_ > fixed + others ? max_bytes_ - fixed - others : 0;
         const FittedHeat fitted = fit_heat(heat, *parts.view, room);
         report.left_out = fitted.left_out;
+        if (parts.view->left_out_phases > 0)
+            report.left_out.push_back(fmt::format("{} with less time have no pictures",
+                                                  tool::format_plural(parts.view->left_out_phases, "phase")));
         if (const tool::JobTable* table = parts.inputs->table;
             table != nullptr && table->steps.size() < table->all_steps)
             report.left_out.push_back(fmt::format("own work and waiting: of {} of {} steps, chosen at random",

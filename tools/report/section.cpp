@@ -12,7 +12,7 @@ std::string html_of(const Section& section) {
     if (!section.empty.empty()) return html + "<p class=\"empty\">" + html_text(section.empty) + "</p>\n</section>\n";
     html += "<p class=\"look\">" + html_text(section.look) + "</p>\n";
     for (const Figure& figure : section.figures) {
-        html += "<figure class=\"static\"><div class=\"scroll\">" + figure.svg + "</div>";
+        html += "<figure class=\"static\"><div class=\"scroll\" tabindex=\"0\">" + figure.svg + "</div>";
         if (!figure.caption.empty()) html += "<figcaption>" + html_text(figure.caption) + "</figcaption>";
         html += "</figure>\n";
     }

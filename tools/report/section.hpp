@@ -27,12 +27,6 @@ struct Section {
     }
 };
 
-/// A legend of the page: a patch of a colour and a name for each.
-struct LegendItem {
-    std::string style;  // class of the patch
-    std::string name;
-};
-
 [[nodiscard]] std::string html_of(const Section& section);
 
 }  // namespace cep::report

@@ -39,8 +39,7 @@ double round_step(double range, std::size_t about) {
 
 }  // namespace
 
-Svg::Svg(std::string_view id, double width, double height, std::string_view title, std::string_view description)
-    : width_(width) {
+Svg::Svg(std::string_view id, double width, double height, std::string_view title, std::string_view description) {
     svg_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{}-t {}-d\">\n"
         "<title id=\"{}-t\">{}</title>\n<desc id=\"{}-d\">{}</desc>\n",

@@ -32,13 +32,11 @@ class Svg {
     /// `data`: base64 of a PNG.
     void png(double x, double y, double width, double height, std::string_view data);
 
-    [[nodiscard]] double width() const { return width_; }
     [[nodiscard]] std::string finish() const { return svg_ + "</svg>\n"; }
 
   private:
     void close(std::string_view element, std::string_view tip);
 
-    double width_;
     std::string svg_;
 };
 

@@ -230,7 +230,10 @@ class Finder {
             const std::int64_t origin = found_.each_from_zero ? first_ns[raw.span.step * ranks + raw.rank]
                                                               : found_.steps[raw.span.step].start_ns;
             TimelineSpan span = raw.span;
-            span.start_ms = static_cast<double>(raw.start_ns - origin) * 1e-6;
+            // No start is before the origin, but the difference may be more than a signed number holds.
+            const std::uint64_t after_ns =
+                static_cast<std::uint64_t>(raw.start_ns) - static_cast<std::uint64_t>(origin);
+            span.start_ms = static_cast<double>(after_ns) * 1e-6;
             TimelineStep& step = found_.steps[span.step];
             step.length_ms = std::max(step.length_ms, span.start_ms + span.duration_ms);
             found_.spans.push_back(span);

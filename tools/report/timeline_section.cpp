@@ -166,7 +166,7 @@ Section timeline_section(const JobView& view, const Timeline& timeline) {
         "What is joined is one collective: its parts end together, and the rank whose part is shortest came last.",
         {},
         {},
-        tool::html_table(span_table(view, timeline), table_lines)};
+        span_table(view, timeline).html(table_lines)};
     for (std::size_t step = 0; step < timeline.steps.size(); ++step)
         if (timeline.steps[step].length_ms > 0) section.figures.push_back(draw(view, timeline, step));
     if (section.figures.empty()) return Section::without("timeline", heading, "None of the chosen steps has rows.");

@@ -179,10 +179,10 @@ Section what_if_section(const tool::Verdict& verdict) {
                     tool::format_plural(replay.steps, "step")),
         {},
         {draw_waterfall(replay)},
-        tool::html_table(waterfall_table(replay), 0)};
+        waterfall_table(replay).html(0)};
     if (!replay.causes.empty()) {
         section.figures.push_back(draw_causes(replay));
-        section.details += tool::html_table(cause_table(replay), 40);
+        section.details += cause_table(replay).html(40);
     }
     return section;
 }

@@ -176,7 +176,7 @@ Section breakdown_section(const JobView& view, const Breakdown& breakdown) {
             "others wait.",
             {},
             {draw(view, breakdown)},
-            tool::html_table(breakdown_table(view, breakdown), 0)};
+            breakdown_table(view, breakdown).html(0)};
 }
 
 Section waits_section(const JobView& view, const HeatMap& heat) {

@@ -75,10 +75,6 @@ std::string html_facts(const std::vector<Fact>& facts) {
     return html + "</dl>\n";
 }
 
-std::string html_table(const Table& table, std::size_t limit) {
-    return table.html(limit);
-}
-
 std::string html_tables(const Document& document, std::size_t limit) {
     std::string html;
     for (const Table& table : document.tables)

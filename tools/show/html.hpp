@@ -18,9 +18,7 @@ namespace cep::tool {
 /// The headline, what it rests on, and what to do; "" where the document has none of these.
 [[nodiscard]] std::string html_findings(const Document& document);
 [[nodiscard]] std::string html_facts(const std::vector<Fact>& facts);
-/// With units and meanings as titles. At most `limit` lines; 0: all.
-[[nodiscard]] std::string html_table(const Table& table, std::size_t limit);
-/// All tables that have lines, with their titles as captions.
+/// All tables that have lines.
 [[nodiscard]] std::string html_tables(const Document& document, std::size_t limit);
 /// A list; "" for none.
 [[nodiscard]] std::string html_notes(const std::vector<std::string>& notes);

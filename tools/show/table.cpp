@@ -196,7 +196,7 @@ std::string Table::html(std::size_t limit) const {
     const std::vector<std::size_t> columns = columns_for_people();
     const std::vector<const Line*> lines = lines_for_people();
     const std::size_t shown = lines_shown(limit, lines.size());
-    std::string html = "<div class=\"scroll\"><table>\n";
+    std::string html = "<div class=\"scroll\" tabindex=\"0\"><table>\n";
     if (!title_.empty()) html += "<caption>" + html_text(title_) + "</caption>\n";
     html += "<thead><tr>";
     for (const std::size_t column : columns) html += html_heading(columns_[column]);
