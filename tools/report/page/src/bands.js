@@ -67,7 +67,7 @@ export function startBands(data) {
       `step ${range(first[index], last[index])}`,
       `median ${milliseconds(band.p50[index])}`,
       `10th to 90th percentile ${milliseconds(band.p10[index])} to ${milliseconds(band.p90[index])}`,
-      `largest ${milliseconds(band.max[index])}${slowest >= 0 && slowest !== null ? `: ${rankWithPlace(data, slowest)}` : ""}`,
+      `largest ${milliseconds(band.max[index])}${Number.isInteger(slowest) && slowest < data.ranks.rank.length ? `: ${rankWithPlace(data, slowest)}` : ""}`,
       longSteps.includes(first[index]) ? "a long step" : null,
     ];
   };
