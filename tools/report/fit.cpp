@@ -11,6 +11,7 @@
 namespace cep::report {
 namespace {
 
+constexpr double share_of_all = 0.9;        // of the room, for layers in full
 constexpr double overview_share = 0.6;      // of the room: the rest is for finer levels
 constexpr std::size_t bytes_of_keys = 260;  // of a block, and what stands round it
 
@@ -51,7 +52,9 @@ class Fitter {
     /// Whether all of them fit. With the coarsest, as many as do.
     bool fit_overviews(const Fineness& fineness) {
         const bool is_last = &fineness == &finenesses.back();
-        const auto room = static_cast<std::size_t>(overview_share * static_cast<double>(room_));
+        const bool is_all = fineness.rows >= view_.ranks.size() && fineness.columns >= view_.steps.size();
+        const auto room =
+            static_cast<std::size_t>((is_all ? share_of_all : overview_share) * static_cast<double>(room_));
         fitted_ = {};
         used_ = 0;
         for (const Layer& layer : heat_.layers) {
@@ -69,6 +72,7 @@ class Fitter {
         }
         fitted_.rank_bins = merge_bins(heat_.rank_bins, fineness.rows);
         fitted_.step_bins = merge_bins(heat_.step_bins, fineness.columns);
+        bits_ = fineness.bits;
         return true;
     }
 
@@ -89,6 +93,7 @@ class Fitter {
     }
 
     void add_levels() {
+        if (fitted_.rank_bins.size() == view_.ranks.size() && fitted_.step_bins.size() == view_.steps.size()) return;
         for (FittedLayer& fitted : fitted_.layers)
             if (fitted.layer->of_chosen && take(size_of(*fitted.layer->of_chosen))) fitted.has_chosen = true;
         for (FittedLayer& fitted : fitted_.layers)
@@ -104,12 +109,18 @@ class Fitter {
         if (fitted_.layers.size() < layers)
             fitted_.left_out.push_back(fmt::format("{} of the heat map left out for size",
                                                    tool::format_plural(layers - fitted_.layers.size(), "layer")));
-        if (!is_binned) return;
+        if (!is_binned) {
+            if (bits_ == 8) fitted_.left_out.emplace_back("the values of the heat map are rounded, to 8 bits each");
+            return;
+        }
         std::string text = fmt::format("heat map: {} ranks × {} steps in {} × {} cells, each with its largest value",
                                        tool::format_count(view_.ranks.size()), tool::format_count(view_.recorded_steps),
                                        fitted_.rank_bins.size(), fitted_.step_bins.size());
         if (full > 0) {
-            text += fmt::format("; {} of {} layers in full too", full, fitted_.layers.size());
+            text += fmt::format("; {} of {} layers {}", full, fitted_.layers.size(),
+                                view_.steps.size() < view_.recorded_steps
+                                    ? fmt::format("in {} × {} too", view_.ranks.size(), view_.steps.size())
+                                    : "in full too");
         } else if (std::any_of(fitted_.layers.begin(), fitted_.layers.end(),
                                [](const auto& one) { return one.has_chosen; })) {
             text +=
@@ -122,6 +133,7 @@ class Fitter {
     const JobView& view_;
     const std::size_t room_;
     std::size_t used_ = 0;
+    int bits_ = 16;  // of overviews
     FittedHeat fitted_;
 };
 

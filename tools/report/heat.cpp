@@ -14,9 +14,10 @@
 namespace cep::report {
 namespace {
 
-constexpr double scale_factor = 1.25;   // of the median, up and down
-constexpr double wait_share = 0.25;     // of the step, where the colours of waiting end
-constexpr double same = 1e-3;           // own work that differs less is the duration
+constexpr double scale_factor = 1.25;  // of the median, up and down
+constexpr double wait_share = 0.25;    // of the step, where the colours of waiting end
+constexpr double same = 1e-3;          // own work that differs less is the duration
+constexpr std::size_t small_cells = std::size_t{1} << 16;
 constexpr std::size_t least_peers = 3;  // as the verdict compares ranks
 
 /// Which column each step is in; steps.size() for none.
@@ -251,7 +252,7 @@ class Builder {
         constexpr std::size_t of_hosts = 48;
         constexpr std::size_t slowest = 32;
         constexpr std::size_t fastest = 8;
-        if (heat_.is_whole) return;
+        if (!has_fine()) return;
         std::vector<double> by_rank = view_.slowness_ms;
         if (std::all_of(by_rank.begin(), by_rank.end(), [](double value) { return std::isnan(value); })) {
             const std::vector<float> means = row_means(ms);
@@ -291,9 +292,12 @@ class Builder {
         layer.scale = scale_of(measure, values);
         layer.overview = reduce(values, HeatMap::max_rows, HeatMap::max_columns);
         layer.by_rank = row_means(values);
-        if (!heat_.is_whole) add_fine(values, layer);
+        if (has_fine()) add_fine(values, layer);
         heat_.layers.push_back(std::move(layer));
     }
+
+    /// Small heat maps fit as they are.
+    [[nodiscard]] bool has_fine() const { return view_.ranks.size() * view_.steps.size() > small_cells; }
 
     void add_fine(const StepMatrix& values, Layer& layer) {
         if (!heat_.chosen.empty() && chosen_bytes_ < max_bytes_) {

@@ -61,7 +61,7 @@ struct HeatMap {
     Bins rank_bins;             // of overviews
     Bins step_bins;             // of overviews
     Bins band_steps;
-    std::vector<std::size_t> chosen;  // indices of the ranks that matter most; empty where overviews have all
+    std::vector<std::size_t> chosen;  // indices of the ranks that matter most; empty where all fit
     bool is_whole = false;            // overviews have every rank and column
 
     /// nullptr where there is none.
