@@ -51,11 +51,11 @@ export function startBands(data) {
     series: [
       {},
       { stroke: faded("c1", 0.9), width: 1 },
-      { stroke: faded("c0", 0.4), width: 1 },
-      { stroke: colour("c0"), width: 2 },
-      { stroke: faded("c0", 0.4), width: 1 },
+      { stroke: faded("accent", 0.4), width: 1 },
+      { stroke: colour("accent"), width: 2 },
+      { stroke: faded("accent", 0.4), width: 1 },
     ].map((one) => ({ ...one, points: { show: band.p50.length < 3 } })),
-    bands: [{ series: [2, 4], fill: faded("c0", 0.3) }],
+    bands: [{ series: [2, 4], fill: faded("accent", 0.3) }],
     hooks: { draw: [verticalLines(lines())] },
   });
 
@@ -99,8 +99,8 @@ export function startBands(data) {
   );
   describeBand();
   const entries = [
-    { text: "median of the ranks", colour: "c0", kind: "line" },
-    { text: "10th to 90th percentile", colour: "c0", kind: "band" },
+    { text: "median of the ranks", colour: "accent", kind: "line" },
+    { text: "10th to 90th percentile", colour: "accent", kind: "band" },
     { text: "largest rank", colour: "c1", kind: "line" },
   ];
   if (changes.length) entries.push({ text: "change", colour: "bad", kind: "line" });

@@ -9,6 +9,11 @@ import { bytes, logTicks, milliseconds, number, plural } from "./format.js";
 
 const SAMPLES = 60;
 
+/** The first is the most read: its blue is bright on dark pages too. */
+function colourOf(index) {
+  return index === 0 ? "accent" : `c${index % 8}`;
+}
+
 /** The line of a model; without a bandwidth, sizes make no difference. */
 function fitted({ alpha_us: alpha, beta_gb_per_s: beta }) {
   return Number.isFinite(alpha) ? (size) => alpha / 1000 + (beta > 0 ? size / (beta * 1e6) : 0) : null;
@@ -82,7 +87,7 @@ export function startComm(data) {
     series: [
       {},
       ...models.flatMap((_, index) => {
-        const stroke = colour(`c${index % 8}`);
+        const stroke = colour(colourOf(index));
         return [
           { stroke, paths: () => null, points: { show: true, size: 8, fill: stroke, stroke } },
           { stroke, width: 1.5, dash: [5, 3], spanGaps: true, pxAlign: 0, points: { show: false } },
@@ -114,6 +119,6 @@ export function startComm(data) {
     describe,
     dots: true,
   });
-  const entries = models.map((model, index) => ({ text: sentence(model), colour: `c${index % 8}`, kind: "dot" }));
+  const entries = models.map((model, index) => ({ text: sentence(model), colour: colourOf(index), kind: "dot" }));
   return { root: element("div", { class: "cep-live" }, key(entries), chart.root) };
 }

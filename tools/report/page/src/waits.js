@@ -30,7 +30,7 @@ function groupsOf(data, ranks) {
         colour: `c${role}`,
         ranks: ranks.filter((rank) => data.ranks.role[rank] === role && !blamed.has(rank)),
       }))
-    : [{ text: "rank", colour: "c0", ranks: ranks.filter((rank) => !blamed.has(rank)) }];
+    : [{ text: "rank", colour: "accent", ranks: ranks.filter((rank) => !blamed.has(rank)) }];
   if (blamed.size)
     groups.push({
       text: "named by the verdict",
