@@ -14,6 +14,7 @@ COMMANDS = {
     "compare": ["compare", "job", "job"],
     "comm": ["comm", "job"],
     "kernels": ["kernels", "trace.json"],
+    "report": ["report", "job"],
     "trace": ["trace", "job"],
     "metrics": ["metrics", "job"],
     "completion": ["completion", "bash"],

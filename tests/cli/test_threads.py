@@ -41,7 +41,8 @@ def damaged(job):
 
 
 @pytest.mark.parametrize("command", [("summarize", "--json"), ("summarize", "--max-samples", "1000"), ("check", "--lenient"), ("merge",),
-                                     ("merge", "--memory-mib", "1"), ("merge", "--attempt", "last")])
+                                     ("merge", "--memory-mib", "1"), ("merge", "--attempt", "last"), ("report",),
+                                     ("report", "--max-samples", "1000")])
 def test_output_and_messages_do_not_depend_on_threads(cep, damaged, command):
     runs = [cep(*command, "--threads", count, "job") for count in COUNTS]
     assert len({run.stdout for run in runs}) == 1

@@ -20,6 +20,7 @@
 #include "model/job.hpp"
 #include "read/partial_format.hpp"
 #include "report/report.hpp"
+#include "report/script.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
 
@@ -205,7 +206,9 @@ void say_result(const report::Report& report, const std::string& out, std::uint6
     say("cep report: {}: {} (at most {})\n", out.empty() || out == "-" ? "standard output" : "wrote " + out,
         format_bytes(static_cast<double>(report.html.size())), format_bytes(static_cast<double>(max_bytes)));
     for (const std::string& sentence : report.left_out) say("cep report: {}\n", sentence);
-    if (!report.has_script) say("cep report: the page has static pictures only\n");
+    if (!report.has_script)
+        say("cep report: the page has static pictures only{}\n",
+            report_script().empty() ? ": this cep was built without npm, which makes its script" : "");
 }
 
 Status ReportCommand::run() const {

@@ -128,7 +128,7 @@ Figure draw(const JobView& view, const HeatMap& heat, const tool::Job& job, cons
     if (!verdict.changes.empty()) caption += " Dashed: a lasting change of the job.";
     if (!job.marks.empty()) caption += " Ticks at the top: marks, such as checkpoints.";
     if (heat.bands.size() > count)
-        caption += fmt::format(" {} with less time are in the table only.",
+        caption += fmt::format(" Only in the table: {} with less time.",
                                tool::format_plural(heat.bands.size() - count, "phase"));
     return {svg.finish(), caption};
 }

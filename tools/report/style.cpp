@@ -8,13 +8,13 @@ namespace {
 // Categories: Okabe and Ito, "Color Universal Design" (2008), told apart by colour-blind readers.
 constexpr std::string_view style = R"css(
 :root{color-scheme:light;--ground:#fff;--panel:#f6f7f9;--ink:#1b1f24;--muted:#59636e;--line:#d4d9df;--accent:#0969da;
---bad:#c4320a;--warn:#9a6700;--missing:#c9ced6;--good:#1a7f37;--wait:#b9bfc8;--comm:#6e7781;--rest:#e3e6ea;
+--bad:#c4320a;--warn:#9a6700;--missing:#c9ced6;--good:#0072b2;--wait:#b9bfc8;--comm:#6e7781;--rest:#e3e6ea;
 --c0:#0072b2;--c1:#e69f00;--c2:#009e73;--c3:#cc79a7;--c4:#56b4e9;--c5:#d55e00;--c6:#f0e442;--c7:#999}
 @media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;--ground:#14171b;--panel:#1d2126;
---ink:#e7eaee;--muted:#9aa4af;--line:#343b43;--accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56d364;
+--ink:#e7eaee;--muted:#9aa4af;--line:#343b43;--accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56b4e9;
 --wait:#59626d;--comm:#8b949e;--rest:#2b3138}}
 @media screen{:root[data-theme=dark]{color-scheme:dark;--ground:#14171b;--panel:#1d2126;--ink:#e7eaee;--muted:#9aa4af;--line:#343b43;
---accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56d364;--wait:#59626d;--comm:#8b949e;--rest:#2b3138}}
+--accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56b4e9;--wait:#59626d;--comm:#8b949e;--rest:#2b3138}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:66rem;background:var(--ground);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:break-word}
