@@ -27,92 +27,116 @@ function firstBand(data, bands, changes) {
   return bands.find((band) => data.phases[band.phase].name === blamed) || bands[0];
 }
 
-export function startBands(data) {
-  const { phases: bands, changes = [], marks = [], long_steps: longSteps = [] } = data.bands || {};
-  if (!bands?.length) return null;
-  let band = firstBand(data, bands, changes);
-  const nameOf = (one) => data.phases[one.phase].name;
-  const stepsOf = (one) => data.step_bins[one.steps];
-  const note = element("p", { class: "cep-note" });
+class Bands {
+  constructor(data) {
+    this.data = data;
+    this.band = firstBand(data, this.bands, this.changes);
+    this.note = element("p", { class: "cep-note" });
+    this.chart = new Chart({
+      label: "Percentiles over ranks by step",
+      height: 280,
+      options: () => this.options(),
+      describe: (index) => this.describe(index),
+      data: () => this.table(),
+    });
+    this.describeBand();
+    const controls = element("div", { class: "cep-controls" }, this.choice());
+    this.root = element("div", { class: "cep-live" }, controls, this.key(), this.chart.root, this.note);
+  }
 
-  // What is known of a change is how long the whole step took.
-  const describeChange = ({ before_ms: before, after_ms: after }) =>
-    data.phases[band.phase].kind === "step" ? `${milliseconds(before, 3)} → ${milliseconds(after, 3)}` : "change";
+  get bands() {
+    return this.data.bands.phases;
+  }
 
-  const lines = () =>
-    [
-      ...changes.map((change) => ({ x: change.step, colour: "bad", text: describeChange(change) })),
-      ...marks.flatMap((mark) => mark.steps.map((step) => ({ x: step, colour: "muted", dash: true, text: mark.name }))),
-    ].sort((a, b) => a.x - b.x);
+  get changes() {
+    return this.data.bands.changes || [];
+  }
 
-  const options = () => ({
-    scales: { x: { time: false }, y: { range: () => [0, topOf(band)] } },
-    axes: [axis({ label: "step" }), axis({ size: 62, values: (_, values) => millisecondsOfAxis(values) })],
-    series: [
-      {},
-      { stroke: faded("c1", 0.9), width: 1 },
-      { stroke: faded("accent", 0.4), width: 1 },
-      { stroke: colour("accent"), width: 2 },
-      { stroke: faded("accent", 0.4), width: 1 },
-    ].map((one) => ({ ...one, points: { show: band.p50.length < 3 } })),
-    bands: [{ series: [2, 4], fill: faded("accent", 0.3) }],
-    hooks: { draw: [verticalLines(lines())] },
-  });
+  get marks() {
+    return this.data.bands.marks || [];
+  }
 
-  const describe = (index) => {
-    const { first, last } = stepsOf(band);
+  get steps() {
+    return this.data.step_bins[this.band.steps];
+  }
+
+  get phase() {
+    return this.data.phases[this.band.phase];
+  }
+
+  choice() {
+    const names = this.bands.map((band, index) => [String(index), this.data.phases[band.phase].name]);
+    return choice("Phase", names, String(this.bands.indexOf(this.band)), (index) => {
+      this.band = this.bands[Number(index)];
+      this.describeBand();
+      this.chart.redraw();
+    });
+  }
+
+  key() {
+    const entries = [
+      { text: "median of the ranks", colour: "accent", kind: "line" },
+      { text: "10th to 90th percentile", colour: "accent", kind: "band" },
+      { text: "largest rank", colour: "c1", kind: "line" },
+    ];
+    if (this.changes.length) entries.push({ text: "change", colour: "bad", kind: "line" });
+    if (this.marks.length) entries.push({ text: "mark", colour: "muted", kind: "dash" });
+    return key(entries);
+  }
+
+  table() {
+    const { max, p90, p50, p10 } = this.band;
+    return [this.steps.first, max, p90, p50, p10];
+  }
+
+  options() {
+    const edge = { stroke: faded("accent", 0.4), width: 1 };
+    const lines = [{ stroke: faded("c1", 0.9), width: 1 }, edge, { stroke: colour("accent"), width: 2 }, edge];
+    const points = { show: this.band.p50.length < 3 };
+    return {
+      scales: { x: { time: false }, y: { range: () => [0, topOf(this.band)] } },
+      axes: [axis({ label: "step" }), axis({ size: 62, values: (_, values) => millisecondsOfAxis(values) })],
+      series: [{}, ...lines.map((line) => ({ ...line, points }))],
+      bands: [{ series: [2, 4], fill: faded("accent", 0.3) }],
+      hooks: { draw: [verticalLines(this.verticalLines())] },
+    };
+  }
+
+  verticalLines() {
+    const marked = ({ name, steps }) => steps.map((step) => ({ x: step, colour: "muted", dash: true, text: name }));
+    const changed = (change) => ({ x: change.step, colour: "bad", text: this.describeChange(change) });
+    return [...this.changes.map(changed), ...this.marks.flatMap(marked)].sort((a, b) => a.x - b.x);
+  }
+
+  /** What is known of a change is how long the whole step took. */
+  describeChange({ before_ms: before, after_ms: after }) {
+    return this.phase.kind === "step" ? `${milliseconds(before, 3)} → ${milliseconds(after, 3)}` : "change";
+  }
+
+  describe(index) {
+    const { band, steps, data } = this;
     if (band.p50[index] === null) return null;
     const slowest = band.max_rank?.[index];
+    const who =
+      Number.isInteger(slowest) && slowest < data.ranks.rank.length ? `: ${rankWithPlace(data, slowest)}` : "";
     return [
-      `step ${range(first[index], last[index])}`,
+      `step ${range(steps.first[index], steps.last[index])}`,
       `median ${milliseconds(band.p50[index])}`,
       `10th to 90th percentile ${milliseconds(band.p10[index])} to ${milliseconds(band.p90[index])}`,
-      `largest ${milliseconds(band.max[index])}${Number.isInteger(slowest) && slowest < data.ranks.rank.length ? `: ${rankWithPlace(data, slowest)}` : ""}`,
-      longSteps.includes(first[index]) ? "a long step" : null,
+      `largest ${milliseconds(band.max[index])}${who}`,
+      (data.bands.long_steps || []).includes(steps.first[index]) ? "a long step" : null,
     ];
-  };
+  }
 
-  const describeBand = () => {
-    const top = topOf(band);
-    const beyond = band.max.filter((value) => value > top).length;
-    note.textContent =
+  describeBand() {
+    const { max } = this.band;
+    const beyond = max.filter((value) => value > topOf(this.band)).length;
+    this.note.textContent =
       "Drag to enlarge, double click for all steps." +
-      (beyond ? ` The largest rank of ${beyond} of ${band.max.length} steps is beyond the top of the picture.` : "");
-  };
+      (beyond ? ` The largest rank of ${beyond} of ${max.length} steps is beyond the top of the picture.` : "");
+  }
+}
 
-  const chart = new Chart({
-    label: "Percentiles over ranks by step",
-    height: 280,
-    options,
-    describe,
-    data: () => [stepsOf(band).first, band.max, band.p90, band.p50, band.p10],
-  });
-  const chosen = choice(
-    "Phase",
-    bands.map((one, index) => [String(index), nameOf(one)]),
-    String(bands.indexOf(band)),
-    (index) => {
-      band = bands[Number(index)];
-      describeBand();
-      chart.redraw();
-    },
-  );
-  describeBand();
-  const entries = [
-    { text: "median of the ranks", colour: "accent", kind: "line" },
-    { text: "10th to 90th percentile", colour: "accent", kind: "band" },
-    { text: "largest rank", colour: "c1", kind: "line" },
-  ];
-  if (changes.length) entries.push({ text: "change", colour: "bad", kind: "line" });
-  if (marks.length) entries.push({ text: "mark", colour: "muted", kind: "dash" });
-  return {
-    root: element(
-      "div",
-      { class: "cep-live" },
-      element("div", { class: "cep-controls" }, chosen),
-      key(entries),
-      chart.root,
-      note,
-    ),
-  };
+export function startBands(data) {
+  return data.bands?.phases?.length ? { root: new Bands(data).root } : null;
 }

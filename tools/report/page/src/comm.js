@@ -58,14 +58,21 @@ function sentence(model) {
   );
 }
 
-export function startComm(data) {
-  const models = (data.comm?.models || []).filter((model) => model.points?.bytes?.some((size) => size > 0));
-  if (!models.length) return null;
-  const table = tables(models);
+/** What of a series uPlot draws: the dots of what was measured, then the line. */
+function seriesOf(index) {
+  const stroke = colour(colourOf(index));
+  return [
+    { stroke, paths: () => null, points: { show: true, size: 8, fill: stroke, stroke } },
+    { stroke, width: 1.5, dash: [5, 3], spanGaps: true, pxAlign: 0, points: { show: false } },
+  ];
+}
+
+function optionsOf(models, table, width) {
   const times = table.slice(1).flatMap((values) => values.filter((value) => value > 0));
   const heights = [Math.min(...times) / 1.3, Math.max(...times) * 1.3];
-  const grids = (values) => values.filter((value) => value > 0);
-  const options = (width) => ({
+  const filter = (_, values) => values.filter((value) => value > 0);
+  const many = Math.min(8, Math.floor(width / 110));
+  return {
     scales: {
       x: { time: false, distr: 3, range: (_, low, high) => [low, high] },
       y: { distr: 3, range: () => heights },
@@ -73,50 +80,54 @@ export function startComm(data) {
     axes: [
       axis({
         label: "bytes of a transfer",
-        splits: (_, __, low, high) => logTicks(low, high, Math.min(8, Math.floor(width / 110))),
-        filter: (_, values) => grids(values),
+        splits: (_, __, low, high) => logTicks(low, high, many),
+        filter,
         values: (_, values) => values.map(bytes),
       }),
       axis({
         size: 70,
         splits: (_, __, low, high) => logTicks(low, high, 5),
-        filter: (_, values) => grids(values),
+        filter,
         values: (_, values) => values.map((value) => milliseconds(value, 2)),
       }),
     ],
-    series: [
-      {},
-      ...models.flatMap((_, index) => {
-        const stroke = colour(colourOf(index));
-        return [
-          { stroke, paths: () => null, points: { show: true, size: 8, fill: stroke, stroke } },
-          { stroke, width: 1.5, dash: [5, 3], spanGaps: true, pxAlign: 0, points: { show: false } },
-        ];
-      }),
-    ],
+    series: [{}, ...models.flatMap((_, index) => seriesOf(index))],
     cursor: { x: false, y: false, points: { show: false } },
-  });
-  const describe = (index) => {
-    const size = table[0][index];
-    const lines = models.flatMap((model, at) => {
-      const value = table[1 + 2 * at][index];
-      if (!Number.isFinite(value)) return [];
-      const place = model.points.bytes.indexOf(size);
-      const line = fitted(model);
-      return [
-        nameOf(model),
-        `${bytes(size)}: transfer ${milliseconds(value)}${line ? `, the line ${milliseconds(line(size))}` : ""}`,
-        Number.isFinite(model.points.wait_ms?.[place]) ? `waiting ${milliseconds(model.points.wait_ms[place])}` : null,
-      ];
-    });
-    return lines.length ? lines : null;
   };
+}
+
+/** What was measured of one size; null where that is nothing. */
+function describeSize(models, table, index) {
+  const size = table[0][index];
+  const lines = models.flatMap((model, at) => {
+    const value = table[1 + 2 * at][index];
+    if (!Number.isFinite(value)) return [];
+    const wait = model.points.wait_ms?.[model.points.bytes.indexOf(size)];
+    const line = fitted(model);
+    return [
+      nameOf(model),
+      `${bytes(size)}: transfer ${milliseconds(value)}${line ? `, the line ${milliseconds(line(size))}` : ""}`,
+      Number.isFinite(wait) ? `waiting ${milliseconds(wait)}` : null,
+    ];
+  });
+  return lines.length ? lines : null;
+}
+
+/** A logarithmic picture needs a size and a time above zero. */
+function canBeDrawn({ points }) {
+  return points?.bytes?.some((size, index) => size > 0 && points.transfer_ms[index] > 0);
+}
+
+export function startComm(data) {
+  const models = (data.comm?.models || []).filter(canBeDrawn);
+  if (!models.length) return null;
+  const table = tables(models);
   const chart = new Chart({
     label: "Time of transfers by size",
     height: 280,
-    options,
+    options: (width) => optionsOf(models, table, width),
     data: () => table,
-    describe,
+    describe: (index) => describeSize(models, table, index),
     dots: true,
   });
   const entries = models.map((model, index) => ({ text: sentence(model), colour: colourOf(index), kind: "dot" }));

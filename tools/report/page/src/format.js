@@ -81,5 +81,5 @@ export function logTicks(low, high, count) {
       if (value >= low * 0.999 && value <= high * 1.001) found.push(value);
     }
   }
-  return found;
+  return found.length < 3 ? ticks(low, high, count).filter((value) => value > 0) : found;
 }

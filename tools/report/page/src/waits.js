@@ -78,6 +78,41 @@ function drawNames(data, own, wait, ranks) {
   };
 }
 
+function chartOf(data, own, wait, order) {
+  const groups = groupsOf(data, order);
+  const named = groups.filter((group) => group.named).flatMap((group) => group.ranks);
+  const members = groups.map((group) => new Set(group.ranks));
+  const columns = members.map((ranks) => order.map((rank) => (ranks.has(rank) ? wait[rank] : null)));
+  const most = order.reduce((largest, rank) => Math.max(largest, wait[rank]), 0) || 1;
+  const words = (_, values) => millisecondsOfAxis(values);
+  const seriesOf = ({ colour: name, named: isNamed }) => ({
+    paths: () => null,
+    stroke: colour(name),
+    points: { show: true, size: isNamed ? 10 : 8, width: 0, fill: faded(name, isNamed ? 1 : 0.75) },
+  });
+  const options = () => ({
+    scales: {
+      x: { time: false, range: (_, low, high) => rangeOf(low, high) },
+      y: { range: () => [-0.04 * most, 1.1 * most] },
+    },
+    axes: [
+      axis({ label: "own work of a step", values: words }),
+      axis({ size: 70, values: words, filter: (_, values) => values.map((value) => (value >= 0 ? value : null)) }),
+    ],
+    series: [{}, ...groups.map(seriesOf)],
+    cursor: { x: false, y: false, points: { show: false } },
+    hooks: { draw: [drawNames(data, own, wait, named)] },
+  });
+  const describe = (index) => {
+    const rank = order[index];
+    return [rankWithPlace(data, rank), `own work ${milliseconds(own[rank])}`, `waiting ${milliseconds(wait[rank])}`];
+  };
+  const table = [order.map((rank) => own[rank]), ...columns];
+  const label = "Own work and waiting of each rank";
+  const chart = new Chart({ label, height: 300, options, data: () => table, describe, dots: true });
+  return { chart, key: key(groups.map(({ text, colour: name }) => ({ text, colour: name, kind: "dot" }))) };
+}
+
 export async function startWaits(data) {
   const { own_layer: ownLayer, wait_layer: waitLayer } = data.waits || {};
   const own = await columnOf(data.layers?.[ownLayer]?.by_rank);
@@ -88,62 +123,7 @@ export async function startWaits(data) {
     .filter((rank) => Number.isFinite(own[rank]) && Number.isFinite(wait[rank]))
     .sort((a, b) => own[a] - own[b]);
   if (!order.length) return null;
-  const groups = groupsOf(data, order);
-  const members = groups.map((group) => new Set(group.ranks));
-  const table = [
-    order.map((rank) => own[rank]),
-    ...members.map((ranks) => order.map((rank) => (ranks.has(rank) ? wait[rank] : null))),
-  ];
-  const most = order.reduce((largest, rank) => Math.max(largest, wait[rank]), 0);
-  const words = (_, values) => millisecondsOfAxis(values);
-  const options = () => ({
-    scales: {
-      x: { time: false, range: (_, low, high) => rangeOf(low, high) },
-      y: { range: () => [-0.04 * (most || 1), (most || 1) * 1.1] },
-    },
-    axes: [
-      axis({ label: "own work of a step", values: words }),
-      axis({ size: 70, values: words, filter: (_, values) => values.map((value) => (value >= 0 ? value : null)) }),
-    ],
-    series: [
-      {},
-      ...groups.map((group) => ({
-        paths: () => null,
-        stroke: colour(group.colour),
-        points: { show: true, size: group.named ? 10 : 8, width: 0, fill: faded(group.colour, group.named ? 1 : 0.75) },
-      })),
-    ],
-    cursor: { x: false, y: false, points: { show: false } },
-    hooks: {
-      draw: [
-        drawNames(
-          data,
-          own,
-          wait,
-          groups.filter((group) => group.named).flatMap((group) => group.ranks),
-        ),
-      ],
-    },
-  });
-  const describe = (index) => {
-    const rank = order[index];
-    return [rankWithPlace(data, rank), `own work ${milliseconds(own[rank])}`, `waiting ${milliseconds(wait[rank])}`];
-  };
-  const chart = new Chart({
-    label: "Own work and waiting of each rank",
-    height: 300,
-    options,
-    data: () => table,
-    describe,
-    dots: true,
-  });
-  return {
-    root: element(
-      "div",
-      { class: "cep-live" },
-      key(groups.map(({ text, colour: name }) => ({ text, colour: name, kind: "dot" }))),
-      element("p", { class: "cep-axis-name" }, "waiting for other ranks in a step"),
-      chart.root,
-    ),
-  };
+  const { chart, key: names } = chartOf(data, own, wait, order);
+  const axisName = element("p", { class: "cep-axis-name" }, "waiting for other ranks in a step");
+  return { root: element("div", { class: "cep-live" }, names, axisName, chart.root) };
 }
