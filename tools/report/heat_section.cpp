@@ -214,11 +214,10 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     Section section{"heat", heading, {}, {}, {}, {}};
     section.look =
         "A bright row is a rank that works longer than the others; a bright column is a step that was long for all.";
-    section.figures.push_back(draw(view, own != nullptr ? *own : heat.layers.front()));
     if (!view.missing_ranks.empty())
-        section.figures.back().caption +=
-            fmt::format(" No rows of {}.", tool::format_numbers("rank", view.missing_ranks));
-    if (own == nullptr) section.figures.back().caption += " Own work and waiting are not known apart here.";
+        section.look += fmt::format(" There are no rows of {}.", tool::format_numbers("rank", view.missing_ranks));
+    if (own == nullptr) section.look += " Own work and waiting are not known apart here.";
+    section.figures.push_back(draw(view, own != nullptr ? *own : heat.layers.front()));
     if (wait != nullptr) {
         section.figures.push_back(draw(view, *wait));
         if (!view.blamed.empty() && view.ranks.size() <= picture_rows)

@@ -13,7 +13,7 @@ const WORDS = {
   only_a: "only before",
   only_b: "only after",
 };
-const COLOURS = { slower: "bad", faster: "c2" };
+const COLOURS = { slower: "bad", faster: "good" };
 
 // Below it the scale is even, above it logarithmic: a phase that takes three times as long leaves room for the others.
 const EVEN_UP_TO = 0.02;

@@ -20,7 +20,7 @@ function waterfall({ observed_ms: observed, replayed_ms: replayed, ideal_ms: ide
       [piece({ from: 0, to: value / widest, colour, lines: [label, milliseconds(value), share(value, observed)] })],
       milliseconds(value),
     );
-  const rows = [whole("observed", observed, "c0")];
+  const rows = [whole("observed", observed, "comm")];
   if (Math.abs(replayed - observed) > 0.0005 * observed) rows.push(whole("replayed", replayed, "c4"));
   let left = replayed;
   for (const { label, ms } of losses || []) {
@@ -33,7 +33,7 @@ function waterfall({ observed_ms: observed, replayed_ms: replayed, ideal_ms: ide
           piece({
             from: Math.max(0, low) / widest,
             to: high / widest,
-            colour: ms >= 0 ? "bad" : "c2",
+            colour: ms >= 0 ? "bad" : "good",
             lines: [label, milliseconds(ms), share(ms, observed)],
           }),
         ],
@@ -42,7 +42,7 @@ function waterfall({ observed_ms: observed, replayed_ms: replayed, ideal_ms: ide
     );
     left -= ms;
   }
-  rows.push(whole("ideal", ideal, "c2"));
+  rows.push(whole("ideal", ideal, "good"));
   return bars(...rows);
 }
 
