@@ -443,7 +443,7 @@ def test_missing_ranks_are_named(report, simulate):
     simulate("sim", "--ranks", 6, "--steps", 20, "--missing-ranks", "2,4")
     page = report("sim")
     assert "4 of 6 ranks" in page.text
-    assert "There are no rows of ranks 2, 4." in page.contents["heat"]
+    assert "No rows of ranks 2, 4." in page.contents["heat"]
 
 
 def test_only_some_phases(report, slow_job):

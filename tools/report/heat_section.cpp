@@ -215,7 +215,7 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
     section.look =
         "A bright row is a rank that works longer than the others; a bright column is a step that was long for all.";
     if (!view.missing_ranks.empty())
-        section.look += fmt::format(" There are no rows of {}.", tool::format_numbers("rank", view.missing_ranks));
+        section.look += fmt::format(" No rows of {}.", tool::format_numbers("rank", view.missing_ranks));
     if (own == nullptr) section.look += " Own work and waiting are not known apart here.";
     section.figures.push_back(draw(view, own != nullptr ? *own : heat.layers.front()));
     if (wait != nullptr) {

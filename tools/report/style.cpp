@@ -9,12 +9,12 @@ namespace {
 constexpr std::string_view style = R"css(
 :root{color-scheme:light;--ground:#fff;--panel:#f6f7f9;--ink:#1b1f24;--muted:#59636e;--line:#d4d9df;--accent:#0969da;
 --bad:#c4320a;--warn:#9a6700;--missing:#c9ced6;--good:#0072b2;--wait:#b9bfc8;--comm:#6e7781;--rest:#e3e6ea;
---c0:#0072b2;--c1:#e69f00;--c2:#009e73;--c3:#cc79a7;--c4:#56b4e9;--c5:#d55e00;--c6:#f0e442;--c7:#999}
+--on-c0:#fff;--c0:#0072b2;--c1:#e69f00;--c2:#009e73;--c3:#cc79a7;--c4:#56b4e9;--c5:#d55e00;--c6:#f0e442;--c7:#999}
 @media screen and (prefers-color-scheme:dark){:root:not([data-theme=light]){color-scheme:dark;--ground:#14171b;--panel:#1d2126;
 --ink:#e7eaee;--muted:#9aa4af;--line:#343b43;--accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56b4e9;
---wait:#59626d;--comm:#8b949e;--rest:#2b3138}}
+--wait:#59626d;--comm:#8b949e;--rest:#2b3138;--on-c0:#000;--c0:#3a94d6}}
 @media screen{:root[data-theme=dark]{color-scheme:dark;--ground:#14171b;--panel:#1d2126;--ink:#e7eaee;--muted:#9aa4af;--line:#343b43;
---accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56b4e9;--wait:#59626d;--comm:#8b949e;--rest:#2b3138}}
+--accent:#58a6ff;--bad:#ff8a5c;--warn:#e3b341;--missing:#3d444d;--good:#56b4e9;--wait:#59626d;--comm:#8b949e;--rest:#2b3138;--on-c0:#000;--c0:#3a94d6}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:1.5rem 1rem 4rem;max-width:66rem;background:var(--ground);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:break-word}
@@ -92,7 +92,7 @@ svg .median.line-c0{fill:none;stroke:var(--c0)}svg .line-c1{stroke:var(--c1)}svg
 svg .line-c3{stroke:var(--c3)}svg .line-c4{stroke:var(--c4)}svg .line-c5{stroke:var(--c5)}svg .line-c6{stroke:var(--c6)}
 svg .line-c7{stroke:var(--c7)}
 svg [class^=on-c]{fill:#000;font-size:11px}
-svg .on-c0{fill:#fff}
+svg .on-c0{fill:var(--on-c0)}
 svg .on-comm{fill:var(--ground);font-size:11px}svg .on-wait,svg .on-rest,svg .on-others{font-size:11px}
 .hatch-line{stroke:var(--missing);stroke-width:3}
 .hatch-ground{fill:var(--panel)}

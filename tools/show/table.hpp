@@ -87,7 +87,8 @@ class Table {
     [[nodiscard]] std::string text(std::size_t limit, std::string_view bold, std::string_view plain) const;
     /// GitHub Markdown.
     [[nodiscard]] std::string markdown(std::size_t limit) const;
-    /// A table of a page, with its title as a caption; what columns mean and their units are the titles of their headings.
+    /// A table of a page, with its title as a caption; what columns mean and their units are the titles of their
+    /// headings.
     [[nodiscard]] std::string html(std::size_t limit) const;
     /// RFC 4180: all lines. A text that a spreadsheet would take for a formula is preceded by an apostrophe.
     [[nodiscard]] std::string csv() const;
