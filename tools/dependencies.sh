@@ -5,7 +5,7 @@
 BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev libfmt-dev libcli11-dev
     zlib1g-dev libzstd-dev python3"
 TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy mandoc strace clang libclang-rt-14-dev
-    clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh"
+    clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium"
 WHEEL_PACKAGES="binutils python3-pip"
 
 # Prints those of its arguments that are not installed.
@@ -102,22 +102,27 @@ configure_apt_with_suite() {
         "$1/sources" "$1/preferences" >"$1/apt.conf"
 }
 
-# Installs what the package-lock.json of a directory names, unless it is there. Never fails; without it its tests are
-# skipped.
+# ensure_node_packages DIRECTORY CONSEQUENCE: installs what the package-lock.json of a directory names, unless it is there.
+# Never fails: says what follows without them.
 ensure_node_packages() (
     cd "$1" || exit 0
     cmp -s package-lock.json node_modules/installed-lock.json && exit 0
     if ! command -v npm >/dev/null; then
-        echo "No npm to install the packages of $1 with; their tests are skipped." >&2
+        echo "No npm to install the packages of $1 with; $2." >&2
         exit 0
     fi
     echo "Installing: $(sed -n 's/^ *"\(@*[^"]*\)": "\([0-9][^"]*\)",*$/\1 \2/p' package.json) (npm)"
     if npm ci --no-audit --no-fund --loglevel=error >/dev/null; then
         cp package-lock.json node_modules/installed-lock.json
     else
-        echo "The packages of $1 cannot be installed; their tests are skipped." >&2
+        echo "The packages of $1 cannot be installed; $2." >&2
     fi
 )
+
+# What the page of `cep report` is built with.
+ensure_page_packages() {
+    ensure_node_packages tools/report/page "the pages of 'cep report' have static pictures only"
+}
 
 # Prints the first Python that can import its arguments. The one on PATH need not be the one apt's packages are for.
 find_python() {

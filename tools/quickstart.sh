@@ -24,6 +24,7 @@ quietly() {
 
 # shellcheck disable=SC2086  # a list of words
 ensure_packages $BUILD_PACKAGES
+(cd "$repository" && ensure_page_packages)
 python=$(find_python)
 
 say "Building libcep.so and the cep command in $build"

@@ -29,7 +29,10 @@ say "look for missing packages"
 ensure_packages $BUILD_PACKAGES $TEST_PACKAGES
 ensure_cargo
 ensure_julia
-ensure_node_packages tests/cli/duckdb
+ensure_page_packages
+for directory in tests/cli/duckdb tests/browser; do
+    ensure_node_packages "$directory" "its tests are skipped"
+done
 python=$(find_python)
 
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1

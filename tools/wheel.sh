@@ -11,6 +11,7 @@ cd -- "$(dirname -- "$0")/.."
 . tools/dependencies.sh
 # shellcheck disable=SC2086  # a list of words
 ensure_packages $BUILD_PACKAGES $WHEEL_PACKAGES
+ensure_page_packages
 python=$(find_python pip)
 
 rm -f dist/cep-*.whl

@@ -216,8 +216,8 @@ Section heat_section(const JobView& view, const HeatMap& heat) {
         "A bright row is a rank that works longer than the others; a bright column is a step that was long for all.";
     if (!view.missing_ranks.empty())
         section.look += fmt::format(" No rows of {}.", tool::format_numbers("rank", view.missing_ranks));
+    if (own == nullptr) section.look += " Own work and waiting are not known apart here.";
     section.figures.push_back(draw(view, own != nullptr ? *own : heat.layers.front()));
-    if (own == nullptr) section.figures.back().caption += " Own work and waiting are not known apart here.";
     if (wait != nullptr) {
         section.figures.push_back(draw(view, *wait));
         if (!view.blamed.empty() && view.ranks.size() <= picture_rows)
