@@ -102,7 +102,7 @@ class SecondLook {
                     "Latency and bandwidth need a second look at the rows, which standard input does not allow.";
             return;
         }
-        if (job.approximate) {
+        if (!job.choice.keeps_all()) {
             view.steps = report::RowHeat::columns_for(view);
             rows_.emplace(view);
         }
@@ -143,7 +143,7 @@ class SecondLook {
 /// Why own work and waiting of ranks are not looked at; "" where they are.
 std::string why_no_table(const Job& job) {
     constexpr std::size_t most_starts = 1000;  // every step of a rank looks at all of them
-    if (job.approximate)
+    if (job.choice.keeps_none())
         return "More durations were recorded than are kept, so that a step cannot be taken apart; choose some with "
                "--steps or "
                "--ranks, or keep more with --max-samples.";
@@ -239,7 +239,7 @@ Status ReportCommand::run() const {
     inputs.why_no_table = why_no_table(job);
     std::optional<JobTable> table;
     if (inputs.why_no_table.empty()) {
-        table = make_job_table(job.ranks, threads, report::most_table_cells, least_thinned);
+        table = make_job_table(job.ranks, job.choice, threads, report::most_table_cells, least_thinned);
         report::add_derived_step(*table, view);
         inputs.table = &*table;
     }

@@ -82,9 +82,10 @@ class Matrices {
     void add_series(const tool::RunSeries& series, std::string_view name, std::span<float> longest_ms) const {
         for (const tool::PhaseSeries& phase : series.phases) {
             if (phase.name != name || phase.samples.empty()) continue;
-            if (columns_steps_ != &series.steps && (columns_steps_ == nullptr || *columns_steps_ != series.steps))
-                columns_ = columns_of(series.steps, view_.steps);
-            columns_steps_ = &series.steps;
+            const std::vector<std::int64_t>& steps = series.steps.all();
+            if (columns_steps_ != &steps && (columns_steps_ == nullptr || *columns_steps_ != steps))
+                columns_ = columns_of(steps, view_.steps);
+            columns_steps_ = &steps;
             sums_.assign(series.steps.size(), NAN);
             for (const tool::Sample sample : phase.samples) {
                 double& sum = sums_[sample.step_index];

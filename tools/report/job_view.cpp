@@ -94,8 +94,9 @@ void find_steps(const Job& job, std::size_t max_cells, JobView& view) {
     const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
     for (const auto& [rank, all_series] : job.ranks)
         for (const RunSeries& series : all_series) {
-            if (last == nullptr || *last != series.steps) steps.insert(series.steps.begin(), series.steps.end());
-            last = &series.steps;
+            const std::vector<std::int64_t>& numbers = series.steps.all();
+            if (last == nullptr || *last != numbers) steps.insert(numbers.begin(), numbers.end());
+            last = &numbers;
         }
     view.recorded_steps = steps.size();
     const std::size_t most =

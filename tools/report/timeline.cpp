@@ -41,7 +41,7 @@ class Finder {
         : job_(job), table_(table), view_(view) {}
 
     Timeline find(const TimelineChoice& choice) {
-        if (job_.approximate)
+        if (job_.choice.keeps_none())
             return none("More durations were recorded than are kept; choose some with --steps or --ranks.");
         if (view_.ranks.empty() || view_.steps.first.empty()) return none("There are no spans.");
         if (table_ != nullptr) own_ms_ = own_work_of(*table_);
