@@ -306,6 +306,17 @@ def test_malformed_halvings(cep, partial, halvings, why):
     assert_unreadable(cep, "line 1: " + why)
 
 
+def test_samples_of_some_steps_need_histograms_of_all(cep, varied, tmp_path):
+    save(cep, "a.partial", ["job"], "--max-samples", "100")
+    lines = (tmp_path / "a.partial").read_bytes().splitlines(keepends=True)[:-1]
+    assert b"cep.partial/2" in lines[0] and any(line.startswith(b'{"type":"samples"') for line in lines)
+    lines = [line for line in lines if not line.startswith(b'{"type":"histogram"')]
+    end = b'{"type":"end","lines":%d,"crc32":"%08x"}\n' % (len(lines), zlib.crc32(b"".join(lines)))
+    (tmp_path / "a.partial").write_bytes(b"".join(lines) + end)
+    done = cep("summarize", "--json", "a.partial", status=3)
+    assert b"samples that no histogram counts" in done.stderr
+
+
 def test_samples_of_steps_that_should_not_be_there(cep, partial):
     partial.write_bytes(partial.read_bytes().replace(
         b'"schema":"cep.partial/1"', b'"schema":"cep.partial/2","halvings":40', 1))

@@ -25,7 +25,7 @@
 namespace cep::tool {
 
 struct LoadOptions {
-    static constexpr std::uint64_t default_max_samples = 16'000'000;  // 512 MB at most
+    static constexpr std::uint64_t default_max_samples = 16'000'000;  // 512 MB at most; see SampleBudget for more
 
     Filter filter;
     std::optional<AttemptChoice> attempt;  // none: the last, and what partial summaries were saved with

@@ -283,6 +283,7 @@ class PartialReader::Impl {
 
     PartialSummary finish() {
         if (why_.empty() && !ended_) why_ = fmt::format("line {}: it ends too early", last_number_);
+        if (why_.empty() && !are_samples_counted()) why_ = "samples that no histogram counts";
         if (!why_.empty()) throw ReadError(why_);
         // The first version keeps no samples of the same phase beside a histogram.
         if (has_histograms_ && partial_.parts.choice.keeps_all()) partial_.parts.thin(StepChoice(StepChoice::none));
@@ -364,6 +365,16 @@ class PartialReader::Impl {
         } else {
             throw Malformed{"a line of an unknown type"};
         }
+    }
+
+    /// Where samples are of some steps, histograms are of all.
+    [[nodiscard]] bool are_samples_counted() const {
+        if (partial_.parts.choice.keeps_all()) return true;
+        for (const auto& [rank, all_series] : partial_.parts.ranks)
+            for (const RunSeries& series : all_series)
+                for (const PhaseSeries& phase : series.phases)
+                    if (phase.in_histogram.count < phase.samples.size()) return false;
+        return true;
     }
 
     void read_end(const Fields& fields) {
