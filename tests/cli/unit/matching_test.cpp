@@ -12,7 +12,7 @@ namespace cep::tool {
 namespace {
 
 /// Collectives of two groups that take turns, more than there is room for at first.
-constexpr std::uint32_t count = 1000;
+constexpr std::uint32_t transfer_count = 1000;
 
 Transfers::Key key_of(std::uint32_t i) {
     return {i / 10, i % 2 != 0 ? i * 7919 : i};
@@ -22,10 +22,10 @@ TEST(Transfers, TakeTheLeastDurationOfAnyRank) {
     Transfers transfers;
     for (const double rank : {2.0, 1.0, 3.0, 4.0}) {
         Transfers::Guess guess;
-        for (std::uint32_t i = 0; i < count; ++i) transfers.add(key_of(i), rank + i, guess);
+        for (std::uint32_t i = 0; i < transfer_count; ++i) transfers.add(key_of(i), rank + i, guess);
     }
     Transfers::Guess guess;
-    for (std::uint32_t i = 0; i < count; ++i) {
+    for (std::uint32_t i = 0; i < transfer_count; ++i) {
         EXPECT_EQ(transfers.of(key_of(i), guess).ms, 1.0 + i);
         EXPECT_EQ(transfers.of(key_of(i), guess).ranks, Transfers::many_ranks);
     }
@@ -34,9 +34,9 @@ TEST(Transfers, TakeTheLeastDurationOfAnyRank) {
 TEST(Transfers, DoNotDependOnTheOrder) {
     Transfers transfers;
     Transfers::Guess guess;
-    for (std::uint32_t i = 0; i < count; ++i) transfers.add(key_of(i), 1, guess);
-    for (std::uint32_t i = count; i-- > 0;) transfers.add(key_of(i), 1 + i, guess);
-    for (std::uint32_t i = count; i-- > 0;) EXPECT_EQ(transfers.of(key_of(i), guess).ranks, 2U);
+    for (std::uint32_t i = 0; i < transfer_count; ++i) transfers.add(key_of(i), 1, guess);
+    for (std::uint32_t i = transfer_count; i-- > 0;) transfers.add(key_of(i), 1 + i, guess);
+    for (std::uint32_t i = transfer_count; i-- > 0;) EXPECT_EQ(transfers.of(key_of(i), guess).ranks, 2U);
 }
 
 TEST(Transfers, OfOneRankOnlyAreNotKnown) {
@@ -55,11 +55,11 @@ TEST(CollectiveId, IsThatOfGroupAndNumberElseOfNameAndPlace) {
     EXPECT_NE(collective_id(0, 1, 3), collective_id(0, 1, 4));
     EXPECT_NE(collective_id(0, 1, 3), collective_id(0, 2, 3));
     std::set<CollectiveId> ids;
-    for (std::uint32_t i = 0; i < count; ++i) {
+    for (std::uint32_t i = 0; i < transfer_count; ++i) {
         if (i > 0) ids.insert(collective_id(i, 0, 0));
         ids.insert(collective_id(0, i % 10, i));
     }
-    EXPECT_EQ(ids.size(), 2 * count - 1);
+    EXPECT_EQ(ids.size(), 2 * transfer_count - 1);
 }
 
 TEST(MatchRules, OneNameOfManyGroupsIsToldApartByPlaces) {
