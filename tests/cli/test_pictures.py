@@ -165,7 +165,7 @@ def test_a_step_that_was_cut_off_is_not_dark(picture, job):
         job.write(rank, rows)
     found = picture("job")
     assert set("".join(found.ranks.values())) == {"0"}
-    assert found.title.endswith(": 2.750 µs to 11.00 ms")
+    assert found.title == STEP_TIME + "11.00 ms", "it is no time of a step"
 
 
 def test_the_phase_of_a_straggler_has_a_line_however_short_it_usually_is(simulate, picture):
@@ -258,9 +258,17 @@ def test_other_formats_have_no_pictures(cep, on_terminal, window, form):
     assert STEP_TIME not in expected
 
 
-@pytest.mark.parametrize("more", [["--no-verdict"], ["--max-samples", "1"]])
-def test_where_durations_by_step_are_not_known_there_is_no_picture(on_terminal, window, more):
-    assert STEP_TIME not in on_terminal("summarize", *more, window, **UTF8)
+def test_without_a_verdict_there_is_no_picture(on_terminal, window):
+    assert STEP_TIME not in on_terminal("summarize", "--no-verdict", window, **UTF8)
+
+
+def test_of_more_durations_than_are_kept_the_picture_has_the_steps_that_were(cep, simulate, picture):
+    simulate("job", "--ranks", "8", "--steps", "400", "--record-every", "1",
+             faults=[{"rank": 2, "phase": "forward", "slowdown": 1.5}])
+    found = picture("--max-samples", "2000", "job")
+    used = cep.summary("--max-samples", "2000", "job")["verdict"]["steps_used"]
+    assert 1 < used < 400 and len(found.ranks["2"]) == min(used, len(found.time))
+    assert found.slow_lines()[0] == "2"
 
 
 def test_threads_do_not_change_the_picture(cep, window):

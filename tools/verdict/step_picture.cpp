@@ -126,9 +126,10 @@ class StepDrawer {
         add_signs(spark, notes);
         double least_ms = std::numeric_limits<double>::infinity();
         double most_ms = 0;
+        const double cut_off_ms = least_whole_step * typical_ms(table_.median_step_ms);
         for (const double ms : table_.median_step_ms) {
             if (is_missing(ms)) continue;
-            least_ms = std::min(least_ms, ms);
+            if (ms >= cut_off_ms) least_ms = std::min(least_ms, ms);
             most_ms = std::max(most_ms, ms);
         }
         spark.title = least_ms > most_ms ? "Step time" : describe(least_ms, most_ms, spark.signs);
