@@ -62,6 +62,13 @@ std::string percent_of(double share) {
     return share < 0.0995 ? fmt::format("{:.1f} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
 }
 
+/// "as long as they were", "0.5 % longer than they were".
+std::string describe_error(double error) {
+    const std::string percent = fmt::format("{:.1f}", 100 * std::abs(error));
+    return percent == "0.0" ? "as long as they were"
+                            : percent + " % " + (error < 0 ? "shorter" : "longer") + " than they were";
+}
+
 std::string ranks_of(const Cause& cause) {
     if (cause.kind == CauseKind::host) return "host " + cause.host;
     const std::string host = cause.host.empty() ? "" : " (" + cause.host + ")";
@@ -241,15 +248,14 @@ void add_causes(Document& document, const Verdict& verdict) {
         document.evidence.push_back(std::move(text));
     }
     if (in_headline != nullptr)
-        document.evidence.push_back(
-            fmt::format("the replay of the steps takes {:+.1f} % of the time that was observed; with the same work "
-                        "spread evenly, {} less time",
-                        100 * replay.error, percent_of(1 - 1 / replay.slowdown)));
+        document.evidence.push_back(fmt::format(
+            "a replay of the steps from their rows is {}; with the same work spread evenly, they take {} less "
+            "time",
+            describe_error(replay.error), percent_of(1 - 1 / replay.slowdown)));
     if (replay.is_possible && replay.coverage >= Replay::least_coverage && replay.matched >= Replay::least_matched &&
         !replay.holds())
         document.notes.push_back(fmt::format(
-            "a replay of the steps from their rows is {:.1f} % {} than they were, so {}", 100 * std::abs(replay.error),
-            replay.error < 0 ? "shorter" : "longer",
+            "a replay of the steps from their rows is {}, so {}", describe_error(replay.error),
             replay.is_usable() ? "what it says that causes cost is approximate" : "the verdict does not use it"));
 }
 
