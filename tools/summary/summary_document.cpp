@@ -116,7 +116,8 @@ std::string describe_memory(const MemorySummary& memory) {
 std::string describe_own_cost(const OwnCost& cost) {
     const auto percent = [](double share) { return fmt::format("{:.2g} %", 100 * share); };
     std::string text = "cep took " + percent(cost.median_share) + " of the recorded steps";
-    if (cost.largest_share > 1.5 * cost.median_share)
+    constexpr double worth_naming = 0.001;
+    if (cost.largest_share > std::max(1.5 * cost.median_share, worth_naming))
         text += fmt::format(" on the median rank, {} on rank {}", percent(cost.largest_share), cost.largest_rank);
     return text;
 }
