@@ -144,7 +144,10 @@ def verdict_on(directory):
 def is_right(verdict, case, slowness):
     wanted, found = CASES[case], verdict["stragglers"]
     if "cause" in wanted:
-        cause = verdict["causes"][0] if verdict["causes"] else {"kind": None}
+        # The headline too: where it clears the job, it says no slowdown.
+        if not verdict["causes"] or verdict["abstained"] or not (verdict["job_slowdown"] or 0) > 1.02:
+            return False
+        cause = verdict["causes"][0]
         return cause["kind"] == wanted["cause"] and set(cause["ranks"]) == wanted.get("ranks", set(cause["ranks"]))
     if not wanted:
         return not verdict["abstained"] and all(slowness[one["rank"]] >= REALLY_SLOWER for one in found)
