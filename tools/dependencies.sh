@@ -124,6 +124,22 @@ ensure_page_packages() {
     ensure_node_packages tools/report/page "the pages of 'cep report' have static pictures only"
 }
 
+# Brings in promtool alone, out of Debian's package of Prometheus, which would start a server. Never fails; without it the
+# test that runs it is skipped.
+ensure_promtool() (
+    command -v promtool >/dev/null && exit 0
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+        echo "No promtool, and no right or no Debian to install it from; its test is skipped." >&2
+        exit 0
+    fi
+    echo "Installing: promtool (Debian's prometheus)"
+    folder=$(mktemp -d) && cd "$folder" || exit 0
+    chmod 755 . # for apt's own user
+    { apt-get update -qq && apt-get download -qq -o APT::Sandbox::User=root prometheus >/dev/null && dpkg-deb -x prometheus_*.deb . &&
+        mkdir -p /usr/local/bin && cp usr/bin/promtool /usr/local/bin; } || echo "promtool cannot be installed." >&2
+    rm -rf "$folder"
+)
+
 # Prints the first Python that can import its arguments. The one on PATH need not be the one apt's packages are for.
 find_python() {
     for python in python3 /usr/bin/python3; do

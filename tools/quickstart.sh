@@ -63,6 +63,7 @@ all_reduce    Long, but not because of the network: the other ranks wait in it f
 forward, backward, optimizer
               Much the same on all ranks. What they differ by is what 8 processes on few cores do to each other.
 
+As a page:             $build/tools/cep report -o report.html $output
 The rows themselves:   less $output/merged.jsonl
 For other programs:    $build/tools/cep summarize --json $output
 In your own trainer:   see examples/ten_lines.py, examples/ten_lines.c and examples/torch_ddp.py
