@@ -64,6 +64,7 @@ struct DeviceFacts {
     std::string uuid;
     std::int32_t driver_version = 0;
     std::int64_t clock_error_ns = 0;  ///< error bound of device times on the host's clock
+    std::uint32_t version = 0;        ///< grows with each change
 };
 
 /// One pass of the poller over the spans it has accepted.
@@ -87,7 +88,7 @@ class Device {
     [[nodiscard]] virtual std::unique_ptr<cuda::CudaThread> make_thread(bool full_ring) = 0;
     /// Any thread: drops the stamp's references to its event. Makes no driver call.
     virtual void release(const Stamp& stamp) noexcept = 0;
-    /// Any thread. `version` grows when the facts have changed.
+    /// Any thread.
     [[nodiscard]] virtual DeviceFacts facts() const = 0;
     [[nodiscard]] virtual std::uint32_t facts_version() const noexcept = 0;
     virtual void add_counts(Totals& totals) const noexcept = 0;

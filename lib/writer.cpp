@@ -228,20 +228,21 @@ void Writer::begin_rows() {
 }
 
 void Writer::ensure_run_row() {
-    const std::uint32_t version = inputs_.meta_version.load(std::memory_order_acquire);
-    const std::uint32_t facts_version = device_ != nullptr ? device_->facts_version() : 0;
+    const bool new_meta = inputs_.meta_version.load(std::memory_order_acquire) != meta_version_written_;
+    const bool new_facts = device_ != nullptr && device_->facts_version() != facts_.device.version;
     if (file_.take_bookkeeping_lost()) run_row_written_ = false;
-    if (run_row_written_ && version == meta_version_written_ && facts_version == facts_version_written_) return;
+    if (run_row_written_ && !new_meta && !new_facts) return;
+    run_row_written_ = false;  // until the row is written: any of these lines may run out of memory
+    // Each version is read with what it counts. A version from before would let the same row be written again.
     if (device_ != nullptr) facts_.device = device_->facts();
     {
         const std::lock_guard guard(inputs_.meta_mutex);
         facts_.meta = inputs_.meta;
+        meta_version_written_ = inputs_.meta_version.load(std::memory_order_relaxed);
     }
     formatter_.set_flat_metadata(facts_.meta.as_object());
     write_run_row(block_);
     run_row_written_ = true;
-    meta_version_written_ = version;
-    facts_version_written_ = facts_version;
 }
 
 void Writer::write_run_row(RowBlock& block) {

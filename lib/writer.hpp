@@ -144,7 +144,6 @@ class Writer {
     std::string meta_;
     bool run_row_written_ = false;
     std::uint32_t meta_version_written_ = 0;
-    std::uint32_t facts_version_written_ = 0;
     std::uint64_t losses_written_ = 0;
     std::uint64_t stats_at_bytes_ = 0;  ///< bytes written and formatted at the last stats row
     std::uint32_t flush_serving_ = 0;   ///< the flush request being served

@@ -146,7 +146,9 @@ void CudaDevice::recycle_released() noexcept {
 
 DeviceFacts CudaDevice::facts() const {
     const std::lock_guard guard(facts_mutex_);
-    return facts_;
+    DeviceFacts facts = facts_;
+    facts.version = facts_version_.load(std::memory_order_relaxed);
+    return facts;
 }
 
 std::string CudaDevice::take_notice(bool first_of_host) {

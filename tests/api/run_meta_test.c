@@ -63,6 +63,26 @@ TEST(set_meta_that_goes_past_the_limit_keeps_none_of_its_keys) {
     CHECK(!row_has(run, "meta"));
 }
 
+TEST(set_meta_while_rows_are_written_repeats_no_run_row) {
+    cep_profiler* profiler = open_here();
+    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_HOST);
+    char json[32];
+    for (int i = 0; i < 50000; ++i) {
+        CHECK_EQ(cep_step(profiler, i), CEP_OK);
+        cep_end(region, cep_begin(region, NULL), NULL);
+        snprintf(json, sizeof json, "{\"n\":%d}", i);
+        CHECK_EQ(cep_set_meta(profiler, json), CEP_OK);
+    }
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    const char* last = "";
+    for (size_t i = 0; i < all.count; ++i) {
+        if (!row_is(&all.items[i], "run")) continue;
+        CHECK(strcmp(all.items[i].text, last) != 0);
+        last = all.items[i].text;
+    }
+}
+
 TEST(set_meta_keeps_a_nul_character_as_it_is_written) {
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_set_meta(profiler, "{\"a\":\"b\\u0000c\"}"), CEP_OK);
