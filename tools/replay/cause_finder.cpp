@@ -133,10 +133,11 @@ class CauseFinder {
             const float median_ms = role_medians_ms_[key];
             return median_ms > 0 ? own_ms * (even_ms_[key] / median_ms) : own_ms;
         };
-        const std::vector<Scenario> scenarios = {scenario(keep_comm, keep_local), scenario(all, keep_local),
-                                                 scenario(all, by_rank),          scenario(all, by_role),
-                                                 scenario(all, by_all),           scenario(keep_comm, within),
-                                                 scenario(keep_comm, even_stages)};
+        const auto no_time = [](float, std::uint32_t) { return 0.0F; };
+        const std::vector<Scenario> scenarios = {
+            scenario(keep_comm, keep_local),  scenario(all, keep_local),    scenario(all, by_rank),
+            scenario(all, by_role),           scenario(all, by_all),        scenario(keep_comm, within),
+            scenario(keep_comm, even_stages), scenario(no_time, keep_local)};
         const std::vector<double> means_ms = replayer_.mean_steps_ms(scenarios);
         as_it_was_ms_ = means_ms[0];
         result_.ideal_ms = means_ms[4];
@@ -145,6 +146,7 @@ class CauseFinder {
         within_saving_ms_ = as_it_was_ms_ - means_ms[5];
         stage_saving_ms_ = as_it_was_ms_ - means_ms[6];
         comm_saving_ms_ = as_it_was_ms_ - means_ms[1];
+        result_.unseen_ms = as_it_was_ms_ - means_ms[7];
         if (!(loss_ms_ > 0)) return;
         result_.shares = {(means_ms[0] - means_ms[1]) / loss_ms_, (means_ms[1] - means_ms[2]) / loss_ms_,
                           (means_ms[2] - means_ms[3]) / loss_ms_, (means_ms[3] - means_ms[4]) / loss_ms_};

@@ -50,20 +50,18 @@ std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::
     return graphs;
 }
 
-/// Of the rows that the ranks of the job should have, those that are in the graphs.
-double find_coverage(const std::vector<StepGraph>& graphs, const Job& job) {
+/// Of the rows that the recorded ranks should have, those that are in the graphs.
+double find_row_coverage(const std::vector<StepGraph>& graphs, const Job& job) {
     double recorded = 0;
     double lost = 0;
     for (const StepGraph& graph : graphs) {
         recorded += graph.recorded_pieces;
         lost += graph.lost_pieces;
     }
-    const auto seen = static_cast<double>(job.coverage.ranks_seen);
-    const auto expected = static_cast<double>(job.coverage.ranks_expected.value_or(job.coverage.ranks_seen));
     // Where most instances of a piece are lost, nothing in the graphs stands for it.
     const auto dropped = static_cast<double>(job.loss.dropped() + job.loss.abandoned);
     const double kept = job.loss.recorded > 0 ? 1 - dropped / static_cast<double>(job.loss.recorded) : 1;
-    return std::min(kept, recorded / std::max(1.0, recorded + lost)) * (expected > seen ? seen / expected : 1);
+    return std::min(kept, recorded / std::max(1.0, recorded + lost));
 }
 
 double find_matched(const std::vector<StepGraph>& graphs) {
@@ -93,9 +91,19 @@ void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, 
         best = std::move(next);
         best_ms = next_ms;
     }
+    result.has_delays = !best.are_none();
     replayer.set_delays(std::move(best));
     result.replayed_ms = best_ms;
     result.error = best_ms / result.observed_ms - 1;
+}
+
+// A rank that was not recorded can only be slower than those that were if these wait for it in their transfers. Where
+// that may be a large part of what a cause costs, it is not certain what the job would gain.
+void keep_certain_causes(Replay& result) {
+    std::erase_if(result.causes, [&result](const Cause& cause) {
+        return cause.kind == CauseKind::communication || cause.kind == CauseKind::link ||
+               result.unseen_ms > Replay::most_unseen * cause.cost_ms;
+    });
 }
 
 }  // namespace
@@ -123,12 +131,16 @@ Replay replay(const Job& job, const ReplayOptions& options) {
         return result;
     }
     result.is_possible = true;
-    result.coverage = find_coverage(graphs, job);
+    const auto seen = static_cast<double>(job.coverage.ranks_seen);
+    const double share_seen = std::min(1.0, seen / static_cast<double>(job.coverage.ranks_expected.value_or(1)));
+    result.row_coverage = find_row_coverage(graphs, job);
+    result.coverage = result.row_coverage * share_seen;
     result.matched = find_matched(graphs);
     const TypicalWork typical(graphs, model);
     Replayer replayer(graphs, rows.ranks().size(), options.threads);
     choose_delays(graphs, model, replayer, result);
     find_causes(graphs, model, typical, replayer, result);
+    if (share_seen < 1) keep_certain_causes(result);
     return result;
 }
 

@@ -56,13 +56,14 @@ struct Replay {
     static constexpr double most_error_at_all = 0.05;  // with more, nothing is said of causes
     static constexpr double least_coverage = 0.75;
     static constexpr double least_matched = 0.5;
+    static constexpr double most_unseen = 0.5;  // of what a cause costs
 
     /// Whether the steps could be replayed, and took as long as was observed.
     [[nodiscard]] bool holds() const { return is_usable() && error <= most_error && error >= -most_error; }
     /// Whether they took about as long.
     [[nodiscard]] bool is_usable() const {
-        return is_possible && error <= most_error_at_all && error >= -most_error_at_all && coverage >= least_coverage &&
-               matched >= least_matched;
+        return is_possible && error <= most_error_at_all && error >= -most_error_at_all &&
+               row_coverage >= least_coverage && matched >= least_matched;
     }
 
     bool is_possible = false;
@@ -71,6 +72,9 @@ struct Replay {
     double replayed_ms = 0;     // the same, with the durations as they were
     double error = 0;           // replayed / observed - 1
     double coverage = 0;        // of the rows of all ranks, those that the graphs hold
+    double row_coverage = 0;    // of the rows of the ranks that were recorded
+    bool has_delays = true;     // it needs time that no row covers to take as long as was observed
+    double unseen_ms = 0;       // of a step, that may be waiting for ranks that were not recorded: all transfers
     double matched = 0;         // of the communication of several ranks, that whose other ends are known
     std::size_t steps = 0;      // that were replayed
     std::size_t all_steps = 0;  // of which so many were chosen, if these are more

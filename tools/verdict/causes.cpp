@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "verdict/straggler.hpp"
 
 namespace cep::tool {
 namespace {
@@ -142,10 +143,10 @@ std::string_view what_to_do(CauseKind kind) {
 
 // With few peers, ranks are not compared; the graph of the steps shows more than comparing does. The only rank of a
 // stage may have more work, or be slow.
-bool settles_abstention(const Verdict& verdict, const Cause& cause, const Job& job) {
+bool settles_abstention(const Verdict& verdict, const Cause& cause) {
     constexpr std::size_t least_steps = 8;
     const bool is_lone_rank = cause.stage && cause.ranks.size() == 1 && verdict.replay.ranks_a_stage == 1;
-    return job.coverage.missing_ranks.empty() && verdict.replay.steps >= least_steps && !is_lone_rank;
+    return verdict.replay.steps >= least_steps && !is_lone_rank;
 }
 
 /// What the replay says of slow ranks that the verdict has named, beside what the verdict says.
@@ -190,14 +191,28 @@ void name_costly(const Cause& cause, Verdict& verdict) {
     verdict.harmless = std::move(harmless);
 }
 
+// Where the steps take as long without time that no phase covers, that time is waiting: nobody is slow in it.
+void clear_uncovered(Verdict& verdict) {
+    if (!verdict.replay.holds() || verdict.replay.has_delays) return;
+    const auto is_uncovered = [](const StragglerFact& fact) { return fact.phase == uncovered_name; };
+    std::erase_if(verdict.harmless, is_uncovered);
+    const auto cleared =
+        std::erase_if(verdict.stragglers, is_uncovered) +
+        std::erase_if(verdict.groups, [&](const GroupFact& group) { return is_uncovered(group.typical); });
+    if (cleared == 0 || names_ranks(verdict)) return;
+    if (verdict.job_slowdown) verdict.job_slowdown = 1;
+    if (verdict.gpu_hours_lost) verdict.gpu_hours_lost = 0;
+}
+
 }  // namespace
 
 void explain(const Job& job, std::size_t threads, Verdict& verdict) {
     verdict.replay = replay(job, {threads});
     if (!verdict.replay.is_usable()) verdict.replay.causes.clear();
+    clear_uncovered(verdict);
     const Cause* const cause = top_cause(verdict);
     if (cause == nullptr) return;
-    if (verdict.abstained && (cause->kind == CauseKind::loader || !settles_abstention(verdict, *cause, job))) return;
+    if (verdict.abstained && (cause->kind == CauseKind::loader || !settles_abstention(verdict, *cause))) return;
     if (is_of_ranks(*cause)) name_costly(*cause, verdict);
     set_slowdown(*cause, verdict);
     verdict.abstained = false;
@@ -252,8 +267,13 @@ void add_causes(Document& document, const Verdict& verdict) {
             "a replay of the steps from their rows is {}; with the same work spread evenly, they take {} less "
             "time",
             describe_error(replay.error), percent_of(1 - 1 / replay.slowdown)));
-    if (replay.is_possible && replay.coverage >= Replay::least_coverage && replay.matched >= Replay::least_matched &&
-        !replay.holds())
+    if (replay.coverage < replay.row_coverage && (in_headline != nullptr || names_ranks(verdict)) && replay.holds())
+        document.evidence.push_back(
+            fmt::format("ranks that were not recorded cost at most {} a step, which is what all transfers take; but a "
+                        "rank may wait for one of them inside of a phase",
+                        format_duration_ms(replay.unseen_ms)));
+    if (replay.is_possible && replay.row_coverage >= Replay::least_coverage &&
+        replay.matched >= Replay::least_matched && !replay.holds())
         document.notes.push_back(fmt::format(
             "a replay of the steps from their rows is {}, so {}", describe_error(replay.error),
             replay.is_usable() ? "what it says that causes cost is approximate" : "the verdict does not use it"));
@@ -262,10 +282,10 @@ void add_causes(Document& document, const Verdict& verdict) {
 void write_causes(JsonWriter& json, const Verdict& verdict) {
     const Replay& replay = verdict.replay;
     json.object_or_null("replay", replay.is_possible ? &replay : nullptr, [&](const Replay&) {
-        json.members("error", replay.error, "coverage", replay.coverage, "matched", replay.matched, "holds",
-                     replay.holds(), "steps", replay.steps, "all_steps", replay.all_steps, "stages_inferred",
-                     replay.stages_are_inferred, "observed_ms", replay.observed_ms, "ideal_ms", replay.ideal_ms,
-                     "slowdown", replay.slowdown);
+        json.members("error", replay.error, "coverage", replay.coverage, "unseen_ms", replay.unseen_ms, "matched",
+                     replay.matched, "holds", replay.holds(), "steps", replay.steps, "all_steps", replay.all_steps,
+                     "stages_inferred", replay.stages_are_inferred, "observed_ms", replay.observed_ms, "ideal_ms",
+                     replay.ideal_ms, "slowdown", replay.slowdown);
         json.object("shares", [&] {
             json.members("communication", replay.shares.communication, "within_ranks", replay.shares.within_ranks,
                          "ranks", replay.shares.ranks, "stages", replay.shares.stages);

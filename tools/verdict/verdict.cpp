@@ -61,11 +61,10 @@ class Judge {
             verdict_.efficiency = find_efficiency(table_, options_.peak_flops);
             find_impossible();
         }
+        const bool all_phases = !job_.choice.keeps_none() && !job_.filter.has_phases();
+        if (all_phases) find_stage_imbalance();  // of timed work: stragglers add time that no phase covers to it
         if (can_compare()) name_stragglers();
-        if (!job_.choice.keeps_none() && !job_.filter.has_phases()) {
-            find_stage_imbalance();
-            describe_history();
-        }
+        if (all_phases) describe_history();
         if (options_.draws && !job_.choice.keeps_none()) draw();
         return std::move(verdict_);
     }
