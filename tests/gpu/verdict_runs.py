@@ -54,6 +54,7 @@ CASES = {
     "small": dict(ONE, phases=("forward",), pattern="persistent"),
     "two": dict(ranks={1, SLOW_RANK}, phases=("forward",), pattern="persistent"),
     "harmless": {},
+    "fsdp_harmless": dict(ONE, phases=("data_load",), pattern="persistent"),  # each layer waits for all ranks
     "worker": dict(ONE, cause="ranks"),  # its role has one other rank, so neither is called a straggler
     "stage": {"cause": "stage"},
     "lengths": {"cause": "micro_batches"},
@@ -141,8 +142,8 @@ def verdict_on(directory):
     return json.loads(answer.stdout)["verdict"]
 
 
-def is_right(verdict, case, slowness):
-    wanted, found = CASES[case], verdict["stragglers"]
+def is_right(verdict, kind, case, slowness):
+    wanted, found = CASES.get(f"{kind}_{case}", CASES[case]), verdict["stragglers"]
     if "cause" in wanted:
         # The headline too: where it clears the job, it says no slowdown.
         if not verdict["causes"] or verdict["abstained"] or not (verdict["job_slowdown"] or 0) > 1.02:
@@ -166,7 +167,7 @@ def run_training(kind, case, options, device, directory, name):
     if dist.get_rank() != 0:
         return None
     verdict = verdict_on(directory)
-    right = is_right(verdict, case, slowness)
+    right = is_right(verdict, kind, case, slowness)
     alone = " ".join(f"{ratio:.3f}" for ratio in slowness)
     saving = 100 * (1 - without / with_fault)
     said = 100 * (1 - 1 / verdict["job_slowdown"]) if verdict["job_slowdown"] else float("nan")
