@@ -13,10 +13,10 @@
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "comm/comm_spans.hpp"
 #include "commands/commands.hpp"
 #include "commands/compare_facts.hpp"
 #include "commands/options.hpp"
+#include "matching/row_matcher.hpp"
 #include "model/job.hpp"
 #include "read/partial_format.hpp"
 #include "report/report.hpp"
@@ -69,11 +69,11 @@ class SecondReading : public RowSink {
         if (heat_) heat_->end();
     }
     [[nodiscard]] bool is_partial() const { return is_partial_; }
-    [[nodiscard]] const comm::CommSpans& spans() const { return spans_; }
+    [[nodiscard]] const RowMatcher& spans() const { return spans_; }
     [[nodiscard]] const std::optional<report::FileHeat>& heat() const { return heat_; }
 
   private:
-    comm::CommSpans spans_;
+    RowMatcher spans_;
     std::optional<report::FileHeat> heat_;
     bool is_partial_ = false;
 };
@@ -116,7 +116,7 @@ class SecondLook {
 
   private:
     void read(const InputSet& set, const InputOptions& input, const Filter& filter) {
-        comm::MatchTable table(comm::MatchTable::max_matches_of_job);
+        MatchTable table(MatchTable::max_matches_of_job);
         CoverageCollector collector;
         bool any_partial = false;
         comm_.inputs = read_all(
