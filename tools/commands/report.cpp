@@ -180,8 +180,8 @@ compare::JobFacts ReportCommand::read_compared() const {
     refuse_outputs(set);
     const Job before = load(set, job_options.load_options(filter, input));
     report_inputs("report: A", before.inputs, before.coverage);
-    const Verdict verdict = judge(before, {{}, input.reading().thread_count(), false});
-    return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before, verdict);
+    return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before,
+                         judge(before, {{}, input.reading().thread_count(), false}));
 }
 
 Status ReportCommand::status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
