@@ -29,8 +29,6 @@ namespace {
 
 using namespace tool;
 
-constexpr std::size_t least_thinned = 256;
-
 struct ReportCommand {
     InputOptions input;
     FilterOptions filter;
@@ -142,15 +140,12 @@ class SecondLook {
 
 /// Why own work and waiting of ranks are not looked at; "" where they are.
 std::string why_no_table(const Job& job) {
-    constexpr std::size_t most_starts = 1000;  // every step of a rank looks at all of them
     if (job.choice.keeps_none())
         return "More durations were recorded than are kept, so that a step cannot be taken apart; choose some with "
                "--steps or "
                "--ranks, or keep more with --max-samples.";
     if (job.filter.has_phases()) return "Only some phases were asked for, so that a step cannot be taken apart.";
-    for (const auto& [rank, of_rank] : job.ranks)
-        if (of_rank.size() > most_starts) return "A rank was started over 1,000 times; choose --attempt or --steps.";
-    return "";
+    return starts_too_often(job.ranks) ? "A rank was started over 1,000 times; choose --attempt or --steps." : "";
 }
 
 std::vector<std::int64_t> parse_numbers(std::string_view option, std::string_view text) {
@@ -228,7 +223,8 @@ Status ReportCommand::run() const {
     if (status == Status::nothing_readable) return status;
     const std::size_t threads = input.reading().thread_count();
     const Summary summary = summarize(job, Grouping{}, threads);
-    const Verdict verdict = judge(job, {peak_flops, threads, true});
+    JobTable table;
+    const Verdict verdict = judge(job, {peak_flops, threads, true, false, &table});
     const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
     inputs.job = &job;
     inputs.summary = &summary;
@@ -237,11 +233,12 @@ Status ReportCommand::run() const {
 
     report::JobView view = report::view_job(job, verdict, report::most_cells);
     inputs.why_no_table = why_no_table(job);
-    std::optional<JobTable> table;
     if (inputs.why_no_table.empty()) {
-        table = make_job_table(job.ranks, job.choice, threads, report::most_table_cells, least_thinned);
-        report::add_derived_step(*table, view);
-        inputs.table = &*table;
+        // The page has room for more steps than a verdict needs.
+        if (table.steps.size() < table.all_steps)
+            table = make_job_table(job.ranks, job.choice, threads, report::most_table_cells);
+        report::add_derived_step(table, view);
+        inputs.table = &table;
     }
     const SecondLook again(job, set, input, view);
     inputs.rows = again.rows();
