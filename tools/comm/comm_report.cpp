@@ -8,10 +8,17 @@
 #include <tuple>
 #include <utility>
 
+#include "matching/process_group.hpp"
 #include "stats/quantiles.hpp"
 
 namespace cep::comm {
 namespace {
+
+using tool::Channel;
+using tool::ChannelTotals;
+using tool::group_kind;
+using tool::Match;
+using tool::MatchTable;
 
 /// One line of the report.
 using ModelKey = std::tuple<Operation, std::string, std::string, std::uint64_t>;  // name, group, ranks

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/match_table.hpp"
 #include "comm/prediction.hpp"
+#include "matching/match_table.hpp"
 #include "read/coverage.hpp"
 #include "stats/transfer_fit.hpp"
 
@@ -87,7 +87,7 @@ struct CommReport {
     [[nodiscard]] bool any_bytes() const;
 };
 
-[[nodiscard]] CommReport make_report(const MatchTable& table, const tool::Coverage& coverage,
+[[nodiscard]] CommReport make_report(const tool::MatchTable& table, const tool::Coverage& coverage,
                                      const CommOptions& options);
 
 }  // namespace cep::comm

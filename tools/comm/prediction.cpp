@@ -5,6 +5,27 @@
 
 namespace cep::comm {
 
+std::optional<double> bus_factor(Operation operation, std::uint64_t ranks) {
+    if (ranks < 2) return std::nullopt;
+    const auto n = static_cast<double>(ranks);
+    switch (operation) {
+        case Operation::all_reduce:
+            return 2 * (n - 1) / n;
+        case Operation::all_gather:
+        case Operation::reduce_scatter:
+        case Operation::all_to_all:
+        case Operation::gather:
+        case Operation::scatter:
+            return (n - 1) / n;
+        case Operation::broadcast:
+        case Operation::reduce:
+        case Operation::send_recv:
+            return 1.0;
+        default:
+            return std::nullopt;
+    }
+}
+
 std::optional<double> hops(Operation operation, Algorithm algorithm, std::uint64_t ranks) {
     if (!bus_factor(operation, ranks)) return std::nullopt;
     if (operation == Operation::send_recv) return 1.0;

@@ -6,10 +6,16 @@
 #include <cstdint>
 #include <optional>
 
-#include "comm/collective.hpp"
+#include "matching/operation.hpp"
 #include "stats/transfer_fit.hpp"
 
 namespace cep::comm {
+
+using tool::Operation;
+
+/// Bus bandwidth over algorithm bandwidth: the share of the bytes that each rank sends, as nccl-tests defines it
+/// (doc/PERFORMANCE.md). Nothing for one rank, or an operation that is not known or moves no bytes.
+[[nodiscard]] std::optional<double> bus_factor(Operation operation, std::uint64_t ranks);
 
 enum class Algorithm : std::uint8_t { ring, tree };
 

@@ -9,9 +9,9 @@
 #include "base/say.hpp"
 #include "comm/comm_document.hpp"
 #include "comm/comm_report.hpp"
-#include "comm/comm_spans.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
+#include "matching/row_matcher.hpp"
 #include "read/read_all.hpp"
 #include "read/rows_only.hpp"
 
@@ -94,9 +94,9 @@ Status CommCommand::run() const {
     output.check();
     const comm::CommOptions chosen = options();
     const Filter rows = filter.filter();
-    comm::MatchTable table(comm::MatchTable::max_matches_of_job);
+    MatchTable table(MatchTable::max_matches_of_job);
     CoverageCollector collector;
-    using Sink = RowsOnly<comm::CommSpans>;
+    using Sink = RowsOnly<RowMatcher>;
     const InputSet set = input.find();
     const InputCounts counts = read_all(
         set, input.reading(),

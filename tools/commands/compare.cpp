@@ -70,8 +70,8 @@ compare::JobFacts CompareCommand::read(const std::string& name, const std::strin
     const Job loaded =
         load(find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from),
              job_options.load_options(filter, input));
-    const Verdict verdict = judge(loaded, {{}, input.reading().thread_count(), false});
-    compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded, verdict);
+    compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded,
+                                            judge(loaded, {{}, input.reading().thread_count(), false}));
     report_inputs("compare: " + name, facts.inputs, facts.coverage);
     return facts;
 }

@@ -13,7 +13,6 @@ namespace cep::cli {
 
 /// `name`: as on the command line; `side`: "A" or "B"; `command` begins messages. Throws what collect_steps() throws.
 [[nodiscard]] compare::JobFacts compare_facts(std::string_view command, const std::string& side,
-                                              const std::string& name, const tool::Job& job,
-                                              const tool::Verdict& verdict);
+                                              const std::string& name, const tool::Job& job, tool::Verdict verdict);
 
 }  // namespace cep::cli

@@ -13,10 +13,10 @@
 #include "base/terminal.hpp"
 #include "base/text.hpp"
 #include "base/units.hpp"
-#include "comm/comm_spans.hpp"
 #include "commands/commands.hpp"
 #include "commands/compare_facts.hpp"
 #include "commands/options.hpp"
+#include "matching/row_matcher.hpp"
 #include "model/job.hpp"
 #include "read/partial_format.hpp"
 #include "report/report.hpp"
@@ -28,8 +28,6 @@ namespace cep::cli {
 namespace {
 
 using namespace tool;
-
-constexpr std::size_t least_thinned = 256;
 
 struct ReportCommand {
     InputOptions input;
@@ -69,11 +67,11 @@ class SecondReading : public RowSink {
         if (heat_) heat_->end();
     }
     [[nodiscard]] bool is_partial() const { return is_partial_; }
-    [[nodiscard]] const comm::CommSpans& spans() const { return spans_; }
+    [[nodiscard]] const RowMatcher& spans() const { return spans_; }
     [[nodiscard]] const std::optional<report::FileHeat>& heat() const { return heat_; }
 
   private:
-    comm::CommSpans spans_;
+    RowMatcher spans_;
     std::optional<report::FileHeat> heat_;
     bool is_partial_ = false;
 };
@@ -116,7 +114,7 @@ class SecondLook {
 
   private:
     void read(const InputSet& set, const InputOptions& input, const Filter& filter) {
-        comm::MatchTable table(comm::MatchTable::max_matches_of_job);
+        MatchTable table(MatchTable::max_matches_of_job);
         CoverageCollector collector;
         bool any_partial = false;
         comm_.inputs = read_all(
@@ -142,15 +140,12 @@ class SecondLook {
 
 /// Why own work and waiting of ranks are not looked at; "" where they are.
 std::string why_no_table(const Job& job) {
-    constexpr std::size_t most_starts = 1000;  // every step of a rank looks at all of them
     if (job.choice.keeps_none())
         return "More durations were recorded than are kept, so that a step cannot be taken apart; choose some with "
                "--steps or "
                "--ranks, or keep more with --max-samples.";
     if (job.filter.has_phases()) return "Only some phases were asked for, so that a step cannot be taken apart.";
-    for (const auto& [rank, of_rank] : job.ranks)
-        if (of_rank.size() > most_starts) return "A rank was started over 1,000 times; choose --attempt or --steps.";
-    return "";
+    return starts_too_often(job.ranks) ? "A rank was started over 1,000 times; choose --attempt or --steps." : "";
 }
 
 std::vector<std::int64_t> parse_numbers(std::string_view option, std::string_view text) {
@@ -180,8 +175,8 @@ compare::JobFacts ReportCommand::read_compared() const {
     refuse_outputs(set);
     const Job before = load(set, job_options.load_options(filter, input));
     report_inputs("report: A", before.inputs, before.coverage);
-    const Verdict verdict = judge(before, {{}, input.reading().thread_count(), false});
-    return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before, verdict);
+    return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before,
+                         judge(before, {{}, input.reading().thread_count(), false}));
 }
 
 Status ReportCommand::status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
@@ -228,7 +223,8 @@ Status ReportCommand::run() const {
     if (status == Status::nothing_readable) return status;
     const std::size_t threads = input.reading().thread_count();
     const Summary summary = summarize(job, Grouping{}, threads);
-    const Verdict verdict = judge(job, {peak_flops, threads, true});
+    JobTable table;
+    const Verdict verdict = judge(job, {peak_flops, threads, true, false, &table});
     const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
     inputs.job = &job;
     inputs.summary = &summary;
@@ -237,11 +233,12 @@ Status ReportCommand::run() const {
 
     report::JobView view = report::view_job(job, verdict, report::most_cells);
     inputs.why_no_table = why_no_table(job);
-    std::optional<JobTable> table;
     if (inputs.why_no_table.empty()) {
-        table = make_job_table(job.ranks, job.choice, threads, report::most_table_cells, least_thinned);
-        report::add_derived_step(*table, view);
-        inputs.table = &*table;
+        // The page has room for more steps than a verdict needs.
+        if (table.steps.size() < table.all_steps)
+            table = make_job_table(job.ranks, job.choice, threads, report::most_table_cells);
+        report::add_derived_step(table, view);
+        inputs.table = &table;
     }
     const SecondLook again(job, set, input, view);
     inputs.rows = again.rows();

@@ -178,8 +178,7 @@ void write_job(JsonWriter& json, const char* key, const JobFacts& job) {
         tool::write_inputs(json, job.inputs, job.coverage);
         json.members("steps", steps.size(), "first_step", step(steps.begin()), "last_step", step(steps.rbegin()),
                      "step_is_a_sum", job.steps.step_is_a_sum);
-        const VerdictFacts verdict = job.verdict.value_or(VerdictFacts{});
-        json.members("bound", tool::text_or_null(verdict.bound), "stragglers", verdict.stragglers);
+        json.members("bound", bound_name(job.verdict.bound), "stragglers", name_stragglers(job.verdict));
     });
 }
 

@@ -11,14 +11,9 @@
 #include "compare/job_steps.hpp"
 #include "read/coverage.hpp"
 #include "stats/rank_test.hpp"
+#include "verdict/verdict.hpp"
 
 namespace cep::compare {
-
-/// What a comparison shows of a job's verdict.
-struct VerdictFacts {
-    std::string bound;
-    std::optional<std::vector<std::string>> stragglers;  // "rank 5 in forward"; nothing where the verdict abstained
-};
 
 /// One of the two jobs.
 struct JobFacts {
@@ -26,7 +21,7 @@ struct JobFacts {
     tool::InputCounts inputs;
     tool::Coverage coverage;
     JobSteps steps;
-    std::optional<VerdictFacts> verdict;
+    tool::Verdict verdict;
 };
 
 struct CompareOptions {

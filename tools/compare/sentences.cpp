@@ -73,17 +73,19 @@ void describe_phases(const Comparison& comparison, std::vector<std::string>& sen
         sentences.emplace_back("No phase changed significantly.");
 }
 
-std::string list_stragglers(const VerdictFacts& verdict) {
-    if (!verdict.stragglers) return "not known";
+std::string list(const std::optional<std::vector<std::string>>& names) {
+    if (!names) return "not known";
     std::string text;
-    for (const std::string& name : *verdict.stragglers) text += (text.empty() ? "" : ", ") + name;
+    for (const std::string& name : *names) text += (text.empty() ? "" : ", ") + name;
     return text.empty() ? "none" : text;
 }
 
-void describe_verdict_change(const VerdictFacts& a, const VerdictFacts& b, std::vector<std::string>& sentences) {
-    if (a.bound != b.bound) sentences.push_back(fmt::format("The bound changed from {} to {}.", a.bound, b.bound));
-    if (a.stragglers != b.stragglers)
-        sentences.push_back(fmt::format("Stragglers: {} in A, {} in B.", list_stragglers(a), list_stragglers(b)));
+void describe_verdict_change(const tool::Verdict& a, const tool::Verdict& b, std::vector<std::string>& sentences) {
+    if (a.bound != b.bound)
+        sentences.push_back(fmt::format("The bound changed from {} to {}.", bound_name(a.bound), bound_name(b.bound)));
+    const auto before = name_stragglers(a);
+    const auto after = name_stragglers(b);
+    if (before != after) sentences.push_back(fmt::format("Stragglers: {} in A, {} in B.", list(before), list(after)));
 }
 
 }  // namespace
@@ -103,11 +105,20 @@ std::string describe_step(const Comparison& comparison) {
     return describe_significant_step(step) + ".";
 }
 
+std::optional<std::vector<std::string>> name_stragglers(const tool::Verdict& verdict) {
+    if (verdict.abstained && verdict.stragglers.empty()) return std::nullopt;
+    std::vector<std::string> names;
+    for (const tool::StragglerFact& straggler : verdict.stragglers)
+        names.push_back(fmt::format("rank {} in {}", straggler.rank, straggler.phase));
+    for (const tool::GroupFact& group : verdict.groups)
+        names.push_back(fmt::format("ranks {} in {}", tool::format_ranges(group.slow_ranks, 4), group.typical.phase));
+    return names;
+}
+
 std::vector<std::string> describe_reasons(const Comparison& comparison) {
     std::vector<std::string> sentences;
     describe_phases(comparison, sentences);
-    if (comparison.a.verdict && comparison.b.verdict)
-        describe_verdict_change(*comparison.a.verdict, *comparison.b.verdict, sentences);
+    describe_verdict_change(comparison.a.verdict, comparison.b.verdict, sentences);
     return sentences;
 }
 

@@ -3,6 +3,7 @@
 // A comparison in sentences.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace cep::compare {
 
 /// "Steps take 4.2 % less time in B (130.0 ms → 124.5 ms; 95 % interval 3.1 % to 5.3 %)."
 [[nodiscard]] std::string describe_step(const Comparison& comparison);
+
+/// "rank 5 in forward"; nothing where the verdict does not know.
+[[nodiscard]] std::optional<std::vector<std::string>> name_stragglers(const tool::Verdict& verdict);
 
 /// The phases that changed most, and how the verdict changed.
 [[nodiscard]] std::vector<std::string> describe_reasons(const Comparison& comparison);

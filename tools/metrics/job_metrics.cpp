@@ -193,13 +193,7 @@ void add_profiler(Exposition& out, const Loss& loss) {
                 as_double(loss.recorded));
     out.counter("cep_profiler_written_total", "Of these, those whose rows were written", as_double(loss.written));
     out.begin("cep_profiler_dropped_total", MetricType::counter, "Of these, those that were lost, by cause");
-    const std::array<std::pair<std::string_view, std::uint64_t>, 5> causes = {
-        {{schema::dropped::ring, loss.dropped_ring},
-         {schema::dropped::slots, loss.dropped_slots},
-         {schema::dropped::pool, loss.dropped_pool},
-         {schema::dropped::file, loss.dropped_file},
-         {schema::dropped::io, loss.dropped_io}}};
-    for (const auto& [cause, count] : causes) out.sample({{"cause", cause}}, as_double(count));
+    for (const auto& [cause, count] : loss.dropped_by_cause()) out.sample({{"cause", cause}}, as_double(count));
     out.counter("cep_profiler_without_metadata_total", "Of these, those that lost their metadata",
                 as_double(loss.dropped_meta));
     out.counter("cep_profiler_capture_skipped_total", "Spans that were not timed in the capture of a graph",

@@ -9,6 +9,8 @@
 
 #include "base/failure.hpp"
 #include "model/partial.hpp"
+#include "model/partial_keys.hpp"
+#include "read/row_keys.hpp"
 
 namespace cep::tool {
 namespace {
@@ -32,26 +34,32 @@ class Fields {
   public:
     explicit Fields(const dom::object& object) : object_(object) {}
 
-    [[nodiscard]] std::int64_t integer(const char* key) const { return get<std::int64_t>(key); }
-    [[nodiscard]] std::uint64_t count(const char* key) const { return get<std::uint64_t>(key); }
-    [[nodiscard]] bool boolean(const char* key) const { return get<bool>(key); }
-    [[nodiscard]] std::string string(const char* key) const { return std::string(get<std::string_view>(key)); }
-    [[nodiscard]] dom::array array(const char* key) const { return get<dom::array>(key); }
-    [[nodiscard]] double number(const char* key) const { return get<double>(key); }
-    [[nodiscard]] double time_ms(const char* key) const {
+    [[nodiscard]] std::int64_t integer(std::string_view key) const { return get<std::int64_t>(key); }
+    [[nodiscard]] std::uint64_t count(std::string_view key) const { return get<std::uint64_t>(key); }
+    [[nodiscard]] bool boolean(std::string_view key) const { return get<bool>(key); }
+    [[nodiscard]] std::string string(std::string_view key) const { return std::string(get<std::string_view>(key)); }
+    [[nodiscard]] dom::array array(std::string_view key) const { return get<dom::array>(key); }
+    [[nodiscard]] double number(std::string_view key) const { return get<double>(key); }
+    [[nodiscard]] double time_ms(std::string_view key) const {
         const double time_ms = get<double>(key);
         require(time_ms >= 0, "a negative time");
         return time_ms;
     }
-    [[nodiscard]] std::optional<std::int64_t> optional_integer(const char* key) const {
+    [[nodiscard]] std::optional<std::int64_t> optional_integer(std::string_view key) const {
         return object_.at_key(key).error() == simdjson::SUCCESS ? std::optional(integer(key)) : std::nullopt;
     }
-    [[nodiscard]] std::optional<double> optional_double(const char* key) const {
+    [[nodiscard]] std::optional<double> optional_double(std::string_view key) const {
         return object_.at_key(key).error() == simdjson::SUCCESS ? std::optional(get<double>(key)) : std::nullopt;
     }
 
+    /// Doubles are times.
+    template <typename Members, typename Struct>
+    void read(const Members& members, Struct& into) const {
+        for_each_member(members, [&](const auto& each) { read_value(each.key, into.*each.member); });
+    }
+
     /// A few bytes can name any number of numbers: `room` is for how many more there is room, and falls.
-    [[nodiscard]] NumberRanges ranges(const char* key, std::uint64_t& room) const {
+    [[nodiscard]] NumberRanges ranges(std::string_view key, std::uint64_t& room) const {
         NumberRanges numbers;
         for (const dom::element item : array(key)) {
             dom::array range;
@@ -70,8 +78,15 @@ class Fields {
     }
 
   private:
+    void read_value(std::string_view key, std::int64_t& value) const { value = integer(key); }
+    void read_value(std::string_view key, std::uint64_t& value) const { value = count(key); }
+    void read_value(std::string_view key, double& value) const { value = time_ms(key); }
+    void read_value(std::string_view key, std::string& value) const { value = string(key); }
+    void read_value(std::string_view key, std::optional<std::int64_t>& value) const { value = optional_integer(key); }
+    void read_value(std::string_view key, std::optional<double>& value) const { value = optional_double(key); }
+
     template <typename Value>
-    [[nodiscard]] Value get(const char* key) const {
+    [[nodiscard]] Value get(std::string_view key) const {
         Value value{};
         if (object_.at_key(key).get(value) != simdjson::SUCCESS)
             throw Malformed{fmt::format("no {}, or one of another type", key)};
@@ -96,46 +111,15 @@ std::uint32_t small_number_of(const dom::element& element) {
 
 RunInfo read_run(const Fields& fields) {
     RunInfo run;
-    run.schema = fields.integer("schema");
-    run.run_id = fields.string("run_id");
-    run.attempt = fields.integer("attempt");
-    run.world_size = fields.optional_integer("world_size");
-    run.host = fields.string("host");
-    run.dp = fields.optional_integer("dp");
-    run.tp = fields.optional_integer("tp");
-    run.pp = fields.optional_integer("pp");
-    run.ep = fields.optional_integer("ep");
-    run.cp = fields.optional_integer("cp");
-    run.flops_per_step = fields.optional_double("flops_per_step");
-    run.hardware_flops_per_step = fields.optional_double("hardware_flops_per_step");
-    run.peak_flops = fields.optional_double("peak_flops");
-    run.tokens_per_step = fields.optional_double("tokens_per_step");
-    run.pid = fields.optional_integer("pid");
-    run.backend = fields.string("backend");
-    run.device_name = fields.string("device_name");
-    run.library_version = fields.string("library_version");
-    run.start_unix_ns = fields.optional_integer("start_unix_ns");
-    run.clock_error_ns = fields.optional_integer("clock_error_ns");
-    run.start_step = fields.optional_integer("start_step");
-    run.end_step = fields.optional_integer("end_step");
-    run.record_every_n_steps = fields.optional_integer("record_every_n_steps");
+    fields.read(run_keys, run);
+    fields.read(config_keys, run);
     return run;
 }
 
 StatsRow read_stats(const Fields& fields) {
     StatsRow stats;
     stats.attempt = fields.optional_integer("attempt");
-    stats.recorded = fields.count("recorded");
-    stats.written = fields.count("written");
-    stats.dropped_ring = fields.count("dropped_ring");
-    stats.dropped_slots = fields.count("dropped_slots");
-    stats.dropped_pool = fields.count("dropped_pool");
-    stats.dropped_file = fields.count("dropped_file");
-    stats.dropped_io = fields.count("dropped_io");
-    stats.dropped_meta = fields.count("dropped_meta");
-    stats.capture_skipped = fields.count("capture_skipped");
-    stats.cuda_errors = fields.count("cuda_errors");
-    stats.abandoned = fields.count("abandoned");
+    for (const CountKey& key : count_keys) stats.*key.member = fields.count(key.key);
     stats.open = fields.count("open");
     stats.self_ms = fields.time_ms("self_ms");
     stats.trainer_ms = fields.optional_double("trainer_ms").value_or(0);
@@ -155,16 +139,13 @@ void read_histogram(const Fields& fields, PhaseSeries& phase) {
     phase.histogram = LogHistogram::of(std::move(buckets));
     Totals& totals = phase.in_histogram;
     totals.count = phase.histogram.count();
-    totals.sum_ms = fields.time_ms("sum_ms");
-    totals.top_level_ms = fields.time_ms("top_level_ms");
-    totals.min_ms = fields.time_ms("min_ms");
-    totals.max_ms = fields.time_ms("max_ms");
+    fields.read(total_keys, totals);
 }
 
 /// An array that is gone through beside others.
 class Column {
   public:
-    Column(const Fields& fields, const char* key)
+    Column(const Fields& fields, std::string_view key)
         : array_(fields.array(key)), next_(array_.begin()), end_(array_.end()) {}
     [[nodiscard]] bool at_end() const { return !(next_ != end_); }
     dom::element take() {
@@ -218,13 +199,7 @@ PhaseSeries read_phase(const Fields& fields) {
 
 OpenSpan read_open_span(const Fields& fields) {
     OpenSpan open;
-    open.name = fields.string("name");
-    open.rank = fields.integer("rank");
-    open.step = fields.integer("step");
-    open.attempt = fields.integer("attempt");
-    open.start_ns = fields.optional_integer("start_ns");
-    open.elapsed_ms = fields.time_ms("elapsed_ms");
-    open.line = fields.count("line");
+    fields.read(open_span_keys, open);
     return open;
 }
 
@@ -235,17 +210,6 @@ CoverageCollector read_coverage(const Fields& fields, std::uint64_t& room) {
     facts.any_unlisted = fields.boolean("any_unlisted");
     facts.world_size = fields.integer("world_size");
     return CoverageCollector::of(std::move(facts));
-}
-
-void read_inputs(const Fields& fields, InputCounts& inputs) {
-    inputs.files = fields.count("files");
-    inputs.bytes = fields.count("bytes");
-    inputs.rows = fields.count("rows");
-    inputs.truncated_files = fields.count("truncated_files");
-    inputs.unreadable_files = fields.count("unreadable_files");
-    inputs.repeated_files = fields.count("repeated_files");
-    inputs.skipped_rows = fields.count("skipped_rows");
-    inputs.damages = fields.count("damages");
 }
 
 PartialScope read_scope(const Fields& fields) {
@@ -350,9 +314,9 @@ class PartialReader::Impl {
         if (type == "partial") {
             partial_.scope = read_scope(fields);
         } else if (type == "inputs") {
-            read_inputs(fields, inputs);
+            fields.read(input_keys, inputs);
         } else if (type == "damage") {
-            inputs.shown.push_back({fields.string("path"), fields.count("line"), fields.string("why")});
+            fields.read(damage_keys, inputs.shown.emplace_back());
         } else if (type == "unreadable") {
             inputs.unreadable.push_back(fields.string("why"));
         } else if (type == "coverage") {

@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <type_traits>
 
 #include <fmt/format.h>
 
 #include "model/partial.hpp"
+#include "model/partial_keys.hpp"
+#include "read/row_keys.hpp"
 #include "show/json_writer.hpp"
 
 namespace cep::tool {
@@ -43,6 +46,16 @@ class LineObject {
     }
     void string(std::string_view key, std::string_view text) { append_json_string(value(key), text); }
     void boolean(std::string_view key, bool is_so) { value(key) += is_so ? "true" : "false"; }
+    template <typename Members, typename Struct>
+    void members(const Members& members, const Struct& of) {
+        for_each_member(members, [&](const auto& each) {
+            if constexpr (std::is_same_v<decltype(of.*each.member), const std::string&>) {
+                string(each.key, of.*each.member);
+            } else {
+                number(each.key, of.*each.member);
+            }
+        });
+    }
 
     /// `get(i)` for each of `count` values.
     template <typename Get>
@@ -97,20 +110,11 @@ void append_header(std::string& out, const PartialScope& scope, StepChoice choic
 void append_inputs(std::string& out, const InputCounts& inputs) {
     {
         LineObject line(out, "inputs");
-        line.number("files", inputs.files);
-        line.number("bytes", inputs.bytes);
-        line.number("rows", inputs.rows);
-        line.number("truncated_files", inputs.truncated_files);
-        line.number("unreadable_files", inputs.unreadable_files);
-        line.number("repeated_files", inputs.repeated_files);
-        line.number("skipped_rows", inputs.skipped_rows);
-        line.number("damages", inputs.damages);
+        line.members(input_keys, inputs);
     }
     for (const LocatedDamage& damage : inputs.shown) {
         LineObject line(out, "damage");
-        line.string("path", damage.path);
-        line.number("line", damage.line);
-        line.string("why", damage.why);
+        line.members(damage_keys, damage);
     }
     std::vector<std::string> unreadable = inputs.unreadable;
     std::sort(unreadable.begin(), unreadable.end());
@@ -127,48 +131,16 @@ void append_coverage(std::string& out, const CoverageCollector::Facts& facts) {
 
 void append_run(std::string& out, const RunInfo& run) {
     LineObject line(out, "series_run");
-    line.number("schema", run.schema);
-    line.string("run_id", run.run_id);
-    line.number("attempt", run.attempt);
-    line.number("world_size", run.world_size);
-    line.string("host", run.host);
-    line.number("dp", run.dp);
-    line.number("tp", run.tp);
-    line.number("pp", run.pp);
-    line.number("ep", run.ep);
-    line.number("cp", run.cp);
-    line.number("flops_per_step", run.flops_per_step);
-    line.number("hardware_flops_per_step", run.hardware_flops_per_step);
-    line.number("peak_flops", run.peak_flops);
-    line.number("tokens_per_step", run.tokens_per_step);
-    line.number("pid", run.pid);
-    line.string("backend", run.backend);
-    line.string("device_name", run.device_name);
-    line.string("library_version", run.library_version);
-    line.number("start_unix_ns", run.start_unix_ns);
-    line.number("clock_error_ns", run.clock_error_ns);
-    line.number("start_step", run.start_step);
-    line.number("end_step", run.end_step);
-    line.number("record_every_n_steps", run.record_every_n_steps);
+    line.members(run_keys, run);
+    line.members(config_keys, run);
 }
 
 void append_stats(std::string& out, const StatsRow& stats) {
     LineObject line(out, "series_stats");
     line.number("attempt", stats.attempt);
-    line.number("recorded", stats.recorded);
-    line.number("written", stats.written);
-    line.number("dropped_ring", stats.dropped_ring);
-    line.number("dropped_slots", stats.dropped_slots);
-    line.number("dropped_pool", stats.dropped_pool);
-    line.number("dropped_file", stats.dropped_file);
-    line.number("dropped_io", stats.dropped_io);
-    line.number("dropped_meta", stats.dropped_meta);
-    line.number("capture_skipped", stats.capture_skipped);
-    line.number("cuda_errors", stats.cuda_errors);
-    line.number("abandoned", stats.abandoned);
+    for (const CountKey& key : count_keys) line.number(key.key, stats.*key.member);
     line.number("open", stats.open);
-    line.number("self_ms", stats.self_ms);
-    line.number("trainer_ms", stats.trainer_ms);
+    line.members(self_time_keys, stats);
 }
 
 void append_histogram(std::string& out, const LogHistogram& histogram, const Totals& totals) {
@@ -178,10 +150,7 @@ void append_histogram(std::string& out, const LogHistogram& histogram, const Tot
     line.number("first_bucket", buckets.first);
     line.number("zeros", buckets.zeros);
     line.numbers("counts", 0, buckets.counts.size(), [&](std::size_t i) { return buckets.counts[i]; });
-    line.number("sum_ms", totals.sum_ms);
-    line.number("top_level_ms", totals.top_level_ms);
-    line.number("min_ms", totals.min_ms);
-    line.number("max_ms", totals.max_ms);
+    line.members(total_keys, totals);
 }
 
 std::optional<std::int64_t> start_of(const Sample& sample) {
@@ -237,13 +206,7 @@ void append_series(std::string& out, std::int64_t rank, const RunSeries& series)
 
 void append_open_span(std::string& out, const OpenSpan& open) {
     LineObject line(out, "open_span");
-    line.string("name", open.name);
-    line.number("rank", open.rank);
-    line.number("step", open.step);
-    line.number("attempt", open.attempt);
-    line.number("start_ns", open.start_ns);
-    line.number("elapsed_ms", open.elapsed_ms);
-    line.number("line", open.line);
+    line.members(open_span_keys, open);
 }
 
 void append_mark(std::string& out, const std::string& name, const MarkCount& mark) {

@@ -71,14 +71,7 @@ void InputCounts::add_unreadable(std::string why) {
 }
 
 void InputCounts::merge(const InputCounts& other) {
-    files += other.files;
-    bytes += other.bytes;
-    rows += other.rows;
-    truncated_files += other.truncated_files;
-    unreadable_files += other.unreadable_files;
-    repeated_files += other.repeated_files;
-    skipped_rows += other.skipped_rows;
-    damages += other.damages;
+    for_each_member(input_keys, [&](const auto& count) { this->*count.member += other.*count.member; });
     show_first(shown, other.shown);
     unreadable.insert(unreadable.end(), other.unreadable.begin(), other.unreadable.end());
 }

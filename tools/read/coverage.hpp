@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "base/members.hpp"
 #include "base/number_ranges.hpp"
 #include "read/file_reader.hpp"
 #include "read/filter.hpp"
@@ -44,6 +46,18 @@ struct InputCounts {
     void add_unreadable(std::string why);
     void merge(const InputCounts& other);
     [[nodiscard]] bool complete() const { return truncated_files + unreadable_files + skipped_rows + damages == 0; }
+};
+
+/// The counts, with their keys in a partial summary.
+inline constexpr std::tuple input_keys = {
+    member("files", &InputCounts::files),
+    member("bytes", &InputCounts::bytes),
+    member("rows", &InputCounts::rows),
+    member("truncated_files", &InputCounts::truncated_files),
+    member("unreadable_files", &InputCounts::unreadable_files),
+    member("repeated_files", &InputCounts::repeated_files),
+    member("skipped_rows", &InputCounts::skipped_rows),
+    member("damages", &InputCounts::damages),
 };
 
 struct Coverage {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "read/loss.hpp"
 
-#include <string_view>
-
 #include "base/units.hpp"
+#include "read/row_keys.hpp"
 
 namespace cep::tool {
 namespace {
@@ -23,19 +22,21 @@ void append_cause(std::string& text, std::string_view cause, std::uint64_t count
 }  // namespace
 
 void Loss::add(const StatsRow& stats) {
-    dropped_ring += stats.dropped_ring;
-    dropped_slots += stats.dropped_slots;
-    dropped_pool += stats.dropped_pool;
-    dropped_file += stats.dropped_file;
-    dropped_io += stats.dropped_io;
-    dropped_meta += stats.dropped_meta;
-    capture_skipped += stats.capture_skipped;
-    cuda_errors += stats.cuda_errors;
-    abandoned += stats.abandoned;
-    recorded += stats.recorded;
-    written += stats.written;
-    self_ms += stats.self_ms;
-    trainer_ms += stats.trainer_ms;
+    for (const CountKey& key : count_keys) this->*key.member += stats.*key.member;
+    for_each_member(self_time_keys, [&](const auto& time) { this->*time.member += stats.*time.member; });
+}
+
+std::uint64_t Loss::dropped() const {
+    std::uint64_t sum = 0;
+    for (const auto& [cause, count] : dropped_by_cause()) sum += count;
+    return sum;
+}
+
+std::vector<std::pair<std::string_view, std::uint64_t>> Loss::dropped_by_cause() const {
+    std::vector<std::pair<std::string_view, std::uint64_t>> counts;
+    for (const CountKey& key : count_keys)
+        if (key.is_lost_spans()) counts.emplace_back(key.cause, this->*key.member);
+    return counts;
 }
 
 std::string Loss::describe() const {

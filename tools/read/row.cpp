@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "read/row_limits.hpp"
+#include "read/row_keys.hpp"
 
 namespace cep::tool {
 namespace {
@@ -35,16 +35,6 @@ bool read_optional(const dom::element& value, std::optional<T>& out, Read read) 
     return right || value.is_null();
 }
 
-bool read_optional_int(const dom::element& value, std::optional<std::int64_t>& out) {
-    return read_optional(value, out, read_int);
-}
-
-bool read_text(const dom::element& value, std::string& out) {
-    std::string_view text;
-    if (read_string(value, text)) out = text;
-    return !text.empty() || value.is_string() || value.is_null();
-}
-
 void read_count(const dom::object& object, std::string_view key, std::uint64_t& out) {
     std::uint64_t found = 0;
     if (object.at_key(key).get(found) == simdjson::SUCCESS) out = found;
@@ -66,63 +56,60 @@ void read_listed_ranks(const dom::element& value, RunInfo& run) {
     }
 }
 
+bool read_member(const dom::element& value, std::int64_t& out) {
+    return read_int(value, out);
+}
+
+bool read_member(const dom::element& value, std::optional<std::int64_t>& out) {
+    return read_optional(value, out, read_int);
+}
+
+bool read_member(const dom::element& value, std::optional<double>& out) {
+    return read_optional(value, out, read_double);
+}
+
+bool read_member(const dom::element& value, std::string& out) {
+    std::string_view text;
+    if (read_string(value, text)) out = text;
+    return !text.empty() || value.is_string() || value.is_null();
+}
+
+// Returns false where the key is among these and the value has the wrong type.
+template <typename Keys>
+bool read_run_member(const Keys& keys, std::string_view key, const dom::element& value, RunInfo& run) {
+    bool right = true;
+    for_each_member(keys, [&](const auto& known) {
+        if (known.key == key) right = read_member(value, run.*known.member);
+    });
+    return right;
+}
+
 void read_config(const dom::element& value, RunInfo& run) {
     dom::object config;
     if (value.get(config) != simdjson::SUCCESS) return;
     for (const auto& [key, item] : config) {
-        if (key == "record_every_n_steps") read_optional_int(item, run.record_every_n_steps);
-        if (key == "start_step") read_optional_int(item, run.start_step);
-        if (key == "end_step") read_optional_int(item, run.end_step);
+        read_run_member(config_keys, key, item, run);
         if (key == "ranks") read_listed_ranks(item, run);
     }
-}
-
-// Returns false where the key is known and the value has the wrong type.
-bool read_run_key(std::string_view key, const dom::element& value, RunInfo& run) {
-    if (key == "schema") return read_int(value, run.schema);
-    if (key == "run_id") return read_text(value, run.run_id);
-    if (key == "attempt") return read_int(value, run.attempt);
-    if (key == "world_size") return read_optional_int(value, run.world_size);
-    if (key == "host") return read_text(value, run.host);
-    if (key == "dp") return read_optional_int(value, run.dp);
-    if (key == "tp") return read_optional_int(value, run.tp);
-    if (key == "pp") return read_optional_int(value, run.pp);
-    if (key == "ep") return read_optional_int(value, run.ep);
-    if (key == "cp") return read_optional_int(value, run.cp);
-    if (key == "flops_per_step") return read_optional(value, run.flops_per_step, read_double);
-    if (key == "hardware_flops_per_step") return read_optional(value, run.hardware_flops_per_step, read_double);
-    if (key == "peak_flops") return read_optional(value, run.peak_flops, read_double);
-    if (key == "tokens_per_step") return read_optional(value, run.tokens_per_step, read_double);
-    if (key == "pid") return read_optional_int(value, run.pid);
-    if (key == "backend") return read_text(value, run.backend);
-    if (key == "device_name") return read_text(value, run.device_name);
-    if (key == "library_version") return read_text(value, run.library_version);
-    if (key == "start_unix_ns") return read_optional_int(value, run.start_unix_ns);
-    if (key == "clock_error_ns") return read_optional_int(value, run.clock_error_ns);
-    if (key == "config") read_config(value, run);
-    return true;
 }
 
 void read_stats(const dom::object& object, StatsRow& stats) {
     stats = {};
     std::int64_t attempt = 0;
     if (object.at_key("attempt").get(attempt) == simdjson::SUCCESS) stats.attempt = attempt;
-    read_count(object, "recorded", stats.recorded);
-    read_count(object, "written", stats.written);
-    read_count(object, "capture_skipped", stats.capture_skipped);
-    read_count(object, "cuda_errors", stats.cuda_errors);
-    read_count(object, "abandoned", stats.abandoned);
     read_count(object, "open", stats.open);
-    for (const auto& [key, ms] : {std::pair("self_ms", &stats.self_ms), {"trainer_ms", &stats.trainer_ms}})
-        if (double read_ms = 0; object.at_key(key).get(read_ms) == simdjson::SUCCESS) *ms = read_ms;
     dom::object dropped;
-    if (object.at_key("dropped").get(dropped) != simdjson::SUCCESS) return;
-    read_count(dropped, schema::dropped::ring, stats.dropped_ring);
-    read_count(dropped, schema::dropped::slots, stats.dropped_slots);
-    read_count(dropped, schema::dropped::pool, stats.dropped_pool);
-    read_count(dropped, schema::dropped::file, stats.dropped_file);
-    read_count(dropped, schema::dropped::io, stats.dropped_io);
-    read_count(dropped, schema::dropped::meta, stats.dropped_meta);
+    const bool has_dropped = object.at_key("dropped").get(dropped) == simdjson::SUCCESS;
+    for (const CountKey& key : count_keys)
+        if (key.cause.empty()) {
+            read_count(object, key.key, stats.*key.member);
+        } else if (has_dropped) {
+            read_count(dropped, key.cause, stats.*key.member);
+        }
+    for_each_member(self_time_keys, [&](const auto& time) {
+        double ms = 0;
+        if (object.at_key(time.key).get(ms) == simdjson::SUCCESS) stats.*time.member = ms;
+    });
 }
 
 std::string describe(simdjson::error_code error) {
@@ -189,25 +176,37 @@ class RowParser::Impl {
     // kept in wrong_ instead.
     bool read_key(std::string_view key, const dom::element& value) {
         if (key == "name") return need(has_name_ = read_string(value, row_.name), "name is not a string");
-        if (key == "step") return need(read_optional_int(value, row_.step), "step is not an integer");
-        if (key == "rank") return need(read_optional_int(value, row_.rank), "rank is not an integer");
-        if (key == "start_ns") return read_optional_int(value, row_.start_ns);
-        if (row_.type == RowType::run) return read_run_key(key, value, run_);
-        if (row_.type == RowType::span || row_.type == RowType::open) return read_span_key(key, value);
+        const bool is_span = row_.type == RowType::span || row_.type == RowType::open;
+        if (const IntegerKey* const known = find_integer_key(key); known != nullptr && (known->of_every_row || is_span))
+            return read_integer(*known, value);
+        if (row_.type == RowType::run) return read_run_key(key, value);
+        if (is_span) return read_span_key(key, value);
         if (key == "value" && row_.type == RowType::counter) has_value_ = read_double(value, row_.value);
         return true;
+    }
+
+    static const IntegerKey* find_integer_key(std::string_view key) {
+        for (const IntegerKey& known : integer_keys)
+            if (known.key == key) return &known;
+        return nullptr;
+    }
+
+    bool read_integer(const IntegerKey& key, const dom::element& value) {
+        const bool right = read_member(value, row_.*key.member);
+        if (key.key == "step") return need(right, "step is not an integer");
+        return key.key == "rank" ? need(right, "rank is not an integer") : right;
+    }
+
+    bool read_run_key(std::string_view key, const dom::element& value) {
+        if (key == "config") read_config(value, run_);
+        return read_run_member(run_keys, key, value, run_);
     }
 
     bool read_span_key(std::string_view key, const dom::element& value) {
         if (key == "duration_ms")
             return need(has_duration_ = read_double(value, row_.duration_ms), "duration_ms is not a number");
         if (key == "elapsed_ms") return read_double(value, row_.elapsed_ms);
-        if (key == "lag_ms") return read_optional(value, row_.lag_ms, read_double);
-        if (key == "seq") return read_optional_int(value, row_.seq);
-        if (key == "depth") return read_optional_int(value, row_.depth);
-        if (key == "stream") return read_optional_int(value, row_.stream);
-        if (key == "bytes") return read_optional_int(value, row_.bytes);
-        if (key == "coll") return read_optional_int(value, row_.coll);
+        if (key == "lag_ms") return read_member(value, row_.lag_ms);
         if (key == "group") return read_string(value, row_.group) || value.is_null();
         if (key == "kind") return read_string(value, kind_name_) || value.is_null();
         if (key != "clock") return true;

@@ -2,7 +2,9 @@
 #include "read/row_limits.hpp"
 
 #include <cmath>
-#include <utility>
+#include <type_traits>
+
+#include "read/row_keys.hpp"
 
 namespace cep::tool::limits {
 namespace {
@@ -14,25 +16,25 @@ bool exceeds(const std::optional<std::int64_t>& number, std::int64_t least, std:
 }  // namespace
 
 std::string_view find_excess(const Row& row) {
-    for (const IntegerLimit& limit : integers)
-        if (exceeds(row.*limit.member, limit.least, limit.most)) return limit.key;
-    for (const DecimalLimit& limit : decimals)
-        if (!(row.*limit.member >= limit.least && row.*limit.member <= limit.most)) return limit.key;
+    for (const IntegerKey& key : integer_keys)
+        if (exceeds(row.*key.member, key.least, key.most)) return key.key;
+    for (const DecimalKey& key : decimal_keys)
+        if (!(row.*key.member >= key.least && row.*key.member <= key.most)) return key.key;
     return row.lag_ms && !(std::abs(*row.lag_ms) <= max_interval_ms) ? "lag_ms" : "";
 }
 
 std::string_view find_excess(const RunInfo& run) {
-    using Key = std::pair<std::string_view, std::optional<std::int64_t>>;
-    for (const auto& [key, time] : {Key{"start_unix_ns", run.start_unix_ns}, Key{"clock_error_ns", run.clock_error_ns}})
-        if (exceeds(time, -max_time_ns, max_time_ns)) return key;
-    for (const auto& [key, coordinate] :
-         {Key{"dp", run.dp}, Key{"tp", run.tp}, Key{"pp", run.pp}, Key{"ep", run.ep}, Key{"cp", run.cp}})
-        if (exceeds(coordinate, -max_coordinate, max_coordinate)) return key;
-    for (const auto& [key, number] :
-         {Key{"attempt", run.attempt}, Key{"world_size", run.world_size}, Key{"start_step", run.start_step},
-          Key{"end_step", run.end_step}, Key{"record_every_n_steps", run.record_every_n_steps}})
-        if (exceeds(number, -max_index, max_index)) return key;
-    return "";
+    std::string_view excess;
+    const auto check = [&]<typename Value>(const RunKey<Value>& key) {
+        constexpr bool is_integer =
+            std::is_same_v<Value, std::int64_t> || std::is_same_v<Value, std::optional<std::int64_t>>;
+        if constexpr (is_integer)
+            if (key.most < INT64_MAX && excess.empty() && exceeds(run.*key.member, -key.most, key.most))
+                excess = key.key;
+    };
+    for_each_member(run_keys, check);
+    for_each_member(config_keys, check);
+    return excess;
 }
 
 }  // namespace cep::tool::limits

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "read/row_limits.hpp"
+#include "read/row_keys.hpp"
 
 namespace cep::tool {
 namespace {
@@ -25,17 +25,17 @@ bool always_differs(std::string_view key, std::string_view number) {
 // Limits below zero mirror those above it, or do not matter: digits without a sign are never below zero.
 RowField field_of(Row& row, const RowNumber& number) {
     RowField field{number.begin, number.end, nullptr, nullptr, true};
-    for (const limits::IntegerLimit& limit : limits::integers)
-        if (limit.key == number.key && row.*limit.member) {
-            field.integer = &*(row.*limit.member);
-            field.max = static_cast<double>(limit.most);
+    for (const IntegerKey& key : integer_keys)
+        if (key.key == number.key && row.*key.member) {
+            field.integer = &*(row.*key.member);
+            field.max = static_cast<double>(key.most);
         }
     const bool is_span = row.type == RowType::span || row.type == RowType::open;
-    for (const limits::DecimalLimit& limit : limits::decimals)
-        if (limit.key == number.key && (limit.key == "value" ? row.type == RowType::counter : is_span)) {
-            field.decimal = &(row.*limit.member);
-            field.may_be_negative = limit.least < 0;
-            field.max = limit.most;
+    for (const DecimalKey& key : decimal_keys)
+        if (key.key == number.key && (key.key == "value" ? row.type == RowType::counter : is_span)) {
+            field.decimal = &(row.*key.member);
+            field.may_be_negative = key.least < 0;
+            field.max = key.most;
         }
     if (number.key == "lag_ms" && row.lag_ms) {
         field.decimal = &*row.lag_ms;

@@ -10,6 +10,7 @@
 #include "stats/robust.hpp"
 #include "verdict/own_work.hpp"
 #include "verdict/peers.hpp"
+#include "verdict/straggler.hpp"
 
 namespace cep::report {
 namespace {
@@ -18,7 +19,6 @@ constexpr double scale_factor = 1.25;  // of the median, up and down
 constexpr double wait_share = 0.25;    // of the step, where the colours of waiting end
 constexpr double same = 1e-3;          // own work that differs less is the duration
 constexpr std::size_t small_cells = std::size_t{1} << 16;
-constexpr std::size_t least_peers = 3;  // as the verdict compares ranks
 
 /// Which column each step is in; steps.size() for none.
 std::vector<std::size_t> columns_of(const std::vector<std::int64_t>& some, const Bins& steps) {
@@ -342,7 +342,7 @@ HeatMap build_heat(const HeatSources& sources, JobView& view, std::size_t max_by
 // The verdict takes the usual time of the peers for a phase whose row was lost. Of a step of which a rank has no rows,
 // or not that of the step, that would be a guess.
 StepMatrix own_work_of(const tool::JobTable& table) {
-    StepMatrix own_ms = tool::own_work(table, tool::find_peers(table, least_peers));
+    StepMatrix own_ms = tool::own_work(table, tool::find_peers(table, tool::StragglerRules{}.least_peers));
     for (std::size_t rank = 0; rank < own_ms.ranks(); ++rank)
         for (std::size_t step = 0; step < own_ms.steps(); ++step) {
             const bool has_rows = std::any_of(table.local.begin(), table.local.end(), [&](const auto& phase) {

@@ -298,9 +298,7 @@ void write_loss(JsonWriter& json, const Loss& loss) {
         json.members("dropped", loss.dropped(), "capture_skipped", loss.capture_skipped, "errors", loss.cuda_errors,
                      "abandoned", loss.abandoned);
         json.object("dropped_by_cause", [&] {
-            json.members(schema::dropped::ring, loss.dropped_ring, schema::dropped::slots, loss.dropped_slots,
-                         schema::dropped::pool, loss.dropped_pool, schema::dropped::file, loss.dropped_file,
-                         schema::dropped::io, loss.dropped_io);
+            for (const auto& [cause, count] : loss.dropped_by_cause()) json.members(cause, count);
         });
         json.members("without_metadata", loss.dropped_meta);
     });

@@ -9,7 +9,7 @@ namespace cep::tool {
 void TraceFacts::merge(TraceFacts&& other) {
     coverage.merge(other.coverage);
     survey.merge(std::move(other.survey));
-    places.merge(other.places);
+    ranks.merge(other.ranks);
     still_open.merge(other.still_open);
 }
 
@@ -24,7 +24,7 @@ void FileTrace::note(const Row& row) {
     if (row.type != RowType::run) return;
     const RunInfo& run = *row.run;
     facts_.coverage.saw_run(run);
-    if (filter_.shown.accepts_rank(*row.rank)) facts_.places[*row.rank] = {run.host, {run.dp, run.tp, run.pp, run.cp}};
+    if (filter_.shown.accepts_rank(*row.rank)) facts_.ranks[*row.rank] = {run.host, axis_places_of(run)};
 }
 
 std::int64_t FileTrace::attempt_of(const Row& row) {

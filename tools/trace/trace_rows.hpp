@@ -3,16 +3,15 @@
 // Trace rows: puts the rows that a trace shows in the order of their starts.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 
+#include "matching/process_group.hpp"
 #include "merge/row_collector.hpp"
 #include "read/coverage.hpp"
 #include "read/filter.hpp"
@@ -24,17 +23,16 @@
 namespace cep::tool {
 
 /// What a run row says of its rank.
-struct RankPlace {
+struct TracedRank {
     std::string host;
-    std::array<std::optional<std::int64_t>, 4> coordinates;  // dp, tp, pp and cp
+    AxisPlaces places;
 };
-inline constexpr std::array<std::string_view, 4> axes = {"dp", "tp", "pp", "cp"};
 
 /// What the rows of all files say, besides what is shown.
 struct TraceFacts {
     CoverageCollector coverage;
     Survey survey;                                                 // only if asked for
-    std::map<std::int64_t, RankPlace> places;                      // by rank
+    std::map<std::int64_t, TracedRank> ranks;                      // with a run row
     std::set<std::pair<std::uint32_t, std::uint64_t>> still_open;  // file and position of their last rows
 
     void merge(TraceFacts&& other);

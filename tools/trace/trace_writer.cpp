@@ -22,16 +22,15 @@ constexpr std::size_t max_end_bytes = 200;
 constexpr std::size_t max_arrow_bytes = 200;
 constexpr std::size_t max_flows = std::size_t{1} << 20;  // that may go on
 
-// The same for all ranks of a collective. A group named by its axis alone stands for one group at each place on the
-// other axes.
-std::uint64_t flow_key(const Row& row, std::uint32_t attempt, const std::map<std::int64_t, RankPlace>& places) {
+// The same for all ranks of a collective.
+std::uint64_t flow_key(const Row& row, std::uint32_t attempt, const std::map<std::int64_t, TracedRank>& ranks) {
     std::uint64_t key = mix_bits(*row.collective_key() ^ static_cast<std::uint64_t>(*row.step));
     key = mix_bits(key + attempt);
-    const auto place = places.find(*row.rank);
-    if (place == places.end() || std::find(axes.begin(), axes.end(), row.group) == axes.end()) return key;
-    for (std::size_t i = 0; i < axes.size(); ++i)
-        if (axes[i] != row.group)
-            key = mix_bits(key + static_cast<std::uint64_t>(place->second.coordinates[i].value_or(-1)));
+    if (const auto rank = ranks.find(*row.rank); rank != ranks.end())
+        for_each_other_axis(row.group, rank->second.places,
+                            [&key](std::string_view, const std::optional<std::int64_t>& place) {
+                                key = mix_bits(key + static_cast<std::uint64_t>(place.value_or(-1)));
+                            });
     return key;
 }
 
@@ -169,9 +168,9 @@ void TraceWriter::append_names(const Row& row, const Stream& stream, const Track
                        what, track.process, track.thread, order);
     };
     if (track.new_process) {
-        const auto place = facts_.places.find(*row.rank);
-        const bool has_host = place != facts_.places.end() && !place->second.host.empty();
-        const std::string where = has_host ? " (" + place->second.host + ")" : "";
+        const auto rank = facts_.ranks.find(*row.rank);
+        const bool has_host = rank != facts_.ranks.end() && !rank->second.host.empty();
+        const std::string where = has_host ? " (" + rank->second.host + ")" : "";
         append("process", fmt::format("rank {}{}", *row.rank, where), static_cast<std::uint64_t>(track.process));
     }
     if (track.new_track) append("thread", describe(stream, track.lane), track.place);
@@ -233,7 +232,7 @@ std::optional<Tracks::Track> TraceWriter::append_mark(const Row& row) {
 void TraceWriter::join(const Row& row, std::uint32_t attempt, const Tracks::Track& track) {
     constexpr std::int64_t inside_ns = 1;
     if (shown_ns(row.duration_ms) <= inside_ns) return;
-    Flows::Flow& flow = flows_.of(flow_key(row, attempt, facts_.places));
+    Flows::Flow& flow = flows_.of(flow_key(row, attempt, facts_.ranks));
     if (flow.id == 0) {
         flow.id = flows_.new_id();
     } else {

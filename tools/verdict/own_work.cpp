@@ -12,20 +12,39 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-bool has_missing(std::span<const float> values) {
-    return std::any_of(values.begin(), values.end(), [](float value) { return is_missing(value); });
-}
-
-/// `usual_ms`: what counts where a rank has no time, by step; empty if all ranks have theirs.
-void add_to(std::span<float> own_ms, std::span<const float> phase_ms, const std::vector<double>& usual_ms) {
-    for (std::size_t step = 0; step < own_ms.size(); ++step) {
-        double ms = phase_ms[step];
-        if (!usual_ms.empty() && is_missing(ms)) ms = usual_ms[step];
-        if (is_missing(ms)) continue;
-        const double before_ms = own_ms[step];
-        own_ms[step] = static_cast<float>((is_missing(before_ms) ? 0.0 : before_ms) + ms);
+/// Of one phase and the ranks of one role: which of the rows that are not there were lost. A phase that one rank does,
+/// or that the ranks do in turns, is no work of the others.
+class LostRows {
+  public:
+    LostRows(const StepMatrix& phase_ms, const PeerGroup& group)
+        : steps_of_rank_(phase_ms.ranks()), ranks_of_step_(phase_ms.steps()), ranks_(group.ranks.size()) {
+        for (const std::size_t rank : group.ranks)
+            for (std::size_t step = 0; step < ranks_of_step_.size(); ++step) {
+                const bool has_row = !is_missing(phase_ms.at(rank, step));
+                steps_of_rank_[rank] += has_row;
+                ranks_of_step_[step] += has_row;
+            }
+        for (const std::size_t ranks : ranks_of_step_) {
+            steps_ += ranks > 0;
+            any_missing_ |= ranks < ranks_;
+        }
     }
-}
+
+    [[nodiscard]] bool any_missing() const { return any_missing_; }
+    /// Of a row that is not there: the rank does the phase in most of the steps in which any rank does, or most ranks
+    /// did it in this step.
+    [[nodiscard]] bool is_lost(std::size_t rank, std::size_t step) const {
+        const std::size_t steps = steps_of_rank_[rank];
+        return 2 * steps > steps_ || (steps > 0 && 2 * ranks_of_step_[step] > ranks_);
+    }
+
+  private:
+    std::vector<std::size_t> steps_of_rank_;  // in which it has a row
+    std::vector<std::size_t> ranks_of_step_;  // that have a row in it
+    const std::size_t ranks_;
+    std::size_t steps_ = 0;  // in which any rank has one
+    bool any_missing_ = false;
+};
 
 }  // namespace
 
@@ -33,13 +52,15 @@ StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups)
     StepMatrix own_ms(table.ranks.size(), table.steps.size());
     for (const PeerGroup& group : groups)
         for (const LocalPhase& phase : table.local) {
-            const bool any_missing = std::any_of(group.ranks.begin(), group.ranks.end(), [&](std::size_t rank) {
-                return has_missing(phase.own_ms.of_rank(rank));
-            });
+            const LostRows lost(phase.own_ms, group);
             std::vector<double> usual_ms;
-            if (any_missing) usual_ms = quantiles_over_ranks(phase.own_ms, group.ranks, 0.5);
+            if (lost.any_missing()) usual_ms = quantiles_over_ranks(phase.own_ms, group.ranks, 0.5);
             for (const std::size_t rank : group.ranks)
-                add_to(own_ms.of_rank(rank), phase.own_ms.of_rank(rank), usual_ms);
+                for (std::size_t step = 0; step < table.steps.size(); ++step) {
+                    double ms = phase.own_ms.at(rank, step);
+                    if (is_missing(ms) && lost.is_lost(rank, step)) ms = usual_ms[step];
+                    if (!is_missing(ms)) own_ms.add_to_cell(rank * table.steps.size() + step, ms);
+                }
         }
     return own_ms;
 }

@@ -69,6 +69,9 @@ class Judge {
         return std::move(verdict_);
     }
 
+    /// For who looks at it after the verdict.
+    [[nodiscard]] JobTable take_table() { return std::move(table_); }
+
   private:
     void abstain(std::string reason, std::string to_do) {
         verdict_.abstained = true;
@@ -394,7 +397,7 @@ class Judge {
     const Job& job_;
     const JudgeOptions& options_;
     const StragglerRules rules_;
-    const JobTable table_;
+    JobTable table_;
     std::vector<PeerGroup> groups_;
     StepMatrix own_ms_;
     SlowSteps slow_;                    // of stragglers
@@ -410,9 +413,8 @@ std::string_view bound_name(Bound bound) {
     return names[static_cast<std::size_t>(bound)];
 }
 
-// Every step of a rank looks at all of its starts.
 bool starts_too_often(const RankSeries& ranks) {
-    constexpr std::size_t max_starts = 1000;
+    constexpr std::size_t max_starts = 1000;  // every step of a rank looks at all of its starts
     for (const auto& [rank, of_rank] : ranks)
         if (of_rank.size() > max_starts) return true;
     return false;
@@ -426,7 +428,12 @@ Verdict judge(const Job& job, const JudgeOptions& options) {
         verdict.to_do = "choose --attempt or --steps";
         return verdict;
     }
-    Verdict verdict = Judge(job, options).judge();
+    Verdict verdict;
+    {
+        Judge judge(job, options);
+        verdict = judge.judge();
+        if (options.table != nullptr) *options.table = judge.take_table();
+    }
     if (options.replays) explain(job, options.threads, verdict);
     return verdict;
 }

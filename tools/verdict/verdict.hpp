@@ -14,6 +14,7 @@
 #include "show/picture.hpp"
 #include "verdict/changes.hpp"
 #include "verdict/efficiency.hpp"
+#include "verdict/job_table.hpp"
 #include "verdict/straggler.hpp"
 
 namespace cep::tool {
@@ -137,9 +138,13 @@ struct Verdict {
 struct JudgeOptions {
     std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
     std::size_t threads = 1;
-    bool replays = true;  // the steps, for causes
-    bool draws = false;   // a picture of the steps
+    bool replays = true;        // the steps, for causes
+    bool draws = false;         // a picture of the steps
+    JobTable* table = nullptr;  // gets the table that the verdict is made from
 };
+
+/// Whether a rank was started so often that its steps are not looked at.
+[[nodiscard]] bool starts_too_often(const RankSeries& ranks);
 
 [[nodiscard]] Verdict judge(const Job& job, const JudgeOptions& options);
 

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "matching/match_rules.hpp"
+#include "matching/match_table.hpp"
 #include "matching/members.hpp"
+#include "matching/process_group.hpp"
 #include "matching/transfers.hpp"
 
 namespace cep::tool {
@@ -60,6 +62,38 @@ TEST(CollectiveId, IsThatOfGroupAndNumberElseOfNameAndPlace) {
         ids.insert(collective_id(0, i % 10, i));
     }
     EXPECT_EQ(ids.size(), 2 * transfer_count - 1);
+}
+
+TEST(ProcessGroup, NamedByItsAxisIsOneGroupAtEachPlaceOnTheOtherAxes) {
+    RunInfo run;
+    run.dp = 3;
+    run.tp = 0;
+    run.pp = 2;
+    EXPECT_EQ(full_group_name("dp", axis_places_of(run)), "dp.tp0.pp2");
+    EXPECT_EQ(full_group_name("tp", axis_places_of(run)), "tp.dp3.pp2");
+    EXPECT_EQ(full_group_name("dp_3", axis_places_of(run)), "dp_3");
+    EXPECT_EQ(full_group_name("dp", axis_places_of(RunInfo{})), "dp");
+}
+
+TEST(ProcessGroup, HasAKindWithoutWhatNumbersIt) {
+    for (const char* const name : {"dp", "dp.tp0.pp2", "dp_3", "dp-3", "dp:0", "dp[7]"})
+        EXPECT_EQ(group_kind(name), "dp") << name;
+}
+
+TEST(MatchTable, JoinsTheSpansOfOneCollectiveFromTwoFiles) {
+    const Channel channel{"dp", Operation::all_reduce, {}};
+    MatchTable all(MatchTable::max_matches_of_job);
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+        MatchTable of_file(MatchTable::max_matches_of_file);
+        of_file.add(of_file.channel_of(channel), {7, rank, 1024, rank == 0 ? 5.0 : 2.0});
+        all.merge(of_file);
+    }
+    ASSERT_EQ(all.matches().size(), 1U);
+    const Match& match = all.matches().at(7);
+    EXPECT_EQ(match.spans, 2U);
+    EXPECT_EQ(match.transfer_ms(), 2.0) << "the last rank waits for nobody";
+    EXPECT_EQ(match.total_ms, 7.0);
+    EXPECT_EQ(all.totals(0).ranks.size(), 2U);
 }
 
 TEST(MatchRules, OneNameOfManyGroupsIsToldApartByPlaces) {

@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/comm_spans.hpp"
-#include "base/hash.hpp"
+#include "matching/row_matcher.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
-namespace cep::comm {
+#include "base/hash.hpp"
+
+namespace cep::tool {
 namespace {
 
-using tool::Row;
-using tool::RowType;
-
 std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
-    return tool::mix_bits(hash + 0x9e3779b97f4a7c15U + tool::mix_bits(value + 0x9e3779b97f4a7c15U));
+    return mix_bits(hash + 0x9e3779b97f4a7c15U + mix_bits(value + 0x9e3779b97f4a7c15U));
 }
 
 std::uint64_t combine(std::uint64_t hash, std::string_view text) {
     hash = combine(hash, text.size());
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    return tool::mix_bits(hash);
+    return mix_bits(hash);
 }
 
-constexpr std::array<std::string_view, 4> axes = {"dp", "tp", "pp", "cp"};
-
-// Spans with the same group and coll are one collective. Without coll, the n-th spans of a name in a step are one.
-// Each attempt counts its collectives from the start.
+// As collective_id() in one step, but over all steps and attempts, each of which counts its collectives from the start.
 std::uint64_t key_of(const Row& row, std::uint64_t group_hash, std::int64_t attempt) {
     std::uint64_t key = combine(group_hash, static_cast<std::uint64_t>(attempt));
     key = combine(key, static_cast<std::uint64_t>(*row.step));
@@ -37,35 +29,34 @@ std::uint64_t key_of(const Row& row, std::uint64_t group_hash, std::int64_t atte
 
 }  // namespace
 
-// A group named by its axis alone stands for one group at each place on the other axes.
-std::string CommSpans::group_of(const Row& row, const RankRun& rank) {
-    std::string group(row.group);
-    const bool is_axis = std::find(axes.begin(), axes.end(), row.group) != axes.end();
-    if (!is_axis || rank.run == tool::RunTracker::no_run) return group;
-    const Coordinates& coordinates = rank.coordinates[static_cast<std::size_t>(rank.run)];
-    for (std::size_t i = 0; i < axes.size(); ++i)
-        if (coordinates[i] && axes[i] != row.group) group += fmt::format(".{}{}", axes[i], *coordinates[i]);
-    return group;
+Channel RowMatcher::channel_of(const Row& row, const RankRun& rank) {
+    const bool knows_places = rank.run != RunTracker::no_run;
+    Channel channel{knows_places ? full_group_name(row.group, rank.places[static_cast<std::size_t>(rank.run)])
+                                 : std::string(row.group),
+                    operation_of_name(row.name),
+                    {}};
+    if (channel.operation == Operation::other) channel.name = row.name;
+    return channel;
 }
 
-CommSpans::RankRun& CommSpans::run_of(const Row& row) {
+RowMatcher::RankRun& RowMatcher::run_of(const Row& row) {
     const auto [index, is_new, returning, ignored] = tracker_.observe(row);
     RankRun& run = ranks_[*row.rank];
     if (row.type == RowType::run && !ignored) {
-        if (is_new) run.coordinates.emplace_back();
-        run.coordinates[static_cast<std::size_t>(index)] = {row.run->dp, row.run->tp, row.run->pp, row.run->cp};
+        if (is_new) run.places.emplace_back();
+        run.places[static_cast<std::size_t>(index)] = axis_places_of(*row.run);
     }
     if (row.type == RowType::run && filter_.accepts_rank(*row.rank)) coverage_.saw_run(*row.run);
     if (row.type == RowType::run || run.run != index) {
         run.run = index;
-        const bool known = index != tool::RunTracker::no_run;
+        const bool known = index != RunTracker::no_run;
         run.attempt = known ? tracker_.runs(*row.rank)[static_cast<std::size_t>(index)].attempt : 1;
         run.streams.clear();
     }
     return run;
 }
 
-void CommSpans::limit_streams() {
+void RowMatcher::limit_streams() {
     constexpr std::size_t max_streams = std::size_t{1} << 17;
     constexpr std::size_t max_bytes = std::size_t{1} << 25;
     ++streams_;
@@ -76,7 +67,7 @@ void CommSpans::limit_streams() {
     stream_bytes_ = stream_key_.size();
 }
 
-const CommSpans::Stream& CommSpans::stream_of(RankRun& run, const Row& row) {
+const RowMatcher::Stream& RowMatcher::stream_of(RankRun& run, const Row& row) {
     stream_key_.assign(row.group);
     stream_key_ += '\0';
     stream_key_ += row.name;
@@ -84,8 +75,7 @@ const CommSpans::Stream& CommSpans::stream_of(RankRun& run, const Row& row) {
     if (found == run.streams.end()) {
         limit_streams();
         found = run.streams.try_emplace(stream_key_).first;
-        Channel channel{group_of(row, run), operation_of_name(row.name), {}};
-        if (channel.operation == Operation::other) channel.name = row.name;
+        const Channel channel = channel_of(row, run);
         found->second.channel = table_.channel_of(channel);
         // Some trainers count the collectives of each operation separately.
         const std::uint64_t hash = combine(combine(0, channel.group), static_cast<std::uint64_t>(channel.operation));
@@ -94,7 +84,7 @@ const CommSpans::Stream& CommSpans::stream_of(RankRun& run, const Row& row) {
     return found->second;
 }
 
-void CommSpans::take(const Row& row, std::uint64_t /*line*/) {
+void RowMatcher::take(const Row& row, std::uint64_t /*line*/) {
     if (!row.rank) return;
     RankRun& run = run_of(row);
     if (row.type != RowType::span || row.kind != schema::Kind::comm || !filter_.accepts(row)) return;
@@ -103,11 +93,11 @@ void CommSpans::take(const Row& row, std::uint64_t /*line*/) {
                {key_of(row, stream.hash, run.attempt), *row.rank, row.bytes.value_or(0), row.duration_ms});
 }
 
-tool::CoverageCollector CommSpans::coverage() const {
-    tool::CoverageCollector collector = coverage_;
+CoverageCollector RowMatcher::coverage() const {
+    CoverageCollector collector = coverage_;
     for (const auto& [rank, run] : ranks_)
         if (filter_.accepts_rank(rank)) collector.saw_rank(rank);
     return collector;
 }
 
-}  // namespace cep::comm
+}  // namespace cep::tool

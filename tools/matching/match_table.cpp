@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/match_table.hpp"
+#include "matching/match_table.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -7,12 +7,13 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "matching/process_group.hpp"
 
-namespace cep::comm {
+namespace cep::tool {
 
 std::size_t ChannelHash::operator()(const Channel& channel) const {
     const std::hash<std::string_view> hash;
-    return tool::mix_bits(hash(channel.group) + static_cast<std::size_t>(channel.operation)) ^ hash(channel.name);
+    return mix_bits(hash(channel.group) + static_cast<std::size_t>(channel.operation)) ^ hash(channel.name);
 }
 
 void ChannelTotals::merge(const ChannelTotals& other) {
@@ -136,4 +137,4 @@ void MatchTable::make_room() {
     } while (matches_.size() > enough);
 }
 
-}  // namespace cep::comm
+}  // namespace cep::tool

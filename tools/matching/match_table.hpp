@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "comm/collective.hpp"
+#include "matching/operation.hpp"
 
-namespace cep::comm {
+namespace cep::tool {
 
 /// One operation of one process group.
 struct Channel {
@@ -124,4 +124,4 @@ class MatchTable {
     std::unordered_map<std::uint64_t, Match> matches_;
 };
 
-}  // namespace cep::comm
+}  // namespace cep::tool

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives: the operation of a span, and the bytes that each rank sends for it.
+// Operations of collectives, by the names of their spans.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <string_view>
 
-namespace cep::comm {
+namespace cep::tool {
 
 enum class Operation : std::uint8_t {
     other,
@@ -35,11 +33,4 @@ inline constexpr std::string_view operation_names[] = {"other",      "all_reduce
 /// receive are the two ends of one transfer.
 [[nodiscard]] Operation operation_of_name(std::string_view name);
 
-/// Bus bandwidth over algorithm bandwidth: the share of the bytes that each rank sends, as nccl-tests defines it
-/// (doc/PERFORMANCE.md). Nothing for one rank, or an operation that is not known or moves no bytes.
-[[nodiscard]] std::optional<double> bus_factor(Operation operation, std::uint64_t ranks);
-
-/// The name of a group without what numbers it: "dp" of "dp.tp0.pp1", "dp_3" and "dp".
-[[nodiscard]] std::string group_kind(std::string_view group);
-
-}  // namespace cep::comm
+}  // namespace cep::tool

@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Comm spans: from the rows of one file to a table of its collectives.
+// Row matcher: from the rows of one file to a table of its collectives, whatever their number.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "comm/match_table.hpp"
+#include "matching/match_table.hpp"
+#include "matching/process_group.hpp"
 #include "read/coverage.hpp"
 #include "read/file_report.hpp"
 #include "read/filter.hpp"
 #include "read/run_tracker.hpp"
 
-namespace cep::comm {
+namespace cep::tool {
 
 /// The comm spans of one file. All attempts of a step count: each is a measurement of the network.
-class CommSpans : public tool::RowSink {
+class RowMatcher : public RowSink {
   public:
-    explicit CommSpans(const tool::Filter& filter) : filter_(filter) {}
-    void take(const tool::Row& row, std::uint64_t line) override;
+    explicit RowMatcher(const Filter& filter) : filter_(filter) {}
+    void take(const Row& row, std::uint64_t line) override;
 
     [[nodiscard]] const MatchTable& table() const { return table_; }
     /// Which ranks there are.
-    [[nodiscard]] tool::CoverageCollector coverage() const;
+    [[nodiscard]] CoverageCollector coverage() const;
 
   private:
     /// What the rows of one group and name have in common.
@@ -34,24 +33,23 @@ class CommSpans : public tool::RowSink {
         std::uint32_t channel = 0;
         std::uint64_t hash = 0;  // of the channel
     };
-    using Coordinates = std::array<std::optional<std::int64_t>, 4>;  // dp, tp, pp and cp
 
     /// The run that a rank is in.
     struct RankRun {
-        int run = tool::RunTracker::no_run;
+        int run = RunTracker::no_run;
         std::int64_t attempt = 1;
         std::unordered_map<std::string, Stream> streams;  // a cache
-        std::vector<Coordinates> coordinates;             // by run
+        std::vector<AxisPlaces> places;                   // by run
     };
 
-    RankRun& run_of(const tool::Row& row);
-    const Stream& stream_of(RankRun& run, const tool::Row& row);
+    RankRun& run_of(const Row& row);
+    const Stream& stream_of(RankRun& run, const Row& row);
     void limit_streams();
-    [[nodiscard]] static std::string group_of(const tool::Row& row, const RankRun& rank);
+    [[nodiscard]] static Channel channel_of(const Row& row, const RankRun& rank);
 
-    const tool::Filter& filter_;
-    tool::RunTracker tracker_;
-    tool::CoverageCollector coverage_;
+    const Filter& filter_;
+    RunTracker tracker_;
+    CoverageCollector coverage_;
     MatchTable table_{MatchTable::max_matches_of_file};
     std::unordered_map<std::int64_t, RankRun> ranks_;
     std::size_t streams_ = 0;  // of all ranks
@@ -59,4 +57,4 @@ class CommSpans : public tool::RowSink {
     std::string stream_key_;
 };
 
-}  // namespace cep::comm
+}  // namespace cep::tool

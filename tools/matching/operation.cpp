@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/collective.hpp"
-
-#include <algorithm>
+#include "matching/operation.hpp"
 
 #include "schema.hpp"
 
-namespace cep::comm {
+namespace cep::tool {
 namespace {
 
 struct Words {
@@ -46,10 +44,6 @@ constexpr Words known_words[] = {
     {"barrier", Operation::barrier},
 };
 
-bool is_end_of_kind(char c) {
-    return c == '.' || c == ':' || c == '[' || c == '(' || c == '/' || (c >= '0' && c <= '9');
-}
-
 }  // namespace
 
 Operation operation_of_name(std::string_view name) {
@@ -68,32 +62,4 @@ Operation operation_of_name(std::string_view name) {
     return best != nullptr ? best->operation : Operation::other;
 }
 
-std::optional<double> bus_factor(Operation operation, std::uint64_t ranks) {
-    if (ranks < 2) return std::nullopt;
-    const auto n = static_cast<double>(ranks);
-    switch (operation) {
-        case Operation::all_reduce:
-            return 2 * (n - 1) / n;
-        case Operation::all_gather:
-        case Operation::reduce_scatter:
-        case Operation::all_to_all:
-        case Operation::gather:
-        case Operation::scatter:
-            return (n - 1) / n;
-        case Operation::broadcast:
-        case Operation::reduce:
-        case Operation::send_recv:
-            return 1.0;
-        default:
-            return std::nullopt;
-    }
-}
-
-std::string group_kind(std::string_view group) {
-    const auto* const end = std::find_if(group.begin(), group.end(), is_end_of_kind);
-    std::string kind(group.begin(), end);
-    while (!kind.empty() && (kind.back() == '_' || kind.back() == '-')) kind.pop_back();
-    return kind;
-}
-
-}  // namespace cep::comm
+}  // namespace cep::tool

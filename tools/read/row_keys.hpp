@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Row keys: the keys of rows whose values have members in Row, RunInfo and StatsRow, and the limits of their numbers. A
+// partial summary has the same keys.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "base/members.hpp"
+#include "read/row.hpp"
+#include "read/row_limits.hpp"
+
+namespace cep::tool {
+
+struct IntegerKey {
+    std::string_view key;
+    std::optional<std::int64_t> Row::*member;
+    std::int64_t least;
+    std::int64_t most;
+    bool of_every_row = false;  // else of spans and open spans
+};
+inline constexpr std::array<IntegerKey, 8> integer_keys = {{
+    {"step", &Row::step, INT64_MIN, INT64_MAX, true},
+    {"rank", &Row::rank, 0, limits::max_index, true},
+    {"start_ns", &Row::start_ns, -limits::max_time_ns, limits::max_time_ns, true},
+    {"seq", &Row::seq, -limits::max_index, limits::max_index},
+    {"depth", &Row::depth, -limits::max_index, limits::max_index},
+    {"stream", &Row::stream, INT64_MIN, INT64_MAX},
+    {"bytes", &Row::bytes, -limits::max_bytes, limits::max_bytes},
+    {"coll", &Row::coll, -limits::max_index, limits::max_index},
+}};
+
+struct DecimalKey {
+    std::string_view key;
+    double Row::*member;
+    double least;
+    double most;
+};
+inline constexpr std::array<DecimalKey, 3> decimal_keys = {{
+    {"duration_ms", &Row::duration_ms, 0, limits::max_interval_ms},
+    {"elapsed_ms", &Row::elapsed_ms, -limits::max_interval_ms, limits::max_interval_ms},
+    {"value", &Row::value, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max()},
+}};
+
+template <typename Value>
+struct RunKey : Member<RunInfo, Value> {
+    std::int64_t most;  // of an integer's magnitude
+};
+template <typename Value>
+[[nodiscard]] constexpr RunKey<Value> run_key(std::string_view key, Value RunInfo::*pointer,
+                                              std::int64_t most = INT64_MAX) {
+    return {{key, pointer}, most};
+}
+
+/// Of a run row, in the order in which a partial summary has them.
+inline constexpr std::tuple run_keys = {
+    run_key("schema", &RunInfo::schema),
+    run_key("run_id", &RunInfo::run_id),
+    run_key("attempt", &RunInfo::attempt, limits::max_index),
+    run_key("world_size", &RunInfo::world_size, limits::max_index),
+    run_key("host", &RunInfo::host),
+    run_key("dp", &RunInfo::dp, limits::max_coordinate),
+    run_key("tp", &RunInfo::tp, limits::max_coordinate),
+    run_key("pp", &RunInfo::pp, limits::max_coordinate),
+    run_key("ep", &RunInfo::ep, limits::max_coordinate),
+    run_key("cp", &RunInfo::cp, limits::max_coordinate),
+    run_key("flops_per_step", &RunInfo::flops_per_step),
+    run_key("hardware_flops_per_step", &RunInfo::hardware_flops_per_step),
+    run_key("peak_flops", &RunInfo::peak_flops),
+    run_key("tokens_per_step", &RunInfo::tokens_per_step),
+    run_key("pid", &RunInfo::pid),
+    run_key("backend", &RunInfo::backend),
+    run_key("device_name", &RunInfo::device_name),
+    run_key("library_version", &RunInfo::library_version),
+    run_key("start_unix_ns", &RunInfo::start_unix_ns, limits::max_time_ns),
+    run_key("clock_error_ns", &RunInfo::clock_error_ns, limits::max_time_ns),
+};
+/// Of its "config". A partial summary has them beside the others.
+inline constexpr std::tuple config_keys = {
+    run_key("start_step", &RunInfo::start_step, limits::max_index),
+    run_key("end_step", &RunInfo::end_step, limits::max_index),
+    run_key("record_every_n_steps", &RunInfo::record_every_n_steps, limits::max_index),
+};
+
+/// Of a stats row, in the order in which a partial summary has them.
+struct CountKey {
+    std::string_view key;
+    std::uint64_t StatsCounts::*member;
+    std::string_view cause;  // of a loss: the key inside of "dropped" of a stats row
+
+    [[nodiscard]] constexpr bool is_lost_spans() const { return !cause.empty() && cause != schema::dropped::meta; }
+};
+inline constexpr std::array<CountKey, 11> count_keys = {{
+    {"recorded", &StatsCounts::recorded, ""},
+    {"written", &StatsCounts::written, ""},
+    {"dropped_ring", &StatsCounts::dropped_ring, schema::dropped::ring},
+    {"dropped_slots", &StatsCounts::dropped_slots, schema::dropped::slots},
+    {"dropped_pool", &StatsCounts::dropped_pool, schema::dropped::pool},
+    {"dropped_file", &StatsCounts::dropped_file, schema::dropped::file},
+    {"dropped_io", &StatsCounts::dropped_io, schema::dropped::io},
+    {"dropped_meta", &StatsCounts::dropped_meta, schema::dropped::meta},
+    {"capture_skipped", &StatsCounts::capture_skipped, ""},
+    {"cuda_errors", &StatsCounts::cuda_errors, ""},
+    {"abandoned", &StatsCounts::abandoned, ""},
+}};
+inline constexpr std::tuple self_time_keys = {
+    member("self_ms", &StatsCounts::self_ms),
+    member("trainer_ms", &StatsCounts::trainer_ms),
+};
+
+}  // namespace cep::tool
