@@ -300,8 +300,9 @@ int32_t cep_step(cep_profiler* profiler, int64_t step) {
     if (!profiler->is_on()) return CEP_OK;
     const cep::Sampling& sampling = profiler->sampling;
     cep::WriterInputs& inputs = profiler->inputs;
-    const std::int64_t stride = profiler->stride.load(std::memory_order_relaxed);
-    inputs.board.publish(step, sampling.records(step, stride), sampling.in_window(step));
+    const bool in_window = sampling.in_window(step);
+    const bool recorded = in_window && sampling.is_on_stride(step, profiler->stride.load(std::memory_order_relaxed));
+    inputs.board.publish(step, recorded, in_window);
     if (!sampling.flushes(step)) return CEP_OK;
     inputs.flush_due.store(true, std::memory_order_release);
     if (inputs.thread_start_failed.load(std::memory_order_relaxed)) cep::retry_thread_start(*profiler);

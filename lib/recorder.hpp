@@ -3,7 +3,6 @@
 // The code that runs on the trainer's threads when they begin and end spans.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -69,11 +68,8 @@ class ThreadRecorder {
         untimed_calls_ = calls_for_one_timed;
         return true;
     }
-    void add_timed_call(std::int64_t duration_ns) noexcept {
-        trainer_ns_.add(static_cast<std::uint64_t>(duration_ns) * calls_for_one_timed);
-        timed_calls_.add();
-        bounded_cost_ns_.add(static_cast<std::uint64_t>(std::min(duration_ns, longest_call_ns)) * calls_for_one_timed);
-    }
+    // Not inlined: it would take registers from the calls that are not timed.
+    [[gnu::noinline, gnu::cold]] void add_timed_call(std::int64_t duration_ns) noexcept;
 
     // Owner. Refused attributes (see GivenAttributes) are counted.
     cep_span begin(cep_region& region, StepContext context, void* stream, const GivenAttributes* given) noexcept;
