@@ -159,11 +159,14 @@ void copy_totals(const Totals& totals, cep_stats& stats) noexcept {
 template <class Load>
 std::int32_t load_options(const char* function, cep_options* options, Load load) noexcept {
     if (options == nullptr) return fail(CEP_EINVAL, "%s: options is NULL", function);
-    if (options->struct_size < sizeof(cep_options))
+    const std::size_t given_bytes = std::min<std::size_t>(options->struct_size, sizeof(cep_options));
+    if (given_bytes < loadable_options_bytes)
         return fail(CEP_EINVAL, "%s: struct_size %" PRIu32 " is too small; call cep_options_init first", function,
                     options->struct_size);
     return guarded(function, [&] {
-        cep_options changed = *options;
+        cep_options changed = default_options();
+        if (options->storage != nullptr) changed = static_cast<const OptionStorage*>(options->storage)->loaded;
+        std::memcpy(static_cast<void*>(&changed), options, given_bytes);
         std::unique_ptr<OptionStorage> fresh;
         auto* storage = static_cast<OptionStorage*>(changed.storage);
         if (storage == nullptr) {
@@ -173,8 +176,9 @@ std::int32_t load_options(const char* function, cep_options* options, Load load)
         }
         const std::int32_t code = load(changed, *storage);
         if (code != CEP_OK) return code;
+        storage->loaded = changed;
         if (fresh != nullptr) changed.storage = fresh.release();
-        *options = changed;
+        std::memcpy(static_cast<void*>(options), &changed, given_bytes);
         return CEP_OK;
     });
 }
@@ -224,7 +228,7 @@ int32_t cep_options_load_env(cep_options* options) {
 }
 
 void cep_options_clear(cep_options* options) {
-    if (options == nullptr || options->struct_size < sizeof(cep_options)) return;
+    if (options == nullptr || options->struct_size < cep::loadable_options_bytes) return;
     const cep::KeepErrno keep;
     delete static_cast<cep::OptionStorage*>(options->storage);
     (void)cep_options_init(options, options->struct_size);
@@ -296,7 +300,9 @@ int32_t cep_step(cep_profiler* profiler, int64_t step) {
     if (!profiler->is_on()) return CEP_OK;
     const cep::Sampling& sampling = profiler->sampling;
     cep::WriterInputs& inputs = profiler->inputs;
-    inputs.board.publish(step, sampling.records(step), sampling.in_window(step));
+    const bool in_window = sampling.in_window(step);
+    const bool recorded = in_window && sampling.is_on_stride(step, profiler->stride.load(std::memory_order_relaxed));
+    inputs.board.publish(step, recorded, in_window);
     if (!sampling.flushes(step)) return CEP_OK;
     inputs.flush_due.store(true, std::memory_order_release);
     if (inputs.thread_start_failed.load(std::memory_order_relaxed)) cep::retry_thread_start(*profiler);

@@ -31,7 +31,8 @@ const T& field_at(const cep_options& options, const OptionField& field) noexcept
 }
 
 [[nodiscard]] bool is_number(const OptionField& field) noexcept {
-    return field.type != OptionType::text && field.type != OptionType::ranks && field.type != OptionType::object;
+    return field.type != OptionType::text && field.type != OptionType::ranks && field.type != OptionType::object &&
+           field.type != OptionType::real;
 }
 
 [[nodiscard]] std::int32_t check_range(const OptionField& field, std::int64_t value) noexcept {
@@ -45,6 +46,21 @@ const T& field_at(const cep_options& options, const OptionField& field) noexcept
                 field.maximum);
 }
 
+[[nodiscard]] std::int32_t check_real(const OptionField& field, double value) noexcept {
+    if (value >= static_cast<double>(field.minimum) && value <= static_cast<double>(field.maximum)) return CEP_OK;
+    return fail(CEP_EOPTION, "%s: %g is not in %" PRId64 "..%" PRId64, field.name, value, field.minimum, field.maximum);
+}
+
+[[nodiscard]] std::int32_t check_numbers(const cep_options& options) noexcept {
+    for (const OptionField& field : option_fields()) {
+        std::int32_t code = CEP_OK;
+        if (is_number(field)) code = check_range(field, integer_of(options, field));
+        if (field.type == OptionType::real) code = check_real(field, field_at<double>(options, field));
+        if (code != CEP_OK) return code;
+    }
+    return CEP_OK;
+}
+
 [[nodiscard]] std::int32_t check_ranks(const std::int32_t* ranks, std::uint64_t count) noexcept {
     if (count > max_listed_ranks)
         return fail(CEP_EOPTION, "ranks: %" PRIu64 " are listed; at most %zu are allowed", count, max_listed_ranks);
@@ -54,9 +70,7 @@ const T& field_at(const cep_options& options, const OptionField& field) noexcept
 }
 
 [[nodiscard]] std::int32_t check_options(const cep_options& options) noexcept {
-    for (const OptionField& field : option_fields())
-        if (is_number(field))
-            if (const std::int32_t code = check_range(field, integer_of(options, field)); code != CEP_OK) return code;
+    if (const std::int32_t code = check_numbers(options); code != CEP_OK) return code;
     if (options.reserved != 0) return fail(CEP_EOPTION, "reserved: %" PRId32 " is not 0", options.reserved);
     if (options.end_step < options.start_step)
         return fail(CEP_EOPTION, "end_step: %" PRId64 " is before start_step %" PRId64, options.end_step,
@@ -104,6 +118,7 @@ const std::array<OptionField, option_count>& option_fields() noexcept {
         {"backend", choice, offsetof(cep_options, backend), 0, 1, false, {"auto", "host"}},
         {"run_id", text, offsetof(cep_options, run_id), 0, 0, true},
         {"meta", object, offsetof(cep_options, meta), 0, 0, true},
+        {"max_overhead_percent", real, offsetof(cep_options, max_overhead_percent), 0, 100},
     }};
     return fields;
 }
@@ -129,6 +144,7 @@ cep_options default_options() noexcept {
     options.ring_capacity = static_cast<std::int64_t>(config.ring_capacity);
     options.pool_limit = static_cast<std::int64_t>(config.pool_limit);
     options.backend = config.backend;
+    options.max_overhead_percent = config.max_overhead_percent;
     return options;
 }
 
@@ -143,7 +159,9 @@ std::int32_t read_options(const cep_options* from, cep_options& to) {
             return fail(CEP_EOPTION,
                         "the option at byte %zu of cep_options is set, but this library (%s) does not have it", i,
                         cep_version());
-    std::memcpy(&to, from, std::min<std::size_t>(from->struct_size, sizeof to));
+    const bool may_be_loaded = from->struct_size >= loadable_options_bytes && from->struct_size < sizeof to;
+    if (may_be_loaded && from->storage != nullptr) to = static_cast<const OptionStorage*>(from->storage)->loaded;
+    std::memcpy(static_cast<void*>(&to), from, std::min<std::size_t>(from->struct_size, sizeof to));
     to.struct_size = sizeof to;
     return CEP_OK;
 }
@@ -154,6 +172,12 @@ std::int32_t set_integer(cep_options& options, const OptionField& field, std::in
         field_at<std::int64_t>(options, field) = value;
     else
         field_at<std::int32_t>(options, field) = static_cast<std::int32_t>(value);
+    return CEP_OK;
+}
+
+std::int32_t set_real(cep_options& options, const OptionField& field, double value) {
+    if (const std::int32_t code = check_real(field, value); code != CEP_OK) return code;
+    field_at<double>(options, field) = value;
     return CEP_OK;
 }
 
@@ -187,6 +211,9 @@ void set_default(cep_options& options, const OptionField& field) noexcept {
     switch (field.type) {
         case OptionType::integer64:
             field_at<std::int64_t>(options, field) = field_at<std::int64_t>(defaults, field);
+            break;
+        case OptionType::real:
+            field_at<double>(options, field) = field_at<double>(defaults, field);
             break;
         case OptionType::ranks:
             options.ranks = nullptr;
@@ -233,6 +260,7 @@ std::int32_t make_config(const cep_options* given, Config& config) {
     config.backend = options.backend;
     if (config.active()) config.run_id = options.run_id != nullptr ? options.run_id : find_run_id();
     config.meta = options.meta != nullptr ? options.meta : "";
+    config.max_overhead_percent = options.max_overhead_percent;
     return CEP_OK;
 }
 

@@ -34,7 +34,8 @@ struct Config {
     std::size_t pool_limit = 16384;
     std::int32_t backend = CEP_BACKEND_AUTO;
     std::string run_id;
-    std::string meta;  ///< a JSON object, or empty
+    std::string meta;                 ///< a JSON object, or empty
+    double max_overhead_percent = 0;  ///< 0: no bound
 
     /// Whether this rank profiles.
     [[nodiscard]] bool active() const noexcept;
@@ -44,7 +45,7 @@ struct Config {
 /// throw bad_alloc.
 [[nodiscard]] std::int32_t make_config(const cep_options* options, Config& config);
 
-enum class OptionType : std::uint8_t { boolean, integer32, integer64, text, ranks, choice, object };
+enum class OptionType : std::uint8_t { boolean, integer32, integer64, real, text, ranks, choice, object };
 
 /// Name, place, type and range of one option. option_fields() lists them all, and no other place repeats them.
 struct OptionField {
@@ -57,25 +58,32 @@ struct OptionField {
     std::array<const char*, 2> choices = {nullptr, nullptr};
 };
 
-inline constexpr std::size_t option_count = 17;
+inline constexpr std::size_t option_count = 18;
 [[nodiscard]] const std::array<OptionField, option_count>& option_fields() noexcept;
 /// Null if there is no option of that name.
 [[nodiscard]] const OptionField* find_option(std::string_view name) noexcept;
+
+/// The smallest struct that the load calls accept: that of version 0.1.0, which ends with `storage`.
+inline constexpr std::size_t loadable_options_bytes = offsetof(cep_options, storage) + sizeof(void*);
 
 /// Memory that the load calls allocate for a cep_options.
 struct OptionStorage {
     std::deque<std::string> strings;
     std::deque<std::vector<std::int32_t>> rank_lists;
+    /// All options as loaded last. The caller's struct may be too short for the newer ones.
+    cep_options loaded{};
 };
 
 /// The options with their defaults (see cep.h).
 [[nodiscard]] cep_options default_options() noexcept;
 
-/// Copies a caller's struct, which may be shorter or longer than ours. Fails if a field beyond ours is set.
+/// Copies a caller's struct, which may be shorter or longer than ours. Options that a shorter one lacks are those that
+/// were loaded, else the defaults. Fails if a field beyond ours is set.
 [[nodiscard]] std::int32_t read_options(const cep_options* from, cep_options& to);
 
 // Set one option from JSON or the environment. They check the range; errors name the option and the value.
 [[nodiscard]] std::int32_t set_integer(cep_options& options, const OptionField& field, std::int64_t value);
+[[nodiscard]] std::int32_t set_real(cep_options& options, const OptionField& field, double value);
 [[nodiscard]] std::int32_t set_text(cep_options& options, const OptionField& field, std::string_view value,
                                     OptionStorage& storage);
 [[nodiscard]] std::int32_t set_ranks(cep_options& options, const OptionField& field, std::vector<std::int32_t> ranks,
@@ -89,6 +97,8 @@ void set_default(cep_options& options, const OptionField& field) noexcept;
 
 /// Parses a text that is exactly one decimal integer; else returns false.
 [[nodiscard]] bool parse_integer(std::string_view text, std::int64_t& value) noexcept;
+/// Parses a text that is exactly one number, such as 0.1 or 1e-3; else returns false.
+[[nodiscard]] bool parse_real(std::string_view text, double& value) noexcept;
 
 /// Sets rank, world_size and local_rank from the launcher's variables, if they are CEP_FIND_IT.
 [[nodiscard]] std::int32_t find_ranks(cep_options& options);

@@ -67,6 +67,7 @@ namespace {
         return CEP_OK;
     }
     std::int64_t number = -1;
+    double real = 0;
     std::vector<std::int32_t> ranks;
     switch (field.type) {
         case OptionType::boolean:
@@ -76,6 +77,9 @@ namespace {
         case OptionType::integer64:
             if (!parse_integer(value, number)) return refuse(field, value, "an integer");
             return set_integer(options, field, number);
+        case OptionType::real:
+            if (!parse_real(value, real)) return refuse(field, value, "a number");
+            return set_real(options, field, real);
         case OptionType::ranks:
             if (!parse_ranks(value, ranks)) return refuse_ranks(field, value);
             return set_ranks(options, field, std::move(ranks), storage);
@@ -173,6 +177,11 @@ constexpr Launcher launchers[] = {
 }  // namespace
 
 bool parse_integer(std::string_view text, std::int64_t& value) noexcept {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_real(std::string_view text, double& value) noexcept {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && end == text.data() + text.size();
 }

@@ -39,8 +39,7 @@ constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: doubles are
 [[nodiscard]] bool integer_of(std::string_view json, std::int64_t& value) noexcept {
     if (parse_integer(json, value)) return true;
     double number = 0;
-    const auto [end, error] = std::from_chars(json.data(), json.data() + json.size(), number);
-    if (error != std::errc() || end != json.data() + json.size()) return false;
+    if (!parse_real(json, number)) return false;
     if (std::floor(number) != number || std::fabs(number) > exact_integer_limit) return false;
     value = static_cast<std::int64_t>(number);
     return true;
@@ -69,6 +68,7 @@ constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: doubles are
         return CEP_OK;
     }
     std::int64_t value = 0;
+    double real = 0;
     switch (field.type) {
         case OptionType::boolean:
             if (json != "true" && json != "false") return refuse(field, json, "true or false");
@@ -77,6 +77,9 @@ constexpr double exact_integer_limit = 9007199254740992.0;  // 2^53: doubles are
         case OptionType::integer64:
             if (!integer_of(json, value)) return refuse(field, json, "an integer");
             return set_integer(options, field, value);
+        case OptionType::real:
+            if (!parse_real(json, real)) return refuse(field, json, "a number");
+            return set_real(options, field, real);
         case OptionType::text:
         case OptionType::choice:
             if (json.front() != '"') return refuse(field, json, "a string");

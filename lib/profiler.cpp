@@ -59,16 +59,17 @@ std::int64_t deadline_after(std::int64_t timeout_ms) noexcept {
     return monotonic_ns() + std::min(timeout_ms, forever_ms) * ns_per_ms;
 }
 
-Session::Session(Config checked, WriterInputs& inputs)
+Session::Session(Config checked, WriterInputs& inputs, std::atomic<std::int64_t>& stride)
     : config(std::move(checked)),
       device(make_device(config)),
       recorder(config, wakeup, device.get()),
       poller(device == nullptr ? nullptr : std::make_unique<Poller>(*device, config, wakeup)),
-      writer(config, inputs, recorder, device.get(), poller.get(), wakeup) {}
+      writer(config, inputs, recorder, device.get(), poller.get(), wakeup, stride) {}
 
 std::int32_t open_profiler(Config config, cep_profiler*& out) {
     auto profiler = std::make_unique<cep_profiler>(next_serial());
     profiler->sampling = config.sampling;
+    profiler->stride.store(config.sampling.record_every_n_steps, std::memory_order_relaxed);
     profiler->rank = config.rank;
     profiler->flat = config.layout == CEP_LAYOUT_FLAT;
     if (!config.meta.empty())
@@ -76,7 +77,7 @@ std::int32_t open_profiler(Config config, cep_profiler*& out) {
     std::unique_ptr<Session> session;
     if (config.active()) {
         if (const std::int32_t code = register_handlers(); code != CEP_OK) return code;
-        session = std::make_unique<Session>(std::move(config), profiler->inputs);
+        session = std::make_unique<Session>(std::move(config), profiler->inputs, profiler->stride);
         bool busy = false;
         if (const std::int32_t code = session->writer.open(busy); code != CEP_OK) return code;
         if (busy) {

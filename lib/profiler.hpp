@@ -18,7 +18,8 @@ namespace cep {
 
 /// The parts that exist only while a profiler is on. cep_close() frees them once no thread is inside.
 struct Session {
-    Session(Config checked, WriterInputs& inputs);
+    /// `stride` is the one that cep_step() uses; the writer may lengthen it.
+    Session(Config checked, WriterInputs& inputs, std::atomic<std::int64_t>& stride);
 
     const Config config;
     Wakeup wakeup;  ///< wakes the writer
@@ -40,6 +41,7 @@ struct cep_profiler {
     alignas(64) std::atomic<cep::Session*> session{nullptr};  ///< null: off, closed or forked
     const std::uint64_t serial;                               ///< never 0, never reused
     cep::Sampling sampling;
+    std::atomic<std::int64_t> stride{1};  ///< the user's or a longer one; see StrideControl
     bool flat = false;
     std::int32_t rank = 0;
     cep::WriterInputs inputs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorder.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -37,6 +38,12 @@ void ThreadRecorder::count_failure(StampResult result) noexcept {
         default:
             return abandoned_.add();
     }
+}
+
+void ThreadRecorder::add_timed_call(std::int64_t duration_ns) noexcept {
+    trainer_ns_.add(static_cast<std::uint64_t>(duration_ns) * calls_for_one_timed);
+    timed_calls_.add();
+    bounded_cost_ns_.add(static_cast<std::uint64_t>(std::min(duration_ns, longest_call_ns)) * calls_for_one_timed);
 }
 
 [[gnu::always_inline]] inline bool ThreadRecorder::has_room() noexcept {

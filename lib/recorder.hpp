@@ -20,6 +20,7 @@
 #include "ring.hpp"
 #include "span_slots.hpp"
 #include "step_board.hpp"
+#include "stride_control.hpp"
 #include "wakeup.hpp"
 
 namespace cep {
@@ -67,9 +68,8 @@ class ThreadRecorder {
         untimed_calls_ = calls_for_one_timed;
         return true;
     }
-    void add_timed_call(std::int64_t duration_ns) noexcept {
-        trainer_ns_.add(static_cast<std::uint64_t>(duration_ns) * calls_for_one_timed);
-    }
+    // Not inlined: it would take registers from the calls that are not timed.
+    [[gnu::noinline, gnu::cold]] void add_timed_call(std::int64_t duration_ns) noexcept;
 
     // Owner. Refused attributes (see GivenAttributes) are counted.
     cep_span begin(cep_region& region, StepContext context, void* stream, const GivenAttributes* given) noexcept;
@@ -105,6 +105,10 @@ class ThreadRecorder {
     /// Closing thread, after all recording has ended: releases the events of spans that were never ended.
     void release_left_open() noexcept;
     void add_counts(Totals& totals) const noexcept;
+    void add_cost(TrainerCost& cost) const noexcept {
+        cost.timed_calls += timed_calls_.get();
+        cost.cost_ns += bounded_cost_ns_.get();
+    }
 
   private:
     [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept;
@@ -134,6 +138,9 @@ class ThreadRecorder {
     const std::uint16_t index_;
     std::atomic<bool> owned_{true};
     static constexpr std::uint32_t calls_for_one_timed = 61;
+    /// A call takes 1 to 6 µs by itself. A longer one has waited: for room in the GPU's queue, as the trainer's next
+    /// launch would have, or for the processor. Such a wait, times 61, must not decide on the stride.
+    static constexpr std::int64_t longest_call_ns = 20'000;
     std::uint32_t untimed_calls_ = calls_for_one_timed;
     Count trainer_ns_;
     Wakeup& writer_;
@@ -145,6 +152,8 @@ class ThreadRecorder {
     Count dropped_meta_;
     Count capture_skipped_;
     Count abandoned_;
+    Count timed_calls_;
+    Count bounded_cost_ns_;
 };
 
 /// The recorders of all threads of one profiler. They live as long as it does; a later thread reuses a dead thread's.
@@ -179,6 +188,12 @@ class Recorder {
     [[nodiscard]] bool has_recorded() const noexcept { return attached_.load(std::memory_order_relaxed) > 0; }
 
     void add_counts(Totals& totals) const noexcept;
+    /// What recording costs the trainer. A call counts with at most longest_call_ns.
+    [[nodiscard]] TrainerCost cost() const noexcept {
+        TrainerCost cost;
+        for_each([&](const ThreadRecorder& thread) { thread.add_cost(cost); });
+        return cost;
+    }
 
     template <class Visit>
     void for_each(Visit visit) const {

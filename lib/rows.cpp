@@ -94,6 +94,7 @@ void append_config(std::string& out, const Config& config) {
     append_member(out, ",\"ring_capacity\":", config.ring_capacity);
     append_member(out, ",\"pool_limit\":", config.pool_limit);
     append_text_or_null(out, ",\"backend\":", config.backend == CEP_BACKEND_HOST ? "host" : "auto");
+    append_member(out, ",\"max_overhead_percent\":", config.max_overhead_percent);
     out += '}';
 }
 
@@ -191,6 +192,21 @@ void RowFormatter::mark(RowBlock& block, const Record& record, std::string_view 
     append_attributes(out, {}, meta);
     out += "}\n";
     block.finish_row(RowKind::measurement);
+}
+
+void RowFormatter::stride(RowBlock& block, const StrideChange& change, double max_percent) const {
+    if (flat()) return;
+    std::string& out = block.text;
+    out.append("{\"type\":\"mark\",\"name\":\"").append(schema::stride_mark).append(1, '"');
+    append_member(out, ",\"step\":", change.step);
+    out += rank_text_;
+    append_member(out, ",\"start_ns\":", anchor_.unix_ns(change.decided_ns));
+    append_member(out, ",\"from\":", change.from);
+    append_member(out, ",\"to\":", change.to);
+    append_member(out, ",\"cost_percent\":", change.cost_percent);
+    append_member(out, ",\"max_overhead_percent\":", max_percent);
+    out += "}\n";
+    block.finish_row(RowKind::bookkeeping);
 }
 
 void RowFormatter::open(RowBlock& block, const OpenSpan& span, std::int64_t now_ns) const {

@@ -14,6 +14,7 @@
 #include "record.hpp"
 #include "run_facts.hpp"
 #include "span_slots.hpp"
+#include "stride_control.hpp"
 
 namespace cep {
 
@@ -45,6 +46,8 @@ class RowFormatter {
     void open(RowBlock& block, const OpenSpan& span, std::int64_t now_ns) const;
     void stats(RowBlock& block, const Totals& totals, std::int64_t attempt, std::int64_t step, RowKind kind) const;
     void run(RowBlock& block, const RunFacts& facts, const Config& config) const;
+    /// The mark of a change of the stride.
+    void stride(RowBlock& block, const StrideChange& change, double max_percent) const;
 
   private:
     void flat_span(RowBlock& block, const ResolvedSpan& span) const;

@@ -15,8 +15,12 @@ struct Sampling {
     [[nodiscard]] constexpr bool in_window(std::int64_t step) const noexcept {
         return start_step <= step && step <= end_step;
     }
+    /// Of a step in the window, with the user's stride or a longer one.
+    [[nodiscard]] constexpr bool is_on_stride(std::int64_t step, std::int64_t stride) const noexcept {
+        return (step - start_step) % stride == 0;
+    }
     [[nodiscard]] constexpr bool records(std::int64_t step) const noexcept {
-        return in_window(step) && (step - start_step) % record_every_n_steps == 0;
+        return in_window(step) && is_on_stride(step, record_every_n_steps);
     }
     [[nodiscard]] constexpr bool flushes(std::int64_t step) const noexcept { return step % flush_every_n_steps == 0; }
 };

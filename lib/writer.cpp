@@ -2,6 +2,8 @@
 #include "writer.hpp"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
@@ -28,15 +30,17 @@ constexpr std::int64_t smallest_clock_step_ns = 1 * ns_per_ms;
 }  // namespace
 
 Writer::Writer(const Config& config, WriterInputs& inputs, Recorder& recorder, Device* device, Poller* poller,
-               Wakeup& wakeup)
+               Wakeup& wakeup, std::atomic<std::int64_t>& stride)
     : config_(config),
       inputs_(inputs),
       recorder_(recorder),
       device_(device),
       poller_(poller),
       wakeup_(wakeup),
+      stride_(stride),
       file_(inputs.fd),
-      formatter_(config) {
+      formatter_(config),
+      stride_control_(config.max_overhead_percent, config.sampling.record_every_n_steps) {
     const UnixAnchor anchor = UnixAnchor::read();
     formatter_.set_unix_anchor(anchor);
     wakeup_.set_start([](void* self) noexcept { static_cast<Writer*>(self)->start(); }, this);
@@ -90,6 +94,7 @@ std::size_t Writer::round() noexcept {
             flush_order_ = pending_.last_order();
         }
         check_system_clock();
+        adjust_stride();
         ensure_run_row();
         if (flush_due) write_stats_if_due();
     } catch (const std::exception&) {  // no memory: the next round continues where this one stopped
@@ -248,6 +253,7 @@ void Writer::ensure_run_row() {
 void Writer::write_run_row(RowBlock& block) {
     if (block_.empty()) block_since_ns_ = monotonic_ns();
     formatter_.run(block, facts_, config_);
+    if (stride_change_) formatter_.stride(block, *stride_change_, config_.max_overhead_percent);
 }
 
 void Writer::check_system_clock() {
@@ -266,6 +272,25 @@ void Writer::check_system_clock() {
     run_row_written_ = false;
     print_message(config_.rank, "the system clock was set by " + std::to_string(step_ns / ns_per_ms) +
                                     " ms; rows keep the old time, and the run row states the error");
+}
+
+void Writer::adjust_stride() {
+    if (!stride_control_.is_bounded()) return;
+    std::optional<StrideChange> change =
+        stride_control_.decide(recorder_.cost(), inputs_.board.read().step, monotonic_ns());
+    if (!change) return;
+    // Before the step is read: then at most the trainer's next step is still decided with the old stride.
+    stride_.store(change->to, std::memory_order_seq_cst);
+    change->step = inputs_.board.read().step;
+    stride_change_ = change;
+    run_row_written_ = false;
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "the stride was %s from %" PRId64 " to %" PRId64 " at step %" PRId64
+                  ": cep took %.3g %% of the time, and max_overhead_percent is %g",
+                  change->to > change->from ? "lengthened" : "shortened", change->from, change->to, change->step,
+                  change->cost_percent, config_.max_overhead_percent);
+    print_message(config_.rank, text);
 }
 
 void Writer::write_stats(RowKind kind) {

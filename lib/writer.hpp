@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "background_thread.hpp"
@@ -23,6 +24,7 @@
 #include "rows.hpp"
 #include "run_facts.hpp"
 #include "step_board.hpp"
+#include "stride_control.hpp"
 #include "wakeup.hpp"
 
 namespace cep {
@@ -32,7 +34,7 @@ struct WriterInputs {
     StepBoard board;
     // On another cache line than the board, which every span reads: the writer writes this in each round.
     alignas(64) std::atomic<bool> flush_due{false};  ///< cep_step() reached a flush step
-    std::atomic<std::uint32_t> meta_version{0};  ///< grows with each cep_set_meta()
+    std::atomic<std::uint32_t> meta_version{0};      ///< grows with each cep_set_meta()
     mutable std::mutex meta_mutex;
     RunMeta meta;
     std::atomic<std::uint64_t> refused{0};         ///< calls of a signal handler that interrupted another call
@@ -43,9 +45,10 @@ struct WriterInputs {
 
 class Writer {
   public:
-    /// `device` and `poller` are both null, or neither.
+    /// `device` and `poller` are both null, or neither. `stride` is the one that the trainer uses from its next step
+    /// on.
     Writer(const Config& config, WriterInputs& inputs, Recorder& recorder, Device* device, Poller* poller,
-           Wakeup& wakeup);
+           Wakeup& wakeup, std::atomic<std::int64_t>& stride);
     Writer(const Writer&) = delete;
     Writer& operator=(const Writer&) = delete;
 
@@ -97,6 +100,7 @@ class Writer {
     void ensure_run_row();
     void write_run_row(RowBlock& block);
     void check_system_clock();
+    void adjust_stride();
     void write_stats(RowKind kind);
     void write_stats_if_due();
     void write_open_rows();
@@ -122,6 +126,7 @@ class Writer {
     Device* const device_;
     Poller* const poller_;
     Wakeup& wakeup_;
+    std::atomic<std::int64_t>& stride_;
     BackgroundThread thread_;
     std::atomic<std::int64_t> next_start_ns_{0};
     std::atomic<bool> acting_{false};
@@ -138,6 +143,8 @@ class Writer {
     RowFormatter formatter_;
     RowBlock block_;
     RunFacts facts_;
+    StrideControl stride_control_;
+    std::optional<StrideChange> stride_change_;  ///< the last; each run row is followed by its row
     PendingSpans pending_;
     std::deque<DeviceSpan> unsent_;
     Record record_;

@@ -156,6 +156,9 @@ CEP_API const char *cep_last_error(void);
  * defaults. A caller built against a newer header passes a larger one; if it sets an option that this library
  * lacks (its bytes are not zero), cep_open() fails.
  *
+ * The load calls, cep_options_clear() and cep_open() know the options that a smaller struct lacks, too: those that the
+ * environment or a JSON text sets take effect.
+ *
  * The environment variable of an option is `CEP_` and its name in capitals (CEP_START_STEP). The JSON key is its
  * name.
  */
@@ -196,6 +199,13 @@ typedef struct cep_options {
     const char *meta;
     /** Memory of the cep_options_load_ calls, for the library only. cep_options_clear() frees it. */
     void *storage;
+    /**
+     * Bound of the time that recording may take from the trainer, in percent of its time, 0 to 100. To keep below it
+     * the library records fewer steps than record_every_n_steps asks for: it multiplies the stride by a power of two.
+     * It says so on standard error and in the rank file (a `mark` row, see cep-jsonl(5)), and halves the stride again
+     * when the cost is at most a quarter of the bound. 0 (default): no bound.
+     */
+    double max_overhead_percent;
 } cep_options;
 
 /**

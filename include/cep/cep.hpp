@@ -147,6 +147,8 @@ class Options {
     Options& run_id(std::string value) { return set(&cep_options::run_id, state_->run_id, std::move(value)); }
     /// A JSON object, as for Profiler::set_meta().
     Options& meta(std::string value) { return set(&cep_options::meta, state_->meta, std::move(value)); }
+    /// Records fewer steps rather than take more of the trainer's time, in percent. 0: no bound.
+    Options& max_overhead_percent(double value) { return set(&cep_options::max_overhead_percent, value); }
 
     [[nodiscard]] const cep_options& native() const noexcept { return state_->native; }
 

@@ -41,6 +41,10 @@ inline constexpr std::string_view mark = "mark";
 inline constexpr std::string_view open = "open";
 }  // namespace row
 
+/// Name of the mark that the library writes when it changes the stride. Unlike a trainer's mark, it has "from" and
+/// "to".
+inline constexpr std::string_view stride_mark = "cep_stride";
+
 /// Values of the key "clock" of a span: which clock timed it.
 namespace clock {
 inline constexpr std::string_view gpu = "gpu";

@@ -52,7 +52,7 @@ TEST(each_option_has_a_variable) {
         {"CEP_START_STEP", "5"},     {"CEP_END_STEP", "500"},       {"CEP_RECORD_EVERY_N_STEPS", "2"},
         {"CEP_RANKS", "0,3"},        {"CEP_MAX_FILE_BYTES", "999"}, {"CEP_FLUSH_EVERY_N_STEPS", "4"},
         {"CEP_RING_CAPACITY", "64"}, {"CEP_POOL_LIMIT", "128"},     {"CEP_BACKEND", "host"},
-        {"CEP_RUN_ID", "run-7"},     {"CEP_META", "{\"a\":1}"},
+        {"CEP_RUN_ID", "run-7"},     {"CEP_META", "{\"a\":1}"},     {"CEP_MAX_OVERHEAD_PERCENT", "0.125"},
     };
     for (size_t i = 0; i < sizeof variables / sizeof *variables; ++i) setenv(variables[i][0], variables[i][1], 1);
     cep_options options = from_environment();
@@ -73,6 +73,7 @@ TEST(each_option_has_a_variable) {
     CHECK_EQ(options.backend, CEP_BACKEND_HOST);
     CHECK_TEXT(options.run_id, "run-7");
     CHECK_CONTAINS(options.meta, "\"a\"");
+    CHECK(options.max_overhead_percent == 0.125);
     cep_options_clear(&options);
 }
 
@@ -132,6 +133,13 @@ TEST(a_number_with_trailing_text_is_refused) {
 }
 TEST(a_number_beyond_64_bits_is_refused) {
     check_variable_refused("CEP_END_STEP", "99999999999999999999");
+}
+TEST(a_bound_that_is_not_a_share_in_percent_is_refused) {
+    check_variable_refused("CEP_MAX_OVERHEAD_PERCENT", "0.1%");
+    check_variable_refused("CEP_MAX_OVERHEAD_PERCENT", "little");
+    check_variable_refused("CEP_MAX_OVERHEAD_PERCENT", "-1");
+    check_variable_refused("CEP_MAX_OVERHEAD_PERCENT", "nan");
+    check_variable_refused("CEP_MAX_OVERHEAD_PERCENT", "100.1");
 }
 TEST(an_unknown_layout_is_refused) {
     check_variable_refused("CEP_LAYOUT", "wide");

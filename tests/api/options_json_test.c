@@ -43,7 +43,7 @@ TEST(json_text_sets_every_option_it_names) {
             " \n{\"enable\":true,\"directory\":\"d\",\"rank\":3,\"world_size\":8,\"local_rank\":1,\"layout\":\"flat\","
             "\"start_step\":5,\"end_step\":500,\"record_every_n_steps\":2,\"flush_every_n_steps\":4,"
             "\"ranks\":[0,3,7],\"max_file_bytes\":1000000,\"ring_capacity\":64,\"pool_limit\":128,"
-            "\"backend\":\"host\",\"run_id\":\"r1\",\"meta\":{\"model\":\"m\"}}"),
+            "\"backend\":\"host\",\"run_id\":\"r1\",\"meta\":{\"model\":\"m\"},\"max_overhead_percent\":0.125}"),
         CEP_OK);
     CHECK_EQ(options.enable, 1);
     CHECK_TEXT(options.directory, "d");
@@ -63,6 +63,7 @@ TEST(json_text_sets_every_option_it_names) {
     CHECK_EQ(options.backend, CEP_BACKEND_HOST);
     CHECK_TEXT(options.run_id, "r1");
     CHECK_CONTAINS(options.meta, "\"model\"");
+    CHECK(options.max_overhead_percent == 0.125);
     cep_options_clear(&options);
 }
 
@@ -156,6 +157,22 @@ TEST(an_object_instead_of_a_number_is_refused) {
 
 TEST(a_number_instead_of_a_directory_is_refused) {
     check_load_refused("{\"directory\":7}", CEP_EOPTION, "directory", "7");
+}
+
+TEST(a_bound_that_is_not_a_share_in_percent_is_refused) {
+    check_load_refused("{\"max_overhead_percent\":-1e-3}", CEP_EOPTION, "max_overhead_percent: -0.001", "0..100");
+    check_load_refused("{\"max_overhead_percent\":101}", CEP_EOPTION, "max_overhead_percent: 101", "0..100");
+    check_load_refused("{\"max_overhead_percent\":\"0.1\"}", CEP_EOPTION, "max_overhead_percent", "not a number");
+    check_load_refused("{\"max_overhead_percent\":null}", CEP_EOPTION, "max_overhead_percent", "null");
+}
+
+TEST(a_bound_may_be_a_whole_number_or_have_an_exponent) {
+    cep_options options = fresh();
+    CHECK_EQ(cep_options_load_json(&options, "{\"max_overhead_percent\":1}"), CEP_OK);
+    CHECK(options.max_overhead_percent == 1);
+    CHECK_EQ(cep_options_load_json(&options, "{\"max_overhead_percent\":25e-2}"), CEP_OK);
+    CHECK(options.max_overhead_percent == 0.25);
+    cep_options_clear(&options);
 }
 
 TEST(an_unknown_layout_name_is_refused) {

@@ -30,6 +30,7 @@ TEST(init_sets_the_documented_defaults) {
     CHECK_EQ(options.backend, CEP_BACKEND_AUTO);
     CHECK_EQ(options.reserved, 0);
     CHECK(options.run_id == NULL && options.meta == NULL && options.storage == NULL);
+    CHECK(options.max_overhead_percent == 0);
 }
 
 TEST(init_refuses_null_and_a_size_that_is_too_small) {

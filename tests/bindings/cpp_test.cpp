@@ -286,6 +286,8 @@ TEST(Errors, NameTheOption) {
     const auto [code, message] = thrown([] { cep::Profiler(cep::Options().record_every_n_steps(0)); });
     EXPECT_EQ(code, CEP_EOPTION);
     EXPECT_TRUE(contains(message, "record_every_n_steps")) << message;
+    const auto bound = thrown([] { cep::Profiler(cep::Options().max_overhead_percent(-0.5)); });
+    EXPECT_TRUE(contains(bound.second, "max_overhead_percent: -0.5")) << bound.second;
 }
 
 TEST(Errors, AreThrownForBadNamesPathsAndJson) {

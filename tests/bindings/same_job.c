@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
     options.world_size = 8;
     options.record_every_n_steps = 1;
     options.backend = CEP_BACKEND_HOST;
+    options.max_overhead_percent = 12.5;
     options.meta = "{\"dp\":1,\"flops_per_step\":1.5e9,\"model\":\"tiny\"}";
     if (cep_open(&options, &profiler) != CEP_OK) return 1;
     train(profiler);

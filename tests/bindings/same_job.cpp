@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
     if (argc != 2) return 2;
     cep::Options options;
     options.directory(argv[1]).rank(3).world_size(8).record_every_n_steps(1).backend(cep::Backend::host);
-    options.meta(R"({"dp":1,"flops_per_step":1.5e9,"model":"tiny"})");
+    options.meta(R"({"dp":1,"flops_per_step":1.5e9,"model":"tiny"})").max_overhead_percent(12.5);
     cep::Profiler profiler(options);
     train(profiler);
     return profiler.flush() && profiler.close() ? 0 : 1;

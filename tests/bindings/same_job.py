@@ -11,9 +11,8 @@ class DiskFull(Exception):
 
 
 meta = {"dp": 1, "flops_per_step": 1.5e9, "model": "tiny"}
-prof = cep.Profiler(
-    None, directory=sys.argv[1], rank=3, world_size=8, record_every_n_steps=1, backend="host", meta=meta
-)
+options = {"record_every_n_steps": 1, "backend": "host", "meta": meta, "max_overhead_percent": 12.5}
+prof = cep.Profiler(None, directory=sys.argv[1], rank=3, world_size=8, **options)
 for step in range(3):
     prof.step(step)
     with prof.region("training_step"):

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -46,6 +47,7 @@ void expect_sound(const cep::Config& config) {
     EXPECT_TRUE(config.ring_capacity >= 16 && config.ring_capacity <= 1 << 20);
     EXPECT_TRUE(config.pool_limit >= 2 && config.pool_limit <= 1 << 20);
     EXPECT_GE(config.max_file_bytes, 0);
+    EXPECT_TRUE(config.max_overhead_percent >= 0 && config.max_overhead_percent <= 100);
     EXPECT_TRUE(config.meta.empty() || cep::json::check_object(config.meta).valid);
 }
 
@@ -82,7 +84,7 @@ TEST_F(OptionsMutation, OfJsonIsReadOrRefused) {
     static constexpr std::array<const char*, 4> seeds = {
         R"({"enable":true,"directory":"d","rank":3,"world_size":8,"local_rank":1,"layout":"flat","run_id":"r"})",
         R"({"start_step":5,"end_step":null,"record_every_n_steps":2,"flush_every_n_steps":4,"ranks":[0,3,7]})",
-        R"({"max_file_bytes":1000000,"ring_capacity":64,"pool_limit":128,"backend":"host","ranks":null})",
+        R"({"max_file_bytes":1000000,"ring_capacity":64,"pool_limit":128,"backend":"host","max_overhead_percent":0.1})",
         R"( {"meta":{"model":"m","layers":[1,2],"lr":1e-4},"run_id":"r\u00e9\"\\u0000"} )"};
     for (int i = 0; i < rounds && !HasFailure(); ++i) {
         const std::string json = mutated(seeds[mutator_.below(seeds.size())]);
@@ -98,7 +100,7 @@ TEST_F(OptionsMutation, OfJsonIsReadOrRefused) {
 }
 
 TEST_F(OptionsMutation, OfTheEnvironmentIsReadOrRefused) {
-    static constexpr std::array<std::array<const char*, 2>, 22> variables = {{
+    static constexpr std::array<std::array<const char*, 2>, 23> variables = {{
         {"CEP_ENABLE", "1"},
         {"CEP_DIRECTORY", "d"},
         {"CEP_RANK", "3"},
@@ -121,6 +123,7 @@ TEST_F(OptionsMutation, OfTheEnvironmentIsReadOrRefused) {
         {"CEP_CONFIG", "{\"enable\":true,\"ranks\":[1,2],\"start_step\":7}"},
         {"LOCAL_RANK", "2"},
         {"TORCHELASTIC_RUN_ID", "job"},
+        {"CEP_MAX_OVERHEAD_PERCENT", "0.1"},
     }};
     for (int i = 0; i < rounds && !HasFailure(); ++i) {
         std::string input;
@@ -146,6 +149,8 @@ TEST_F(OptionsMutation, OfTheStructIsReadOrRefused) {
             char* at = reinterpret_cast<char*>(&options) + field.offset;
             if (field.type == cep::OptionType::integer64)
                 *reinterpret_cast<std::int64_t*>(at) = value;
+            else if (field.type == cep::OptionType::real)
+                *reinterpret_cast<double*>(at) = std::bit_cast<double>(mutator_.any_bits());
             else if (field.type != cep::OptionType::text && field.type != cep::OptionType::object &&
                      field.type != cep::OptionType::ranks)
                 *reinterpret_cast<std::int32_t*>(at) = static_cast<std::int32_t>(value);

@@ -59,6 +59,7 @@ void FileCheck::take(const Row& row, std::uint64_t line) {
     RankState& state = state_of(*row.rank);
     ++state.rows;
     if (row.type == RowType::run) take_run(row, place, state, line);
+    if (row.stride != nullptr) take_stride_change(*row.stride);
     if (row.type == RowType::stats) take_stats(row, place.run, state, line);
     if (row.type == RowType::span) take_span(row, place.run, state, line);
     if (row.type == RowType::span || row.type == RowType::open)
@@ -78,6 +79,11 @@ void FileCheck::take_run(const Row& row, const RunTracker::Place& place, RankSta
     if (place.run == state.current_run) return;
     state.current_run = place.run;
     ++state.run_changes;
+}
+
+void FileCheck::take_stride_change(const StrideChange& change) {
+    if (!longest_stride_) longest_stride_ = change;
+    if (change.to > longest_stride_->to) longest_stride_->to = change.to;
 }
 
 // Counts of an attempt only grow, and an attempt that has ended writes no more.

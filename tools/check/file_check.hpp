@@ -135,6 +135,7 @@ class FileCheck : public RowSink {
 
     RankState& state_of(std::int64_t rank);
     void take_run(const Row& row, const RunTracker::Place& place, RankState& state, std::uint64_t line);
+    void take_stride_change(const StrideChange& change);
     void take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const;
     void take_span(const Row& row, int run, RankState& state, std::uint64_t line);
     static void take_step(const Row& row, RunState& run, std::uint64_t line);
@@ -170,9 +171,10 @@ class FileCheck : public RowSink {
     OpenSpans open_spans_;
     std::unordered_map<std::int64_t, RankState> ranks_;
     CoverageCollector coverage_;
-    std::int64_t schema_ = 0;          // the highest of its runs
-    std::int64_t clock_error_ns_ = 0;  // the largest of its runs
-    std::set<std::int64_t> strides_;   // of its runs
+    std::int64_t schema_ = 0;                     // the highest of its runs
+    std::int64_t clock_error_ns_ = 0;             // the largest of its runs
+    std::set<std::int64_t> strides_;              // of its runs
+    std::optional<StrideChange> longest_stride_;  // from that of the first change to the longest, over all ranks
     std::unordered_map<PhaseKey, LastSpan, HashPhase> last_spans_;
     std::unordered_set<std::string> phase_names_;
     std::vector<RankOfFile> in_order_;  // when all rows are read

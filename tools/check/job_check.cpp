@@ -49,6 +49,7 @@ void JobCheck::add_rank(std::int64_t rank, const FileCheck& file, const FileChec
     for (const FileCheck::RunState& run : state.runs)
         if (!run.steps.empty()) last_step = std::max(last_step.value_or(INT64_MIN), run.steps.last());
     if (last_step) last_steps_.emplace_back(rank, *last_step);
+    if (file.longest_stride_) longest_stride_ = std::max(longest_stride_, file.longest_stride_->to);
 }
 
 void JobCheck::find_unreadable(const InputCounts& inputs) {
@@ -92,7 +93,11 @@ void JobCheck::find_early_ends() {
     for (std::size_t i = 0; i < last_steps_.size(); ++i) {
         const auto& [rank, step] = last_steps_[i];
         if (i + 1 < last_steps_.size() && last_steps_[i + 1].first == rank) continue;  // of a file with earlier steps
-        if (step < last_step) early.push_back(rank);
+        // A rank whose stride was lengthened has no row of the last steps.
+        if (static_cast<std::uint64_t>(last_step) - static_cast<std::uint64_t>(step) <
+            static_cast<std::uint64_t>(longest_stride_))
+            continue;
+        early.push_back(rank);
         earliest = std::min(earliest, step);
     }
     if (early.empty()) return;

@@ -71,6 +71,7 @@ class JobCheck {
     std::vector<RunOfRank> runs_;
     std::vector<FirstStart> first_starts_;
     std::vector<std::pair<std::int64_t, std::int64_t>> last_steps_;  // rank, its last step in a file
+    std::int64_t longest_stride_ = 1;                                // that the library made; 1: none
     bool has_too_many_runs_ = false;
     Findings findings_;
 };

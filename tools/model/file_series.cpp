@@ -70,6 +70,7 @@ void FileSeries::take_other(const Row& row, std::uint64_t line) {
         case RowType::counter:
             return place.series->add_counter(row);
         case RowType::mark:
+            if (row.stride != nullptr) return place.series->add_stride_change(*row.stride);
             return take_mark(row);
         case RowType::stats:
             place.series->stats = *row.stats;

@@ -11,6 +11,7 @@
 #include "model/partial.hpp"
 #include "model/partial_keys.hpp"
 #include "read/row_keys.hpp"
+#include "read/row_limits.hpp"
 
 namespace cep::tool {
 namespace {
@@ -124,6 +125,16 @@ StatsRow read_stats(const Fields& fields) {
     stats.self_ms = fields.time_ms("self_ms");
     stats.trainer_ms = fields.optional_double("trainer_ms").value_or(0);
     return stats;
+}
+
+StrideChange read_stride_change(const Fields& fields) {
+    StrideChange change;
+    change.from = fields.integer("from");
+    change.to = fields.integer("to");
+    change.step = fields.integer("step");
+    change.max_percent = fields.number("max_percent");
+    require(limits::is_stride_change(change), "a malformed change of the stride");
+    return change;
 }
 
 void read_histogram(const Fields& fields, PhaseSeries& phase) {
@@ -296,6 +307,8 @@ class PartialReader::Impl {
         } else if (type == "series_stats") {
             series().stats = read_stats(fields);
             series().has_stats = true;
+        } else if (type == "series_stride") {
+            series().stride = read_stride_change(fields);
         } else if (type == "series_counter") {
             CounterSeries counter(fields.string("name"), fields.integer("last_step"), fields.number("last"));
             counter.max = fields.number("max");

@@ -143,6 +143,14 @@ void append_stats(std::string& out, const StatsRow& stats) {
     line.members(self_time_keys, stats);
 }
 
+void append_stride_change(std::string& out, const StrideChange& change) {
+    LineObject line(out, "series_stride");
+    line.number("from", change.from);
+    line.number("to", change.to);
+    line.number("step", change.step);
+    line.number("max_percent", change.max_percent);
+}
+
 void append_histogram(std::string& out, const LogHistogram& histogram, const Totals& totals) {
     const LogHistogram::Buckets buckets = histogram.buckets();
     LineObject line(out, "histogram");
@@ -195,6 +203,7 @@ void append_series(std::string& out, std::int64_t rank, const RunSeries& series)
     LineObject(out, "series").number("rank", rank);
     if (series.has_run) append_run(out, series.run);
     if (series.has_stats) append_stats(out, series.stats);
+    if (series.stride) append_stride_change(out, *series.stride);
     for (const CounterSeries& counter : series.counters) append_counter(out, counter);
     const StepNumbers& steps = series.steps;
     for (std::size_t first = 0; first < steps.size(); first += values_per_line)

@@ -111,6 +111,13 @@ std::uint32_t RunSeries::find_step(std::int64_t step) {
 }
 
 // The counters of a step come in the same order in every step.
+void RunSeries::add_stride_change(const StrideChange& change) {
+    if (stride)
+        stride->add(change);
+    else
+        stride = change;
+}
+
 void RunSeries::add_counter(const Row& row) {
     if (next_counter_ < counters.size() && counters[next_counter_].name == row.name) {
         counters[next_counter_].add(*row.step, row.value);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -73,10 +74,12 @@ struct RunSeries {
     std::vector<PhaseSeries> phases;
     StatsRow stats;
     bool has_stats = false;
+    std::optional<StrideChange> stride;   // from the user's to that of the last change
     std::vector<CounterSeries> counters;  // sealed: by name
 
     void add(const Row& row, SampleMeter& meter);
     void add_counter(const Row& row);
+    void add_stride_change(const StrideChange& change);
     /// Leaves the samples of the steps that are kept, once all of them are counted in histograms.
     void thin(StepChoice choice);
     /// Of its steps. Before seal().

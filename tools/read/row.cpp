@@ -149,6 +149,7 @@ class RowParser::Impl {
         if (document.get(object) != simdjson::SUCCESS) return fail("not a JSON object");
         read_type(object);
         if (row_.type == RowType::run) run_ = {};
+        if (row_.type == RowType::mark) stride_ = {};
         for (const auto& [key, value] : object)
             if (!read_key(key, value)) row_.odd_key = key;
         return complete(object) ? &row_ : nullptr;
@@ -181,6 +182,7 @@ class RowParser::Impl {
             return read_integer(*known, value);
         if (row_.type == RowType::run) return read_run_key(key, value);
         if (is_span) return read_span_key(key, value);
+        if (row_.type == RowType::mark) return read_mark_key(key, value);
         if (key == "value" && row_.type == RowType::counter) has_value_ = read_double(value, row_.value);
         return true;
     }
@@ -216,6 +218,13 @@ class RowParser::Impl {
         return right || value.is_null();
     }
 
+    // A trainer's mark has none of these.
+    bool read_mark_key(std::string_view key, const dom::element& value) {
+        if (key == "from") return read_int(value, stride_.from);
+        if (key == "to") return read_int(value, stride_.to);
+        return key != "max_overhead_percent" || read_double(value, stride_.max_percent);
+    }
+
     bool need(bool right, std::string_view wrong) {
         if (!right && wrong_.empty()) wrong_ = wrong;
         return true;
@@ -233,6 +242,7 @@ class RowParser::Impl {
         if (!has_name_) return refuse("no name");
         if (row_.type == RowType::counter && !has_value_) return refuse("value is not a number");
         if (row_.type == RowType::span && !has_duration_) return refuse("no duration_ms");
+        if (row_.type == RowType::mark) complete_mark();
         if (row_.type == RowType::span || row_.type == RowType::open)
             row_.kind = kind_name_.empty() ? infer_kind() : schema::kind_from_name(kind_name_);
         return true;
@@ -253,6 +263,12 @@ class RowParser::Impl {
         return true;
     }
 
+    void complete_mark() {
+        if (row_.name != schema::stride_mark || !limits::is_stride_change(stride_)) return;
+        stride_.step = *row_.step;
+        row_.stride = &stride_;
+    }
+
     schema::Kind infer_kind() {
         constexpr std::size_t max_names = 1024;
         name_ = row_.name;
@@ -267,6 +283,7 @@ class RowParser::Impl {
     Row row_;
     RunInfo run_;
     StatsRow stats_;
+    StrideChange stride_;
     std::string_view kind_name_;
     std::string_view wrong_;
     std::string why_;

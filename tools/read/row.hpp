@@ -84,6 +84,21 @@ struct StatsRow : StatsCounts {
     std::uint64_t open = 0;
 };
 
+/// How the library changed its stride, which it says in a mark.
+struct StrideChange {
+    std::int64_t from = 1;  // the user's stride, or one that was already longer
+    std::int64_t to = 1;
+    std::int64_t step = 0;
+    double max_percent = 0;  // the bound of its cost
+
+    /// Joins another change of the same attempt: from the first to the last.
+    void add(const StrideChange& other) {
+        const StrideChange first = other.step < step ? other : *this;
+        *this = other.step < step ? *this : other;
+        from = first.from;
+    }
+};
+
 /// One row. Views point into the line and the parser: valid until the parser's next row.
 struct Row {
     RowType type = RowType::span;
@@ -104,9 +119,10 @@ struct Row {
     std::optional<std::int64_t> coll;
     schema::Kind kind = schema::Kind::other;  // as given, else inferred from the name
     Clock clock = Clock::none;
-    std::string_view odd_key;         // a known optional key whose value has another type; it was ignored
-    const RunInfo* run = nullptr;     // run
-    const StatsRow* stats = nullptr;  // stats
+    std::string_view odd_key;              // a known optional key whose value has another type; it was ignored
+    const RunInfo* run = nullptr;          // run
+    const StatsRow* stats = nullptr;       // stats
+    const StrideChange* stride = nullptr;  // mark: the library's own, about its stride
 
     /// What all ranks compute alike of a collective, and what tells it from the others of its step and attempt: a hash
     /// of its group and number. Nothing where the row does not say the number.

@@ -37,4 +37,9 @@ std::string_view find_excess(const RunInfo& run) {
     return excess;
 }
 
+bool is_stride_change(const StrideChange& change) {
+    const auto is_stride = [](std::int64_t stride) { return stride >= 1 && stride <= max_index; };
+    return is_stride(change.from) && is_stride(change.to) && change.max_percent > 0 && change.max_percent <= 100;
+}
+
 }  // namespace cep::tool::limits

@@ -20,5 +20,7 @@ inline constexpr std::int64_t max_coordinate = INT32_MAX;               // in th
 /// The key of the first number that is out of its limits; "" for none.
 [[nodiscard]] std::string_view find_excess(const Row& row);
 [[nodiscard]] std::string_view find_excess(const RunInfo& run);
+/// Whether the library can have written it.
+[[nodiscard]] bool is_stride_change(const StrideChange& change);
 
 }  // namespace cep::tool::limits

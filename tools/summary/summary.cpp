@@ -53,6 +53,7 @@ Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads)
     summary.counters = summarize_counters(job.ranks);
     summary.memory = summarize_memory(job.ranks);
     summary.own_cost = find_own_cost(job);
+    summary.stride_changes = find_stride_changes(job);
     summary.grouping = grouping;
     summary.groups = summarize_groups(job, grouping, threads);
     if (job.filter.has_phases()) drop_baseless_shares(summary);

@@ -13,6 +13,7 @@
 #include "model/job.hpp"
 #include "summary/counter_summary.hpp"
 #include "summary/own_cost.hpp"
+#include "summary/stride_changes.hpp"
 
 namespace cep::tool {
 
@@ -62,6 +63,7 @@ struct Summary {
     std::vector<CounterSummary> counters;
     std::optional<MemorySummary> memory;  // none where no memory was counted
     std::optional<OwnCost> own_cost;
+    std::vector<StrideChangeGroup> stride_changes;
 };
 
 /// Throws UsageError where the job does not hold the durations that the grouping needs.

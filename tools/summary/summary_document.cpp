@@ -136,6 +136,7 @@ void add_facts(Document& document, const Job& job, const Summary& summary) {
     add_facts(document, "mark", describe_marks(job.marks));
     if (summary.memory) document.facts.push_back({"memory", describe_memory(*summary.memory)});
     if (summary.own_cost) document.facts.push_back({"cost", describe_own_cost(*summary.own_cost)});
+    add_facts(document, "stride", describe_stride_changes(summary.stride_changes, job.ranks.size()));
 }
 
 void add_notes(Document& document, const Job& job) {
@@ -361,6 +362,10 @@ void write_summary(JsonWriter& json, const Job& job, const Summary& summary, con
     json.object_or_null("own_cost", summary.own_cost ? &*summary.own_cost : nullptr, [&json](const OwnCost& cost) {
         json.members("median_share", cost.median_share, "largest_share", cost.largest_share, "largest_rank",
                      cost.largest_rank);
+    });
+    json.objects("stride_changes", summary.stride_changes, [&json](const StrideChangeGroup& group) {
+        json.members("from", group.from, "to", group.to, "max_overhead_percent", group.max_percent, "steps",
+                     group.steps.numbers(), "ranks", group.ranks.numbers());
     });
     json.key("verdict");
     if (verdict != nullptr) {

@@ -33,6 +33,7 @@ mutable struct NativeOptions
     run_id::Ptr{UInt8}
     meta::Ptr{UInt8}
     storage::Ptr{Cvoid}
+    max_overhead_percent::Float64
     NativeOptions() = new()
 end
 

@@ -48,6 +48,9 @@ function set_option!(options, kept, name::Symbol, value)
         options.layout = choice("layout", LAYOUTS, value)
     elseif name === :backend
         options.backend = choice("backend", BACKENDS, value)
+    elseif name === :max_overhead_percent
+        value isa Real || throw(Error(EOPTION, "$name: $(repr(value)) is not a number"))
+        options.max_overhead_percent = Float64(value)
     elseif name === :enable
         options.enable = value ? 1 : 0
     else

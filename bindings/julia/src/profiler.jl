@@ -17,7 +17,8 @@ unless the environment enables it.
 
 Keywords: `enable`, `directory` (the rank file's directory itself, instead of `output_dir`), `rank`, `world_size`,
 `local_rank`, `start_step`, `end_step`, `record_every_n_steps` (10), `flush_every_n_steps` (10), `ranks`, `layout`
-(`:full`, `:flat`), `max_file_bytes`, `ring_capacity`, `pool_limit`, `backend` (`:auto`, `:host`), `run_id`, `meta`, and
+(`:full`, `:flat`), `max_file_bytes`, `ring_capacity`, `pool_limit`, `backend` (`:auto`, `:host`), `run_id`, `meta`,
+`max_overhead_percent` (records fewer steps rather than take more of the trainer's time; 0, the default: no bound), and
 `current_stream`, a function that returns the stream for spans without one; by default that is the legacy default
 stream. In CUDA.jl each task has its own stream, so pass `current_stream = CUDA.stream`.
 
@@ -36,7 +37,8 @@ function Profiler(output_dir::Union{Nothing,AbstractString} = nothing; current_s
                   config = nothing, enable = nothing, directory = nothing, rank = nothing, world_size = nothing,
                   local_rank = nothing, start_step = nothing, end_step = nothing, record_every_n_steps = nothing,
                   flush_every_n_steps = nothing, ranks = nothing, layout = nothing, max_file_bytes = nothing,
-                  ring_capacity = nothing, pool_limit = nothing, backend = nothing, run_id = nothing, meta = nothing)
+                  ring_capacity = nothing, pool_limit = nothing, backend = nothing, run_id = nothing, meta = nothing,
+                  max_overhead_percent = nothing)
     if directory === nothing && output_dir !== nothing
         directory = joinpath(output_dir, DIRECTORY_NAME)
     end
@@ -44,7 +46,8 @@ function Profiler(output_dir::Union{Nothing,AbstractString} = nothing; current_s
                       local_rank = local_rank, start_step = start_step, end_step = end_step,
                       record_every_n_steps = record_every_n_steps, flush_every_n_steps = flush_every_n_steps,
                       ranks = ranks, layout = layout, max_file_bytes = max_file_bytes, ring_capacity = ring_capacity,
-                      pool_limit = pool_limit, backend = backend, run_id = run_id, meta = meta))
+                      pool_limit = pool_limit, backend = backend, run_id = run_id, meta = meta,
+                      max_overhead_percent = max_overhead_percent))
     return open_profiler(explicit, current_stream; config = config, on_by_default = true)
 end
 

@@ -224,7 +224,8 @@ end
 
 @testset "invalid options are errors that name them" begin
     for (options, name) in (((record_every_n_steps = 0,), "record_every_n_steps"), ((layout = :round,), "layout"),
-                            ((rank = 1.5,), "rank"), ((ranks = Int[],), "ranks"), ((rank = 2^40,), "rank"))
+                            ((max_overhead_percent = -1,), "max_overhead_percent"),
+                            ((max_overhead_percent = "0.1",), "max_overhead_percent"), ((rank = 1.5,), "rank"), ((ranks = Int[],), "ranks"), ((rank = 2^40,), "rank"))
         failure = failure_of(() -> Profiler(mktempdir(); options...))
         @test failure isa CEP.Error && failure.code == CEP.EOPTION && occursin(name, failure.message)
     end

@@ -45,6 +45,7 @@ class Options(ctypes.Structure):
         ("run_id", c_char_p),
         ("meta", c_char_p),
         ("storage", c_void_p),
+        ("max_overhead_percent", c_double),
     ]
 
 

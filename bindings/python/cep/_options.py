@@ -35,6 +35,7 @@ _WHOLE_NUMBERS = {
     "ring_capacity": _INT64,
     "pool_limit": _INT64,
 }
+_NUMBERS = ("max_overhead_percent",)
 _CHOICES = {"layout": _ffi.LAYOUTS, "backend": _ffi.BACKENDS}
 
 
@@ -46,6 +47,15 @@ def _whole_number(name: str, value: object, limits: tuple[int, int]) -> int:
     if not limits[0] <= number <= limits[1]:
         raise OptionError(EOPTION, f"{name}: {value!r} is outside {limits[0]} to {limits[1]}")
     return int(number)
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, (str, bytes, bool)):
+        raise OptionError(EOPTION, f"{name}: a number is needed, not {value!r}")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise OptionError(EOPTION, f"{name}: a number is needed, not {value!r}") from None
 
 
 def _choice(name: str, value: object, choices: Mapping[str, int]) -> int:
@@ -94,6 +104,8 @@ def _set_explicit(options: _ffi.Options, explicit: Mapping[str, Any]) -> None:
             continue
         if name in _WHOLE_NUMBERS:
             setattr(options, name, _whole_number(name, value, _WHOLE_NUMBERS[name]))
+        elif name in _NUMBERS:
+            setattr(options, name, _number(name, value))
         elif name in _CHOICES:
             setattr(options, name, _choice(name, value, _CHOICES[name]))
         elif name == "enable":

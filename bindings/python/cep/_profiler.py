@@ -61,6 +61,8 @@ class Profiler(ProfilerCalls, Handle):
         backend: "auto" (default): CUDA events if there is a CUDA context, else the host clock; "host": the host clock.
         run_id: Identifies the run on all its ranks; by default taken from the launcher, else generated.
         meta: Facts about this rank, as for set_meta().
+        max_overhead_percent: Records fewer steps rather than take more of the trainer's time in libcep, in percent of
+            it: the stride is multiplied by a power of two. Default 0: no bound.
         directory: The rank file's directory itself, instead of output_dir.
         config: Options by name: a mapping, JSON text, or the path of a JSON file.
 
@@ -89,6 +91,7 @@ class Profiler(ProfilerCalls, Handle):
         backend: Optional[str] = None,
         run_id: Optional[str] = None,
         meta: Optional[Meta] = None,
+        max_overhead_percent: Optional[float] = None,
         directory: Optional[PathText] = None,
         config: Optional[Config] = None,
     ) -> None:
@@ -112,6 +115,7 @@ class Profiler(ProfilerCalls, Handle):
             "backend": backend,
             "run_id": run_id,
             "meta": meta,
+            "max_overhead_percent": max_overhead_percent,
         }
         self._open(on_by_default=True, config=config, explicit=explicit)
 

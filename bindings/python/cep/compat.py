@@ -117,7 +117,10 @@ class CudaEventProfiler:
         )
 
     def should_record(self, step: int) -> bool:
-        """Whether spans of a step are recorded: the profiler is on, and the step is in the window and on the stride."""
+        """Whether spans of a step are recorded: the profiler is on, and the step is in the window and on the stride.
+
+        With ``CEP_MAX_OVERHEAD_PERCENT``, libcep may record fewer steps.
+        """
         if not self._profiler.enabled or step < self.start_step:
             return False
         if self.end_step is not None and step > self.end_step:

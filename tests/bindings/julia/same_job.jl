@@ -6,7 +6,8 @@ using CEP
 struct DiskFull <: Exception end
 
 meta = (dp = 1, flops_per_step = 1.5e9, model = "tiny")
-prof = Profiler(directory = ARGS[1], rank = 3, world_size = 8, record_every_n_steps = 1, backend = :host, meta = meta)
+prof = Profiler(directory = ARGS[1], rank = 3, world_size = 8, record_every_n_steps = 1, backend = :host, meta = meta,
+                max_overhead_percent = 12.5)
 forward, backward = Region(prof, "forward"), Region(prof, "backward")
 for step in 0:2
     step!(prof, step)

@@ -28,7 +28,7 @@ fn main() -> Result<(), Error> {
     let directory = std::env::args_os().nth(1).expect("a directory");
     let meta = r#"{"dp":1,"flops_per_step":1.5e9,"model":"tiny"}"#;
     let options = Options::new().directory(directory).rank(3).world_size(8).record_every_n_steps(1);
-    let profiler = options.backend(Backend::Host).meta(meta).open()?;
+    let profiler = options.backend(Backend::Host).meta(meta).max_overhead_percent(12.5).open()?;
     train(&profiler)?;
     profiler.flush(DEFAULT_TIMEOUT)?;
     profiler.close(DEFAULT_TIMEOUT)

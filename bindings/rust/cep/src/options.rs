@@ -208,6 +208,13 @@ impl Options {
         self
     }
 
+    /// Records fewer steps rather than take more of the trainer's time, in percent: the stride is multiplied by a power
+    /// of two. Default 0: no bound.
+    pub fn max_overhead_percent(mut self, percent: f64) -> Options {
+        self.native.max_overhead_percent = percent;
+        self
+    }
+
     /// Opens the profiler. An error leaves nothing open.
     pub fn open(&self) -> Result<Profiler, Error> {
         if let Some(problem) = &self.problem {

@@ -16,6 +16,13 @@ fn a_bad_option_is_named() {
 }
 
 #[test]
+fn a_bound_that_is_no_share_is_named_with_its_value() {
+    let error = failing(Options::new().max_overhead_percent(-0.5));
+    assert_eq!(error.code, Code::EOPTION);
+    assert!(error.message.contains("max_overhead_percent: -0.5"), "{error}");
+}
+
+#[test]
 fn a_rank_outside_the_world_is_an_error() {
     assert_eq!(failing(Options::new().rank(2).world_size(2)).code, Code::EOPTION);
 }
