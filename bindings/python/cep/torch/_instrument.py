@@ -15,6 +15,7 @@ from .._profiler import Profiler
 from ._backward import Backward, backward_of
 from ._capture import warn
 from ._collectives import instrument_collectives
+from ._comm_span import end_done_spans
 from ._ddp import DDPGradientSync, time_reduction
 from ._hooks import Hook, is_compiling
 from ._memory import record_memory
@@ -188,6 +189,7 @@ class Instrumentation(Removable):
 
     def _abandon_unfinished(self) -> None:
         """Ends an open forward and an open backward as not finished: both are over when an optimizer steps."""
+        end_done_spans(self._profiler)
         if self._forward is not None:
             self._forward.abandon()
         self._backward.abandon()
