@@ -217,7 +217,7 @@ def instrument(
     *,
     prefix: str = "",
     collectives: bool = True,
-    ddp_buckets: bool = True,
+    ddp_buckets: Union[bool, str] = True,
     memory: bool = True,
 ) -> Instrumentation:
     """Times the forward, backward and optimizer phases of each recorded step, with no further change to the loop::
@@ -257,7 +257,7 @@ def instrument(
         ddp_buckets: For a DistributedDataParallel without a communication hook, also a row ``all_reduce`` for each
             bucket, at no cost on steps that are not recorded. No other thread may reduce gradients while the loop calls
             ``profiler.step()``. Before PyTorch 2.1 it calls instrument_ddp(): a hook that costs 15 to 50 µs a bucket on
-            every step. With False, or where there is a hook already, one row ``gradient_sync`` of kind ``comm`` stands
+            every step; ``"without_hook"`` does not. With False, or where there is a hook already, one row ``gradient_sync`` of kind ``comm`` stands
             for all buckets, at no cost on other steps: the part of the all-reduces that the backward does not hide. It
             shows which rank is late, but understates what that costs, because the ranks that wait compute more slowly
             beside the waiting all-reduces.
