@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--every", metavar="N", type=_positive, help="record every Nth step (default 10)")
     parser.add_argument("--no-summary", action="store_true", help="print no verdict at the end")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="the command that starts the training")
     return parser
 
 
@@ -95,16 +95,17 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
     return child.returncode if child.returncode >= 0 else _SIGNAL - child.returncode
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, bool]:
+    """The exit status, and whether the command could be started."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
     try:
-        return _wait(_start(command, environment))
+        return _wait(_start(command, environment)), True
     except FileNotFoundError:
         say(f"{command[0]}: no such command")
-        return _NOT_FOUND
+        return _NOT_FOUND, False
     except OSError as error:
         say(f"{command[0]}: {error.strerror}")
-        return _CANNOT_RUN
+        return _CANNOT_RUN, False
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
@@ -117,9 +118,10 @@ def run(arguments: Sequence[str]) -> int:
         say("no command to run; try: cep run -- python train.py")
         return _USAGE
     with tempfile.TemporaryDirectory(prefix="cep-run-") as records:
-        status = _run(command, _environment(options.output, options.every, records))
+        status, was_started = _run(command, _environment(options.output, options.every, records))
         try:
-            report(Path(records), with_summary=not options.no_summary)
+            if was_started:
+                report(Path(records), with_summary=not options.no_summary)
         except (Exception, KeyboardInterrupt) as error:  # the status is the script's, whatever happens here
             say(f"no verdict: {type(error).__name__}: {error}")
     return status

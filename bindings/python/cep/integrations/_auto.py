@@ -69,8 +69,8 @@ class AutoTraining:
         self._optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
         self._parameters: set[int] = set()  # of all models that are watched, by id()
         self._removals: list[Removal] = []
-        self._last_loader: Optional[Callable[[], Any]] = None  # waited for last; a weak reference
-        self._training_loaders: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._last_loader: Optional[int] = None  # waited for last, by its number
+        self._training_loaders: set[int] = set()
         self._steps_made = 0
         self._forget_step()
         self._needed: set[int] = set()
@@ -234,16 +234,15 @@ class AutoTraining:
 
     def _learn_loader(self) -> None:
         """The loader that was waited for last before a training forward has the training's data."""
-        loader = None if self._last_loader is None else self._last_loader()
+        if self._last_loader is not None:
+            self._training_loaders.add(self._last_loader)
         self._last_loader = None
-        if loader is not None:
-            self._training_loaders.add(loader)
 
     def wants(self, iterator: Any) -> bool:
         """Call it before a wait for a DataLoader: whether fetch() is to make it."""
-        reference = iterator.__dict__.get("_cep_loader")
+        loader = iterator.__dict__.get("_cep_loader")
         if self._steps is None:
-            self._last_loader = reference
+            self._last_loader = loader
             return False
         if get_ident() != self.thread:
             return False
@@ -251,9 +250,8 @@ class AutoTraining:
             self._end_step()
         if _is_exhausted(iterator):
             return False
-        loader = None if reference is None else reference()
-        if loader is None or loader not in self._training_loaders:
-            self._last_loader = reference
+        if loader not in self._training_loaders:
+            self._last_loader = loader
             return False
         self._last_loader = None
         self._begin_step()

@@ -37,6 +37,8 @@ class ModelWatch:
         self.was_called = False
         self._on_call = on_call
         self._phases = cep_torch.instrument(model, None, profiler, ddp_buckets="without_hook", memory=False)
+        # On recorded steps, what times the forward comes before the function below.
+        self._phases.call_before_forward(lambda: on_call(self))
         # PyTorch before 2.1 has no place for a function around the call.
         self._unhook = (
             patch_call(model, self._around) if HAS_CALL_SLOT else hook_before_forward(model, Hook(self._before))

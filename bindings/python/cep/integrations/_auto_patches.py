@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import weakref
 from threading import get_ident, local
 from typing import Any, Callable, Optional, Protocol
@@ -27,16 +28,20 @@ class Fetcher(Protocol):
 
 
 def patch_loaders(fetcher: Fetcher) -> None:
-    """Has each wait for a DataLoader go through the fetcher."""
+    """Has each wait for a DataLoader go through the fetcher. Each loader gets a number, which its iterators have."""
     loaders: Any = torch.utils.data.dataloader
     iterate, get_next = loaders.DataLoader.__iter__, loaders._BaseDataLoaderIter.__next__
     wants = fetcher.guarded(fetcher.wants)
+    numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+    following = itertools.count()
 
     @functools.wraps(iterate)
     def __iter__(self: Any) -> Any:
         iterator = iterate(self)
         if isinstance(iterator, loaders._BaseDataLoaderIter):
-            iterator.__dict__["_cep_loader"] = weakref.ref(self)
+            if self not in numbers:
+                numbers[self] = next(following)
+            iterator.__dict__["_cep_loader"] = numbers[self]  # the loader itself may be gone before its iterator
         return iterator
 
     @functools.wraps(get_next)

@@ -60,6 +60,7 @@ class _ForwardTimer:
         self._model = model
         self._calls_inside: dict[int, int] = {}  # by thread: open calls of the model inside its timed call
         self.sync: Optional[DDPGradientSync] = None
+        self.before: Optional[Callable[[], None]] = None  # called before each forward of a recorded step
 
     def __bool__(self) -> bool:
         """Whether a forward is open."""
@@ -94,6 +95,8 @@ class _ForwardTimer:
         return call
 
     def _begin(self, module: Module, args: Any) -> None:
+        if self.before is not None:
+            self.before()
         if not self._recording and not self or self._backward.is_running():
             return
         thread = get_ident()
@@ -181,6 +184,11 @@ class Instrumentation(Removable):
         elif not self._optimizer and not self._forward:  # no phase is open, of another thread
             self.is_attached = False
             undo_all(self._hooks)
+
+    def call_before_forward(self, function: Callable[[], None]) -> None:
+        """Has a function called before each forward while the hooks are on. It may begin the next step."""
+        if self._forward is not None:
+            self._forward.before = function
 
     def begin_forward(self, args: Any) -> None:
         """Does what the hook before the model's forward does, for a forward that has begun."""
