@@ -33,7 +33,8 @@ constexpr std::size_t max_meta_bytes = 16384;
                         cep_version());
     to = CEP_ATTRS_INIT;
     std::memcpy(&to, &from, std::min<std::size_t>(from.struct_size, sizeof to));
-    return to.reserved == 0 ? CEP_OK : fail(CEP_EINVAL, "attrs: reserved: %" PRIu32 " is not 0", to.reserved);
+    const std::uint32_t unknown = to.flags & ~std::uint32_t{CEP_ATTRS_ASYNC};
+    return unknown == 0 ? CEP_OK : fail(CEP_EINVAL, "attrs: flags: %" PRIu32 " is not known", unknown);
 }
 
 [[nodiscard]] std::int32_t check_numbers(const cep_attrs& attrs) noexcept {
@@ -51,6 +52,7 @@ constexpr std::size_t max_meta_bytes = 16384;
     std::int32_t code = copy_attributes(from, attrs);
     if (code == CEP_OK) code = check_numbers(attrs);
     if (code != CEP_OK) return code;
+    given.is_async = (attrs.flags & CEP_ATTRS_ASYNC) != 0;
     given.values.bytes = attrs.bytes;
     given.values.flops = attrs.flops;
     given.values.coll = attrs.group != nullptr ? attrs.coll : -1;
@@ -91,7 +93,7 @@ std::int32_t read_meta(const char* meta, std::string_view& text) noexcept {
 std::int32_t read_attributes(NameTable<Name>& names, const cep_attrs* from, GivenAttributes& given) noexcept {
     if (from == nullptr) return CEP_OK;
     const std::int32_t code = read_valid(names, *from, given);
-    if (code != CEP_OK) given = {.values = {}, .meta = {}, .refused = true};
+    if (code != CEP_OK) given = {.values = {}, .meta = {}, .is_async = given.is_async, .refused = true};
     return code;
 }
 

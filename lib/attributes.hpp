@@ -32,6 +32,7 @@ struct Attributes {
 struct GivenAttributes {
     Attributes values;
     std::string_view meta;
+    bool is_async = false;  ///< the span is no part of its thread's nesting
     bool refused = false;  ///< the given attributes are invalid: the span gets none
 };
 

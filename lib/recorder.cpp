@@ -133,7 +133,8 @@ cep_span ThreadRecorder::begin(cep_region& region, StepContext context, void* st
     if (given != nullptr) [[unlikely]]
         set_extras(slot, *given);
     const std::uint32_t generation = SpanSlots::publish(slot);
-    stack_.push(slots_, {index, generation});
+    if (given == nullptr || !given->is_async) [[likely]]
+        stack_.push(slots_, {index, generation});
     return SpanId{index_, index, generation}.handle();
 }
 

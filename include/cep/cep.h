@@ -398,10 +398,17 @@ CEP_API cep_region *cep_region_get(cep_profiler *profiler, const char *name, int
 
 /* ---- Spans ------------------------------------------------------------------------------------- */
 
+/**
+ * A flag: the span ends with its work, at any time and on any thread (an asynchronous collective on the host clock). Spans
+ * that begin while it is open are not nested in it: it is left out of their depth, and CEP_SPAN_INNERMOST does not find
+ * it. Read at the begin only.
+ */
+#define CEP_ATTRS_ASYNC 1
+
 /** Attributes of a span besides its times. Start from CEP_ATTRS_INIT, then set the known ones. */
 typedef struct cep_attrs {
     uint32_t struct_size; /**< sizeof(cep_attrs) where the caller was compiled. */
-    uint32_t reserved;    /**< Must be 0. */
+    uint32_t flags;       /**< CEP_ATTRS_ASYNC or 0. */
     int64_t bytes;        /**< Bytes that the operation moves; 0: not given. */
     double flops;         /**< Floating-point operations; 0: not given. */
     const char *group;    /**< Process group of a collective ("dp"), ≤ 63 bytes; NULL: not given. */

@@ -274,10 +274,10 @@ TEST(attributes_without_a_size_are_refused) {
     check_attrs_refused(&attrs, CEP_EINVAL, "struct_size");
 }
 
-TEST(a_reserved_attribute_must_be_zero) {
+TEST(an_unknown_flag_is_refused) {
     cep_attrs attrs = no_attrs();
-    attrs.reserved = 1;
-    check_attrs_refused(&attrs, CEP_EINVAL, "reserved");
+    attrs.flags = 2;
+    check_attrs_refused(&attrs, CEP_EINVAL, "flags");
 }
 
 TEST(negative_bytes_are_refused) {

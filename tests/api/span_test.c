@@ -112,6 +112,32 @@ TEST(seq_counts_the_spans_of_a_name_within_a_step) {
     for (size_t i = 0; i < 4; ++i) CHECK_EQ(row_int(rows_span(&all, "backward", i), "seq"), i % 2);
 }
 
+TEST(an_asynchronous_span_has_a_depth_and_adds_to_no_other) {
+    cep_profiler* profiler = open_here();
+    cep_region* step = cep_region_get(profiler, "training_step", CEP_KIND_AUTO);
+    cep_region* reduce = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    cep_region* forward = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
+    cep_attrs attrs = CEP_ATTRS_INIT;
+    attrs.flags = CEP_ATTRS_ASYNC;
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    const cep_span outer = cep_begin(step, CEP_HOST);
+    const cep_span first = cep_begin_with(reduce, CEP_HOST, &attrs);
+    const cep_span second = cep_begin_with(reduce, CEP_HOST, &attrs);
+    const cep_span inner = cep_begin(forward, CEP_HOST);
+    cep_end(reduce, CEP_SPAN_INNERMOST, CEP_HOST);
+    cep_end(forward, inner, CEP_HOST);
+    cep_end(step, outer, CEP_HOST);
+    cep_end(reduce, first, CEP_HOST);
+    cep_end(reduce, second, CEP_HOST);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, SPAN), 4);
+    CHECK_EQ(row_int(rows_span(&all, "training_step", 0), "depth"), 0);
+    CHECK_EQ(row_int(rows_span(&all, "all_reduce", 0), "depth"), 1);
+    CHECK_EQ(row_int(rows_span(&all, "all_reduce", 1), "depth"), 1);
+    CHECK_EQ(row_int(rows_span(&all, "forward", 0), "depth"), 1);
+}
+
 TEST(depth_counts_the_spans_around_a_span) {
     cep_profiler* profiler = open_here();
     cep_region* regions[3];

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from conftest import as_rows
 
-COMMANDS = ("merge", "summarize", "check", "compare", "comm", "kernels", "report", "trace", "metrics", "simulate", "completion")
+COMMANDS = ("run", "merge", "summarize", "check", "compare", "comm", "kernels", "report", "trace", "metrics", "simulate", "completion")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-COMMANDS = ("merge", "summarize", "check", "compare", "comm", "kernels", "report", "trace", "metrics", "simulate", "completion")
+COMMANDS = ("run", "merge", "summarize", "check", "compare", "comm", "kernels", "report", "trace", "metrics", "simulate", "completion")
 
 
 # Words.

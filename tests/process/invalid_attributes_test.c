@@ -37,7 +37,7 @@ static cep_attrs invalid(int variant) {
             attrs.flops = (double)NAN;
             break;
         case 7:
-            attrs.reserved = 1;
+            attrs.flags = 2;
             break;
         default:
             attrs.struct_size = 4;

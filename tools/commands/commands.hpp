@@ -19,6 +19,10 @@ using Command = std::function<tool::Status()>;
 CEP_COMMANDS
 #undef COMMAND
 
+/// Replaces this process by the Python launcher of `cep run`, which gets the arguments as they are. Returns only if it
+/// cannot.
+tool::Status become_launcher(int argc, char** argv);
+
 /// Adds a command whose options are the members of `Options`, a class with `void add_to(CLI::App&)` and
 /// `tool::Status run() const`.
 template <typename Options>

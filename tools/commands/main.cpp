@@ -6,6 +6,7 @@
 #include <csignal>
 #include <exception>
 #include <new>
+#include <string_view>
 
 #include "base/failure.hpp"
 #include "base/output.hpp"
@@ -69,6 +70,8 @@ Status parse_and_run(int argc, char** argv) {
     if (command == nullptr && !name.starts_with('-'))
         return say_usage("cep", cep::cli::describe_unknown_command(app, name));
     if (asks_for_help && command != nullptr) return write_help(*command);
+    const bool is_help = argc > 2 && (std::string_view(argv[2]) == "--help" || std::string_view(argv[2]) == "-h");
+    if (first == "run" && !is_help) return cep::cli::become_launcher(argc, argv);
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForVersion& version) {

@@ -39,7 +39,7 @@ end
 
 struct NativeAttributes
     struct_size::UInt32
-    reserved::UInt32
+    flags::UInt32
     bytes::Int64
     flops::Float64
     group::Ptr{UInt8}

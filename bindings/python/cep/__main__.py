@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -25,7 +26,13 @@ def command_path() -> Optional[str]:
 
 
 def main() -> NoReturn:
-    """Replaces this process by the command, with the same arguments, streams and exit status."""
+    """Replaces this process by the command, with the same arguments, streams and exit status.
+
+    ``cep run`` needs Python and not the command, and then this is the right Python for it.
+    """
+    if sys.argv[1:2] == ["run"]:
+        sys.argv[0:2] = ["cep run"]
+        importlib.import_module(f"{__package__ or 'cep'}.run").main()
     command = command_path()
     if command is None:
         sys.exit("cep: the package carries no command, and there is none on PATH")

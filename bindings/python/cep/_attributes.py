@@ -29,6 +29,11 @@ class Attributes(NamedTuple):
     group: Optional[str] = None
     coll: Optional[int] = None
     meta: Optional[Meta] = None
+    is_async: bool = False
+    """The span ends with its work, on any thread: it is no part of its thread's nesting."""
+
+
+_ASYNC_FLAG = 1  # CEP_ATTRS_ASYNC
 
 
 def _plain_number(value: object) -> Union[int, float]:
@@ -88,6 +93,7 @@ def empty_struct() -> Attrs:
 def attributes_struct(given: Attributes) -> Attrs:
     """The struct of the given attributes. Raises an OptionError that names an invalid one."""
     struct = empty_struct()
+    struct.flags = _ASYNC_FLAG if given.is_async else 0
     if given.bytes is not None:
         struct.bytes = whole_number("bytes", given.bytes, 0)
     if given.flops is not None:
@@ -113,6 +119,7 @@ def span_struct(given: Attributes) -> Attrs:
     except Exception as error:
         warnings.warn(f"cep: a span has no attributes: {error}", RuntimeWarning, stacklevel=4)
         struct = empty_struct()
+        struct.flags = _ASYNC_FLAG if given.is_async else 0
         struct.meta = b"{"  # which libcep refuses
         return struct
 

@@ -54,7 +54,7 @@ class Attrs(ctypes.Structure):
 
     _fields_ = [
         ("struct_size", c_uint32),
-        ("reserved", c_uint32),
+        ("flags", c_uint32),
         ("bytes", c_int64),
         ("flops", c_double),
         ("group", c_char_p),

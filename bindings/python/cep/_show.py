@@ -36,7 +36,12 @@ _COLUMNS = (
 )
 
 
-def _find_command() -> str:
+def find_command() -> str:
+    """The path of the cep command.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
     asked = os.environ.get("CEP_COMMAND")
     command = asked or command_path()
     if command is None:
@@ -48,7 +53,7 @@ def _find_command() -> str:
 
 def _run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [_find_command(), *arguments],
+        [find_command(), *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",

@@ -40,7 +40,9 @@ static bool plain_text(PyObject* given, PyObject** owner, const char** out) {
 }
 
 static bool convert_plain(PyObject* given, cep_attrs* attrs, PyObject** owner) {
-    if (PyTuple_Size(given) != attribute_count || PyTuple_GetItem(given, meta_at) != Py_None) return false;
+    const Py_ssize_t size = PyTuple_Size(given);
+    if (size < attribute_count || PyTuple_GetItem(given, meta_at) != Py_None) return false;
+    if (size > is_async_at && PyTuple_GetItem(given, is_async_at) == Py_True) attrs->flags = CEP_ATTRS_ASYNC;
     if (PyTuple_GetItem(given, coll_at) != Py_None && PyTuple_GetItem(given, group_at) == Py_None) return false;
     return plain_integer(PyTuple_GetItem(given, bytes_at), &attrs->bytes) &&
            plain_number(PyTuple_GetItem(given, flops_at), &attrs->flops) &&

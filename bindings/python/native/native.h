@@ -78,8 +78,8 @@ typedef struct {
 
 enum { small_blocks = 2 };
 
-/// The attributes of a span, in the order of cep._attributes.Attributes.
-enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count };
+/// The attributes of a span, in the order of cep._attributes.Attributes. Not for callers of region(): is_async.
+enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count, is_async_at = attribute_count };
 
 /// The base of cep.Region.
 typedef struct region_object {
@@ -141,7 +141,6 @@ bool end_span(region_object* region, cep_span span, void* stream, PyObject* erro
 PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObject* attributes);
 /// Fills in the region's attrs; false with an exception.
 bool fill_attrs(region_object* region);
-
 
 /// Deallocation of objects of the types here.
 void free_object(PyObject* self);

@@ -77,7 +77,7 @@ fn compare_attributes(what: &str, profiler: &Profiler, region: Region) {
     let call = || unsafe {
         let attributes = cep_sys::cep_attrs {
             struct_size: size_of::<cep_sys::cep_attrs>() as u32,
-            reserved: 0,
+            flags: 0,
             bytes: 4096,
             flops: 0.0,
             group: b"dp\0".as_ptr().cast(),

@@ -303,14 +303,13 @@ def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files, how
 
 
 @pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
-def test_the_reduction_of_a_bucket_begins_within_the_backward(job, files, how):
+def test_the_reduction_of_a_bucket_lies_within_the_backward(job, files, how):
     job.run(2, how + DDP)
     for rank in range(2):
         backwards = files.spans("backward", rank)
         for row in comm_rows(files, rank):
-            # Its end comes from a thread of the backend's, which need not be on time.
-            begin_ns = row["start_ns"]
-            assert any(one["start_ns"] <= begin_ns <= one["start_ns"] + one["duration_ms"] * 1e6 for one in backwards)
+            assert any(one["start_ns"] <= row["start_ns"] and end_ns(row) <= end_ns(one) for one in backwards)
+            assert row["depth"] == 1  # in the backward, and in no other reduction
 
 
 def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):

@@ -4,11 +4,15 @@
 import contextlib
 
 import pytest
+from conftest import end_ns
 
 torch = pytest.importorskip("torch", reason="no torch")
 
+import cep.torch  # noqa: E402
 from cep.torch._comm_span import AsyncSpan, Description, SideStreams  # noqa: E402
 from cep.torch._groups import Group  # noqa: E402
+
+pytest_plugins = ("training_jobs",)
 
 if torch.cuda.is_available():
     pytest.skip("stand-ins for streams are not for where there are streams", allow_module_level=True)
@@ -125,3 +129,45 @@ def test_a_collective_that_failed_on_the_device_is_marked_and_left_to_the_traine
     AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with(Failed(log))
     profiler.close()
     assert files.span("all_reduce")["error"] == "RuntimeError"
+
+
+def test_on_the_host_it_is_no_part_of_the_depth_of_what_begins_meanwhile(files, profiler, log):
+    futures = [Future(log, done=False), Future(log, done=False)]
+    for future in futures:
+        AsyncSpan(profiler, SideStreams(), WHAT, device=None).end_with(future)
+    with profiler.region("training_step"), profiler.region("forward"):
+        pass
+    for future in futures:
+        future.callbacks[0](future)
+    profiler.close()
+    assert [row["depth"] for row in files.spans("all_reduce")] == [0, 0]
+    assert (files.span("training_step")["depth"], files.span("forward")["depth"]) == (0, 1)
+
+
+@pytest.mark.parametrize("who", ["step", "backward", "optimizer"])
+def test_on_the_host_who_knows_that_it_has_ended_does_not_leave_its_end_to_the_callback(
+    files, profiler, log, trainer, who
+):
+    future = Future(log, done=False)
+    span = AsyncSpan(profiler, SideStreams(), WHAT, device=None)
+    span.end_with(future)
+    with cep.torch.instrument(trainer.model, trainer.optimizer, profiler, memory=False):
+        loss = trainer.loss()
+        profiler.flush()
+        assert files.spans("all_reduce") == []  # not done
+        future.is_done = True
+        if who == "step":
+            profiler.step(1)
+        elif who == "backward":
+            loss.backward()
+        else:
+            trainer.optimizer.step()
+        profiler.flush()
+        row = files.span("all_reduce")
+        assert row["step"] == 0
+        if who == "backward":
+            assert end_ns(row) <= end_ns(files.span("backward"))
+    future.callbacks[0](future)  # late
+    profiler.close()
+    assert len(files.spans("all_reduce")) == 1
+    assert profiler.stats.open_spans == 0

@@ -3,6 +3,7 @@
 
 import cep
 import pytest
+from conftest import end_ns
 
 torch = pytest.importorskip("torch", reason="no torch")
 
@@ -125,3 +126,32 @@ def test_an_unrecorded_step_has_no_rows(files, tmp_path, model):
 def test_batches_per_step_below_one_is_refused(profiler, model):
     with pytest.raises(ValueError, match="batches_per_step: 0 is less than 1"):
         cep.torch.trace_training([], model, None, profiler, batches_per_step=0)
+
+
+DDP = """
+data = [torch.ones(2, 32)] * 150
+net = torch.nn.Sequential(*(torch.nn.Linear(32, 32) for _ in range(4)))
+model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.005)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+sys.setswitchinterval(1)  # a thread of gloo that wants the interpreter waits until the trainer lets go of it
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    for batch in cep.torch.trace_training(data, model, optimizer, prof, device="cpu"):
+        model(batch).sum().backward()
+        optimizer.step()
+        sum(range(20_000))
+        optimizer.zero_grad()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_the_rows_of_a_job_over_gloo_agree_with_each_other(job, files, ranks):
+    job.run(ranks, DDP)
+    for rank in range(ranks):
+        rows = files.spans(rank=rank)
+        depths = {(row["name"], row["depth"]) for row in rows}
+        assert depths == {("training_step", 0), *((name, 1) for name in IN_A_STEP), ("all_reduce", 2)}
+        backwards = {row["step"]: row for row in rows if row["name"] == "backward"}
+        for row in rows:
+            if row["name"] == "all_reduce":
+                assert end_ns(row) <= end_ns(backwards[row["step"]])

@@ -7,12 +7,18 @@ WITHOUT_HOOK = """
 import threading
 from cep.torch import _ddp_reductions
 
+class WorkFuture(torch.futures.Future):
+    def done(self):  # for callers that know it: DDP has waited for the work
+        self.wait_for_work()
+        return True
+
 class UnboxedWork:
     def __init__(self, boxed):
         self._wait = boxed._get_method("wait")
 
     def get_future(self):
-        future = torch.futures.Future()
+        future = WorkFuture()
+        future.wait_for_work = self._wait
         threading.Thread(target=lambda: (self._wait(), future.set_result(None))).start()
         return future
 

@@ -30,6 +30,10 @@ class OpenPhase:
         """Ends the open span, if there is one."""
         self._phase.end(None)
 
+    def abandon(self) -> None:
+        """Ends the open span, if there is one, as not finished."""
+        self._phase.end(None, NotFinished)
+
 
 class TrainingSteps:
     """The steps of a training, each a span ``training_step`` from the wait for its data to the end of its optimizer.
@@ -63,6 +67,13 @@ class TrainingSteps:
         if self.is_under_way:
             self.is_under_way = False
             self._span.end()
+            self._next_step += 1
+
+    def abandon(self) -> None:
+        """Ends the step, if it has begun, as not finished."""
+        if self.is_under_way:
+            self.is_under_way = False
+            self._span.abandon()
             self._next_step += 1
 
     def is_done(self, steps_done: int) -> bool:

@@ -7,6 +7,7 @@ import threading
 from typing import Any, Callable, Iterator, Optional, Protocol
 
 from .._profiler import Profiler
+from ._comm_span import end_done_spans
 from ._hooks import Hook
 from ._phases import NotFinished, Phase
 from ._pytorch import Tensor, torch
@@ -132,6 +133,7 @@ class Backward:
         if self._sync is not None:
             self._sync.end(error)
             self._sync = None
+        end_done_spans(self._profiler)  # DDP has waited for its all-reduces
         self._phase.end(None, error)
         self.unwatch()
         try:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional
 from .._handle import Removable
 from .._profiler import Profiler
 from .._streams import HOST
-from ._comm_span import AsyncSpan, Description, SideStreams, future_of
+from ._comm_span import AsyncSpan, Description, SideStreams, end_done_spans, future_of
 from ._groups import Group, Groups, resolve_group
 from ._hooks import is_compiling, note_failure
 from ._operations import BATCH, MESSAGE, Arguments, Call, Function, Keywords, available_functions
@@ -48,6 +48,7 @@ class CommRecorder:
     def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
         """Makes a call of a function of torch.distributed on a recorded step, and times it."""
         nested.inside = True
+        end_done_spans(self.profiler)
         try:
             call = Call(function, args, kwargs)
             found = None if _is_coalescing() else self._find(call)

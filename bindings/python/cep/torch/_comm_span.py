@@ -7,12 +7,14 @@ import os
 import threading
 from typing import Any, NamedTuple, Optional
 
+from .._attributes import Attributes
 from .._profiler import Profiler
 from .._region import Region
-from .._streams import HOST
+from .._streams import HOST, HOST_ADDRESS
 from ._future_callbacks import FutureCallback
 from ._groups import Group
 from ._pytorch import Future, Tensor, torch
+from ._steps import remove_listener, step_listeners
 
 
 class Unmeasured(Exception):
@@ -31,6 +33,11 @@ class Description(NamedTuple):
         return profiler.region(
             self.name, kind="comm", stream=stream, bytes=self.bytes, group=self.group.name, coll=self.coll
         )
+
+    def async_region(self, profiler: Profiler) -> Region:
+        """On the host clock, for a span that a thread of the backend may end: it is no part of this thread's nesting."""
+        attributes = Attributes(self.bytes, None, self.group.name, self.coll, None, True)
+        return Region(profiler, self.name, profiler._native_region(self.name, "comm"), HOST_ADDRESS, attributes)
 
 
 class SideStreams:
@@ -72,6 +79,54 @@ def _waits_on_the_host() -> bool:
     return any(os.environ.get(name, "0") not in ("", "0") for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"))
 
 
+class UnendedSpans:
+    """The spans of one profiler that wait for a future's callback.
+
+    The callback needs the interpreter's lock, so it may run long after the work has ended: even in the next step. So who
+    has just waited for the work, and so knows that it has ended, calls end_done(). Thread-safe.
+    """
+
+    def __init__(self, profiler: Profiler) -> None:
+        self._profiler = profiler
+        self._spans: set[AsyncSpan] = set()
+        step_listeners(profiler).add(self._on_step)
+        profiler._at_close.append(self._close)
+
+    def add(self, span: AsyncSpan) -> None:
+        self._spans.add(span)
+
+    def discard(self, span: AsyncSpan) -> None:
+        self._spans.discard(span)
+
+    def end_done(self) -> None:
+        """Ends the spans whose work has ended."""
+        for span in list(self._spans):
+            span.end_if_done()
+
+    def _on_step(self, step: int, recorded: bool) -> None:
+        if self._spans:
+            self.end_done()
+
+    def _close(self) -> None:
+        remove_listener(self._profiler, self._on_step)
+        self._spans.clear()
+        self._profiler.__dict__.pop("_unended_spans", None)
+
+
+def unended_spans(profiler: Profiler) -> UnendedSpans:
+    found = profiler.__dict__.get("_unended_spans")
+    if found is None:
+        found = profiler.__dict__.setdefault("_unended_spans", UnendedSpans(profiler))
+    return found  # type: ignore[no-any-return]
+
+
+def end_done_spans(profiler: Profiler) -> None:
+    """Ends the spans of asynchronous collectives on the host whose work has ended. Cheap if there are none."""
+    unended = profiler.__dict__.get("_unended_spans")
+    if unended is not None:
+        unended.end_done()
+
+
 class AsyncSpan:
     """An asynchronous collective's span. Make it before the call; then call exactly one of end_with(),
     end_with_batch() and fail()."""
@@ -81,12 +136,22 @@ class AsyncSpan:
     ) -> None:
         self._profiler = profiler
         self._side = None if device is None else streams.after_current(what.group, device)
-        self._region = what.region(profiler, HOST if device is None else self._side)
-        self._begun = self._region._begin()
+        self._region = what.async_region(profiler) if device is None else what.region(profiler, self._side)
+        self._future: Optional[Future[Any]] = None
+        self._unended: Optional[UnendedSpans] = None
+        # Taken by the one that ends the span: pop() is atomic.
+        self._begun = [self._region._begin()]
 
     def fail(self, error: type[BaseException]) -> None:
         """The call raised."""
-        self._region._end(*self._begun, error)
+        self._end(error)
+
+    def _end(self, error: Optional[type[BaseException]]) -> None:
+        try:
+            span, stream = self._begun.pop()
+        except IndexError:  # it has ended
+            return
+        self._region._end(span, stream, error)
 
     def end_with(self, future: Optional[Future[Any]]) -> None:
         """Ends the span when the future's value is ready. Never waits for it on the host."""
@@ -94,8 +159,18 @@ class AsyncSpan:
             self.fail(Unmeasured)
         elif self._side is not None and future.done():
             self._end_on_side_stream(future)
+        elif self._side is not None:
+            future.add_done_callback(FutureCallback(self._end_on_callback_stream))
         else:
-            future.add_done_callback(FutureCallback(self._end_in_callback))
+            self._future, self._unended = future, unended_spans(self._profiler)
+            self._unended.add(self)
+            future.add_done_callback(FutureCallback(self._end_on_host))
+
+    def end_if_done(self) -> None:
+        """Ends a span on the host clock, if its future is done."""
+        future = self._future
+        if future is not None and future.done():
+            self._end_on_host(future)
 
     def end_with_batch(self, works: list[Any], tensors: list[Tensor]) -> None:
         """Ends the span when all messages of a batch have arrived. Never waits for that on the host.
@@ -116,12 +191,19 @@ class AsyncSpan:
                     work.wait()
         except Exception as failure:  # the batch has failed; the trainer's own wait raises it
             error = type(failure)
-        self._region._end(*self._begun, error)
+        self._end(error)
 
-    def _end_in_callback(self, _: Future[Any]) -> None:
+    def _end_on_host(self, _: Future[Any]) -> None:
+        """Runs on a thread of the backend, or on one that has waited for the result."""
+        self._end(None)
+        self._future = None
+        if self._unended is not None:
+            self._unended.discard(self)
+
+    def _end_on_callback_stream(self, _: Future[Any]) -> None:
         """Runs on a thread of the backend, whose current stream waits for the result."""
-        span, stream = self._begun
-        self._region._end(span, stream if self._side is None else self._profiler._current_stream(), None)
+        span, _ = self._begun.pop()
+        self._region._end(span, self._profiler._current_stream(), None)
 
     def _end_on_side_stream(self, future: Future[Any]) -> None:
         """NCCL's futures are done from the start, and hold the events of the running work: their wait() makes only the
@@ -132,4 +214,4 @@ class AsyncSpan:
                 future.wait()
         except Exception as failure:  # the collective has failed; the trainer's own wait raises it
             error = type(failure)
-        self._region._end(*self._begun, error)
+        self._end(error)

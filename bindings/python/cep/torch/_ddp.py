@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from .._handle import Removal
 from .._profiler import Profiler
@@ -141,7 +141,7 @@ class TimedReduction(NamedTuple):
     removals: tuple[Removal, ...] = ()
 
 
-def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> TimedReduction:
+def time_reduction(model: Any, profiler: Profiler, buckets: Union[bool, str]) -> TimedReduction:
     """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or the part of
     all that is exposed.
 
@@ -149,7 +149,7 @@ def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> TimedReduct
         model: Any module.
         profiler: The profiler.
         buckets: Whether to time each bucket, with a communication hook if there is no other way. If the model has a
-            hook already, it stays, and the exposed part is timed.
+            hook already, it stays, and the exposed part is timed. "without_hook": never registers one.
     """
     model = getattr(model, "_orig_mod", model)  # in torch.compile's module
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
@@ -159,8 +159,9 @@ def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> TimedReduct
         if removal is not None:
             return TimedReduction(removals=(removal,))
         try:
-            instrument_ddp(model, profiler)
-            return TimedReduction()
+            if buckets != "without_hook":
+                instrument_ddp(model, profiler)
+                return TimedReduction()
         except RuntimeError:
             pass
     return TimedReduction(DDPGradientSync(profiler, model))

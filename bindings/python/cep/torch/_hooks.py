@@ -24,7 +24,8 @@ def note_failure(error: Exception) -> None:
     _failures += 1
     if _failures == 1:
         message = f"cep: a hook failed, and a row is missing or incomplete: {type(error).__name__}: {error}"
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        with contextlib.suppress(RuntimeWarning):  # raised where warnings are errors
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def inert_hook() -> tuple[Any, ...]:

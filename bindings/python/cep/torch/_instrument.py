@@ -15,6 +15,7 @@ from .._profiler import Profiler
 from ._backward import Backward, backward_of
 from ._capture import warn
 from ._collectives import instrument_collectives
+from ._comm_span import end_done_spans
 from ._ddp import DDPGradientSync, time_reduction
 from ._hooks import Hook, is_compiling
 from ._memory import record_memory
@@ -59,6 +60,7 @@ class _ForwardTimer:
         self._model = model
         self._calls_inside: dict[int, int] = {}  # by thread: open calls of the model inside its timed call
         self.sync: Optional[DDPGradientSync] = None
+        self.before: Optional[Callable[[], None]] = None  # called before each forward of a recorded step
 
     def __bool__(self) -> bool:
         """Whether a forward is open."""
@@ -93,6 +95,8 @@ class _ForwardTimer:
         return call
 
     def _begin(self, module: Module, args: Any) -> None:
+        if self.before is not None:
+            self.before()
         if not self._recording and not self or self._backward.is_running():
             return
         thread = get_ident()
@@ -181,6 +185,11 @@ class Instrumentation(Removable):
             self.is_attached = False
             undo_all(self._hooks)
 
+    def call_before_forward(self, function: Callable[[], None]) -> None:
+        """Has a function called before each forward while the hooks are on. It may begin the next step."""
+        if self._forward is not None:
+            self._forward.before = function
+
     def begin_forward(self, args: Any) -> None:
         """Does what the hook before the model's forward does, for a forward that has begun."""
         if self._forward is not None:
@@ -188,6 +197,7 @@ class Instrumentation(Removable):
 
     def _abandon_unfinished(self) -> None:
         """Ends an open forward and an open backward as not finished: both are over when an optimizer steps."""
+        end_done_spans(self._profiler)
         if self._forward is not None:
             self._forward.abandon()
         self._backward.abandon()
@@ -215,7 +225,7 @@ def instrument(
     *,
     prefix: str = "",
     collectives: bool = True,
-    ddp_buckets: bool = True,
+    ddp_buckets: Union[bool, str] = True,
     memory: bool = True,
 ) -> Instrumentation:
     """Times the forward, backward and optimizer phases of each recorded step, with no further change to the loop::
@@ -255,7 +265,7 @@ def instrument(
         ddp_buckets: For a DistributedDataParallel without a communication hook, also a row ``all_reduce`` for each
             bucket, at no cost on steps that are not recorded. No other thread may reduce gradients while the loop calls
             ``profiler.step()``. Before PyTorch 2.1 it calls instrument_ddp(): a hook that costs 15 to 50 µs a bucket on
-            every step. With False, or where there is a hook already, one row ``gradient_sync`` of kind ``comm`` stands
+            every step; ``"without_hook"`` does not. With False, or where there is a hook already, one row ``gradient_sync`` of kind ``comm`` stands
             for all buckets, at no cost on other steps: the part of the all-reduces that the backward does not hide. It
             shows which rank is late, but understates what that costs, because the ranks that wait compute more slowly
             beside the waiting all-reduces.

@@ -27,6 +27,7 @@ pub const CEP_LAYOUT_FULL: i32 = 0;
 pub const CEP_LAYOUT_FLAT: i32 = 1;
 pub const CEP_BACKEND_AUTO: i32 = 0;
 pub const CEP_BACKEND_HOST: i32 = 1;
+pub const CEP_ATTRS_ASYNC: i32 = 1;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct cep_profiler {
@@ -145,7 +146,7 @@ extern "C" {
 #[derive(Debug, Copy, Clone)]
 pub struct cep_attrs {
     pub struct_size: u32,
-    pub reserved: u32,
+    pub flags: u32,
     pub bytes: i64,
     pub flops: f64,
     pub group: *const ::std::os::raw::c_char,

@@ -82,7 +82,7 @@ fn structs_are_laid_out_as_in_c() {
         end_step, record_every_n_steps, flush_every_n_steps, ranks, ranks_count, max_file_bytes, ring_capacity,
         pool_limit, backend, reserved, run_id, meta, storage, max_overhead_percent),
     );
-    found.extend(fields!(cep_attrs: struct_size, reserved, bytes, flops, group, coll, error, meta));
+    found.extend(fields!(cep_attrs: struct_size, flags, bytes, flops, group, coll, error, meta));
     found.extend(
         fields!(cep_stats: struct_size, threads, recorded, written, dropped_ring, dropped_slots, dropped_pool,
         dropped_file, dropped_io, dropped_meta, capture_skipped, cuda_errors, abandoned, open_spans, bytes_written,

@@ -75,7 +75,7 @@ impl<'a> Attributes<'a> {
         let meta = self.meta.map(long_text);
         let native = cep_sys::cep_attrs {
             struct_size: size_of::<cep_sys::cep_attrs>() as u32,
-            reserved: 0,
+            flags: 0,
             bytes: self.bytes,
             flops: self.flops,
             group: group.as_ref().map_or(null(), AttributeText::as_ptr),

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `cep run` says at the end of a job: the verdict, or why there is none."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ._run_records import records
+from ._show import find_command
+
+_SECONDS_OF_A_SUMMARY = 600
+
+
+def say(message: str) -> None:
+    """A line on standard error, which is no part of the script's output."""
+    print(f"cep run: {message}", file=sys.stderr, flush=True)
+
+
+class Job(NamedTuple):
+    """What the processes of a job told."""
+
+    opened: list[dict[str, Any]]
+    """Of each process with a profiler: ``path``, ``rank``, ``world_size``, ``is_own`` (the script's own profiler)."""
+    steps: int
+    """The most steps that a process ended with; 0 if none came to its end."""
+    failures: list[str]
+
+
+def _read(folder: Path) -> Job:
+    told = list(records(folder))
+    return Job(
+        [record for record in told if record["what"] == "opened"],
+        max((record["steps"] for record in told if record["what"] == "ended"), default=0),
+        list(dict.fromkeys(record["why"] for record in told if record["what"] == "failed")),
+    )
+
+
+def _has_spans(path: Path) -> bool:
+    """Whether a rank file has a span. Looks at its end, where those of this job are."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, 2) - 65536))
+            return any(b'"duration_ms"' in line for line in file)
+    except OSError:
+        return False
+
+
+def report(folder: Path, *, with_summary: bool) -> None:
+    """Says what came of a job whose records are in the folder."""
+    job = _read(folder)
+    for failure in job.failures:
+        say(failure)
+    if not job.opened:
+        if not job.failures:
+            say("no training step was seen: no optimizer of PyTorch made a step in a process that cep could instrument")
+        return
+    if not any(_has_spans(Path(record["path"])) for record in job.opened):
+        many = f" of {job.steps}" if job.steps else ""
+        say(f"no step{many} was recorded; --every 1 records each step but the first")
+        return
+    for directory in sorted({str(Path(record["path"]).parent) for record in job.opened}):
+        _report_directory(Path(directory), job, with_summary)
+
+
+def _report_directory(directory: Path, job: Job, with_summary: bool) -> None:
+    mine = [record for record in job.opened if Path(record["path"]).parent == directory]
+    ranks = max(record["world_size"] for record in mine)
+    there = sum((directory / f"cuda_events_rank_{rank}.jsonl").exists() for rank in range(ranks))
+    command = f"cep summarize {shlex.quote(str(directory))}"
+    if not with_summary:
+        say(f"{len(mine)} ranks recorded; for the verdict: {command}")
+    elif there < ranks:
+        say(f"{there} of {ranks} rank files are here; once all are in one place: {command}")
+    elif all(record["rank"] != 0 for record in mine):
+        say(f"the launcher of rank 0 prints the verdict; to have it here: {command}")
+    else:
+        _summarize(directory)
+
+
+def _summarize(directory: Path) -> None:
+    try:
+        program = find_command()
+    except FileNotFoundError as error:
+        say(f"{error}; the rank files are in {directory}")
+        return
+    say(f"the verdict of {directory}")
+    sys.stderr.flush()
+    try:
+        subprocess.run(
+            [program, "summarize", str(directory)],
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr.fileno(),
+            timeout=_SECONDS_OF_A_SUMMARY,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        say(f"no verdict: {error}")

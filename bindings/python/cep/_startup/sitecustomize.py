@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start-up of each Python process under `cep run`, which puts this folder on PYTHONPATH.
+
+Python imports a module of this name by itself. This one waits for the script to import PyTorch or Lightning, which it
+does not import, and then has the first optimizer bring in cep.integrations._auto. A process that makes no optimizer, such
+as a loader's worker, does nothing of cep's. Needs Python's own library only; nothing here raises.
+"""
+
+import os
+import sys
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.dirname(_FOLDER)
+
+
+def _say(message):
+    try:
+        sys.stderr.write("cep run: " + message + "\n")
+    except Exception:  # stderr is closed
+        pass
+
+
+def _run_other_sitecustomize():
+    """Runs the sitecustomize that this one hides, and leaves the path as it is without cep."""
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _FOLDER]
+    import importlib.machinery
+    import importlib.util
+
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None or spec.loader is None:
+        return
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)  # what it raises, Python reports as without cep
+
+
+def _load_package():
+    """Makes cep importable where the script's Python does not find it."""
+    import importlib.util
+
+    if "cep" in sys.modules or importlib.util.find_spec("cep") is not None:
+        return
+    spec = importlib.util.spec_from_file_location(
+        "cep", os.path.join(_PACKAGE, "__init__.py"), submodule_search_locations=[_PACKAGE]
+    )
+    module = sys.modules["cep"] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop("cep", None)
+        raise
+
+
+_auto = None
+_failed = False
+
+
+def _installed():
+    """cep.integrations._auto, ready; None if it cannot be imported, which is said once."""
+    global _auto, _failed
+    if _auto is None and not _failed:
+        try:
+            _load_package()
+            import importlib
+
+            module = importlib.import_module("cep.integrations._auto")
+            module.install()
+            _auto = module
+        except Exception as error:
+            _failed = True
+            _say("this process is not instrumented: %s: %s" % (type(error).__name__, error))
+    return _auto
+
+
+def _on_torch(torch):
+    optimizer = torch.optim.Optimizer
+    original = optimizer.__init__
+
+    def __init__(self, *args, **kwargs):
+        original(self, *args, **kwargs)
+        try:
+            auto = _installed()
+            if auto is not None:
+                auto.add_optimizer(self)
+        except Exception as error:
+            _say("an optimizer is not instrumented: %s: %s" % (type(error).__name__, error))
+
+    import functools
+
+    optimizer.__init__ = functools.wraps(original)(__init__)
+
+
+def _on_lightning(lightning):
+    trainer = lightning.Trainer
+    original = trainer.fit
+
+    def fit(self, *args, **kwargs):
+        try:
+            auto = _installed()
+            if auto is not None:
+                auto.add_to_lightning(self)
+        except Exception as error:
+            _say("Lightning is not instrumented: %s: %s" % (type(error).__name__, error))
+        return original(self, *args, **kwargs)
+
+    import functools
+
+    trainer.fit = functools.wraps(original)(fit)
+
+
+_WANTED = {"torch": _on_torch, "lightning.pytorch": _on_lightning, "pytorch_lightning": _on_lightning}
+
+
+class _Finder:
+    """Calls a function once a module has been imported."""
+
+    def __init__(self):
+        self._finding = set()
+
+    def find_spec(self, name, path=None, target=None):
+        function = _WANTED.get(name)
+        if function is None or name in self._finding:
+            return None
+        self._finding.add(name)
+        try:
+            import importlib.util
+
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.loader is not None:
+                _call_after(spec.loader, function)
+            return spec
+        except Exception:
+            return None  # the other finders raise what is wrong
+        finally:
+            self._finding.discard(name)
+
+
+def _call_after(loader, function):
+    original = loader.exec_module
+
+    def exec_module(module):
+        original(module)
+        try:
+            del loader.exec_module
+        except AttributeError:
+            pass
+        try:
+            function(module)
+        except Exception as error:
+            _say("%s is not instrumented: %s: %s" % (module.__name__, type(error).__name__, error))
+
+    loader.exec_module = exec_module
+
+
+if os.environ.get("CEP_RUN_RECORDS"):
+    sys.meta_path.insert(0, _Finder())
+_run_other_sitecustomize()

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instruments a script that does not know of cep, under `cep run`: finds its steps, and times their phases.
+
+The start-up module (cep/_startup) calls install(), and add_optimizer() for each optimizer of PyTorch that is made. The
+first step of an optimizer shows which models are trained, by its parameters; recording begins with the step after it.
+
+Nothing here raises into the script, prints to standard output, or draws random numbers.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+import weakref
+from threading import get_ident
+from typing import Any, Callable, Optional
+
+from .. import Profiler
+from .. import torch as cep_torch
+from .._closing import open_profilers
+from .._handle import Removal, undo_all
+from .._run_records import tell
+from .._streams import HOST
+from ..torch._pytorch import Module, Optimizer, dist, distributed_is_initialized, torch
+from ._auto_models import ModelWatch, outermost_models
+from ._auto_patches import CopyTimer, patch_loaders, watch_optimizer
+from ._steps import TrainingSteps
+
+_MOST_OPTIMIZERS = 16  # each gets hooks and rows; a script with one for each parameter has hundreds
+_MOST_UPDATES = 64  # in one step, before waits for a loader no longer tell steps apart
+_SEARCHED_LEVELS = 4  # of models inside the outermost one, which is not always the one that is called
+
+
+def _say(message: str) -> None:
+    try:
+        print(f"cep run: {message}", file=sys.stderr, flush=True)
+    except Exception:  # stderr is closed
+        pass
+
+
+def _world() -> tuple[Optional[int], int]:
+    """This process's rank, None if only the launcher knows it, and the number of ranks."""
+    if distributed_is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    names = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+    given = next((os.environ[name] for name in names if os.environ.get(name)), "1")
+    return None, int(given) if given.isdigit() else 1
+
+
+class AutoTraining:
+    """The training of this process.
+
+    A step ends at the first wait for a DataLoader after an optimizer has stepped. Batches that are only accumulated so
+    belong to one step, and so do several optimizers that step on one batch. In a script without a DataLoader, or one that
+    waits for it on another thread, a step ends at the first forward of a trained model once all optimizers of the step
+    before have stepped again. What no training needs (waiting for a loader of evaluation data) ends a step too, and the
+    next one begins when training goes on.
+    """
+
+    def __init__(self) -> None:
+        self.profiler: Optional[Profiler] = None
+        self.thread = 0  # of the training
+        self._steps: Optional[TrainingSteps] = None
+        self._is_off = False
+        self._models: list[ModelWatch] = []
+        self._searched_levels = 0
+        self._optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
+        self._parameters: set[int] = set()  # of all models that are watched, by id()
+        self._removals: list[Removal] = []
+        self._last_loader: Optional[int] = None  # waited for last, by its number
+        self._training_loaders: set[int] = set()
+        self._steps_made = 0
+        self._forget_step()
+        self._needed: set[int] = set()
+
+    def _forget_step(self) -> None:
+        self._stepped: set[int] = set()  # the optimizers that have stepped in this step
+        self._updates = 0
+        self._has_fetched = self._has_forward = False
+
+    # ---- Safety -----------------------------------------------------------------------------------------
+
+    def guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that never raises: a failure ends the instrumentation."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._is_off:
+                return None
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                self._fail(f"rank {self._rank()} is no longer instrumented: {type(error).__name__}: {error}")
+                return None
+
+        return call
+
+    def _rank(self) -> int:
+        return 0 if self.profiler is None else self.profiler.rank
+
+    def _fail(self, why: str) -> None:
+        tell("failed", why=why)
+        self.turn_off()
+
+    def turn_off(self) -> None:
+        """Ends the instrumentation for good. The functions that are replaced stay, and do no more than the originals."""
+        self._is_off = True
+        try:
+            self._close()
+        except Exception:
+            pass
+
+    def _close(self) -> None:
+        if self._steps is not None:
+            self._steps.abandon()
+            self._steps = None
+        undo_all(self._removals)
+        if self.profiler is not None and self.profiler.enabled:
+            self.profiler.close()
+            tell("ended", steps=self._steps_made)
+
+    def forget_after_fork(self) -> None:
+        """In a forked child the training is the parent's."""
+        if self.profiler is not None:
+            self._is_off = True
+
+    # ---- Begin ------------------------------------------------------------------------------------------
+
+    def open(self) -> Optional[Profiler]:
+        """Opens the profiler. None if this process is not to be recorded, or records itself."""
+        if self.profiler is not None:
+            return self.profiler
+        if self._has_own_profiler():
+            return None
+        rank, world_size = _world()
+        options: dict[str, Any] = {}
+        if rank is not None:
+            options.update(rank=rank, world_size=world_size)
+        if not os.environ.get("CEP_START_STEP") and not os.environ.get("CEP_CONFIG"):
+            options["start_step"] = 1  # the step before the first one that can be recorded
+        profiler = Profiler(**options)
+        if not profiler.enabled:
+            self.turn_off()
+            return None
+        self.profiler = profiler
+        tell("opened", path=str(profiler.path), rank=profiler.rank, world_size=world_size, is_own=False)
+        atexit.register(self.guarded(self._close))
+        return profiler
+
+    def _has_own_profiler(self) -> bool:
+        """Whether the script itself has a profiler. Then cep does nothing more, and says so."""
+        own = [profiler for profiler in open_profilers if profiler is not self.profiler and _is_enabled(profiler)]
+        if not own:
+            return False
+        profiler: Any = own[0]
+        tell("opened", path=str(profiler.path), rank=profiler.rank, world_size=_world()[1], is_own=True)
+        if profiler.rank == 0:
+            _say(f"the script uses cep itself, so it is not instrumented again; its rows are in {profiler.path.parent}")
+        self.turn_off()
+        return True
+
+    def _begin(self, optimizer: Optimizer) -> None:
+        """At the end of the first step of an optimizer."""
+        self.thread = get_ident()
+        self._learn_loader()
+        profiler = self.open()
+        if profiler is None:
+            return
+        self._load = profiler.region("data_load", kind="data", stream=HOST)
+        self._copies = CopyTimer(profiler, self.thread)
+        self._removals.append(self._copies.detach)
+        if distributed_is_initialized():
+            self._removals.append(cep_torch.instrument_collectives(profiler).remove)
+        self._steps = TrainingSteps(profiler, 1)
+        self._steps_made = 1
+        self._add_trained_by(optimizer)
+
+    def _add_trained_by(self, optimizer: Optimizer) -> None:
+        """Times an optimizer that steps for the first time, and the models that it trains."""
+        assert self.profiler is not None
+        if id(optimizer) in self._optimizers or len(self._optimizers) == _MOST_OPTIMIZERS:
+            return
+        self._optimizers[id(optimizer)] = weakref.ref(optimizer)
+        is_first = not self._removals or len(self._optimizers) == 1
+        phases = cep_torch.instrument_optimizers(optimizer, self.profiler, memory=is_first)
+        self._removals.append(phases.remove)
+        trained = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        if not trained <= self._parameters:
+            for model in outermost_models(trained):
+                self._watch(model)
+
+    def _watch(self, model: Module) -> None:
+        assert self.profiler is not None
+        if any(watch.model() is model for watch in self._models):
+            return
+        watch = ModelWatch(model, self.profiler, self.guarded(self._on_forward))
+        self._models.append(watch)
+        self._removals.append(watch.remove)
+        self._parameters |= {id(parameter) for parameter in model.parameters()}
+
+    def _search_models(self) -> None:
+        """Where no outermost model has been called in a whole step, those inside are watched in their place."""
+        if self._searched_levels == _SEARCHED_LEVELS or any(watch.was_called for watch in self._models):
+            return
+        self._searched_levels += 1
+        unused, self._models = self._models, []
+        for watch in unused:
+            watch.remove()
+            model = watch.model()
+            for child in () if model is None else model.children():
+                if any(id(parameter) in self._parameters for parameter in child.parameters()):
+                    self._watch(child)
+
+    # ---- Steps ------------------------------------------------------------------------------------------
+
+    def _begin_step(self) -> None:
+        assert self._steps is not None and self.profiler is not None
+        if self._steps.is_under_way:
+            return
+        self._copies.detach()
+        self._steps.begin()
+        if self.profiler.recording and len(open_profilers) > 1:
+            self._has_own_profiler()
+
+    def _end_step(self) -> None:
+        assert self._steps is not None
+        if self._steps.is_under_way:
+            self._steps_made += 1
+        self._steps.end()
+        self._needed = self._stepped
+        self._forget_step()
+
+    def _learn_loader(self) -> None:
+        """The loader that was waited for last before a training forward has the training's data."""
+        if self._last_loader is not None:
+            self._training_loaders.add(self._last_loader)
+        self._last_loader = None
+
+    def wants(self, iterator: Any) -> bool:
+        """Call it before a wait for a DataLoader: whether fetch() is to make it."""
+        loader = iterator.__dict__.get("_cep_loader")
+        if self._steps is None:
+            self._last_loader = loader
+            return False
+        if get_ident() != self.thread:
+            return False
+        if self._stepped:
+            self._end_step()
+        if _is_exhausted(iterator):
+            return False
+        if loader not in self._training_loaders:
+            self._last_loader = loader
+            return False
+        self._last_loader = None
+        self._begin_step()
+        return not self._is_off
+
+    def fetch(self, get: Callable[[], Any]) -> Any:
+        """Times a wait for a DataLoader."""
+        if self.profiler is None or not self.profiler._recording:
+            try:
+                item = get()
+            except StopIteration:
+                self.guarded(self._end_of_data)()
+                raise
+        else:
+            try:
+                with self._load:
+                    item = get()
+            except StopIteration:
+                self.guarded(self._end_of_data)()
+                raise
+            self.guarded(self._copies.attach)()
+        self._has_fetched = True
+        return item
+
+    def _end_of_data(self) -> None:
+        """The end of a loader without a length. A step that has begun with this wait is none."""
+        if self._steps is not None and not self._has_fetched and not self._has_forward:
+            self._steps.abandon()
+
+    def _on_forward(self, watch: ModelWatch) -> None:
+        """Before each call of a trained model."""
+        model = watch.model()
+        if self._steps is None or model is None or get_ident() != self.thread:
+            return
+        if not model.training or not torch.is_grad_enabled():
+            self._last_loader = None  # its data are for evaluation
+            return
+        watch.was_called = True
+        self._learn_loader()
+        self._copies.detach()
+        if self._stepped and not self._has_fetched and self._needed <= self._stepped:
+            self._end_step()
+        self._begin_step()
+        self._has_forward = True
+
+    def before_optimizer(self, optimizer: Optimizer) -> None:
+        if self._steps is not None and get_ident() == self.thread:
+            self._begin_step()  # all of the step is in a closure
+
+    def after_optimizer(self, optimizer: Optimizer) -> None:
+        if self._steps is None:
+            if self.profiler is None:
+                self._begin(optimizer)
+            return
+        if get_ident() != self.thread:
+            return
+        self._add_trained_by(optimizer)
+        self._stepped.add(id(optimizer))
+        self._updates += 1
+        if self._updates == _MOST_UPDATES and self._has_fetched:
+            self._training_loaders.clear()
+            self._has_fetched = False
+        if self._searched_levels < _SEARCHED_LEVELS:
+            self._search_models()
+
+    # ---- Lightning --------------------------------------------------------------------------------------
+
+    def add_to_lightning(self, trainer: Any) -> None:
+        """Lightning calls its module in a way of its own, so its callback does the work."""
+        from . import lightning
+
+        if any(isinstance(callback, lightning.CepCallback) for callback in trainer.callbacks):
+            return
+        trainer.callbacks.append(_lightning_callback(lightning.CepCallback, self))
+        self.before_optimizer = self.after_optimizer = lambda optimizer: None  # type: ignore[method-assign]
+
+
+def _lightning_callback(base: Any, auto: AutoTraining) -> Any:
+    class Callback(base):  # type: ignore[misc]
+        """Lightning's callback with the profiler of `cep run`, which the whole process shares."""
+
+        def _start(self, output_dir: Any, first_step: int) -> Any:
+            profiler = auto.open()
+            if profiler is None:
+                return None
+            self.profiler, self._is_own = profiler, False
+            return super()._start(output_dir, first_step)
+
+    return Callback()
+
+
+def _is_enabled(profiler: Any) -> bool:
+    return bool(profiler.enabled)
+
+
+def _is_exhausted(iterator: Any) -> bool:
+    """Whether a DataLoader's iterator has yielded all that its loader has, if that is known."""
+    try:
+        from torch.utils.data.dataloader import _DatasetKind
+
+        return bool(iterator._dataset_kind == _DatasetKind.Map and iterator._num_yielded >= len(iterator))
+    except Exception:  # these are not PyTorch's public attributes
+        return False
+
+
+_training: Optional[AutoTraining] = None
+
+
+def install() -> AutoTraining:
+    """Prepares this process, once."""
+    global _training
+    if _training is None:
+        _training = AutoTraining()
+        patch_loaders(_training)
+        os.register_at_fork(after_in_child=_training.forget_after_fork)
+    return _training
+
+
+def add_optimizer(optimizer: Optimizer) -> None:
+    """Watches the steps of an optimizer that has just been made."""
+    training = install()
+    watch_optimizer(optimizer, training.guarded(_before), training.guarded(_after))
+
+
+def _before(optimizer: Optimizer) -> None:
+    install().before_optimizer(optimizer)
+
+
+def _after(optimizer: Optimizer) -> None:
+    install().after_optimizer(optimizer)
+
+
+def add_to_lightning(trainer: Any) -> None:
+    """Adds a callback to a Lightning Trainer that is about to train, unless it has one of cep's."""
+    training = install()
+    training.guarded(training.add_to_lightning)(trainer)

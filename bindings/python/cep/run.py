@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs somebody else's training script, unchanged, with cep in it, and prints the verdict at its end.
+
+    python -m cep.run [options] -- torchrun --nproc_per_node=8 train.py --epochs 3
+    python -m cep.run [options] -- python train.py
+
+`cep run` is the same. See cep-run(1).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Mapping, NoReturn, Optional, Sequence
+
+from ._run_records import VARIABLE
+from ._run_report import report, say
+
+_USAGE = 2
+_CANNOT_RUN = 126
+_NOT_FOUND = 127
+_SIGNAL = 128  # plus the signal's number, as shells have it
+
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cep run",
+        usage="cep run [options] [--] COMMAND [ARGUMENT...]",
+        description="Runs a training script of PyTorch's unchanged, records its steps and phases, and prints the verdict.",
+        epilog="examples:\n"
+        "  cep run -- python train.py\n"
+        "  cep run -o output --every 1 -- torchrun --nproc_per_node=8 train.py --epochs 3\n"
+        "  srun cep run --no-summary -o output -- python train.py",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else output)",
+    )
+    parser.add_argument("--every", metavar="N", type=_positive, help="record every Nth step (default 10)")
+    parser.add_argument("--no-summary", action="store_true", help="print no verdict at the end")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="the command that starts the training")
+    return parser
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"a whole number of at least 1 is needed, not {text!r}")
+    return number
+
+
+def _environment(output: Optional[str], every: Optional[int], records: str) -> dict[str, str]:
+    """The environment of the command: that of this process, and what instruments Python in it."""
+    environment = dict(os.environ)
+    startup = str(Path(__file__).resolve().parent / "_startup")
+    before = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = startup + (os.pathsep + before if before else "")
+    environment[VARIABLE] = records
+    if output is not None or not (environment.get("CEP_DIRECTORY") or environment.get("CEP_CONFIG")):
+        environment["CEP_DIRECTORY"] = str(Path(output or "output").absolute() / "cuda_event_profiler")
+    if every is not None:
+        environment["CEP_RECORD_EVERY_N_STEPS"] = str(every)
+    return environment
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    # The launcher waits for signals with all of them blocked, and the command must not inherit that.
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_FORWARDED, signal.SIGCHLD))
+
+    return subprocess.Popen(list(command), env=environment, preexec_fn=unblock)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int:
+    """Waits for the command, and passes signals on to it. Returns its exit status, 128 + n after signal n."""
+    waited_for = {*_FORWARDED, signal.SIGCHLD}
+    while child.poll() is None:
+        information = signal.sigwaitinfo(waited_for)
+        # The terminal has sent its signals (Ctrl-C) to the command, too: the kernel is their sender.
+        if information.si_signo != signal.SIGCHLD and information.si_code <= 0:
+            child.send_signal(information.si_signo)
+    return child.returncode if child.returncode >= 0 else _SIGNAL - child.returncode
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, bool]:
+    """The exit status, and whether the command could be started."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
+    try:
+        return _wait(_start(command, environment)), True
+    except FileNotFoundError:
+        say(f"{command[0]}: no such command")
+        return _NOT_FOUND, False
+    except OSError as error:
+        say(f"{command[0]}: {error.strerror}")
+        return _CANNOT_RUN, False
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Does what ``python -m cep.run`` does with these arguments. Returns the exit status."""
+    options = _parser().parse_args(arguments)
+    command: list[str] = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        say("no command to run; try: cep run -- python train.py")
+        return _USAGE
+    with tempfile.TemporaryDirectory(prefix="cep-run-") as records:
+        status, was_started = _run(command, _environment(options.output, options.every, records))
+        try:
+            if was_started:
+                report(Path(records), with_summary=not options.no_summary)
+        except (Exception, KeyboardInterrupt) as error:  # the status is the script's, whatever happens here
+            say(f"no verdict: {type(error).__name__}: {error}")
+    return status
+
+
+def main() -> NoReturn:
+    """Ends this process with the status of the command."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cep run: becomes the launcher of the Python package, because what it instruments is Python.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/say.hpp"
+#include "commands/commands.hpp"
+#include "commands/options.hpp"
+
+namespace cep::cli {
+namespace {
+
+using tool::Status;
+
+/// Says where the package is missing, and does not show a traceback for it.
+constexpr const char* launch =
+    "import sys\n"
+    "try:\n"
+    "    from cep.run import main\n"
+    "except ImportError as error:\n"
+    "    sys.stderr.write('cep run: the Python package cep is needed, and the python3 on PATH cannot import it: %s\\n' "
+    "% "
+    "error)\n"
+    "    sys.exit(2)\n"
+    "sys.argv[0] = 'cep run'\n"
+    "main()\n";
+
+struct RunCommand {
+    std::string output;
+    int every = 10;
+    bool no_summary = false;
+    std::vector<std::string> command;
+
+    void add_to(CLI::App& run);
+};
+
+void RunCommand::add_to(CLI::App& run) {
+    run.add_option("-o,--output", output,
+                   "Rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else output)")
+        ->option_text("DIR");
+    run.add_option("--every", every, "Record every Nth step (default 10)")->option_text("N");
+    run.add_flag("--no-summary", no_summary, "Print no verdict at the end");
+    run.add_option("COMMAND", command, "The command that starts the training, and its arguments");
+    set_examples(run,
+                 "  cep run -- python train.py\n"
+                 "  cep run -o output --every 1 -- torchrun --nproc_per_node=8 train.py --epochs 3\n"
+                 "  srun cep run --no-summary -o output -- python train.py");
+}
+
+}  // namespace
+
+/// The Python package parses the arguments: this is for the help and the completion.
+void add_run(CLI::App& app, Command& run) {
+    const auto options = std::make_shared<RunCommand>();
+    CLI::App* const command =
+        app.add_subcommand("run", "Runs a PyTorch training unchanged, records it, and prints the verdict");
+    options->add_to(*command);
+    command->callback([options, &run] { run = [] { return Status::usage; }; });
+}
+
+Status become_launcher(int argc, char** argv) {
+    std::vector<char*> arguments;
+    std::string python = "python3";
+    std::string option = "-c";
+    std::string text = launch;
+    for (std::string* word : {&python, &option, &text}) arguments.push_back(word->data());
+    for (int i = 2; i < argc; ++i) arguments.push_back(argv[i]);
+    arguments.push_back(nullptr);
+    // What is ignored stays so in the new program, and in the training.
+    std::signal(SIGPIPE, SIG_DFL);
+    std::signal(SIGXFSZ, SIG_DFL);
+    execvp(arguments[0], arguments.data());
+    tool::say("cep run: python3: {}\n", std::strerror(errno));
+    return Status::system_failure;
+}
+
+}  // namespace cep::cli
