@@ -43,6 +43,17 @@ def _values(config: Any) -> dict[str, Any]:
     return {key: getattr(config, key) for key in _KEYS if hasattr(config, key)}
 
 
+def _listed_ranks(ranks: Any) -> Optional[tuple[int, ...]]:
+    """None for all ranks. Trainers' configurations have a number for one rank, and "all", too."""
+    if ranks is None or ranks == "all":
+        return None
+    listed = [ranks] if isinstance(ranks, int) else ranks
+    try:
+        return tuple(sorted({int(rank) for rank in listed}))
+    except (TypeError, ValueError):
+        raise OptionError(EOPTION, f"ranks: a list of ranks is needed, not {ranks!r}") from None
+
+
 def trace_options(config: Any) -> Optional[TraceOptions]:
     """The options in a configuration, checked; None where it is off."""
     values = {key: value for key, value in _values(config).items() if value is not None} if config is not None else {}
@@ -57,7 +68,7 @@ def trace_options(config: Any) -> Optional[TraceOptions]:
         raise OptionError(EOPTION, f"end_step: {end} is exclusive, and not after start_step {start}")
     directory = values.get("directory") or values.get("trace_dir")
     directory = directory or Path(values.get("output_dir", ".")) / "torch_profiler"
-    ranks = None if "ranks" not in values else tuple(sorted(values["ranks"]))
+    ranks = _listed_ranks(values.get("ranks"))
     options = {key: values[key] for key in OPTIONS if key in values}
     return TraceOptions(start, end, Path(directory), ranks, values.get("world_size"), options)
 
@@ -212,7 +223,7 @@ def build_profiler(
 
     Args:
         config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it),
-            ``ranks`` (default all), ``start_step`` (default 0), ``end_step`` (exclusive; default one step),
+            ``ranks`` (a list, one rank, or "all", which is the default), ``start_step`` (default 0), ``end_step`` (exclusive; default one step),
             ``directory`` or ``trace_dir`` (default ``torch_profiler`` in ``output_dir``, by default the working
             directory), ``world_size``, and torch.profiler.profile's ``record_shapes``, ``profile_memory``, ``with_stack``,
             ``with_flops``, ``with_modules`` and ``activities``. None is off.

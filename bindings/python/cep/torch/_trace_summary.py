@@ -85,8 +85,9 @@ def print_profiler_summary(
         return
     print(_operators(averages))
     breakdown = run_kernels(prof.directory)
-    if breakdown is not None:
-        print(f"\nGPU time of the traces in {prof.directory}:\n\n{breakdown}", end="")
+    if breakdown is None:
+        return
+    print(f"\nGPU time of the traces in {prof.directory}:\n\n{breakdown}", end="")
     if trace_dir is not None:
         Path(trace_dir).mkdir(parents=True, exist_ok=True)
         run_kernels(prof.directory, "-o", str(Path(trace_dir) / "summary.md"))
