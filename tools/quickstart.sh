@@ -12,25 +12,59 @@ output=${1:-$build/output}
 
 say() { printf '\n== %s\n' "$*"; }
 
+log=$build.log
+
+fail() {
+    cat "$log" >&2
+    echo "Failed: $*" >&2
+    exit 1
+}
+
 quietly() {
-    log=$build-quickstart.log
-    "$@" >"$log" 2>&1 || {
-        cat "$log" >&2
-        echo "Failed: $*" >&2
-        exit 1
-    }
+    "$@" >"$log" 2>&1 || fail "$@"
     rm -f "$log"
 }
 
+# Of the lines "[3/98] Compiling …" on standard input, shows the numbers: in place on a terminal, else every tenth.
+show_progress() {
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >>"$log"
+        done_of_all=${line%%]*}
+        done_of_all=${done_of_all#[}
+        case $done_of_all in
+        *[!0-9/]* | '') continue ;;
+        esac
+        if [ -t 1 ]; then
+            printf '\r%s' "$done_of_all"
+        elif [ $((${done_of_all%/*} % 10)) -eq 0 ]; then
+            echo "$done_of_all"
+        fi
+    done
+    [ ! -t 1 ] || printf '\r%20s\r' ''
+}
+
+# Runs ninja, and shows how far it is.
+build_with_progress() {
+    : >"$log"
+    rm -f "$log.failed"
+    { "$@" 2>&1 || : >"$log.failed"; } | show_progress
+    if [ -f "$log.failed" ]; then
+        rm -f "$log.failed"
+        fail "$@"
+    fi
+    rm -f "$log"
+}
+
+say "Looking for packages to install"
 # shellcheck disable=SC2086  # a list of words
 ensure_packages $BUILD_PACKAGES
 (cd "$repository" && ensure_page_packages)
 python=$(find_python)
 
-say "Building libcep.so and the cep command in $build"
+say "Building libcep.so and the cep command in $build: minutes on few cores"
 # Built to be ready soon: little optimisation, no debugging information, no tests.
 [ -f "$build/build.ninja" ] || quietly meson setup -Ddebug=false -Doptimization=1 -Dtests=disabled "$build" "$repository"
-quietly ninja -C "$build" lib/libcep.so.0.1.0 tools/cep
+build_with_progress ninja -C "$build" lib/libcep.so.0.1.0 tools/cep
 
 export PATH="$build/tools:$PATH"
 export PYTHONPATH="$repository/bindings/python${PYTHONPATH:+:$PYTHONPATH}"
@@ -55,13 +89,14 @@ cep summarize "$output"
 
 cat <<END
 
-== What to look at
-data_load     "slowest rank" is the one with the slow disk, and "skew" says how many times as long as on a typical rank
-              its median is. p99 far above p50: it is slow on few ranks, not on all.
-all_reduce    Long, but not because of the network: the other ranks wait in it for the slow one. So a long collective
-              is a reason to look at the phases before it.
-forward, backward, optimizer
-              Much the same on all ranks. What they differ by is what 8 processes on few cores do to each other.
+== How to read it
+first line    The rank, the phase and the steps that the verdict blames. In this job rank 5 read its data slowly in
+              steps 35 to 94.
+because       How much longer that phase takes there than on the other ranks, and how long they wait for it.
+the table     A line for each phase. "slowest rank" is the one with the longest median, and "skew" is that median divided
+              by the median rank's. Where p99 is far above p50, few of the spans are slow, not all.
+all_reduce    Ranks wait in a collective for the last one to come. So a long one need not be the network: "because" says
+              how much of it is waiting, and the reason is in a phase before it.
 
 As a page:             $build/tools/cep report -o report.html $output
 The rows themselves:   less $output/merged.jsonl

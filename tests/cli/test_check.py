@@ -27,6 +27,36 @@ def test_good_files_are_fine(cep, four_ranks):
     assert sum("cuda_events_rank_" in line for line in text.splitlines()) == 4
 
 
+def lines_of_files(text):
+    return [line.split() for line in text.splitlines() if "cuda_events_rank_" in line or " files  " in line]
+
+
+def test_many_fine_files_are_one_line_for_people(cep, job):
+    for rank in range(20):
+        job.write(rank, attempt_rows(rank, range(20), rng=random.Random(rank), world_size=20))
+    (joined,) = lines_of_files(cep("check", "job").stdout.decode())
+    report = cep.check("job")
+    assert joined[:3] == ["20", "files", "fine"]
+    assert joined[3] == f"{report['inputs']['rows']:,}" and joined[4:7] == ["0", "to", "19"]
+    assert len(report["files"]) == 20
+    assert len(cep("check", "--csv", "job").stdout.splitlines()) == 21
+
+
+def test_files_with_findings_have_a_line_before_that_of_the_fine_ones(cep, job):
+    for rank in range(12):
+        job.write(rank, attempt_rows(rank, range(20), rng=random.Random(rank), world_size=12))
+    with open(job.path(7), "ab") as file:
+        file.write(b"bad\n")
+    damaged, joined = lines_of_files(cep("check", "job", status=4).stdout.decode().split("damaged rows")[0])
+    assert damaged[0].endswith("rank_7.jsonl") and joined[:3] == ["11", "files", "fine"]
+
+
+def test_eight_fine_files_have_a_line_each(cep, job):
+    for rank in range(8):
+        job.write(rank, attempt_rows(rank, range(20), rng=random.Random(rank), world_size=8))
+    assert len(lines_of_files(cep("check", "job").stdout.decode())) == 8
+
+
 def test_rows_are_counted_by_type(cep, job):
     job.write(0, [run_row(0), span_row(0, 1, "f", 1.0, START_NS + 1), span_row(0, 2, "f", 1.0, START_NS + 2),
                   {"type": "counter", "name": "m", "step": 1, "rank": 0, "value": 1}, {"type": "new"}, stats_row(0, 2)])
@@ -185,11 +215,37 @@ def test_a_newer_schema_is_noted(cep, job):
     assert "schema" in codes(cep.check("job"), 0)
 
 
-def test_an_empty_file_is_noted(cep, four_ranks):
+def test_an_empty_file_is_incomplete(cep, four_ranks):
     four_ranks.path(3).write_bytes(b"")
     report = cep.check("job")
-    assert codes(report, 3)["empty"]["severity"] == "note"
+    assert codes(report, 3)["empty"]["severity"] == "incomplete"
     assert report["missing_ranks"] == [3]
+
+
+def test_an_empty_file_of_a_rank_that_no_other_file_expects_is_incomplete_too(cep, four_ranks):
+    four_ranks.path(4).write_bytes(b"")
+    done = cep("check", "job", status=4)
+    assert done.stdout.startswith(b"Incomplete: 1 of 5 files is incomplete.\n")
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b"root:x:0:0\n" * 30, b'{"traceEvents":[]}\n', b"[1]\n\xff\xfe\n"])
+def test_a_file_that_is_no_rank_file_is_called_that_by_every_command(cep, four_ranks, tmp_path, content):
+    (tmp_path / "notes.txt").write_bytes(content)
+    why = b"notes.txt: not a rank file: line 1: "
+    for command in ("summarize", "merge"):
+        said = cep(command, "notes.txt", status=3).stderr
+        assert why in said and b"skipped" not in said
+    assert why in cep("summarize", "--no-verdict", "job", "notes.txt").stderr
+    report = cep.check("job", "notes.txt")
+    (file,) = (file for file in report["files"] if file["path"] == "notes.txt")
+    assert [finding["code"] for finding in file["findings"]] == ["no_rank_file"]
+    assert file["skipped_rows"] == 0 and file["damages"] == []
+    assert why in cep("check", "job", "notes.txt", status=4).stdout
+
+
+def test_a_file_named_like_a_rank_file_has_damaged_rows(cep, four_ranks):
+    four_ranks.path(1).write_bytes(b"garbage\n")
+    assert "rows_skipped" in codes(cep.check("job"), 1)
 
 
 def test_nothing_to_check(cep):

@@ -47,10 +47,29 @@ def test_negative_numbers_are_refused_where_none_make_sense(cep, four_ranks, arg
 
 @pytest.mark.parametrize("value", ["abc", "0", "-3", "nan", "inf", "1e15x"])
 @pytest.mark.parametrize("command, option", [
-    ("summarize", "--peak-flops"), ("metrics", "--peak-flops"), ("comm", "--link-gbps"), ("comm", "--link-gb-per-s")])
+    ("summarize", "--peak-flops"), ("metrics", "--peak-flops"), ("report", "--peak-flops"), ("comm", "--link-gbps"), ("comm", "--link-gb-per-s")])
 def test_what_is_no_number_above_0_is_refused_by_name(cep, command, option, value):
     text = cep(command, f"{option}={value}", "x", status=2).stderr.decode()
     assert text.splitlines()[0] == f"cep {command}: {option}: '{value}' is no number above 0"
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["summarize", "--color", "sometimes", "x"], "cep summarize: --color: 'sometimes' is not one of auto, never, always"),
+    (["summarize", "--threads", "0", "x"], "cep summarize: --threads: '0' is not a whole number from 1 to 1024"),
+    (["merge", "--memory-mib", "1.5", "x"], "cep merge: --memory-mib: '1.5' is not a whole number from 1 to 1048576"),
+    (["completion", "tcsh"], "cep completion: SHELL: 'tcsh' is not one of bash, zsh, fish"),
+    (["report", "x", "-o"], "cep report: --output: its value is missing"),
+    (["summarize", "--steps", "a:b", "x"], "cep: --steps: 'a' is not a whole number"),
+    (["summarize", "--ranks", "5-2", "x"], "cep: --ranks: '5-2' ends before it begins"),
+    (["summarize", "--fail-on", "stragler", "x"],
+     "cep: --fail-on: 'stragler' is not one of straggler, imbalance, change, abstained and bound:NAME"),
+    (["compare", "--threshold", "2x", "a", "b"], "cep: --threshold: '2x' is not a percentage such as 2%"),
+    (["comm", "--predict", "3q", "x"], "cep: --predict: '3q' is not a size such as 8, 1M or 2GiB"),
+])
+def test_a_wrong_value_is_named_with_its_option_and_what_is_right(cep, tmp_path, arguments, says):
+    for name in ("x", "a", "b"):
+        (tmp_path / name).touch()
+    assert cep(*arguments, status=2).stderr.decode().splitlines()[0] == says
 
 
 def test_no_arguments_print_the_help(cep):

@@ -92,7 +92,7 @@ DAMAGES = [
     Damage("CRLF", {NAME: b"\r\n".join(LINES) + b"\r\n"}, kept=6, merged=6),
     Damage("byte order mark", {NAME: b"\xef\xbb\xbf" + joined(*LINES)}, kept=6, merged=6),
     Damage("empty file beside a good one", {NAME: joined(*LINES), "cuda_events_rank_1.jsonl": b""}, kept=6, merged=6,
-           severity="note", findings=[("cuda_events_rank_1.jsonl", "empty", None, "no rows")]),
+           severity="incomplete", findings=[("cuda_events_rank_1.jsonl", "empty", None, "no rows")]),
     Damage("only headers", {NAME: rows(1, 2, **TWO), "cuda_events_rank_1.jsonl": [run_row(1, **TWO), stats_row(1, 0)]},
            kept=2, merged=5, inputs={"runs": 1, "hosts": 1}, text="run       run-a, attempt 1, 2 ranks, steps 1 to 2"),
     Damage("directory with other files",

@@ -7,6 +7,8 @@ cep must be importable (an installed wheel, or PYTHONPATH and CEP_LIBRARY). Prin
 1 if one failed, 77 where there is no GPU.
 """
 
+import contextlib
+import io
 import json
 import sys
 import tempfile
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from cep.compat import CudaEventProfiler
+from cep.compat import CudaEventProfiler, build_profiler, print_profiler_summary
 from cep.torch import CUDATimer, CUDATimerCollection
 
 BUSY_CYCLES = 20_000_000  # some 10 ms
@@ -95,7 +97,30 @@ def a_flush_that_does_not_block():
         return busy and rows_while_busy == 0 and len(rows_in(directory)) == 1
 
 
-CHECKS = (times_of_a_timer, times_of_a_collection, rows_of_an_event_profiler, a_flush_that_does_not_block)
+def a_printed_summary():
+    """Needs the cep command, on PATH or in the package."""
+    matrix = torch.ones(512, 512, device="cuda")
+    with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(io.StringIO()) as printed:
+        prof = build_profiler({"trace_dir": directory, "start_step": 1, "end_step": 3}, rank=0)
+        prof.start()
+        for _ in range(4):
+            matrix @ matrix
+            torch.cuda.synchronize()
+            prof.step()
+        prof.stop()
+        print_profiler_summary(prof, trace_dir=directory)
+        has_file = (Path(directory) / "summary.md").exists()
+    text = printed.getvalue()
+    return has_file and all(part in text for part in ("own GPU time", "aten::mm", "while kernels ran", "matmul"))
+
+
+CHECKS = (
+    times_of_a_timer,
+    times_of_a_collection,
+    rows_of_an_event_profiler,
+    a_flush_that_does_not_block,
+    a_printed_summary,
+)
 
 
 def main():

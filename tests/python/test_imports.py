@@ -9,7 +9,7 @@ import cep
 import pytest
 
 PACKAGE = Path(cep.__file__).parent
-USERS_OF_THE_CORE = ("cep.torch", "cep.integrations")
+USERS_OF_THE_CORE = ("cep.compat", "cep.integrations", "cep.torch")
 
 
 def modules_in(package):

@@ -68,6 +68,10 @@ std::string format_duration_ms(double duration_ms) {
     return DurationFormat(duration_ms, duration_ms)(duration_ms);
 }
 
+std::string format_change_ms(double change_ms) {
+    return (change_ms < 0 ? "-" : "+") + format_duration_ms(std::abs(change_ms));
+}
+
 std::string format_ranges(const std::vector<std::int64_t>& sorted, std::size_t max_ranges) {
     std::string text;
     std::size_t ranges = 0;

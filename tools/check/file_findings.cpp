@@ -37,13 +37,15 @@ std::string describe_attempt(const AttemptCheck& attempt, bool in_same_run) {
 }  // namespace
 
 void FileCheck::find_damage(const FileReport& report) {
-    if (!report.unreadable.empty()) findings_.add(Severity::damaged, "unreadable", report.unreadable);
+    if (!report.unreadable.empty())
+        findings_.add(Severity::damaged, report.is_rank_file ? "unreadable" : "no_rank_file", report.unreadable);
     if (report.cut_off) findings_.add(Severity::incomplete, "cut_off", "cut off at its end", report.lines);
     if (report.skipped_rows > 0)
         findings_.add(Severity::damaged, "rows_skipped", format_plural(report.skipped_rows, "row") + " skipped");
     const std::uint64_t elsewhere = report.skipped_rows + (report.cut_off ? 1 : 0);
     if (report.damage_count > elsewhere) findings_.add(Severity::damaged, "damage", "damage between rows");
-    if (report.unreadable.empty() && report.rows + report.damage_count == 0) findings_.note("empty", "no rows");
+    if (report.unreadable.empty() && report.rows + report.damage_count == 0)
+        findings_.add(Severity::incomplete, "empty", "no rows");
 }
 
 void FileCheck::find_odd_rows(const FileReport& report) {

@@ -65,7 +65,7 @@ std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view
         const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
         const std::uint64_t unit = unit_of({end, static_cast<std::size_t>(part.data() + part.size() - end)});
         if (error != std::errc() || unit == 0 || size == 0 || size > max_size / unit)
-            throw UsageError(fmt::format("{}: not a list of sizes such as 8,1M,2GiB: {}", option, part));
+            throw UsageError(fmt::format("{}: '{}' is not a size such as 8, 1M or 2GiB", option, part));
         sizes.push_back(size * unit);
         if (part.size() == text.size()) return sizes;
         text.remove_prefix(part.size() + 1);
@@ -73,7 +73,7 @@ std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view
 }
 
 comm::CommOptions CommCommand::options() const {
-    if (by != "kind" && by != "group") throw UsageError("--by: not kind or group: " + by);
+    if (by != "kind" && by != "group") throw UsageError("--by: '" + by + "' is not one of kind, group");
     if (link_gb_per_s > 0 && link_gbps > 0) throw UsageError("only one of --link-gb-per-s and --link-gbps");
     comm::CommOptions options;
     options.by_group = by == "group";
@@ -157,7 +157,7 @@ void CommCommand::add_to(CLI::App& comm) {
 }  // namespace
 
 void add_comm(CLI::App& app, Command& run) {
-    add_command<CommCommand>(app, run, "comm", "Latency and bandwidth of collectives, and what waiting they contain");
+    add_command<CommCommand>(app, run, "comm", "Latency and bandwidth of collectives, and how much of them is waiting");
 }
 
 }  // namespace cep::cli

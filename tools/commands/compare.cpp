@@ -47,7 +47,7 @@ double parse_threshold(std::string_view text) {
     const std::string_view digits = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
     const auto value = parse_number<double>(digits);
     if (!value || !(*value >= 0 && *value < 1e6))
-        throw UsageError("--threshold: not a percentage such as 2%: " + std::string(text));
+        throw UsageError("--threshold: '" + std::string(text) + "' is not a percentage such as 2%");
     return *value / 100;
 }
 
@@ -59,7 +59,7 @@ void CompareCommand::check() const {
     output.check();
     for (const std::string& what : fail_on)
         if (what != "regression" && what != "step-regression" && what != "undecided")
-            throw UsageError("--fail-on: not regression, step-regression or undecided: " + what);
+            throw UsageError("--fail-on: '" + what + "' is not one of regression, step-regression, undecided");
     if (path_a == "-" && path_b == "-") throw UsageError("A and B cannot both be standard input");
     if (path_a.empty() && files_from_a.empty()) throw UsageError("no A: name a file or a directory");
     if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
@@ -122,7 +122,7 @@ void add_inputs(CLI::App& app, CompareCommand& command) {
 void add_test_options(CLI::App& app, CompareCommand& command) {
     app.add_option("--block", command.block_steps,
                    "Test medians of blocks of N recorded steps (default: long enough that blocks are independent)")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 32))
+        ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 32))
         ->option_text("N");
     app.add_option("--threshold", command.threshold, "Ignore smaller changes (default 0%)")->type_name("PERCENT");
     app.add_option("--fail-on", command.fail_on,
@@ -138,7 +138,7 @@ void CompareCommand::add_to(CLI::App& compare) {
     add_test_options(compare, *this);
     output.add_to(compare, "cep.compare/1", "The table, times in milliseconds, changes as fractions,");
     filter.add_to(compare);
-    job_options.add_to(compare, "Durations that may be kept of a job; it needs every one");
+    job_options.add_to(compare, "Most durations of a job; with more, nothing is compared");
     set_examples(compare,
                  "  cep compare before/ after/\n"
                  "  cep compare --steps 100: before/ after/\n"

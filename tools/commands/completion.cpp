@@ -72,7 +72,7 @@ std::string_view values_of(const CLI::App& command, const CLI::Option& option) {
 
 /// `prefix`, such as "--color=", is put before each value.
 Candidates candidates_of_values(const CLI::App& command, const CLI::Option& option, const std::string& prefix) {
-    const std::string type = option.get_type_name();  // with CLI::IsMember: "TEXT:{auto,never,always}"
+    const std::string type = option.get_type_name();  // with one_of(): "TEXT:{auto,never,always}"
     const std::size_t begin = type.find('{');
     const std::string_view list = begin == std::string::npos
                                       ? values_of(command, option)
@@ -152,9 +152,7 @@ struct CompletionCommand {
 
 void CompletionCommand::add_to(CLI::App& completion) {
     app = completion.get_parent();
-    completion.add_option("SHELL", shell, "bash, zsh or fish")
-        ->required()
-        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    completion.add_option("SHELL", shell, "bash, zsh or fish")->required()->check(one_of({"bash", "zsh", "fish"}));
     completion.add_option("WORD", words, "Complete the last of these words instead, as the script does");
     set_examples(completion,
                  "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"

@@ -47,6 +47,13 @@ Status say_usage(const std::string& command, const std::string& why) {
     return Status::usage;
 }
 
+/// Of an option without its value CLI11 says "--output: 1 required TEXT missing".
+std::string describe_parse_error(const CLI::ParseError& error) {
+    const std::string why = error.what();
+    const bool lacks_value = error.get_name() == "ArgumentMismatch" && why.ends_with(" missing");
+    return lacks_value ? why.substr(0, why.find(':')) + ": its value is missing" : why;
+}
+
 Status say_parse_error(const CLI::App& app, const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
     const CLI::App& command = chosen.empty() ? app : *chosen.front();
@@ -54,7 +61,7 @@ Status say_parse_error(const CLI::App& app, const CLI::ParseError& error) {
     const std::vector<std::string> unknown = command.remaining();
     if (!unknown.empty()) return say_usage(name, cep::cli::describe_unknown_argument(command, unknown));
     if (!app.remaining().empty()) return say_usage("cep", cep::cli::describe_unknown_argument(app, app.remaining()));
-    return say_usage(name, error.what());
+    return say_usage(name, describe_parse_error(error));
 }
 
 Status parse_and_run(int argc, char** argv) {

@@ -73,7 +73,7 @@ void MergeCommand::add_to(CLI::App& merge) {
     merge.add_option("--attempt", attempt, "Rows of which attempts: all, last, or a number (default all)")
         ->option_text("WHICH");
     merge.add_option("--memory-mib", memory_mib, "Sort in this much memory, the rest on disk (default 256)")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 20))
+        ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 20))
         ->option_text("MIB");
     set_examples(merge,
                  "  cep merge -o job.jsonl output/cuda_event_profiler\n"

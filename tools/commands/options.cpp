@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -40,17 +41,36 @@ const CLI::Validator positive_number(
     },
     "");
 
+CLI::Validator whole_number_from(std::uint64_t least, std::uint64_t most) {
+    const auto check = [least, most](std::string& text) {
+        std::uint64_t number = 0;
+        const char* const end = text.data() + text.size();
+        const auto result = std::from_chars(text.data(), end, number);
+        const bool is_right = result.ec == std::errc() && result.ptr == end && number >= least && number <= most;
+        return is_right ? std::string() : fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+    };
+    return {check, ""};
+}
+
+CLI::Validator one_of(const std::vector<std::string>& words) {
+    const auto check = [words](std::string& text) {
+        const bool is_known = std::find(words.begin(), words.end(), text) != words.end();
+        return is_known ? std::string() : fmt::format("'{}' is not one of {}", text, fmt::join(words, ", "));
+    };
+    return {check, fmt::format("{{{}}}", fmt::join(words, ","))};  // completion.cpp reads the words there
+}
+
 void InputOptions::add_to(CLI::App& command) {
     command.add_option("INPUT", inputs, "Rank files, directories of them, quoted globs, or - for standard input");
     command.add_option("--files-from", files_from, "Read more inputs from FILE, one a line (-: standard input)")
         ->option_text("FILE");
     command.add_option("-j,--threads", threads, "Read with N threads (default: the usable cores, at most 16)")
-        ->check(CLI::Range(1U, max_threads))
+        ->check(whole_number_from(1, max_threads))
         ->option_text("N");
     command
         .add_option("--color", color,
                     "When to use colours: auto, never, always (default auto, which obeys NO_COLOR and TERM=dumb)")
-        ->check(CLI::IsMember({"auto", "never", "always"}))
+        ->check(one_of({"auto", "never", "always"}))
         ->option_text("WHEN");
     command.add_flag("--strict", strict, "Exit with status 4 if the input is incomplete or damaged");
 }
@@ -80,7 +100,7 @@ void OutputOptions::add_to(CLI::App& command, const std::string& schema, const s
 }
 
 void OutputOptions::check() const {
-    if (json + csv + markdown > 1) throw tool::UsageError("only one of --json, --csv and --markdown");
+    if (json + csv + markdown > 1) throw tool::UsageError("choose only one of --json, --csv and --markdown");
     if (tool::rank_of_file_name(path)) throw tool::UsageError("--output: a rank file has this name: " + path);
 }
 

@@ -20,6 +20,10 @@ namespace cep::cli {
 
 /// For options that take a number above 0.
 extern const CLI::Validator positive_number;
+/// For options that take a whole number between these, both included.
+[[nodiscard]] CLI::Validator whole_number_from(std::uint64_t least, std::uint64_t most);
+/// For arguments that take one of a few words.
+[[nodiscard]] CLI::Validator one_of(const std::vector<std::string>& words);
 
 struct InputOptions {
     std::vector<std::string> inputs;

@@ -153,7 +153,7 @@ std::vector<std::int64_t> parse_numbers(std::string_view option, std::string_vie
     if (text.empty()) return numbers;
     for (const std::string_view part : split(text, ',')) {
         const auto number = parse_number<std::int64_t>(part);
-        if (!number) throw UsageError(fmt::format("{}: not a list of numbers such as 0,3,7: {}", option, text));
+        if (!number) throw UsageError(fmt::format("{}: '{}' is not a list of numbers such as 0,3,7", option, text));
         numbers.push_back(*number);
     }
     return numbers;
@@ -280,7 +280,7 @@ void ReportCommand::add_to(CLI::App& command) {
     command
         .add_option("--peak-flops", peak_flops,
                     "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_number)
         ->option_text("N");
     job_options.add_to(command, "Durations that may be kept; of more, the page shows less");
     set_examples(command,

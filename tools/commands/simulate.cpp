@@ -85,7 +85,7 @@ void SimulateCommand::add_to(CLI::App& simulate) {
         ->option_text("JSON");
     simulate.add_flag("--force", force, "Replace the rank files that the directory has");
     simulate.add_option("-j,--threads", threads, "Simulate with N threads (default: the usable cores, at most 16)")
-        ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4096}))
+        ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{4096}))
         ->option_text("N");
     add_settings(simulate);
     set_examples(simulate,

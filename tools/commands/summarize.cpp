@@ -117,7 +117,7 @@ void SummarizeCommand::add_to(CLI::App& summarize) {
     filter.add_to(summarize);
     summarize
         .add_option("--save", save,
-                    "Also write a partial summary to F (-: only that), to be an input later; .gz and .zst compress")
+                    "Also write a partial summary, an input for later, to F (-: print it alone); .gz and .zst compress")
         ->type_name("F");
     summarize
         .add_option(

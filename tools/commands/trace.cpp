@@ -175,7 +175,7 @@ void TraceCommand::add_to(CLI::App& trace) {
     trace
         .add_option("--max-bytes", max_bytes,
                     "End the trace before it has more than N bytes, uncompressed (default 200000000)")
-        ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1} << 50))
+        ->check(whole_number_from(std::uint64_t{1000}, std::uint64_t{1} << 50))
         ->option_text("N");
     set_examples(trace,
                  "  cep trace -o trace.json.gz output/cuda_event_profiler\n"

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/failure.hpp"
 
 namespace cep::tool {
@@ -66,6 +68,14 @@ void scan_ahead(ScannedBlock& scanned, RowReader& reader) {
 }
 
 }  // namespace
+
+void FileReport::set_no_rank_file() {
+    is_rank_file = false;
+    unreadable = fmt::format("{}: not a rank file: line {}: {}", path, damages.front().line, damages.front().why);
+    skipped_rows = damage_count = 0;
+    cut_off = false;
+    damages.clear();
+}
 
 FileReader::FileReader(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes)
     : file_(file), progress_(progress), sizes_(sizes), validator_(file.path, sink) {}
@@ -200,7 +210,9 @@ FileReport FileReader::finish() {
     FileReport& report = validator_.report();
     report.bytes = bytes_taken_;
     report.unreadable = std::move(unreadable_);
-    if (source_ == nullptr || !report.unreadable.empty() || source_->damage().empty()) return std::move(report);
+    if (source_ == nullptr || !report.unreadable.empty()) return std::move(report);
+    if (report.rows == 0 && report.skipped_rows > 0 && !file_.name_rank) report.set_no_rank_file();
+    if (source_->damage().empty() || !report.is_rank_file) return std::move(report);
     // If the last line is cut off too, that is the same loss.
     if (!report.cut_off) report.add_damage(report.lines, source_->damage());
     report.cut_off = true;

@@ -42,7 +42,8 @@ struct FileReport {
     static constexpr std::size_t max_damages = 100;  // that are located; all are counted
 
     std::string path;
-    std::string unreadable;  // why it could not be opened or read to its end; else ""
+    std::string unreadable;    // why it could not be opened or read to its end, or is no rank file; else ""
+    bool is_rank_file = true;  // false: no line of it is a row, and it is not named like a rank file
     std::uint64_t bytes = 0;
     std::uint64_t lines = 0;
     std::uint64_t rows = 0;
@@ -56,6 +57,8 @@ struct FileReport {
         ++damage_count;
         if (damages.size() < max_damages) damages.push_back({line, std::move(why)});
     }
+    /// Its lines are no damaged rows then.
+    void set_no_rank_file();
 };
 
 }  // namespace cep::tool

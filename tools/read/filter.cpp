@@ -11,7 +11,7 @@ namespace {
 
 std::int64_t parse_integer(std::string_view text, std::string_view option) {
     const auto number = parse_number<std::int64_t>(text);
-    if (!number) throw UsageError(std::string(option) + ": not a number: \"" + std::string(text) + "\"");
+    if (!number) throw UsageError(std::string(option) + ": '" + std::string(text) + "' is not a whole number");
     return *number;
 }
 
@@ -23,7 +23,7 @@ void Filter::set_steps(std::string_view text) {
     const std::string_view last = colon == std::string_view::npos ? first : text.substr(colon + 1);
     if (!first.empty() || colon == std::string_view::npos) first_step_ = parse_integer(first, "--steps");
     if (!last.empty()) last_step_ = parse_integer(last, "--steps");
-    if (first_step_ > last_step_) throw UsageError("--steps: the end is before the start: " + std::string(text));
+    if (first_step_ > last_step_) throw UsageError("--steps: '" + std::string(text) + "' ends before it begins");
 }
 
 void Filter::set_ranks(std::string_view text) {
@@ -32,7 +32,7 @@ void Filter::set_ranks(std::string_view text) {
         const std::int64_t first = parse_integer(part.substr(0, dash), "--ranks");
         const std::int64_t last =
             dash == std::string_view::npos ? first : parse_integer(part.substr(dash + 1), "--ranks");
-        if (first > last) throw UsageError("--ranks: the end is before the start: " + std::string(part));
+        if (first > last) throw UsageError("--ranks: '" + std::string(part) + "' ends before it begins");
         ranks_.insert(first, last);
     }
 }

@@ -16,6 +16,7 @@ namespace {
 using tool::Cause;
 using tool::CauseKind;
 using tool::Cell;
+using tool::format_change_ms;
 using tool::format_duration_ms;
 using tool::Replay;
 
@@ -46,7 +47,7 @@ std::vector<Bar> bars_of(const Replay& replay) {
     for (const Loss& loss : losses_of(replay)) {
         const double next = at - loss.ms;
         bars.push_back({"without " + loss.label, loss.ms >= 0 ? "loss" : "gain", std::min(at, next), std::max(at, next),
-                        fmt::format("{}{}", loss.ms >= 0 ? "−" : "+", format_duration_ms(std::abs(loss.ms)))});
+                        format_change_ms(-loss.ms)});
         at = next;
     }
     bars.push_back({"ideal: all ranks even", "ideal", 0, replay.ideal_ms,

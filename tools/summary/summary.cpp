@@ -30,7 +30,8 @@ Grouping Grouping::parse(std::string_view text) {
         const auto steps = parse_number<std::int64_t>(text.substr(step_prefix.size()));
         if (steps && *steps > 0) return {By::step, *steps};
     }
-    throw UsageError("--by: not phase, rank, host or step:N with N of at least 1: \"" + std::string(text) + "\"");
+    throw UsageError("--by: '" + std::string(text) +
+                     "' is not one of phase, rank, host and step:N (N steps, at least 1)");
 }
 
 std::string Grouping::name() const {

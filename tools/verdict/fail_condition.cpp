@@ -27,8 +27,8 @@ std::vector<FailCondition> FailCondition::parse(const std::vector<std::string>& 
     for (const std::string& text : texts)
         for (const std::string_view name : split(text, ',')) {
             if (!is_known(name))
-                throw UsageError(
-                    fmt::format("--fail-on: not straggler, imbalance, change, abstained or bound:NAME: {}", name));
+                throw UsageError(fmt::format(
+                    "--fail-on: '{}' is not one of straggler, imbalance, change, abstained and bound:NAME", name));
             conditions.push_back(FailCondition(name));
         }
     return conditions;

@@ -347,8 +347,7 @@ class Sentences {
                             format_integer(change.step), format_duration_ms(change.after_ms),
                             format_duration_ms(change.before_ms), 100 * (change.after_ms / change.before_ms - 1));
             if (!change.phase.empty())
-                text += fmt::format(", most of it in {} ({}{})", change.phase, change.phase_change_ms > 0 ? "+" : "−",
-                                    format_duration_ms(std::abs(change.phase_change_ms)));
+                text += fmt::format(", most of it in {} ({})", change.phase, format_change_ms(change.phase_change_ms));
             document_.evidence.push_back(text);
         }
         if (const ChangeFact* change = worst_change(); change != nullptr && verdict_.stragglers.empty())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replacement for the CUDA event profilers that trainers have: the same calls, file and rows, made with cep.
+"""Replacements for profilers that trainers have: the same calls, made with cep. Only the import changes.
+
+CudaEventProfiler replaces the class of that name: the same calls, file and rows.
 
     from cep.compat import CudaEventProfiler
 
@@ -13,19 +15,58 @@
 It writes ``<directory>/cuda_events_rank_<rank>.jsonl``: a row for each span with ``duration_ms``, ``name``, ``rank``,
 ``step``, and the metadata given to record(). cep.Profiler records more: start times, kinds, counters, and what was
 lost.
+
+CUDATimer, CUDATimerCollection, build_profiler() and print_profiler_summary() replace those of trainers that wrap
+torch.profiler and torch.cuda.Event. They need PyTorch, which is imported when one of them is first used.
+
+    from cep.compat import build_profiler, print_profiler_summary
+
+    prof = build_profiler(config.profiling, rank=rank)  # None where config.profiling.enable is false
+    if prof is not None:
+        prof.start()
+    for batch in loader:
+        train(batch)
+        if prof is not None:
+            prof.step()
+    if prof is not None:
+        prof.stop()
+        if rank == 0:
+            print_profiler_summary(prof, trace_dir=config.profiling.trace_dir)
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
+from ._launcher import launched_rank
 from ._profiler import Profiler
 
+if TYPE_CHECKING:
+    from .torch._trace_summary import SummarizedTrace, build_profiler, print_profiler_summary
+    from .torch.timers import CUDATimer, CUDATimerCollection
+
+__all__ = [
+    "CUDATimer",
+    "CUDATimerCollection",
+    "CudaEventProfiler",
+    "SummarizedTrace",
+    "build_profiler",
+    "print_profiler_summary",
+]
+
+_WITH_TORCH = {
+    "CUDATimer": "timers",
+    "CUDATimerCollection": "timers",
+    "SummarizedTrace": "_trace_summary",
+    "build_profiler": "_trace_summary",
+    "print_profiler_summary": "_trace_summary",
+}
 _NO_SPAN: AbstractContextManager[Any] = nullcontext()
 _DEFAULT_STRIDE = _DEFAULT_FLUSH_CADENCE = 10
 _FLUSH_TIMEOUT_S = 30.0
@@ -54,7 +95,7 @@ class CudaEventProfiler:
     Args:
         enable: Whether to profile.
         directory: Where the rank file goes; made if absent. An existing file is appended to.
-        rank: This process's rank.
+        rank: This process's rank. None: the launcher's, else 0.
         profiler_config: ``start_step`` (0) and ``end_step`` (None: no end) of the window, both inclusive;
             ``record_every_n_steps`` (10), the stride from start_step; ``flush_every_n_steps`` (10), at whose multiples
             maybe_flush() flushes; ``ranks`` (None: all); ``backend``: "host" times on the host clock, with or without
@@ -69,12 +110,12 @@ class CudaEventProfiler:
         self,
         enable: bool,
         directory: Union[str, "os.PathLike[str]"],
-        rank: int,
+        rank: Optional[int] = None,
         profiler_config: Optional[Mapping[str, Any]] = None,
     ) -> None:
         config = dict(profiler_config or {})
         self.directory = directory
-        self.rank = rank
+        self.rank = rank = launched_rank() if rank is None else int(rank)
         self.start_step = int(config.get("start_step") or 0)
         end_step = config.get("end_step")
         self.end_step = None if end_step is None else int(end_step)
@@ -182,3 +223,12 @@ class _Span(AbstractContextManager[None]):
 
     def __exit__(self, *raised: Any) -> None:
         self._region.__exit__(*raised)
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+
+    def __getattr__(name: str) -> Any:
+        """What needs PyTorch is imported when it is first used."""
+        if name in _WITH_TORCH:
+            return getattr(importlib.import_module(f"cep.torch.{_WITH_TORCH[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

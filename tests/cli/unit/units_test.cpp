@@ -22,6 +22,12 @@ TEST(FormatDuration, TakesTheUnitThatSuitsWithFourDigits) {
     EXPECT_EQ(format_duration_ms(0), "0.000 ms");
 }
 
+TEST(FormatChange, HasOneSignAndTheMinusOfAscii) {
+    EXPECT_EQ(format_change_ms(12.3456), "+12.35 ms");
+    EXPECT_EQ(format_change_ms(-12.3456), "-12.35 ms");
+    EXPECT_EQ(format_change_ms(0), "+0.000 ms");
+}
+
 TEST(DurationFormat, KeepsOneUnitForNumbersThatAreCompared) {
     const DurationFormat format(12.5, 800);
     EXPECT_EQ(format(0.5), "0.50 ms");

@@ -12,10 +12,14 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from ..__main__ import command_path
 from .._errors import EOPTION, OptionError
 from .._handle import Handle
+from .._launcher import launched_rank
 from ._capture import OPTIONS, Capture, export, warn
+from ._pytorch import dist, distributed_is_initialized
 
 _SUMMARY_TIMEOUT_S = 120.0
-_KEYS = frozenset(("enable", "ranks", "start_step", "end_step", "directory", "output_dir", "world_size", *OPTIONS))
+_KEYS = frozenset(
+    ("enable", "ranks", "start_step", "end_step", "directory", "trace_dir", "output_dir", "world_size", *OPTIONS)
+)
 
 
 class TraceOptions(NamedTuple):
@@ -39,6 +43,17 @@ def _values(config: Any) -> dict[str, Any]:
     return {key: getattr(config, key) for key in _KEYS if hasattr(config, key)}
 
 
+def _listed_ranks(ranks: Any) -> Optional[tuple[int, ...]]:
+    """None for all ranks. Trainers' configurations have a number for one rank, and "all", too."""
+    if ranks is None or ranks == "all":
+        return None
+    listed = [ranks] if isinstance(ranks, int) else ranks
+    try:
+        return tuple(sorted({int(rank) for rank in listed}))
+    except (TypeError, ValueError):
+        raise OptionError(EOPTION, f"ranks: a list of ranks is needed, not {ranks!r}") from None
+
+
 def trace_options(config: Any) -> Optional[TraceOptions]:
     """The options in a configuration, checked; None where it is off."""
     values = {key: value for key, value in _values(config).items() if value is not None} if config is not None else {}
@@ -51,8 +66,9 @@ def trace_options(config: Any) -> Optional[TraceOptions]:
             raise OptionError(EOPTION, f"{name}: a whole number of at least 0 is needed, not {value!r}")
     if end <= start:
         raise OptionError(EOPTION, f"end_step: {end} is exclusive, and not after start_step {start}")
-    directory = values.get("directory") or Path(values.get("output_dir", ".")) / "torch_profiler"
-    ranks = None if "ranks" not in values else tuple(sorted(values["ranks"]))
+    directory = values.get("directory") or values.get("trace_dir")
+    directory = directory or Path(values.get("output_dir", ".")) / "torch_profiler"
+    ranks = _listed_ranks(values.get("ranks"))
     options = {key: values[key] for key in OPTIONS if key in values}
     return TraceOptions(start, end, Path(directory), ranks, values.get("world_size"), options)
 
@@ -61,21 +77,34 @@ def trace_path(directory: Path, rank: int) -> Path:
     return directory / f"rank_{rank}_trace.json"
 
 
-def summarize_traces(directory: Path) -> bool:
-    """Runs ``cep kernels -o summary.md`` over a directory of traces. Returns False, with a warning, if that fails."""
+def rank_or_own(rank: Optional[int]) -> int:
+    """The given rank; without one, that of torch.distributed, else the launcher's, else 0."""
+    if rank is not None:
+        return rank
+    return int(dist.get_rank()) if distributed_is_initialized() else launched_rank()
+
+
+def run_kernels(directory: Path, *options: str) -> Optional[str]:
+    """Runs ``cep kernels`` over a directory of traces. Returns what it prints; None, with a warning, if that fails."""
     command = command_path()
     if command is None:
-        warn(f"no cep command is found, so there is no {directory / 'summary.md'}")
-        return False
-    arguments = [command, "kernels", "-o", str(directory / "summary.md"), str(directory)]
+        warn(f"no cep command is found, so there is no summary of the traces in {directory}")
+        return None
+    arguments = [command, "kernels", *options, str(directory)]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=_SUMMARY_TIMEOUT_S, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         warn(f"cep kernels: {error}")
-        return False
+        return None
     if done.returncode != 0:
         warn(f"cep kernels ended with status {done.returncode}: {done.stderr.strip()[-500:]}")
-    return done.returncode == 0
+        return None
+    return done.stdout
+
+
+def summarize_traces(directory: Path) -> bool:
+    """Runs ``cep kernels -o summary.md`` over a directory of traces. Returns False, with a warning, if that fails."""
+    return run_kernels(directory, "-o", str(directory / "summary.md")) is not None
 
 
 class TraceProfiler(Handle):
@@ -169,12 +198,18 @@ class TraceProfiler(Handle):
                 summarize_traces(directory)
 
 
+def traced_ranks(options: TraceOptions, rank: int, world_size: Optional[int]) -> tuple[int, ...]:
+    """The ranks whose traces the summary waits for."""
+    size = world_size or options.world_size or int(os.environ.get("WORLD_SIZE", rank + 1))
+    return options.ranks or tuple(range(size))
+
+
 def build_profiler(
-    config: Union[None, Mapping[str, Any], Any], rank: int, world_size: Optional[int] = None
+    config: Union[None, Mapping[str, Any], Any], rank: Optional[int] = None, world_size: Optional[int] = None
 ) -> TraceProfiler:
     """Traces a window of steps with torch.profiler. Call the result's step() at the end of each step::
 
-        with cep.torch.build_profiler({"start_step": 100, "end_step": 103, "ranks": [0, 5]}, rank) as tracer:
+        with cep.torch.build_profiler({"start_step": 100, "end_step": 103, "ranks": [0, 5]}) as tracer:
             for step, batch in enumerate(loader):
                 ...
                 tracer.step()
@@ -188,21 +223,22 @@ def build_profiler(
 
     Args:
         config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it),
-            ``ranks`` (default all), ``start_step`` (default 0), ``end_step`` (exclusive; default one step),
-            ``directory`` (default ``torch_profiler`` in ``output_dir``, by default the working directory),
-            ``world_size``, and torch.profiler.profile's ``record_shapes``, ``profile_memory``, ``with_stack``,
+            ``ranks`` (a list, one rank, or "all", which is the default), ``start_step`` (default 0), ``end_step`` (exclusive; default one step),
+            ``directory`` or ``trace_dir`` (default ``torch_profiler`` in ``output_dir``, by default the working
+            directory), ``world_size``, and torch.profiler.profile's ``record_shapes``, ``profile_memory``, ``with_stack``,
             ``with_flops``, ``with_modules`` and ``activities``. None is off.
-        rank: This process's rank.
+        rank: This process's rank. None: that of torch.distributed, else the launcher's, else 0.
         world_size: Number of ranks. None: the configuration's, else the launcher's (WORLD_SIZE), else rank + 1.
 
     Returns:
-        A TraceProfiler, which does nothing on a rank that is not listed.
+        A TraceProfiler, which does nothing where it is off and on a rank that is not listed. cep.compat.build_profiler
+        returns None there.
 
     Raises:
         OptionError: An option is unknown or its value invalid.
     """
     options = trace_options(config)
+    rank = rank_or_own(rank)
     if options is None or (options.ranks is not None and rank not in options.ranks):
         return TraceProfiler(None, rank, ())
-    size = world_size or options.world_size or int(os.environ.get("WORLD_SIZE", rank + 1))
-    return TraceProfiler(options, rank, options.ranks or tuple(range(size)))
+    return TraceProfiler(options, rank, traced_ranks(options, rank, world_size))

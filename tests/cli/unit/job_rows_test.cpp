@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "replay/job_rows.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rows.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr long long ms = 1'000'000;
+
+/// A job whose ranks are each in one file.
+class SmallJob {
+  public:
+    explicit SmallJob(int ranks) {
+        for (int rank = 0; rank < ranks; ++rank) job_.ranks[rank].emplace_back();
+    }
+    void host(int rank, const std::string& name) { job_.ranks[rank].front().run.host = name; }
+    void add(int rank, int step, const std::string& name, long long start_ns, double duration_ms,
+             const std::string& more = "") {
+        add_text(rank, step, name, duration_ms, R"(,"start_ns":)" + std::to_string(start_ns) + more);
+    }
+    void add_without_start(int rank, int step, const std::string& name, double duration_ms) {
+        add_text(rank, step, name, duration_ms, "");
+    }
+    [[nodiscard]] Job& job() { return job_; }
+    [[nodiscard]] JobRows rows() const { return JobRows(job_); }
+
+  private:
+    void add_text(int rank, int step, const std::string& name, double duration_ms, const std::string& more) {
+        const ParsedRow row(R"({"name":")" + name + R"(","step":)" + std::to_string(step) + R"(,"rank":)" +
+                            std::to_string(rank) + R"(,"duration_ms":)" + std::to_string(duration_ms) + more + "}");
+        ASSERT_NE(row.get(), nullptr) << row.why();
+        job_.ranks[rank].front().add(*row, meter_);
+    }
+
+    SampleMeter meter_{std::make_shared<SampleBudget>(1'000'000)};
+    Job job_;
+};
+
+TEST(JobRows, TimesCountFromTheFirstStartInTheJob) {
+    SmallJob job(2);
+    job.add(0, 10, "forward", 1000 * ms, 4);
+    job.add(1, 10, "forward", 990 * ms, 5);
+    const JobRows rows = job.rows();
+    ASSERT_EQ(rows.reason(), "");
+    const StepRows step = StepReader(rows).read(0);
+    ASSERT_EQ(step.rows.size(), 2U);
+    EXPECT_DOUBLE_EQ(step.rows[0].start_ms, 10);
+    EXPECT_DOUBLE_EQ(step.rows[0].end_ms, 14);
+    EXPECT_DOUBLE_EQ(step.rows[1].start_ms, 0);
+    EXPECT_DOUBLE_EQ(step.rows[1].end_ms, 5);
+}
+
+TEST(JobRows, StepsAreThoseOfAllRanksInOrderEachOnce) {
+    SmallJob job(2);
+    for (const int step : {30, 10, 20}) job.add(0, step, "forward", step * ms, 1);
+    for (const int step : {40, 20}) job.add(1, step, "forward", step * ms, 1);
+    const JobRows rows = job.rows();
+    EXPECT_EQ(rows.steps(), (std::vector<std::int64_t>{10, 20, 30, 40}));
+    EXPECT_EQ(rows.count(), 5U);
+    StepReader reader(rows);
+    EXPECT_EQ(reader.read(0).ranks.size(), 1U) << "rank 1 has no step 10";
+    EXPECT_EQ(reader.read(1).ranks.size(), 2U);
+    EXPECT_EQ(reader.read(2).ranks.front().rank, 0U);
+    EXPECT_EQ(reader.read(3).ranks.front().rank, 1U);
+}
+
+TEST(JobRows, ASpanOfTheWholeStepIsNoRowButSaysWhenTheStepWas) {
+    SmallJob job(2);
+    for (int rank = 0; rank < 2; ++rank) {
+        job.add(rank, 0, "training_step", 100 * ms, 20, R"(,"kind":"step")");
+        job.add(rank, 0, "forward", 103 * ms, 7);
+    }
+    const JobRows rows = job.rows();
+    const StepRows step = StepReader(rows).read(0);
+    ASSERT_EQ(step.rows.size(), 2U);
+    ASSERT_EQ(rows.names().size(), 1U);
+    EXPECT_EQ(rows.names().front().name, "forward");
+    EXPECT_DOUBLE_EQ(step.ranks[1].step_start_ms, 0);
+    EXPECT_DOUBLE_EQ(step.ranks[1].step_end_ms, 20);
+    EXPECT_EQ(step.ranks[1].last - step.ranks[1].first, 1U);
+}
+
+TEST(JobRows, OneNameWithTwoKindsIsTwoPhases) {
+    SmallJob job(2);
+    job.add(0, 0, "exchange", 0, 1, R"(,"kind":"comm")");
+    job.add(1, 0, "exchange", 0, 1, R"(,"kind":"data")");
+    const JobRows rows = job.rows();
+    ASSERT_EQ(rows.names().size(), 2U);
+    EXPECT_TRUE(rows.names()[0].is_comm());
+    EXPECT_FALSE(rows.names()[1].is_comm());
+}
+
+TEST(JobRows, RowsWithoutNumbersAreCountedInTheOrderOfTheirStarts) {
+    SmallJob job(2);
+    for (const int start : {50, 10, 30}) job.add(0, 0, "forward", start * ms, 5);
+    job.add(1, 0, "forward", 0, 1);
+    const JobRows rows = job.rows();
+    const StepRows step = StepReader(rows).read(0);
+    ASSERT_EQ(step.rows.size(), 4U);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(step.rows[i].seq, i);
+        EXPECT_DOUBLE_EQ(step.rows[i].start_ms, 10 + 20 * i);
+    }
+}
+
+TEST(JobRows, NumbersThatRowsHaveAreKept) {
+    SmallJob job(2);
+    job.add(0, 0, "forward", 50 * ms, 5, R"(,"seq":2)");
+    job.add(0, 0, "forward", 10 * ms, 5, R"(,"seq":4)");
+    job.add(1, 0, "forward", 0, 1);
+    const JobRows rows = job.rows();
+    const StepRows step = StepReader(rows).read(0);
+    EXPECT_EQ(step.rows[0].seq, 2U);
+    EXPECT_EQ(step.rows[1].seq, 4U);
+}
+
+TEST(JobRows, WorkOfTheHostAndCommunicationHaveStreamsOfTheirOwnWhereRowsNameNone) {
+    SmallJob job(2);
+    for (int rank = 0; rank < 2; ++rank) {
+        job.add(rank, 0, "forward", 0, 5, R"(,"clock":"gpu")");
+        job.add(rank, 0, "data_load", 0, 5, R"(,"clock":"host")");
+        job.add(rank, 0, "all_reduce", 0, 5, R"(,"clock":"gpu")");
+    }
+    const JobRows rows = job.rows();
+    const StepRows step = StepReader(rows).read(0);
+    ASSERT_EQ(step.rows.size(), 6U);
+    EXPECT_NE(step.rows[0].stream, step.rows[1].stream);
+    EXPECT_NE(step.rows[0].stream, step.rows[2].stream);
+    EXPECT_NE(step.rows[1].stream, step.rows[2].stream);
+    EXPECT_TRUE(step.rows[2].is_comm);
+}
+
+TEST(JobRows, WhereARowNamesItsStreamAllStreamsAreAsNamed) {
+    SmallJob job(2);
+    for (int rank = 0; rank < 2; ++rank) {
+        job.add(rank, 0, "forward", 0, 5, R"(,"clock":"gpu")");
+        job.add(rank, 0, "all_reduce", 0, 5, R"(,"clock":"gpu")");
+        job.add(rank, 0, "all_gather", 0, 5, R"(,"clock":"gpu","stream":7)");
+    }
+    const JobRows rows = job.rows();
+    const StepRows step = StepReader(rows).read(0);
+    ASSERT_EQ(step.rows.size(), 6U);
+    EXPECT_EQ(step.rows[0].stream, step.rows[1].stream) << "both are on the default stream";
+    EXPECT_EQ(step.rows[2].stream, 7U);
+}
+
+TEST(JobRows, RanksOfOneHostShareItAndRanksOfUnknownHostsDoNot) {
+    SmallJob job(4);
+    job.host(0, "node1");
+    job.host(1, "node1");
+    for (int rank = 0; rank < 4; ++rank) job.add(rank, 0, "forward", 0, 1);
+    const JobRows rows = job.rows();
+    ASSERT_EQ(rows.ranks().size(), 4U);
+    EXPECT_EQ(rows.hosts().size(), 3U);
+    EXPECT_EQ(rows.ranks()[0].host, rows.ranks()[1].host);
+    EXPECT_NE(rows.ranks()[2].host, rows.ranks()[3].host);
+    EXPECT_TRUE(rows.ranks()[0].host_is_known);
+    EXPECT_FALSE(rows.ranks()[2].host_is_known);
+}
+
+TEST(JobRows, SaysWhyThereIsNoGraph) {
+    SmallJob no_spans(2);
+    EXPECT_EQ(no_spans.rows().reason(), "there are no spans");
+
+    SmallJob one_rank(1);
+    one_rank.add(0, 0, "forward", 0, 1);
+    EXPECT_EQ(one_rank.rows().reason(), "there is one rank only");
+
+    SmallJob no_starts(2);
+    for (int rank = 0; rank < 2; ++rank) no_starts.add_without_start(rank, 0, "forward", 1);
+    EXPECT_EQ(no_starts.rows().reason(), "spans have no start times");
+
+    SmallJob none_kept(2);
+    none_kept.job().choice = StepChoice(StepChoice::none);
+    EXPECT_EQ(none_kept.rows().reason(), "more durations than are kept");
+}
+
+TEST(JobRows, OneSpanInAHundredMayHaveNoStart) {
+    SmallJob job(2);
+    for (int step = 0; step < 99; ++step) job.add(step % 2, step, "forward", step * ms, 1);
+    job.add_without_start(0, 99, "forward", 1);
+    EXPECT_EQ(job.rows().reason(), "");
+    job.add_without_start(0, 100, "forward", 1);
+    EXPECT_EQ(job.rows().reason(), "spans have no start times");
+}
+
+TEST(StepReader, SkipsStepsThatAreNotAskedFor) {
+    SmallJob job(2);
+    for (int step = 0; step < 5; ++step)
+        for (int rank = 0; rank < 2; ++rank) job.add(rank, step, "forward", (100 * step + rank) * ms, 1);
+    const JobRows rows = job.rows();
+    StepReader reader(rows);
+    EXPECT_DOUBLE_EQ(reader.read(1).rows[1].start_ms, 101);
+    EXPECT_DOUBLE_EQ(reader.read(4).rows[0].start_ms, 400);
+}
+
+TEST(StepReader, AStepThatCameAgainHasTheRowsOfBothTimes) {
+    SmallJob job(2);
+    for (const int step : {0, 1, 0}) job.add(0, step, "forward", step * ms, 1);
+    job.add(1, 0, "forward", 0, 1);
+    const JobRows rows = job.rows();
+    StepReader reader(rows);
+    EXPECT_EQ(reader.read(0).rows.size(), 3U);
+    EXPECT_EQ(reader.read(1).rows.size(), 1U);
+}
+
+}  // namespace
+}  // namespace cep::tool
