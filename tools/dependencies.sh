@@ -3,10 +3,10 @@
 # shellcheck shell=sh
 
 BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev libfmt-dev libcli11-dev
-    zlib1g-dev libzstd-dev python3"
-TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy mandoc strace clang libclang-rt-14-dev
+    zlib1g-dev libzstd-dev python3 mandoc"
+TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy strace clang libclang-rt-14-dev
     clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium"
-WHEEL_PACKAGES="binutils python3-pip"
+WHEEL_PACKAGES="binutils python3-pip dpkg-dev patch"
 
 # Prints those of its arguments that are not installed.
 missing_packages() {

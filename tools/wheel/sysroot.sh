@@ -14,7 +14,7 @@ OLD_GLIBC_PACKAGES="
 e426c70a940a7d0c5c95823a5fd01f26bd8bcb08d109df2f8c96c439da8dc440 main/g/glibc/libc6-dev_2.27-3ubuntu1_amd64.deb
 4a73fc5ea2d0284e9c9c84cba68cbe5880505afbae0a3201c65c336daf8f8239 main/l/linux/linux-libc-dev_4.15.0-20.21_amd64.deb"
 
-# download_packages FOLDER
+# download_packages FOLDER. Python is at hand where curl and wget need not be.
 download_packages() {
     mkdir -p "$1"
     echo "$OLD_GLIBC_PACKAGES" | while read -r hash path; do
@@ -22,6 +22,7 @@ download_packages() {
         file=$1/${path##*/}
         if ! echo "$hash  $file" | sha256sum --check --status 2>/dev/null; then
             echo "Downloading: ${path##*/}"
+            # shellcheck disable=SC2154  # wheel.sh has set it
             "$python" -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' \
                 "$UBUNTU_MIRROR/pool/$path" "$file"
             echo "$hash  $file" | sha256sum --check --quiet
@@ -39,7 +40,7 @@ download_sources() {
         awk -v release="$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" '$2 == release && $3 == "main" { print; exit }')
     echo "Downloading: sources of cJSON and simdjson"
     (
-        cd "$1"
+        cd "$1" || exit 1
         keyring=/usr/share/keyrings/debian-archive-keyring.gpg
         [ ! -f "$keyring" ] || signed_by="[signed-by=$keyring] "
         echo "deb-src ${signed_by:-}$suite" >sources.list
@@ -113,4 +114,16 @@ cpp_args = ['-DGTHREAD_USE_WEAK=0'] # the runtime's own objects take threads for
 c_link_args = [$link]
 cpp_link_args = [$link, '-static-libstdc++', '$1/old_glibc.o']
 END
+}
+
+# ensure_sysroot CACHE: CACHE/sysroot and CACHE/native.ini, made anew if this script or the compiler has changed.
+ensure_sysroot() {
+    stamp=$({ cat tools/wheel/*; g++ -v 2>&1; echo "$1"; } | sha256sum)
+    if [ ! -f "$1/native.ini" ] || [ "$(cat "$1/stamp" 2>/dev/null)" != "$stamp" ]; then
+        download_packages "$1/packages"
+        download_sources "$1/sources"
+        make_sysroot "$1/sysroot" "$1/packages" "$1/sources"
+        write_native_file "$1/sysroot" "$1/native.ini"
+        echo "$stamp" >"$1/stamp"
+    fi
 }
