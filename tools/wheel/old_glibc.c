@@ -2,7 +2,9 @@
 //
 // What the static C++ runtime of this machine's compiler takes from a newer C library than the wheel may need, in terms
 // of an older one. It is linked into each C++ binary of the wheel and exported by none.
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // dl_iterate_phdr()
+#endif
 #include <link.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,8 +22,9 @@ uint32_t arc4random(void) {
     return value;
 }
 
-// Since 2.35. The unwinder asks for the object that a return address is in, and reads the object's table of frames.
-struct dl_find_object {
+// _dl_find_object(), since 2.35. The unwinder asks for the object that a return address is in, and reads the object's
+// table of frames.
+struct found_object {
     unsigned long long flags;
     void* map_start;
     void* map_end;
@@ -32,7 +35,7 @@ struct dl_find_object {
 
 struct search {
     uintptr_t address;
-    struct dl_find_object* found;
+    struct found_object* found;
 };
 
 static int look_into(struct dl_phdr_info* object, size_t size, void* data) {
@@ -54,7 +57,10 @@ static int look_into(struct dl_phdr_info* object, size_t size, void* data) {
     return 1;
 }
 
-int _dl_find_object(void* address, struct dl_find_object* found) {
+// Newer headers declare the name, with a structure of their own.
+int find_object(void* address, struct found_object* found) __asm__("_dl_find_object");
+
+int find_object(void* address, struct found_object* found) {
     struct search search = {(uintptr_t)address, found};
     return dl_iterate_phdr(look_into, &search) == 1 ? 0 : -1;
 }
