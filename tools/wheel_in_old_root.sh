@@ -11,8 +11,9 @@
 set -eu
 
 cd -- "$(dirname -- "$0")/.."
+. tools/dependencies.sh
 suite=${1:-bullseye}
-mirror=${2:-http://deb.debian.org/debian}
+mirror=${2:-$(debian_mirror)}
 root=$PWD/.cache/roots/$suite
 
 skip() {

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by wheel.sh: an old C library to compile and link against, and in it, as static libraries, what cep needs.
 #
-# Why so: the binaries then come from the compiler that all tests run with, at its speed. Clang with libc++ before 20 cannot
-# compile cep (std::from_chars of floating point), and the newest one that could be had was 16. A root of an old Debian has
-# no compiler for C++20.
+# The wheel's binaries then come from the compiler that all tests run with: a recorded region takes as many instructions as
+# with this machine's own C library. Tried before: zig (clang with libc++ 16), whose runtime has no std::from_chars() of
+# floating point before libc++ 20. Not tried: a root directory of an old release, because none has a C++20 compiler.
 # shellcheck shell=sh
 
-# glibc 2.27 of Ubuntu 18.04, the newest release with a C library not newer than RHEL 8's 2.28 that mirrors still carry.
-# The mirror may be any: the hashes are what counts.
+# glibc 2.27 of Ubuntu 18.04, which mirrors still carry; RHEL 8 has 2.28. Any mirror will do, because the hashes are
+# checked.
 UBUNTU_MIRROR=${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}
 OLD_GLIBC_PACKAGES="
 1e1eb86fd646aa68f7144ec692b837b6b352d215880c6a2d0c92c19d36938427 main/g/glibc/libc6_2.27-3ubuntu1_amd64.deb
@@ -35,15 +35,12 @@ download_sources() {
     [ ! -d "$1/simdjson" ] || return 0
     rm -rf "$1"
     mkdir -p "$1/lists/partial"
-    # shellcheck disable=SC2016  # fields of apt's, not of the shell
-    suite=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Identifier: Packages' |
-        awk -v release="$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" '$2 == release && $3 == "main" { print; exit }')
     echo "Downloading: sources of cJSON and simdjson"
     (
         cd "$1" || exit 1
         keyring=/usr/share/keyrings/debian-archive-keyring.gpg
         [ ! -f "$keyring" ] || signed_by="[signed-by=$keyring] "
-        echo "deb-src ${signed_by:-}$suite" >sources.list
+        echo "deb-src ${signed_by:-}$(debian_mirror) $(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release) main" >sources.list
         set -- -qq -o Dir::Etc::SourceList="$PWD/sources.list" -o Dir::Etc::SourceParts=/dev/null \
             -o Dir::State::lists="$PWD/lists" -o APT::Sandbox::User=root
         apt-get "$@" update
