@@ -3,10 +3,10 @@
 # shellcheck shell=sh
 
 BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev libfmt-dev libcli11-dev
-    zlib1g-dev libzstd-dev python3"
-TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy mandoc strace clang libclang-rt-14-dev
+    zlib1g-dev libzstd-dev python3 mandoc"
+TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy strace clang libclang-rt-14-dev
     clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium"
-WHEEL_PACKAGES="binutils python3-pip"
+WHEEL_PACKAGES="binutils python3-pip dpkg-dev patch"
 
 # Prints those of its arguments that are not installed.
 missing_packages() {
@@ -56,13 +56,18 @@ julia_works() {
     command -v julia >/dev/null && julia --startup-file=no -e 'fail() = throw(1); try fail() catch; end' 2>/dev/null
 }
 
+# Prints the address of the mirror that this machine's apt uses for its own release.
+debian_mirror() {
+    release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    # shellcheck disable=SC2016  # fields of apt's, not of the shell
+    apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Identifier: Packages' 2>/dev/null |
+        awk -v release="$release" '$1 == release && $2 == "main" { print $3; exit }'
+}
+
 # Brings Julia in beside what is installed, where apt can. Never fails; without Julia its tests are skipped.
 ensure_julia() {
     if julia_works || ! command -v apt-get >/dev/null; then return 0; fi
-    release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-    # shellcheck disable=SC2016  # fields of apt's, not of the shell
-    mirror=$(apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Identifier: Packages' 2>/dev/null |
-        awk -v release="$release" '$1 == release && $2 == "main" { print $3; exit }')
+    mirror=$(debian_mirror)
     if [ "$(id -u)" -ne 0 ] || [ -z "$mirror" ]; then
         echo "No Julia, and no right or no Debian mirror to install it from; its tests are skipped." >&2
         return 0

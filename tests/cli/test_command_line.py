@@ -76,11 +76,6 @@ def test_no_arguments_print_the_help(cep):
     assert cep().stdout == cep("--help").stdout == cep("help").stdout
 
 
-def test_help_of_a_command(cep):
-    assert cep("help", "merge").stdout == cep("merge", "--help").stdout
-    assert b"there is no command 'mrege'; did you mean 'merge'?" in cep("help", "mrege", status=2).stderr
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("columns, most", [("60", 60), ("400", 100), ("nonsense", 80), ("", 80)])
 def test_help_is_wrapped(cep, command, columns, most):
@@ -164,6 +159,8 @@ COMPLETE = {"bash": complete_in_bash, "fish": complete_in_fish, "zsh": complete_
     (["cep", "compare", "--fail-on", ""], {"regression", "step-regression", "undecided"}),
     (["cep", "completion", ""], {"bash", "zsh", "fish"}),
     (["cep", "simulate", "--hidden"], {"--hidden-collectives"}),
+    (["cep", "help", "mer"], {"merge"}),
+    (["cep", "help", "top"], {"topics"}),
 ])
 def test_shells_complete_commands_options_and_values(script, shell, words, offered):
     assert COMPLETE[shell](script(shell), words) == offered

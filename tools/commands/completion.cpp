@@ -11,6 +11,7 @@
 #include "commands/commands.hpp"
 #include "commands/help.hpp"
 #include "commands/options.hpp"
+#include "commands/topics.hpp"
 
 namespace cep::cli {
 namespace {
@@ -106,22 +107,32 @@ Candidates candidates_of_names(const CLI::App& command, bool options) {
     return candidates;
 }
 
-/// Completes the last of the words. bash makes "=" a word of its own.
-Candidates find_candidates(const CLI::App& app, std::vector<std::string> words) {
-    std::string last = words.back() == "=" ? "" : words.back();
-    words.pop_back();
-    std::erase(words, "=");
+Candidates candidates_of_topics(const CLI::App& app) {
+    Candidates candidates;
+    for (const auto& [word, about] : help_topics(app)) candidates.push_back({word, about});
+    return candidates;
+}
+
+/// All candidates behind `words`, for a word that begins with `last`.
+Candidates candidates_behind(const CLI::App& app, const std::vector<std::string>& words, const std::string& last) {
+    if (words.size() == 1 && words.front() == "help") return candidates_of_topics(app);
     const CLI::App* const command = words.empty() ? &app : find_command(app, words.front());
     if (command == nullptr) return {};
-    Candidates candidates;
     const std::size_t equals = last.find('=');
     if (const CLI::Option* option = words.empty() ? nullptr : option_of_name(*command, words.back()))
-        candidates = candidates_of_values(*command, *option, "");
-    else if (const CLI::Option* assigned = option_of_name(*command, last.substr(0, equals));
-             assigned && equals < last.size())
-        candidates = candidates_of_values(*command, *assigned, last.substr(0, equals + 1));
-    else
-        candidates = candidates_of_names(*command, last.starts_with('-'));
+        return candidates_of_values(*command, *option, "");
+    const CLI::Option* const assigned = option_of_name(*command, last.substr(0, equals));
+    if (assigned != nullptr && equals < last.size())
+        return candidates_of_values(*command, *assigned, last.substr(0, equals + 1));
+    return candidates_of_names(*command, last.starts_with('-'));
+}
+
+/// Completes the last of the words. bash makes "=" a word of its own.
+Candidates find_candidates(const CLI::App& app, std::vector<std::string> words) {
+    const std::string last = words.back() == "=" ? "" : words.back();
+    words.pop_back();
+    std::erase(words, "=");
+    Candidates candidates = candidates_behind(app, words, last);
     std::erase_if(candidates, [&last](const Candidate& candidate) { return !candidate.word.starts_with(last); });
     return candidates;
 }

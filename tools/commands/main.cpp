@@ -16,6 +16,7 @@
 #include "commands/help.hpp"
 #include "commands/options.hpp"
 #include "commands/suggestion.hpp"
+#include "commands/topics.hpp"
 
 namespace {
 
@@ -34,7 +35,8 @@ void add_commands(CLI::App& app, cep::cli::Command& run) {
                            "  cep summarize output/cuda_event_profiler\n"
                            "  cep check output\n"
                            "  cep merge -o job.jsonl.zst output\n"
-                           "'cep COMMAND --help' explains a command.");
+                           "'cep COMMAND --help' explains a command, 'cep help COMMAND' shows its manual page.\n"
+                           "'cep help topics' names the other pages.");
 }
 
 Status write_help(const CLI::App& app) {
@@ -64,21 +66,22 @@ Status say_parse_error(const CLI::App& app, const CLI::ParseError& error) {
     return say_usage(name, describe_parse_error(error));
 }
 
+Status show_help(const CLI::App& app, int argc, char** argv) {
+    if (argc == 2 || std::string_view(argv[2]) == "--help") return write_help(app);
+    return argc == 3 ? cep::cli::help_on(app, argv[2]) : say_usage("cep help", "more than one word");
+}
+
 Status parse_and_run(int argc, char** argv) {
     CLI::App app("Reads the rank files of the CUDA Event Profiler: merges, summarises and checks them.", "cep");
     cep::cli::Command run;
     add_commands(app, run);
     if (argc < 2) return write_help(app);
-    const std::string first = argv[1];
-    const bool asks_for_help = first == "help";
-    if (asks_for_help && argc == 2) return write_help(app);
-    const std::string name = asks_for_help ? argv[2] : first;
-    const CLI::App* const command = cep::cli::find_command(app, name);
-    if (command == nullptr && !name.starts_with('-'))
+    const std::string name = argv[1];
+    if (name == "help") return show_help(app, argc, argv);
+    if (cep::cli::find_command(app, name) == nullptr && !name.starts_with('-'))
         return say_usage("cep", cep::cli::describe_unknown_command(app, name));
-    if (asks_for_help && command != nullptr) return write_help(*command);
     const bool is_help = argc > 2 && (std::string_view(argv[2]) == "--help" || std::string_view(argv[2]) == "-h");
-    if (first == "run" && !is_help) return cep::cli::become_launcher(argc, argv);
+    if (name == "run" && !is_help) return cep::cli::become_launcher(argc, argv);
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForVersion& version) {

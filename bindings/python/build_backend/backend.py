@@ -2,12 +2,14 @@
 """The build backend that pip calls for `pip install .`: builds with Meson, and packs the installed files as a wheel.
 
 The wheel carries the Python package with its extension module (if Python's headers are there to build it), libcep.so,
-the cep command, and the shared libraries that these need beyond the C library, so that it runs where none of them is
+the cep command, the manual pages, and the shared libraries that these need beyond the C library, so that it runs where none of them is
 installed. Its tag names the oldest C library with which it runs.
 
 Settings (``pip install --config-settings NAME=VALUE .``):
     build-dir: A build directory to use and keep. If it is built already, it is used as it is, whatever its options;
         else it is configured and built. Default: a temporary directory.
+    setup-args: More arguments for `meson setup`, separated by blanks.
+    newest-glibc: Such as 2.28: it is an error if a file needs a newer C library, or a shared C++ runtime.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,7 +27,7 @@ from pathlib import Path
 from typing import Mapping, Optional
 
 import metadata
-from elf import bundle_libraries, platform_tag
+from elf import bundle_libraries, platform_tag, too_new
 from wheel_file import WheelFile
 
 SOURCE = Path(__file__).resolve().parents[3]
@@ -62,13 +65,16 @@ def build_wheel(
 ) -> str:
     """Builds the wheel; returns its file name."""
     with tempfile.TemporaryDirectory(prefix="cep-wheel-") as scratch:
-        build = Path((config_settings or {}).get("build-dir") or Path(scratch, "build")).absolute()
-        package = Path(scratch, "cep")
-        _build(build)
-        _stage(build, Path(scratch, "install"), package)
+        settings = config_settings or {}
+        build = Path(settings.get("build-dir") or Path(scratch, "build")).absolute()
+        install, package = Path(scratch, "install"), Path(scratch, "cep")
+        _build(build, shlex.split(settings.get("setup-args") or ""))
+        _stage(build, install, package)
         bundle_libraries(package / "bin" / "cep", package / "lib")
         bundle_libraries(package / "lib" / LIBRARY, package / "lib")
-        return _pack(package, Path(wheel_directory))
+        if "newest-glibc" in settings:
+            _refuse_newer_symbols(_binaries(package), settings["newest-glibc"])
+        return _pack(package, _only(install, "share/man"), Path(wheel_directory))
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
@@ -82,12 +88,18 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
     with tarfile.open(Path(sdist_directory, f"{root}.tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as archive:
         for name in sorted(set(listed.stdout.split("\0"))):
             if name and (SOURCE / name).exists():
-                archive.add(SOURCE / name, f"{root}/{name}", recursive=False)
+                archive.add(SOURCE / name, f"{root}/{name}", recursive=False, filter=_without_owner)
         information = tarfile.TarInfo(f"{root}/PKG-INFO")
         text = project.files(SOURCE)["METADATA"].encode()
         information.size = len(text)
         archive.addfile(information, io.BytesIO(text))
     return f"{root}.tar.gz"
+
+
+def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
 
 
 def _run(*command: str) -> None:
@@ -103,11 +115,11 @@ def _meson() -> list[str]:
     return ["meson"]
 
 
-def _build(build: Path) -> None:
+def _build(build: Path, setup_arguments: list[str]) -> None:
     if (build / "lib" / LIBRARY).exists() and (build / "tools" / "cep").exists():
         return
     if not (build / "build.ninja").exists():
-        _run(*_meson(), "setup", *SETUP_OPTIONS, str(build), str(SOURCE))
+        _run(*_meson(), "setup", *SETUP_OPTIONS, *setup_arguments, str(build), str(SOURCE))
     _run(*_meson(), "compile", "-C", str(build), "cep:shared_library", "cep:executable", *_extension_module(build))
 
 
@@ -122,7 +134,7 @@ def _stage(build: Path, install: Path, package: Path) -> None:
     """Installs the build below `install`, and makes the package of it: cep/*.py, cep/bin/cep, cep/lib/libcep.so.0."""
     _run(
         *_meson(), "install", "-C", str(build), "--no-rebuild", "--quiet", "--strip",
-        "--destdir", str(install), "--tags", "runtime,python-runtime",
+        "--destdir", str(install), "--tags", "runtime,python-runtime,man",
     )  # fmt: skip
     shutil.copytree(_only(install, "cep/_ffi.py").parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     for name, folder in (("bin/cep", "bin"), (LIBRARY, "lib")):
@@ -136,14 +148,28 @@ def _only(root: Path, name: str) -> Path:
     return path
 
 
-def _pack(package: Path, directory: Path) -> str:
+def _binaries(package: Path) -> list[Path]:
+    return [*(package / "bin").iterdir(), *(package / "lib").iterdir(), *package.glob("*.so")]
+
+
+def _refuse_newer_symbols(binaries: list[Path], newest_glibc: str) -> None:
+    major, minor = (int(number) for number in newest_glibc.split("."))
+    for path in binaries:
+        if symbols := too_new(path, (major, minor)):
+            raise SystemExit(f"cep: {path.name} needs more than glibc {newest_glibc}: {' '.join(symbols[:10])}")
+
+
+def _pack(package: Path, manual: Path, directory: Path) -> str:
     project = metadata.read(SOURCE / "pyproject.toml")
     # Not "abi3": the wheel also serves Pythons that cannot load the extension module.
-    tag = f"py3-none-{platform_tag([*(package / 'bin').iterdir(), *(package / 'lib').iterdir(), *package.glob('*.so')])}"
+    tag = f"py3-none-{platform_tag(_binaries(package))}"
     name = f"{project.name}-{project.version}-{tag}.whl"
     with WheelFile(directory / name, project.dist_info) as wheel:
         for path in sorted(path for path in package.rglob("*") if path.is_file()):
             wheel.add(path, path.relative_to(package.parent).as_posix())
+        for path in sorted(manual.glob("man?/*")):
+            # pip puts it below the environment's share/man, where man finds what belongs to a command on PATH.
+            wheel.add(path, f"{project.data}/data/share/man/{path.relative_to(manual).as_posix()}")
         for file, text in {**project.files(SOURCE), "WHEEL": project.wheel_text(tag)}.items():
             wheel.add_text(f"{project.dist_info}/{file}", text)
     print(f"{name}: {os.path.getsize(directory / name) / 1e6:.1f} MB", file=sys.stderr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs and shared libraries need at run time: which libraries, and which version of the C library."""
+"""What programs and shared libraries need at run time: which libraries, and which versions of their symbols."""
 
 from __future__ import annotations
 
@@ -59,3 +59,14 @@ def platform_tag(files: Iterable[Path]) -> str:
     """The wheel's platform: manylinux with the oldest GNU C library that has all symbols that the files need."""
     major, minor = max(glibc_version(path) for path in files)
     return f"manylinux_{major}_{minor}_{platform.machine()}"
+
+
+def too_new(path: Path, limit: tuple[int, int]) -> list[str]:
+    """The symbols that a file needs of a C library newer than the limit, or of a shared C++ runtime."""
+    symbols = re.findall(r"\bUND +(\S+)@((?:GLIBC|GLIBCXX|CXXABI)_\S+)", _readelf("--dyn-syms", str(path)))
+    found = []
+    for symbol, version in symbols:
+        numbers = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(\.\d+)?", version)
+        if numbers is None or (int(numbers[1]), int(numbers[2])) > limit:
+            found.append(f"{symbol}@{version}")
+    return sorted(found)

@@ -32,6 +32,10 @@ class Project:
     def dist_info(self) -> str:
         return f"{self.name}-{self.version}.dist-info"
 
+    @property
+    def data(self) -> str:
+        return f"{self.name}-{self.version}.data"
+
     def wheel_text(self, tag: str) -> str:
         """The file WHEEL."""
         return f"Wheel-Version: 1.0\nGenerator: cep {self.version}\nRoot-Is-Purelib: false\nTag: {tag}\n"

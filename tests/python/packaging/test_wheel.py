@@ -50,14 +50,25 @@ def toml_parser():
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory, toml_parser):
-    build = Path(os.environ["TEST_BUILD_DIRECTORY"])
-    if not (build / "tools" / "cep").exists():
+def build(toml_parser):
+    folder = Path(os.environ["TEST_BUILD_DIRECTORY"])
+    if not (folder / "tools" / "cep").exists():
         pytest.skip("the cep command is not built")
-    folder = tmp_path_factory.mktemp("wheel")
-    options = ("--no-deps", "--no-build-isolation", "-w", folder, "--config-settings", f"build-dir={build}")
+    return folder
+
+
+def pip_wheel(folder, *settings):
+    options = ["--no-deps", "--no-build-isolation", "-w", folder]
+    for setting in settings:
+        options += ["--config-settings", setting]
     command = (sys.executable, "-m", "pip", "wheel", *options, SOURCE)
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory, build):
+    folder = tmp_path_factory.mktemp("wheel")
+    result = pip_wheel(folder, f"build-dir={build}")
     assert result.returncode == 0, result.stdout + result.stderr
     (path,) = folder.glob("*.whl")
     return path
@@ -154,6 +165,19 @@ def test_the_tag_says_the_c_library_that_is_needed(wheel, binaries):
     assert (int(tag[1]), int(tag[2])) == max(versions)
 
 
+def test_a_wheel_for_an_older_c_library_than_a_file_needs_is_refused(build, tmp_path):
+    result = pip_wheel(tmp_path, f"build-dir={build}", "newest-glibc=2.3")
+    assert result.returncode != 0 and list(tmp_path.iterdir()) == []
+    assert re.search(r"cep: \S+ needs more than glibc 2\.3: \w+@GLIBC_2\.\d+", result.stdout + result.stderr)
+
+
+def test_manual_pages_are_where_man_looks_for_those_of_the_command(installed):
+    folder = installed / "share" / "man"
+    pages = {path.name for path in (SOURCE / "man").glob("*.[1-9]")}
+    assert pages <= {path.name for path in folder.glob("man?/*")}
+    assert (folder / "man3" / "cep_close.3").read_text().startswith(".so man3/cep_open.3")
+
+
 def test_every_module_of_the_package_is_in_the_wheel(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     modules = [path.relative_to(PACKAGE.parent).as_posix() for path in PACKAGE.rglob("*.py")]
@@ -171,11 +195,45 @@ def test_the_record_lists_every_file_with_its_hash(wheel):
         assert digest == ("" if name == record else f"sha256={content}")
 
 
-@pytest.mark.skipif(shutil.which("git") is None or not (SOURCE / ".git").exists(), reason="no git checkout")
-def test_a_source_archive_has_what_a_build_needs(tmp_path, toml_parser):
+@pytest.fixture(scope="module")
+def source_archive(tmp_path_factory, toml_parser):
+    if shutil.which("git") is None or not (SOURCE / ".git").exists():
+        pytest.skip("no git checkout")
+    folder = tmp_path_factory.mktemp("archive")
     backend = SOURCE / "bindings" / "python" / "build_backend"
     script = f"import sys; sys.path.insert(0, {str(backend)!r}); import backend; print(backend.build_sdist('.'))"
-    name = run(sys.executable, "-B", "-c", script, cwd=tmp_path).splitlines()[-1]
-    names = tarfile.open(tmp_path / name).getnames()
-    needed = ("PKG-INFO", "pyproject.toml", "meson.build", "include/cep/cep.h", "lib/api.cpp", "LICENSE")
-    assert [file for file in needed if f"{name[: -len('.tar.gz')]}/{file}" not in names] == []
+    return folder / run(sys.executable, "-B", "-c", script, cwd=folder).splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def unpacked(source_archive, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(source_archive) as archive:
+        archive.extractall(folder)
+    return folder / source_archive.name[: -len(".tar.gz")]
+
+
+def test_a_source_archive_has_what_a_build_needs(unpacked):
+    for file in ("PKG-INFO", "pyproject.toml", "meson.build", "include/cep/cep.h", "lib/api.cpp", "LICENSE"):
+        assert (unpacked / file).is_file()
+
+
+def test_a_source_archive_names_nobody(source_archive):
+    members = tarfile.open(source_archive).getmembers()
+    assert {(member.uid, member.gid, member.uname, member.gname) for member in members} == {(0, 0, "", "")}
+
+
+def test_every_header_that_a_source_includes_is_in_the_archive(unpacked):
+    """Meson looks only for the files that it compiles. tools/wheel.sh --sdist compiles them, too."""
+    roots = [unpacked / name for name in ("include", "lib", "lib/schema", "tools")]
+    for source in [*unpacked.glob("lib/**/*.[ch]pp"), *unpacked.glob("tools/*/*.[ch]pp")]:
+        for header in re.findall(r'^#include "(.+)"', source.read_text(encoding="utf-8"), re.MULTILINE):
+            assert any((root / header).is_file() for root in [source.parent, *roots]), (source, header)
+
+
+def test_a_source_archive_can_be_configured_in_a_clean_directory(unpacked, build, tmp_path):
+    backend = "import sys; sys.path.insert(0, 'bindings/python/build_backend'); import backend; print(*backend.SETUP_OPTIONS)"
+    options = run(sys.executable, "-B", "-c", backend, cwd=unpacked).split()
+    run("meson", "setup", *options, tmp_path / "build", unpacked)
+    targets = run("ninja", "-C", tmp_path / "build", "-t", "targets", "all")
+    assert "tools/cep:" in targets and "lib/libcep.so.0.1.0:" in targets

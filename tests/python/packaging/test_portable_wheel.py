@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel that tools/wheel.sh has put into dist/: what it needs of the system that it is installed on."""
+
+import re
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[3]
+NEWEST_GLIBC = (2, 28)  # RHEL 8
+C_LIBRARY = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
+
+
+@pytest.fixture(scope="module")
+def wheel():
+    wheels = sorted(SOURCE.glob("dist/cep-*-manylinux_*.whl"))
+    if not wheels:
+        pytest.skip("no wheel in dist; tools/wheel.sh makes it")
+    (path,) = wheels
+    return path
+
+
+@pytest.fixture(scope="module")
+def binaries(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    files = [path for path in folder.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
+    assert {path.name for path in files} == {"cep", "libcep.so.0", "_native.abi3.so"}
+    return files
+
+
+def read_elf(path, *options):
+    return subprocess.run(["readelf", "-W", *options, path], capture_output=True, text=True, check=True).stdout
+
+
+def needed_versions(path):
+    """The versions of symbols that a file needs, such as GLIBC_2.17, by readelf's section of version needs."""
+    needs = read_elf(path, "--version-info").partition("Version needs section")[2]
+    return set(re.findall(r"Name: (\S+)", needs))
+
+
+def test_it_needs_no_newer_c_library_than_the_oldest_supported(binaries):
+    for path in binaries:
+        glibc = {tuple(map(int, version[6:].split("."))) for version in needed_versions(path) if version[:6] == "GLIBC_"}
+        assert glibc and max(glibc) <= NEWEST_GLIBC, (path.name, sorted(glibc))
+
+
+def test_it_needs_symbols_of_the_c_library_only(binaries):
+    for path in binaries:
+        others = {version for version in needed_versions(path) if not version.startswith("GLIBC_")}
+        assert others == set(), path.name
+
+
+def test_it_brings_all_libraries_but_the_c_library_inside_its_files(binaries):
+    for path in binaries:
+        assert set(re.findall(r"\(NEEDED\).*\[(.+)\]", read_elf(path, "-d"))) <= C_LIBRARY, path.name
+
+
+def test_nothing_of_the_runtime_inside_is_visible_outside(binaries):
+    for path in binaries:
+        symbols = re.findall(r"^ +\d+: .* (?:GLOBAL|WEAK|UNIQUE) +DEFAULT +(?!UND)\S+ +(\S+)$",
+                             read_elf(path, "--dyn-syms"), re.MULTILINE)
+        names = {symbol.split("@")[0] for symbol in symbols}
+        foreign = {name for name in names if not name.startswith(("cep_", "CEP_", "PyInit_"))}
+        assert path.name == "cep" or foreign == set(), path.name
+
+
+def test_the_tag_names_the_c_library_that_is_needed(wheel, binaries):
+    tag = re.fullmatch(r"cep-[\d.]+-py3-none-manylinux_(\d+)_(\d+)_x86_64\.whl", wheel.name)
+    assert tag, wheel.name
+    versions = {version for path in binaries for version in needed_versions(path)}
+    newest = max(tuple(map(int, version[6:].split(".")[:2])) for version in versions)
+    assert (int(tag[1]), int(tag[2])) == newest <= NEWEST_GLIBC
