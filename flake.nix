@@ -50,7 +50,13 @@
       devShells = forEachSystem (pkgs: {
         default = pkgs.mkShell {
           inputsFrom = [ (package pkgs) ];
-          packages = with pkgs; [ gtest gbenchmark mandoc libabigail (python3.withPackages (python: [ python.pytest python.numpy ])) ];
+          packages = with pkgs; [
+            gtest
+            gbenchmark
+            mandoc
+            libabigail
+            (python3.withPackages (python: [ python.pytest python.numpy ]))
+          ];
         };
       });
     };
