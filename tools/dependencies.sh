@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by quickstart.sh and test.sh: which Debian packages the project needs, and how they get there.
+# Sourced by the scripts of this folder: which Debian packages the project needs, and how they get there.
 # shellcheck shell=sh
 
 BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev libfmt-dev libcli11-dev
     zlib1g-dev libzstd-dev python3 mandoc"
 TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy strace clang libclang-rt-14-dev
-    clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium"
+    clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium
+    python3-yaml nix-bin"
 WHEEL_PACKAGES="binutils python3-pip dpkg-dev patch"
 
 # Prints those of its arguments that are not installed.

@@ -64,7 +64,7 @@ python=$(find_python)
 say "Building libcep.so and the cep command in $build: minutes on few cores"
 # Built to be ready soon: little optimisation, no debugging information, no tests.
 [ -f "$build/build.ninja" ] || quietly meson setup -Ddebug=false -Doptimization=1 -Dtests=disabled "$build" "$repository"
-build_with_progress ninja -C "$build" lib/libcep.so.0.1.0 tools/cep
+build_with_progress meson compile -C "$build" lib/cep:shared_library tools/cep:executable
 
 export PATH="$build/tools:$PATH"
 export PYTHONPATH="$repository/bindings/python${PYTHONPATH:+:$PYTHONPATH}"

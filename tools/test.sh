@@ -64,7 +64,7 @@ build_in() {
     mkdir -p "$directory"
     rm -f "$log.failed"
     say "$directory: configure"
-    if configure "$directory" "$@" >"$log" 2>&1; then
+    if configure "$directory" -Dwerror=true "$@" >"$log" 2>&1; then
         say "$directory: build"
         { ninja -C "$directory" 2>&1 || touch "$log.failed"; } | tee "$log" | show_tenths
     else

@@ -41,7 +41,8 @@
  *    call returns. Strings that it returns belong to the library.
  *  - Times are nanoseconds in int64_t. UNIX times count from 1970-01-01T00:00:00Z.
  *
- * The header needs C99 or C++11. All functions are available since version 0.1.0.
+ * The header needs C99 or C++11. All functions are available since version 0.1.0, except
+ * cep_enabled(), cep_phase() and cep_rank(), which are available since 0.2.0.
  */
 #ifndef CEP_CEP_H
 #define CEP_CEP_H
@@ -49,7 +50,7 @@
 #include <stdint.h>
 
 #define CEP_VERSION_MAJOR 0
-#define CEP_VERSION_MINOR 1
+#define CEP_VERSION_MINOR 2
 #define CEP_VERSION_PATCH 0
 
 #if defined(__GNUC__)

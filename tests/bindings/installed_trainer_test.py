@@ -17,13 +17,15 @@ SPANS = {"training_step", "forward", "backward", "all_reduce", "optimizer", "sav
 
 
 def install(build, destination):
-    """Installs library, headers and pkg-config file. Returns an environment that finds them."""
+    """Installs library, headers, pkg-config file and CMake package. Returns an environment that finds them."""
     command = ["meson", "install", "--quiet", "--no-rebuild", "--tags", "devel,runtime", "-C", str(build)]
     subprocess.run([*command, "--destdir", str(destination)], check=True)
     (description,) = destination.rglob("cep.pc")
     environment = dict(os.environ)
     environment["PKG_CONFIG_PATH"] = str(description.parent)
     environment["PKG_CONFIG_SYSROOT_DIR"] = str(destination)
+    (header,) = destination.rglob("cep/cep.h")
+    environment["CMAKE_PREFIX_PATH"] = str(header.parents[2])
     environment["LD_LIBRARY_PATH"] = str(description.parent.parent)
     return environment
 

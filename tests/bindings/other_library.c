@@ -9,11 +9,14 @@
 
 enum { code_of_the_future = -99 };
 
+#define TEXT(number) #number
+#define VERSION_99(major, minor) TEXT(major) "." TEXT(minor) ".99"
+
 static int object;  // every handle points to this
 
 const char* cep_version(void) {
     const char* version = getenv("TEST_CEP_VERSION");
-    return version != NULL ? version : "0.1.99";
+    return version != NULL ? version : VERSION_99(CEP_VERSION_MAJOR, CEP_VERSION_MINOR);
 }
 
 const char* cep_strerror(int32_t code) {

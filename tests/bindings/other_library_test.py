@@ -34,8 +34,8 @@ class OtherLibrary(unittest.TestCase):
         self.assertEqual(process.stdout, "-99 flux: capacitor empty\n", process.stderr)
 
     def test_a_library_of_another_minor_version_is_refused(self):
-        process = run(TEST_CEP_VERSION="0.2.0")
-        self.assertRegex(process.stdout + process.stderr, r"is libcep 0\.2\.0; this (program|package) needs 0\.1\.x")
+        process = run(TEST_CEP_VERSION="0.99.0")
+        self.assertRegex(process.stdout + process.stderr, r"is libcep 0\.99\.0; this (program|package) needs 0\.\d\.x")
 
 
 if __name__ == "__main__":

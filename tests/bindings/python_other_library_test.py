@@ -62,9 +62,9 @@ class OtherLibrary(unittest.TestCase):
         self.assertEqual(process.returncode, 0, process.stderr)
 
     def test_a_library_of_another_minor_version_is_refused_at_import(self):
-        process = run("import cep", TEST_CEP_VERSION="0.2.0")
+        process = run("import cep", TEST_CEP_VERSION="0.99.0")
         self.assertEqual(process.returncode, 1)
-        self.assertIn("is libcep 0.2.0; this package needs 0.1.x", process.stderr)
+        self.assertRegex(process.stderr, r"is libcep 0\.99\.0; this package needs 0\.\d\.x")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 
 const SONAME = "libcep.so.0"
 # The calls below match the header of this version. Until 1.0 a minor version may be incompatible.
-const REQUIRED_VERSION = (0, 1)
+const REQUIRED_VERSION = (0, 2)
 
 const SPAN_NONE = typemax(UInt64)
 const SPAN_INNERMOST = UInt64(0)

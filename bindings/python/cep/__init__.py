@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ._show import Shown
     from .torch import Escalation
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 binding: str = _binding.name
 """How a step loop's calls reach libcep: "native" (the extension module) or "ctypes"."""

@@ -13,7 +13,7 @@ from ._errors import OK, error_for
 
 SONAME = "libcep.so.0"
 # The declarations below follow this version's header. Each minor version of 0.x may change it incompatibly.
-REQUIRED_VERSION = (0, 1)
+REQUIRED_VERSION = (0, 2)
 
 KINDS = {"auto": 0, "step": 1, "compute": 2, "comm": 3, "data": 4, "memory": 5, "host": 6, "other": 7}
 LAYOUTS = {"full": 0, "flat": 1}

@@ -5,8 +5,6 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const VERSION_RANGE: &str = "cep >= 0.1 cep < 0.2";
-
 const BINDGEN_OPTIONS: [&str; 14] = [
     "--no-layout-tests",
     "--no-doc-comments",
@@ -48,13 +46,20 @@ fn library_directory() -> Option<String> {
     if env::var_os("DOCS_RS").is_some() {
         return None;
     }
-    match pkg_config(&["--exists", "--print-errors", VERSION_RANGE]) {
+    match pkg_config(&["--exists", "--print-errors", &version_range()]) {
         Ok(_) => pkg_config(&["--variable=libdir", "cep"]).ok().filter(|text| !text.is_empty()),
         Err(why) => {
             println!("cargo:warning=pkg-config does not find libcep ({why}), and CEP_LIB_DIR is not set");
             None
         }
     }
+}
+
+/// Until 1.0 a minor version may be incompatible with the one before.
+fn version_range() -> String {
+    let major = env!("CARGO_PKG_VERSION_MAJOR");
+    let minor: u32 = env!("CARGO_PKG_VERSION_MINOR").parse().expect("cargo gives a number");
+    format!("cep >= {major}.{minor} cep < {major}.{}", minor + 1)
 }
 
 fn pkg_config(arguments: &[&str]) -> Result<String, String> {

@@ -3,7 +3,7 @@
 // Generated from <cep/cep.h> by bindgen 0.60; see build.rs.
 
 pub const CEP_VERSION_MAJOR: i32 = 0;
-pub const CEP_VERSION_MINOR: i32 = 1;
+pub const CEP_VERSION_MINOR: i32 = 2;
 pub const CEP_VERSION_PATCH: i32 = 0;
 pub const CEP_OK: i32 = 0;
 pub const CEP_EINVAL: i32 = -1;
