@@ -28,4 +28,10 @@ generate package bindings/python/cep python
 rm -rf "$output"
 "$python" -B -m sphinx -q -W --keep-going -b html -d "$scratch/doctrees" "$source" "$output"
 rm -rf "$output/.buildinfo" "$output/objects.inv"
+# Debian's theme takes this from a web server's folder of shared scripts; here it is a file of the guide.
+shared=/javascript/normalize.css/normalize.css
+if grep -q "url($shared)" "$output/_static/styles/furo.css"; then
+    cp "/usr/share$shared" "$output/_static/styles/"
+    sed -i "s|url($shared)|url(normalize.css)|" "$output/_static/styles/furo.css"
+fi
 echo "$output/index.html"

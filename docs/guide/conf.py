@@ -30,3 +30,9 @@ html_theme_options = {
 pygments_style = "default"
 pygments_dark_style = "monokai"
 highlight_language = "none"
+
+
+def setup(app):
+    from pygments.lexers import RustLexer
+
+    app.add_lexer("rust,no_run", RustLexer)  # the name that rustdoc knows
