@@ -28,7 +28,14 @@ generate package bindings/python/cep python
 rm -rf "$output"
 "$python" -B -m sphinx -q -W --keep-going -b html -d "$scratch/doctrees" "$source" "$output"
 rm -rf "$output/.buildinfo" "$output/objects.inv"
-# Debian's theme takes this from a web server's folder of shared scripts; here it is a file of the guide.
+# Debian's theme is not bundled: its script imports another, which a page from a disk may not. Here it is one script.
+scripts=$output/_static/scripts
+if grep -q '^import Gumshoe' "$scripts/furo.js"; then
+    { cat "$scripts/gumshoe-patched.js" && sed '/^import Gumshoe/d' "$scripts/furo.js"; } >"$scripts/joined.js"
+    mv "$scripts/joined.js" "$scripts/furo.js"
+    rm "$scripts/gumshoe-patched.js"
+fi
+# And it takes this style from a web server's folder of shared files; here it is a file of the guide.
 shared=/javascript/normalize.css/normalize.css
 if grep -q "url($shared)" "$output/_static/styles/furo.css"; then
     cp "/usr/share$shared" "$output/_static/styles/"

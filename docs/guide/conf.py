@@ -22,13 +22,40 @@ html_show_sourcelink = False
 html_show_copyright = False
 html_show_sphinx = False
 html_use_index = False
+html_show_search_summary = False  # it would fetch the pages, which a page from a disk may not
 # The guide opens from a disk without a network: system fonts, and no script from elsewhere.
-html_theme_options = {
-    "light_css_variables": {"font-stack": "system-ui, sans-serif", "font-stack--monospace": "ui-monospace, monospace"},
-    "dark_css_variables": {"font-stack": "system-ui, sans-serif", "font-stack--monospace": "ui-monospace, monospace"},
+fonts = {"font-stack": "system-ui, sans-serif", "font-stack--monospace": "ui-monospace, monospace"}
+# The theme's own dark colours. Debian's build of its style lacks them for a system that is set to dark; given here, they
+# hold there too.
+dark_colours = {
+    "color-problematic": "#ee5151",
+    "color-foreground-primary": "#ffffffcc",
+    "color-foreground-secondary": "#9ca0a5",
+    "color-foreground-muted": "#81868d",
+    "color-foreground-border": "#666666",
+    "color-background-primary": "#131416",
+    "color-background-secondary": "#1a1c1e",
+    "color-background-hover": "#1e2124ff",
+    "color-background-hover--transparent": "#1e212400",
+    "color-background-border": "#303335",
+    "color-background-item": "#444",
+    "color-announcement-background": "#000000dd",
+    "color-announcement-text": "#eeebee",
+    "color-brand-primary": "#2b8cee",
+    "color-brand-content": "#368ce2",
+    "color-highlighted-background": "#083563",
+    "color-guilabel-background": "#08356380",
+    "color-guilabel-border": "#13395f80",
+    "color-api-keyword": "var(--color-foreground-secondary)",
+    "color-highlight-on-target": "#333300",
+    "color-admonition-background": "#18181a",
+    "color-card-border": "var(--color-background-secondary)",
+    "color-card-background": "#18181a",
+    "color-card-marginals-background": "var(--color-background-hover)",
 }
+html_theme_options = {"light_css_variables": fonts, "dark_css_variables": fonts | dark_colours}
 pygments_style = "default"
-pygments_dark_style = "monokai"
+pygments_dark_style = "native"
 highlight_language = "none"
 
 

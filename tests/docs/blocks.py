@@ -59,11 +59,13 @@ def blocks_of(page: Path) -> list[Block]:
     """The blocks of a page in their order, those of other languages too."""
     found, markers, current = [], {}, None
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        fence = re.match(r"^```(\S*)", line)
+        fence = re.match(r"^```(?:\{code-block\} )?(\S*)", line)
         if current is not None:
             if line == "```":
                 found.append(current)
                 current, markers = None, {}
+            elif not current.text and re.match(r"^:\w+:", line):
+                current.line = number  # an option of the block
             else:
                 current.text += line + "\n"
         elif fence:

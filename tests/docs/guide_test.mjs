@@ -29,7 +29,7 @@ async function withPage(name, options, body) {
       if (!request.url().startsWith(root) && !request.url().startsWith("data:")) faults.push(`requests ${request.url()}`);
     });
     page.on("requestfailed", (request) => faults.push(`cannot load ${request.url()}`));
-    page.on("pageerror", (error) => faults.push(error.stack));
+    page.on("pageerror", (error) => faults.push(`error: ${error.message} ${error.stack}`));
     await page.goto(root + name);
     await body(page);
     if (faults.length) throw new Error(`${name}: ${faults.join("\n")}`);
