@@ -223,20 +223,16 @@ def describe_class(package: Package, module: str, node: ast.ClassDef, name: str)
     methods = package.methods(module, node)
     out = [f"## `{name}`\n"]
     constructor = methods.pop("__init__", None)
-    if constructor and not is_private_constructor(constructor):
-        out.append(f"```python\n{signature(constructor, name, True)}\n```\n")
     text = package.docstring(module, node)
+    # "What gather() returns": only the package makes such objects.
+    if constructor and len(constructor.args.args) + len(constructor.args.kwonlyargs) > 1 and not text.startswith("What "):
+        out.append(f"```python\n{signature(constructor, name, True)}\n```\n")
     if text:
         out.append(markdown(text))
     for method_name in sorted(methods):
         if ast.get_docstring(methods[method_name]):
             out += describe_function(methods[method_name], method_name, "###", True)
     return out
-
-
-def is_private_constructor(constructor: Function) -> bool:
-    """Whether only the package makes such objects: their constructor has no documentation and takes its structures."""
-    return len(constructor.args.args) + len(constructor.args.kwonlyargs) < 2
 
 
 def page(package: Package, module: str) -> str:

@@ -7,7 +7,7 @@ NOT_RUN = []
 
 
 @pytest.fixture
-def subtests_skipped():
+def note_not_run():
     return lambda place, reason: NOT_RUN.append((place, reason))
 
 

@@ -34,7 +34,7 @@ def run(block: Block, scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
-def test_commands_of_page(page, tmp_path, subtests_skipped):
+def test_commands_of_page(page, tmp_path, note_not_run):
     scene = Scene(tmp_path)
     for block in blocks_of(page):
         if "file" in block.markers:
@@ -44,11 +44,11 @@ def test_commands_of_page(page, tmp_path, subtests_skipped):
         if block.language not in SHELL:
             continue
         if "not run" in block.markers:
-            subtests_skipped(block.place, block.markers["not run"])
+            note_not_run(block.place, block.markers["not run"])
             continue
         missing = [what for what in block.words("needs", ",") if scene.lacks(what)]
         if missing:
-            subtests_skipped(block.place, f"no {', '.join(missing)} here")
+            note_not_run(block.place, f"no {', '.join(missing)} here")
             continue
         run(block, scene)
 

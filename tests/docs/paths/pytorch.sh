@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A person with a PyTorch loop: adds two lines, runs three processes, finds the rank with slow data, looks at a page.
 # needs: torch
-# says: Rank 1 | data_load | No straggler
+# says: Rank 1 | data_load | less time in B
 set -eu
 
 cat >train.py <<'PROGRAM'
