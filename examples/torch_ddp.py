@@ -2,7 +2,7 @@
 """A PyTorch DistributedDataParallel training, instrumented with cep.
 
     python3 torch_ddp.py --nproc 2 --output-dir output       # starts the processes itself
-    torchrun --nproc-per-node 2 torch_ddp.py --output-dir output
+    torchrun --nproc_per_node 2 torch_ddp.py --output-dir output
     cep summarize output
 
 It uses nccl on GPUs if there is one for each local rank, else gloo on CPUs. cep needs only the lines with `prof`.

@@ -2,7 +2,7 @@
 """A PyTorch FSDP2 (fully_shard) training, instrumented with cep.
 
     python3 torch_fsdp.py --output-dir output                  # a process for each GPU
-    torchrun --nproc-per-node 4 torch_fsdp.py --output-dir output
+    torchrun --nproc_per_node 4 torch_fsdp.py --output-dir output
     cep summarize output
 
 It needs PyTorch 2.6 or later and a GPU for each local rank; otherwise it prints a message and ends with status 77. cep

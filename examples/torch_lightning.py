@@ -2,7 +2,7 @@
 """A training with Lightning, recorded with cep. cep needs only the callback.
 
     python3 torch_lightning.py --output-dir output
-    torchrun --nproc-per-node 2 torch_lightning.py --output-dir output
+    torchrun --nproc_per_node 2 torch_lightning.py --output-dir output
     cep summarize output
 
 A small causal transformer with made-up data, on GPUs if there is one for each local rank, else on CPUs.

@@ -2,7 +2,7 @@
 """A plain PyTorch training, of which one line instruments everything.
 
     python3 torch_loop.py --output-dir output
-    torchrun --nproc-per-node 2 torch_loop.py --output-dir output
+    torchrun --nproc_per_node 2 torch_loop.py --output-dir output
     cep summarize output
 
 It uses nccl on GPUs if there is one for each local rank, else gloo on CPUs. cep needs only the lines with `prof`.

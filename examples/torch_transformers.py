@@ -2,7 +2,7 @@
 """A training with Transformers' Trainer, recorded with cep. cep needs only the line with instrument().
 
     python3 torch_transformers.py --output-dir output
-    torchrun --nproc-per-node 2 torch_transformers.py --output-dir output
+    torchrun --nproc_per_node 2 torch_transformers.py --output-dir output
     cep summarize output
 
 A small Llama with made-up data, on GPUs if there is one for each local rank, else on CPUs.

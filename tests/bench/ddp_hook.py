@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of DDP's communication hook for a training step, compared with PyTorch's own hook in Python.
 
-    torchrun --standalone --nproc-per-node 2 tests/bench/ddp_hook.py
+    torchrun --standalone --nproc_per_node 2 tests/bench/ddp_hook.py
 
 The models have equal layers with one bucket each, so that the cost of a bucket follows from their number. Each round runs
 a block of steps of each arm, in a random order. A block is compared with the mean of the round's two blocks without a hook.

@@ -2,7 +2,7 @@
 """The cost of recording three regions a step in a real DistributedDataParallel training.
 
     python3 training.py                              # every GPU, one process each
-    torchrun --nproc-per-node 4 training.py
+    torchrun --nproc_per_node 4 training.py
     python3 training.py --nproc 2 --step-ms 20       # no GPU: checks the program, not the claim
 
 The model is a small transformer, with as many layers as bring a step near --step-ms. Each round runs a short block of steps

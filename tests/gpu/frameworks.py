@@ -61,7 +61,7 @@ def run(*command):
 
 
 def problems_of_run(framework, output_dir, options):
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", options.nproc]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", options.nproc]
     words = ["--steps", options.steps, "--record-every-n-steps", options.record_every_n_steps]
     example = EXAMPLES / f"torch_{framework}.py"
     status, out = run(sys.executable, *launcher, example, *words, "--output-dir", output_dir)

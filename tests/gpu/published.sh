@@ -30,7 +30,7 @@ case ${1-} in
         for kind in ddp fsdp; do
             for fault in forward backward data window intermittent small two harmless; do runs=$runs,${kind}_$fault; done
         done
-        exec torchrun --standalone --nproc-per-node "$gpus" tests/gpu/verdict_runs.py \
+        exec torchrun --standalone --nproc_per_node "$gpus" tests/gpu/verdict_runs.py \
             --output-dir "${OUT:-verdict_runs}" \
             --runs "$runs,lengths_lengths,pipeline_none,pipeline_worker,pipeline_stage"
         ;;

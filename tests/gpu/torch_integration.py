@@ -2,7 +2,7 @@
 """cep.torch on real GPUs: DDP and FSDP2 trainings with a planted straggler, whose rows are then checked; and what it
 costs.
 
-    torchrun --standalone --nproc-per-node 4 tests/gpu/torch_integration.py
+    torchrun --standalone --nproc_per_node 4 tests/gpu/torch_integration.py
 
 Takes about a minute. Prints a line for each check and ends with status 1 if one failed, 77 where there is nothing to
 run on. With --device cpu it runs over gloo, for those who change it; figures of costs mean little there.

@@ -11,7 +11,7 @@ GPUs at their power limit are not equally fast. So beside each training stands w
 alone, measured at the same time on all and without cep, relative to the median rank. A rank that is slower by that
 measure may be named, too: in a training without a planted fault, and only such a one.
 
-    torchrun --standalone --nproc-per-node 4 tests/gpu/verdict_runs.py --output-dir runs
+    torchrun --standalone --nproc_per_node 4 tests/gpu/verdict_runs.py --output-dir runs
     torchrun … tests/gpu/verdict_runs.py --runs clocks,20xddp_none,pipeline_stage
 
 Takes about 7 s a run. Prints the verdict on each beside what was planted, and ends with status 1 if one is wrong, 77

@@ -9,7 +9,7 @@ from framework_rows import problems_of
 
 def run_example(framework, output_dir, command, *, ranks, steps, stride, batches=1):
     """Runs examples/torch_<framework>.py, and checks its rank files, also with `cep check`."""
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks] if ranks > 1 else []
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", ranks] if ranks > 1 else []
     # If mpi4py is installed, Lightning asks MPI whether mpirun is the launcher. That needs no remote shell.
     environment = ["env", "OMPI_MCA_plm=isolated"]
     options = ["--steps", steps, "--accumulate", batches, "--record-every-n-steps", stride, "--output-dir", output_dir]

@@ -13,6 +13,8 @@ class StepCounter(Protocol):
 
 
 class ForkAware(Protocol):
-    """The profiler, as a fork of its process uses it."""
+    """The profiler, as the end or a fork of its process uses it."""
 
     def _turn_off_after_fork(self) -> None: ...
+
+    def _tell_if_no_step(self) -> None: ...

@@ -16,6 +16,7 @@ from .._handle import Removal
 from .._patch import patch
 from .._streams import HOST
 from ..torch._backward import Backward, backward_of
+from ..torch._claims import claims_of
 from ..torch._ddp import DDPGradientSync, time_reduction
 from ._callback import TrainingCallback
 from ._steps import OpenPhase, TrainingSteps
@@ -66,7 +67,11 @@ class CepCallback(TrainingCallback, Callback):  # type: ignore[misc]
         reduction = time_reduction(trainer.strategy.model, profiler, buckets=True)
         self._sync = reduction.sync
         self._removals += reduction.removals
-        self._removals += _Actions(steps, trainer).attach()
+        claims = claims_of(profiler)
+        is_mine = claims.claim_model(pl_module, "")
+        if is_mine:
+            self._removals.append(lambda: claims.release_model(pl_module))
+        self._removals += _Actions(steps, trainer, times_forward=is_mine).attach()
         # Lightning does not call its module as one, and has hooks of its own for forward and backward.
         self._removals.append(cep_torch.instrument_optimizers(trainer.optimizers, profiler).remove)
         self._removals.append(cep_torch.instrument_collectives(profiler).remove)
@@ -107,14 +112,14 @@ class _Actions:
     """Times actions of Lightning's as phases of a step. Lightning calls its own profiler before and after each action,
     with the action's name."""
 
-    def __init__(self, steps: TrainingSteps, trainer: Any) -> None:
+    def __init__(self, steps: TrainingSteps, trainer: Any, times_forward: bool) -> None:
         profiler = steps.profiler
         self._steps = steps
         self._trainer = trainer
         load = OpenPhase(profiler, profiler.region("data_load", kind="data", stream=HOST))
         copy = OpenPhase(profiler, profiler.region("host_to_device", kind="data"))
         self._phases = {"train_dataloader_next": load, "batch_to_device": copy}
-        if trainer.lightning_module.automatic_optimization:
+        if times_forward and trainer.lightning_module.automatic_optimization:
             # With manual optimization, the action contains the backward and the optimizer too.
             self._phases["training_step"] = OpenPhase(profiler, profiler.region("forward", kind="compute"))
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import sys
 from threading import get_ident
@@ -14,6 +15,7 @@ from .._handle import Removable, Removal, undo_all
 from .._profiler import Profiler
 from ._backward import Backward, backward_of
 from ._capture import warn
+from ._claims import claims_of
 from ._collectives import instrument_collectives
 from ._comm_span import end_done_spans
 from ._ddp import DDPGradientSync, time_reduction
@@ -155,7 +157,10 @@ class Instrumentation(Removable):
         """Whether the hooks are on."""
 
     def _start(self, model: Optional[_ForwardTimer], optimizers: list[Optimizer]) -> None:
-        self._forward, self._optimizers = model, optimizers
+        claims = claims_of(self._profiler)
+        self._forward = model
+        self._optimizers = [optimizer for optimizer in optimizers if claims.claim_optimizer(optimizer)]
+        self._removals += [functools.partial(claims.release_optimizer, optimizer) for optimizer in self._optimizers]
         self._removals.append(self._stop)
         step_listeners(self._profiler).add(self._on_step)
         self._profiler._at_close.append(self.remove)
@@ -252,6 +257,9 @@ def instrument(
     tensor alive. Copies of the model, deep or pickled, are not instrumented. If the profiler is off, there are no
     hooks. Before PyTorch 2.1 DistributedDataParallel is an exception: see ``ddp_buckets``.
 
+    A model or optimizer that is instrumented already, by another call or by an integration, is not timed twice: a message
+    tells of it.
+
     The hooks are turned on and off by ``profiler.step()``. Look it up at each call: a reference to the method that was
     taken before instrument() does not turn them on.
 
@@ -281,12 +289,16 @@ def instrument(
     if not profiler.enabled:
         return _Off()
     optimizers = optimizer_list(optimizer)
+    claims = claims_of(profiler)
     made = Instrumentation(profiler, prefix, memory)
-    forward = _ForwardTimer(profiler, prefix, made._backward, model)
+    forward: Optional[_ForwardTimer] = None
     try:
-        if distributed_is_initialized():
-            if collectives:
-                made._removals.append(instrument_collectives(profiler).remove)
+        if claims.claim_model(model, prefix):
+            made._removals.append(functools.partial(claims.release_model, model))
+            forward = _ForwardTimer(profiler, prefix, made._backward, model)
+        if collectives and distributed_is_initialized():
+            made._removals.append(instrument_collectives(profiler).remove)
+            if forward is not None:
                 reduction = time_reduction(model, profiler, ddp_buckets)
                 forward.sync = reduction.sync
                 made._removals += reduction.removals

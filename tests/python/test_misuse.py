@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes that would be silent: each is told once, with what to do."""
+
+import pytest
+
+NO_STEP = "cep: no step was begun, so nothing of {} was recorded: call prof.step(n) at the start of each step\n"
+
+REGIONS = """
+prof = cep.Profiler(sys.argv[1], rank={rank}, world_size=2, backend="host")
+for name in {names}:
+    with prof.region(name):
+        pass
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["prof.close()\nprof.close()", ""], ids=("closed", "at exit"))
+def test_a_step_that_never_begins_is_told(scripts, end):
+    _, err = scripts.run(REGIONS.format(rank=0, names=["forward", "backward"], end=end))
+    assert err == NO_STEP.format("forward, backward")
+
+
+def test_of_many_regions_a_few_are_named(scripts):
+    _, err = scripts.run(REGIONS.format(rank=0, names=list("abcdef"), end=""))
+    assert err == NO_STEP.format("a, b, c and 3 more")
+
+
+@pytest.mark.parametrize(
+    "rank, names, end",
+    [(1, ["forward"], ""), (0, [], ""), (0, ["forward"], "prof.step(3)"), (0, ["forward"], "os._exit(0)")],
+    ids=("another rank", "no region", "a step", "no end"),
+)
+def test_nothing_is_told_without_a_mistake(scripts, rank, names, end):
+    _, err = scripts.run("import os\n" + REGIONS.format(rank=rank, names=names, end=end))
+    assert err == ""
+
+
+def test_two_directories_are_refused(tmp_path):
+    import cep
+
+    with pytest.raises(TypeError, match="output_dir and directory: give one"):
+        cep.Profiler(tmp_path, directory=tmp_path / "own")
+
+
+TWICE = """
+import torch
+import cep.torch
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
+    {instrument}
+    for step in range(2):
+        prof.step(step)
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "first, second, told",
+    [
+        ("model, optimizer", "model, None", ["the model Sequential is instrumented twice"]),
+        ("model, optimizer", "model[0], None", ["the model Linear, as part of the model Sequential, is instrumented twice"]),
+        ("model[1], None", "model, None", ["the model Sequential, around the model Linear, is instrumented twice"]),
+        ("model, optimizer", "torch.nn.Linear(4, 4), optimizer", ["the optimizer SGD is instrumented twice"]),
+        ("model, optimizer", "model, optimizer", ["the model Sequential is", "the optimizer SGD is"]),
+        ("model, optimizer", "model[0], None, prefix='first.'", []),
+    ],
+    ids=("model", "inside", "around", "optimizer", "both", "other names"),
+)
+def test_what_is_instrumented_twice_is_told_and_counted_once(scripts, files, first, second, told):
+    pytest.importorskip("torch", reason="no torch")
+    first, second = (given.replace("prefix", "profiler=prof, prefix") if "prefix" in given else f"{given}, prof"
+                     for given in (first, second))
+    lines = [f"cep.torch.instrument({given})" for given in (first, second, second)]
+    _, err = scripts.run(TWICE.format(instrument="; ".join(lines if told else lines[:2])))
+    assert [line[: len("cep: " + start)] for line, start in zip(err.splitlines(), told)] == ["cep: " + one for one in told]
+    assert len(err.splitlines()) == len(told)
+    assert all("call remove() on the first handle before" in line for line in err.splitlines())
+    assert [row["step"] for row in files.spans("forward")] == [0, 1]
+    assert [row["step"] for row in files.spans("backward")] == [0, 1]
+    if "optimizer" in first:
+        assert [row["step"] for row in files.spans("optimizer")] == [0, 1]
+
+
+def test_a_model_can_be_instrumented_again_after_remove(scripts, files):
+    pytest.importorskip("torch", reason="no torch")
+    line = "cep.torch.instrument(model, optimizer, prof)"
+    _, err = scripts.run(TWICE.format(instrument=f"{line}.remove(); {line}"))
+    assert err == ""
+    assert [row["step"] for row in files.spans("optimizer")] == [0, 1]
