@@ -82,8 +82,10 @@ void FileCheck::take_run(const Row& row, const RunTracker::Place& place, RankSta
 }
 
 void FileCheck::take_stride_change(const StrideChange& change) {
-    if (!longest_stride_) longest_stride_ = change;
-    if (change.to > longest_stride_->to) longest_stride_->to = change.to;
+    if (stride_changes_)
+        stride_changes_->add(change);
+    else
+        stride_changes_ = change;
 }
 
 // Counts of an attempt only grow, and an attempt that has ended writes no more.

@@ -174,7 +174,7 @@ class FileCheck : public RowSink {
     std::int64_t schema_ = 0;                     // the highest of its runs
     std::int64_t clock_error_ns_ = 0;             // the largest of its runs
     std::set<std::int64_t> strides_;              // of its runs
-    std::optional<StrideChange> longest_stride_;  // from that of the first change to the longest, over all ranks
+    std::optional<StrideChange> stride_changes_;  // of all its ranks
     std::unordered_map<PhaseKey, LastSpan, HashPhase> last_spans_;
     std::unordered_set<std::string> phase_names_;
     std::vector<RankOfFile> in_order_;  // when all rows are read

@@ -203,11 +203,11 @@ void FileCheck::find_gaps(FileVerdict& verdict, const std::vector<std::int64_t>&
     verdict.stride = strides_.size() == 1 ? std::optional(*strides_.begin()) : infer_stride(steps);
     if (!verdict.stride) return;
     // Where the stride changes, a multiple of the longest one is a gap with any.
-    const std::int64_t longest = longest_stride_ ? longest_stride_->to : *verdict.stride;
-    if (longest_stride_)
+    const std::int64_t longest = stride_changes_ ? stride_changes_->longest : *verdict.stride;
+    if (stride_changes_)
         findings_.note("stride_changed", fmt::format("the stride was lengthened from {} to {} to keep below {:g} %",
-                                                     format_integer(longest_stride_->from), format_integer(longest),
-                                                     longest_stride_->max_percent));
+                                                     format_integer(stride_changes_->from), format_integer(longest),
+                                                     stride_changes_->max_percent));
     verdict.missing_steps = find_missing_steps(steps, longest);
     if (verdict.missing_steps.count == 0) return;
     constexpr std::size_t max_ranges = 3;

@@ -49,7 +49,7 @@ void JobCheck::add_rank(std::int64_t rank, const FileCheck& file, const FileChec
     for (const FileCheck::RunState& run : state.runs)
         if (!run.steps.empty()) last_step = std::max(last_step.value_or(INT64_MIN), run.steps.last());
     if (last_step) last_steps_.emplace_back(rank, *last_step);
-    if (file.longest_stride_) longest_stride_ = std::max(longest_stride_, file.longest_stride_->to);
+    if (file.stride_changes_) longest_stride_ = std::max(longest_stride_, file.stride_changes_->longest);
 }
 
 void JobCheck::find_unreadable(const InputCounts& inputs) {

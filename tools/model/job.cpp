@@ -72,7 +72,7 @@ StepWindow find_window(const RankSeries& ranks) {
             if (!known) std::copy(series.steps.begin(), series.steps.end(), std::inserter(steps, steps.end()));
             last = &series.steps.all();
             if (series.run.record_every_n_steps) strides.insert(*series.run.record_every_n_steps);
-            if (series.stride) strides.insert({series.stride->from, series.stride->to});
+            if (series.stride) strides.insert({series.stride->from, series.stride->to, series.stride->longest});
         }
     StepWindow window;
     window.count = steps.size();

@@ -131,6 +131,8 @@ StrideChange read_stride_change(const Fields& fields) {
     StrideChange change;
     change.from = fields.integer("from");
     change.to = fields.integer("to");
+    change.longest = fields.integer("longest");
+    change.first_step = fields.integer("first_step");
     change.step = fields.integer("step");
     change.max_percent = fields.number("max_percent");
     require(limits::is_stride_change(change), "a malformed change of the stride");

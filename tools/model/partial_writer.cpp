@@ -147,6 +147,8 @@ void append_stride_change(std::string& out, const StrideChange& change) {
     LineObject line(out, "series_stride");
     line.number("from", change.from);
     line.number("to", change.to);
+    line.number("longest", change.longest);
+    line.number("first_step", change.first_step);
     line.number("step", change.step);
     line.number("max_percent", change.max_percent);
 }

@@ -264,8 +264,9 @@ class RowParser::Impl {
     }
 
     void complete_mark() {
+        stride_.longest = std::max(stride_.from, stride_.to);
         if (row_.name != schema::stride_mark || !limits::is_stride_change(stride_)) return;
-        stride_.step = *row_.step;
+        stride_.first_step = stride_.step = *row_.step;
         row_.stride = &stride_;
     }
 

@@ -3,6 +3,7 @@
 // Rows of cep-jsonl(5) as every command sees them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -84,19 +85,24 @@ struct StatsRow : StatsCounts {
     std::uint64_t open = 0;
 };
 
-/// How the library changed its stride, which it says in a mark.
+/// How the library changed its stride, which it says in a mark: one change, or all of an attempt.
 struct StrideChange {
-    std::int64_t from = 1;  // the user's stride, or one that was already longer
-    std::int64_t to = 1;
-    std::int64_t step = 0;
+    std::int64_t from = 1;  // before the first
+    std::int64_t to = 1;    // after the last
+    std::int64_t longest = 1;
+    std::int64_t first_step = 0;
+    std::int64_t step = 0;   // of the last
     double max_percent = 0;  // the bound of its cost
 
-    /// Joins another change of the same attempt: from the first to the last.
+    /// Joins another change of the same attempt.
     void add(const StrideChange& other) {
-        const StrideChange first = other.step < step ? other : *this;
-        *this = other.step < step ? *this : other;
-        from = first.from;
+        if (other.first_step < first_step) from = other.from;
+        if (other.step >= step) to = other.to;
+        longest = std::max(longest, other.longest);
+        first_step = std::min(first_step, other.first_step);
+        step = std::max(step, other.step);
     }
+    friend bool operator==(const StrideChange&, const StrideChange&) = default;
 };
 
 /// One row. Views point into the line and the parser: valid until the parser's next row.

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "model/uneven_steps.hpp"
+
 namespace cep::tool {
 namespace {
 
@@ -64,6 +66,9 @@ void JobRows::collect_steps(const Job& job) {
         }
     sort();
     std::erase_if(steps_, [&job](std::int64_t step) { return !job.choice.keeps(step); });
+    const std::vector<bool> is_uneven = find_uneven_steps(job.ranks, steps_);
+    for (std::uint32_t place = 0; place < steps_.size(); ++place)
+        if (is_uneven.empty() || !is_uneven[place]) even_steps_.push_back(place);
 }
 
 // Ranks usually have the same steps.

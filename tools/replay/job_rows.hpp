@@ -77,6 +77,8 @@ class JobRows {
     [[nodiscard]] std::vector<RankPlace> places() const;
     [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
     [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
+    /// Places in steps(), without those that some ranks left out because their stride was longer.
+    [[nodiscard]] const std::vector<std::uint32_t>& even_steps() const { return even_steps_; }
     [[nodiscard]] const std::vector<NamedPhase>& names() const { return names_; }
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
@@ -112,6 +114,7 @@ class JobRows {
     std::vector<std::string> hosts_;
     std::unordered_map<std::string, std::uint32_t> host_numbers_;
     std::vector<std::int64_t> steps_;
+    std::vector<std::uint32_t> even_steps_;
     std::vector<NamedPhase> names_;
     std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
     std::vector<RankParts> parts_;

@@ -14,13 +14,15 @@ constexpr double least_match_ms = 0.05;  // between the ends of one collective o
 
 /// Steps that are evenly spread, with enough rows.
 std::vector<StepRows> read_sample(const JobRows& rows) {
-    const std::size_t steps = rows.steps().size();
-    const std::size_t rows_per_step = std::max<std::size_t>(1, rows.count() / std::max<std::size_t>(1, steps));
+    const std::vector<std::uint32_t>& even = rows.even_steps();
+    const std::size_t steps = even.size();
+    const std::size_t rows_per_step =
+        std::max<std::size_t>(1, rows.count() / std::max<std::size_t>(1, rows.steps().size()));
     const std::size_t wanted = std::min(steps, std::max(fewest_steps, sampled_rows / rows_per_step));
     StepReader reader(rows);
     std::vector<StepRows> sample;
     for (std::size_t i = 0; i < wanted; ++i) {
-        StepRows step = reader.read(static_cast<std::uint32_t>(place_in_part(i, wanted, steps)));
+        StepRows step = reader.read(even[place_in_part(i, wanted, steps)]);
         if (!step.ranks.empty()) sample.push_back(std::move(step));
     }
     return sample;

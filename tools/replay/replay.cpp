@@ -19,8 +19,7 @@ namespace {
 /// step always or never.
 std::vector<std::uint32_t> chosen_steps(const JobRows& rows, std::uint64_t most_rows) {
     constexpr std::uint64_t most_steps = 50'000;
-    std::vector<std::uint32_t> steps(rows.steps().size());
-    std::iota(steps.begin(), steps.end(), 0U);
+    std::vector<std::uint32_t> steps = rows.even_steps();
     const std::uint64_t parts =
         std::max(rows.count() / std::max<std::uint64_t>(1, most_rows), rows.steps().size() / most_steps) + 1;
     if (parts == 1) return steps;

@@ -13,6 +13,7 @@
 
 #include "base/hash.hpp"
 #include "base/parallel.hpp"
+#include "model/uneven_steps.hpp"
 #include "stats/robust.hpp"
 #include "verdict/rank_spans.hpp"
 #include "verdict/rank_steps.hpp"
@@ -135,8 +136,16 @@ class Builder {
             }
         sort_once(steps);
         table_.all_steps = steps.size();
+        erase_uneven(steps);
         if (!choice.keeps_all()) std::erase_if(steps, [choice](std::int64_t step) { return !choice.keeps(step); });
         table_.steps = std::move(steps);
+    }
+
+    void erase_uneven(std::vector<std::int64_t>& steps) const {
+        const std::vector<bool> is_uneven = find_uneven_steps(ranks_, steps);
+        if (is_uneven.empty()) return;
+        std::size_t place = 0;
+        std::erase_if(steps, [&](std::int64_t) { return is_uneven[place++]; });
     }
 
     [[nodiscard]] std::size_t count_samples() const {

@@ -39,12 +39,15 @@ def has_debug_information(library: str) -> bool:
 
 def structs_only_grow(report: str) -> bool:
     """Whether structs only grow at their end, which struct_size makes compatible."""
-    sizes = re.findall(r"type size changed from (\d+) to \d+ \(in bits\)", report)
-    inserted = re.findall(r"at offset (\d+) \(in bits\)", report)
+    structs = re.split(r"type size changed from (\d+) to \d+ \(in bits\)", report)
+    before, sizes, changes = structs[0], structs[1::2], structs[2::2]
+    inserted = [re.findall(r"at offset (\d+) \(in bits\)", change) for change in changes]
     other = re.search(r"deletion|offset changed|data member changes?|type changed from|name changed|parameter \d+ was", report)
-    if len(sizes) != 1 or not inserted or other:
+    if not sizes or other or " at offset " in before:
         return False
-    return all(int(offset) >= int(sizes[0]) for offset in inserted)
+    return all(
+        offsets and all(int(offset) >= int(size) for offset in offsets) for size, offsets in zip(sizes, inserted)
+    )
 
 
 def compare(baseline: str, library: str, headers: str) -> int:
