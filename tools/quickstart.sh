@@ -96,7 +96,7 @@ because       How much longer that phase takes there than on the other ranks, an
 the table     A line for each phase. "slowest rank" is the one with the longest median, and "skew" is that median divided
               by the median rank's. Where p99 is far above p50, few of the spans are slow, not all.
 all_reduce    Ranks wait in a collective for the last one to come. So a long one need not be the network: "because" says
-              how much of it is waiting, and the reason is in a phase before it.
+              how much of it is waiting; look for the reason in the phases before it.
 
 As a page:             $build/tools/cep report -o report.html $output
 The rows themselves:   less $output/merged.jsonl
