@@ -8,6 +8,7 @@ TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy mand
     clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium
     python3-yaml nix-bin"
 WHEEL_PACKAGES="binutils python3-pip"
+DEBIAN_PACKAGES="build-essential debhelper dh-python lintian python3-dev"
 
 # Prints those of its arguments that are not installed.
 missing_packages() {
