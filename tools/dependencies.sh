@@ -9,6 +9,7 @@ TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy stra
     python3-yaml nix-bin"
 WHEEL_PACKAGES="binutils python3-pip dpkg-dev patch"
 GUIDE_PACKAGES="python3-sphinx python3-myst-parser furo mandoc"
+DEBIAN_PACKAGES="build-essential debhelper dh-python lintian python3-dev"
 
 # Prints those of its arguments that are not installed.
 missing_packages() {

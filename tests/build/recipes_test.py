@@ -53,7 +53,7 @@ class NixFlake(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_the_recipes_set_options_that_the_build_has(self):
         known = (ROOT / "meson_options.txt").read_text(encoding="utf-8")
-        for file in (RECIPE, FLAKE):
+        for file in (RECIPE, FLAKE, ROOT / "debian" / "rules"):
             names = options_of(file.read_text(encoding="utf-8")) - {*OWN_OPTIONS, "optimization", "debug"}
             self.assertTrue(names, file)
             self.assertEqual([name for name in sorted(names) if f"option('{name}'" not in known], [], file)

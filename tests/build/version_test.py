@@ -39,6 +39,8 @@ expect(run().stdout == f"{VERSION}\n", f"tools/version.py says {run().stdout!r},
 
 changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 expect(re.search(rf"^## \[{re.escape(VERSION)}\] - ", changelog, re.MULTILINE), f"CHANGELOG.md has no entry for {VERSION}")
+packaged = (ROOT / "debian" / "changelog").read_text(encoding="utf-8").split("\n", 1)[0]
+expect(packaged.startswith(f"cep ({VERSION})"), f"debian/changelog begins with {packaged!r}, not with {VERSION}")
 
 documented = (ROOT / "docs" / "versioning.md").read_text(encoding="utf-8")
 sources = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "tools").rglob("*.cpp")) if "node_modules" not in path.parts]
