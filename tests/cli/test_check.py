@@ -249,7 +249,9 @@ def test_a_file_named_like_a_rank_file_has_damaged_rows(cep, four_ranks):
 
 
 def test_nothing_to_check(cep):
-    assert b"nowhere" in cep("check", "nowhere", status=3).stderr
+    done = cep("check", "nowhere", status=3)
+    assert b"nowhere" in done.stderr
+    assert done.stdout.startswith(b"Nothing to read: no input is a file that can be read.\n")
 
 
 # ---- statuses

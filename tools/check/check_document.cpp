@@ -247,6 +247,7 @@ const Finding* main_finding(const CheckResult& result) {
 }
 
 std::string make_headline(const CheckResult& result) {
+    if (result.files.empty()) return "Nothing to read: no input is a file that can be read.";
     if (result.inputs.rows == 0)
         return fmt::format("Nothing to read: {} without a valid row.", format_plural(result.files.size(), "file"));
     constexpr std::string_view verdicts[] = {"Complete", "Complete, with notes", "Incomplete", "Damaged"};

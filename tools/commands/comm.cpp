@@ -65,7 +65,7 @@ std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view
         const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
         const std::uint64_t unit = unit_of({end, static_cast<std::size_t>(part.data() + part.size() - end)});
         if (error != std::errc() || unit == 0 || size == 0 || size > max_size / unit)
-            throw UsageError(fmt::format("{}: '{}' is not a size such as 8, 1M or 2GiB", option, part));
+            throw UsageError(fmt::format("{}: '{}' is not a number above 0 such as 8, 1M or 2GiB", option, part));
         sizes.push_back(size * unit);
         if (part.size() == text.size()) return sizes;
         text.remove_prefix(part.size() + 1);

@@ -169,8 +169,8 @@ void refuse_negative_numbers(CLI::App& command) {
             std::uint64_t number = 0;
             const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
             if (text.starts_with('-')) return text + " is negative";
-            const bool is_bad = text.empty() || result.ec == std::errc::result_out_of_range;
-            return is_bad ? "not a whole number: " + text : std::string();
+            const bool is_number = result.ec == std::errc() && result.ptr == text.data() + text.size();
+            return is_number ? std::string() : "'" + text + "' is not a whole number";
         },
         "");
     for (CLI::Option* option : command.get_options()) {

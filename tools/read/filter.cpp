@@ -93,7 +93,9 @@ bool Filter::accepts_among_others(const Row& row) const {
 AttemptChoice AttemptChoice::parse(std::string_view text) {
     if (text == "last") return {Mode::last, 0};
     if (text == "all") return {Mode::all, 0};
-    return {Mode::one, parse_integer(text, "--attempt")};
+    const auto number = parse_number<std::int64_t>(text);
+    if (!number) throw UsageError("--attempt: '" + std::string(text) + "' is not last, all or a whole number");
+    return {Mode::one, *number};
 }
 
 }  // namespace cep::tool

@@ -2,13 +2,17 @@
 """cep.compat.CudaEventProfiler behaves as the classes of that name that trainers have."""
 
 import json
+import os
 import threading
+from pathlib import Path
 
 import pytest
 
 import cep
 from cep import compat
 from cep.compat import CudaEventProfiler
+
+FAKE_DRIVER = Path(os.environ.get("TEST_BUILD_DIRECTORY", ".")).resolve() / "tests" / "fake_cuda" / "libcuda.so.1"
 
 
 def profiler_in(directory, *, enable=True, rank=0, **config):
@@ -200,3 +204,72 @@ def test_the_command_reads_its_files(tmp_path, command):
         profiler.close()
     phases = phases_of_a_summary(command, tmp_path)
     assert phases["training_step"]["count"] == 6 and phases["training_step"]["ranks"] == 2
+
+
+# ---- with CUDA's events, of a fake driver
+
+ON_A_DEVICE = """
+import ctypes
+from cep import compat
+
+compat._has_cuda = lambda: True  # PyTorch does not know of this driver
+driver = ctypes.CDLL(sys.argv[2], mode=ctypes.RTLD_GLOBAL)
+context = ctypes.c_void_p()
+assert driver.cuInit(0) == 0
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0
+
+
+def launch(duration_ms):
+    assert driver.fake_cuda_enqueue_work(None, ctypes.c_uint64(int(duration_ms * 1e6))) == 0
+
+
+profiler = compat.CudaEventProfiler(True, sys.argv[1], 3, {"record_every_n_steps": 1})
+assert driver.fake_cuda_enqueue_gate(None) == 0  # the device is busy: no time of the host is in a span
+BODY
+assert driver.fake_cuda_misuse_count() == 0
+"""
+
+
+def rows_on_a_device(scripts, directory, body):
+    scripts.run(ON_A_DEVICE.replace("BODY", body), FAKE_DRIVER, timeout=60)
+    return rows_in(directory, rank=3)
+
+
+needs_fake_driver = pytest.mark.skipif(not FAKE_DRIVER.exists(), reason="the fake driver is not built")
+
+
+@needs_fake_driver
+def test_a_span_is_as_long_as_its_work_on_the_device(scripts, tmp_path):
+    (row,) = rows_on_a_device(
+        scripts,
+        tmp_path,
+        """
+with profiler.record("training_step", step=7, micro_step=2):
+    launch(1.25)
+driver.fake_cuda_open_gates()
+profiler.close()
+""",
+    )
+    assert row.pop("duration_ms") == pytest.approx(1.25, abs=1e-4)  # the device's clock has ticks of 32 ns
+    assert row == {"name": "training_step", "rank": 3, "step": 7, "micro_step": 2}
+
+
+@needs_fake_driver
+def test_a_flush_that_does_not_block_leaves_what_the_device_has_not_finished(scripts, tmp_path):
+    rows = rows_on_a_device(
+        scripts,
+        tmp_path,
+        """
+with profiler.record("training_step", step=0):
+    launch(1)
+profiler.maybe_flush(0)
+profiler.flush()
+assert profiler.path.read_text() == ""
+driver.fake_cuda_open_gates()
+profiler.flush(blocking=True)
+assert profiler.path.read_text().count("training_step") == 1
+profiler.close()
+""",
+    )
+    assert len(rows) == 1
