@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced by quickstart.sh, test.sh, wheel.sh and guide.sh: which Debian packages the project needs, and how they get there.
+# Sourced by quickstart.sh and test.sh: which Debian packages the project needs, and how they get there.
 # shellcheck shell=sh
 
 BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev libfmt-dev libcli11-dev
@@ -7,7 +7,6 @@ BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev li
 TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy mandoc strace clang libclang-rt-14-dev
     clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium"
 WHEEL_PACKAGES="binutils python3-pip"
-GUIDE_PACKAGES="python3-sphinx python3-myst-parser furo mandoc"
 
 # Prints those of its arguments that are not installed.
 missing_packages() {
@@ -140,6 +139,9 @@ ensure_promtool() (
         mkdir -p /usr/local/bin && cp usr/bin/promtool /usr/local/bin; } || echo "promtool cannot be installed." >&2
     rm -rf "$folder"
 )
+
+# shellcheck disable=SC2034  # used by those who source this
+GUIDE_PACKAGES="python3-sphinx python3-myst-parser furo mandoc"
 
 # Prints the first Python that can import its arguments. The one on PATH need not be the one apt's packages are for.
 find_python() {
