@@ -79,7 +79,7 @@ use_packages() {
 set -eu
 cd /try
 apt-get update -qq
-apt-get install -y -qq --no-install-recommends ./*.deb gcc libc6-dev pkg-config >/dev/null
+apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends ./*.deb gcc libc6-dev pkg-config >/dev/null
 [ "$(cep --version)" = "cep $1" ]
 for page in man1/cep.1 man3/cep_begin.3 man5/cep-jsonl.5 man7/cep-verdict.7; do
     dpkg -S "/usr/share/man/$page.gz" >/dev/null
@@ -91,7 +91,7 @@ cep summarize cuda_event_profiler | grep -q '^forward '
 python3 ten_lines.py output
 python3 -c 'import cep; assert (cep.__version__, cep.binding) == ("'"$1"'", "native"), (cep.__version__, cep.binding)'
 python3 -m cep summarize output | grep -q '^optimizer '
-apt-get purge -y -qq cep libcep0 libcep-dev python3-cep >/dev/null
+apt-get purge -y -qq -o Dpkg::Use-Pty=0 cep libcep0 libcep-dev python3-cep >/dev/null
 if find /usr -name '*cep[.-]*' ! -path '/usr/share/doc/*' | grep -E '/(lib)?cep[.-]|/cep/'; then
     echo "These files were left." >&2
     exit 1
