@@ -101,7 +101,8 @@ class AutoTraining:
         return 0 if self.profiler is None else self.profiler.rank
 
     def _fail(self, why: str) -> None:
-        tell("failed", why=why)
+        if not tell("failed", why=why):
+            _say(why)
         self.turn_off()
 
     def turn_off(self) -> None:
