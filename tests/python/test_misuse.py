@@ -35,13 +35,6 @@ def test_nothing_is_told_without_a_mistake(scripts, rank, names, end):
     assert err == ""
 
 
-def test_two_directories_are_refused(tmp_path):
-    import cep
-
-    with pytest.raises(TypeError, match="output_dir and directory: give one"):
-        cep.Profiler(tmp_path, directory=tmp_path / "own")
-
-
 TWICE = """
 import torch
 import cep.torch

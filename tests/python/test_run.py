@@ -434,6 +434,19 @@ def test_a_rank_file_that_is_missing_here_is_told(run, tmp_path, with_torch):
     assert f"1 of 4 rank files are here; once all are in one place: cep summarize {tmp_path}" in err
 
 
+def test_ranks_that_are_not_listed_are_not_missed(run, files, tmp_path, command, with_torch):
+    script = run.write(DDP)
+    (tmp_path / "launch.py").write_text(LAUNCH)
+    _, err = run(sys.executable, tmp_path / "launch.py", script, 2, tmp_path, CEP_RANKS="0")
+    assert "cep run: the verdict of" in err
+    assert [path.name for path in files.directory.iterdir()] == ["cuda_events_rank_0.jsonl"]
+
+
+def test_a_profiler_that_is_off_is_told(run, with_torch):
+    _, err = run(sys.executable, EXAMPLE, "--samples", "64", CEP_ENABLE="0")
+    assert err == "cep run: cep is off in each process that trained (CEP_ENABLE, CEP_RANKS), so nothing was recorded\n"
+
+
 # The launcher's own arguments.
 
 

@@ -144,6 +144,7 @@ class AutoTraining:
             options["start_step"] = 1  # the step before the first one that can be recorded
         profiler = Profiler(**options)
         if not profiler.enabled:
+            tell("off", rank=profiler.rank)
             self.turn_off()
             return None
         self.profiler = profiler
