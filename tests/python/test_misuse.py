@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes that would be silent: each is told once, with what to do."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+STAND_INS = Path(__file__).resolve().parent / "integrations" / "stand_ins"
 NO_STEP = "cep: no step was begun, so nothing of {} was recorded: call prof.step(n) at the start of each step\n"
 
 REGIONS = """
@@ -33,13 +37,6 @@ def test_of_many_regions_a_few_are_named(scripts):
 def test_nothing_is_told_without_a_mistake(scripts, rank, names, end):
     _, err = scripts.run("import os\n" + REGIONS.format(rank=rank, names=names, end=end))
     assert err == ""
-
-
-def test_two_directories_are_refused(tmp_path):
-    import cep
-
-    with pytest.raises(TypeError, match="output_dir and directory: give one"):
-        cep.Profiler(tmp_path, directory=tmp_path / "own")
 
 
 TWICE = """
@@ -89,3 +86,34 @@ def test_a_model_can_be_instrumented_again_after_remove(scripts, files):
     _, err = scripts.run(TWICE.format(instrument=f"{line}.remove(); {line}"))
     assert err == ""
     assert [row["step"] for row in files.spans("optimizer")] == [0, 1]
+
+
+WITH_AN_INTEGRATION = """
+import torch
+import lightning.pytorch as lightning
+from cep.integrations.lightning import CepCallback
+
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+
+    def training_step(self, batch):
+        return self.layer(batch).sum()
+
+module = Module()
+with cep.Profiler(sys.argv[1], record_every_n_steps=1, backend="host") as prof:
+    cep.torch.instrument(module.layer, None, prof)
+    loader = torch.utils.data.DataLoader([torch.ones(4)] * 20, 2)
+    lightning.Trainer(sys.argv[1], max_steps=3, callbacks=[CepCallback(prof)]).fit(module, loader)
+"""
+
+
+def test_an_integration_and_instrument_together_are_told_and_counted_once(scripts, files):
+    pytest.importorskip("torch", reason="no torch")
+    path = os.pathsep.join([str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    _, err = scripts.run(WITH_AN_INTEGRATION, env={"PYTHONPATH": path})
+    (line,) = err.splitlines()
+    assert "the model Module, around the model Linear, is instrumented twice" in line
+    for name in ("training_step", "forward", "backward", "optimizer"):
+        assert [row["step"] for row in files.spans(name)] == [0, 1, 2]

@@ -183,6 +183,43 @@ def test_the_ranks_of_a_ddp_job_are_recorded_with_their_collectives(run, files, 
 
 # Loops of other shapes.
 
+# The places for a function around a module's call, and around an optimizer's step, as PyTorch 2.1 has them.
+NEWER_PYTORCH = """
+import functools, torch
+Module, Optimizer = torch.nn.Module, torch.optim.Optimizer
+if not hasattr(Module, "_compiled_call_impl"):
+    def _wrapped_call_impl(self, *args, **kwargs):
+        return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
+    Module._compiled_call_impl = None
+    Module.__call__ = Module._wrapped_call_impl = _wrapped_call_impl
+if not hasattr(Optimizer, "register_step_pre_hook"):
+    def add(name):
+        def register(self, hook):
+            hooks = self.__dict__.setdefault(name, [])
+            hooks.append(hook)
+            return type("Handle", (), {"remove": lambda _: hooks.remove(hook)})()
+        return register
+    def stepping(original):
+        def wrapper(self, *args, **kwargs):
+            args = (self, *args)
+            for hook in self.__dict__.get("before", ()):
+                args, kwargs = hook(self, args, kwargs) or (args, kwargs)
+            result = original(*args, **kwargs)
+            for hook in self.__dict__.get("after", ()):
+                hook(self, args, kwargs)
+            return result
+        return wrapper
+    Optimizer.register_step_pre_hook, Optimizer.register_step_post_hook = add("before"), add("after")
+    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.LBFGS):
+        kind.step = stepping(kind.step)
+"""
+
+
+@pytest.fixture(params=["", NEWER_PYTORCH], ids=("this PyTorch", "call slot and hooks"))
+def pytorch(request):
+    return request.param
+
+
 NO_LOADER = """
 import torch
 model = torch.nn.Linear(4, 1)
@@ -200,10 +237,13 @@ for _ in range(5):
 @pytest.mark.parametrize(
     "optimizer, step", [("SGD", "closure(); optimizer.step()"), ("LBFGS", "optimizer.step(closure)")]
 )
-def test_without_a_loader_a_forward_after_the_optimizer_begins_a_step(run, files, with_torch, optimizer, step):
-    run.script(NO_LOADER.format(optimizer=optimizer, step=step))
+def test_without_a_loader_a_forward_after_the_optimizer_begins_a_step(
+    run, files, with_torch, pytorch, optimizer, step
+):
+    run.script(pytorch + NO_LOADER.format(optimizer=optimizer, step=step))
     assert steps_of(files, "training_step") == [1, 2, 3, 4]
-    assert {"forward", "backward"} <= set(names_of_step(files, 2))
+    for number in range(1, 5):
+        assert names_of_step(files, number)[:3] == ["training_step", "forward", "backward"]
 
 
 TWO_OPTIMIZERS = """
@@ -221,8 +261,8 @@ for batch in DataLoader(data, 2) if sys.argv[1] == "loader" else torch.stack(dat
 
 
 @pytest.mark.parametrize("data", ["loader", "list"])
-def test_two_optimizers_that_step_on_one_batch_are_one_step(run, files, with_torch, data):
-    run.script(TWO_OPTIMIZERS, data)
+def test_two_optimizers_that_step_on_one_batch_are_one_step(run, files, with_torch, pytorch, data):
+    run.script(pytorch + TWO_OPTIMIZERS, data)
     names = names_of_step(files, 3)
     assert names.count("training_step") == 1 and names.count("optimizer") == 2 and names.count("backward") == 2
 
@@ -241,8 +281,8 @@ for batch in torch.utils.data.DataLoader([torch.ones(4)] * 12, 2):
 """
 
 
-def test_a_model_inside_of_one_that_is_never_called_is_found(run, files, with_torch):
-    run.script(INNER_MODEL)
+def test_a_model_inside_of_one_that_is_never_called_is_found(run, files, with_torch, pytorch):
+    run.script(pytorch + INNER_MODEL)
     assert steps_of(files, "forward") == [2, 3, 4, 5]
     assert steps_of(files, "backward") == [2, 3, 4, 5]
 
@@ -392,6 +432,19 @@ def test_warnings_as_errors_reach_no_script(run, files, with_torch):
 def test_a_rank_file_that_is_missing_here_is_told(run, tmp_path, with_torch):
     _, err = run.script(FAILS.format(end="break", at_once=True), RANK="1", WORLD_SIZE="4")
     assert f"1 of 4 rank files are here; once all are in one place: cep summarize {tmp_path}" in err
+
+
+def test_ranks_that_are_not_listed_are_not_missed(run, files, tmp_path, command, with_torch):
+    script = run.write(DDP)
+    (tmp_path / "launch.py").write_text(LAUNCH)
+    _, err = run(sys.executable, tmp_path / "launch.py", script, 2, tmp_path, CEP_RANKS="0")
+    assert "cep run: the verdict of" in err
+    assert [path.name for path in files.directory.iterdir()] == ["cuda_events_rank_0.jsonl"]
+
+
+def test_a_profiler_that_is_off_is_told(run, with_torch):
+    _, err = run(sys.executable, EXAMPLE, "--samples", "64", CEP_ENABLE="0")
+    assert err == "cep run: cep is off in each process that trained (CEP_ENABLE, CEP_RANKS), so nothing was recorded\n"
 
 
 # The launcher's own arguments.

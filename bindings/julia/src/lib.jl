@@ -9,6 +9,7 @@ const SPAN_NONE = typemax(UInt64)
 const SPAN_INNERMOST = UInt64(0)
 const HOST_STREAM = Ptr{Cvoid}(typemax(UInt))
 const FIND_IT = Int32(-1)
+const ATTRS_ASYNC = Int32(1)  # a flag of NativeAttributes
 const NO_END_STEP = typemax(Int64)
 
 mutable struct NativeOptions

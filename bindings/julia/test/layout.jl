@@ -29,7 +29,7 @@ end
 @testset "constants have the values of C" begin
     found = Set(["constant CEP_SPAN_NONE $(CEP.SPAN_NONE % Int64)", "constant CEP_SPAN_INNERMOST $(CEP.SPAN_INNERMOST)",
                  "constant CEP_HOST $(UInt(CEP.HOST_STREAM) % Int64)", "constant CEP_FIND_IT $(CEP.FIND_IT)",
-                 "constant CEP_NO_END_STEP $(CEP.NO_END_STEP)"])
+                 "constant CEP_NO_END_STEP $(CEP.NO_END_STEP)", "constant CEP_ATTRS_ASYNC $(CEP.ATTRS_ASYNC)"])
     for code in (:OK, :EINVAL, :EOPTION, :EJSON, :EIO, :ENOMEM, :ETIMEDOUT, :ELIMIT, :EINTERNAL)
         push!(found, "constant CEP_$code $(getfield(CEP, code))")
     end

@@ -75,7 +75,6 @@ class Profiler(ProfilerCalls, Handle):
 
     Raises:
         OptionError: A value, here or in the configuration, is invalid. The message names it. Nothing is left open.
-        TypeError: Both output_dir and directory are given.
         Error: The directory or the file cannot be made or written.
     """
 
@@ -103,9 +102,7 @@ class Profiler(ProfilerCalls, Handle):
         directory: Optional[PathText] = None,
         config: Optional[Config] = None,
     ) -> None:
-        if directory is not None and output_dir is not None:
-            raise TypeError("output_dir and directory: give one. The rank file goes into directory itself")
-        if output_dir is not None:
+        if directory is None and output_dir is not None:
             directory = directory_in(output_dir)
         explicit = {
             "enable": enable,

@@ -12,14 +12,15 @@ VARIABLE = "CEP_RUN_RECORDS"
 """The environment variable that names the folder. Where it is set, processes are instrumented."""
 
 
-def tell(what: str, **facts: Any) -> None:
-    """Adds a record of this process. Where the folder is not (another host), nothing happens."""
+def tell(what: str, **facts: Any) -> bool:
+    """Adds a record of this process. Returns whether the launcher can see it: the folder is not on other hosts."""
     folder = os.environ.get(VARIABLE, "")
     try:
         with open(Path(folder) / f"{os.getpid()}.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps({"what": what, **facts}) + "\n")
+        return True
     except OSError:
-        pass
+        return False
 
 
 def records(folder: Path) -> Iterator[dict[str, Any]]:

@@ -25,6 +25,8 @@ class Job(NamedTuple):
 
     opened: list[dict[str, Any]]
     """Of each process with a profiler: ``path``, ``rank``, ``world_size``, ``is_own`` (the script's own profiler)."""
+    off: set[int]
+    """The ranks whose profiler is off."""
     steps: int
     """The most steps that a process ended with; 0 if none came to its end."""
     failures: list[str]
@@ -34,6 +36,7 @@ def _read(folder: Path) -> Job:
     told = list(records(folder))
     return Job(
         [record for record in told if record["what"] == "opened"],
+        {record["rank"] for record in told if record["what"] == "off"},
         max((record["steps"] for record in told if record["what"] == "ended"), default=0),
         list(dict.fromkeys(record["why"] for record in told if record["what"] == "failed")),
     )
@@ -55,7 +58,9 @@ def report(folder: Path, *, with_summary: bool) -> None:
     for failure in job.failures:
         say(failure)
     if not job.opened:
-        if not job.failures:
+        if job.off:
+            say("cep is off in each process that trained (CEP_ENABLE, CEP_RANKS), so nothing was recorded")
+        elif not job.failures:
             say("no training step was seen: no optimizer of PyTorch made a step in a process that cep could instrument")
         return
     if not any(_has_spans(Path(record["path"])) for record in job.opened):
@@ -69,12 +74,13 @@ def report(folder: Path, *, with_summary: bool) -> None:
 def _report_directory(directory: Path, job: Job, with_summary: bool) -> None:
     mine = [record for record in job.opened if Path(record["path"]).parent == directory]
     ranks = max(record["world_size"] for record in mine)
-    there = sum((directory / f"cuda_events_rank_{rank}.jsonl").exists() for rank in range(ranks))
+    wanted = set(range(ranks)) - job.off
+    there = sum((directory / f"cuda_events_rank_{rank}.jsonl").exists() for rank in wanted)
     command = f"cep summarize {shlex.quote(str(directory))}"
     if not with_summary:
         say(f"{len(mine)} ranks recorded; for the verdict: {command}")
-    elif there < ranks:
-        say(f"{there} of {ranks} rank files are here; once all are in one place: {command}")
+    elif there < len(wanted):
+        say(f"{there} of {len(wanted)} rank files are here; once all are in one place: {command}")
     elif all(record["rank"] != 0 for record in mine):
         say(f"the launcher of rank 0 prints the verdict; to have it here: {command}")
     else:

@@ -6,21 +6,27 @@ does not import, and then has the first optimizer bring in cep.integrations._aut
 as a loader's worker, does nothing of cep's. Needs Python's own library only; nothing here raises.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+
+TYPE_CHECKING = False  # importing typing would take longer than all of this
+if TYPE_CHECKING:
+    from typing import Any, Callable
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(_FOLDER)
 
 
-def _say(message):
+def _say(message: str) -> None:
     try:
         sys.stderr.write("cep run: " + message + "\n")
     except Exception:  # stderr is closed
         pass
 
 
-def _run_other_sitecustomize():
+def _run_other_sitecustomize() -> None:
     """Runs the sitecustomize that this one hides, and leaves the path as it is without cep."""
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _FOLDER]
     import importlib.machinery
@@ -34,7 +40,7 @@ def _run_other_sitecustomize():
     spec.loader.exec_module(module)  # what it raises, Python reports as without cep
 
 
-def _load_package():
+def _load_package() -> None:
     """Makes cep importable where the script's Python does not find it."""
     import importlib.util
 
@@ -43,6 +49,8 @@ def _load_package():
     spec = importlib.util.spec_from_file_location(
         "cep", os.path.join(_PACKAGE, "__init__.py"), submodule_search_locations=[_PACKAGE]
     )
+    if spec is None or spec.loader is None:
+        raise ImportError("there is no package in " + _PACKAGE)
     module = sys.modules["cep"] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -51,11 +59,11 @@ def _load_package():
         raise
 
 
-_auto = None
+_auto: Any = None
 _failed = False
 
 
-def _installed():
+def _installed() -> Any:
     """cep.integrations._auto, ready; None if it cannot be imported, which is said once."""
     global _auto, _failed
     if _auto is None and not _failed:
@@ -72,11 +80,11 @@ def _installed():
     return _auto
 
 
-def _on_torch(torch):
+def _on_torch(torch: Any) -> None:
     optimizer = torch.optim.Optimizer
     original = optimizer.__init__
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         try:
             auto = _installed()
@@ -90,11 +98,11 @@ def _on_torch(torch):
     optimizer.__init__ = functools.wraps(original)(__init__)
 
 
-def _on_lightning(lightning):
+def _on_lightning(lightning: Any) -> None:
     trainer = lightning.Trainer
     original = trainer.fit
 
-    def fit(self, *args, **kwargs):
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             auto = _installed()
             if auto is not None:
@@ -114,10 +122,10 @@ _WANTED = {"torch": _on_torch, "lightning.pytorch": _on_lightning, "pytorch_ligh
 class _Finder:
     """Calls a function once a module has been imported."""
 
-    def __init__(self):
-        self._finding = set()
+    def __init__(self) -> None:
+        self._finding: set[str] = set()
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         function = _WANTED.get(name)
         if function is None or name in self._finding:
             return None
@@ -135,10 +143,10 @@ class _Finder:
             self._finding.discard(name)
 
 
-def _call_after(loader, function):
+def _call_after(loader: Any, function: Callable[[Any], None]) -> None:
     original = loader.exec_module
 
-    def exec_module(module):
+    def exec_module(module: Any) -> None:
         original(module)
         try:
             del loader.exec_module

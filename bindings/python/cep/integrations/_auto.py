@@ -25,7 +25,7 @@ from .._run_records import tell
 from .._streams import HOST
 from ..torch._pytorch import Module, Optimizer, dist, distributed_is_initialized, torch
 from ._auto_models import ModelWatch, outermost_models
-from ._auto_patches import CopyTimer, patch_loaders, watch_optimizer
+from ._auto_patches import CopyTimer, is_exhausted, patch_loaders, watch_optimizer
 from ._steps import TrainingSteps
 
 _MOST_OPTIMIZERS = 16  # each gets hooks and rows; a script with one for each parameter has hundreds
@@ -64,6 +64,7 @@ class AutoTraining:
         self.thread = 0  # of the training
         self._steps: Optional[TrainingSteps] = None
         self._is_off = False
+        self._is_lightnings = False  # its callback records
         self._models: list[ModelWatch] = []
         self._searched_levels = 0
         self._optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
@@ -101,7 +102,8 @@ class AutoTraining:
         return 0 if self.profiler is None else self.profiler.rank
 
     def _fail(self, why: str) -> None:
-        tell("failed", why=why)
+        if not tell("failed", why=why):
+            _say(why)
         self.turn_off()
 
     def turn_off(self) -> None:
@@ -142,6 +144,7 @@ class AutoTraining:
             options["start_step"] = 1  # the step before the first one that can be recorded
         profiler = Profiler(**options)
         if not profiler.enabled:
+            tell("off", rank=profiler.rank)
             self.turn_off()
             return None
         self.profiler = profiler
@@ -202,7 +205,8 @@ class AutoTraining:
 
     def _search_models(self) -> None:
         """Where no outermost model has been called in a whole step, those inside are watched in their place."""
-        if self._searched_levels == _SEARCHED_LEVELS or any(watch.was_called for watch in self._models):
+        if any(watch.was_called for watch in self._models):
+            self._searched_levels = _SEARCHED_LEVELS  # found
             return
         self._searched_levels += 1
         unused, self._models = self._models, []
@@ -248,7 +252,7 @@ class AutoTraining:
             return False
         if self._stepped:
             self._end_step()
-        if _is_exhausted(iterator):
+        if is_exhausted(iterator):
             return False
         if loader not in self._training_loaders:
             self._last_loader = loader
@@ -303,12 +307,13 @@ class AutoTraining:
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
         if self._steps is None:
-            if self.profiler is None:
+            if self.profiler is None and not self._is_lightnings:
                 self._begin(optimizer)
             return
         if get_ident() != self.thread:
             return
-        self._add_trained_by(optimizer)
+        if id(optimizer) not in self._optimizers:
+            self._add_trained_by(optimizer)
         self._stepped.add(id(optimizer))
         self._updates += 1
         if self._updates == _MOST_UPDATES and self._has_fetched:
@@ -326,7 +331,7 @@ class AutoTraining:
         if any(isinstance(callback, lightning.CepCallback) for callback in trainer.callbacks):
             return
         trainer.callbacks.append(_lightning_callback(lightning.CepCallback, self))
-        self.before_optimizer = self.after_optimizer = lambda optimizer: None  # type: ignore[method-assign]
+        self._is_lightnings = True
 
 
 def _lightning_callback(base: Any, auto: AutoTraining) -> Any:
@@ -345,16 +350,6 @@ def _lightning_callback(base: Any, auto: AutoTraining) -> Any:
 
 def _is_enabled(profiler: Any) -> bool:
     return bool(profiler.enabled)
-
-
-def _is_exhausted(iterator: Any) -> bool:
-    """Whether a DataLoader's iterator has yielded all that its loader has, if that is known."""
-    try:
-        from torch.utils.data.dataloader import _DatasetKind
-
-        return bool(iterator._dataset_kind == _DatasetKind.Map and iterator._num_yielded >= len(iterator))
-    except Exception:  # these are not PyTorch's public attributes
-        return False
 
 
 _training: Optional[AutoTraining] = None

@@ -41,6 +41,7 @@ def patch_loaders(fetcher: Fetcher) -> None:
         if isinstance(iterator, loaders._BaseDataLoaderIter):
             if self not in numbers:
                 numbers[self] = next(following)
+            iterator.__dict__["_cep_length"] = _known_length(iterator)
             iterator.__dict__["_cep_loader"] = numbers[self]  # the loader itself may be gone before its iterator
         return iterator
 
@@ -52,6 +53,22 @@ def patch_loaders(fetcher: Fetcher) -> None:
 
     loaders.DataLoader.__iter__ = __iter__
     loaders._BaseDataLoaderIter.__next__ = __next__
+
+
+def _known_length(iterator: Any) -> Optional[int]:
+    """How many batches a DataLoader's iterator yields in all; None if nobody knows."""
+    try:
+        kinds: Any = torch.utils.data.dataloader._DatasetKind
+        return len(iterator) if iterator._dataset_kind == kinds.Map else None
+    except Exception:  # these are not PyTorch's public attributes, or the script's sampler has no length
+        return None
+
+
+def is_exhausted(iterator: Any) -> bool:
+    """Whether a DataLoader's iterator has yielded all that its loader has, if that is known."""
+    facts = iterator.__dict__
+    length = facts.get("_cep_length")
+    return length is not None and facts.get("_num_yielded", 0) >= length
 
 
 def _names_device(args: Any, kwargs: Any) -> bool:

@@ -128,7 +128,8 @@ fn constants_have_the_values_of_c() {
         CEP_LAYOUT_FULL,
         CEP_LAYOUT_FLAT,
         CEP_BACKEND_AUTO,
-        CEP_BACKEND_HOST
+        CEP_BACKEND_HOST,
+        CEP_ATTRS_ASYNC
     ));
     assert_eq!(found, lines_of("constant "));
 }
