@@ -35,8 +35,6 @@ class JsonWriter {
     JsonWriter& number(double value);
     JsonWriter& boolean(bool value);
     JsonWriter& null();
-    JsonWriter& string_or_null(std::string_view value) { return value.empty() ? null() : string(value); }
-    JsonWriter& number_or_null(const std::optional<double>& value) { return value ? number(*value) : null(); }
     /// On one line.
     JsonWriter& integers(const std::vector<std::int64_t>& values);
     /// On one line, each with at most so many significant digits.
