@@ -24,8 +24,8 @@ class Trainer:
         self.own = {}  # (rank, step): ms
         self.step_ms = {}
 
-    def step(self, step, extra=None, *, coll=True, mark=None):
-        """`extra`: (rank, phase) to ms on top."""
+    def step(self, step, extra=None, *, coll=True, mark=None, alone=None):
+        """`extra`: (rank, phase) to ms on top. `alone`: rank to ms of a phase that no other rank has."""
         extra = extra or {}
         ends = {}
         for rank in range(self.ranks):
@@ -35,6 +35,10 @@ class Trainer:
                 ms = ms * self.rng.gauss(1, self.noise) + extra.get((rank, name), 0.0)
                 self.rows[rank].append(span_row(rank, step, name, round(ms, 6), now_ns, kind=kind, clock="gpu", stream=0,
                                                 lag_ms=5.0))
+                now_ns += round(ms * 1e6)
+                own_ms += ms
+            if ms := (alone or {}).get(rank):
+                self.rows[rank].append(span_row(rank, step, "validation", ms, now_ns, clock="gpu", stream=0, lag_ms=5.0))
                 now_ns += round(ms * 1e6)
                 own_ms += ms
             ends[rank], self.own[rank, step] = now_ns, own_ms
@@ -129,6 +133,17 @@ def test_stragglers_are_ordered_by_what_they_cost(cep, trainer):
         trainer.step(step, {(0, "forward"): 6.0, (3, "data_load"): 20.0})
     trainer.write()
     assert [s["rank"] for s in verdict_of(cep)["stragglers"]] == [3, 0]
+
+
+def test_what_one_rank_does_alone_is_no_work_of_its_peers(cep, trainer):
+    # Rank 2 is slow, but ready before rank 0, which alone validates: without rank 2's 5 ms, steps would take as long.
+    for step in range(STEPS):
+        trainer.step(step, {(2, "forward"): 5.0}, alone={0: 12.0})
+    trainer.write()
+    verdict = verdict_of(cep)
+    assert verdict["stragglers"] == [] and verdict["job_slowdown"] == 1
+    assert [(one["rank"], one["cost_share"]) for one in verdict["harmless"]] == [(2, 0)]
+    assert [(one["ranks"], one["phase"]) for one in verdict["causes"]] == [([0], "validation")]
 
 
 def test_all_ranks_slow_is_a_change_and_no_straggler(cep, trainer):

@@ -12,7 +12,8 @@
 
 namespace cep::tool {
 
-/// Milliseconds of local phases by rank and step. A phase whose row was lost counts with the median of its peers.
+/// Milliseconds of local phases by rank and step. A phase whose row was lost counts with the median of its peers; one
+/// that a rank does not do counts nothing.
 [[nodiscard]] StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups);
 
 /// By rank of the table: which of its steps are slow, by step; empty for none.
