@@ -142,8 +142,8 @@ def test_what_one_rank_does_alone_is_no_work_of_its_peers(cep, trainer):
     trainer.write()
     verdict = verdict_of(cep)
     assert verdict["stragglers"] == [] and verdict["job_slowdown"] == 1
-    assert [one["rank"] for one in verdict["harmless"]] == [2]
-    assert verdict["late_rank"]["rank"] == 0
+    assert [(one["rank"], one["cost_share"]) for one in verdict["harmless"]] == [(2, 0)]
+    assert [(one["ranks"], one["phase"]) for one in verdict["causes"]] == [([0], "validation")]
 
 
 def test_all_ranks_slow_is_a_change_and_no_straggler(cep, trainer):

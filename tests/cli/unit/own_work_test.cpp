@@ -90,6 +90,27 @@ TEST(OwnWork, ALostRowOfAPhaseOfSomeStepsCountsInTheseOnly) {
     EXPECT_DOUBLE_EQ(own_ms.at(2, 3), 10);
 }
 
+TEST(OwnWork, OfAJobThatLostMostRowsHasThoseOfThePeers) {
+    const auto with_loss = [](std::size_t phase) {
+        return [phase](std::size_t rank, std::size_t step) {
+            return (7 * rank + 3 * step + 5 * phase) % 10 < 3 ? 10.0 : lost;
+        };
+    };
+    JobTable table = table_of(4, 20, {});
+    table.local = {phase_of("a", 4, 20, with_loss(0)), phase_of("b", 4, 20, with_loss(1))};
+    const StepMatrix own_ms = own_work(table, {peers_of(4)});
+    for (std::size_t step = 0; step < 20; ++step) {
+        double known_ms = 0;
+        for (const LocalPhase& phase : table.local) {
+            bool any = false;
+            for (std::size_t rank = 0; rank < 4; ++rank) any |= !std::isnan(phase.own_ms.at(rank, step));
+            known_ms += any ? 10 : 0;
+        }
+        if (known_ms == 0) continue;
+        for (std::size_t rank = 0; rank < 4; ++rank) EXPECT_DOUBLE_EQ(own_ms.at(rank, step), known_ms);
+    }
+}
+
 /// Ranks 0 and 1 are slow by 4 and 6 ms in step 0, rank 0 by 1 ms in step 1; the others take 10, 11 and 12 ms.
 struct SlowJob {
     const double own[5][2] = {{16, 13}, {18, 10}, {10, 10}, {11, 11}, {12, 12}};
