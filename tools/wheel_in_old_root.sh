@@ -22,6 +22,7 @@ skip() {
 }
 
 [ "$(id -u)" -eq 0 ] || skip "only root can make and enter a root directory of another release"
+ensure_packages debootstrap || true
 command -v debootstrap >/dev/null || skip "no debootstrap"
 wheel=$(ls dist/cep-*.whl 2>/dev/null) || skip "no wheel in dist; tools/wheel.sh makes it"
 

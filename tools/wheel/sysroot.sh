@@ -77,7 +77,7 @@ add_libraries() {
     compile="-O3 -DNDEBUG -fPIC -fvisibility=hidden -fstack-protector-strong -ffile-prefix-map=$2=. -I$1/usr/include"
     add_library "$1" libcjson -lcjson cjson
     add_library "$1" simdjson -lsimdjson simdjson.h
-    add_library "$1" libzstd "-lzstd -lpthread" zstd.h
+    add_library "$1" libzstd "-lzstd -lpthread" zstd.h zstd_errors.h
     add_library "$1" zlib -lz zlib.h zconf.h
     add_library "$1" fmt "" fmt
     add_library "$1" CLI11 "" CLI
