@@ -130,3 +130,21 @@ def test_a_phase_ends_where_recording_ends(tmp_path, files):
     assert [(row["name"], row["step"]) for row in files.spans()] == [
         ("forward", 0), ("backward", 0), ("forward", 2), ("backward", 2),
     ]  # fmt: skip
+
+
+def test_a_bound_of_the_cost_leaves_steps_out(tmp_path, files):
+    profiler = cep.Profiler(tmp_path, record_every_n_steps=1, max_overhead_percent=0.01, ring_capacity=1 << 16)
+    batch, first, left_out = 10_000, 0, False
+    while not left_out:  # the library decides in each flush, if not before
+        for step in range(first, first + batch):
+            profiler.step(step)
+            with profiler.region("forward"):
+                left_out |= not profiler.recording
+        assert profiler.flush(60)
+        first += batch
+    profiler.close()
+    change = next(row for row in files.typed("mark") if row["name"] == "cep_stride")
+    assert (change["from"], change["max_overhead_percent"]) == (1, 0.01) and change["to"] > 1
+    after = [step for step in recorded_steps(files) if step > change["step"] + 1]
+    assert all(step % change["to"] == 0 for step in after)
+    assert profiler.stats.written == profiler.stats.recorded

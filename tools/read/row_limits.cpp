@@ -39,7 +39,8 @@ std::string_view find_excess(const RunInfo& run) {
 
 bool is_stride_change(const StrideChange& change) {
     const auto is_stride = [](std::int64_t stride) { return stride >= 1 && stride <= max_index; };
-    return is_stride(change.from) && is_stride(change.to) && is_stride(change.longest) && change.max_percent > 0 && change.max_percent <= 100;
+    return is_stride(change.from) && is_stride(change.to) && is_stride(change.longest) && change.max_percent > 0 &&
+           change.max_percent <= 100;
 }
 
 }  // namespace cep::tool::limits

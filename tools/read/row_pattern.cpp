@@ -49,6 +49,7 @@ constexpr std::size_t max_searched_bytes = std::size_t{64} << 10;
 
 bool may_have_places(const Row& row) {
     if (row.text.size() > max_searched_bytes) return false;
+    if (row.type == RowType::mark && row.name == schema::stride_mark) return false;  // its strides have no place
     const bool has_numbers = row.type == RowType::span || row.type == RowType::counter || row.type == RowType::mark ||
                              row.type == RowType::open;
     return has_numbers && row.odd_key.empty() && row.text.starts_with('{') && row.text.ends_with('}') &&

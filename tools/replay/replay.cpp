@@ -123,7 +123,7 @@ Replay replay(const Job& job, const ReplayOptions& options) {
     std::vector<StepGraph> graphs = build_graphs(rows, steps, model, options);
     for (const StepGraph& graph : graphs) result.observed_ms += graph.observed_ms;
     result.steps = graphs.size();
-    result.all_steps = steps.size() < rows.steps().size() ? rows.steps().size() : result.steps;
+    result.all_steps = steps.size() < rows.even_steps().size() ? rows.even_steps().size() : result.steps;
     result.observed_ms /= static_cast<double>(std::max<std::size_t>(1, graphs.size()));
     if (!(result.observed_ms > 0)) {
         result.reason = "the steps take no time";
