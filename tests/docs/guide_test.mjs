@@ -12,7 +12,7 @@ const PATIENCE_MS = 20_000;
 const WIDE = { width: 1280, height: 900 };
 const PHONE = { width: 390, height: 844 };
 const SEARCHES = { "max_file_bytes": "cep_options", straggler: "Reading a verdict", cep_begin_with: "The C header" };
-const PICTURES = ["index", "quickstart", "verdict", "method", "reference/header", "reference/manual/cep-summarize-1", "frameworks"];
+const PICTURES = ["index", "quickstart", "verdict", "method", "faq", "slurm", "reference/header", "reference/manual/cep-summarize-1", "frameworks"];
 
 const [site, pictures] = process.argv.slice(2).map((path) => resolve(path));
 const root = pathToFileURL(site).href + "/";
