@@ -181,6 +181,60 @@ def test_the_ranks_of_a_ddp_job_are_recorded_with_their_collectives(run, files, 
     assert matched[0] == matched[1]
 
 
+SPAWNED_RANKS = """
+import sys
+import torch
+import torch.distributed as dist
+
+def train(rank, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/spawned", rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in torch.utils.data.DataLoader([torch.ones(4)] * 12, 2):
+        model(batch).sum().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(train, (sys.argv[1],), nprocs=2)
+"""
+
+
+def test_ranks_that_the_script_spawns_are_recorded(run, files, tmp_path, command, with_torch):
+    _, err = run.script(SPAWNED_RANKS, tmp_path)
+    assert "2 ranks on 1 host" in err
+    for rank in range(2):
+        assert steps_of(files, "training_step", rank) == [1, 2, 3, 4, 5]
+        assert files.typed("run", rank)[0]["world_size"] == 2
+
+
+ONE_AHEAD = """
+import torch
+def ahead(loader):
+    batches = iter(loader)
+    current = next(batches)
+    for following in batches:
+        yield current
+        current = following
+    yield current
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader([torch.ones(4)] * 12, 2)
+for epoch in range(2):
+    for batch in ahead(loader):
+        model(batch).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_a_loader_that_is_read_one_batch_ahead(run, files, with_torch):
+    run.script(ONE_AHEAD)
+    assert steps_of(files, "training_step") == list(range(1, 12))
+    for name in ("forward", "backward", "optimizer"):
+        assert steps_of(files, name) == list(range(1, 12))
+
+
 # Loops of other shapes.
 
 # The places for a function around a module's call, and around an optimizer's step, as PyTorch 2.1 has them.
