@@ -367,6 +367,48 @@ def test_lightning_gets_its_callback(run, files, tmp_path, with_torch):
         assert sorted(names_of_step(files, step)) == sorted(["training_step", *PHASES])
 
 
+ACCELERATE = """
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator(gradient_accumulation_steps=2)
+model = torch.nn.Linear(4, 1)
+data = [torch.ones(4)] * 24
+model, optimizer, loader, test = accelerator.prepare(
+    model, torch.optim.SGD(model.parameters(), lr=0.1),
+    torch.utils.data.DataLoader(data, 2), torch.utils.data.DataLoader(data[:4], 2))
+for batch in loader:
+    with accelerator.accumulate(model):
+        accelerator.backward(model(batch).sum())
+        optimizer.step()
+        optimizer.zero_grad()
+model.eval()
+for batch in test:
+    model(batch)
+"""
+
+TRANSFORMERS = """
+import sys, torch
+from transformers import Trainer
+data = [torch.ones(4)] * 24
+loader, test = torch.utils.data.DataLoader(data, 2), torch.utils.data.DataLoader(data[:4], 2)
+Trainer(torch.nn.Linear(4, 1), sys.argv[1], loader, test, max_steps=6, accumulate=2).train()
+"""
+
+
+@pytest.mark.parametrize("script", [ACCELERATE, TRANSFORMERS], ids=("Accelerate", "Transformers"))
+def test_loops_of_frameworks_are_recorded(run, files, tmp_path, with_torch, script):
+    path = os.pathsep.join([str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    run.script(script, tmp_path, PYTHONPATH=path)
+    whole = {row["step"]: row for row in files.spans("training_step") if "error" not in row}
+    assert set(range(1, 5)) <= set(whole)
+    for step in range(1, 5):
+        names = names_of_step(files, step)
+        assert [names.count(name) for name in ("forward", "backward", "optimizer")] == [2, 2, 1]
+        assert {"data_load", "host_to_device"} <= set(names)
+    # Those of the evaluation are in no step.
+    assert all(row["depth"] == 0 for row in files.spans("forward_no_grad"))
+
+
 # Scripts that end otherwise, or are none of cep's.
 
 FAILS = """
