@@ -56,8 +56,8 @@ def main():
                 optimizer.zero_grad()
         model.eval()
         with torch.no_grad():
-            error = sum(nn.functional.mse_loss(model(batch.to(device)), targets.to(device)).item() for batch, targets in test)
-        print(f"epoch {epoch}: loss {loss.item():.6f}, test {error:.6f}")
+            errors = [nn.functional.mse_loss(model(batch.to(device)), targets.to(device)).item() for batch, targets in test]
+        print(f"epoch {epoch}: loss {loss.item():.6f}, test {sum(errors):.6f}")
     if distributed:
         dist.destroy_process_group()
 

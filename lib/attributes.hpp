@@ -33,7 +33,7 @@ struct GivenAttributes {
     Attributes values;
     std::string_view meta;
     bool is_async = false;  ///< the span is no part of its thread's nesting
-    bool refused = false;  ///< the given attributes are invalid: the span gets none
+    bool refused = false;   ///< the given attributes are invalid: the span gets none
 };
 
 /// Checks and copies a caller's attributes (null: none). On an error `given` is empty and marked as refused.

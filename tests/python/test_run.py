@@ -181,6 +181,60 @@ def test_the_ranks_of_a_ddp_job_are_recorded_with_their_collectives(run, files, 
     assert matched[0] == matched[1]
 
 
+SPAWNED_RANKS = """
+import sys
+import torch
+import torch.distributed as dist
+
+def train(rank, folder):
+    dist.init_process_group("gloo", init_method=f"file://{folder}/spawned", rank=rank, world_size=2)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in torch.utils.data.DataLoader([torch.ones(4)] * 12, 2):
+        model(batch).sum().backward()
+        optimizer.step()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(train, (sys.argv[1],), nprocs=2)
+"""
+
+
+def test_ranks_that_the_script_spawns_are_recorded(run, files, tmp_path, command, with_torch):
+    _, err = run.script(SPAWNED_RANKS, tmp_path)
+    assert "2 ranks on 1 host" in err
+    for rank in range(2):
+        assert steps_of(files, "training_step", rank) == [1, 2, 3, 4, 5]
+        assert files.typed("run", rank)[0]["world_size"] == 2
+
+
+ONE_AHEAD = """
+import torch
+def ahead(loader):
+    batches = iter(loader)
+    current = next(batches)
+    for following in batches:
+        yield current
+        current = following
+    yield current
+
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader([torch.ones(4)] * 12, 2)
+for epoch in range(2):
+    for batch in ahead(loader):
+        model(batch).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_a_loader_that_is_read_one_batch_ahead(run, files, with_torch):
+    run.script(ONE_AHEAD)
+    assert steps_of(files, "training_step") == list(range(1, 12))
+    for name in ("forward", "backward", "optimizer"):
+        assert steps_of(files, name) == list(range(1, 12))
+
+
 # Loops of other shapes.
 
 # The places for a function around a module's call, and around an optimizer's step, as PyTorch 2.1 has them.
@@ -311,6 +365,48 @@ def test_lightning_gets_its_callback(run, files, tmp_path, with_torch):
     assert steps_of(files, "training_step") == [1, 2, 3, 4, 5]
     for step in range(1, 6):
         assert sorted(names_of_step(files, step)) == sorted(["training_step", *PHASES])
+
+
+ACCELERATE = """
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator(gradient_accumulation_steps=2)
+model = torch.nn.Linear(4, 1)
+data = [torch.ones(4)] * 24
+model, optimizer, loader, test = accelerator.prepare(
+    model, torch.optim.SGD(model.parameters(), lr=0.1),
+    torch.utils.data.DataLoader(data, 2), torch.utils.data.DataLoader(data[:4], 2))
+for batch in loader:
+    with accelerator.accumulate(model):
+        accelerator.backward(model(batch).sum())
+        optimizer.step()
+        optimizer.zero_grad()
+model.eval()
+for batch in test:
+    model(batch)
+"""
+
+TRANSFORMERS = """
+import sys, torch
+from transformers import Trainer
+data = [torch.ones(4)] * 24
+loader, test = torch.utils.data.DataLoader(data, 2), torch.utils.data.DataLoader(data[:4], 2)
+Trainer(torch.nn.Linear(4, 1), sys.argv[1], loader, test, max_steps=6, accumulate=2).train()
+"""
+
+
+@pytest.mark.parametrize("script", [ACCELERATE, TRANSFORMERS], ids=("Accelerate", "Transformers"))
+def test_loops_of_frameworks_are_recorded(run, files, tmp_path, with_torch, script):
+    path = os.pathsep.join([str(STAND_INS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    run.script(script, tmp_path, PYTHONPATH=path)
+    whole = {row["step"]: row for row in files.spans("training_step") if "error" not in row}
+    assert set(range(1, 5)) <= set(whole)
+    for step in range(1, 5):
+        names = names_of_step(files, step)
+        assert [names.count(name) for name in ("forward", "backward", "optimizer")] == [2, 2, 1]
+        assert {"data_load", "host_to_device"} <= set(names)
+    # Those of the evaluation are in no step.
+    assert all(row["depth"] == 0 for row in files.spans("forward_no_grad"))
 
 
 # Scripts that end otherwise, or are none of cep's.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages on standard error that tell a user of a mistake, and how to mend it: once in a process, and by rank 0 only."""
+"""Messages on standard error that tell a user of a mistake, and how to mend it: once in a process, by rank 0 only."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="cep run",
         usage="cep run [options] [--] COMMAND [ARGUMENT...]",
-        description="Runs a training script of PyTorch's unchanged, records its steps and phases, and prints the verdict.",
+        description="Runs a training script of PyTorch's unchanged, records its steps, and prints the verdict.",
         epilog="examples:\n"
         "  cep run -- python train.py\n"
         "  cep run -o output --every 1 -- torchrun --nproc_per_node=8 train.py --epochs 3\n"

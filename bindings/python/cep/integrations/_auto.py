@@ -53,7 +53,7 @@ class AutoTraining:
     """The training of this process.
 
     A step ends at the first wait for a DataLoader after an optimizer has stepped. Batches that are only accumulated so
-    belong to one step, and so do several optimizers that step on one batch. In a script without a DataLoader, or one that
+    belong to one step, and so do several optimizers that step on one batch. In a script without a DataLoader, or that
     waits for it on another thread, a step ends at the first forward of a trained model once all optimizers of the step
     before have stepped again. What no training needs (waiting for a loader of evaluation data) ends a step too, and the
     next one begins when training goes on.
@@ -107,7 +107,7 @@ class AutoTraining:
         self.turn_off()
 
     def turn_off(self) -> None:
-        """Ends the instrumentation for good. The functions that are replaced stay, and do no more than the originals."""
+        """Ends the instrumentation for good. Functions that are replaced stay, and do no more than the originals."""
         self._is_off = True
         try:
             self._close()
@@ -232,6 +232,7 @@ class AutoTraining:
         assert self._steps is not None
         if self._steps.is_under_way:
             self._steps_made += 1
+        self._copies.detach()
         self._steps.end()
         self._needed = self._stepped
         self._forget_step()
@@ -316,6 +317,8 @@ class AutoTraining:
             self._add_trained_by(optimizer)
         self._stepped.add(id(optimizer))
         self._updates += 1
+        if self.profiler is not None and self.profiler.recording:
+            self._copies.attach()  # of a batch that was fetched ahead, as Accelerate does
         if self._updates == _MOST_UPDATES and self._has_fetched:
             self._training_loaders.clear()
             self._has_fetched = False

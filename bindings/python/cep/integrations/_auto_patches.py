@@ -80,7 +80,7 @@ def _names_device(args: Any, kwargs: Any) -> bool:
 
 class CopyTimer:
     """Times copies of a batch to the device: each .to() and .cuda() of a tensor on the CPU. It is attached to PyTorch on
-    recorded steps only, from the batch to the forward."""
+    recorded steps only: from the batch to the forward, and from the optimizer to the next batch."""
 
     def __init__(self, profiler: Profiler, thread: int) -> None:
         self._profiler, self._thread = profiler, thread
