@@ -59,7 +59,8 @@ elif [ "$(uname -m)" = x86_64 ] && command -v apt-get >/dev/null; then
         unpack_source_archive "$source"
     fi
     rm -rf "$source/build-wheel"
-    build_wheel "$source" "build-dir=$source/build-wheel" "setup-args=--native-file=$cache/native.ini" newest-glibc=2.28
+    build_wheel "$source" "build-dir=$source/build-wheel" "setup-args=--native-file=$cache/native.ini" \
+        "licences=$cache/sysroot/licences" newest-glibc=2.28
     try_with_old_library dist/cep-*.whl
 else
     echo "An older C library is at hand for Debian on x86-64 only: the wheel will need one like this machine's." >&2

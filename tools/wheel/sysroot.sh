@@ -57,11 +57,20 @@ make_sysroot() {
     for package in "$2"/*.deb; do dpkg-deb -x "$package" "$1"; done
     # Links to absolute paths would lead out of it.
     find "$1" -type l -lname '/*' | while read -r link; do ln -snf "$1$(readlink "$link")" "$link"; done
-    # The runtime's headers describe the machine's C library: without two calls that are newer.
     ln -s /usr/include/x86_64-linux-gnu/python3* "$1/usr/include/x86_64-linux-gnu/" # where Debian keeps its pyconfig.h
+    # The runtime's headers describe the machine's C library: without its calls that are newer.
     config=$(echo '#include <bits/c++config.h>' | g++ -E -x c++ - | sed -n 's/^# 1 "\(.*c++config.h\)".*/\1/p' | head -n 1)
     sed -E '/define _GLIBCXX_USE_PTHREAD_(COND_CLOCKWAIT|MUTEX_CLOCKLOCK|RWLOCK_CLOCKLOCK)/d' "$config" >"$1/cxx/bits/c++config.h"
     add_libraries "$1" "$3"
+    add_licences "$1/licences"
+}
+
+# add_licences FOLDER: of what is inside the wheel's binaries, as Debian states them.
+add_licences() {
+    mkdir "$1"
+    for package in libcjson-dev libsimdjson-dev libzstd-dev zlib1g-dev libfmt-dev libcli11-dev "gcc-$(g++ -dumpversion)-base"; do
+        cp "/usr/share/doc/$package/copyright" "$1/$package"
+    done
 }
 
 # add_library SYSROOT PKG_CONFIG_NAME LINK_ARGUMENTS HEADER...

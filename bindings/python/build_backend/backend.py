@@ -9,6 +9,7 @@ Settings (``pip install --config-settings NAME=VALUE .``):
     build-dir: A build directory to use and keep. If it is built already, it is used as it is, whatever its options;
         else it is configured and built. Default: a temporary directory.
     setup-args: More arguments for `meson setup`, separated by blanks.
+    licences: A folder with the licences of what is linked into the files, to go into the wheel.
     newest-glibc: Such as 2.28: it is an error if a file needs a newer C library, or a shared C++ runtime.
 """
 
@@ -74,7 +75,8 @@ def build_wheel(
         bundle_libraries(package / "lib" / LIBRARY, package / "lib")
         if "newest-glibc" in settings:
             _refuse_newer_symbols(_binaries(package), settings["newest-glibc"])
-        return _pack(package, _only(install, "share/man"), Path(wheel_directory))
+        licences = sorted(Path(settings["licences"]).iterdir()) if "licences" in settings else []
+        return _pack(package, _only(install, "share/man"), licences, Path(wheel_directory))
 
 
 def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
@@ -159,7 +161,7 @@ def _refuse_newer_symbols(binaries: list[Path], newest_glibc: str) -> None:
             raise SystemExit(f"cep: {path.name} needs more than glibc {newest_glibc}: {' '.join(symbols[:10])}")
 
 
-def _pack(package: Path, manual: Path, directory: Path) -> str:
+def _pack(package: Path, manual: Path, licences: list[Path], directory: Path) -> str:
     project = metadata.read(SOURCE / "pyproject.toml")
     # Not "abi3": the wheel also serves Pythons that cannot load the extension module.
     tag = f"py3-none-{platform_tag(_binaries(package))}"
@@ -170,6 +172,8 @@ def _pack(package: Path, manual: Path, directory: Path) -> str:
         for path in sorted(manual.glob("man?/*")):
             # pip puts it below the environment's share/man, where man finds what belongs to a command on PATH.
             wheel.add(path, f"{project.data}/data/share/man/{path.relative_to(manual).as_posix()}")
+        for path in licences:
+            wheel.add(path, f"{project.dist_info}/licenses/{path.name}")
         for file, text in {**project.files(SOURCE), "WHEEL": project.wheel_text(tag)}.items():
             wheel.add_text(f"{project.dist_info}/{file}", text)
     print(f"{name}: {os.path.getsize(directory / name) / 1e6:.1f} MB", file=sys.stderr)

@@ -68,6 +68,13 @@ def test_nothing_of_the_runtime_inside_is_visible_outside(binaries):
         assert path.name == "cep" or foreign == set(), path.name
 
 
+def test_it_states_the_licences_of_what_is_inside(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    stated = {name.rpartition("/")[2] for name in names if ".dist-info/licenses/" in name}
+    inside = {"libcjson-dev", "libsimdjson-dev", "libzstd-dev", "zlib1g-dev", "libfmt-dev", "libcli11-dev"}
+    assert inside <= stated and any(name.startswith("gcc-") for name in stated)
+
+
 def test_the_tag_names_the_c_library_that_is_needed(wheel, binaries):
     tag = re.fullmatch(r"cep-[\d.]+-py3-none-manylinux_(\d+)_(\d+)_x86_64\.whl", wheel.name)
     assert tag, wheel.name
