@@ -90,7 +90,7 @@ def test_a_command_without_a_page_shows_its_help(cep):
 def test_an_unknown_word_is_corrected_and_the_known_ones_are_named(cep):
     text = cep("help", "mrege", status=2).stderr.decode()
     assert text.startswith("cep: there is no help on 'mrege'; did you mean 'merge'?\n")
-    assert re.search(r"^Commands: merge summarize ", text, re.MULTILINE)
+    assert re.search(r"^Commands: run merge summarize ", text, re.MULTILINE)
     assert re.search(r"^Topics: .*\btopics$", text, re.MULTILINE)
     assert cep("help", "qqqqqq", status=2).stderr.startswith(b"cep: there is no help on 'qqqqqq'\n")
 

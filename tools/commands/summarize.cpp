@@ -135,7 +135,7 @@ void SummarizeCommand::add_to(CLI::App& summarize) {
             "--peak-flops", peak_flops,
             "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
         ->check(positive_number)
-        ->type_name("N");
+        ->option_text("N");
     job_options.add_to(summarize, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
     set_examples(summarize,
                  "  cep summarize output/cuda_event_profiler\n"

@@ -238,4 +238,4 @@ def test_a_source_archive_can_be_configured_in_a_clean_directory(unpacked, build
     options = run(sys.executable, "-B", "-c", backend, cwd=unpacked).split()
     run("meson", "setup", *options, tmp_path / "build", unpacked)
     targets = run("ninja", "-C", tmp_path / "build", "-t", "targets", "all")
-    assert "tools/cep:" in targets and "lib/libcep.so.0.1.0:" in targets
+    assert "tools/cep:" in targets and re.search(r"^lib/libcep\.so\.[\d.]+: ", targets, re.MULTILINE)
