@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A person with a PyTorch loop: adds two lines, runs three processes, finds the rank with slow data, looks at a page.
 # needs: torch
-# says: Rank 1 | data_load | less time in B
+# says: rank 1 ( | data_load | less time in B
 set -eu
 
 cat >train.py <<'PROGRAM'
@@ -40,7 +40,7 @@ torchrun --standalone --nproc_per_node 3 train.py before 1
 cep check before
 cep summarize before
 cep report -o before.html before
-grep -q "Rank 1" before.html
+grep -q "rank 1 (" before.html
 
 # Mended:
 torchrun --standalone --nproc_per_node 3 train.py after -1

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A person with somebody else's script: cep in front of the command that starts it, and the script as it is.
 # needs: torch, cep run
-# says: Rank 1 | data_load
+# says: rank 1 ( | data_load
 set -eu
 
 cat >train.py <<'PROGRAM'
