@@ -142,6 +142,8 @@ def test_what_one_rank_does_alone_is_no_work_of_its_peers(cep, trainer):
     trainer.write()
     verdict = verdict_of(cep)
     assert verdict["stragglers"] == [] and verdict["job_slowdown"] == 1
+    assert verdict["abstained"] and verdict["late_rank"]["rank"] == 0
+    assert "for rank 0, which has work that they do not have" in verdict["headline"]
     assert [(one["rank"], one["cost_share"]) for one in verdict["harmless"]] == [(2, 0)]
     assert [(one["ranks"], one["phase"]) for one in verdict["causes"]] == [([0], "validation")]
 

@@ -26,6 +26,7 @@ constexpr double least_matched = 0.5;     // of the time in communication
 constexpr double stage_floor = 1.1;       // a stage with this much more work than a typical one
 constexpr double slow_host_share = 0.75;  // of a host's ranks
 constexpr double much_waiting = 0.1;      // of a step: no job that waits so long is called healthy
+constexpr double nearly_all_steps = 0.9;  // in which the same rank is the last
 constexpr double unexplained = 1.5;       // waiting than what is timed explains
 constexpr double longest_share = 1.01;    // of a step: what its phases can take, but for clocks
 
@@ -189,9 +190,38 @@ class Judge {
             abstain(fmt::format("ranks wait {} a step for each other, and what they do before does not explain it",
                                 waiting),
                     "time more phases between the collectives, and check that collectives have their group and coll");
+        } else if (const auto last = find_last(); groups_.size() == 1 && last) {
+            const RankRole& rank = table_.ranks[last->rank];
+            verdict_.late = LateRank{rank.rank, rank.host, last->excess_ms, last->step_fraction};
+            abstain(
+                fmt::format("the others wait {} a step for rank {}, which has work that they do not have", waiting,
+                            rank.rank),
+                fmt::format("see in the table which phases only rank {} has: spread them over the ranks, or let the "
+                            "others go on meanwhile",
+                            rank.rank));
         } else if (groups_.size() == 1) {
             verdict_.takes_turns = typical_ms(table_.wait_ms) >= much_waiting * typical_ms(table_.median_step_ms);
         }
+    }
+
+    /// The rank that is the last one to have done its work, if that is the same in nearly all steps.
+    [[nodiscard]] std::optional<Straggler> find_last() const {
+        std::vector<std::size_t> times(table_.ranks.size());
+        std::vector<double> excess_ms;
+        const std::vector<double> most_ms = quantiles_over_ranks(own_ms_, 1);
+        const std::vector<double> median_ms = quantiles_over_ranks(own_ms_, 0.5);
+        for (std::size_t step = 0; step < most_ms.size(); ++step) {
+            excess_ms.push_back(most_ms[step] - median_ms[step]);
+            for (std::size_t rank = 0; rank < times.size(); ++rank)
+                times[rank] += own_ms_.at(rank, step) >= most_ms[step];
+        }
+        const auto most = std::max_element(times.begin(), times.end());
+        Straggler last;
+        last.rank = static_cast<std::size_t>(most - times.begin());
+        last.excess_ms = typical_ms(excess_ms);
+        last.step_fraction = static_cast<double>(*most) / static_cast<double>(most_ms.size());
+        if (last.step_fraction < nearly_all_steps || last.excess_ms < typical_ms(table_.wait_ms) / 2) return {};
+        return last;
     }
 
     // By its own work in a whole step it costs nothing, but the others wait about as long as it exceeds them: it is
