@@ -145,7 +145,7 @@ def test_what_one_rank_does_alone_is_no_work_of_its_peers(cep, trainer):
     assert verdict["abstained"] and verdict["late_rank"]["rank"] == 0
     assert "for rank 0, which has work that they do not have" in verdict["headline"]
     assert [(one["rank"], one["cost_share"]) for one in verdict["harmless"]] == [(2, 0)]
-    assert [(one["ranks"], one["phase"]) for one in verdict["causes"]] == [([0], "validation")]
+    assert verdict["causes"] == []  # rank 0 is no pipeline stage with too many layers
 
 
 def test_all_ranks_slow_is_a_change_and_no_straggler(cep, trainer):

@@ -293,7 +293,7 @@ class CauseFinder {
     }
 
     void add_stage() {
-        if (model_.roles.count() < 2) return;
+        if (model_.roles.count() < 2 || !model_.roles.are_stages) return;
         Cause* const cause = add(CauseKind::stage, stage_saving_ms_, result_.shares.stages);
         if (cause == nullptr) return;
         std::vector<double> excess_ms(model_.roles.count());

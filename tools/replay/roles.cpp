@@ -61,6 +61,7 @@ class RoleFinder {
         sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
         Roles roles;
         roles.are_inferred = true;
+        roles.are_stages = sorted.back().first > 0;
         for (const Signature& signature : signatures)
             roles.of_rank.push_back(
                 static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), signature) - sorted.begin()));

@@ -15,6 +15,7 @@ struct Roles {
     std::vector<std::uint32_t> of_rank;
     std::vector<std::int64_t> stages;  // by role: the pipeline stage, or the role's number
     bool are_inferred = false;
+    bool are_stages = true;  // of a pipeline; else ranks that do other work than others
 
     [[nodiscard]] std::size_t count() const { return stages.size(); }
 };
