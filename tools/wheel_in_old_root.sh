@@ -37,28 +37,28 @@ if [ ! -f "$root/complete" ]; then
     touch "$root/complete"
 fi
 
-rm -rf "$root/work"
-mkdir "$root/work"
-cp "$wheel" examples/ten_lines.py "$root/work/"
-cat >"$root/work/job.sh" <<'END'
+rm -rf "$root/trial"
+mkdir "$root/trial"
+cp "$wheel" examples/ten_lines.py "$root/trial/"
+cat >"$root/trial/job.sh" <<'END'
 set -eu
-cd /work
+cd /trial
 ldd --version | head -n 1
 python3 --version
 if python3 -c 'import sys; sys.exit(sys.version_info < (3, 9))'; then
     python3 -m venv environment
     environment/bin/pip --quiet --disable-pip-version-check install --no-index cep-*.whl
-    PATH=/work/environment/bin:$PATH
+    PATH=/trial/environment/bin:$PATH
     python ten_lines.py
     python -c 'import cep; print("binding:", cep.binding)'
 else
     python3 -m zipfile -e cep-*.whl unpacked
     chmod +x unpacked/cep/bin/cep
-    PATH=/work/unpacked/cep/bin:$PATH
+    PATH=/trial/unpacked/cep/bin:$PATH
     cep simulate -o output
 fi
 cep summarize output
 cep help merge | head -n 1
 END
-chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin LANG=C.UTF-8 sh /work/job.sh
+chroot "$root" /usr/bin/env -i PATH=/usr/bin:/bin:/usr/sbin:/sbin LANG=C.UTF-8 sh /trial/job.sh
 echo "The wheel works in $suite."

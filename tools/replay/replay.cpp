@@ -139,7 +139,11 @@ Replay replay(const Job& job, const ReplayOptions& options) {
     Replayer replayer(graphs, rows.ranks().size(), options.threads);
     choose_delays(graphs, model, replayer, result);
     find_causes(graphs, model, typical, replayer, result);
-    if (share_seen < 1) keep_certain_causes(result);
+    if (share_seen < 1) {
+        keep_certain_causes(result);
+    } else {
+        result.unseen_ms = 0;
+    }
     return result;
 }
 

@@ -269,8 +269,8 @@ void add_causes(Document& document, const Verdict& verdict) {
             describe_error(replay.error), percent_of(1 - 1 / replay.slowdown)));
     if (replay.coverage < replay.row_coverage && (in_headline != nullptr || names_ranks(verdict)) && replay.holds())
         document.notes.push_back(
-            fmt::format("ranks that were not recorded cost at most {} a step, as transfers take no longer; inside of a "
-                        "phase, a rank may still wait for one of them",
+            fmt::format("ranks that were not recorded can cost at most {} a step: transfers take no longer; but a rank "
+                        "may wait for one of them inside of a phase",
                         format_duration_ms(replay.unseen_ms)));
     if (replay.is_possible && replay.row_coverage >= Replay::least_coverage &&
         replay.matched >= Replay::least_matched && !replay.holds())

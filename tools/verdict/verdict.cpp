@@ -190,7 +190,7 @@ class Judge {
             abstain(fmt::format("ranks wait {} a step for each other, and what they do before does not explain it",
                                 waiting),
                     "time more phases between the collectives, and check that collectives have their group and coll");
-        } else if (const auto last = find_last(); groups_.size() == 1 && last) {
+        } else if (const auto last = groups_.size() == 1 ? find_last() : std::nullopt; last) {
             const RankRole& rank = table_.ranks[last->rank];
             verdict_.late = LateRank{rank.rank, rank.host, last->excess_ms, last->step_fraction};
             abstain(

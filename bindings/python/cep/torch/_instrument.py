@@ -274,9 +274,9 @@ def instrument(
             bucket, at no cost on steps that are not recorded. No other thread may reduce gradients while the loop calls
             ``profiler.step()``. Before PyTorch 2.1 it calls instrument_ddp(): a hook that costs 15 to 50 µs a bucket on
             every step; ``"without_hook"`` does not. With False, or where there is a hook already, one row
-            ``gradient_sync`` of kind ``comm`` stands for all buckets, at no cost on other steps: the part of the all-reduces that the backward does not hide. It
-            shows which rank is late, but understates what that costs, because the ranks that wait compute more slowly
-            beside the waiting all-reduces.
+            ``gradient_sync`` of kind ``comm`` stands for all buckets, at no cost on other steps: the part of the
+            all-reduces that the backward does not hide. It shows which rank is late, but understates what that costs,
+            because the ranks that wait compute more slowly beside the waiting all-reduces.
         memory: Also calls record_memory() after each recorded optimizer step.
 
     Returns:
