@@ -20,17 +20,15 @@ namespace {
 using tool::Status;
 
 /// Says where the package is missing, and does not show a traceback for it.
-constexpr const char* launch =
-    "import sys\n"
-    "try:\n"
-    "    from cep.run import main\n"
-    "except ImportError as error:\n"
-    "    sys.stderr.write('cep run: the Python package cep is needed, and the python3 on PATH cannot import it: %s\\n' "
-    "% "
-    "error)\n"
-    "    sys.exit(2)\n"
-    "sys.argv[0] = 'cep run'\n"
-    "main()\n";
+constexpr const char* launch = R"(import sys
+try:
+    from cep.run import main
+except ImportError as error:
+    print("cep run: the Python package cep is needed, and the python3 on PATH cannot import it:", error, file=sys.stderr)
+    sys.exit(2)
+sys.argv[0] = "cep run"
+main()
+)";
 
 struct RunCommand {
     std::string output;

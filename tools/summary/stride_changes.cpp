@@ -56,12 +56,14 @@ std::vector<std::string> describe_stride_changes(const std::vector<StrideChangeG
             break;
         }
         const std::vector<std::int64_t> steps = group.steps.numbers();
-        std::string text = fmt::format("the stride was lengthened from {} to {} at ", format_integer(group.from),
-                                       format_integer(group.to));
+        const bool is_longer = group.to > group.from;  // else earlier changes are in none of the files
+        std::string text = fmt::format("the stride was {} from {} to {} at ", is_longer ? "lengthened" : "shortened",
+                                       format_integer(group.from), format_integer(group.to));
         text += steps.size() == 1
                     ? "step " + format_integer(steps.front())
                     : fmt::format("steps {} to {}", format_integer(steps.front()), format_integer(steps.back()));
-        text += fmt::format(" to keep below {:g} %", group.max_percent);
+        text +=
+            fmt::format("{} {:g} %", is_longer ? " to keep below" : ", as cep cost far less than", group.max_percent);
         if (group.ranks.size() < all_ranks) text += " on " + format_numbers("rank", group.ranks.numbers(), max_ranges);
         lines.push_back(std::move(text));
     }
