@@ -68,6 +68,13 @@ def test_ranks_that_differ_are_named(cep, job):
     assert changes == [(2, [100, 110], [0, 1]), (8, [120], [3])]
 
 
+def test_where_only_a_later_change_is_left_it_is_called_shorter(cep, job):
+    for rank in range(RANKS):
+        rows = attempt_rows(rank, range(0, STEPS, 4), rng=random.Random(rank), world_size=RANKS)
+        job.write(rank, [*rows[:-1], stride_row(rank, 300, 4, 2), rows[-1]])
+    assert lines_of(cep) == ["the stride was shortened from 4 to 2 at step 300, as cep cost far less than 0.1 %"]
+
+
 def test_a_stride_that_came_back_is_not_said(cep, job):
     write_job(job, {0: {100: 4, 200: 2, 300: 1}})
     assert cep.summary("job")["stride_changes"] == []
