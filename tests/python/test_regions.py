@@ -301,3 +301,54 @@ def test_pytorchs_current_stream_is_asked_for_once_cuda_is_in_use(tmp_path, monk
         with profiler.region("forward"):
             pass
         assert torch.asked == [device]
+
+
+def test_spans_of_a_device_that_is_not_current_are_made_while_it_is(tmp_path):
+    exchanged = []
+
+    def exchange(device):
+        exchanged.append(device)
+        return 0
+
+    with cep.Profiler(tmp_path, record_every_n_steps=1) as profiler:
+        before = profiler.region("before")
+        profiler._set_device(exchange, 3)
+        profiler.step(0)
+        calls = {}
+
+        def count(name, call):
+            exchanged.clear()
+            call()
+            calls[name] = list(exchanged)
+
+        def fails():
+            with pytest.raises(ValueError), profiler.region("failed"):
+                raise ValueError
+
+        def block(region):
+            with region:
+                pass
+
+        count("with", lambda: block(before))
+        count("attributes", lambda: block(profiler.region("copy", bytes=8)))
+        count("decorator", profiler.region("decorated")(lambda: None))
+        count("error", fails)
+        count("phase", lambda: profiler.phase("chained"))
+        count("end_phase", profiler.end_phase)
+        count("host", lambda: block(profiler.region("loading", stream=cep.HOST)))
+    around = [3, 0]
+    assert calls == {
+        "with": 2 * around, "attributes": 2 * around, "decorator": 2 * around, "error": 2 * around,
+        "phase": around, "end_phase": around, "host": [],
+    }  # fmt: skip
+
+
+def test_a_device_that_cannot_be_made_current_does_not_stop_the_trainer(tmp_path):
+    def exchange(device):
+        raise RuntimeError("no such device")
+
+    with cep.Profiler(tmp_path, record_every_n_steps=1) as profiler:
+        profiler._set_device(exchange, 3)
+        profiler.step(0)
+        with profiler.region("forward"):
+            pass

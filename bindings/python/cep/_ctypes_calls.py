@@ -6,6 +6,7 @@ _native.abi3.so has the same classes in C; its source is beside the package, in 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from ctypes import byref, c_int64, c_void_p
 from threading import get_ident
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import Any, Callable, Optional
 from . import _ffi, _streams
 from ._attributes import Attributes, Meta, span_struct, error_struct, whole_number
 from ._errors import NOT_FAILURES
-from ._ffi import Attrs, Span
+from ._ffi import Attrs, Span, SpanCalls
 from ._options import kind_number
 from ._sampling import Sampling
 from ._streams import HOST_ADDRESS, Stream, StreamSource
@@ -43,6 +44,25 @@ def _default_stream() -> c_void_p:
     return _DEFAULT_POINTER
 
 
+def _with_device(exchange_device: Callable[[int], int], device: int) -> SpanCalls:
+    """Calls during which a device is current."""
+
+    def on_device(call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any) -> Any:
+            before = None
+            try:
+                with suppress(Exception):
+                    before = exchange_device(device)
+                return call(*args)
+            finally:
+                if before is not None:
+                    exchange_device(before)
+
+        return called
+
+    return SpanCalls(*map(on_device, _device_calls))
+
+
 class ProfilerCalls:
     """The base of Profiler: what a step loop calls."""
 
@@ -61,6 +81,7 @@ class ProfilerCalls:
         self._recording = recording
         self._regions = regions
         self._on_host = on_host
+        self._span_calls = _device_calls
         self._records, self._flushes = Sampling(*sampling).records, Sampling(*sampling).flushes
         self._current_stream: Callable[[], c_void_p] = _default_stream
         self._phases: dict[int, Phase] = {}  # by thread
@@ -78,6 +99,15 @@ class ProfilerCalls:
         source = _streams.current_stream_source()
         if source is not None:
             self._set_stream_source(source)
+
+    def _set_device(self, exchange_device: Callable[[int], int], device: int) -> None:
+        """Has all spans that are not on the host clock begin and end while a device is current."""
+        self._span_calls = _with_device(exchange_device, device)
+        for first in self._regions.values():
+            region = first
+            while region is not None:
+                region._choose_calls()
+                region = region._next
 
     # ---- Steps ------------------------------------------------------------------------------------------
 
@@ -191,7 +221,7 @@ class ProfilerCalls:
         phase = self._phases.pop(get_ident(), None)
         if phase is not None:
             pointer, on_host = phase
-            (_host_calls if on_host else _device_calls).phase(self._pointer, None, pointer)
+            (_host_calls if on_host else self._span_calls).phase(self._pointer, None, pointer)
 
 
 class RegionCalls:
@@ -230,8 +260,7 @@ class RegionCalls:
         self._attributes = attributes
         self._struct: Optional[Attrs] = None  # made from _attributes when a span first needs it
         self._keeps_lock = profiler._on_host or stream == HOST_ADDRESS
-        self._calls = calls = _host_calls if self._keeps_lock else _device_calls
-        self._begin_span, self._end_span = calls.begin, calls.end  # saves a lookup in each span
+        self._choose_calls()
         # The profiler's own list, not empty while recording. Held here, it costs an unrecorded `with` a single lookup.
         self._recording = profiler._recording
         # The open `with` blocks. By thread: the span and stream of the innermost block, and the block around it. A
@@ -239,6 +268,10 @@ class RegionCalls:
         # as their span), so that every exit finds its own block.
         self._open: dict[int, Block] = {}
         self._next: Optional[RegionCalls] = None  # of the same name on another stream
+
+    def _choose_calls(self) -> None:
+        self._calls = calls = _host_calls if self._keeps_lock else self._profiler._span_calls
+        self._begin_span, self._end_span = calls.begin, calls.end  # saves a lookup in each span
 
     def __enter__(self) -> Any:
         # _begin() and _end() are written out here and below: a Python call costs a tenth of a recorded block.

@@ -78,6 +78,9 @@ class Profiler(ProfilerCalls, Handle):
         Error: The directory or the file cannot be made or written.
     """
 
+    _device: Optional[int] = None
+    """The CUDA device of all spans, where it is not the current one."""
+
     def __init__(
         self,
         output_dir: Optional[PathText] = None,

@@ -84,6 +84,24 @@ def current_stream_source() -> Optional[StreamSource]:
     return _source(torch)
 
 
+def current_stream_source_on(device: int) -> StreamSource:
+    """How to get PyTorch's current stream of a device. For processes that use CUDA through PyTorch."""
+    torch: Any = sys.modules["torch"]
+    raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw_stream is not None:
+        return raw_stream, device
+    return lambda: int(torch.cuda.current_stream(device).cuda_stream), None
+
+
+def exchange_device(device: int) -> int:
+    """Makes a device of this thread current, and returns the one that was. For processes that use CUDA through PyTorch."""
+    torch_c = sys.modules["torch"]._C
+    before = int(torch_c._cuda_getDevice())
+    if before != device:
+        torch_c._cuda_setDevice(device)
+    return before
+
+
 def _source(torch: Any) -> StreamSource:
     try:
         raw_stream, device = torch._C._cuda_getCurrentRawStream, torch._C._cuda_getDevice

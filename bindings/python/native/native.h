@@ -55,6 +55,8 @@ typedef struct {
     PyObject* stream_argument;    ///< for stream_source; NULL: it takes none
     PyCFunction stream_function;  ///< stream_source itself if it is a C function of one argument
     PyObject* stream_self;
+    PyObject* device;             ///< the spans' device, where it is not the current one; NULL: the current one
+    PyObject* exchange_device;    ///< makes a device current and returns the one that was; NULL without a device
     struct phase_thread* phases;  ///< the threads that have a phase
     Py_ssize_t phase_count, phase_capacity;
     long long step, library_step;
@@ -132,6 +134,10 @@ bool address_of(PyObject* integer, void** address);
 bool stream_address_of(PyObject* stream, void** address);
 /// The current stream; false with an exception if looking it up raised.
 bool current_stream(profiler_object* profiler, void** stream);
+
+/// Makes the profiler's device current, if it has one. What leave_device() takes.
+PyObject* enter_device(profiler_object* profiler);
+void leave_device(profiler_object* profiler, PyObject* before);
 
 /// Begins a span of the region on its stream; false with an exception.
 bool begin_span(region_object* region, cep_span* span, void** stream);

@@ -90,6 +90,23 @@ static PyObject* profiler_current_stream(PyObject* object, PyObject* unused) {
     return current_stream((profiler_object*)object, &stream) ? PyLong_FromVoidPtr(stream) : NULL;
 }
 
+// ---- Device --------------------------------------------------------------------------------------------------------
+
+PyObject* enter_device(profiler_object* self) {
+    if (self->device == NULL || PyErr_Occurred() != NULL) return NULL;
+    PyObject* before = PyObject_CallFunctionObjArgs(self->exchange_device, self->device, NULL);
+    if (before == NULL) PyErr_Clear();
+    return before;
+}
+
+void leave_device(profiler_object* self, PyObject* before) {
+    if (before == NULL) return;
+    PyObject* left = PyObject_CallFunctionObjArgs(self->exchange_device, before, NULL);
+    if (left == NULL) PyErr_Clear();
+    Py_XDECREF(left);
+    Py_DECREF(before);
+}
+
 // ---- Steps ---------------------------------------------------------------------------------------------------------
 
 static bool set_recording(profiler_object* self, bool recording) {
@@ -303,17 +320,19 @@ static void note_phase(profiler_object* self, bool has_phase, void* stream, bool
         *phase = self->phases[--self->phase_count];
 }
 
-static void change_phase(cep_profiler* profiler, cep_region* region, void* stream, bool keeps_lock) {
+static void change_phase(profiler_object* self, cep_region* region, void* stream, bool keeps_lock) {
+    PyObject* before = keeps_lock ? NULL : enter_device(self);
     PyThreadState* released = keeps_lock ? NULL : PyEval_SaveThread();
-    (void)library.phase(profiler, region, stream);
+    (void)library.phase(self->handle, region, stream);
     if (released != NULL) PyEval_RestoreThread(released);
+    leave_device(self, before);
 }
 
 static bool enter_phase(profiler_object* self, region_object* region) {
     void* stream = region->stream;
     if (!region->has_stream && !current_stream(self, &stream)) return false;
     note_phase(self, is_recording(self), stream, region->keeps_lock);
-    change_phase(self->handle, region->handle, stream, region->keeps_lock);
+    change_phase(self, region->handle, stream, region->keeps_lock);
     return true;
 }
 
@@ -334,7 +353,7 @@ static PyObject* profiler_end_phase(PyObject* object, PyObject* unused) {
     if (found == NULL) return new_none();
     const struct phase_thread phase = *found;
     note_phase(self, false, NULL, false);
-    change_phase(self->handle, NULL, phase.stream, phase.keeps_lock);
+    change_phase(self, NULL, phase.stream, phase.keeps_lock);
     return new_none();
 }
 
@@ -362,6 +381,14 @@ static PyObject* profiler_set_stream_source(PyObject* object, PyObject* pair) {
     return new_none();
 }
 
+static PyObject* profiler_set_device(PyObject* object, PyObject* args) {
+    PyObject *exchange = NULL, *device = NULL;
+    if (!PyArg_ParseTuple(args, "OO", &exchange, &device)) return NULL;
+    set_reference(&((profiler_object*)object)->exchange_device, exchange);
+    set_reference(&((profiler_object*)object)->device, device);
+    return new_none();
+}
+
 static int profiler_traverse(PyObject* object, visitproc visit, void* arg) {
     profiler_object* self = (profiler_object*)object;
     Py_VISIT(Py_TYPE(object));
@@ -369,6 +396,8 @@ static int profiler_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->regions);
     Py_VISIT(self->stream_source);
     Py_VISIT(self->stream_argument);
+    Py_VISIT(self->device);
+    Py_VISIT(self->exchange_device);
     return 0;
 }
 
@@ -378,6 +407,8 @@ static int profiler_clear(PyObject* object) {
     Py_CLEAR(self->regions);
     Py_CLEAR(self->stream_source);
     Py_CLEAR(self->stream_argument);
+    Py_CLEAR(self->device);
+    Py_CLEAR(self->exchange_device);
     Py_CLEAR(self->recording);
     return 0;
 }
@@ -430,6 +461,7 @@ static PyMethodDef methods[] = {
     {"_attach", profiler_attach, METH_VARARGS, NULL},
     {"_current_stream", profiler_current_stream, METH_NOARGS, NULL},
     {"_set_stream_source", profiler_set_stream_source, METH_O, NULL},
+    {"_set_device", profiler_set_device, METH_VARARGS, NULL},
     {"_set_library_step", profiler_set_library_step, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

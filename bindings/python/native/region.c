@@ -8,12 +8,20 @@
 enum { error_max_bytes = 63 };
 
 /// A span records a CUDA event, which can wait for room in the GPU's queue. The work in the queue may wait for a host
-/// function that needs the GIL, so only spans on the host clock keep it.
-#define WITHOUT_LOCK(region, call)                                                         \
-    do {                                                                                   \
-        PyThreadState* const released = (region)->keeps_lock ? NULL : PyEval_SaveThread(); \
-        call;                                                                              \
-        if (released != NULL) PyEval_RestoreThread(released);                              \
+/// function that needs the GIL, so only spans on the host clock keep it. Where the profiler has a device, it is current
+/// during the call.
+#define WITHOUT_LOCK(region, call)                                         \
+    do {                                                                   \
+        if ((region)->keeps_lock) {                                        \
+            call;                                                          \
+        } else {                                                           \
+            profiler_object* const owner = (void*)(region)->profiler;      \
+            PyObject* const before = enter_device(owner);                  \
+            PyThreadState* const released = PyEval_SaveThread();           \
+            call;                                                          \
+            PyEval_RestoreThread(released);                                \
+            leave_device(owner, before);                                   \
+        }                                                                  \
     } while (0)
 
 // ---- Spans ---------------------------------------------------------------------------------------------------------

@@ -7,19 +7,20 @@ import functools
 import sys
 import threading
 from types import ModuleType
-from typing import Any, Callable, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
 
 from .._handle import Removable
 from .._profiler import Profiler
+from .._region import Region
 from .._streams import HOST
 from ._comm_span import AsyncSpan, Description, SideStreams, end_done_spans, future_of
 from ._groups import Group, Groups, resolve_group
 from ._hooks import is_compiling, note_failure
-from ._operations import BATCH, MESSAGE, Arguments, Call, Function, Keywords, available_functions
+from ._operations import BATCH, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, tensor_bytes, torch
 from ._steps import remove_listener, step_listeners
 
-_c10d: Any = torch.distributed.distributed_c10d if dist.is_available() else None
+_world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
 
 
 class _Nested(threading.local):
@@ -43,33 +44,58 @@ class CommRecorder:
         self.recording = profiler._recording
         self.groups = Groups()
         self.streams = SideStreams()
-        self._unmeasurable: set[str] = set()
+        self._unmeasurable: set[Function] = set()
 
     def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
         """Makes a call of a function of torch.distributed on a recorded step, and times it."""
         nested.inside = True
-        end_done_spans(self.profiler)
         try:
-            call = Call(function, args, kwargs)
-            found = None if _is_coalescing() else self._find(call)
-            return call.run() if found is None else self._timed(call, *found)
+            end_done_spans(self.profiler)
+            given = function.given(args, kwargs)
+            span = None if _is_coalescing() else self._span_of(function, given)
+            if span is None:
+                return function.original(*args, **kwargs)
+            if isinstance(span, AsyncSpan):
+                return self._run_async(function, args, kwargs, span)
+            # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
+            with span:
+                return function.original(*args, **kwargs)
         finally:
             nested.inside = False
 
-    def _find(self, call: Call) -> Optional[tuple[Group, Optional[int]]]:
-        """The group of a call and its index in the group. None if the call gets no row: this rank is not in the group,
-        the sender is not known yet, or the arguments are invalid."""
+    def _span_of(self, function: Function, given: Keywords) -> Union[None, Region, AsyncSpan]:
+        """What times a call: a region around it, or the span of an asynchronous one. None if the call gets no row."""
         try:
-            shape = call.operation.shape
-            if shape == BATCH:
-                return self._find_batch(call.argument("p2p_op_list"))
-            group = resolve_group(call.argument("group"))
-            if group is None:
-                return None
-            known = self._pair(call, group) if shape == MESSAGE else self.groups.find(group)
-            return None if known is None else (known, known.indices.take(self.profiler._step))
+            found = self._find(function.operation, given)
         except Exception:  # the call itself raises what is wrong with its arguments
             return None
+        if found is None:
+            return None
+        try:
+            group, coll = found
+            tensors = function.tensors(given)
+            device = _device_of(tensors, group)
+            name, size = function.operation.name, function.bytes(tensors, group.size)
+            if not function.is_async(given):
+                stream = HOST if device is None else None
+                return self.profiler.region(name, kind="comm", stream=stream, bytes=size, group=group.name, coll=coll)
+            if not self._is_measurable(function, device):
+                return None
+            return AsyncSpan(self.profiler, self.streams, Description(name, size, group, coll), device)
+        except Exception as error:
+            note_failure(error)
+            return None
+
+    def _find(self, operation: Operation, given: Keywords) -> Optional[tuple[Group, Optional[int]]]:
+        """The group of a call and its index in the group. None if the call gets no row: this rank is not in the group,
+        or the sender is not known yet. Raises if the arguments are invalid."""
+        if operation.shape == BATCH:
+            return self._find_batch(given["p2p_op_list"])
+        group = resolve_group(given.get("group"))
+        if group is None:
+            return None
+        known = self._pair(operation, given, group) if operation.shape == MESSAGE else self.groups.find(group)
+        return None if known is None else (known, known.indices.take(self.profiler._step))
 
     def _find_batch(self, messages: Any) -> Optional[tuple[Group, Optional[int]]]:
         """A batch with one other rank is the same batch there, as in pipelines: its index is the number of messages
@@ -83,52 +109,30 @@ class CommRecorder:
         pair = self.groups.exchanging(group, dist.get_rank(), *peers)
         return pair, pair.indices.take(self.profiler._step, len(messages))
 
-    def _pair(self, call: Call, group: ProcessGroup) -> Optional[Group]:
+    def _pair(self, operation: Operation, given: Keywords, group: ProcessGroup) -> Optional[Group]:
         """The two ends of a message as a group. None if the sender is not known yet."""
-        parameter, rank = call.operation.peer, dist.get_rank()
-        peer = call.argument(parameter)
+        rank, peer = dist.get_rank(), given.get(operation.peer)
         if peer is None:
-            peer = call.argument(f"group_{parameter}")
+            peer = given.get(f"group_{operation.peer}")
             if peer is None:
                 return None
             peer = dist.get_global_rank(group, peer)
-        source, target = (rank, peer) if call.operation.name == "send" else (peer, rank)
+        source, target = (rank, peer) if operation.name == "send" else (peer, rank)
         return self.groups.between(group, source, target)
 
-    def _timed(self, call: Call, group: Group, coll: Optional[int]) -> Any:
+    def _run_async(self, function: Function, args: Arguments, kwargs: Keywords, span: AsyncSpan) -> Any:
         try:
-            tensors = call.tensors()
-            device = _device_of(tensors, group)
-            what = Description(call.operation.name, call.bytes(tensors, group.size), group, coll)
-            if call.is_async():
-                span = self._async_span(call, what, device)
-            else:
-                region = what.region(self.profiler, HOST if device is None else None)
-        except Exception as error:
-            note_failure(error)
-            return call.run()
-        if call.is_async():
-            return call.run() if span is None else self._timed_async(call, span)
-        # If NCCL runs on a stream of its own, the current stream waits for it, and so does the end of the span.
-        with region:
-            return call.run()
-
-    def _async_span(self, call: Call, what: Description, device: Optional[int]) -> Optional[AsyncSpan]:
-        return AsyncSpan(self.profiler, self.streams, what, device) if self._is_measurable(call, device) else None
-
-    def _timed_async(self, call: Call, span: AsyncSpan) -> Any:
-        try:
-            work = call.run()
+            work = function.original(*args, **kwargs)
         except BaseException as error:
             span.fail(type(error))
             raise
         try:
-            if call.operation.shape == BATCH:
-                span.end_with_batch(work, call.tensors())
+            if function.operation.shape == BATCH:
+                span.end_with_batch(work, function.tensors(function.given(args, kwargs)))
                 return work
             future = future_of(work)
             if future is None:
-                self._unmeasurable.add(call.operation.function)
+                self._unmeasurable.add(function)
             span.end_with(future)
         except Exception as error:
             note_failure(error)
@@ -142,15 +146,15 @@ class CommRecorder:
         what = Description(name, tensor_bytes(tensor) or None, group, group.indices.take(self.profiler._step))
         return AsyncSpan(self.profiler, self.streams, what, tensor.device.index if tensor.is_cuda else None)
 
-    def _is_measurable(self, call: Call, device: Optional[int]) -> bool:
+    def _is_measurable(self, function: Function, device: Optional[int]) -> bool:
         if device is None:
-            return call.operation.shape != BATCH  # gloo's messages have no future
-        return call.operation.function not in self._unmeasurable and not torch.cuda.is_current_stream_capturing()
+            return function.operation.shape != BATCH  # gloo's messages have no future
+        return function not in self._unmeasurable and not torch.cuda.is_current_stream_capturing()
 
 
 def _is_coalescing() -> bool:
     """Whether calls are only collected now, to run as one later."""
-    return bool(getattr(getattr(_c10d, "_world", None), "pg_coalesce_state", None))
+    return bool(getattr(_world, "pg_coalesce_state", None))
 
 
 def _device_of(tensors: list[Any], group: Group) -> Optional[int]:

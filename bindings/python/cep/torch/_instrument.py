@@ -28,6 +28,7 @@ from ._pytorch import (
     Module,
     Optimizer,
     distributed_is_initialized,
+    follow_device_of,
     hook_before_forward,
     patch_call,
     torch,
@@ -241,7 +242,8 @@ def instrument(
                 prof.step(step)
                 ...
 
-    The rows are all of kind ``compute``, each on the stream that is current when its phase begins:
+    The rows are all of kind ``compute``, each on the stream that is current when its phase begins. If the model is on
+    another device than the current one, so are all spans of the profiler from now on:
 
     - ``forward``: a call of the model with gradients. ``forward_no_grad``: one without (evaluation, a teacher model).
       The work of FSDP's hooks before it (gathering parameters) is part of it, if instrument() is called after FSDP.
@@ -290,6 +292,7 @@ def instrument(
         return _Off()
     optimizers = optimizer_list(optimizer)
     claims = claims_of(profiler)
+    follow_device_of(model, profiler)
     made = Instrumentation(profiler, prefix, memory)
     forward: Optional[_ForwardTimer] = None
     try:

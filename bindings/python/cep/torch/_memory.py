@@ -47,7 +47,7 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
 
     Args:
         profiler: The profiler.
-        device: A CUDA device's index; None: the current one.
+        device: A CUDA device's index; None: that of the instrumented model, or else the current one.
 
     Returns:
         Whether there was anything to record: a recorded step, and a process that uses CUDA.
@@ -56,7 +56,9 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
     """
     if not profiler.recording or _read_stats is None or not torch.cuda.is_initialized():
         return False
-    stats = _read_stats(torch.cuda.current_device() if device is None else device)
+    if device is None:
+        device = torch.cuda.current_device() if profiler._device is None else profiler._device
+    stats = _read_stats(device)
     for name, value in memory_counters(stats).items():
         profiler.counter(name, value)
     return True

@@ -60,61 +60,37 @@ OPERATIONS = (
 class Function:
     """A function of torch.distributed as the installed version has it, and how to read its arguments."""
 
-    __slots__ = ("operation", "original", "_positions", "_defaults")
+    __slots__ = ("operation", "original", "_parameters")
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
         self.original: Callable[..., Any] = getattr(dist, operation.function)
-        parameters = inspect.signature(self.original).parameters
-        self._positions = {name: position for position, name in enumerate(parameters)}
-        self._defaults = {
-            name: parameter.default
-            for name, parameter in parameters.items()
-            if parameter.default is not inspect.Parameter.empty
-        }
+        self._parameters = tuple(inspect.signature(self.original).parameters)
 
-    def argument(self, name: str, args: Arguments, kwargs: Keywords) -> Any:
-        """The argument that was passed for a parameter, or its default. None if the function has no such parameter."""
-        if name in kwargs:
-            return kwargs[name]
-        position = self._positions.get(name)
-        if position is not None and position < len(args):
-            return args[position]
-        return self._defaults.get(name)
+    def given(self, args: Arguments, kwargs: Keywords) -> Keywords:
+        """The arguments of a call by their parameters' names. Those that have their defaults are missing: the defaults
+        of all parameters that are read here mean the same as None."""
+        return {**dict(zip(self._parameters, args)), **kwargs} if args else kwargs
 
-
-class Call(NamedTuple):
-    """One call of a function of torch.distributed."""
-
-    function: Function
-    args: Arguments
-    kwargs: Keywords
-
-    @property
-    def operation(self) -> Operation:
-        return self.function.operation
-
-    def argument(self, name: str) -> Any:
-        return self.function.argument(name, self.args, self.kwargs)
-
-    def run(self) -> Any:
-        return self.function.original(*self.args, **self.kwargs)
-
-    def is_async(self) -> bool:
+    def is_async(self, given: Keywords) -> bool:
         """Whether the call returns before its result is ready."""
-        return self.operation.shape == BATCH or bool(self.argument("async_op"))
+        return bool(given.get("async_op")) or self.operation.shape == BATCH
 
-    def tensors(self) -> list[Tensor]:
+    def tensors(self, given: Keywords) -> list[Tensor]:
         """The tensors whose size is measured."""
-        given = self.argument(self.operation.sized_by) if self.operation.sized_by else None
-        if not isinstance(given, (list, tuple)):
-            given = [given]
-        tensors = (getattr(member, "tensor", member) for member in given)
+        sized = given.get(self.operation.sized_by)
+        if isinstance(sized, torch.Tensor):
+            return [sized]
+        if not isinstance(sized, (list, tuple)):
+            return []
+        tensors = (getattr(member, "tensor", member) for member in sized)
         return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
 
     def bytes(self, tensors: list[Tensor], group_size: int) -> Optional[int]:
         """The bytes of the message; None if there are none."""
-        total = sum(map(tensor_bytes, tensors))
+        total = 0
+        for tensor in tensors:
+            total += tensor_bytes(tensor)
         return total * (group_size if self.operation.share == _PART else 1) or None
 
 
