@@ -262,3 +262,19 @@ def test_of_two_ranks_of_a_pipeline_stage_one_is_slow(cep, simulate):
     simulate("job", "--ranks", 8, "--pp", 4, faults=[{"rank": 3, "phase": "forward", "slowdown": 1.6}])
     (group,) = verdict_of(cep)["groups"]
     assert (group["pp"], group["slow_ranks"], group["typical"]["phase"]) == (1, [3], "forward")
+
+
+@pytest.mark.parametrize("lag_of_slow_ms, host_may_be_late", [(0.3, True), (3.0, False)])
+def test_a_slow_rank_whose_device_is_not_behind_its_host_may_have_a_late_host(cep, tmp_path, lag_of_slow_ms, host_may_be_late):
+    own = own_times(4, 60)
+    own["forward"][2] += 15
+    write_job(tmp_path / "job", own)
+    for rank in range(4):
+        path = tmp_path / "job" / f"cuda_events_rank_{rank}.jsonl"
+        lag_ms = lag_of_slow_ms if rank == 2 else 2.0
+        path.write_text(path.read_text().replace('"name":"all_reduce"', f'"name":"all_reduce","lag_ms":{lag_ms}'))
+    verdict = verdict_of(cep)
+    assert names_of(verdict) == [(2, "forward", "persistent")]
+    evidence, to_do = verdict["evidence"][0], verdict["next"][0]
+    said = "its host may be late: collectives begin 300.0 µs after their launch, 2.000 ms on its peers" in evidence
+    assert (said, "look at its host" in to_do) == (host_may_be_late, host_may_be_late), (evidence, to_do)

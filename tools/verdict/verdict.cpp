@@ -65,6 +65,7 @@ class Judge {
         const bool all_phases = !job_.choice.keeps_none() && !job_.filter.has_phases();
         if (all_phases) find_stage_imbalance();  // of timed work: stragglers add time that no phase covers to it
         if (can_compare()) name_stragglers();
+        find_late_hosts();
         if (all_phases) describe_history();
         if (options_.draws && !job_.choice.keeps_none()) draw();
         return std::move(verdict_);
@@ -338,7 +339,30 @@ class Judge {
             straggler.waiters_median_wait_ms,
             straggler.confidence,
             is_missing(straggler.cost_ms) ? std::nullopt : std::optional(all_ms > 0 ? straggler.cost_ms / all_ms : 0),
-            straggler.keeps_waiting};
+            straggler.keeps_waiting,
+            std::nullopt};
+    }
+
+    void find_late_hosts() {
+        for (StragglerFact& straggler : verdict_.stragglers)
+            if (straggler.kind == schema::Kind::compute)
+                straggler.late_host = find_late_host(job_.ranks, straggler.rank, peers_of(straggler.rank));
+    }
+
+    /// The other ranks of its role.
+    [[nodiscard]] std::vector<std::int64_t> peers_of(std::int64_t rank) const {
+        std::vector<std::int64_t> peers;
+        for (const PeerGroup& group : groups_) {
+            bool is_in_group = false;
+            for (const std::size_t index : group.ranks) {
+                peers.push_back(table_.ranks[index].rank);
+                is_in_group |= peers.back() == rank;
+            }
+            if (is_in_group) break;
+            peers.clear();
+        }
+        std::erase(peers, rank);
+        return peers;
     }
 
     [[nodiscard]] GroupFact fact_of(const SlowGroup& group, double all_ms) const {

@@ -15,6 +15,7 @@
 #include "verdict/changes.hpp"
 #include "verdict/efficiency.hpp"
 #include "verdict/job_table.hpp"
+#include "verdict/late_host.hpp"
 #include "verdict/straggler.hpp"
 
 namespace cep::tool {
@@ -40,6 +41,7 @@ struct StragglerFact {
     double confidence = 0;
     std::optional<double> cost_share;  // of the time of all steps, if it were the only straggler
     bool keeps_waiting = true;         // others wait for it, as far as that is known
+    std::optional<LateHost> late_host;
 };
 
 /// Ranks of one role that fall into two populations.

@@ -85,6 +85,10 @@ std::string describe(const StragglerFact& straggler) {
     if (straggler.waiters_median_wait_ms)
         text += fmt::format("; meanwhile the others wait {} a step in collectives",
                             format_duration_ms(*straggler.waiters_median_wait_ms));
+    if (straggler.late_host)
+        text += fmt::format("; its host may be late: collectives begin {} after their launch, {} on its peers",
+                            format_duration_ms(straggler.late_host->lag_ms),
+                            format_duration_ms(straggler.late_host->peers_lag_ms));
     return text;
 }
 
@@ -288,8 +292,7 @@ class Sentences {
                             "other processes",
                             worst.rank));
         } else {
-            document_.next.push_back(
-                fmt::format("{} on rank {} in {}", tool_for(worst.kind), worst.rank, range_of(worst)));
+            document_.next.push_back(fmt::format("{} on rank {} in {}", tool_for(worst), worst.rank, range_of(worst)));
         }
         if (worst.grows)
             document_.next.push_back(
@@ -315,8 +318,11 @@ class Sentences {
                         name_of(group.slow_ranks, {}), name_of(group.fast_ranks, {})));
     }
 
-    [[nodiscard]] static std::string tool_for(schema::Kind kind) {
-        switch (kind) {
+    [[nodiscard]] static std::string tool_for(const StragglerFact& straggler) {
+        if (straggler.late_host)
+            return "look at its host (other processes, CPU affinity, Python between launches), then at its GPU's "
+                   "clocks (nvidia-smi -q),";
+        switch (straggler.kind) {
             case schema::Kind::data:
                 return "look at the data loader, its workers, storage and CPU load (py-spy, iostat)";
             case schema::Kind::compute:

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Late hosts: ranks whose host launches work so late that the device is seldom behind it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/phase_series.hpp"
+
+namespace cep::tool {
+
+/// From the launch of a collective until its device begins it, median.
+struct LateHost {
+    double lag_ms = 0;
+    double peers_lag_ms = 0;  // median over the peers
+};
+
+/// Whether a rank's device is far less behind its host than those of its peers. A rank with a slow device is further
+/// behind. None if rows do not say, or hosts of peers are not ahead.
+[[nodiscard]] std::optional<LateHost> find_late_host(const RankSeries& ranks, std::int64_t rank,
+                                                     const std::vector<std::int64_t>& peers);
+
+}  // namespace cep::tool
