@@ -116,7 +116,7 @@ void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noex
     const CallTimer timer(*recorder);
     const bool before = recorder->has_phase();
     recorder->change_phase(region, context, stream);
-    guard.note_phase(before, recorder->has_phase());
+    note_phase(before, recorder->has_phase());
 }
 
 /// Hands a counter, mark or external span to the writer.

@@ -4,7 +4,6 @@
 #include <exception>
 #include <new>
 
-#include "keep_errno.hpp"
 
 namespace cep::cuda {
 
@@ -71,7 +70,6 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
 }
 
 StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
-    const KeepErrno keep;
     if (driver_ == nullptr && !find_driver()) return fall_back(HostFallback::no_driver);
     if (!find_context(stamp.host_ns)) return fall_back(HostFallback::no_context);
     if (current_.context == nullptr) return StampResult::no_event;
