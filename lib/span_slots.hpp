@@ -114,10 +114,10 @@ class SpanSlots {
 
     /// Any thread. The slot of that index from a caller's handle; null if there is none.
     [[nodiscard]] SpanSlot* find(std::size_t index) noexcept {
-        if (index >= max_slots) return nullptr;
-        const std::size_t block = index < first_block_slots ? 0 : block_of(index);
-        SpanSlot* const slots = blocks_[block].load(std::memory_order_acquire);
-        return slots == nullptr ? nullptr : &slots[index - first_of(block)];
+        if (index >= first_block_slots) [[unlikely]]
+            return find_in_block(index);
+        SpanSlot* const slots = blocks_[0].load(std::memory_order_acquire);
+        return slots == nullptr ? nullptr : &slots[index];
     }
 
     /// Owner, for a claimed slot. Copies the metadata. False if budget or memory has run out: the slot then has none.
@@ -224,6 +224,13 @@ class SpanSlots {
         return blocks_[block].load(std::memory_order_relaxed)[index - first_of(block)];
     }
 
+    [[nodiscard, gnu::noinline, gnu::cold]] SpanSlot* find_in_block(std::size_t index) noexcept {
+        if (index >= max_slots) return nullptr;
+        const std::size_t block = block_of(index);
+        SpanSlot* const slots = blocks_[block].load(std::memory_order_acquire);
+        return slots == nullptr ? nullptr : &slots[index - first_of(block)];
+    }
+
     [[nodiscard]] bool make_block(std::size_t block) noexcept {
         if (blocks_[block].load(std::memory_order_relaxed) != nullptr) return true;
         const KeepErrno keep;
@@ -300,11 +307,14 @@ class SpanStack {
     void clear() noexcept { size_ = 0; }
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
-    /// The number of spans on the stack, after removing those on top that other threads have ended.
+    /// Any thread, after it has ended a span of the stack that is not its own.
+    void note_ended_elsewhere() noexcept { some_ended_elsewhere_.store(true, std::memory_order_release); }
+
+    /// The number of spans on the stack, after removing those that other threads have ended.
     [[nodiscard]] std::uint16_t depth(SpanSlots& slots) noexcept {
-        while (size_ > 0 && !SpanSlots::is_open(slots.at(entries_[size_ - 1].slot), entries_[size_ - 1].generation))
-            --size_;
-        return static_cast<std::uint16_t>(size_);
+        if (some_ended_elsewhere_.load(std::memory_order_relaxed)) [[unlikely]]
+            remove_ended_elsewhere(slots);
+        return size_;
     }
 
     /// If memory runs out, the span is not put on the stack, and innermost() and depth() leave it out.
@@ -334,15 +344,20 @@ class SpanStack {
     }
 
   private:
-    static constexpr std::uint32_t first_capacity = 4;
-    static constexpr std::uint32_t first_allocation = 16;
+    static constexpr std::uint16_t first_capacity = 4;
+    static constexpr std::uint16_t first_allocation = 16;
+
+    [[gnu::noinline, gnu::cold]] void remove_ended_elsewhere(SpanSlots& slots) noexcept {
+        (void)some_ended_elsewhere_.exchange(false, std::memory_order_acquire);
+        compact(slots);
+    }
 
     /// Removes ended spans, and grows if most of the spans are still open. At most max_slots − 1 others are open here.
     [[nodiscard, gnu::noinline, gnu::cold]] bool make_room(SpanSlots& slots) noexcept {
         const KeepErrno keep;
         compact(slots);
         if (size_ < (capacity_ + 1) / 2 || capacity_ == SpanSlots::max_slots) return size_ < capacity_;
-        const std::uint32_t capacity = std::max(first_allocation, 2 * capacity_);
+        const auto capacity = std::max(first_allocation, static_cast<std::uint16_t>(2 * capacity_));
         std::unique_ptr<Entry[]> entries(new (std::nothrow) Entry[capacity]);
         if (entries == nullptr) return size_ < capacity_;
         std::copy_n(entries_, size_, entries.get());
@@ -354,16 +369,17 @@ class SpanStack {
 
     /// Removes all ended spans. Those that other threads ended can be below open ones.
     void compact(SpanSlots& slots) noexcept {
-        std::uint32_t kept = 0;
-        for (std::uint32_t i = 0; i < size_; ++i)
+        std::uint16_t kept = 0;
+        for (std::size_t i = 0; i < size_; ++i)
             if (SpanSlots::is_open(slots.at(entries_[i].slot), entries_[i].generation)) entries_[kept++] = entries_[i];
         size_ = kept;
     }
 
     std::array<Entry, first_capacity> first_;  ///< most threads need no more
     Entry* entries_ = first_.data();
-    std::uint32_t size_ = 0;
-    std::uint32_t capacity_ = first_capacity;
+    std::uint16_t size_ = 0;
+    std::uint16_t capacity_ = first_capacity;
+    Atomic<bool> some_ended_elsewhere_{false};  ///< some spans on the stack may have been ended by other threads
     std::unique_ptr<Entry[]> more_;
 };
 
