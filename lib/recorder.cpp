@@ -182,20 +182,22 @@ void ThreadRecorder::add_meta(Record& record, std::string_view meta) noexcept {
 [[gnu::hot]] cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
                                      void* stream) noexcept {
     SpanSlot* ending = began_by != nullptr ? began_by->slots_.find(span.slot) : nullptr;
-    if (ending != nullptr && !SpanSlots::take(*ending, span.generation)) ending = nullptr;
+    if (ending != nullptr && !SpanSlots::take(*ending, span.generation)) [[unlikely]]
+        ending = nullptr;
+    const bool reuses_slot = ending != nullptr && began_by == this && region != nullptr;
     int slot_index = -1;
     if (region != nullptr) {
         recorded_.add();
-        slot_index = slots_.claim();
+        slot_index = reuses_slot ? span.slot : slots_.claim();
         if (slot_index < 0) dropped_slots_.add();
     }
     if (ending == nullptr && slot_index < 0) return CEP_SPAN_NONE;
     ring_.prepare_push();
     Stamp now;
     const StampResult result = stamp(stream, now);
-    if (ending != nullptr) {
+    if (ending != nullptr) [[likely]] {
         const bool uses_event = ending->begin.event != nullptr && now.event != nullptr;
-        if (result != StampResult::ok && ending->begin.event != nullptr) {
+        if (result != StampResult::ok && ending->begin.event != nullptr) [[unlikely]] {
             release(ending->begin);
             count_failure(result);
         } else {
@@ -203,9 +205,15 @@ void ThreadRecorder::add_meta(Record& record, std::string_view meta) noexcept {
             finish(*ending, uses_event ? now : Stamp{.host_ns = now.host_ns}, nullptr);
             if (!uses_event && slot_index < 0) release(now);
         }
-        release_slot(*began_by, span);
+        if (reuses_slot) [[likely]] {
+            slots_.reuse(span.slot);
+            stack_.remove(span.slot, span.generation);
+        } else {
+            release_slot(*began_by, span);
+        }
     }
-    if (slot_index < 0) return CEP_SPAN_NONE;
+    if (slot_index < 0) [[unlikely]]
+        return CEP_SPAN_NONE;
     if (result == StampResult::ok) [[likely]] {
         SpanSlot& slot = slots_.at(static_cast<std::size_t>(slot_index));
         slot.begin = now;

@@ -153,9 +153,16 @@ class SpanSlots {
 
     /// Owner, after it claimed the slot or took the span: keeps the slot, still in the cache, for the next claim().
     void keep(std::size_t index) noexcept {
-        if (kept_count_ == kept_.size()) return release(index);
-        if (has_meta_) drop_large_meta(at(index));
+        if (kept_count_ == kept_.size()) [[unlikely]]
+            return release(index);
+        reuse(index);
         kept_[kept_count_++] = static_cast<std::uint16_t>(index);
+    }
+
+    /// Owner, after it took the span: its next span gets the slot.
+    void reuse(std::size_t index) noexcept {
+        if (has_meta_) [[unlikely]]
+            drop_large_meta(at(index));
     }
 
     /// Any thread that took the span: frees the slot.
