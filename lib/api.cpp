@@ -88,6 +88,7 @@ class CallTimer {
     if (began_by == nullptr) return;
     if (recorder == nullptr && began_by->has_open(id)) recorder = guard.recorder();
     if (recorder == nullptr) return;
+    recorder->prefetch();
     const CallTimer timer(*recorder);
     recorder->end(*began_by, id, stream, given);
 }
@@ -106,6 +107,7 @@ class CallTimer {
     if (recorder == nullptr && (context.recording || (began_by != nullptr && began_by->has_open(id))))
         recorder = guard.recorder();
     if (recorder == nullptr) return CEP_SPAN_NONE;
+    recorder->prefetch();
     const CallTimer timer(*recorder);
     return recorder->switch_span(began_by, id, context.recording ? &region : nullptr, context, stream);
 }
@@ -121,6 +123,7 @@ class CallTimer {
     }
     ThreadRecorder* recorder = region != nullptr ? guard.recorder() : guard.existing_recorder();
     if (recorder == nullptr) return;
+    recorder->prefetch();
     const CallTimer timer(*recorder);
     const bool before = recorder->has_phase();
     recorder->change_phase(region, context, stream);
@@ -133,6 +136,7 @@ void add_record(cep_profiler& profiler, const Record& record, const GivenAttribu
     if (guard.session() == nullptr) return guard.count_if_refused();
     ThreadRecorder* recorder = guard.recorder();
     if (recorder == nullptr) return;
+    recorder->prefetch();
     const CallTimer timer(*recorder);
     recorder->add(record, attributes);
 }

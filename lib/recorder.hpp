@@ -57,6 +57,7 @@ class ThreadRecorder {
         __builtin_prefetch(&slots_, 1);
         ring_.prefetch_producer();
         slots_.prefetch();
+        __builtin_prefetch(device_thread_.get(), 1);
     }
 
     /// Owner: whether to time this call. One of many stands for all; their number is prime, so that it shares no
