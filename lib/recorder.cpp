@@ -123,7 +123,7 @@ void ThreadRecorder::add_meta(Record& record, std::string_view meta) noexcept {
 }
 
 [[gnu::hot]] cep_span ThreadRecorder::begin(cep_region& region, StepContext context, void* stream,
-                               const GivenAttributes* given) noexcept {
+                                            const GivenAttributes* given) noexcept {
     recorded_.add();
     const int slot_index = slots_.claim();
     if (slot_index < 0) [[unlikely]]
@@ -161,7 +161,8 @@ void ThreadRecorder::add_meta(Record& record, std::string_view meta) noexcept {
     if (given.refused || (!given.meta.empty() && !slots_.set_meta(slot, given.meta))) dropped_meta_.add();
 }
 
-[[gnu::hot]] void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept {
+[[gnu::hot]] void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream,
+                                      const GivenAttributes* given) noexcept {
     SpanSlot* slot = began_by.slots_.find(span.slot);
     if (slot == nullptr || !SpanSlots::take(*slot, span.generation)) return;
     ring_.prepare_push();
@@ -179,8 +180,8 @@ void ThreadRecorder::add_meta(Record& record, std::string_view meta) noexcept {
     count_failure(result);
 }
 
-[[gnu::hot]] cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
-                                     void* stream) noexcept {
+[[gnu::hot]] cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region,
+                                                  StepContext context, void* stream) noexcept {
     SpanSlot* ending = began_by != nullptr ? began_by->slots_.find(span.slot) : nullptr;
     if (ending != nullptr && !SpanSlots::take(*ending, span.generation)) [[unlikely]]
         ending = nullptr;

@@ -355,7 +355,9 @@ class SpanStack {
     static constexpr std::uint16_t first_allocation = 16;
 
     [[gnu::noinline, gnu::cold]] void remove_ended_elsewhere(SpanSlots& slots) noexcept {
-        (void)some_ended_elsewhere_.exchange(false, std::memory_order_acquire);
+        bool some = true;
+        (void)some_ended_elsewhere_.compare_exchange_strong(some, false, std::memory_order_acquire,
+                                                            std::memory_order_relaxed);
         compact(slots);
     }
 

@@ -4,7 +4,6 @@
 #include <exception>
 #include <new>
 
-
 namespace cep::cuda {
 
 CudaState::~CudaState() {
