@@ -114,10 +114,10 @@ class SpanSlots {
 
     /// Any thread. The slot of that index from a caller's handle; null if there is none.
     [[nodiscard]] SpanSlot* find(std::size_t index) noexcept {
-        if (index >= first_block_slots) [[unlikely]]
-            return find_in_block(index);
-        SpanSlot* const slots = blocks_[0].load(std::memory_order_acquire);
-        return slots == nullptr ? nullptr : &slots[index];
+        if (index >= max_slots) return nullptr;
+        const std::size_t block = index < first_block_slots ? 0 : block_of(index);
+        SpanSlot* const slots = blocks_[block].load(std::memory_order_acquire);
+        return slots == nullptr ? nullptr : &slots[index - first_of(block)];
     }
 
     /// Owner, for a claimed slot. Copies the metadata. False if budget or memory has run out: the slot then has none.
@@ -231,13 +231,6 @@ class SpanSlots {
         return blocks_[block].load(std::memory_order_relaxed)[index - first_of(block)];
     }
 
-    [[nodiscard, gnu::noinline, gnu::cold]] SpanSlot* find_in_block(std::size_t index) noexcept {
-        if (index >= max_slots) return nullptr;
-        const std::size_t block = block_of(index);
-        SpanSlot* const slots = blocks_[block].load(std::memory_order_acquire);
-        return slots == nullptr ? nullptr : &slots[index - first_of(block)];
-    }
-
     [[nodiscard]] bool make_block(std::size_t block) noexcept {
         if (blocks_[block].load(std::memory_order_relaxed) != nullptr) return true;
         const KeepErrno keep;
@@ -315,11 +308,11 @@ class SpanStack {
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
     /// Any thread, after it has ended a span of the stack that is not its own.
-    void note_ended_elsewhere() noexcept { some_ended_elsewhere_.store(true, std::memory_order_release); }
+    void note_ended_elsewhere() noexcept { (void)ended_elsewhere_.fetch_or(1, std::memory_order_release); }
 
     /// The number of spans on the stack, after removing those that other threads have ended.
     [[nodiscard]] std::uint16_t depth(SpanSlots& slots) noexcept {
-        if (some_ended_elsewhere_.load(std::memory_order_relaxed)) [[unlikely]]
+        if (ended_elsewhere_.load(std::memory_order_relaxed) != 0) [[unlikely]]
             remove_ended_elsewhere(slots);
         return size_;
     }
@@ -355,9 +348,7 @@ class SpanStack {
     static constexpr std::uint16_t first_allocation = 16;
 
     [[gnu::noinline, gnu::cold]] void remove_ended_elsewhere(SpanSlots& slots) noexcept {
-        bool some = true;
-        (void)some_ended_elsewhere_.compare_exchange_strong(some, false, std::memory_order_acquire,
-                                                            std::memory_order_relaxed);
+        (void)ended_elsewhere_.fetch_and(0, std::memory_order_acquire);
         compact(slots);
     }
 
@@ -388,7 +379,7 @@ class SpanStack {
     Entry* entries_ = first_.data();
     std::uint16_t size_ = 0;
     std::uint16_t capacity_ = first_capacity;
-    Atomic<bool> some_ended_elsewhere_{false};  ///< some spans on the stack may have been ended by other threads
+    Atomic<std::uint32_t> ended_elsewhere_{0};  ///< 1: other threads may have ended some of the spans
     std::unique_ptr<Entry[]> more_;
 };
 
