@@ -45,7 +45,7 @@ class CallTimer {
     std::int64_t start_ns_ = 0;
 };
 
-cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* given) noexcept {
+[[gnu::hot]] cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* given) noexcept {
     const StepContext context = region.profiler->inputs.board.read();
     if (!context.recording) return CEP_SPAN_NONE;
     SessionGuard guard(*region.profiler);
@@ -61,16 +61,24 @@ cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* giv
     return recorder->begin(region, context, stream, given);
 }
 
+[[gnu::noinline, gnu::cold]] bool find_innermost(ThreadRecorder* recorder, const cep_region* region,
+                                                 SpanId& id) noexcept {
+    return recorder != nullptr && recorder->innermost(region, id);
+}
+
 /// Finds the recorder that holds the span, and the span's id. CEP_SPAN_INNERMOST is looked up on this thread. Null if
 /// no recorder holds it.
-ThreadRecorder* locate(Session& session, ThreadRecorder* recorder, const cep_region* region, cep_span span,
-                       SpanId& id) noexcept {
-    if (span == CEP_SPAN_INNERMOST) return recorder != nullptr && recorder->innermost(region, id) ? recorder : nullptr;
+[[gnu::always_inline]] inline ThreadRecorder* locate(Session& session, ThreadRecorder* recorder,
+                                                     const cep_region* region, cep_span span, SpanId& id) noexcept {
+    if (span == CEP_SPAN_INNERMOST) [[unlikely]]
+        return find_innermost(recorder, region, id) ? recorder : nullptr;
     id = SpanId::from(span);
+    if (recorder != nullptr && recorder->index() == id.recorder) [[likely]]
+        return recorder;  // as find() would say, without a look at its table
     return span == CEP_SPAN_NONE ? nullptr : session.recorder.find(id);
 }
 
-void end_span(cep_region& region, cep_span span, void* stream, const GivenAttributes* given) noexcept {
+[[gnu::hot]] void end_span(cep_region& region, cep_span span, void* stream, const GivenAttributes* given) noexcept {
     if (span == CEP_SPAN_INNERMOST && !this_thread_has_recorded()) return;
     SessionGuard guard(*region.profiler);
     if (guard.session() == nullptr) return;
@@ -80,11 +88,12 @@ void end_span(cep_region& region, cep_span span, void* stream, const GivenAttrib
     if (began_by == nullptr) return;
     if (recorder == nullptr && began_by->has_open(id)) recorder = guard.recorder();
     if (recorder == nullptr) return;
+    recorder->prefetch();
     const CallTimer timer(*recorder);
     recorder->end(*began_by, id, stream, given);
 }
 
-cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
+[[gnu::hot]] cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
     const StepContext context = region.profiler->inputs.board.read();
     if (!context.recording && span == CEP_SPAN_INNERMOST && !this_thread_has_recorded()) return CEP_SPAN_NONE;
     SessionGuard guard(*region.profiler);
@@ -98,11 +107,12 @@ cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
     if (recorder == nullptr && (context.recording || (began_by != nullptr && began_by->has_open(id))))
         recorder = guard.recorder();
     if (recorder == nullptr) return CEP_SPAN_NONE;
+    recorder->prefetch();
     const CallTimer timer(*recorder);
     return recorder->switch_span(began_by, id, context.recording ? &region : nullptr, context, stream);
 }
 
-void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noexcept {
+[[gnu::hot]] void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noexcept {
     if (!this_thread_has_phase() && (region == nullptr || !profiler.recording())) return;
     const StepContext context = profiler.inputs.board.read();
     if (!context.recording) region = nullptr;
@@ -113,10 +123,11 @@ void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noex
     }
     ThreadRecorder* recorder = region != nullptr ? guard.recorder() : guard.existing_recorder();
     if (recorder == nullptr) return;
+    recorder->prefetch();
     const CallTimer timer(*recorder);
     const bool before = recorder->has_phase();
     recorder->change_phase(region, context, stream);
-    guard.note_phase(before, recorder->has_phase());
+    note_phase(before, recorder->has_phase());
 }
 
 /// Hands a counter, mark or external span to the writer.
@@ -125,6 +136,7 @@ void add_record(cep_profiler& profiler, const Record& record, const GivenAttribu
     if (guard.session() == nullptr) return guard.count_if_refused();
     ThreadRecorder* recorder = guard.recorder();
     if (recorder == nullptr) return;
+    recorder->prefetch();
     const CallTimer timer(*recorder);
     recorder->add(record, attributes);
 }
@@ -338,7 +350,7 @@ cep_region* cep_region_get(cep_profiler* profiler, const char* name, int32_t kin
     return region;
 }
 
-cep_span cep_begin(cep_region* region, void* stream) {
+[[gnu::hot]] cep_span cep_begin(cep_region* region, void* stream) {
     if (region == nullptr || !region->profiler->recording()) return CEP_SPAN_NONE;
     return cep::begin_span(*region, stream, nullptr);
 }
@@ -350,7 +362,7 @@ cep_span cep_begin_with(cep_region* region, void* stream, const cep_attrs* attrs
     return cep::begin_span(*region, stream, attrs != nullptr ? &given : nullptr);
 }
 
-void cep_end(cep_region* region, cep_span span, void* stream) {
+[[gnu::hot]] void cep_end(cep_region* region, cep_span span, void* stream) {
     if (region == nullptr || span == CEP_SPAN_NONE || !region->profiler->is_on()) return;
     cep::end_span(*region, span, stream, nullptr);
 }
@@ -363,13 +375,13 @@ int32_t cep_end_with(cep_region* region, cep_span span, void* stream, const cep_
     return code;
 }
 
-cep_span cep_switch(cep_span span, cep_region* region, void* stream) {
+[[gnu::hot]] cep_span cep_switch(cep_span span, cep_region* region, void* stream) {
     if (region == nullptr || (span == CEP_SPAN_NONE && !region->profiler->recording())) return CEP_SPAN_NONE;
     if (!region->profiler->is_on()) return CEP_SPAN_NONE;
     return cep::switch_span(*region, span, stream);
 }
 
-int32_t cep_phase(cep_profiler* profiler, cep_region* region, void* stream) {
+[[gnu::hot]] int32_t cep_phase(cep_profiler* profiler, cep_region* region, void* stream) {
     if (profiler == nullptr || !profiler->is_on()) return CEP_OK;
     if (region != nullptr && region->profiler != profiler)
         return fail(CEP_EINVAL, "cep_phase: region: \"%s\" belongs to another profiler", region->text.c_str());

@@ -66,10 +66,8 @@ void turn_off_copy(cep_profiler& profiler) noexcept {
 void turn_off_in_child() {
     const KeepErrno keep;
     registry.threads = this_thread.node;
-    if (this_thread.node != nullptr) {
-        this_thread.node->previous = this_thread.node->next = nullptr;
-        this_thread.node->inside.store(0, std::memory_order_relaxed);
-    }
+    // It stays inside if a signal handler forks: the call that the handler has interrupted goes on in the child, too.
+    if (this_thread.node != nullptr) this_thread.node->previous = this_thread.node->next = nullptr;
     if (registry.profilers != nullptr)
         for (cep_profiler* profiler : *registry.profilers) turn_off_copy(*profiler);
     registry.mutex.unlock();
@@ -78,15 +76,15 @@ void turn_off_in_child() {
 /// At thread exit: leaves the recorders to later threads. The writer still takes the records in them.
 void leave_recorders(void* pointer) {
     auto* node = static_cast<ThreadNode*>(pointer);
-    this_thread.is_inside = true;
+    node->inside.store(ThreadNode::in_no_session, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     for (const ThreadNode::Attachment& attachment : node->attachments) {
         if (attachment.recorder == nullptr) continue;
         node->inside.store(attachment.profiler->serial, std::memory_order_seq_cst);
         if (attachment.profiler->session.load(std::memory_order_seq_cst) == attachment.session)
             attachment.session->recorder.leave(*attachment.recorder);
-        node->inside.store(0, std::memory_order_release);
+        node->inside.store(ThreadNode::in_no_session, std::memory_order_release);
     }
-    this_thread.is_inside = false;
     const std::lock_guard guard(registry.mutex);
     (node->previous != nullptr ? node->previous->next : registry.threads) = node->next;
     if (node->next != nullptr) node->next->previous = node->previous;
@@ -105,19 +103,30 @@ void remote_barrier() noexcept {
         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
+void add_thread(ThreadNode& node) noexcept {
+    node.remote_barriers = registry.remote_barriers.load(std::memory_order_relaxed);
+    const std::lock_guard guard(registry.mutex);
+    node.next = registry.threads;
+    if (node.next != nullptr) node.next->previous = &node;
+    registry.threads = &node;
+    pthread_setspecific(registry.thread_exit_key, &node);
+}
+
 }  // namespace
 
 ThreadNode* make_thread_node() noexcept {
-    const KeepErrno keep;
-    auto* node = new (std::nothrow) ThreadNode;
-    if (node == nullptr) return nullptr;
-    node->remote_barriers = registry.remote_barriers.load(std::memory_order_relaxed);
-    const std::lock_guard guard(registry.mutex);
-    node->next = registry.threads;
-    if (node->next != nullptr) node->next->previous = node;
-    registry.threads = node;
-    pthread_setspecific(registry.thread_exit_key, node);
-    return this_thread.node = node;
+    if (this_thread.makes_node) return nullptr;
+    this_thread.makes_node = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (this_thread.node == nullptr) {  // else a signal handler has just made it
+        const KeepErrno keep;
+        auto* node = new (std::nothrow) ThreadNode;
+        if (node != nullptr) add_thread(*node);
+        this_thread.node = node;
+    }
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    this_thread.makes_node = false;
+    return this_thread.node;
 }
 
 std::uint64_t next_serial() noexcept {
@@ -162,44 +171,45 @@ bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t dead
     return true;
 }
 
-ThreadRecorder* SessionGuard::find_recorder() const noexcept {
-    for (const ThreadNode::Attachment& attachment : node_->attachments) {
-        if (attachment.session != session_ || attachment.profiler != &profiler_) continue;
-        if (attachment.recorder != nullptr) node_->latest = attachment;
+ThreadRecorder* SessionGuard::find_recorder(const cep_profiler& profiler, const Session& session,
+                                            ThreadNode& node) noexcept {
+    for (const ThreadNode::Attachment& attachment : node.attachments) {
+        if (attachment.session != &session || attachment.profiler != &profiler) continue;
+        if (attachment.recorder != nullptr) node.latest = attachment;
         return attachment.recorder;
     }
     return nullptr;
 }
 
-ThreadRecorder* SessionGuard::find_or_attach_recorder() noexcept {
-    for (const ThreadNode::Attachment& attachment : node_->attachments) {
-        if (attachment.session != session_ || attachment.profiler != &profiler_) continue;
-        if (attachment.recorder != nullptr) return find_recorder();
-        if (attachment.vacancies != session_->recorder.vacancies()) break;
-        session_->recorder.count_refused();
+ThreadRecorder* SessionGuard::find_or_attach_recorder(cep_profiler& profiler, Session& session,
+                                                      ThreadNode& node) noexcept {
+    for (const ThreadNode::Attachment& attachment : node.attachments) {
+        if (attachment.session != &session || attachment.profiler != &profiler) continue;
+        if (attachment.recorder != nullptr) return find_recorder(profiler, session, node);
+        if (attachment.vacancies != session.recorder.vacancies()) break;
+        session.recorder.count_refused();
         return nullptr;
     }
-    ThreadRecorder* recorder = attach();
-    if (recorder == nullptr) session_->recorder.count_refused();
+    ThreadRecorder* recorder = attach(profiler, session, node);
+    if (recorder == nullptr) session.recorder.count_refused();
     return recorder;
 }
 
-ThreadRecorder* SessionGuard::attach() noexcept {
-    const KeepErrno keep;
-    const std::uint32_t vacancies = session_->recorder.vacancies();
+ThreadRecorder* SessionGuard::attach(cep_profiler& profiler, Session& session, ThreadNode& node) noexcept {
+    const std::uint32_t vacancies = session.recorder.vacancies();
     try {
-        std::erase_if(node_->attachments, [this](const ThreadNode::Attachment& attachment) {
-            return attachment.session == session_ ||
+        std::erase_if(node.attachments, [&session](const ThreadNode::Attachment& attachment) {
+            return attachment.session == &session ||
                    attachment.profiler->session.load(std::memory_order_acquire) != attachment.session;
         });
-        node_->attachments.reserve(node_->attachments.size() + 1);
+        node.attachments.reserve(node.attachments.size() + 1);
     } catch (const std::bad_alloc&) {
         return nullptr;
     }
-    ThreadRecorder* recorder = session_->recorder.attach();
-    if (recorder == nullptr && !session_->recorder.is_full()) return nullptr;  // no memory: the next call tries again
-    node_->attachments.push_back({&profiler_, session_, recorder, vacancies});
-    session_->writer.start();
+    ThreadRecorder* recorder = session.recorder.attach();
+    if (recorder == nullptr && !session.recorder.is_full()) return nullptr;  // no memory: the next call tries again
+    node.attachments.push_back({&profiler, &session, recorder, vacancies});
+    session.writer.start();
     return recorder;
 }
 

@@ -65,35 +65,29 @@ namespace cep {
 
 /// Keeps the calling thread inside the session of a profiler: cep_close() does not free the session while this lives.
 /// It enters no session if the profiler is off. It is also refused in a signal handler that has interrupted another
-/// guarded call of this thread, because that call's changes are half done.
+/// guarded call of this thread, because that call's changes are half done. errno stays as it was.
+///
+/// Every span makes one, so its members are inlined, and the compiler keeps its parts in registers.
 class SessionGuard {
   public:
-    explicit SessionGuard(cep_profiler& profiler) noexcept : profiler_(profiler) {
+    [[gnu::always_inline]] explicit SessionGuard(cep_profiler& profiler) noexcept : profiler_(profiler) {
         if (!profiler.is_on()) return;
-        ThisThread* const thread = &this_thread;
-        refused_ = thread->is_inside;
-        if (refused_) return;
-        thread->is_inside = true;
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        node_ = thread->node;
-        if (node_ == nullptr) [[unlikely]] {
-            node_ = make_thread_node();
-            refused_ = node_ == nullptr;
-            if (refused_) {
-                thread->is_inside = false;
-                return;
-            }
-        }
-        thread_ = thread;
+        ThreadNode* node = this_thread.node;
+        if (node == nullptr) [[unlikely]]
+            node = make_thread_node();
+        refused_ = node == nullptr || node->inside.load(std::memory_order_relaxed) != 0;
+        if (refused_) [[unlikely]]
+            return;
+        node_ = node;
         enter();
+        errno_ = *node->errno_place;
     }
     SessionGuard(const SessionGuard&) = delete;
     SessionGuard& operator=(const SessionGuard&) = delete;
-    ~SessionGuard() {
-        if (thread_ == nullptr) return;
+    [[gnu::always_inline]] ~SessionGuard() {
+        if (node_ == nullptr) return;
+        *node_->errno_place = errno_;
         node_->inside.store(0, std::memory_order_release);
-        std::atomic_signal_fence(std::memory_order_seq_cst);
-        thread_->is_inside = false;
     }
 
     /// Null: the profiler is off, closed or forked, or entry was refused.
@@ -106,43 +100,47 @@ class SessionGuard {
     /// The calling thread's recorder, attached the first time. Null if there is none for it; that is counted.
     [[nodiscard]] ThreadRecorder* recorder() noexcept {
         ThreadRecorder* const latest = latest_recorder();
-        return latest != nullptr ? latest : find_or_attach_recorder();
+        if (latest != nullptr) [[likely]]
+            return latest;
+        return find_or_attach_recorder(profiler_, *session_, *node_);
     }
     /// The calling thread's recorder if it has one.
     [[nodiscard]] ThreadRecorder* existing_recorder() const noexcept {
         ThreadRecorder* const latest = latest_recorder();
-        return latest != nullptr ? latest : find_recorder();
-    }
-    /// Keeps count of the profilers in which the calling thread has a phase, for this_thread_has_phase().
-    void note_phase(bool before, bool after) noexcept {
-        if (after && !before) ++thread_->phases;
-        if (before && !after) --thread_->phases;
+        if (latest != nullptr) [[likely]]
+            return latest;
+        return find_recorder(profiler_, *session_, *node_);
     }
 
   private:
-    void enter() noexcept {
+    [[gnu::always_inline]] void enter() noexcept {
         // Either this thread sees that the session has gone, or cep_close() sees that this thread is inside. This needs
         // a barrier: here, or the remote one that cep_close() makes between storing the session and reading `inside`.
-        if (node_->remote_barriers) {
+        if (node_->remote_barriers) [[likely]]
             node_->inside.store(profiler_.serial, std::memory_order_relaxed);
-            std::atomic_signal_fence(std::memory_order_seq_cst);
-        } else {
+        else
             node_->inside.store(profiler_.serial, std::memory_order_seq_cst);
-        }
+        std::atomic_signal_fence(std::memory_order_seq_cst);
         session_ = profiler_.session.load(std::memory_order_seq_cst);
     }
     [[nodiscard]] ThreadRecorder* latest_recorder() const noexcept {
         const ThreadNode::Attachment& latest = node_->latest;
         return latest.session == session_ && latest.profiler == &profiler_ ? latest.recorder : nullptr;
     }
-    [[nodiscard, gnu::noinline, gnu::cold]] ThreadRecorder* find_recorder() const noexcept;
-    [[nodiscard, gnu::noinline, gnu::cold]] ThreadRecorder* find_or_attach_recorder() noexcept;
-    [[nodiscard, gnu::noinline, gnu::cold]] ThreadRecorder* attach() noexcept;
+    // Static, because a pointer to the guard would keep it in memory.
+    [[nodiscard, gnu::noinline, gnu::cold]] static ThreadRecorder* find_recorder(const cep_profiler& profiler,
+                                                                                 const Session& session,
+                                                                                 ThreadNode& node) noexcept;
+    [[nodiscard, gnu::noinline, gnu::cold]] static ThreadRecorder* find_or_attach_recorder(cep_profiler& profiler,
+                                                                                           Session& session,
+                                                                                           ThreadNode& node) noexcept;
+    [[nodiscard, gnu::noinline, gnu::cold]] static ThreadRecorder* attach(cep_profiler& profiler, Session& session,
+                                                                          ThreadNode& node) noexcept;
 
     cep_profiler& profiler_;
-    ThreadNode* node_ = nullptr;
-    ThisThread* thread_ = nullptr;  ///< null: not inside
+    ThreadNode* node_ = nullptr;  ///< null: not inside
     Session* session_ = nullptr;
+    int errno_ = 0;
     bool refused_ = false;
 };
 

@@ -18,10 +18,11 @@ ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, M
       writer_(writer),
       device_(device) {}
 
-StampResult ThreadRecorder::stamp(void* stream, Stamp& stamp) noexcept {
+[[gnu::always_inline]] inline StampResult ThreadRecorder::stamp(void* stream, Stamp& stamp) noexcept {
     stamp = {};
     stamp.host_ns = monotonic_ns();
-    if (stream == CEP_HOST || device_thread_ == nullptr) return StampResult::ok;
+    if (stream == CEP_HOST || device_thread_ == nullptr) [[unlikely]]
+        return StampResult::ok;
     return device_thread_->stamp(stream, stamp);
 }
 
@@ -53,50 +54,66 @@ void ThreadRecorder::add_timed_call(std::int64_t duration_ns) noexcept {
     return false;
 }
 
-[[gnu::always_inline]] inline void ThreadRecorder::enqueue(Record& record, std::string_view meta) noexcept {
-    if (!meta.empty()) {
-        if (meta_.push(meta))
-            record.meta_bytes = static_cast<std::uint32_t>(meta.size());
-        else
-            dropped_meta_.add();
-    }
+[[gnu::always_inline]] inline void ThreadRecorder::enqueue() noexcept {
     ring_.commit();
     const std::size_t half = ring_.capacity() / 2;
-    if (ring_.backlog() >= half && ring_.refreshed_backlog() >= half) writer_.notify();
+    if (ring_.backlog() >= half && ring_.refreshed_backlog() >= half) [[unlikely]]
+        writer_.notify();
 }
 
 [[gnu::always_inline]] inline void ThreadRecorder::release_slot(ThreadRecorder& began_by, SpanId span) noexcept {
-    if (&began_by != this) [[unlikely]]
+    if (&began_by != this) [[unlikely]] {
+        began_by.stack_.note_ended_elsewhere();
         return began_by.slots_.release(span.slot);
+    }
     slots_.keep(span.slot);
     stack_.remove(span.slot, span.generation);
 }
 
-void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept {
-    if (!has_room()) {
+[[gnu::always_inline]] inline void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end,
+                                                          const GivenAttributes* given) noexcept {
+    if (!has_room()) [[unlikely]] {
         release(slot.begin);
         return release(end);
     }
-    Record& record = ring_.next();
-    record.type = RecordType::span;
-    record.depth = slot.depth.load(std::memory_order_relaxed);
-    record.seq = slot.seq.load(std::memory_order_relaxed);
-    record.region = slot.region.load(std::memory_order_relaxed);
-    record.step = slot.step.load(std::memory_order_relaxed);
-    record.begin = slot.begin;
-    record.end = end;
-    if (slot.has_extras) record.attributes = slot.attributes;  // else none, as the ring has made it
+    auto& record = *new (ring_.next_place()) Record{.depth = slot.depth.load(std::memory_order_relaxed),
+                                                    .seq = slot.seq.load(std::memory_order_relaxed),
+                                                    .region = slot.region.load(std::memory_order_relaxed),
+                                                    .step = slot.step.load(std::memory_order_relaxed),
+                                                    .begin = slot.begin,
+                                                    .end = end,
+                                                    .attributes = {}};
     if (end.event == nullptr) {  // if one end has no event, both are timed on the host clock
         release(slot.begin);
         record.begin.event = nullptr;
     }
-    std::string_view meta = slot.has_extras ? slot.meta_text() : std::string_view();
+    if (slot.has_extras || given != nullptr) [[unlikely]]
+        add_extras(record, slot, given);
+    enqueue();
+}
+
+/// Adds what the caller gave at the begin and at the end of a span.
+[[gnu::noinline, gnu::cold]] void ThreadRecorder::add_extras(Record& record, const SpanSlot& slot,
+                                                             const GivenAttributes* given) noexcept {
+    std::string_view meta;
+    if (slot.has_extras) {
+        record.attributes = slot.attributes;
+        meta = slot.meta_text();
+    }
     if (given != nullptr) {
         record.attributes.override_with(given->values);
         if (!given->meta.empty()) meta = given->meta;
         if (given->refused) dropped_meta_.add();
     }
-    enqueue(record, meta);
+    add_meta(record, meta);
+}
+
+void ThreadRecorder::add_meta(Record& record, std::string_view meta) noexcept {
+    if (meta.empty()) return;
+    if (meta_.push(meta))
+        record.meta_bytes = static_cast<std::uint32_t>(meta.size());
+    else
+        dropped_meta_.add();
 }
 
 /// Counts a span that gets no slot.
@@ -105,8 +122,8 @@ void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end, const GivenAttribu
     return CEP_SPAN_NONE;
 }
 
-cep_span ThreadRecorder::begin(cep_region& region, StepContext context, void* stream,
-                               const GivenAttributes* given) noexcept {
+[[gnu::hot]] cep_span ThreadRecorder::begin(cep_region& region, StepContext context, void* stream,
+                                            const GivenAttributes* given) noexcept {
     recorded_.add();
     const int slot_index = slots_.claim();
     if (slot_index < 0) [[unlikely]]
@@ -144,7 +161,8 @@ cep_span ThreadRecorder::begin(cep_region& region, StepContext context, void* st
     if (given.refused || (!given.meta.empty() && !slots_.set_meta(slot, given.meta))) dropped_meta_.add();
 }
 
-void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream, const GivenAttributes* given) noexcept {
+[[gnu::hot]] void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream,
+                                      const GivenAttributes* given) noexcept {
     SpanSlot* slot = began_by.slots_.find(span.slot);
     if (slot == nullptr || !SpanSlots::take(*slot, span.generation)) return;
     ring_.prepare_push();
@@ -162,23 +180,25 @@ void ThreadRecorder::end(ThreadRecorder& began_by, SpanId span, void* stream, co
     count_failure(result);
 }
 
-cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region, StepContext context,
-                                     void* stream) noexcept {
+[[gnu::hot]] cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_region* region,
+                                                  StepContext context, void* stream) noexcept {
     SpanSlot* ending = began_by != nullptr ? began_by->slots_.find(span.slot) : nullptr;
-    if (ending != nullptr && !SpanSlots::take(*ending, span.generation)) ending = nullptr;
+    if (ending != nullptr && !SpanSlots::take(*ending, span.generation)) [[unlikely]]
+        ending = nullptr;
+    const bool reuses_slot = ending != nullptr && began_by == this && region != nullptr;
     int slot_index = -1;
     if (region != nullptr) {
         recorded_.add();
-        slot_index = slots_.claim();
+        slot_index = reuses_slot ? span.slot : slots_.claim();
         if (slot_index < 0) dropped_slots_.add();
     }
     if (ending == nullptr && slot_index < 0) return CEP_SPAN_NONE;
     ring_.prepare_push();
     Stamp now;
     const StampResult result = stamp(stream, now);
-    if (ending != nullptr) {
+    if (ending != nullptr) [[likely]] {
         const bool uses_event = ending->begin.event != nullptr && now.event != nullptr;
-        if (result != StampResult::ok && ending->begin.event != nullptr) {
+        if (result != StampResult::ok && ending->begin.event != nullptr) [[unlikely]] {
             release(ending->begin);
             count_failure(result);
         } else {
@@ -186,9 +206,15 @@ cep_span ThreadRecorder::switch_span(ThreadRecorder* began_by, SpanId span, cep_
             finish(*ending, uses_event ? now : Stamp{.host_ns = now.host_ns}, nullptr);
             if (!uses_event && slot_index < 0) release(now);
         }
-        release_slot(*began_by, span);
+        if (reuses_slot) [[likely]] {
+            slots_.reuse(span.slot);
+            stack_.remove(span.slot, span.generation);
+        } else {
+            release_slot(*began_by, span);
+        }
     }
-    if (slot_index < 0) return CEP_SPAN_NONE;
+    if (slot_index < 0) [[unlikely]]
+        return CEP_SPAN_NONE;
     if (result == StampResult::ok) [[likely]] {
         SpanSlot& slot = slots_.at(static_cast<std::size_t>(slot_index));
         slot.begin = now;
@@ -212,10 +238,10 @@ void ThreadRecorder::add(const Record& given, const GivenAttributes& attributes)
     recorded_.add();
     if (attributes.refused) dropped_meta_.add();
     if (!has_room()) return;
-    Record& record = ring_.next();
-    record = given;
+    auto& record = *new (ring_.next_place()) Record(given);
     record.attributes = attributes.values;
-    enqueue(record, attributes.meta);
+    add_meta(record, attributes.meta);
+    enqueue();
 }
 
 bool ThreadRecorder::innermost(const cep_region* region, SpanId& span) noexcept {

@@ -55,9 +55,9 @@ class ThreadRecorder {
     void prefetch() const noexcept {
         __builtin_prefetch(this, 1);
         __builtin_prefetch(&slots_, 1);
-        __builtin_prefetch(&recorded_, 1);
         ring_.prefetch_producer();
         slots_.prefetch();
+        __builtin_prefetch(device_thread_.get(), 1);
     }
 
     /// Owner: whether to time this call. One of many stands for all; their number is prime, so that it shares no
@@ -85,6 +85,7 @@ class ThreadRecorder {
     void add(const Record& record, const GivenAttributes& attributes) noexcept;
     /// Finds the innermost open span, of `region` unless that is null. False if there is none.
     [[nodiscard]] bool innermost(const cep_region* region, SpanId& span) noexcept;
+    [[nodiscard]] std::uint16_t index() const noexcept { return index_; }
     /// Any thread: whether the span is open.
     [[nodiscard]] bool has_open(SpanId span) noexcept {
         const SpanSlot* slot = slots_.find(span.slot);
@@ -111,6 +112,11 @@ class ThreadRecorder {
     }
 
   private:
+    static constexpr std::uint32_t calls_for_one_timed = 61;
+    /// A call takes 1 to 6 µs by itself. A longer one has waited: for room in the GPU's queue, as the trainer's next
+    /// launch would have, or for the processor. Such a wait, times 61, must not decide on the stride.
+    static constexpr std::int64_t longest_call_ns = 20'000;
+
     [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept;
     void release(const Stamp& stamp) noexcept;
     void count_failure(StampResult result) noexcept;
@@ -124,23 +130,21 @@ class ThreadRecorder {
     void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;
     /// Whether the ring has room for a record. If not, counts the record as dropped.
     [[nodiscard]] bool has_room() noexcept;
+    void add_extras(Record& record, const SpanSlot& slot, const GivenAttributes* given) noexcept;
+    void add_meta(Record& record, std::string_view meta) noexcept;
     /// Hands over the ring's next record, which the caller has filled.
-    void enqueue(Record& record, std::string_view meta) noexcept;
+    void enqueue() noexcept;
 
     // What each call of the owner needs comes first, in whole cache lines one after the other: this line, the slots'
     // and the ring's producer's. See prefetch().
     const std::unique_ptr<cuda::CudaThread> device_thread_;
     SpanStack stack_;
     SpanSlots slots_;
-    Ring<Record> ring_;
+    [[no_unique_address]] Ring<Record> ring_;  // so that the next five are in its producer's line
     Count recorded_;
     cep_span phase_ = CEP_SPAN_NONE;  ///< the owner's phase
     const std::uint16_t index_;
     std::atomic<bool> owned_{true};
-    static constexpr std::uint32_t calls_for_one_timed = 61;
-    /// A call takes 1 to 6 µs by itself. A longer one has waited: for room in the GPU's queue, as the trainer's next
-    /// launch would have, or for the processor. Such a wait, times 61, must not decide on the stride.
-    static constexpr std::int64_t longest_call_ns = 20'000;
     std::uint32_t untimed_calls_ = calls_for_one_timed;
     Count trainer_ns_;
     Wakeup& writer_;

@@ -26,8 +26,8 @@ class Ring {
     /// throw.
     explicit Ring(std::size_t capacity)
         : bytes_(allocate(std::bit_ceil(capacity) * sizeof(T))),
-          producer_(bytes_.get(), std::bit_ceil(capacity) - 1),
-          consumer_(bytes_.get(), std::bit_ceil(capacity) - 1) {}
+          consumer_(bytes_.get(), std::bit_ceil(capacity) - 1),
+          producer_(bytes_.get(), std::bit_ceil(capacity) - 1) {}
 
     [[nodiscard]] std::size_t capacity() const noexcept { return producer_.mask + 1; }
 
@@ -48,16 +48,16 @@ class Ring {
     /// Producer. False when full.
     [[nodiscard]] bool push(const T& item) noexcept {
         if (!has_room()) return false;
-        next() = item;
+        new (next_place()) T(item);
         commit();
         return true;
     }
 
-    /// Producer, if there is room. A new item in the ring, to fill and then commit().
-    [[nodiscard]] T& next() noexcept {
+    /// Producer, if there is room. The memory of the next item, to make it there and then commit().
+    [[nodiscard]] void* next_place() noexcept {
         std::byte* const place = producer_.place(producer_.tail.load(std::memory_order_relaxed));
         note_write(place, sizeof(T));
-        return *new (place) T;
+        return place;
     }
     /// Producer. Hands the item from next() to the consumer.
     void commit() noexcept {
@@ -115,7 +115,7 @@ class Ring {
         return Bytes(static_cast<std::byte*>(::operator new[](size, std::align_val_t{line_bytes})));
     }
 
-    /// One side's cache line: its end of the ring, the other end as it saw it last, and where the items are.
+    /// What one side uses: its end of the ring, the other end as it saw it last, and where the items are.
     struct Side {
         Side(std::byte* items, std::size_t item_mask) noexcept : bytes(items), mask(item_mask) {}
         [[nodiscard]] std::byte* place(std::size_t index) const noexcept { return bytes + (index & mask) * sizeof(T); }
@@ -123,20 +123,21 @@ class Ring {
         std::byte* const bytes;
         const std::size_t mask;
     };
-    struct alignas(line_bytes) Producer : Side {
+    struct Producer : Side {
         using Side::Side;
         Atomic<std::size_t> tail{0};
         std::size_t seen_head = 0;
     };
-    struct alignas(line_bytes) Consumer : Side {
+    struct Consumer : Side {
         using Side::Side;
         Atomic<std::size_t> head{0};
         std::size_t seen_tail = 0;
     };
 
     const Bytes bytes_;
-    Producer producer_;
-    Consumer consumer_;
+    alignas(line_bytes) Consumer consumer_;
+    // Last, so that its owner can have other data of the producer's in the same cache line ([[no_unique_address]]).
+    alignas(line_bytes) Producer producer_;
 };
 
 /// Ring of bytes with the texts of a Ring's items, in the same order. The Ring's commit() publishes the texts that were

@@ -153,9 +153,16 @@ class SpanSlots {
 
     /// Owner, after it claimed the slot or took the span: keeps the slot, still in the cache, for the next claim().
     void keep(std::size_t index) noexcept {
-        if (kept_count_ == kept_.size()) return release(index);
-        if (has_meta_) drop_large_meta(at(index));
+        if (kept_count_ == kept_.size()) [[unlikely]]
+            return release(index);
+        reuse(index);
         kept_[kept_count_++] = static_cast<std::uint16_t>(index);
+    }
+
+    /// Owner, after it took the span: its next span gets the slot.
+    void reuse(std::size_t index) noexcept {
+        if (has_meta_) [[unlikely]]
+            drop_large_meta(at(index));
     }
 
     /// Any thread that took the span: frees the slot.
@@ -300,11 +307,14 @@ class SpanStack {
     void clear() noexcept { size_ = 0; }
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
-    /// The number of spans on the stack, after removing those on top that other threads have ended.
+    /// Any thread, after it has ended a span of the stack that is not its own.
+    void note_ended_elsewhere() noexcept { (void)ended_elsewhere_.fetch_or(1, std::memory_order_release); }
+
+    /// The number of spans on the stack, after removing those that other threads have ended.
     [[nodiscard]] std::uint16_t depth(SpanSlots& slots) noexcept {
-        while (size_ > 0 && !SpanSlots::is_open(slots.at(entries_[size_ - 1].slot), entries_[size_ - 1].generation))
-            --size_;
-        return static_cast<std::uint16_t>(size_);
+        if (ended_elsewhere_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+            remove_ended_elsewhere(slots);
+        return size_;
     }
 
     /// If memory runs out, the span is not put on the stack, and innermost() and depth() leave it out.
@@ -334,15 +344,20 @@ class SpanStack {
     }
 
   private:
-    static constexpr std::uint32_t first_capacity = 4;
-    static constexpr std::uint32_t first_allocation = 16;
+    static constexpr std::uint16_t first_capacity = 4;
+    static constexpr std::uint16_t first_allocation = 16;
+
+    [[gnu::noinline, gnu::cold]] void remove_ended_elsewhere(SpanSlots& slots) noexcept {
+        (void)ended_elsewhere_.fetch_and(0, std::memory_order_acquire);
+        compact(slots);
+    }
 
     /// Removes ended spans, and grows if most of the spans are still open. At most max_slots − 1 others are open here.
     [[nodiscard, gnu::noinline, gnu::cold]] bool make_room(SpanSlots& slots) noexcept {
         const KeepErrno keep;
         compact(slots);
         if (size_ < (capacity_ + 1) / 2 || capacity_ == SpanSlots::max_slots) return size_ < capacity_;
-        const std::uint32_t capacity = std::max(first_allocation, 2 * capacity_);
+        const auto capacity = std::max(first_allocation, static_cast<std::uint16_t>(2 * capacity_));
         std::unique_ptr<Entry[]> entries(new (std::nothrow) Entry[capacity]);
         if (entries == nullptr) return size_ < capacity_;
         std::copy_n(entries_, size_, entries.get());
@@ -354,16 +369,17 @@ class SpanStack {
 
     /// Removes all ended spans. Those that other threads ended can be below open ones.
     void compact(SpanSlots& slots) noexcept {
-        std::uint32_t kept = 0;
-        for (std::uint32_t i = 0; i < size_; ++i)
+        std::uint16_t kept = 0;
+        for (std::size_t i = 0; i < size_; ++i)
             if (SpanSlots::is_open(slots.at(entries_[i].slot), entries_[i].generation)) entries_[kept++] = entries_[i];
         size_ = kept;
     }
 
     std::array<Entry, first_capacity> first_;  ///< most threads need no more
     Entry* entries_ = first_.data();
-    std::uint32_t size_ = 0;
-    std::uint32_t capacity_ = first_capacity;
+    std::uint16_t size_ = 0;
+    std::uint16_t capacity_ = first_capacity;
+    Atomic<std::uint32_t> ended_elsewhere_{0};  ///< 1: other threads may have ended some of the spans
     std::unique_ptr<Entry[]> more_;
 };
 

@@ -45,8 +45,8 @@ class BasicStepBoard {
         } while (!word_.compare_exchange_weak(now, next, std::memory_order_release, std::memory_order_relaxed));
     }
 
-    /// Any thread.
-    [[nodiscard]] View read() const noexcept {
+    /// Any thread. Inlined: every span reads it.
+    [[nodiscard, gnu::always_inline]] View read() const noexcept {
         for (;;) {
             const std::uint64_t before = word_.load(std::memory_order_acquire);
             // Acquire: if this is the number of a later step, the word read below has a later epoch.

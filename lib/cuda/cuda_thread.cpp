@@ -4,8 +4,6 @@
 #include <exception>
 #include <new>
 
-#include "keep_errno.hpp"
-
 namespace cep::cuda {
 
 CudaState::~CudaState() {
@@ -65,13 +63,13 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
 
 [[gnu::always_inline]] inline FreeEvent CudaThread::acquire_event() noexcept {
     FreeEvent free;
-    if (!current_.pool->events.pop(free)) return create_event();
+    if (!current_.pool->events.pop(free)) [[unlikely]]
+        return create_event();
     current_.pool->events.prepare_pop();
     return free;
 }
 
-StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
-    const KeepErrno keep;
+[[gnu::hot]] StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
     if (driver_ == nullptr && !find_driver()) return fall_back(HostFallback::no_driver);
     if (!find_context(stamp.host_ns)) return fall_back(HostFallback::no_context);
     if (current_.context == nullptr) return StampResult::no_event;

@@ -90,10 +90,14 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
 //   symbol        the symbol of libcuda.so.1; of variants, the one where NULL means the legacy default stream
 //   older_symbol  the symbol in older drivers that lack `symbol`; else equal to `symbol`
 //   need          required: cep cannot work without it; optional: null if the driver is too old
+// The first three are all that a span calls: they are in one cache line.
 // clang-format off
 #define CEP_CUDA_FUNCTIONS(X)                                                                                          \
-    X(driver_get_version, cuDriverGetVersion, cuDriverGetVersion, cuDriverGetVersion, required, (int* version))        \
     X(ctx_get_current, cuCtxGetCurrent, cuCtxGetCurrent, cuCtxGetCurrent, required, (CUcontext* context))              \
+    X(stream_is_capturing, cuStreamIsCapturing, cuStreamIsCapturing, cuStreamIsCapturing, required,                    \
+      (CUstream stream, CUstreamCaptureStatus* status))                                                                \
+    X(event_record, cuEventRecord, cuEventRecord, cuEventRecord, required, (CUevent event, CUstream stream))           \
+    X(driver_get_version, cuDriverGetVersion, cuDriverGetVersion, cuDriverGetVersion, required, (int* version))        \
     X(ctx_get_device, cuCtxGetDevice, cuCtxGetDevice, cuCtxGetDevice, required, (CUdevice* device))                    \
     X(ctx_push_current, cuCtxPushCurrent, cuCtxPushCurrent_v2, cuCtxPushCurrent_v2, required, (CUcontext context))     \
     X(ctx_pop_current, cuCtxPopCurrent, cuCtxPopCurrent_v2, cuCtxPopCurrent_v2, required, (CUcontext* context))        \
@@ -106,14 +110,11 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
     X(stream_create, cuStreamCreateWithPriority, cuStreamCreateWithPriority, cuStreamCreateWithPriority, required,     \
       (CUstream* stream, unsigned int flags, int priority))                                                            \
     X(stream_destroy, cuStreamDestroy, cuStreamDestroy_v2, cuStreamDestroy_v2, required, (CUstream stream))            \
-    X(stream_is_capturing, cuStreamIsCapturing, cuStreamIsCapturing, cuStreamIsCapturing, required,                    \
-      (CUstream stream, CUstreamCaptureStatus* status))                                                                \
     X(stream_get_id, cuStreamGetId, cuStreamGetId, cuStreamGetId, optional, (CUstream stream, unsigned long long* id)) \
     X(stream_get_ctx, cuStreamGetCtx, cuStreamGetCtx, cuStreamGetCtx, optional, (CUstream stream, CUcontext* context)) \
     X(thread_exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode,       \
       cuThreadExchangeStreamCaptureMode, required, (CUstreamCaptureMode* mode))                                        \
     X(event_create, cuEventCreate, cuEventCreate, cuEventCreate, required, (CUevent* event, unsigned int flags))       \
-    X(event_record, cuEventRecord, cuEventRecord, cuEventRecord, required, (CUevent event, CUstream stream))           \
     X(event_query, cuEventQuery, cuEventQuery, cuEventQuery, required, (CUevent event))                                \
     X(event_elapsed_time, cuEventElapsedTime, cuEventElapsedTime_v2, cuEventElapsedTime, required,                     \
       (float* milliseconds, CUevent start, CUevent end))                                                               \
@@ -126,7 +127,7 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
 // clang-format on
 
 /// The entry points of one loaded driver.
-struct DriverApi {
+struct alignas(64) DriverApi {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration
 #define CEP_CUDA_MEMBER(member, name, symbol, older_symbol, need, parameters) CUresult(*member) parameters = nullptr;
     CEP_CUDA_FUNCTIONS(CEP_CUDA_MEMBER)

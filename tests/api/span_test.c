@@ -241,6 +241,22 @@ static void* record_one_and_end_innermost(void* argument) {
     return NULL;
 }
 
+TEST(depth_leaves_out_spans_that_another_thread_has_ended) {
+    cep_profiler* profiler = open_here();
+    cep_region* inner = cep_region_get(profiler, "inner", CEP_KIND_AUTO);
+    handover given = {cep_region_get(profiler, "outer", CEP_KIND_AUTO), 0, profiler};
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    given.span = cep_begin(given.region, CEP_HOST);
+    const cep_span span = cep_begin(inner, CEP_HOST);
+    on_another_thread(end_it, &given);
+    record_spans(profiler, "later", 1);
+    cep_end(inner, span, CEP_HOST);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(row_int(rows_span(&all, "inner", 0), "depth"), 1);
+    CHECK_EQ(row_int(rows_span(&all, "later", 0), "depth"), 1);
+}
+
 TEST(a_thread_begins_without_the_spans_that_an_ended_thread_left_open) {
     cep_profiler* profiler = open_here();
     handover given = {cep_region_get(profiler, "left_open", CEP_KIND_AUTO), 0, profiler};

@@ -140,14 +140,31 @@ TEST_F(EventReturnTest, SwitchWithoutASlotForTheNextPhase) {
         for (cep_span begun = cep_begin(third, CEP_HOST); begun != CEP_SPAN_NONE; begun = cep_begin(third, CEP_HOST))
             open_spans.push_back(begun);
     };
+    begin_recorded_step();
+    span("ordinary", stream);
     expect_events_come_back([&] {
-        const cep_span begun = cep_begin(first, stream);
+        cep_span begun = CEP_SPAN_NONE;  // on another thread: a span of this one would leave its slot to the next phase
+        on_another_thread([&] { begun = cep_begin(first, stream); });
         open_all();
         EXPECT_EQ(cep_switch(begun, second, stream), CEP_SPAN_NONE);
         cep_end(third, open_spans.back(), CEP_HOST);  // a slot for the ordinary span
         open_spans.pop_back();
     });
     EXPECT_EQ(rows().spans("first").size(), 210U);
+}
+
+TEST_F(EventReturnTest, SwitchWhileAllSlotsAreInUse) {
+    std::vector<cep_span> open_spans;
+    expect_events_come_back([&] {
+        const cep_span begun = cep_begin(first, stream);
+        for (cep_span span = begun; span != CEP_SPAN_NONE; span = cep_begin(third, CEP_HOST))
+            open_spans.push_back(span);
+        const cep_span next = cep_switch(begun, second, stream);
+        EXPECT_NE(next, CEP_SPAN_NONE);
+        cep_end(second, next, stream);
+        for (; !open_spans.empty(); open_spans.pop_back()) cep_end(third, open_spans.back(), CEP_HOST);
+    });
+    EXPECT_EQ(rows().spans("second").size(), 210U);
 }
 
 TEST_F(EventReturnTest, SpansThatAreNeverEnded) {

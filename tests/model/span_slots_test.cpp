@@ -76,6 +76,37 @@ struct Spans : Scenario {
     std::array<int, 3> ended{};
 };
 
+/// Two other threads end spans on the owner's stack. Once the owner knows of an end, the span no longer counts.
+struct EndedOnTheStack : Spans {
+    EndedOnTheStack() {
+        for (std::int64_t number = 1; number <= 2; ++number) {
+            begin(number);
+            stack.push(slots, {static_cast<std::uint16_t>(last >> 16), last & 0xFFFF});
+        }
+    }
+    [[nodiscard]] std::size_t threads() const override { return 3; }
+    void run(std::size_t thread) override {
+        if (thread == 1) {
+            (void)stack.depth(slots);
+            const int known = told.load(std::memory_order_acquire);
+            require(stack.depth(slots) <= 2 - known, "a span counts after its end");
+        } else {
+            const auto index = static_cast<std::uint16_t>(thread - 2);
+            require(cep::SpanSlots::take(slots.at(index), 0), "not open");
+            stack.note_ended_elsewhere();
+            told.fetch_add(1, std::memory_order_release);
+        }
+    }
+    void finish() override { require(stack.depth(slots) == 0, "a span counts after its end"); }
+
+    cep::SpanStack stack;
+    cep::Atomic<int> told{0};
+};
+
+TEST(SpanStackModel, CountsNoSpanAfterItsEnd) {
+    model::expect_holds(maker_of<EndedOnTheStack>());
+}
+
 /// Two threads end the same span: only one succeeds.
 struct EndedTwice : Spans {
     void run(std::size_t thread) override {
@@ -235,10 +266,10 @@ TEST(MetaBudgetModel, IsNeverExceededAndRefusesNoRequestThatFits) {
 }
 
 TEST(SpanSlotsModel, NeedsEachOfItsOrders) {
-    model::expect_no_survivor(
-        {maker_of<EndedTwice>(), maker_of<Guessed>(), maker_of<Exhausted>(), maker_of<TakenAndGiven>(),
-         maker_of<Asked>(), maker_of<ComesBack>(), maker_of<EndedElsewhere>(), maker_of<Visited>()},
-        "span_slots.hpp");
+    model::expect_no_survivor({maker_of<EndedTwice>(), maker_of<Guessed>(), maker_of<Exhausted>(),
+                               maker_of<TakenAndGiven>(), maker_of<Asked>(), maker_of<ComesBack>(),
+                               maker_of<EndedElsewhere>(), maker_of<Visited>(), maker_of<EndedOnTheStack>()},
+                              "span_slots.hpp");
 }
 
 }  // namespace

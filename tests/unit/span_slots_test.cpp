@@ -311,9 +311,24 @@ TEST(SpanStack, CountsTheSpansOpenOnTheThread) {
     stack->push(slots, {inner.index, inner.generation});
     EXPECT_EQ(stack->depth(slots), 2);
     end(slots, inner);  // as another thread does: the stack still has the entry
+    stack->note_ended_elsewhere();
     EXPECT_EQ(stack->depth(slots), 1);
     end(slots, outer);
+    stack->note_ended_elsewhere();
     EXPECT_EQ(stack->depth(slots), 0);
+}
+
+TEST(SpanStack, LeavesOutSpansThatOtherThreadsEndBelowAnOpenOne) {
+    Thread thread;
+    std::vector<Begun> spans;
+    for (int i = 0; i < 3; ++i) {
+        spans.push_back(begin(thread.slots));
+        thread.stack.push(thread.slots, {spans.back().index, spans.back().generation});
+    }
+    end(thread.slots, spans[1]);
+    thread.stack.note_ended_elsewhere();
+    EXPECT_EQ(thread.stack.depth(thread.slots), 2);
+    EXPECT_EQ(thread.stack.innermost(thread.slots, nullptr)->slot, spans[2].index);
 }
 
 TEST(SpanStack, RemovesFromTheMiddle) {

@@ -67,7 +67,8 @@ static bool add_types(PyObject* module) {
     region_type = (PyTypeObject*)add_type(module, &region_spec, "RegionCalls");
     PyObject* timed_function = add_type(module, &timed_function_spec, "TimedFunction");
     PyObject* open_spans = add_type(module, &open_spans_spec, "OpenSpans");
-    return profiler_type != NULL && region_type != NULL && timed_function != NULL && open_spans != NULL;
+    return profiler_type != NULL && region_type != NULL && timed_function != NULL && open_spans != NULL &&
+           add_with_calls();
 }
 
 PyMODINIT_FUNC PyInit__native(void);

@@ -78,7 +78,7 @@ typedef struct {
     void* stream;
 } block;
 
-enum { small_blocks = 2 };
+enum { small_blocks = 2, with_call_count = 2 };
 
 /// The attributes of a span, in the order of cep._attributes.Attributes. Not for callers of region(): is_async.
 enum { bytes_at, flops_at, group_at, coll_at, meta_at, attribute_count, is_async_at = attribute_count };
@@ -96,7 +96,8 @@ typedef struct region_object {
     block* blocks;    ///< open `with` blocks, innermost last
     Py_ssize_t block_count, block_capacity;
     block small[small_blocks];
-    PyObject* attributes;  ///< a tuple; NULL or None: none
+    PyObject* with_calls[with_call_count];  ///< __enter__ and __exit__ once they have been looked up; else NULL
+    PyObject* attributes;                   ///< a tuple; NULL or None: none
     PyObject* attrs_owner;
     cep_attrs attrs;
 } region_object;
@@ -145,6 +146,8 @@ bool begin_span(region_object* region, cep_span* span, void** stream);
 bool end_span(region_object* region, cep_span span, void* stream, PyObject* error);
 /// A region like that one, on the given stream and with the given attributes. NULL with an exception.
 PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObject* attributes);
+/// Gives the type of regions __enter__ and __exit__ that make no object at each look-up; false with an exception.
+bool add_with_calls(void);
 /// Fills in the region's attrs; false with an exception.
 bool fill_attrs(region_object* region);
 

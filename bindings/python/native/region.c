@@ -208,6 +208,7 @@ static int region_traverse(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->next);
     Py_VISIT(self->attributes);
     Py_VISIT(self->attrs_owner);
+    for (int at = 0; at < with_call_count; ++at) Py_VISIT(self->with_calls[at]);
     return 0;
 }
 
@@ -215,6 +216,7 @@ static int region_traverse(PyObject* object, visitproc visit, void* arg) {
 static int region_clear(PyObject* object) {
     region_object* self = (region_object*)object;
     Py_CLEAR(self->next);
+    for (int at = 0; at < with_call_count; ++at) Py_CLEAR(self->with_calls[at]);
     return 0;
 }
 
@@ -245,6 +247,7 @@ static PyGetSetDef properties[] = {
 };
 
 static PyMethodDef methods[] = {
+    // The first two are the calls of a `with` statement.
     {"__enter__", region_enter, METH_NOARGS, NULL},
     {"__exit__", (PyCFunction)(void (*)(void))(fast_function)region_exit, METH_FASTCALL, NULL},
     {"_begin", region_begin, METH_NOARGS, NULL},
@@ -265,3 +268,59 @@ PyType_Spec region_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };
+
+// ---- WithCall: __enter__ and __exit__ ------------------------------------------------------------------------------
+//
+// `with` looks up both, and calls what it finds. A method would make an object at each look-up, and these two objects
+// would be most of what a block costs on a step that is not recorded. A WithCall makes it once for each region.
+
+typedef struct {
+    PyObject_HEAD int at;  ///< in methods
+    PyObject* method;      ///< what the class gives; NULL: nothing
+} with_call_object;
+
+static PyObject* bound_call(const with_call_object* self, region_object* region) {
+    PyObject** kept = &region->with_calls[self->at];
+    if (*kept == NULL) {
+        PyObject* made = PyCFunction_NewEx(&methods[self->at], (PyObject*)region, NULL);
+        // Profilers keep regions without attributes. Others are for one use, and must not wait for the collector.
+        if (made == NULL || is_given(region->attributes)) return made;
+        *kept = made;
+    }
+    Py_INCREF(*kept);
+    return *kept;
+}
+
+static PyObject* with_call_get(PyObject* object, PyObject* region, PyObject* type) {
+    const with_call_object* self = (const with_call_object*)object;
+    (void)type;
+    if (region != NULL && PyObject_TypeCheck(region, region_type)) return bound_call(self, (region_object*)region);
+    PyObject* found = self->method != NULL ? self->method : object;
+    Py_INCREF(found);
+    return found;
+}
+
+static PyType_Slot with_call_slots[] = {{Py_tp_descr_get, with_call_get}, {0, NULL}};
+
+static PyType_Spec with_call_spec = {
+    .name = "cep._native.WithCall",
+    .basicsize = sizeof(with_call_object),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = with_call_slots,
+};
+
+bool add_with_calls(void) {
+    PyObject* type = PyType_FromSpec(&with_call_spec);
+    bool added = type != NULL;
+    for (int at = 0; added && at < with_call_count; ++at) {
+        with_call_object* call = (with_call_object*)PyType_GenericAlloc((PyTypeObject*)type, 0);
+        if (call == NULL) break;
+        call->at = at;
+        call->method = PyObject_GetAttrString((PyObject*)region_type, methods[at].ml_name);
+        added = call->method != NULL &&
+                PyObject_SetAttrString((PyObject*)region_type, methods[at].ml_name, (PyObject*)call) == 0;
+        Py_DECREF(call);
+    }
+    Py_XDECREF(type);
+    return added && PyErr_Occurred() == NULL;
+}
