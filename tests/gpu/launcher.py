@@ -64,7 +64,8 @@ def main():
         plain = run(script)
         recorded = run([sys.executable, "-m", "cep.run", "-o", folder, "--every", 1, "--", *script])
         check("the script ends as without cep", recorded.returncode == plain.returncode == 0)
-        check("its output is the same", sorted(recorded.stdout.split()) == sorted(plain.stdout.split()))
+        same = sorted(recorded.stdout.split()) == sorted(plain.stdout.split())
+        check("its output is the same", same, "" if same else f"{recorded.stdout!r}, not {plain.stdout!r}")
         check("there is a verdict", "the verdict of" in recorded.stderr)
         for rank in range(options.nproc):
             path = Path(folder, "cuda_event_profiler", f"cuda_events_rank_{rank}.jsonl")
