@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the calls of a step loop reach libcep: the extension module, or ctypes where that is missing."""
 
+import contextlib
 import copy
 import gc
 import inspect
@@ -216,6 +217,41 @@ def test_nothing_leaks_in_a_step_loop(tmp_path):
         before = sys.getallocatedblocks()
         train(2000)
         assert sys.getallocatedblocks() - before < 200
+
+
+@is_native
+def test_a_with_block_makes_no_objects_to_call(profiler):
+    region = profiler.region("forward")
+    assert region.__enter__ is region.__enter__ and region.__exit__ is region.__exit__
+    assert region.__enter__.__self__ is region
+
+
+def test_a_region_of_one_use_is_freed_at_its_end(profiler):
+    gc.disable()
+    try:
+        for coll in range(3):
+            with profiler.region("of_one_use", group="dp", coll=coll):
+                pass
+        regions = [found for found in gc.get_objects() if isinstance(found, cep.Region) and found.name == "of_one_use"]
+    finally:
+        gc.enable()
+    assert regions == [profiler.region("of_one_use")]
+
+
+def test_regions_work_in_an_exit_stack(profiler, files):
+    with contextlib.ExitStack() as stack:
+        for name in ("outer", "inner"):
+            assert stack.enter_context(profiler.region(name)).name == name
+    profiler.close()
+    assert [(row["name"], row["depth"]) for row in files.spans()] == [("inner", 1), ("outer", 0)]
+
+
+def test_calls_of_with_blocks_are_found_on_the_class(profiler, files):
+    region = profiler.region("forward")
+    assert cep.Region.__enter__(region) is region
+    cep.Region.__exit__(region, None, None, None)
+    profiler.close()
+    assert len(files.spans("forward")) == 1
 
 
 def decorated(profiler):
