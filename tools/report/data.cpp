@@ -19,8 +19,7 @@ namespace {
 using tool::JsonWriter;
 using tool::printable;
 
-constexpr int digits = 5;
-constexpr std::size_t most_named = 1000;
+constexpr std::size_t most_listed = 1000;
 
 std::vector<std::int64_t> as_integers(const std::vector<std::size_t>& values) {
     return {values.begin(), values.end()};
@@ -80,7 +79,7 @@ class Writer {
             }
         });
     }
-    void numbers(std::string_view name, const std::vector<double>& values, int significant = digits) {
+    void numbers(std::string_view name, const std::vector<double>& values, int significant = 5) {
         json_.key(name).numbers(values, significant);
     }
 
@@ -90,7 +89,7 @@ class Writer {
             numbers("slowness", view_.slowness_ms);
         });
         json_.members("hosts", as_printable(view_.hosts), "roles", as_printable(view_.roles));
-        const std::size_t count = std::min(most_named, view_.blamed.size());
+        const std::size_t count = std::min(most_listed, view_.blamed.size());
         json_.objects("blamed", std::span(view_.blamed).first(count), [&](const Blamed& one) {
             json_.members("rank", one.rank, "phase", printable(one.phase), "first_step", one.first_step, "last_step",
                           one.last_step);
@@ -185,7 +184,7 @@ class Writer {
                 const auto& [name, mark] = named;
                 std::vector<std::int64_t> steps;
                 for (const auto& [first, last] : mark.steps.ranges())
-                    for (std::int64_t step = first; step <= last && steps.size() < most_named; ++step)
+                    for (std::int64_t step = first; step <= last && steps.size() < most_listed; ++step)
                         steps.push_back(step);
                 json_.members("name", printable(name), "steps", steps);
             });

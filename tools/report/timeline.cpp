@@ -35,9 +35,9 @@ std::size_t place_of_quantile(const std::vector<double>& values, double q) {
     return order[static_cast<std::size_t>(q * static_cast<double>(order.size() - 1) + 0.5)];
 }
 
-class Finder {
+class TimelineFinder {
   public:
-    Finder(const tool::Job& job, const tool::JobTable* table, const JobView& view)
+    TimelineFinder(const tool::Job& job, const tool::JobTable* table, const JobView& view)
         : job_(job), table_(table), view_(view) {}
 
     Timeline find(const TimelineChoice& choice) {
@@ -265,7 +265,7 @@ class Finder {
 
 Timeline find_timeline(const tool::Job& job, const tool::JobTable* table, const JobView& view,
                        const TimelineChoice& choice) {
-    return Finder(job, table, view).find(choice);
+    return TimelineFinder(job, table, view).find(choice);
 }
 
 }  // namespace cep::report
