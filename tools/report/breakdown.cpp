@@ -16,7 +16,6 @@ class BreakdownFinder {
     BreakdownFinder(const JobView& view, const tool::JobTable& table) : view_(view), table_(table) {}
 
     Breakdown find() {
-        const std::vector<double>& slowness_ms = view_.slowness_ms;
         order_phases();
         for (std::size_t i = 0; i < std::min(single_phases, order_.size()); ++i) {
             const std::string& name = table_.local[order_[i]].name;
@@ -28,11 +27,7 @@ class BreakdownFinder {
         found_.parts.push_back({"waiting", std::nullopt, "wait"});
         found_.parts.push_back({"communication", std::nullopt, "comm"});
         found_.parts.push_back({"unattributed", std::nullopt, "rest"});
-        std::vector<std::size_t> ranks(slowness_ms.size());
-        std::iota(ranks.begin(), ranks.end(), std::size_t{0});
-        std::erase_if(ranks, [&](std::size_t rank) { return std::isnan(slowness_ms[rank]); });
-        std::stable_sort(ranks.begin(), ranks.end(),
-                         [&](std::size_t a, std::size_t b) { return slowness_ms[a] < slowness_ms[b]; });
+        const std::vector<std::size_t> ranks = order_known(view_.slowness_ms);
         if (ranks.empty()) return {"No rank has own work in a step whose time is known.", {}, {}};
         std::vector<std::pair<std::string, std::size_t>> chosen = {{"most own work", ranks.back()}};
         if (ranks.size() > 2) chosen.emplace_back("median", ranks[ranks.size() / 2]);
@@ -54,10 +49,7 @@ class BreakdownFinder {
                     if (!std::isnan(ms)) total += ms;
             totals.push_back(total);
         }
-        order_.resize(totals.size());
-        std::iota(order_.begin(), order_.end(), std::size_t{0});
-        std::stable_sort(order_.begin(), order_.end(),
-                         [&](std::size_t a, std::size_t b) { return totals[a] > totals[b]; });
+        order_ = order_known(totals, std::greater<>());
         std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(std::min(single_phases, order_.size())));
     }
 

@@ -283,12 +283,13 @@ class Writer {
     }
 
     void write_model(const comm::CommModel& model) {
-        const comm::TransferFit* fit = model.fit ? &*model.fit : nullptr;
-        const auto of_fit = [fit](double value) { return fit != nullptr ? std::optional(value) : std::nullopt; };
+        const auto of_fit = [&model](double comm::TransferFit::*member) {
+            return model.fit ? std::optional(*model.fit.*member) : std::nullopt;
+        };
         json_.members("name", printable(model.name), "group", printable(model.group), "ranks", model.ranks, "alpha_us",
-                      of_fit(fit != nullptr ? fit->alpha_us : 0), "beta_gb_per_s",
-                      fit != nullptr ? fit->beta_gb_per_s : std::nullopt, "r_squared",
-                      of_fit(fit != nullptr ? fit->r_squared : 0), "refused", model.refused);
+                      of_fit(&comm::TransferFit::alpha_us), "beta_gb_per_s",
+                      model.fit ? model.fit->beta_gb_per_s : std::nullopt, "r_squared",
+                      of_fit(&comm::TransferFit::r_squared), "refused", model.refused);
         std::vector<std::int64_t> bytes;
         std::vector<std::int64_t> counts;
         std::vector<double> transfer_ms;
@@ -313,12 +314,9 @@ class Writer {
         const std::vector<CounterOfRanks> counters = find_memory(*inputs_.job, view_);
         section("memory", counters.empty() ? "No memory was counted." : "", [&] {
             json_.objects("counters", counters, [&](const CounterOfRanks& counter) {
-                StepMatrix values(counter.by_rank.size(), 1);
-                for (std::size_t rank = 0; rank < counter.by_rank.size(); ++rank)
-                    values.set(rank, 0, counter.by_rank[rank]);
                 json_.members("name", printable(counter.name), "unit", "bytes");
                 json_.key("by_rank");
-                write_block(json_, encode(values, 16));
+                write_block(json_, encode(counter.by_rank));
             });
         });
     }
@@ -369,12 +367,7 @@ std::string write_data(const DataParts& parts, const FittedHeat& heat) {
     const std::string json = Writer(parts, heat).write();
     std::string safe;
     safe.reserve(json.size());
-    for (const char c : json)
-        if (c == '<') {
-            safe += "\\u003c";
-        } else {
-            safe += c;
-        }
+    for (const char& c : json) safe += c == '<' ? "\\u003c" : std::string_view(&c, 1);
     return safe;
 }
 

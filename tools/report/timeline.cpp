@@ -27,11 +27,8 @@ constexpr double much_longer = 1.3;
 
 /// The index of the value that is at a quantile of those that are known; values.size() for none.
 std::size_t place_of_quantile(const std::vector<double>& values, double q) {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < values.size(); ++i)
-        if (!std::isnan(values[i])) order.push_back(i);
+    const std::vector<std::size_t> order = order_known(values);
     if (order.empty()) return values.size();
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
     return order[static_cast<std::size_t>(q * static_cast<double>(order.size() - 1) + 0.5)];
 }
 
