@@ -53,26 +53,22 @@ std::size_t width_of(std::string_view sequence) {
 
 std::size_t display_width(std::string_view text) {
     std::size_t width = 0;
-    while (!text.empty()) {
-        const std::size_t size = std::max<std::size_t>(utf8_size(text), 1);
-        width += width_of(text.substr(0, size));
-        text.remove_prefix(size);
-    }
+    while (!text.empty()) width += width_of(take_character(text));
     return width;
 }
 
 std::string cut_to_width(std::string_view text, std::size_t columns, std::string_view end) {
     if (display_width(text) <= columns) return std::string(text);
     if (columns == 0) return {};
-    std::string_view rest = text;
+    std::string shown;
     std::size_t width = 0;
-    while (!rest.empty()) {
-        const std::size_t size = std::max<std::size_t>(utf8_size(rest), 1);
-        width += width_of(rest.substr(0, size));
+    while (!text.empty()) {
+        const std::string_view character = take_character(text);
+        width += width_of(character);
         if (width >= columns) break;
-        rest.remove_prefix(size);
+        shown += character;
     }
-    return std::string(text.substr(0, text.size() - rest.size())).append(end);
+    return shown.append(end);
 }
 
 }  // namespace cep::tool

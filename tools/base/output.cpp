@@ -144,8 +144,8 @@ void Output::close() {
     impl_->close();
 }
 
-void write_standard_output(std::string_view text) {
-    Output output("");
+void write_output(const std::string& path, std::string_view text) {
+    Output output(path);
     output.write(text);
     output.close();
 }

@@ -32,7 +32,10 @@ class Output {
     std::unique_ptr<Impl> impl_;
 };
 
-/// Writes a text to standard output. Throws as Output does.
-void write_standard_output(std::string_view text);
+/// Writes a text as all of an output. Throws as Output does.
+void write_output(const std::string& path, std::string_view text);
+inline void write_standard_output(std::string_view text) {
+    write_output("", text);
+}
 
 }  // namespace cep::tool

@@ -11,6 +11,16 @@
 
 namespace cep::tool {
 
+std::vector<std::jthread> start_threads(std::size_t count, const std::function<void()>& work) {
+    std::vector<std::jthread> threads;
+    try {
+        while (threads.size() < count) threads.emplace_back(work);
+    } catch (const std::system_error&) {
+        // The system starts no more. The caller's thread and those that run do the work.
+    }
+    return threads;
+}
+
 void for_all(std::size_t count, std::size_t threads, const std::function<void(std::size_t)>& work) {
     std::atomic<std::size_t> next = 0;
     std::exception_ptr failure;
@@ -25,12 +35,7 @@ void for_all(std::size_t count, std::size_t threads, const std::function<void(st
         }
     };
     {
-        std::vector<std::jthread> helpers;
-        try {
-            for (std::size_t i = 1; i < std::min(count, threads); ++i) helpers.emplace_back(run);
-        } catch (const std::system_error&) {
-            // The system starts no more threads. This one and those that run do the work.
-        }
+        const auto helpers = start_threads(std::max<std::size_t>(1, std::min(count, threads)) - 1, run);
         run();
     }
     if (failure) std::rethrow_exception(failure);

@@ -11,25 +11,17 @@
 #include "base/text.hpp"
 
 namespace cep::tool {
-namespace {
-
-// Nobody could be told of a failure.
-void write_message(std::string_view bytes) noexcept {
-    static_cast<void>(write_all(STDERR_FILENO, bytes));
-}
-
-}  // namespace
 
 void say_text(std::string_view message) noexcept {
     try {
-        write_message(printable_lines(message));
+        show_status(printable_lines(message));
     } catch (...) {  // not enough memory for the escaped copy
-        write_message("cep: not enough memory for a message\n");
+        show_status("cep: not enough memory for a message\n");
     }
 }
 
 void show_status(std::string_view text) noexcept {
-    write_message(text);
+    static_cast<void>(write_all(STDERR_FILENO, text));  // nobody could be told of a failure
 }
 
 void fill_standard_descriptors() noexcept {

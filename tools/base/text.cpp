@@ -29,16 +29,14 @@ std::string escape(std::string_view text, bool keeps_newlines) {
     std::string result;
     result.reserve(text.size());
     while (!text.empty()) {
-        const std::size_t size = utf8_size(text);
-        const std::string_view sequence = text.substr(0, std::max<std::size_t>(size, 1));
-        if (size == 0) {
+        const std::string_view character = take_character(text);
+        if (utf8_size(character) == 0) {
             result += replacement_character;
-        } else if (is_obeyed(sequence) && !(keeps_newlines && sequence == "\n")) {
+        } else if (is_obeyed(character) && !(keeps_newlines && character == "\n")) {
             result += '?';
         } else {
-            result += sequence;
+            result += character;
         }
-        text.remove_prefix(sequence.size());
     }
     return result;
 }
@@ -57,6 +55,12 @@ std::size_t utf8_size(std::string_view text) {
     for (std::size_t i = 2; i < size; ++i)
         if (byte_at(text, i) < 0x80 || byte_at(text, i) > 0xbf) return 0;
     return size;
+}
+
+std::string_view take_character(std::string_view& text) {
+    const std::string_view character = text.substr(0, std::max<std::size_t>(utf8_size(text), 1));
+    text.remove_prefix(character.size());
+    return character;
 }
 
 std::string printable(std::string_view text) {

@@ -16,6 +16,9 @@ namespace cep::tool {
 /// The size of the UTF-8 sequence that begins a text, which is not empty; 0 if it begins with other bytes.
 [[nodiscard]] std::size_t utf8_size(std::string_view text);
 
+/// Takes the first character off a text, which is not empty: a UTF-8 sequence, or one byte that begins none.
+[[nodiscard]] std::string_view take_character(std::string_view& text);
+
 /// Replaces what a terminal would obey instead of show: control characters (C0, DEL, C1) and marks that change the
 /// direction of writing become "?", bytes that are not UTF-8 become U+FFFD. Every text for people passes through here
 /// once.

@@ -45,10 +45,6 @@ FileCheck::RankState& FileCheck::state_of(std::int64_t rank) {
     return *last_state_;
 }
 
-std::int64_t FileCheck::attempt_of(std::int64_t rank, int run) const {
-    return run == RunTracker::no_run ? 1 : tracker_.runs(rank)[static_cast<std::size_t>(run)].attempt;
-}
-
 void FileCheck::take(const Row& row, std::uint64_t line) {
     if (!row.odd_key.empty() && odd_rows_++ == 0) {
         odd_line_ = line;
@@ -63,7 +59,7 @@ void FileCheck::take(const Row& row, std::uint64_t line) {
     if (row.type == RowType::stats) take_stats(row, place.run, state, line);
     if (row.type == RowType::span) take_span(row, place.run, state, line);
     if (row.type == RowType::span || row.type == RowType::open)
-        open_spans_.take(row, attempt_of(*row.rank, place.run), line);
+        open_spans_.take(row, tracker_.attempt_of(*row.rank, place.run), line);
 }
 
 void FileCheck::take_run(const Row& row, const RunTracker::Place& place, RankState& state, std::uint64_t line) {
@@ -91,7 +87,7 @@ void FileCheck::take_stride_change(const StrideChange& change) {
 // Counts of an attempt only grow, and an attempt that has ended writes no more.
 void FileCheck::take_stats(const Row& row, int run, RankState& state, std::uint64_t line) const {
     const bool of_other_attempt =
-        run != RunTracker::no_run && row.stats->attempt && *row.stats->attempt != attempt_of(*row.rank, run);
+        run != RunTracker::no_run && row.stats->attempt && *row.stats->attempt != tracker_.attempt_of(*row.rank, run);
     std::unique_ptr<StatsRow>& last = state.run(run).stats;
     const bool shrinks = last && row.stats->recorded < last->recorded;
     if (of_other_attempt || shrinks) state.order_errors().interleaved.add(line);

@@ -140,7 +140,6 @@ class FileCheck : public RowSink {
     void take_span(const Row& row, int run, RankState& state, std::uint64_t line);
     static void take_step(const Row& row, RunState& run, std::uint64_t line);
     static bool check_order(const LastSpan& last, const LastSpan& now, RankState& state, std::uint64_t line);
-    [[nodiscard]] std::int64_t attempt_of(std::int64_t rank, int run) const;
 
     /// The ranks that took part in an attempt, as one.
     struct Attempt {

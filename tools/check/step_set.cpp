@@ -79,16 +79,12 @@ void StepUnion::add(const StepSet& set) {
     last_ = &set;
     set.append_to(steps_);
     if (steps_.size() < sort_at_) return;
-    sort();
+    sort_once(steps_);
     sort_at_ = std::max(sort_at_, 2 * steps_.size());
 }
 
-void StepUnion::sort() {
-    sort_once(steps_);
-}
-
 std::vector<std::int64_t> StepUnion::finish() {
-    sort();
+    sort_once(steps_);
     return std::move(steps_);
 }
 

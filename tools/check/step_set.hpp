@@ -49,8 +49,6 @@ class StepUnion {
     [[nodiscard]] std::vector<std::int64_t> finish();
 
   private:
-    void sort();
-
     std::vector<std::int64_t> steps_;
     std::size_t sort_at_ = std::size_t{1} << 20;
     const StepSet* last_ = nullptr;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/say.hpp"
+#include "base/text.hpp"
 #include "comm/comm_document.hpp"
 #include "comm/comm_report.hpp"
 #include "commands/commands.hpp"
@@ -59,17 +60,15 @@ std::uint64_t unit_of(std::string_view suffix) {
 std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view text) {
     constexpr std::uint64_t max_size = std::uint64_t{1} << 50;
     std::vector<std::uint64_t> sizes;
-    while (true) {
-        const std::string_view part = text.substr(0, text.find(','));
+    for (const std::string_view part : split(text, ',')) {
         std::uint64_t size = 0;
         const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
         const std::uint64_t unit = unit_of({end, static_cast<std::size_t>(part.data() + part.size() - end)});
         if (error != std::errc() || unit == 0 || size == 0 || size > max_size / unit)
             throw UsageError(fmt::format("{}: '{}' is not a number above 0 such as 8, 1M or 2GiB", option, part));
         sizes.push_back(size * unit);
-        if (part.size() == text.size()) return sizes;
-        text.remove_prefix(part.size() + 1);
     }
+    return sizes;
 }
 
 comm::CommOptions CommCommand::options() const {
@@ -107,12 +106,8 @@ Status CommCommand::run() const {
         });
     comm::CommReport report = comm::make_report(table, collector.finish(rows), chosen);
     report.inputs = counts;
-    report_inputs("comm", counts, report.coverage);
-    const Status status = status_of(counts, report.coverage, input.strict);
-    if (status == Status::nothing_readable) {
-        say("cep comm: no rows in any input\n");
-        return status;
-    }
+    const Status status = report_status("comm", counts, report.coverage, input.strict);
+    if (status == Status::nothing_readable) return status;
     if (report.models.empty()) say("cep comm: no spans of communication among the rows\n");
     if (report.left_out.any()) say("cep comm: {}\n", comm::describe_left_out(report));
     output.write(comm::make_document(std::move(report), output.rendering(input).format), input);

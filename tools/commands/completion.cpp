@@ -94,7 +94,7 @@ const CLI::Option* option_of_name(const CLI::App& command, std::string_view name
 /// Names of options; or names of commands and values of an argument.
 Candidates candidates_of_names(const CLI::App& command, bool options) {
     Candidates candidates;
-    for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; }))
+    for (const CLI::App* inner : command.get_subcommands({}))
         candidates.push_back({inner->get_name(), inner->get_description()});
     for (const CLI::Option* option : command.get_options()) {
         if (!options && option->get_positional()) return candidates_of_values(command, *option, "");

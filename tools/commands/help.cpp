@@ -89,7 +89,7 @@ std::string help_text(const CLI::App& app, std::size_t columns) {
     std::vector<Item> commands;
     std::vector<Item> arguments;
     std::vector<Item> options;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    for (const CLI::App* command : app.get_subcommands({}))
         commands.push_back({command->get_name(), command->get_description()});
     for (const CLI::Option* option : app.get_options()) {
         if (option->get_positional())

@@ -5,7 +5,6 @@
 
 #include "base/output.hpp"
 #include "base/progress.hpp"
-#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "merge/merger.hpp"
@@ -50,12 +49,8 @@ Status MergeCommand::run() const {
             text_bytes += file.text_bytes();
         });
     const Coverage covered = coverage.finish(options.filter);
-    report_inputs("merge", counts, covered);
-    const Status status = status_of(counts, covered, input.strict);
-    if (status == Status::nothing_readable) {
-        say("cep merge: no rows in any input\n");
-        return status;
-    }
+    const Status status = report_status("merge", counts, covered, input.strict);
+    if (status == Status::nothing_readable) return status;
     Progress progress(text_bytes, "written");
     RowWriter writer(output, progress, runs, options.attempt.mode == AttemptChoice::Mode::last);
     sorter.finish([&](const RowEntry& row, std::string_view text) { writer.take(row, text); });

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/output.hpp"
-#include "base/say.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "metrics/job_metrics.hpp"
@@ -35,18 +34,12 @@ Status MetricsCommand::run() const {
     const InputSet set = input.find();
     refuse_input_as_output(set, out);
     const Job job = load(set, options);
-    report_inputs("metrics", job.inputs, job.coverage);
-    const Status status = status_of(job.inputs, job.coverage, input.strict);
-    if (status == Status::nothing_readable) {
-        say("cep metrics: no rows in any input\n");
-        return status;
-    }
+    const Status status = report_status("metrics", job.inputs, job.coverage, input.strict);
+    if (status == Status::nothing_readable) return status;
     const std::size_t threads = input.reading().thread_count();
     const Summary summary = summarize(job, Grouping{}, threads);
     const Verdict verdict = judge(job, {peak_flops, threads, true});
-    Output output(out);
-    output.write(job_metrics(job, summary, verdict, max_phases));
-    output.close();
+    write_output(out, job_metrics(job, summary, verdict, max_phases));
     return status;
 }
 

@@ -5,14 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
 #include "base/output.hpp"
+#include "base/say.hpp"
 #include "base/terminal.hpp"
+#include "base/text.hpp"
 
 namespace cep::cli {
 
@@ -43,11 +44,10 @@ const CLI::Validator positive_number(
 
 CLI::Validator whole_number_from(std::uint64_t least, std::uint64_t most) {
     const auto check = [least, most](std::string& text) {
-        std::uint64_t number = 0;
-        const char* const end = text.data() + text.size();
-        const auto result = std::from_chars(text.data(), end, number);
-        const bool is_right = result.ec == std::errc() && result.ptr == end && number >= least && number <= most;
-        return is_right ? std::string() : fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+        const auto number = tool::parse_number<std::uint64_t>(text);
+        return number && *number >= least && *number <= most
+                   ? std::string()
+                   : fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
     };
     return {check, ""};
 }
@@ -118,9 +118,7 @@ void OutputOptions::write(const tool::Document& document, const InputOptions& in
 }
 
 void OutputOptions::write(const tool::Document& document, const tool::Rendering& rendering) const {
-    tool::Output output(path);
-    output.write(tool::render(document, rendering));
-    output.close();
+    tool::write_output(path, tool::render(document, rendering));
 }
 
 void FilterOptions::add_to(CLI::App& command) {
@@ -158,6 +156,14 @@ Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage
     return strict && !complete ? Status::incomplete : Status::done;
 }
 
+Status report_status(std::string_view command, const tool::InputCounts& inputs, const tool::Coverage& coverage,
+                     bool strict) {
+    tool::report_inputs(command, inputs, coverage);
+    const Status status = status_of(inputs, coverage, strict);
+    if (status == Status::nothing_readable) tool::say("cep {}: no rows in any input\n", command);
+    return status;
+}
+
 void set_examples(CLI::App& command, const std::string& examples) {
     command.footer("Examples:\n" + examples);
 }
@@ -166,11 +172,8 @@ void refuse_negative_numbers(CLI::App& command) {
     // Some versions of CLI11 take "" for 0, and what is too large for the largest number.
     const CLI::Validator not_negative(
         [](std::string& text) {
-            std::uint64_t number = 0;
-            const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
             if (text.starts_with('-')) return text + " is negative";
-            const bool is_number = result.ec == std::errc() && result.ptr == text.data() + text.size();
-            return is_number ? std::string() : "'" + text + "' is not a whole number";
+            return tool::parse_number<std::uint64_t>(text) ? "" : "'" + text + "' is not a whole number";
         },
         "");
     for (CLI::Option* option : command.get_options()) {

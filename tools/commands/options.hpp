@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/failure.hpp"
@@ -82,6 +83,9 @@ struct JobOptions {
 
 /// nothing_readable, incomplete (only if `strict`), or done.
 [[nodiscard]] tool::Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict);
+/// The same, and says what the inputs lacked.
+[[nodiscard]] tool::Status report_status(std::string_view command, const tool::InputCounts& inputs,
+                                         const tool::Coverage& coverage, bool strict);
 
 /// Makes the help end with examples.
 void set_examples(CLI::App& command, const std::string& examples);

@@ -180,8 +180,7 @@ compare::JobFacts ReportCommand::read_compared() const {
 }
 
 Status ReportCommand::status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
-    const Status status = cli::status_of(job.inputs, job.coverage, input.strict);
-    if (status == Status::nothing_readable) say("cep report: no rows in any input\n");
+    const Status status = report_status("report", job.inputs, job.coverage, input.strict);
     if (status == Status::nothing_readable || !a) return status;
     if (a->steps.step.steps.empty() && a->steps.phases.empty()) {
         say("cep report: no {} in A\n", a->inputs.rows == 0 ? "rows" : "spans");
@@ -218,7 +217,6 @@ Status ReportCommand::run() const {
     std::optional<compare::JobFacts> a;
     if (compares()) a = read_compared();
     const Job job = load(set, options);
-    report_inputs("report", job.inputs, job.coverage);
     const Status status = status_of(job, a);
     if (status == Status::nothing_readable) return status;
     const std::size_t threads = input.reading().thread_count();
@@ -245,9 +243,7 @@ Status ReportCommand::run() const {
     inputs.comm = again.comm();
     inputs.why_no_comm = again.why_no_comm();
     const report::Report report = report::make_report(inputs, std::move(view));
-    Output output(out);
-    output.write(report.html);
-    output.close();
+    write_output(out, report.html);
     say_result(report, out, max_bytes);
     return status;
 }

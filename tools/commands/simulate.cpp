@@ -51,9 +51,8 @@ Status SimulateCommand::run() const {
     simulation::prepare_directory(directory, force);
     const simulation::Outcome outcome =
         simulation::simulate(complete_job, directory, threads > 0 ? threads : tool::usable_cores());
-    tool::Output truth((std::filesystem::path(directory) / simulation::truth_file_name).native());
-    truth.write(simulation::truth_json(complete_job, outcome));
-    truth.close();
+    tool::write_output((std::filesystem::path(directory) / simulation::truth_file_name).native(),
+                       simulation::truth_json(complete_job, outcome));
     return Status::done;
 }
 

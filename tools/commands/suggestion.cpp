@@ -24,8 +24,7 @@ std::size_t count_edits(std::string_view a, std::string_view b) {
 
 std::vector<std::string> command_names(const CLI::App& app) {
     std::vector<std::string> names;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-        names.push_back(command->get_name());
+    for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
     return names;
 }
 

@@ -82,12 +82,8 @@ Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
     std::optional<Verdict> verdict;
     const Rendering rendering = this->rendering();
     if (!no_verdict) verdict = judge(job, {peak_flops, threads, true, rendering.pictures.columns > 0});
-    report_inputs("summarize", job.inputs, job.coverage);
-    const Status status = status_of(job.inputs, job.coverage, input.strict);
-    if (status == Status::nothing_readable) {
-        say("cep summarize: no rows in any input\n");
-        return status;
-    }
+    const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
+    if (status == Status::nothing_readable) return status;
     if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
     if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
     if (save != "-") output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);

@@ -29,7 +29,7 @@ std::vector<Topic> other_topics(const CLI::App& app) {
 
 std::vector<Topic> commands_of(const CLI::App& app) {
     std::vector<Topic> topics;
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    for (const CLI::App* command : app.get_subcommands({}))
         topics.push_back({command->get_name(), command->get_description()});
     return topics;
 }

@@ -148,12 +148,8 @@ Status TraceCommand::run() const {
     TraceFacts facts;
     const InputCounts counts = collect(set, filters, sorter, facts);
     const Coverage covered = facts.coverage.finish(filters.asked);
-    report_inputs("trace", counts, covered);
-    const Status status = status_of(counts, covered, input.strict);
-    if (status == Status::nothing_readable) {
-        say("cep trace: no rows in any input\n");
-        return status;
-    }
+    const Status status = report_status("trace", counts, covered, input.strict);
+    if (status == Status::nothing_readable) return status;
     if (!facts.survey.empty()) {
         selection = facts.survey.select();
         narrow(filters.shown, *selection);

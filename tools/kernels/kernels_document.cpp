@@ -202,9 +202,7 @@ std::string describe_devices(const KernelReport& report) {
     std::set<std::string> names;
     for (const RankTrace& rank : report.ranks)
         for (const auto& [device, name] : rank.devices) names.insert(name.empty() ? "unnamed" : name);
-    std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-    return fmt::format("{} ({})", format_plural(report.total.time.gpus, "GPU"), text);
+    return fmt::format("{} ({})", format_plural(report.total.time.gpus, "GPU"), fmt::join(names, ", "));
 }
 
 std::string describe_steps(const KernelReport& report) {

@@ -37,13 +37,6 @@ std::uint32_t RunIndex::index_of(const RunOrder& run) {
     return known->second;
 }
 
-void FileMerge::note_coverage(const Row& row) {
-    if (!options_.filter.accepts_rank(*row.rank)) return;
-    if (row.type == RowType::run) coverage_.saw_run(*row.run);
-    if (row.rank != last_rank_) coverage_.saw_rank(*row.rank);
-    last_rank_ = row.rank;
-}
-
 void FileMerge::note_run(const Row& row) {
     const int place = tracker_.observe(row).run;
     // A run row may add to what is known about its run.
@@ -57,7 +50,7 @@ void FileMerge::note_run(const Row& row) {
 
 void FileMerge::take(const Row& row, std::uint64_t) {
     if (row.rank) {
-        note_coverage(row);
+        if (options_.filter.accepts_rank(*row.rank)) coverage_.take(row);
         note_run(row);
     }
     const std::int64_t attempt = row.rank ? last_run_.attempt : 1;

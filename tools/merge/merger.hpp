@@ -63,7 +63,6 @@ class FileMerge : public RowSink {
         std::uint32_t index = 0;
     };
 
-    void note_coverage(const Row& row);
     void note_run(const Row& row);
 
     const MergeOptions& options_;
@@ -73,7 +72,6 @@ class FileMerge : public RowSink {
     LastRun last_run_;
     RunTracker tracker_;
     CoverageCollector coverage_;
-    std::optional<std::int64_t> last_rank_;
 };
 
 /// Writes sorted rows. With `last_attempt_only`, it writes of each rank and step only the rows of the last attempt that

@@ -69,6 +69,12 @@ struct Coverage {
 /// Which ranks a job has, from its run rows, and which of them were seen.
 class CoverageCollector {
   public:
+    /// Takes a row that has a rank.
+    void take(const Row& row) {
+        if (row.type == RowType::run) saw_run(*row.run);
+        if (row.rank != last_rank_) saw_rank(*row.rank);
+        last_rank_ = row.rank;
+    }
     void saw_rank(std::int64_t rank) { facts_.seen.insert(rank); }
     void saw_run(const RunInfo& run);
     void merge(const CoverageCollector& other);
@@ -87,6 +93,7 @@ class CoverageCollector {
 
   private:
     Facts facts_;
+    std::optional<std::int64_t> last_rank_;  // taken
 };
 
 /// "8 ranks"; with ranks missing "7 of 8 ranks".

@@ -54,15 +54,9 @@ void LineValidator::read_line_with_nuls(std::string_view text, bool complete) {
     report_.add_damage(report_.lines, first > 0 ? "NUL bytes before a row" : "NUL bytes after a row");
 }
 
-bool LineValidator::parse(std::string_view text) {
+bool LineValidator::parse(std::string_view text, bool allows_unknown) {
     const Row* row = reader_->parse(text);
-    if (row != nullptr) give(*row);
-    return row != nullptr;
-}
-
-bool LineValidator::parse_known(std::string_view text) {
-    const Row* row = reader_->parse(text);
-    if (row == nullptr || row->type == RowType::unknown) return false;
+    if (row == nullptr || (row->type == RowType::unknown && !allows_unknown)) return false;
     give(*row);
     return true;
 }
@@ -88,7 +82,7 @@ bool LineValidator::salvage(std::string_view text) {
     for (int tries = 0; at != std::string_view::npos && tries < max_salvage_tries; ++tries) {
         if (text.size() - at > budget_bytes) return false;
         budget_bytes -= text.size() - at;
-        if (parse_known(text.substr(at))) {
+        if (parse(text.substr(at), false)) {
             ++report_.skipped_rows;
             report_.add_damage(report_.lines, "a broken row, with an intact one behind it on the same line");
             return true;

@@ -47,8 +47,7 @@ class LineValidator {
         sink_.take(row, report_.lines);
     }
     void read_line_with_nuls(std::string_view text, bool complete);
-    bool parse(std::string_view text);
-    bool parse_known(std::string_view text);
+    bool parse(std::string_view text, bool allows_unknown = true);
     void skip_or_salvage(std::string_view text, bool complete);
     void skip(const std::string& why, bool complete);
     void give_up();

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "read/loss.hpp"
 
+#include <fmt/format.h>
+
 #include "base/units.hpp"
 #include "read/row_keys.hpp"
 
 namespace cep::tool {
 namespace {
 
-void append(std::string& text, std::uint64_t count, std::string_view what) {
-    if (count == 0) return;
-    if (!text.empty()) text += ", ";
-    text += format_count(count) + " " + std::string(what);
-}
-
-void append_cause(std::string& text, std::string_view cause, std::uint64_t count) {
-    if (count == 0) return;
-    if (!text.empty()) text += ", ";
-    text += std::string(cause) + " " + format_count(count);
+/// `part` has a place for the count; nothing is appended of none.
+void append(std::string& text, std::uint64_t count, fmt::format_string<std::string> part) {
+    if (count > 0) text += (text.empty() ? "" : ", ") + fmt::format(part, format_count(count));
 }
 
 }  // namespace
@@ -42,18 +37,19 @@ std::vector<std::pair<std::string_view, std::uint64_t>> Loss::dropped_by_cause()
 std::string Loss::describe() const {
     if (!any()) return "none";
     std::string causes;
-    append_cause(causes, "ring full", dropped_ring);
-    append_cause(causes, "too many open", dropped_slots);
-    append_cause(causes, "no event", dropped_pool);
-    append_cause(causes, "file limit", dropped_file);
-    append_cause(causes, "write error", dropped_io);
+    append(causes, dropped_ring, "ring full {}");
+    append(causes, dropped_slots, "too many open {}");
+    append(causes, dropped_pool, "no event {}");
+    append(causes, dropped_file, "file limit {}");
+    append(causes, dropped_io, "write error {}");
     std::string text;
-    append(text, dropped(), "dropped");
+    append(text, dropped(), "{} dropped");
     if (!causes.empty()) text += " (" + causes + ")";
-    append(text, abandoned, "abandoned");
-    append(text, capture_skipped, "skipped in graph capture");
-    append(text, cuda_errors, cuda_errors == 1 ? "CUDA error" : "CUDA errors");
-    append(text, dropped_meta, "without their metadata");
+    append(text, abandoned, "{} abandoned");
+    append(text, capture_skipped, "{} skipped in graph capture");
+    if (cuda_errors == 1) append(text, 1, "{} CUDA error");
+    if (cuda_errors > 1) append(text, cuda_errors, "{} CUDA errors");
+    append(text, dropped_meta, "{} without their metadata");
     return text;
 }
 

@@ -9,11 +9,11 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/descriptors.hpp"
+#include "base/parallel.hpp"
 
 namespace cep::tool {
 namespace {
@@ -42,8 +42,7 @@ class ReadingPool {
     InputCounts read() {
         counts_.add(set_);
         {
-            std::vector<std::jthread> helpers;
-            start(helpers);
+            const auto helpers = start_threads(threads_ - 1, [this] { work(); });
             work();
         }
         progress_.clear();
@@ -65,7 +64,6 @@ class ReadingPool {
         bool has_work = true;
     };
 
-    void start(std::vector<std::jthread>& helpers);
     void work();
     Task* next_task(std::unique_lock<std::mutex>& lock);
     Task* start_file();
@@ -92,15 +90,6 @@ class ReadingPool {
     std::exception_ptr failure_;
     std::size_t end_ = set_.files.size();  // files from here on are not read: past the last, or the first that failed
 };
-
-// If the system refuses more threads, those that started do the work.
-void ReadingPool::start(std::vector<std::jthread>& helpers) {
-    try {
-        for (unsigned i = 1; i < threads_; ++i) helpers.emplace_back([this] { work(); });
-    } catch (const std::system_error&) {
-        return;
-    }
-}
 
 void ReadingPool::work() {
     ReadingThread thread;

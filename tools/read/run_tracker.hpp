@@ -70,6 +70,10 @@ class RunTracker {
     /// After a row that was no run row: whether all rows of its rank up to the next run row belong to the same run.
     [[nodiscard]] bool is_settled() const { return last_->block_end - last_->block_begin <= 1; }
     [[nodiscard]] const std::vector<RunStart>& runs(std::int64_t rank) const;
+    /// 1 for no_run.
+    [[nodiscard]] std::int64_t attempt_of(std::int64_t rank, int run) const {
+        return run == no_run ? 1 : runs(rank)[static_cast<std::size_t>(run)].attempt;
+    }
     [[nodiscard]] bool has_too_many_runs() const { return has_too_many_runs_; }
 
   private:

@@ -9,30 +9,25 @@
 namespace cep::report {
 namespace {
 
-constexpr std::size_t most_phases = 7;  // with a bar of their own
+constexpr std::size_t single_phases = 7;  // with a bar of their own
 
-class Finder {
+class BreakdownFinder {
   public:
-    Finder(const JobView& view, const tool::JobTable& table) : view_(view), table_(table) {}
+    BreakdownFinder(const JobView& view, const tool::JobTable& table) : view_(view), table_(table) {}
 
     Breakdown find() {
-        const std::vector<double>& slowness_ms = view_.slowness_ms;
         order_phases();
-        for (std::size_t i = 0; i < std::min(most_phases, order_.size()); ++i) {
+        for (std::size_t i = 0; i < std::min(single_phases, order_.size()); ++i) {
             const std::string& name = table_.local[order_[i]].name;
             const std::size_t phase = view_.phase_of(name);
             const int color = phase < view_.phases.size() ? view_.phases[phase].color : colors - 1;
             found_.parts.push_back({name, color, "c" + std::to_string(color)});
         }
-        if (order_.size() > most_phases) found_.parts.push_back({"other phases", std::nullopt, "others"});
+        if (order_.size() > single_phases) found_.parts.push_back({"other phases", std::nullopt, "others"});
         found_.parts.push_back({"waiting", std::nullopt, "wait"});
         found_.parts.push_back({"communication", std::nullopt, "comm"});
         found_.parts.push_back({"unattributed", std::nullopt, "rest"});
-        std::vector<std::size_t> ranks(slowness_ms.size());
-        std::iota(ranks.begin(), ranks.end(), std::size_t{0});
-        std::erase_if(ranks, [&](std::size_t rank) { return std::isnan(slowness_ms[rank]); });
-        std::stable_sort(ranks.begin(), ranks.end(),
-                         [&](std::size_t a, std::size_t b) { return slowness_ms[a] < slowness_ms[b]; });
+        const std::vector<std::size_t> ranks = order_known(view_.slowness_ms);
         if (ranks.empty()) return {"No rank has own work in a step whose time is known.", {}, {}};
         std::vector<std::pair<std::string, std::size_t>> chosen = {{"most own work", ranks.back()}};
         if (ranks.size() > 2) chosen.emplace_back("median", ranks[ranks.size() / 2]);
@@ -54,11 +49,8 @@ class Finder {
                     if (!std::isnan(ms)) total += ms;
             totals.push_back(total);
         }
-        order_.resize(totals.size());
-        std::iota(order_.begin(), order_.end(), std::size_t{0});
-        std::stable_sort(order_.begin(), order_.end(),
-                         [&](std::size_t a, std::size_t b) { return totals[a] > totals[b]; });
-        std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(std::min(most_phases, order_.size())));
+        order_ = order_known(totals, std::greater<>());
+        std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(std::min(single_phases, order_.size())));
     }
 
     /// Those that all of the ranks recorded.
@@ -82,13 +74,13 @@ class Finder {
         double others_ms = 0;
         for (std::size_t i = 0; i < order_.size(); ++i) {
             const double ms = mean_of(table_.local[order_[i]].own_ms, rank);
-            if (i < most_phases) {
+            if (i < single_phases) {
                 bar.ms.push_back(ms);
             } else {
                 others_ms += ms;
             }
         }
-        if (order_.size() > most_phases) bar.ms.push_back(others_ms);
+        if (order_.size() > single_phases) bar.ms.push_back(others_ms);
         const double exposed_ms = mean_of(table_.exposed_ms, rank);
         const double wait_ms = std::min(mean_of(table_.wait_ms, rank), exposed_ms);
         bar.ms.push_back(wait_ms);
@@ -110,7 +102,7 @@ Breakdown find_breakdown(const JobView& view, const tool::JobTable* table, const
     if (table == nullptr) return {why, {}, {}};
     if (table->local.empty() || !view.has_step)
         return {"No phases of a step are timed besides communication, so a step cannot be taken apart.", {}, {}};
-    return Finder(view, *table).find();
+    return BreakdownFinder(view, *table).find();
 }
 
 }  // namespace cep::report

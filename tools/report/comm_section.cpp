@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/units.hpp"
+#include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/html.hpp"
 
 namespace cep::report {
@@ -18,26 +18,19 @@ using tool::Cell;
 using tool::format_bytes;
 using tool::format_duration_ms;
 
-constexpr double width = 960;
-constexpr double left = 90;
-constexpr double right = 250;
-constexpr double bottom = 330;
-constexpr std::size_t most_models = 7;
-constexpr std::size_t most_points = 64;
-constexpr std::size_t table_lines = 40;
-
 std::string name_of(const CommModel& model) {
     return fmt::format("{}{}, {}", model.name, model.group.empty() ? "" : " in " + model.group,
                        tool::format_plural(model.ranks, "rank"));
 }
 
 std::vector<const CommModel*> drawn_models(const comm::CommReport& report) {
+    constexpr std::size_t most = 7;
     std::vector<const CommModel*> models;
     for (const CommModel& model : report.models) {
         const bool has_sizes = std::any_of(model.sizes.begin(), model.sizes.end(), [](const SizeReport& size) {
             return size.point.bytes > 0 && size.point.transfer_ms > 0;
         });
-        if (has_sizes && models.size() < most_models) models.push_back(&model);
+        if (has_sizes && models.size() < most) models.push_back(&model);
     }
     return models;
 }
@@ -64,7 +57,8 @@ void draw_model(Svg& svg, const CommModel& model, int color, const Axis& x, cons
         }
         svg.path(fmt::format("median line-c{}", color), line);
     }
-    const std::size_t every = std::max<std::size_t>(1, model.sizes.size() / most_points);
+    constexpr std::size_t most = 64;
+    const std::size_t every = std::max<std::size_t>(1, model.sizes.size() / most);
     for (std::size_t i = 0; i < model.sizes.size(); i += every) {
         const SizeReport& size = model.sizes[i];
         if (size.point.bytes <= 0 || !(size.point.transfer_ms > 0)) continue;
@@ -84,30 +78,25 @@ Figure draw(const std::vector<const CommModel*>& models) {
             bytes.add(static_cast<double>(size.point.bytes));
             ms.add(size.point.transfer_ms);
         }
-    const Axis x(bytes.low / 1.5, bytes.high * 1.5, left, width - right, true);
-    const Axis y(ms.low / 1.6, ms.high * 1.6, bottom, 30, true);
-    Svg svg("comm", width, bottom + 50, "Time of a transfer against its size",
+    const Plot plot{.left = 90, .right = picture_width - 250, .top = 30, .bottom = 330};
+    const Axis x(bytes.low / 1.5, bytes.high * 1.5, plot.left, plot.right, true);
+    const Axis y(ms.low / 1.6, ms.high * 1.6, plot.bottom, plot.top, true);
+    Svg svg("comm", picture_width, plot.bottom + 50, "Time of a transfer against its size",
             "Sizes from left to right and times from bottom to top, both on logarithmic scales; a dot for each size, a "
             "line "
             "for each fit of latency and bandwidth.");
-    for (const double tick : x.ticks(6)) {
-        svg.line("grid", {x(tick), 30}, {x(tick), bottom});
-        svg.text("tick", {x(tick), bottom + 17}, Anchor::middle, tick_bytes(tick));
-    }
-    for (const double tick : y.ticks(5)) {
-        svg.line("grid", {left, y(tick)}, {width - right, y(tick)});
-        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick_ms(tick));
-    }
-    svg.rect("frame", left, 30, width - left - right, bottom - 30);
-    svg.text("axis", {left, 18}, Anchor::start, "transfer, without waiting");
-    svg.text("axis", {(left + width - right) / 2, bottom + 40}, Anchor::middle, "bytes");
+    draw_values_below(svg, plot, x, 6, plot.bottom + 17, tick_bytes);
+    draw_values_at_left(svg, plot, y, 5, tick_ms);
+    svg.rect("frame", plot.left, plot.top, plot.width(), plot.bottom - plot.top);
+    svg.text("axis", {plot.left, 18}, Anchor::start, "transfer, without waiting");
+    svg.text("axis", {plot.middle(), plot.bottom + 40}, Anchor::middle, "bytes");
     for (std::size_t i = 0; i < models.size(); ++i) {
         draw_model(svg, *models[i], static_cast<int>(i), x, y);
         const double at = 40 + 44 * static_cast<double>(i);
-        svg.rect(fmt::format("part c{}", i), width - right + 16, at, 12, 12);
-        svg.text("label", {width - right + 34, at + 10}, Anchor::start, shorten(name_of(*models[i]), 30));
+        svg.rect(fmt::format("part c{}", i), plot.right + 16, at, 12, 12);
+        svg.text("label", {plot.right + 34, at + 10}, Anchor::start, shorten(name_of(*models[i]), 30));
         if (const auto& fit = models[i]->fit)
-            svg.text("tick", {width - right + 34, at + 26}, Anchor::start,
+            svg.text("tick", {plot.right + 34, at + 26}, Anchor::start,
                      fmt::format("α {:.1f} µs{}", fit->alpha_us,
                                  fit->beta_gb_per_s ? fmt::format(", β {:.3g} GB/s", *fit->beta_gb_per_s) : ""));
     }
@@ -157,7 +146,7 @@ Section comm_section(const comm::CommReport* report, const std::string& why) {
         "the fit says.",
         {},
         {},
-        model_table(*report).html(table_lines)};
+        model_table(*report).html(40)};
     if (models.empty()) {
         section.look =
             "The rows do not say how many bytes a collective moves, so that latency and bandwidth are not known; "

@@ -6,8 +6,8 @@
 
 #include "base/units.hpp"
 #include "compare/compare_document.hpp"
+#include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/html.hpp"
 
 namespace cep::report {
@@ -16,17 +16,11 @@ namespace {
 using compare::Change;
 using compare::Outcome;
 
-constexpr double width = 960;
-constexpr double left = 250;
-constexpr double right = 250;
-constexpr double row_height = 28;
-constexpr std::size_t most_phases = 16;
-constexpr std::size_t table_lines = 40;
-
 std::vector<const Change*> drawn_changes(const compare::Comparison& comparison) {
+    constexpr std::size_t most = 16;
     std::vector<const Change*> changes;
     const auto add = [&](const Change& change) {
-        if (change.change && changes.size() < most_phases) changes.push_back(&change);
+        if (change.change && changes.size() < most) changes.push_back(&change);
     };
     if (comparison.step) add(*comparison.step);
     for (const Change& phase : comparison.phases) add(phase);
@@ -37,17 +31,16 @@ std::string_view style_of(Outcome outcome) {
     return outcome == Outcome::slower ? "slower" : outcome == Outcome::faster ? "faster" : "same";
 }
 
-void draw_change(Svg& svg, const Change& change, const Axis& x, double y) {
+void draw_change(Svg& svg, const Plot& plot, const Change& change, const Axis& x, double y) {
     const std::string style(style_of(change.outcome));
-    svg.text("label", {left - 10, y + 4}, Anchor::end, shorten(change.name, 30));
+    svg.text("label", {plot.left - 10, y + 4}, Anchor::end, shorten(change.name, 30));
     if (change.change_interval)
         svg.line("interval " + style, {x(x.clip(change.change_interval->low)), y},
                  {x(x.clip(change.change_interval->high)), y});
     svg.circle("dot " + style, {x(x.clip(*change.change)), y}, 5);
     const std::string doubt = change.outcome == Outcome::same ? " ~" : change.outcome == Outcome::undecided ? " ?" : "";
-    svg.text("label", {width - right + 12, y + 4}, Anchor::start,
-             fmt::format("{:+.1f} %{}", 100 * *change.change, doubt));
-    svg.text("tick", {width - right + 92, y + 4}, Anchor::start,
+    svg.text("label", {plot.right + 12, y + 4}, Anchor::start, fmt::format("{:+.1f} %{}", 100 * *change.change, doubt));
+    svg.text("tick", {plot.right + 92, y + 4}, Anchor::start,
              fmt::format("{} → {}", tool::format_duration_ms(change.a.median_ms),
                          tool::format_duration_ms(change.b.median_ms)));
 }
@@ -60,20 +53,24 @@ Figure draw(const std::vector<const Change*>& changes) {
             most = std::max({most, std::min(1.0, std::abs(change->change_interval->low)),
                              std::min(1.0, std::abs(change->change_interval->high))});
     }
-    const Axis x(-most, most, left, width - right);
-    const double bottom = 30 + row_height * static_cast<double>(changes.size());
-    Svg svg("compare", width, bottom + 40, "Change of each phase from A to B",
+    constexpr double row_height = 28;
+    const Plot plot{.left = 250,
+                    .right = picture_width - 250,
+                    .top = 14,
+                    .bottom = 30 + row_height * static_cast<double>(changes.size())};
+    const Axis x(-most, most, plot.left, plot.right);
+    Svg svg("compare", picture_width, plot.bottom + 40, "Change of each phase from A to B",
             "One row for the whole step and for each phase: a dot for its change in percent and a line for the 95 % "
             "confidence interval. Left of the middle is faster, right is slower.");
     for (const double tick : x.ticks(6)) {
-        svg.line(tick == 0 ? "zero" : "grid", {x(tick), 14}, {x(tick), bottom});
-        svg.text("tick", {x(tick), bottom + 16}, Anchor::middle,
+        svg.line(tick == 0 ? "zero" : "grid", {x(tick), plot.top}, {x(tick), plot.bottom});
+        svg.text("tick", {x(tick), plot.bottom + 16}, Anchor::middle,
                  tick == 0 ? "no change" : fmt::format("{:+.3g} %", 100 * tick));
     }
-    svg.text("axis", {left, bottom + 34}, Anchor::start, "← B is faster");
-    svg.text("axis", {width - right, bottom + 34}, Anchor::end, "B is slower →");
+    svg.text("axis", {plot.left, plot.bottom + 34}, Anchor::start, "← B is faster");
+    svg.text("axis", {plot.right, plot.bottom + 34}, Anchor::end, "B is slower →");
     for (std::size_t i = 0; i < changes.size(); ++i)
-        draw_change(svg, *changes[i], x, 32 + row_height * static_cast<double>(i));
+        draw_change(svg, plot, *changes[i], x, 32 + row_height * static_cast<double>(i));
     return {svg.finish(), "~ not significant; ? too few blocks of steps to test."};
 }
 
@@ -87,7 +84,7 @@ Section compare_section(const compare::Comparison& comparison) {
                     document.headline,
                     {},
                     {},
-                    tool::html_facts(document.facts) + tool::html_tables(document, table_lines) +
+                    tool::html_facts(document.facts) + tool::html_tables(document, 40) +
                         tool::html_notes(document.evidence) + tool::html_notes(document.notes)};
     if (!changes.empty()) section.figures.push_back(draw(changes));
     return section;

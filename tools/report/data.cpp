@@ -19,8 +19,7 @@ namespace {
 using tool::JsonWriter;
 using tool::printable;
 
-constexpr int digits = 5;
-constexpr std::size_t most_named = 1000;
+constexpr std::size_t most_listed = 1000;
 
 std::vector<std::int64_t> as_integers(const std::vector<std::size_t>& values) {
     return {values.begin(), values.end()};
@@ -80,7 +79,7 @@ class Writer {
             }
         });
     }
-    void numbers(std::string_view name, const std::vector<double>& values, int significant = digits) {
+    void numbers(std::string_view name, const std::vector<double>& values, int significant = 5) {
         json_.key(name).numbers(values, significant);
     }
 
@@ -90,7 +89,7 @@ class Writer {
             numbers("slowness", view_.slowness_ms);
         });
         json_.members("hosts", as_printable(view_.hosts), "roles", as_printable(view_.roles));
-        const std::size_t count = std::min(most_named, view_.blamed.size());
+        const std::size_t count = std::min(most_listed, view_.blamed.size());
         json_.objects("blamed", std::span(view_.blamed).first(count), [&](const Blamed& one) {
             json_.members("rank", one.rank, "phase", printable(one.phase), "first_step", one.first_step, "last_step",
                           one.last_step);
@@ -185,7 +184,7 @@ class Writer {
                 const auto& [name, mark] = named;
                 std::vector<std::int64_t> steps;
                 for (const auto& [first, last] : mark.steps.ranges())
-                    for (std::int64_t step = first; step <= last && steps.size() < most_named; ++step)
+                    for (std::int64_t step = first; step <= last && steps.size() < most_listed; ++step)
                         steps.push_back(step);
                 json_.members("name", printable(name), "steps", steps);
             });
@@ -284,12 +283,13 @@ class Writer {
     }
 
     void write_model(const comm::CommModel& model) {
-        const comm::TransferFit* fit = model.fit ? &*model.fit : nullptr;
-        const auto of_fit = [fit](double value) { return fit != nullptr ? std::optional(value) : std::nullopt; };
+        const auto of_fit = [&model](double comm::TransferFit::*member) {
+            return model.fit ? std::optional(*model.fit.*member) : std::nullopt;
+        };
         json_.members("name", printable(model.name), "group", printable(model.group), "ranks", model.ranks, "alpha_us",
-                      of_fit(fit != nullptr ? fit->alpha_us : 0), "beta_gb_per_s",
-                      fit != nullptr ? fit->beta_gb_per_s : std::nullopt, "r_squared",
-                      of_fit(fit != nullptr ? fit->r_squared : 0), "refused", model.refused);
+                      of_fit(&comm::TransferFit::alpha_us), "beta_gb_per_s",
+                      model.fit ? model.fit->beta_gb_per_s : std::nullopt, "r_squared",
+                      of_fit(&comm::TransferFit::r_squared), "refused", model.refused);
         std::vector<std::int64_t> bytes;
         std::vector<std::int64_t> counts;
         std::vector<double> transfer_ms;
@@ -314,12 +314,9 @@ class Writer {
         const std::vector<CounterOfRanks> counters = find_memory(*inputs_.job, view_);
         section("memory", counters.empty() ? "No memory was counted." : "", [&] {
             json_.objects("counters", counters, [&](const CounterOfRanks& counter) {
-                StepMatrix values(counter.by_rank.size(), 1);
-                for (std::size_t rank = 0; rank < counter.by_rank.size(); ++rank)
-                    values.set(rank, 0, counter.by_rank[rank]);
                 json_.members("name", printable(counter.name), "unit", "bytes");
                 json_.key("by_rank");
-                write_block(json_, encode(values, 16));
+                write_block(json_, encode(counter.by_rank));
             });
         });
     }
@@ -370,12 +367,7 @@ std::string write_data(const DataParts& parts, const FittedHeat& heat) {
     const std::string json = Writer(parts, heat).write();
     std::string safe;
     safe.reserve(json.size());
-    for (const char c : json)
-        if (c == '<') {
-            safe += "\\u003c";
-        } else {
-            safe += c;
-        }
+    for (const char& c : json) safe += c == '<' ? "\\u003c" : std::string_view(&c, 1);
     return safe;
 }
 

@@ -84,10 +84,7 @@ class Fitter {
 
     void add_by_rank() {
         for (FittedLayer& fitted : fitted_.layers) {
-            StepMatrix medians(fitted.layer->by_rank.size(), 1);
-            for (std::size_t rank = 0; rank < fitted.layer->by_rank.size(); ++rank)
-                medians.set(rank, 0, fitted.layer->by_rank[rank]);
-            Block block = encode(medians, 16);
+            Block block = encode(fitted.layer->by_rank);
             if (take(size_of(block))) fitted.by_rank = std::move(block);
         }
     }

@@ -36,6 +36,12 @@ unsigned code_of(float value, const Block& block, double per_log) {
 
 }  // namespace
 
+std::size_t Bins::index_of(std::int64_t number) const {
+    const auto found = std::lower_bound(last.begin(), last.end(), number);
+    const auto bin = static_cast<std::size_t>(found - last.begin());
+    return bin < size() && first[bin] <= number ? bin : size();
+}
+
 Bins single_bins(const std::vector<std::int64_t>& ascending) {
     return {ascending, ascending};
 }
@@ -122,6 +128,12 @@ Block encode(const StepMatrix& values, int bits) {
         }
     block.data = base64(deflate(bytes));
     return block;
+}
+
+Block encode(const std::vector<float>& by_rank) {
+    StepMatrix column(by_rank.size(), 1);
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) column.set(rank, 0, by_rank[rank]);
+    return encode(column, 16);
 }
 
 void write_block(tool::JsonWriter& json, const Block& block) {

@@ -3,8 +3,11 @@
 // Grids: values by rank and step, and the bins of ranks and steps that a picture has room for.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,8 @@ struct Bins {
     std::vector<std::int64_t> last;
 
     [[nodiscard]] std::size_t size() const { return first.size(); }
+    /// The bin that a number is in; size() for none.
+    [[nodiscard]] std::size_t index_of(std::int64_t number) const;
     void add(std::int64_t from, std::int64_t to) {
         first.push_back(from);
         last.push_back(to);
@@ -43,6 +48,16 @@ struct Bins {
 [[nodiscard]] StepMatrix choose_rows(const StepMatrix& values, const std::vector<std::size_t>& rows);
 /// The mean of each row; NaN where it has no value. (A median would not show who is slow now and then.)
 [[nodiscard]] std::vector<float> row_means(const StepMatrix& values);
+/// The indices of the values that are known, in the order of these.
+template <typename Compare = std::less<>>
+[[nodiscard]] std::vector<std::size_t> order_known(const std::vector<double>& values, const Compare& is_before = {}) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (!std::isnan(values[i])) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return is_before(values[a], values[b]); });
+    return order;
+}
 /// The median over rows of the medians of rows; NaN where there is no value.
 [[nodiscard]] double typical_value(const StepMatrix& values);
 
@@ -56,6 +71,8 @@ struct Block {
     std::string data;  // base64 of zlib's format
 };
 [[nodiscard]] Block encode(const StepMatrix& values, int bits);
+/// A value for each rank, in 16 bits.
+[[nodiscard]] Block encode(const std::vector<float>& by_rank);
 void write_block(tool::JsonWriter& json, const Block& block);
 
 }  // namespace cep::report

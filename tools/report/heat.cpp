@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -24,11 +25,7 @@ constexpr std::size_t small_cells = std::size_t{1} << 16;
 std::vector<std::size_t> columns_of(const std::vector<std::int64_t>& some, const Bins& steps) {
     std::vector<std::size_t> columns;
     columns.reserve(some.size());
-    for (const std::int64_t step : some) {
-        const auto found = std::upper_bound(steps.first.begin(), steps.first.end(), step);
-        const auto column = static_cast<std::size_t>(found - steps.first.begin());
-        columns.push_back(column > 0 && step <= steps.last[column - 1] ? column - 1 : steps.size());
-    }
+    for (const std::int64_t step : some) columns.push_back(steps.index_of(step));
     return columns;
 }
 
@@ -138,19 +135,24 @@ Band find_band(std::size_t phase, const StepMatrix& ms, std::size_t columns) {
     return band;
 }
 
-/// As multiples of the median over the ranks of a role in the same column.
-StepMatrix relative_of(const StepMatrix& ms, const JobView& view) {
-    StepMatrix relative(ms.ranks(), ms.steps());
+/// Each value against the median over the ranks of its role in the same column, as ranks may have recorded different
+/// steps.
+template <typename Compare>
+StepMatrix against_role(const StepMatrix& ms, const JobView& view, const Compare& compare) {
+    StepMatrix compared(ms.ranks(), ms.steps());
     std::vector<double> values;
     for (const std::vector<std::size_t>& ranks : view.ranks_by_role())
         for (std::size_t column = 0; column < ms.steps(); ++column) {
             values.clear();
             for (const std::size_t rank : ranks) values.push_back(ms.at(rank, column));
             const double median = tool::median_of(values);
-            if (!(median > 0)) continue;
-            for (const std::size_t rank : ranks) relative.set(rank, column, ms.at(rank, column) / median);
+            for (const std::size_t rank : ranks) compared.set(rank, column, compare(ms.at(rank, column), median));
         }
-    return relative;
+    return compared;
+}
+
+StepMatrix relative_of(const StepMatrix& ms, const JobView& view) {
+    return against_role(ms, view, [](double value, double median) { return median > 0 ? value / median : NAN; });
 }
 
 /// Without the cells of steps whose whole time is not known: of these, some rows may be missing.
@@ -232,18 +234,8 @@ class Builder {
             heat_.bands.push_back(find_band(phase, ms, HeatMap::band_columns));
     }
 
-    /// Column by column, as ranks may have recorded different steps.
     void find_slowness(const StepMatrix& own_ms) {
-        StepMatrix beyond_ms(own_ms.ranks(), own_ms.steps());
-        std::vector<double> values;
-        for (const std::vector<std::size_t>& ranks : view_.ranks_by_role())
-            for (std::size_t column = 0; column < own_ms.steps(); ++column) {
-                values.clear();
-                for (const std::size_t rank : ranks) values.push_back(own_ms.at(rank, column));
-                const double usual_ms = tool::median_of(values);
-                for (const std::size_t rank : ranks) beyond_ms.set(rank, column, own_ms.at(rank, column) - usual_ms);
-            }
-        const std::vector<float> means = row_means(beyond_ms);
+        const std::vector<float> means = row_means(against_role(own_ms, view_, std::minus<>()));
         view_.slowness_ms.assign(means.begin(), means.end());
     }
 
@@ -259,11 +251,7 @@ class Builder {
             const std::vector<float> means = row_means(ms);
             by_rank.assign(means.begin(), means.end());
         }
-        std::vector<std::size_t> order(by_rank.size());
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        std::erase_if(order, [&](std::size_t rank) { return std::isnan(by_rank[rank]); });
-        std::stable_sort(order.begin(), order.end(),
-                         [&](std::size_t a, std::size_t b) { return by_rank[a] > by_rank[b]; });
+        const std::vector<std::size_t> order = order_known(by_rank, std::greater<>());
         std::set<std::size_t> chosen;
         std::vector<std::size_t> blamed = view_.blamed_ranks();
         blamed.resize(std::min(blamed.size(), slowest));

@@ -7,8 +7,8 @@
 
 #include "base/units.hpp"
 #include "report/heat_picture.hpp"
+#include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/html.hpp"
 #include "stats/robust.hpp"
 
@@ -21,13 +21,6 @@ using tool::format_integer;
 
 constexpr std::size_t picture_rows = 256;
 constexpr std::size_t picture_columns = 500;
-constexpr std::size_t table_lines = 24;
-constexpr std::size_t most_marks = 200;
-constexpr double least_unevenness = 1.1;  // of the mean of a rank over that of the median rank
-constexpr double width = 960;
-constexpr double left = 76;
-constexpr double right = 116;
-constexpr double top = 44;
 
 std::string describe(const Layer& layer, const PhaseView& phase) {
     const std::string of = phase.kind == schema::Kind::step ? "a whole step" : phase.name;
@@ -54,9 +47,9 @@ std::string describe(const Scale& scale, double value) {
     return value == scale.low ? "≤ " + text : value == scale.high ? "≥ " + text : text;
 }
 
-void draw_legend(Svg& svg, const Scale& scale) {
+void draw_legend(Svg& svg, const Plot& plot, const Scale& scale) {
     constexpr double length = 240;
-    const double x = width - right - length;
+    const double x = plot.right - length;
     static const std::string png = heat_legend_png();
     svg.png(x, 8, length, 10, png);
     const double middle = scale.is_log ? std::sqrt(scale.low * scale.high) : (scale.low + scale.high) / 2;
@@ -68,7 +61,8 @@ void draw_legend(Svg& svg, const Scale& scale) {
 }
 
 /// Marks at the right of the ranks that the verdict blames; neighbours have one.
-void draw_blamed(Svg& svg, const JobView& view, double row_height) {
+void draw_blamed(Svg& svg, const Plot& plot, const JobView& view, double row_height) {
+    constexpr std::size_t most_marks = 200;
     std::vector<std::size_t> blamed = view.blamed_ranks();
     std::sort(blamed.begin(), blamed.end());
     double free_from = 0;
@@ -77,14 +71,14 @@ void draw_blamed(Svg& svg, const JobView& view, double row_height) {
         const std::size_t first = blamed[i];
         while (i + 1 < blamed.size() && blamed[i + 1] == blamed[i] + 1) ++i;
         const std::size_t last = blamed[i];
-        const double from = top + static_cast<double>(first) * row_height;
-        const double to = top + static_cast<double>(last + 1) * row_height;
-        svg.rect("blame", width - right + 3, from, 4, std::max(2.0, to - from));
+        const double from = plot.top + static_cast<double>(first) * row_height;
+        const double to = plot.top + static_cast<double>(last + 1) * row_height;
+        svg.rect("blame", plot.right + 3, from, 4, std::max(2.0, to - from));
         const double y = std::max((from + to) / 2 + 4, free_from);
         if (y > (from + to) / 2 + 30) continue;
         const std::string name = first == last ? fmt::format("rank {}", view.ranks[first])
                                                : fmt::format("ranks {}–{}", view.ranks[first], view.ranks[last]);
-        svg.text("tick bad", {width - right + 11, y}, Anchor::start, name);
+        svg.text("tick bad", {plot.right + 11, y}, Anchor::start, name);
         free_from = y + 13;
     }
 }
@@ -93,40 +87,32 @@ Figure draw(const JobView& view, const Layer& layer) {
     const StepMatrix shown = reduce(layer.overview, picture_rows, picture_columns);
     const auto rows = static_cast<double>(view.ranks.size());
     const double height = std::clamp(rows * 12, 96.0, 360.0);
-    const double plot_width = width - left - right;
+    const Plot plot{.left = 76, .right = picture_width - 116, .top = 44, .bottom = 44 + height};
     const std::string what = describe(layer, view.phases[layer.phase]);
     const std::string id =
         fmt::format("heat-{}-{}", layer.phase, measure_names[static_cast<std::size_t>(layer.measure)]);
     Svg svg(
-        id, width, top + height + 40, what + " by rank and step",
+        id, picture_width, plot.bottom + 40, what + " by rank and step",
         fmt::format("{} ranks from top to bottom, {} from left to right. Colours go from {} to {}. The table below "
                     "has the means of the ranks that stand out.",
                     tool::format_count(view.ranks.size()), name_steps(view.steps.first.front(), view.steps.last.back()),
                     format_duration_ms(layer.scale.low), format_duration_ms(layer.scale.high)));
-    svg.text("title", {left, 20}, Anchor::start, what);
-    draw_legend(svg, layer.scale);
-    svg.rect("hatch", left, top, plot_width, height);
-    svg.png(left, top, plot_width, height, heat_png(shown, layer.scale));
-    svg.rect("frame", left, top, plot_width, height);
+    svg.text("title", {plot.left, 20}, Anchor::start, what);
+    draw_legend(svg, plot, layer.scale);
+    svg.rect("hatch", plot.left, plot.top, plot.width(), height);
+    svg.png(plot.left, plot.top, plot.width(), height, heat_png(shown, layer.scale));
+    svg.rect("frame", plot.left, plot.top, plot.width(), height);
     const double row_height = height / rows;
     const std::size_t every = std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(14 / row_height)));
     const auto nice = static_cast<std::size_t>(Axis(0, rows, 0, height).ticks(12).at(1));
     const std::size_t stride = every == 1 ? 1 : std::max<std::size_t>({every, nice, 1});
     for (std::size_t rank = 0; rank < view.ranks.size(); rank += stride)
-        svg.text("tick", {left - 6, top + (static_cast<double>(rank) + 0.5) * row_height + 4}, Anchor::end,
+        svg.text("tick", {plot.left - 6, plot.top + (static_cast<double>(rank) + 0.5) * row_height + 4}, Anchor::end,
                  format_integer(view.ranks[rank]));
-    svg.text("axis", {left - 6, top - 8}, Anchor::end, "rank");
-    const std::size_t columns = view.steps.size();
-    const std::size_t labels = std::min<std::size_t>(columns, 9);
-    for (std::size_t i = 0; i < labels; ++i) {
-        const std::size_t column = labels == 1 ? 0 : i * (columns - 1) / (labels - 1);
-        svg.text(
-            "tick",
-            {left + (static_cast<double>(column) + 0.5) * plot_width / static_cast<double>(columns), top + height + 16},
-            Anchor::middle, format_integer(view.steps.first[column]));
-    }
-    svg.text("axis", {left + plot_width / 2, top + height + 34}, Anchor::middle, "step");
-    draw_blamed(svg, view, row_height);
+    svg.text("axis", {plot.left - 6, plot.top - 8}, Anchor::end, "rank");
+    draw_column_numbers(svg, plot, plot.bottom + 16, view.steps.first);
+    svg.text("axis", {plot.middle(), plot.bottom + 34}, Anchor::middle, "step");
+    draw_blamed(svg, plot, view, row_height);
     std::string caption;
     if (shown.ranks() < view.ranks.size() || shown.steps() < view.recorded_steps)
         caption = fmt::format("{} ranks and {} recorded steps in {} × {} cells: each shows the largest of its values.",
@@ -169,7 +155,7 @@ tool::Table rank_table(const JobView& view, const HeatMap& heat) {
     const std::size_t step = view.has_step ? 0 : view.phases.size();
     const Layer* own = heat.find(step, Measure::own);
     for (const std::size_t rank : order_ranks(view, heat)) {
-        if (table.lines().size() == table_lines) break;
+        if (table.lines().size() == 24) break;
         const double beyond_ms = view.slowness_ms[rank];
         table.add({Cell::integer(view.ranks[rank]), Cell::text_of(view.hosts[view.host[rank]]),
                    Cell::text_of(view.roles[view.role[rank]]), duration(own, rank),
@@ -191,7 +177,7 @@ const Layer* uneven_phase(const JobView& view, const HeatMap& heat) {
     }
     if (heat.find(0, Measure::own) != nullptr) return nullptr;
     const Layer* most_uneven = nullptr;
-    double most = least_unevenness;
+    double most = 1.1;  // the mean of one rank over that of the median rank: less is not uneven
     for (const Layer& layer : heat.layers) {
         if (layer.measure != Measure::duration || &layer == &heat.layers.front()) continue;
         const std::vector<double> by_rank(layer.by_rank.begin(), layer.by_rank.end());

@@ -7,8 +7,8 @@
 
 #include "base/units.hpp"
 #include "report/memory.hpp"
+#include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/html.hpp"
 
 namespace cep::report {
@@ -17,32 +17,25 @@ namespace {
 using tool::Cell;
 using tool::format_bytes;
 
-constexpr double width = 960;
-constexpr double left = 90;
-constexpr double right = 20;
-constexpr double bottom = 190;
-constexpr std::size_t most_columns = 240;
-constexpr std::size_t most_counters = 4;
-constexpr std::string_view prefix = "memory.";
+constexpr std::size_t drawn_counters = 4;
+constexpr std::string_view memory_prefix = "memory.";
 
-double largest(const std::vector<float>& values) {
-    double most = 0;
-    for (const float value : values) most = std::isnan(value) ? most : std::max<double>(most, value);
-    return most;
+bool is_memory(std::string_view counter) {
+    return counter.starts_with(memory_prefix) && counter.ends_with("_bytes");
 }
 
 /// The largest of each column; steps from one to the next.
-std::vector<Point> outline(const std::vector<float>& by_rank, const Axis& y) {
-    const std::size_t columns = std::min(most_columns, by_rank.size());
+std::vector<Point> outline(const Plot& plot, const std::vector<float>& by_rank, const Axis& y) {
+    const std::size_t columns = std::min<std::size_t>(240, by_rank.size());
     std::vector<float> most(columns, NAN);
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
         float& one = most[part_of(rank, by_rank.size(), columns)];
         one = std::fmax(one, by_rank[rank]);
     }
     std::vector<Point> points;
-    const double each = (width - left - right) / static_cast<double>(columns);
+    const double each = plot.width() / static_cast<double>(columns);
     for (std::size_t i = 0; i < columns; ++i) {
-        const double x = left + each * static_cast<double>(i);
+        const double x = plot.left + each * static_cast<double>(i);
         points.emplace_back(x, y(most[i]));
         points.emplace_back(x + each, y(most[i]));
     }
@@ -51,29 +44,22 @@ std::vector<Point> outline(const std::vector<float>& by_rank, const Axis& y) {
 
 Figure draw(const JobView& view, const std::vector<CounterOfRanks>& counters) {
     double most = 0;
-    for (const CounterOfRanks& counter : counters) most = std::max(most, largest(counter.by_rank));
-    const Axis y(0, 1.08 * std::max(most, 1.0), bottom, 40);
-    Svg svg("memory", width, bottom + 44, "Most memory of each rank",
+    for (const CounterOfRanks& counter : counters)
+        for (const float bytes : counter.by_rank) most = std::fmax(most, bytes);
+    const Plot plot{.left = 90, .right = picture_width - 20, .top = 40, .bottom = 190};
+    const Axis y(0, 1.08 * std::max(most, 1.0), plot.bottom, plot.top);
+    Svg svg("memory", picture_width, plot.bottom + 44, "Most memory of each rank",
             "Ranks from left to right, the largest value of each memory counter from bottom to top.");
-    for (const double tick : y.ticks(4)) {
-        svg.line("grid", {left, y(tick)}, {width - right, y(tick)});
-        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick_bytes(tick));
-    }
-    for (std::size_t i = 0; i < std::min(most_counters, counters.size()); ++i) {
+    draw_values_at_left(svg, plot, y, 4, tick_bytes);
+    for (std::size_t i = 0; i < std::min(drawn_counters, counters.size()); ++i) {
         const std::string style = fmt::format("line-c{}", i);
-        svg.path("median " + style, outline(counters[i].by_rank, y), counters[i].name);
-        const double x = left + 220 * static_cast<double>(i);
+        svg.path("median " + style, outline(plot, counters[i].by_rank, y), counters[i].name);
+        const double x = plot.left + 220 * static_cast<double>(i);
         svg.line("median " + style, {x, 16}, {x + 18, 16});
-        svg.text("tick", {x + 24, 20}, Anchor::start, shorten(counters[i].name.substr(prefix.size()), 26));
+        svg.text("tick", {x + 24, 20}, Anchor::start, shorten(counters[i].name.substr(memory_prefix.size()), 26));
     }
-    const std::size_t labels = std::min<std::size_t>(view.ranks.size(), 9);
-    for (std::size_t i = 0; i < labels; ++i) {
-        const std::size_t rank = labels == 1 ? 0 : i * (view.ranks.size() - 1) / (labels - 1);
-        const double share = (static_cast<double>(rank) + 0.5) / static_cast<double>(view.ranks.size());
-        svg.text("tick", {left + share * (width - left - right), bottom + 17}, Anchor::middle,
-                 tool::format_integer(view.ranks[rank]));
-    }
-    svg.text("axis", {left + (width - left - right) / 2, bottom + 36}, Anchor::middle, "rank");
+    draw_column_numbers(svg, plot, plot.bottom + 17, view.ranks);
+    svg.text("axis", {plot.middle(), plot.bottom + 36}, Anchor::middle, "rank");
     return {svg.finish(), ""};
 }
 
@@ -85,7 +71,7 @@ tool::Table memory_table(const tool::Summary& summary) {
                        {"max_rank", "on rank", tool::Align::right, "", ""}},
                       "Memory");
     for (const tool::CounterSummary& counter : summary.counters) {
-        if (!counter.name.starts_with(prefix) || !counter.name.ends_with("_bytes")) continue;
+        if (!is_memory(counter.name)) continue;
         table.add({Cell::text_of(counter.name), Cell::count(counter.max.ranks),
                    Cell::shown(counter.max.median, format_bytes(counter.max.median)),
                    Cell::shown(counter.max.max, format_bytes(counter.max.max)), Cell::integer(counter.max.max_rank)});
@@ -100,7 +86,7 @@ std::vector<CounterOfRanks> find_memory(const tool::Job& job, const JobView& vie
     for (const auto& [rank, all_series] : job.ranks)
         for (const tool::RunSeries& series : all_series)
             for (const tool::CounterSeries& counter : series.counters) {
-                if (!counter.name.starts_with(prefix) || !counter.name.ends_with("_bytes")) continue;
+                if (!is_memory(counter.name)) continue;
                 const std::size_t index = view.index_of(rank);
                 if (index == view.ranks.size()) continue;
                 auto& by_rank = counters.try_emplace(counter.name, view.ranks.size(), NAN).first->second;
@@ -108,7 +94,7 @@ std::vector<CounterOfRanks> find_memory(const tool::Job& job, const JobView& vie
             }
     std::vector<CounterOfRanks> found;
     for (auto& [name, by_rank] : counters)
-        if (found.size() < 2 * most_counters) found.push_back({std::string(name), std::move(by_rank)});
+        if (found.size() < 2 * drawn_counters) found.push_back({std::string(name), std::move(by_rank)});
     return found;
 }
 

@@ -6,17 +6,6 @@
 #include <utility>
 
 namespace cep::report {
-namespace {
-
-/// The column that holds a step; steps.size() for none.
-std::size_t column_of(const Bins& steps, std::int64_t step) {
-    const auto found = std::upper_bound(steps.first.begin(), steps.first.end(), step);
-    if (found == steps.first.begin()) return steps.size();
-    const auto column = static_cast<std::size_t>(found - steps.first.begin()) - 1;
-    return step <= steps.last[column] ? column : steps.size();
-}
-
-}  // namespace
 
 Bins RowHeat::columns_for(const JobView& view) {
     const std::size_t rows = std::max<std::size_t>(1, view.ranks.size() * view.phases.size());
@@ -48,7 +37,7 @@ void FileHeat::take(const tool::Row& row, std::uint64_t /*line*/) {
 void FileHeat::close(Part& part) const {
     if (std::isnan(part.step_ms)) return;
     const Bins& steps = heat_.view_.steps;
-    const std::size_t column = column_of(steps, part.step);
+    const std::size_t column = steps.index_of(part.step);
     if (part.longest_ms.empty()) part.longest_ms.assign(steps.size(), NAN);
     if (column < steps.size())
         part.longest_ms[column] = std::fmax(part.longest_ms[column], static_cast<float>(part.step_ms));

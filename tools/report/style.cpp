@@ -3,10 +3,9 @@
 
 namespace cep::report {
 
-namespace {
-
 // Categories: Okabe and Ito, "Color Universal Design" (2008), told apart by colour-blind readers.
-constexpr std::string_view style = R"css(
+std::string_view page_style() {
+    return R"css(
 :root{color-scheme:light;--ground:#fff;--panel:#f6f7f9;--ink:#1b1f24;--muted:#59636e;--line:#d4d9df;--accent:#0969da;
 --bad:#c4320a;--warn:#9a6700;--missing:#c9ced6;--good:#0072b2;--wait:#b9bfc8;--comm:#6e7781;--rest:#e3e6ea;
 --on-c0:#fff;--c0:#0072b2;--c1:#e69f00;--c2:#009e73;--c3:#cc79a7;--c4:#56b4e9;--c5:#d55e00;--c6:#f0e442;--c7:#999}
@@ -102,11 +101,6 @@ dl.facts dd{grid-column:1;margin-bottom:.3rem}}
 section{break-inside:avoid-page;margin:1.2rem 0}figure.static svg{min-width:0}a{color:inherit;text-decoration:none}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )css";
-
-}  // namespace
-
-std::string_view page_style() {
-    return style;
 }
 
 }  // namespace cep::report

@@ -160,9 +160,7 @@ std::string shorten(std::string_view text, std::size_t most) {
     std::size_t characters = 0;
     while (!text.empty()) {
         if (++characters > most) return shown + "…";
-        const std::size_t size = std::max<std::size_t>(1, tool::utf8_size(text));
-        shown += text.substr(0, size);
-        text.remove_prefix(size);
+        shown += tool::take_character(text);
     }
     return shown;
 }

@@ -27,17 +27,14 @@ constexpr double much_longer = 1.3;
 
 /// The index of the value that is at a quantile of those that are known; values.size() for none.
 std::size_t place_of_quantile(const std::vector<double>& values, double q) {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < values.size(); ++i)
-        if (!std::isnan(values[i])) order.push_back(i);
+    const std::vector<std::size_t> order = order_known(values);
     if (order.empty()) return values.size();
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
     return order[static_cast<std::size_t>(q * static_cast<double>(order.size() - 1) + 0.5)];
 }
 
-class Finder {
+class TimelineFinder {
   public:
-    Finder(const tool::Job& job, const tool::JobTable* table, const JobView& view)
+    TimelineFinder(const tool::Job& job, const tool::JobTable* table, const JobView& view)
         : job_(job), table_(table), view_(view) {}
 
     Timeline find(const TimelineChoice& choice) {
@@ -265,7 +262,7 @@ class Finder {
 
 Timeline find_timeline(const tool::Job& job, const tool::JobTable* table, const JobView& view,
                        const TimelineChoice& choice) {
-    return Finder(job, table, view).find(choice);
+    return TimelineFinder(job, table, view).find(choice);
 }
 
 }  // namespace cep::report

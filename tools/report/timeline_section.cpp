@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/units.hpp"
+#include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/html.hpp"
 
 namespace cep::report {
@@ -17,13 +17,9 @@ namespace {
 using tool::Cell;
 using tool::format_duration_ms;
 
-constexpr double width = 960;
-constexpr double left = 190;
-constexpr double right = 16;
-constexpr double row_height = 17;
 constexpr double first_row = 52;
-constexpr std::size_t table_lines = 60;
-constexpr std::size_t most_joins = 60;  // of more, the lines hide the spans
+constexpr double lane_height = 17;
+constexpr double names_end = 190;  // where the spans begin
 
 bool is_step(const JobView& view, const TimelineSpan& span) {
     return view.phases[span.phase].kind == schema::Kind::step;
@@ -42,7 +38,7 @@ class Rows {
             if (of != rank) y += 12;
             rank = of;
             at = y;
-            y += row_height;
+            y += lane_height;
         }
         bottom_ = y;
     }
@@ -63,11 +59,11 @@ void draw_names(Svg& svg, const JobView& view, const Timeline& timeline, const R
         const Lane& lane = timeline.lanes[key.first];
         if (lane.rank != last_rank) {
             const TimelineRank& rank = timeline.ranks[lane.rank];
-            svg.text("label", {left - 66, y + 12}, Anchor::end,
+            svg.text("label", {names_end - 66, y + 12}, Anchor::end,
                      shorten(fmt::format("rank {}", view.ranks[rank.rank]), 18));
-            svg.text("tick", {left - 66, y + 26}, Anchor::end, shorten(rank.why, 18));
+            svg.text("tick", {names_end - 66, y + 26}, Anchor::end, shorten(rank.why, 18));
         }
-        if (key.first != last_lane) svg.text("tick", {left - 8, y + 12}, Anchor::end, shorten(lane.name, 9));
+        if (key.first != last_lane) svg.text("tick", {names_end - 8, y + 12}, Anchor::end, shorten(lane.name, 9));
         last_rank = lane.rank;
         last_lane = key.first;
     }
@@ -80,8 +76,8 @@ void draw_joins(Svg& svg, const JobView& view, const Timeline& timeline, std::si
     std::map<std::size_t, std::vector<Point>> ends;
     for (const TimelineSpan& span : timeline.spans)
         if (span.step == step && span.join > 0 && !is_step(view, span))
-            ends[span.join].emplace_back(x(span.start_ms + span.duration_ms), rows.y(span) + row_height / 2);
-    if (ends.size() > most_joins) return;
+            ends[span.join].emplace_back(x(span.start_ms + span.duration_ms), rows.y(span) + lane_height / 2);
+    if (ends.size() > 60) return;  // they would hide the spans
     for (auto& [join, points] : ends) {
         std::sort(points.begin(), points.end(), [](Point a, Point b) { return a.second < b.second; });
         svg.path("join", points);
@@ -93,11 +89,11 @@ void draw_legend(Svg& svg, const JobView& view, const Timeline& timeline, std::s
     std::set<std::size_t> phases;
     for (const TimelineSpan& span : timeline.spans)
         if (span.step == step && !is_step(view, span)) phases.insert(span.phase);
-    double x = left;
+    double x = names_end;
     for (const std::size_t phase : phases) {
         const std::string name = shorten(view.phases[phase].name, 20);
         const double needed = 30 + 7 * static_cast<double>(name.size());
-        if (x + needed > width) return;
+        if (x + needed > picture_width) return;
         svg.rect(fmt::format("part c{}", view.phases[phase].color), x, 25, 12, 12);
         svg.text("tick", {x + 17, 35}, Anchor::start, name);
         x += needed;
@@ -109,22 +105,20 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
     const TimelineStep& shown = timeline.steps[step];
     const std::string title = fmt::format("Step {}", tool::format_integer(shown.step));
     Svg svg(
-        fmt::format("timeline-{}", step), width, rows.bottom() + 40, title + " on a few ranks",
+        fmt::format("timeline-{}", step), picture_width, rows.bottom() + 40, title + " on a few ranks",
         "One row for each stream of each rank, time from left to right. Thin lines join the parts of one collective. "
         "The table below has the longest spans.");
-    const Axis x(0, shown.length_ms, left, width - right);
-    svg.text("title", {left, 14}, Anchor::start, title);
+    const Plot plot{.left = names_end, .right = picture_width - 16, .top = first_row - 4, .bottom = rows.bottom() + 4};
+    const Axis x(0, shown.length_ms, plot.left, plot.right);
+    svg.text("title", {plot.left, 14}, Anchor::start, title);
     draw_legend(svg, view, timeline, step);
-    for (const double tick : x.ticks(7)) {
-        svg.line("grid", {x(tick), first_row - 4}, {x(tick), rows.bottom() + 4});
-        svg.text("tick", {x(tick), rows.bottom() + 20}, Anchor::middle, tick_ms(tick));
-    }
+    draw_values_below(svg, plot, x, 7, plot.bottom + 16, tick_ms);
     for (const TimelineSpan& span : timeline.spans) {
         if (span.step != step || is_step(view, span)) continue;
         const PhaseView& phase = view.phases[span.phase];
         const double from = x(span.start_ms);
         const double length = x(span.start_ms + span.duration_ms) - from;
-        svg.rect(fmt::format("part c{}", phase.color), from, rows.y(span), std::max(length, 1.0), row_height - 3,
+        svg.rect(fmt::format("part c{}", phase.color), from, rows.y(span), std::max(length, 1.0), lane_height - 3,
                  fmt::format("{}: {}, from {} on", phase.name, format_duration_ms(span.duration_ms),
                              format_duration_ms(span.start_ms)));
         if (const auto room = static_cast<std::size_t>(length / 7.5); room >= 4)
@@ -166,7 +160,7 @@ Section timeline_section(const JobView& view, const Timeline& timeline) {
         "What is joined is one collective: its parts end together, and the rank whose part is shortest came last.",
         {},
         {},
-        span_table(view, timeline).html(table_lines)};
+        span_table(view, timeline).html(60)};
     for (std::size_t step = 0; step < timeline.steps.size(); ++step)
         if (timeline.steps[step].length_ms > 0) section.figures.push_back(draw(view, timeline, step));
     if (section.figures.empty()) return Section::without("timeline", heading, "None of the chosen steps has rows.");

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/units.hpp"
+#include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "report/what_if.hpp"
 #include "show/html.hpp"
 
@@ -20,85 +21,91 @@ using tool::format_change_ms;
 using tool::format_duration_ms;
 using tool::Replay;
 
-constexpr double width = 960;
-constexpr double left = 250;
-constexpr double right = 140;
-constexpr double bar_height = 22;
-constexpr double row_height = 30;
-constexpr std::size_t most_causes = 8;
-
-/// A bar of the waterfall.
 struct Bar {
     std::string label;
     std::string style;
     double from_ms = 0;
     double to_ms = 0;
     std::string value;
+    std::string tip;
 };
 
-std::vector<Bar> bars_of(const Replay& replay) {
-    std::vector<Bar> bars = {
-        {"observed", "whole", 0, replay.observed_ms, format_duration_ms(replay.observed_ms)},
-        {"replayed as it was", "whole", 0, replay.replayed_ms,
-         std::abs(replay.error) < 5e-4
-             ? format_duration_ms(replay.replayed_ms)
-             : fmt::format("{} ({:+.1f} %)", format_duration_ms(replay.replayed_ms), 100 * replay.error)}};
+std::vector<Bar> waterfall_of(const Replay& replay) {
+    std::vector<Bar> bars;
+    const auto add = [&](const std::string& label, std::string style, double from_ms, double to_ms, std::string value) {
+        bars.push_back({label, std::move(style), from_ms, to_ms, value, label + ": " + value});
+    };
+    const std::string replayed = format_duration_ms(replay.replayed_ms);
+    add("observed", "whole", 0, replay.observed_ms, format_duration_ms(replay.observed_ms));
+    add("replayed as it was", "whole", 0, replay.replayed_ms,
+        std::abs(replay.error) < 5e-4 ? replayed : fmt::format("{} ({:+.1f} %)", replayed, 100 * replay.error));
     double at = replay.replayed_ms;
     for (const Loss& loss : losses_of(replay)) {
         const double next = at - loss.ms;
-        bars.push_back({"without " + loss.label, loss.ms >= 0 ? "loss" : "gain", std::min(at, next), std::max(at, next),
-                        format_change_ms(-loss.ms)});
+        add("without " + loss.label, loss.ms >= 0 ? "loss" : "gain", std::min(at, next), std::max(at, next),
+            format_change_ms(-loss.ms));
         at = next;
     }
-    bars.push_back({"ideal: all ranks even", "ideal", 0, replay.ideal_ms,
-                    fmt::format("{} ({:.1f} % less)", format_duration_ms(replay.ideal_ms),
-                                100 * (1 - replay.ideal_ms / replay.replayed_ms))});
+    add("ideal: all ranks even", "ideal", 0, replay.ideal_ms,
+        fmt::format("{} ({:.1f} % less)", format_duration_ms(replay.ideal_ms),
+                    100 * (1 - replay.ideal_ms / replay.replayed_ms)));
     return bars;
 }
 
-Figure draw_waterfall(const Replay& replay) {
-    const std::vector<Bar> bars = bars_of(replay);
+constexpr double bar_pitch = 30;
+
+/// Room for bars one below the other.
+Plot plot_of(const std::vector<Bar>& bars, double top) {
+    return {.left = 250,
+            .right = picture_width - 140,
+            .top = top,
+            .bottom = top + bar_pitch * static_cast<double>(bars.size())};
+}
+
+Axis axis_of(const std::vector<Bar>& bars, const Plot& plot) {
     double most = 0;
     for (const Bar& bar : bars) most = std::max(most, bar.to_ms);
-    const Axis x(0, most, left, width - right);
-    const double bottom = 10 + row_height * static_cast<double>(bars.size());
-    Svg svg("whatif", width, bottom + 30, "From the observed step to the ideal one",
+    return {0, most, plot.left, plot.right};
+}
+
+void draw_bars(Svg& svg, const Plot& plot, const Axis& x, const std::vector<Bar>& bars) {
+    double y = plot.top;
+    for (const Bar& bar : bars) {
+        svg.text("label", {plot.left - 10, y + 15}, Anchor::end, bar.label);
+        svg.rect("part " + bar.style, x(bar.from_ms), y, std::max(1.0, x(bar.to_ms) - x(bar.from_ms)), 22, bar.tip);
+        svg.text("tick", {x(bar.to_ms) + 6, y + 15}, Anchor::start, bar.value);
+        y += bar_pitch;
+    }
+}
+
+Figure draw_waterfall(const Replay& replay) {
+    const std::vector<Bar> bars = waterfall_of(replay);
+    Plot plot = plot_of(bars, 10);
+    const Axis x = axis_of(bars, plot);
+    Svg svg("whatif", picture_width, plot.bottom + 30, "From the observed step to the ideal one",
             "A waterfall: the step as observed, as replayed, what each source of unevenness costs, and the step that "
-            "is left "
-            "when all are gone.");
-    for (const double tick : x.ticks(6)) {
-        svg.line("grid", {x(tick), 4}, {x(tick), bottom});
-        svg.text("tick", {x(tick), bottom + 18}, Anchor::middle, tick_ms(tick));
-    }
-    for (std::size_t i = 0; i < bars.size(); ++i) {
-        const double y = 10 + row_height * static_cast<double>(i);
-        svg.text("label", {left - 10, y + 15}, Anchor::end, bars[i].label);
-        svg.rect("part " + bars[i].style, x(bars[i].from_ms), y, std::max(1.0, x(bars[i].to_ms) - x(bars[i].from_ms)),
-                 bar_height, bars[i].label + ": " + bars[i].value);
-        svg.text("tick", {x(bars[i].to_ms) + 6, y + 15}, Anchor::start, bars[i].value);
-    }
+            "is left when all are gone.");
+    Plot grid = plot;
+    grid.top = 4;
+    draw_values_below(svg, grid, x, 6, plot.bottom + 18, tick_ms);
+    draw_bars(svg, plot, x, bars);
     return {svg.finish(), "Mean step. The sources are evened out one after the other, so that their costs add up."};
 }
 
 Figure draw_causes(const Replay& replay) {
-    const std::size_t count = std::min(most_causes, replay.causes.size());
-    double most = 0;
-    for (std::size_t i = 0; i < count; ++i) most = std::max(most, replay.causes[i].cost_ms);
-    const Axis x(0, most, left, width - right);
-    const double bottom = 30 + row_height * static_cast<double>(count);
-    Svg svg(
-        "causes", width, bottom + 10, "What each cause costs a step",
-        "One bar for each rank, host, stage or other cause: by how much the mean step would be shorter without it.");
-    svg.text("title", {left, 16}, Anchor::start, "A step would be shorter by this much without …");
-    for (std::size_t i = 0; i < count; ++i) {
-        const Cause& cause = replay.causes[i];
-        const double y = 30 + row_height * static_cast<double>(i);
-        const std::string where = cause.phase.empty() ? "" : " in " + cause.phase;
-        svg.text("label", {left - 10, y + 15}, Anchor::end, shorten(name_cause(cause) + where, 34));
-        svg.rect("part loss", x(0), y, std::max(1.0, x(cause.cost_ms) - x(0)), bar_height, name_cause(cause) + where);
-        svg.text("tick", {x(cause.cost_ms) + 6, y + 15}, Anchor::start,
-                 fmt::format("{} ({:.1f} %)", format_duration_ms(cause.cost_ms), 100 * (1 - 1 / cause.slowdown)));
+    std::vector<Bar> bars;
+    for (const Cause& cause : std::span(replay.causes).first(std::min<std::size_t>(8, replay.causes.size()))) {
+        const std::string name = name_cause(cause) + (cause.phase.empty() ? "" : " in " + cause.phase);
+        bars.push_back({shorten(name, 34), "loss", 0, cause.cost_ms,
+                        fmt::format("{} ({:.1f} %)", format_duration_ms(cause.cost_ms), 100 * (1 - 1 / cause.slowdown)),
+                        name});
     }
+    const Plot plot = plot_of(bars, 30);
+    Svg svg(
+        "causes", picture_width, plot.bottom + 10, "What each cause costs a step",
+        "One bar for each rank, host, stage or other cause: by how much the mean step would be shorter without it.");
+    svg.text("title", {plot.left, 16}, Anchor::start, "A step would be shorter by this much without …");
+    draw_bars(svg, plot, axis_of(bars, plot), bars);
     return {svg.finish(), "Each by itself: these do not add up, as one cause may hide another."};
 }
 
@@ -118,7 +125,7 @@ tool::Table cause_table(const Replay& replay) {
 
 tool::Table waterfall_table(const Replay& replay) {
     tool::Table table({{"part", "mean step", tool::Align::left, "", ""}, {"ms", "time", tool::Align::right, "ms", ""}});
-    for (const Bar& bar : bars_of(replay)) table.add({Cell::words(bar.label), Cell::words(bar.value)});
+    for (const Bar& bar : waterfall_of(replay)) table.add({Cell::words(bar.label), Cell::words(bar.value)});
     table.keep_whole();
     return table;
 }

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/units.hpp"
+#include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "report/svg.hpp"
 #include "show/html.hpp"
 #include "stats/robust.hpp"
 
@@ -17,9 +17,6 @@ namespace {
 using tool::Cell;
 using tool::format_duration_ms;
 
-constexpr double width = 960;
-constexpr std::size_t most_named = 4;  // dots; of more, names would lie on each other
-
 /// Patches of colour with names, in as many rows as they need. Returns their height.
 double draw_legend(Svg& svg, const std::vector<BreakdownPart>& parts, double left, double top) {
     double x = left;
@@ -27,7 +24,7 @@ double draw_legend(Svg& svg, const std::vector<BreakdownPart>& parts, double lef
     for (const BreakdownPart& part : parts) {
         const std::string name = shorten(part.name, 28);
         const double needed = 30 + 7.2 * static_cast<double>(name.size());
-        if (x + needed > width) {
+        if (x + needed > picture_width) {
             x = left;
             y += 20;
         }
@@ -43,30 +40,27 @@ double share_of(double ms, double of_ms) {
 }
 
 Figure draw(const JobView& view, const Breakdown& breakdown) {
-    constexpr double left = 190;
     constexpr double bar_height = 30;
     constexpr double bar_gap = 18;
+    const double bars_height = static_cast<double>(breakdown.bars.size()) * (bar_height + bar_gap);
     double most = 0;
     for (const BreakdownBar& bar : breakdown.bars) {
         double end = 0;
         for (const double ms : bar.ms) end += std::max(0.0, ms);
         most = std::max({most, bar.step_ms, end});
     }
-    const double height = 70 + static_cast<double>(breakdown.bars.size()) * (bar_height + bar_gap) + 40;
-    Svg svg("breakdown", width, height, "What a mean step consists of",
+    Svg svg("breakdown", picture_width, 70 + bars_height + 40, "What a mean step consists of",
             "One bar for each of a few ranks. Its parts are the own work of each phase, waiting for other ranks, "
             "communication, and what no phase covers; they sum to the step. The table below has the numbers.");
-    const double legend = draw_legend(svg, breakdown.parts, left, 4);
-    const Axis x(0, most, left, width - 20);
-    double y = legend + 16;
-    const double bottom = y + static_cast<double>(breakdown.bars.size()) * (bar_height + bar_gap);
-    for (const double tick : x.ticks(6)) {
-        svg.line("grid", {x(tick), y - 6}, {x(tick), bottom - 6});
-        svg.text("tick", {x(tick), bottom + 10}, Anchor::middle, tick_ms(tick));
-    }
+    Plot plot{.left = 190, .right = picture_width - 20};
+    plot.top = draw_legend(svg, breakdown.parts, plot.left, 4) + 10;
+    plot.bottom = plot.top + bars_height;
+    const Axis x(0, most, plot.left, plot.right);
+    draw_values_below(svg, plot, x, 6, plot.bottom + 16, tick_ms);
+    double y = plot.top + 6;
     for (const BreakdownBar& bar : breakdown.bars) {
-        svg.text("label", {left - 8, y + 13}, Anchor::end, shorten(view.name_rank(bar.rank), 26));
-        svg.text("tick", {left - 8, y + 27}, Anchor::end, bar.label);
+        svg.text("label", {plot.left - 8, y + 13}, Anchor::end, shorten(view.name_rank(bar.rank), 26));
+        svg.text("tick", {plot.left - 8, y + 27}, Anchor::end, bar.label);
         double at = 0;
         for (std::size_t i = 0; i < bar.ms.size(); ++i) {
             if (!(bar.ms[i] > 0)) continue;
@@ -123,25 +117,17 @@ Axis axis_of(const std::vector<float>& values, double from, double to, bool has_
 }
 
 Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
-    constexpr double left = 90;
-    constexpr double height = 340;
-    constexpr double bottom = 290;
-    const Axis x = axis_of(own.by_rank, left, width - 130, false);
-    const Axis y = axis_of(wait.by_rank, bottom, 24, true);
+    const Plot plot{.left = 90, .right = picture_width - 130, .top = 24, .bottom = 290};
+    const Axis x = axis_of(own.by_rank, plot.left, plot.right, false);
+    const Axis y = axis_of(wait.by_rank, plot.bottom, plot.top, true);
     Svg svg(
-        "waits", width, height, "Own work against waiting, one dot for each rank",
+        "waits", picture_width, plot.bottom + 50, "Own work against waiting, one dot for each rank",
         "Own work of a usual step from left to right, waiting for other ranks from bottom to top. A rank at the lower "
         "right works longest and waits least.");
-    for (const double tick : x.ticks(7)) {
-        svg.line("grid", {x(tick), 24}, {x(tick), bottom});
-        svg.text("tick", {x(tick), bottom + 17}, Anchor::middle, tick_ms(tick));
-    }
-    for (const double tick : y.ticks(5)) {
-        svg.line("grid", {left, y(tick)}, {width - 130, y(tick)});
-        svg.text("tick", {left - 6, y(tick) + 4}, Anchor::end, tick_ms(tick));
-    }
-    svg.text("axis", {(left + width - 130) / 2, bottom + 38}, Anchor::middle, "own work of a step");
-    svg.text("axis", {left, 14}, Anchor::start, "waiting for other ranks in a step");
+    draw_values_below(svg, plot, x, 7, plot.bottom + 17, tick_ms);
+    draw_values_at_left(svg, plot, y, 5, tick_ms);
+    svg.text("axis", {plot.middle(), plot.bottom + 38}, Anchor::middle, "own work of a step");
+    svg.text("axis", {plot.left, 14}, Anchor::start, "waiting for other ranks in a step");
     const std::vector<std::size_t> blamed = view.blamed_ranks();
     const std::set<std::size_t> is_blamed(blamed.begin(), blamed.end());
     std::set<std::pair<long, long>> drawn;  // dots that lie on each other look like one
@@ -158,7 +144,7 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
         if (!is_blamed.contains(rank)) draw_dot(rank, "dot", 4);
     drawn.clear();
     for (const std::size_t rank : blamed) draw_dot(rank, "dot bad", 5);
-    if (blamed.size() <= most_named)
+    if (blamed.size() <= 4)  // names of more would lie on each other
         for (const std::size_t rank : blamed)
             svg.text("tick bad", {place(rank).first + 9, place(rank).second + 4}, Anchor::start,
                      fmt::format("rank {}", view.ranks[rank]));

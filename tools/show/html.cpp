@@ -6,35 +6,25 @@
 namespace cep::tool {
 namespace {
 
-/// U+FFFE and U+FFFF, which XML does not allow.
-bool is_noncharacter(std::string_view text) {
-    return text.starts_with("\xef\xbf\xbe") || text.starts_with("\xef\xbf\xbf");
-}
-
-std::string_view escape_of(char c) {
-    switch (c) {
-        case '<':
-            return "&lt;";
-        case '>':
-            return "&gt;";
-        case '&':
-            return "&amp;";
-        case '"':
-            return "&quot;";
-        case '\'':
-            return "&#39;";
-        default:
-            return "";
-    }
+std::string_view escaped(std::string_view character) {
+    if (character == "<") return "&lt;";
+    if (character == ">") return "&gt;";
+    if (character == "&") return "&amp;";
+    if (character == "\"") return "&quot;";
+    if (character == "'") return "&#39;";
+    // U+FFFE and U+FFFF, which XML does not allow.
+    if (character == "\xef\xbf\xbe" || character == "\xef\xbf\xbf") return "\xef\xbf\xbd";
+    return character;
 }
 
 std::string_view class_of(Tone tone) {
     return tone == Tone::bad ? "headline bad" : tone == Tone::warning ? "headline warn" : "headline";
 }
 
-std::string list_of(std::string_view heading, const std::vector<std::string>& lines) {
+/// `begin`: what stands in front of the items; "" for no items.
+std::string list_of(const std::string& begin, const std::vector<std::string>& lines) {
     if (lines.empty()) return "";
-    std::string html = "<h3>" + std::string(heading) + "</h3>\n<ul>\n";
+    std::string html = begin;
     for (const std::string& line : lines) html += "<li>" + html_text(line) + "</li>\n";
     return html + "</ul>\n";
 }
@@ -44,16 +34,7 @@ std::string list_of(std::string_view heading, const std::vector<std::string>& li
 std::string html_text(std::string_view text) {
     const std::string plain = printable(text);
     std::string html;
-    for (std::size_t i = 0; i < plain.size(); ++i) {
-        if (is_noncharacter(std::string_view(plain).substr(i))) {
-            html += "\xef\xbf\xbd";
-            i += 2;
-        } else if (const std::string_view escape = escape_of(plain[i]); !escape.empty()) {
-            html += escape;
-        } else {
-            html += plain[i];
-        }
-    }
+    for (std::string_view rest = plain; !rest.empty();) html += escaped(take_character(rest));
     return html;
 }
 
@@ -61,7 +42,8 @@ std::string html_findings(const Document& document) {
     std::string html;
     if (!document.headline.empty())
         html += "<p class=\"" + std::string(class_of(document.tone)) + "\">" + html_text(document.headline) + "</p>\n";
-    const std::string lists = list_of("Why", document.evidence) + list_of("What to do", document.next);
+    const std::string lists =
+        list_of("<h3>Why</h3>\n<ul>\n", document.evidence) + list_of("<h3>What to do</h3>\n<ul>\n", document.next);
     return lists.empty() ? html : html + "<div class=\"findings\">\n" + lists + "</div>\n";
 }
 
@@ -83,10 +65,7 @@ std::string html_tables(const Document& document, std::size_t limit) {
 }
 
 std::string html_notes(const std::vector<std::string>& notes) {
-    if (notes.empty()) return "";
-    std::string html = "<ul class=\"notes\">\n";
-    for (const std::string& note : notes) html += "<li>" + html_text(note) + "</li>\n";
-    return html + "</ul>\n";
+    return list_of("<ul class=\"notes\">\n", notes);
 }
 
 }  // namespace cep::tool

@@ -13,17 +13,16 @@ namespace cep::tool {
 void append_json_string(std::string& out, std::string_view text) {
     out += '"';
     while (!text.empty()) {
-        const std::size_t size = utf8_size(text);
-        const char c = text.front();
+        const std::string_view character = take_character(text);
+        const char c = character.front();
         if (c == '"' || c == '\\') out += '\\';
-        if (size == 0) {
+        if (utf8_size(character) == 0) {
             out += "\xef\xbf\xbd";
         } else if (static_cast<unsigned char>(c) < 0x20) {
             out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
         } else {
-            out += text.substr(0, size);
+            out += character;
         }
-        text.remove_prefix(std::max<std::size_t>(size, 1));
     }
     out += '"';
 }
@@ -86,9 +85,6 @@ JsonWriter& JsonWriter::count(std::uint64_t value) {
 }
 JsonWriter& JsonWriter::number(double value) {
     return std::isfinite(value) ? scalar(fmt::format("{}", value)) : null();
-}
-JsonWriter& JsonWriter::boolean(bool value) {
-    return scalar(value ? "true" : "false");
 }
 JsonWriter& JsonWriter::null() {
     return scalar("null");

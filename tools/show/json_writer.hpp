@@ -29,24 +29,21 @@ class JsonWriter {
     JsonWriter& key(std::string_view name);
 
     JsonWriter& string(std::string_view value);
-    JsonWriter& integer(std::int64_t value);
-    JsonWriter& count(std::uint64_t value);
     /// The shortest text that reads back as the same number; null for infinities and NaN.
     JsonWriter& number(double value);
-    JsonWriter& boolean(bool value);
     JsonWriter& null();
     /// On one line.
     JsonWriter& integers(const std::vector<std::int64_t>& values);
     /// On one line, each with at most so many significant digits.
     JsonWriter& numbers(const std::vector<double>& values, int digits);
 
-    /// A value of any type that has a method of its own above; null for an optional without a value.
+    /// A value of any of these types, a whole number or a bool; null for an optional without a value.
     template <typename Value>
     JsonWriter& value(const Value& value) {
         if constexpr (requires { *value, value.has_value(); }) {
             return value ? this->value(*value) : null();
         } else if constexpr (std::is_same_v<Value, bool>) {
-            return boolean(value);
+            return scalar(value ? "true" : "false");
         } else if constexpr (std::is_floating_point_v<Value>) {
             return number(value);
         } else if constexpr (std::is_signed_v<Value>) {
@@ -101,6 +98,8 @@ class JsonWriter {
     JsonWriter& open(char bracket);
     JsonWriter& close(char bracket);
     JsonWriter& scalar(std::string_view text);
+    JsonWriter& integer(std::int64_t value);
+    JsonWriter& count(std::uint64_t value);
     void before_value();
     void new_line();
 

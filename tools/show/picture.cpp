@@ -189,9 +189,8 @@ class Pen {
         if (unicode_) return safe;
         std::string ascii;
         for (std::string_view rest = safe; !rest.empty();) {
-            const std::string_view character = rest.substr(0, std::max<std::size_t>(utf8_size(rest), 1));
+            const std::string_view character = take_character(rest);
             ascii += character.size() == 1 ? character.front() : character == "µ" ? 'u' : '?';
-            rest.remove_prefix(character.size());
         }
         return ascii;
     }

@@ -108,24 +108,18 @@ std::string markdown_text(std::string_view text) {
     return result;
 }
 
-std::vector<const Table::Line*> Table::lines_for_people() const {
-    std::vector<const Line*> lines;
+Table::Shown Table::for_people(std::size_t limit) const {
+    Shown shown;
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+        if (!columns_[i].heading.empty()) shown.columns.push_back(i);
     for (std::size_t i = 0; i < (order_.empty() ? lines_.size() : order_.size()); ++i) {
         const Line& line = lines_[order_.empty() ? i : order_[i]];
-        if (line.for_people) lines.push_back(&line);
+        if (line.for_people) shown.lines.push_back(&line);
     }
-    return lines;
-}
-
-std::vector<std::size_t> Table::columns_for_people() const {
-    std::vector<std::size_t> columns;
-    for (std::size_t i = 0; i < columns_.size(); ++i)
-        if (!columns_[i].heading.empty()) columns.push_back(i);
-    return columns;
-}
-
-std::size_t Table::lines_shown(std::size_t limit, std::size_t lines) const {
-    return limit == 0 || is_kept_whole_ ? lines : std::min(limit, lines);
+    const std::size_t lines = shown.lines.size();
+    if (limit > 0 && limit < lines && !is_kept_whole_) shown.lines.resize(limit);
+    shown.hidden = lines - shown.lines.size() + left_out_;
+    return shown;
 }
 
 std::string Table::count_rest(std::size_t hidden) const {
@@ -200,12 +194,7 @@ double bar_value(const Cell& cell) {
 }  // namespace
 
 std::string Table::text(std::size_t limit, const TextStyle& style) const {
-    const std::vector<std::size_t> columns = columns_for_people();
-    std::vector<const Line*> lines = lines_for_people();
-    const std::size_t shown = lines_shown(limit, lines.size());
-    const std::size_t hidden = lines.size() - shown + left_out_;
-    lines.resize(shown);
-
+    const auto [columns, lines, hidden] = for_people(limit);
     std::vector<Align> aligns;
     std::vector<std::string> headings;
     for (const std::size_t column : columns) {
@@ -234,20 +223,17 @@ std::string Table::text(std::size_t limit, const TextStyle& style) const {
 }
 
 std::string Table::markdown(std::size_t limit) const {
-    const std::vector<std::size_t> columns = columns_for_people();
-    const std::vector<const Line*> lines = lines_for_people();
-    const std::size_t shown = lines_shown(limit, lines.size());
+    const auto [columns, lines, hidden] = for_people(limit);
     std::string text = "|";
     for (const std::size_t column : columns) text += " " + markdown_text(columns_[column].heading) + " |";
     text += "\n|";
     for (const std::size_t column : columns) text += columns_[column].align == Align::left ? " :--- |" : " ---: |";
     text += "\n";
-    for (std::size_t i = 0; i < shown; ++i) {
+    for (const Line* line : lines) {
         text += "|";
-        for (const std::size_t column : columns) text += " " + markdown_text(lines[i]->cells[column].text) + " |";
+        for (const std::size_t column : columns) text += " " + markdown_text(line->cells[column].text) + " |";
         text += "\n";
     }
-    const std::size_t hidden = lines.size() - shown + left_out_;
     if (hidden > 0) text += "\n" + describe_rest(hidden) + "\n";
     return text;
 }
@@ -260,23 +246,20 @@ std::string Table::html_heading(const Column& column) const {
 }
 
 std::string Table::html(std::size_t limit) const {
-    const std::vector<std::size_t> columns = columns_for_people();
-    const std::vector<const Line*> lines = lines_for_people();
-    const std::size_t shown = lines_shown(limit, lines.size());
+    const auto [columns, lines, hidden] = for_people(limit);
     std::string html = "<div class=\"scroll\" tabindex=\"0\"><table>\n";
     if (!title_.empty()) html += "<caption>" + html_text(title_) + "</caption>\n";
     html += "<thead><tr>";
     for (const std::size_t column : columns) html += html_heading(columns_[column]);
     html += "</tr></thead>\n<tbody>\n";
-    for (std::size_t i = 0; i < shown; ++i) {
+    for (const Line* line : lines) {
         html += "<tr>";
         for (const std::size_t column : columns)
             html += (columns_[column].align == Align::left ? "<td class=\"left\">" : "<td>") +
-                    html_text(lines[i]->cells[column].text) + "</td>";
+                    html_text(line->cells[column].text) + "</td>";
         html += "</tr>\n";
     }
     html += "</tbody></table></div>\n";
-    const std::size_t hidden = lines.size() - shown + left_out_;
     return hidden > 0 ? html + "<p class=\"rest\">" + html_text(count_rest(hidden)) + "</p>\n" : html;
 }
 

@@ -83,7 +83,7 @@ class Table {
     [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
     [[nodiscard]] const std::vector<Line>& lines() const { return lines_; }
     /// Whether people would see no line of it.
-    [[nodiscard]] bool empty() const { return lines_for_people().empty(); }
+    [[nodiscard]] bool empty() const { return for_people(0).lines.empty(); }
 
     struct TextStyle {
         std::string_view bold;  // these are put round the heading: terminal codes, or ""
@@ -102,9 +102,14 @@ class Table {
     [[nodiscard]] std::string csv() const;
 
   private:
-    [[nodiscard]] std::vector<const Line*> lines_for_people() const;
-    [[nodiscard]] std::vector<std::size_t> columns_for_people() const;
-    [[nodiscard]] std::size_t lines_shown(std::size_t limit, std::size_t lines) const;
+    /// What people see of it.
+    struct Shown {
+        std::vector<std::size_t> columns;  // indices
+        std::vector<const Line*> lines;    // in their order
+        std::size_t hidden = 0;            // lines beyond the limit, or never added
+    };
+
+    [[nodiscard]] Shown for_people(std::size_t limit) const;
     [[nodiscard]] std::string count_rest(std::size_t hidden) const;
     [[nodiscard]] std::string describe_rest(std::size_t hidden) const;
     [[nodiscard]] std::string html_heading(const Column& column) const;

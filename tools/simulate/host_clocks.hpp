@@ -29,7 +29,7 @@ struct HostClock {
 
 /// The clock of each host.
 [[nodiscard]] inline std::vector<HostClock> make_host_clocks(const Job& job, const Layout& layout) {
-    const Random random(static_cast<std::uint64_t>(job.seed));
+    const Random random(job.seed);
     std::vector<HostClock> clocks(layout.hosts());
     for (std::size_t host = 0; host < clocks.size(); ++host) {
         const double offset = 2.0 * random.uniform(Stream::clock_offset, host) - 1.0;

@@ -28,7 +28,7 @@ class Links {
         : latency_us_(job.latency_us),
           gb_per_s_(job.bandwidth_gb_per_s),
           noise_(job.transfer_noise),
-          random_(static_cast<std::uint64_t>(job.seed)) {}
+          random_(job.seed) {}
 
     /// A tree's latency and a ring's volume: each rank sends 2 (n − 1) / n of the bytes.
     [[nodiscard]] TransferModel all_reduce(std::size_t group_size) const {

@@ -33,7 +33,8 @@ enum class Stream : std::uint64_t {
 
 class Random {
   public:
-    explicit constexpr Random(std::uint64_t seed) noexcept : key_(tool::mix_bits(seed + increment)) {}
+    explicit constexpr Random(std::int64_t seed) noexcept
+        : key_(tool::mix_bits(static_cast<std::uint64_t>(seed) + increment)) {}
 
     [[nodiscard]] constexpr std::uint64_t bits(Stream stream, std::uint64_t a = 0, std::uint64_t b = 0,
                                                std::uint64_t c = 0) const noexcept {

@@ -44,11 +44,6 @@ void append_to_file(const std::string& path, std::string_view bytes) {
     if (error != 0) throw WriteError(path + ": cannot write: " + std::strerror(error));
 }
 
-tool::Compression compression_of(const Job& job) {
-    if (job.gzip) return tool::Compression::gzip;
-    return job.zstd ? tool::Compression::zstd : tool::Compression::none;
-}
-
 std::string path_of(const Job& job, const std::string& directory, std::size_t rank) {
     const std::string_view ending = job.gzip ? ".gz" : (job.zstd ? ".zst" : "");
     const std::string name = fmt::format("{}{}{}{}", schema::file_prefix, rank, schema::file_suffix, ending);
@@ -112,7 +107,7 @@ RankFiles::RankFiles(const Job& job, const Layout& layout, const std::vector<Hos
 
 bool RankFiles::is_dropped(std::size_t rank, const Item& item) const {
     if (job_.drop_fraction <= 0 || item.type == ItemType::mark || item.type == ItemType::counter) return false;
-    const Random random(static_cast<std::uint64_t>(job_.seed));
+    const Random random(job_.seed);
     const std::uint64_t which = static_cast<std::uint64_t>(item.name) << 32 | item.seq;
     return random.uniform(Stream::drop, rank, static_cast<std::uint64_t>(item.step), which) < job_.drop_fraction;
 }
@@ -125,7 +120,7 @@ void RankFiles::reserve(File& file, std::size_t bytes) const {
 // Each flush is a gzip member or a zstd frame of its own, so that any number of them make a file.
 void RankFiles::flush(File& file) const {
     const std::string_view text(file.buffer.data(), file.size_bytes);
-    if (const auto encoder = tool::make_encoder(compression_of(job_), tool::Effort::least)) {
+    if (const auto encoder = tool::make_encoder(tool::compression_of(file.path), tool::Effort::least)) {
         std::vector<char> encoded;
         encoder->encode(text, true, encoded);
         append_to_file(file.path, {encoded.data(), encoded.size()});
@@ -171,7 +166,7 @@ void RankFiles::end(std::size_t rank, std::int64_t now_ns) {
 }
 
 std::vector<CutFile> RankFiles::cut_files() const {
-    const Random random(static_cast<std::uint64_t>(job_.seed));
+    const Random random(job_.seed);
     std::vector<std::size_t> order;
     for (std::size_t rank = 0; rank < files_.size(); ++rank)
         if (files_[rank].rows) order.push_back(rank);

@@ -70,10 +70,6 @@ struct Overloaded : Visitors... {
 template <class... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
-void check_limits(const Setting& setting, double value, const std::string& where) {
-    check_range(value, setting.min, setting.max, where);
-}
-
 template <class Number>
 Number parse_number(std::string_view text, const std::string& where) {
     const std::optional<Number> value = tool::parse_number<Number>(text);
@@ -98,22 +94,30 @@ std::vector<std::int64_t> parse_ranks(std::string_view text, const std::string& 
     return ranks;
 }
 
-void set_phases(PhaseShares& shares, const Setting& setting, std::string_view text, const std::string& where) {
+void set_phases(PhaseShares& shares, std::string_view text, const std::string& where) {
     for (const std::string_view part : tool::split(text, ',')) {
         const std::size_t equals = part.find('=');
         if (equals == std::string_view::npos) throw UsageError(fmt::format("{}: '{}' is not NAME=SHARE", where, part));
         double& share = shares[index_of_name(phase_names, part.substr(0, equals), where)];
         share = parse_number<double>(part.substr(equals + 1), where);
-        check_limits(setting, share, where);
     }
 }
 
-void set_phases(PhaseShares& shares, const Setting& setting, simdjson::dom::element value, const std::string& where) {
+void set_phases(PhaseShares& shares, simdjson::dom::element value, const std::string& where) {
     for (const auto& [name, item] : json_as<simdjson::dom::object>(value, where)) {
         double& share = shares[index_of_name(phase_names, name, where)];
         share = json_as<double>(item, where);
-        check_limits(setting, share, where);
     }
+}
+
+void check_limits(const Job& job, const Setting& setting, const std::string& where) {
+    const auto check = [&](double value) { check_range(value, setting.min, setting.max, where); };
+    const auto check_all = [&](const auto& values) { std::for_each(values.begin(), values.end(), check); };
+    std::visit(Overloaded{[&](IntegerMember member) { check(static_cast<double>(job.*member)); },
+                          [&](NumberMember member) { check(job.*member); },
+                          [&](PhasesMember member) { check_all(job.*member); },
+                          [&](NumbersMember member) { check_all(job.*member); }, [](FlagMember) {}, [](RanksMember) {}},
+               setting.member);
 }
 
 }  // namespace
@@ -136,9 +140,7 @@ std::string option_name(const Setting& setting) {
 std::size_t index_of_name(std::span<const std::string_view> names, std::string_view name, const std::string& where) {
     const auto found = std::find(names.begin(), names.end(), name);
     if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-    std::string known;
-    for (const std::string_view one : names) known.append(known.empty() ? "" : ", ").append(one);
-    throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, known));
+    throw UsageError(fmt::format("{}: '{}' is not one of {}", where, name, fmt::join(names, ", ")));
 }
 
 void check_range(double value, double min, double max, const std::string& where) {
@@ -152,45 +154,29 @@ std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::st
 }
 
 void set_from_text(Job& job, const Setting& setting, std::string_view text, const std::string& where) {
-    const auto number = [&](std::string_view part) {
-        const auto value = parse_number<double>(part, where);
-        check_limits(setting, value, where);
-        return value;
-    };
-    std::visit(Overloaded{[&](IntegerMember member) {
-                              const auto value = parse_number<std::int64_t>(text, where);
-                              check_limits(setting, static_cast<double>(value), where);
-                              job.*member = value;
-                          },
-                          [&](NumberMember member) { job.*member = number(text); },
+    std::visit(Overloaded{[&](IntegerMember member) { job.*member = parse_number<std::int64_t>(text, where); },
+                          [&](NumberMember member) { job.*member = parse_number<double>(text, where); },
                           [&](FlagMember member) { job.*member = true; },
-                          [&](PhasesMember member) { set_phases(job.*member, setting, text, where); },
+                          [&](PhasesMember member) { set_phases(job.*member, text, where); },
                           [&](NumbersMember member) {
                               (job.*member).clear();
                               for (const std::string_view part : tool::split(text, ','))
-                                  (job.*member).push_back(number(part));
+                                  (job.*member).push_back(parse_number<double>(part, where));
                           },
                           [&](RanksMember member) { job.*member = parse_ranks(text, where); }},
                setting.member);
+    check_limits(job, setting, where);
 }
 
 void set_from_json(Job& job, const Setting& setting, simdjson::dom::element value, const std::string& where) {
-    std::visit(Overloaded{[&](IntegerMember member) {
-                              job.*member = json_as<std::int64_t>(value, where);
-                              check_limits(setting, static_cast<double>(job.*member), where);
-                          },
-                          [&](NumberMember member) {
-                              job.*member = json_as<double>(value, where);
-                              check_limits(setting, job.*member, where);
-                          },
+    std::visit(Overloaded{[&](IntegerMember member) { job.*member = json_as<std::int64_t>(value, where); },
+                          [&](NumberMember member) { job.*member = json_as<double>(value, where); },
                           [&](FlagMember member) { job.*member = json_as<bool>(value, where); },
-                          [&](PhasesMember member) { set_phases(job.*member, setting, value, where); },
-                          [&](NumbersMember member) {
-                              job.*member = json_list<double>(value, where);
-                              for (const double number : job.*member) check_limits(setting, number, where);
-                          },
+                          [&](PhasesMember member) { set_phases(job.*member, value, where); },
+                          [&](NumbersMember member) { job.*member = json_list<double>(value, where); },
                           [&](RanksMember member) { job.*member = json_ranks(value, where); }},
                setting.member);
+    check_limits(job, setting, where);
 }
 
 void write_settings(tool::JsonWriter& json, const Job& job) {
@@ -204,7 +190,7 @@ void write_settings(tool::JsonWriter& json, const Job& job) {
                               },
                               [&](NumbersMember member) {
                                   json.begin_array();
-                                  for (const double value : job.*member) json.number(value);
+                                  for (const double value : job.*member) json.value(value);
                                   json.end_array();
                               },
                               [&](auto member) { json.value(job.*member); }},

@@ -40,7 +40,7 @@ Timeline::Timeline(const Job& job, const Layout& layout, std::vector<bool> activ
     : job_(job),
       layout_(layout),
       links_(job),
-      random_(static_cast<std::uint64_t>(job.seed)),
+      random_(job.seed),
       work_(job, layout, std::move(active_faults)),
       tasks_(pipeline_tasks(layout.pp, static_cast<std::size_t>(job.micro_batches))),
       launch_ns_(static_cast<std::int64_t>(job.launch_ms * ns_per_ms)),

@@ -23,7 +23,7 @@ double mean(double sum, std::int64_t count) {
 
 /// The total time of the steps that the fault affects.
 double touched_ms(const Job& job, std::size_t fault, const std::vector<std::int64_t>& ends_ns) {
-    const Random random(static_cast<std::uint64_t>(job.seed));
+    const Random random(job.seed);
     double sum_ms = 0.0;
     std::int64_t begin_ns = 0;
     for (std::size_t i = 0; i < ends_ns.size(); ++i) {

@@ -38,7 +38,7 @@ double intensity(const Fault& fault, std::size_t index, const Random& random, st
 Work::Work(const Job& job, const Layout& layout, std::vector<bool> active_faults)
     : job_(job),
       layout_(layout),
-      random_(static_cast<std::uint64_t>(job.seed)),
+      random_(job.seed),
       active_faults_(std::move(active_faults)),
       base_ns_(layout.ranks * phase_count),
       own_ns_(layout.ranks * phase_count),

@@ -19,24 +19,16 @@ std::int64_t shown_ns(double duration_ms) {
 
 void FileTrace::note(const Row& row) {
     if (!filter_.asked.accepts_rank(*row.rank)) return;
-    if (row.rank != last_rank_) facts_.coverage.saw_rank(*row.rank);
-    last_rank_ = row.rank;
-    if (row.type != RowType::run) return;
-    const RunInfo& run = *row.run;
-    facts_.coverage.saw_run(run);
-    if (filter_.shown.accepts_rank(*row.rank)) facts_.ranks[*row.rank] = {run.host, axis_places_of(run)};
-}
-
-std::int64_t FileTrace::attempt_of(const Row& row) {
-    const int run = tracker_.observe(row).run;
-    return run == RunTracker::no_run ? 1 : tracker_.runs(*row.rank)[static_cast<std::size_t>(run)].attempt;
+    facts_.coverage.take(row);
+    if (row.type == RowType::run && filter_.shown.accepts_rank(*row.rank))
+        facts_.ranks[*row.rank] = {row.run->host, axis_places_of(*row.run)};
 }
 
 void FileTrace::take(const Row& row, std::uint64_t line) {
     if (!row.rank) return;
     note(row);
     if (filter_.surveys && filter_.surveyed.accepts(row)) facts_.survey.take(row);
-    const std::int64_t attempt = attempt_of(row);
+    const std::int64_t attempt = tracker_.attempt_of(*row.rank, tracker_.observe(row).run);
     const bool is_shown = row.type != RowType::run && row.type != RowType::stats && row.type != RowType::unknown;
     if (is_shown && filter_.shown.accepts(row)) add(row, attempt, line);
 }

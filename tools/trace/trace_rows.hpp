@@ -60,7 +60,6 @@ class FileTrace : public RowSink {
 
   private:
     void note(const Row& row);
-    [[nodiscard]] std::int64_t attempt_of(const Row& row);
     void add(const Row& row, std::int64_t attempt, std::uint64_t line);
 
     const TraceFilter& filter_;
@@ -70,7 +69,6 @@ class FileTrace : public RowSink {
     RunTracker tracker_;
     OpenSpans open_spans_;
     std::map<std::uint64_t, std::uint64_t> open_positions_;  // by line
-    std::optional<std::int64_t> last_rank_;
 };
 
 }  // namespace cep::tool

@@ -15,7 +15,7 @@ namespace {
 TEST(JsonWriter, NestsObjectsAndArrays) {
     JsonWriter json;
     json.begin_object();
-    json.key("a").begin_array().integer(1).begin_object().end_object().end_array();
+    json.key("a").begin_array().value(1).begin_object().end_object().end_array();
     json.key("b").null();
     json.end_object();
     EXPECT_EQ(json.finish(), "{\n  \"a\": [\n    1,\n    {}\n  ],\n  \"b\": null\n}\n");
@@ -39,8 +39,8 @@ TEST(JsonWriter, ReplacesBytesThatAreNotUtf8) {
 
 TEST(JsonWriter, WritesNumbersExactlyAndNotANumberAsNull) {
     JsonWriter json;
-    json.begin_array().number(0.1).integer(INT64_MIN).count(UINT64_MAX);
-    json.number(std::numeric_limits<double>::quiet_NaN()).end_array();
+    json.begin_array().value(0.1).value(INT64_MIN).value(UINT64_MAX);
+    json.value(std::numeric_limits<double>::quiet_NaN()).end_array();
     EXPECT_EQ(json.finish(), "[\n  0.1,\n  -9223372036854775808,\n  18446744073709551615,\n  null\n]\n");
 }
 
