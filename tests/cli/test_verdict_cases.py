@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import line_of, run_row
+from conftest import START_NS, line_of, run_row, span_row
 from array_jobs import own_times, write_job
 
 
@@ -262,3 +262,29 @@ def test_of_two_ranks_of_a_pipeline_stage_one_is_slow(cep, simulate):
     simulate("job", "--ranks", 8, "--pp", 4, faults=[{"rank": 3, "phase": "forward", "slowdown": 1.6}])
     (group,) = verdict_of(cep)["groups"]
     assert (group["pp"], group["slow_ranks"], group["typical"]["phase"]) == (1, [3], "forward")
+
+
+@pytest.mark.parametrize("axis", ["pp", "tp"])
+def test_groups_of_one_name_at_other_places_do_not_wait_for_each_other(cep, job, axis):
+    """Two groups are called dp, one at each place on the other axis. The transfers of one take nine times as long."""
+    rng = np.random.default_rng(1)
+    transfers_ms = (5, 45)
+    rows = {rank: [run_row(rank, world_size=4, **{axis: rank // 2, "dp": rank % 2})] for rank in range(4)}
+    begin_ns = START_NS
+    for step in range(40):
+        own_ms = np.rint(60 * (1 + 0.005 * rng.standard_normal(4)) * 1e4) / 1e4
+        for rank, ms in enumerate(own_ms):
+            group = rank // 2
+            now_ns = begin_ns + round(ms * 1e6)
+            comm_ms = max(own_ms[2 * group:2 * group + 2]) + transfers_ms[group] - ms
+            rows[rank] += [
+                span_row(rank, step, "backward", ms, begin_ns, clock="gpu", stream=0, lag_ms=5.0),
+                span_row(rank, step, "all_reduce", round(comm_ms, 4), now_ns, kind="comm", clock="gpu", stream=0,
+                         lag_ms=5.0, group="dp", coll=step)]
+        begin_ns += 110_000_000
+    for rank in rows:
+        job.write(rank, rows[rank])
+    verdict = verdict_of(cep)
+    assert verdict["shares"]["wait"] < 0.01  # of the step, of which the transfers are 5 % and 43 %
+    assert verdict["stragglers"] == [] and verdict["late_rank"] is None
+    assert verdict["headline"].startswith("No straggler")
