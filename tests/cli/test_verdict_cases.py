@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import line_of, run_row
+from conftest import START_NS, line_of, run_row, span_row
 from array_jobs import own_times, write_job
 
 
@@ -278,3 +278,29 @@ def test_a_slow_rank_whose_device_is_not_behind_its_host_may_have_a_late_host(ce
     evidence, to_do = verdict["evidence"][0], verdict["next"][0]
     said = "its host may be late: collectives begin 300.0 µs after their launch, 2.000 ms on its peers" in evidence
     assert (said, "look at its host" in to_do) == (host_may_be_late, host_may_be_late), (evidence, to_do)
+
+
+@pytest.mark.parametrize("axis", ["pp", "tp"])
+def test_groups_of_one_name_at_other_places_do_not_wait_for_each_other(cep, job, axis):
+    """Two groups are called dp, one at each place on the other axis. The transfers of one take nine times as long."""
+    rng = np.random.default_rng(1)
+    transfers_ms = (5, 45)
+    rows = {rank: [run_row(rank, world_size=4, **{axis: rank // 2, "dp": rank % 2})] for rank in range(4)}
+    begin_ns = START_NS
+    for step in range(40):
+        own_ms = np.rint(60 * (1 + 0.005 * rng.standard_normal(4)) * 1e4) / 1e4
+        for rank, ms in enumerate(own_ms):
+            group = rank // 2
+            now_ns = begin_ns + round(ms * 1e6)
+            comm_ms = max(own_ms[2 * group:2 * group + 2]) + transfers_ms[group] - ms
+            rows[rank] += [
+                span_row(rank, step, "backward", ms, begin_ns, clock="gpu", stream=0, lag_ms=5.0),
+                span_row(rank, step, "all_reduce", round(comm_ms, 4), now_ns, kind="comm", clock="gpu", stream=0,
+                         lag_ms=5.0, group="dp", coll=step)]
+        begin_ns += 110_000_000
+    for rank in rows:
+        job.write(rank, rows[rank])
+    verdict = verdict_of(cep)
+    assert verdict["shares"]["wait"] < 0.01  # of the step, of which the transfers are 5 % and 43 %
+    assert verdict["stragglers"] == [] and verdict["late_rank"] is None
+    assert verdict["headline"].startswith("No straggler")

@@ -72,6 +72,10 @@ std::string format_change_ms(double change_ms) {
     return (change_ms < 0 ? "-" : "+") + format_duration_ms(std::abs(change_ms));
 }
 
+std::string format_percent(double share) {
+    return share < 0.0995 ? fmt::format("{:.1f} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
+}
+
 std::string format_ranges(const std::vector<std::int64_t>& sorted, std::size_t max_ranges) {
     std::string text;
     std::size_t ranges = 0;

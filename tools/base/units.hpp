@@ -21,6 +21,8 @@ namespace cep::tool {
 [[nodiscard]] std::string format_duration_ms(double duration_ms);
 /// "+12.35 ms", "-12.35 ms". The minus of all text is ASCII's, as fmt writes it.
 [[nodiscard]] std::string format_change_ms(double change_ms);
+/// "7.3 %", "22 %" of 0.073 and 0.22.
+[[nodiscard]] std::string format_percent(double share);
 /// "3, 7–12 and 40 more": sorted numbers as ranges, at most `max_ranges` of them.
 [[nodiscard]] std::string format_ranges(const std::vector<std::int64_t>& sorted, std::size_t max_ranges = 8);
 /// "rank 3" or "ranks 3, 5–7": the noun and the numbers.

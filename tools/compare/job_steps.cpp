@@ -17,6 +17,7 @@ namespace {
 
 using tool::PhaseSeries;
 using tool::Sample;
+using tool::SeriesOfPhase;
 using tool::SeriesOfRank;
 
 struct TimeInStep {
@@ -75,16 +76,9 @@ class PhaseTimes {
     std::vector<TimeInStep> all_;
 };
 
-/// One phase of one series.
-struct PhaseOfRank {
-    std::int64_t rank = 0;
-    const tool::RunSeries* series = nullptr;
-    const PhaseSeries* phase = nullptr;
-};
-
 /// A phase over all ranks.
 struct PhaseOfJob {
-    std::vector<PhaseOfRank> parts;  // rank by rank
+    std::vector<SeriesOfPhase> parts;  // rank by rank
     std::array<std::uint64_t, schema::kind_names.size()> kinds{};
     double total_ms = 0;
 
@@ -110,12 +104,12 @@ Phases find_phases(const std::vector<SeriesOfRank>& all_series) {
 
 PhaseSteps collect_phase(std::string_view name, const PhaseOfJob& of_job) {
     PhaseTimes times;
-    for (std::size_t i = 0; i < of_job.parts.size(); ++i) {
-        const PhaseOfRank& part = of_job.parts[i];
-        for (const Sample sample : part.phase->samples)
-            times.add(part.series->steps[sample.step_index], sample.duration_ms);
-        if (i + 1 == of_job.parts.size() || of_job.parts[i + 1].rank != part.rank) times.end_rank();
-    }
+    tool::for_each_rank(std::span(of_job.parts), [&times](std::span<const SeriesOfPhase> of_rank) {
+        for (const SeriesOfPhase& part : of_rank)
+            for (const Sample sample : part.phase->samples)
+                times.add(part.series->steps[sample.step_index], sample.duration_ms);
+        times.end_rank();
+    });
     return times.medians(std::string(name), of_job.kind());
 }
 
@@ -127,12 +121,12 @@ PhaseOfJob fold_phases(Phases& phases) {
                      [](auto a, auto b) { return a->second.total_ms > b->second.total_ms; });
     PhaseOfJob folded;
     for (std::size_t i = max_phases; i < by_time.size(); ++i) {
-        const std::vector<PhaseOfRank>& parts = by_time[i]->second.parts;
+        const std::vector<SeriesOfPhase>& parts = by_time[i]->second.parts;
         folded.parts.insert(folded.parts.end(), parts.begin(), parts.end());
         phases.erase(by_time[i]);
     }
     std::stable_sort(folded.parts.begin(), folded.parts.end(),
-                     [](const PhaseOfRank& a, const PhaseOfRank& b) { return a.rank < b.rank; });
+                     [](const SeriesOfPhase& a, const SeriesOfPhase& b) { return a.rank < b.rank; });
     folded.kinds[static_cast<std::size_t>(schema::Kind::other)] = 1;
     return folded;
 }
@@ -145,13 +139,13 @@ PhaseSteps sum_outermost(const tool::Job& job) {
         for (const PhaseSeries& phase : of.series->phases)
             for (const Sample sample : phase.samples) outermost = std::min(outermost, sample.depth());
     PhaseTimes times;
-    for (std::size_t i = 0; i < all_series.size(); ++i) {
-        const SeriesOfRank& of = all_series[i];
-        for (const PhaseSeries& phase : of.series->phases)
-            for (const Sample sample : phase.samples)
-                if (sample.depth() == outermost) times.add(of.series->steps[sample.step_index], sample.duration_ms);
-        if (i + 1 == all_series.size() || all_series[i + 1].rank != of.rank) times.end_rank();
-    }
+    tool::for_each_rank(std::span(all_series), [&](std::span<const SeriesOfRank> of_rank) {
+        for (const SeriesOfRank& of : of_rank)
+            for (const PhaseSeries& phase : of.series->phases)
+                for (const Sample sample : phase.samples)
+                    if (sample.depth() == outermost) times.add(of.series->steps[sample.step_index], sample.duration_ms);
+        times.end_rank();
+    });
     return times.medians("step", schema::Kind::step);
 }
 

@@ -111,9 +111,9 @@ void add_phases(Exposition& out, const Summary& summary, std::size_t max_phases)
     }
 }
 
-template <typename Value>  // a number, or one that may be missing
+template <typename Facts, typename Value>  // a number, or one that may be missing
 void add_straggler_metric(Exposition& out, const Verdict& verdict, std::string_view name, std::string_view help,
-                          Value StragglerFact::*member, double factor = 1) {
+                          Value Facts::*member, double factor = 1) {
     const std::size_t count = std::min(verdict.stragglers.size(), max_stragglers);
     if (count == 0) return;
     out.begin(name, MetricType::gauge, help);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/job.hpp"
-#include "base/say.hpp"
-#include "base/units.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -63,22 +60,17 @@ class RunCollector {
 };
 
 StepWindow find_window(const RankSeries& ranks) {
-    std::set<std::int64_t> steps;
+    const std::vector<std::int64_t> steps = all_steps(ranks);
     std::set<std::int64_t> strides;
-    const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
-    for (const auto& [rank, all_series] : ranks)
-        for (const RunSeries& series : all_series) {
-            const bool known = last != nullptr && *last == series.steps.all();
-            if (!known) std::copy(series.steps.begin(), series.steps.end(), std::inserter(steps, steps.end()));
-            last = &series.steps.all();
-            if (series.run.record_every_n_steps) strides.insert(*series.run.record_every_n_steps);
-            if (series.stride) strides.insert({series.stride->from, series.stride->to, series.stride->longest});
-        }
+    for (const SeriesOfRank& of : all_series(ranks)) {
+        if (of.series->run.record_every_n_steps) strides.insert(*of.series->run.record_every_n_steps);
+        if (const auto& change = of.series->stride) strides.insert({change->from, change->to, change->longest});
+    }
     StepWindow window;
     window.count = steps.size();
     if (steps.empty()) return window;
-    window.first = *steps.begin();
-    window.last = *steps.rbegin();
+    window.first = steps.front();
+    window.last = steps.back();
     window.stride = strides.size() == 1 ? std::optional(*strides.begin()) : infer_stride(steps);
     return window;
 }
@@ -133,6 +125,31 @@ std::vector<SeriesOfRank> all_series(const RankSeries& ranks) {
     std::vector<SeriesOfRank> all;
     for (const auto& [rank, of_rank] : ranks)
         for (const RunSeries& series : of_rank) all.push_back({rank, &series});
+    return all;
+}
+
+std::vector<std::int64_t> all_steps(const RankSeries& ranks) {
+    std::vector<std::int64_t> all;
+    std::size_t sorted = 0;  // the first of them, each once
+    const auto sort = [&] {
+        std::sort(all.begin(), all.end());
+        all.erase(std::unique(all.begin(), all.end()), all.end());
+        sorted = all.size();
+    };
+    const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
+    for (const SeriesOfRank& of : all_series(ranks)) {
+        const std::vector<std::int64_t>& steps = of.series->steps.all();
+        if (last != nullptr && *last == steps) continue;
+        last = &steps;
+        const auto known = all.begin() + static_cast<std::ptrdiff_t>(sorted);
+        if (steps.empty()) continue;
+        if (std::is_sorted(steps.begin(), steps.end()) &&
+            std::includes(std::lower_bound(all.begin(), known, steps.front()), known, steps.begin(), steps.end()))
+            continue;
+        all.insert(all.end(), steps.begin(), steps.end());
+        if (all.size() > 2 * sorted) sort();
+    }
+    sort();
     return all;
 }
 

@@ -81,6 +81,25 @@ struct SeriesOfRank {
 /// Rank by rank.
 [[nodiscard]] std::vector<SeriesOfRank> all_series(const RankSeries& ranks);
 
+/// One phase of one series.
+struct SeriesOfPhase {
+    std::int64_t rank = 0;
+    const RunSeries* series = nullptr;
+    const PhaseSeries* phase = nullptr;
+};
+
+/// Calls `use` with those of each rank, which come rank by rank.
+template <typename Series, typename Use>
+void for_each_rank(std::span<const Series> series, Use use) {
+    for (std::size_t first = 0, next = 0; first < series.size(); first = next) {
+        while (next < series.size() && series[next].rank == series[first].rank) ++next;
+        use(series.subspan(first, next - first));
+    }
+}
+
+/// The numbers of the steps of all ranks, each once, ascending.
+[[nodiscard]] std::vector<std::int64_t> all_steps(const RankSeries& ranks);
+
 /// The phase whose spans are whole steps: of step spans inside step spans the outermost, which take the most time.
 struct StepPhase {
     bool found = false;

@@ -110,14 +110,15 @@ std::uint32_t RunSeries::find_step(std::int64_t step) {
     return found->second;
 }
 
-// The counters of a step come in the same order in every step.
 void RunSeries::add_stride_change(const StrideChange& change) {
-    if (stride)
+    if (stride) {
         stride->add(change);
-    else
+    } else {
         stride = change;
+    }
 }
 
+// The counters of a step come in the same order in every step.
 void RunSeries::add_counter(const Row& row) {
     if (next_counter_ < counters.size() && counters[next_counter_].name == row.name) {
         counters[next_counter_].add(*row.step, row.value);

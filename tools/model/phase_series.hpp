@@ -124,7 +124,7 @@ inline void RunSeries::add(const Row& row, SampleMeter& meter) {
     const Sample sample{row.duration_ms,
                         row.start_ns.value_or(Sample::no_start),
                         row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
-                        row.kind == schema::Kind::comm ? Sample::collective_of(row) : 0,
+                        row.kind == schema::Kind::comm ? Sample::collective_of(row, run) : 0,
                         index_of_step(*row.step),
                         Sample::place_of(row)};
     if (!meter.choice().keeps_all()) [[unlikely]] {

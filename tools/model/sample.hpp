@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "matching/process_group.hpp"
 #include "read/row.hpp"
 
 namespace cep::tool {
@@ -26,8 +27,8 @@ struct Sample {
     /// The low half of the key of a collective; 0 where the row does not say. Half is enough, as keys are compared
     /// within one step only: of n collectives in a step, any two have the same with a chance of n² / 2^33. With 1,000
     /// that is one step in 8,600, with 10,000 one in 86; in that step, one of the two counts a wait that is too long.
-    [[nodiscard]] static std::uint32_t collective_of(const Row& row) {
-        const std::optional<std::uint64_t> key = row.collective_key();
+    [[nodiscard]] static std::uint32_t collective_of(const Row& row, const RunInfo& run) {
+        const std::optional<std::uint64_t> key = collective_key(row, run);
         return key ? std::max(1U, static_cast<std::uint32_t>(*key)) : 0;
     }
 

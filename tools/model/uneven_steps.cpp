@@ -3,13 +3,10 @@
 
 #include <algorithm>
 
+#include "stats/step_pattern.hpp"
+
 namespace cep::tool {
 namespace {
-
-// Unsigned: the difference of two int64 may not fit one.
-std::uint64_t difference(std::int64_t from, std::int64_t to) {
-    return static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
-}
 
 /// Marks the steps that a rank left out between its first change and its last step.
 void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& steps, std::vector<bool>& is_uneven) {
@@ -20,11 +17,12 @@ void mark_left_out(const RunSeries& series, const std::vector<std::int64_t>& ste
     const std::int64_t start = series.run.start_step.value_or(0);
     auto next = std::upper_bound(own.begin(), own.end(), change.first_step);
     for (auto step = std::upper_bound(steps.begin(), steps.end(), change.first_step); step != steps.end(); ++step) {
-        if (*step > own.back() && difference(own.back(), *step) >= longest) return;
+        if (*step > own.back() && step_difference(own.back(), *step) >= longest) return;
         while (next != own.end() && *next < *step) ++next;
         if (next != own.end() && *next == *step) continue;
         // Each stride has the steps of the longest one: without such a step, something else is the reason.
-        if (difference(start, *step) % longest != 0) is_uneven[static_cast<std::size_t>(step - steps.begin())] = true;
+        if (step_difference(start, *step) % longest != 0)
+            is_uneven[static_cast<std::size_t>(step - steps.begin())] = true;
     }
 }
 

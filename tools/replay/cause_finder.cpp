@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <tuple>
 
 #include "replay/loader_waits.hpp"
 #include "replay/peer_work.hpp"
@@ -39,8 +38,8 @@ class CauseFinder {
         result_.stages_are_inferred = model_.roles.are_inferred;
         result_.stages = model_.roles.count();
         result_.ranks_a_stage = ranks_;
-        for (std::uint32_t role = 0; role < model_.roles.count(); ++role)
-            result_.ranks_a_stage = std::min(result_.ranks_a_stage, members_of(role).size());
+        for (const std::vector<std::uint32_t>& members : model_.roles.members)
+            result_.ranks_a_stage = std::min(result_.ranks_a_stage, members.size());
         if (loss_ms_ > 0) {
             find_slowest();
             find_slowest_stage();
@@ -93,28 +92,22 @@ class CauseFinder {
 
     // A slow rank among them does not make a role slow.
     void find_role_medians() {
-        std::vector<std::vector<double>> values(model_.keys.size());
-        std::vector<std::vector<std::uint32_t>> members(model_.roles.count());
-        for (std::uint32_t rank = 0; rank < ranks_; ++rank) members[model_.roles.of_rank[rank]].push_back(rank);
         role_medians_ms_.assign(model_.keys.size(), 0);
-        std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint32_t>, std::pair<double, double>> means;
-        const auto place = [this](std::uint32_t key) {
-            return std::tuple(model_.keys[key].name, model_.keys[key].part, model_.keys[key].seq);
-        };
+        std::map<decltype(NodeKey().place()), std::pair<double, double>> means;
         for (std::uint32_t key = 0; key < model_.keys.size(); ++key) {
             if (is_comm(key)) continue;
             std::vector<double> of_rank;
-            for (const std::uint32_t rank : members[role_of(key)])
+            for (const std::uint32_t rank : model_.roles.members[role_of(key)])
                 of_rank.push_back(static_cast<double>(typical_.of_rank(key, rank)));
             if (of_rank.empty()) continue;
             role_medians_ms_[key] = static_cast<float>(median_of(of_rank));
-            auto& [sum, count] = means[place(key)];
+            auto& [sum, count] = means[model_.keys[key].place()];
             sum += static_cast<double>(role_medians_ms_[key]) * static_cast<double>(of_rank.size());
             count += static_cast<double>(of_rank.size());
         }
         even_ms_ = role_medians_ms_;
         for (std::uint32_t key = 0; key < model_.keys.size(); ++key)
-            if (const auto found = means.find(place(key)); !is_comm(key) && found != means.end())
+            if (const auto found = means.find(model_.keys[key].place()); found != means.end())
                 even_ms_[key] = static_cast<float>(found->second.first / found->second.second);
     }
 
@@ -167,8 +160,8 @@ class CauseFinder {
         for (const std::uint32_t rank : ranks) is_chosen[rank] = true;
         return is_chosen;
     }
-    [[nodiscard]] std::vector<std::uint32_t> ranks_by(const std::vector<double>& excess_ms) const {
-        std::vector<std::uint32_t> order(ranks_);
+    [[nodiscard]] static std::vector<std::uint32_t> most_first(const std::vector<double>& excess_ms) {
+        std::vector<std::uint32_t> order(excess_ms.size());
         std::iota(order.begin(), order.end(), 0U);
         std::stable_sort(order.begin(), order.end(),
                          [&](std::uint32_t a, std::uint32_t b) { return excess_ms[a] > excess_ms[b]; });
@@ -178,7 +171,7 @@ class CauseFinder {
     // M_W. The excess bounds what a rank can cost, so that only the first have to be replayed one by one.
     void find_slowest() {
         constexpr std::size_t most_replayed = 16;
-        std::vector<std::uint32_t> order = ranks_by(over_all_ms_);
+        std::vector<std::uint32_t> order = most_first(over_all_ms_);
         const auto wanted = static_cast<std::size_t>(std::ceil(slowest_share * static_cast<double>(ranks_) - 1e-9));
         if (wanted < most_replayed) {
             order.resize(std::min(order.size(), most_replayed));
@@ -202,24 +195,14 @@ class CauseFinder {
         if (model_.roles.count() < 2) return;
         std::vector<double> excess_ms(model_.roles.count());
         for (std::uint32_t rank = 0; rank < ranks_; ++rank) excess_ms[model_.roles.of_rank[rank]] += over_all_ms_[rank];
-        std::vector<std::uint32_t> order(model_.roles.count());
-        std::iota(order.begin(), order.end(), 0U);
-        std::stable_sort(order.begin(), order.end(),
-                         [&](std::uint32_t a, std::uint32_t b) { return excess_ms[a] > excess_ms[b]; });
+        std::vector<std::uint32_t> order = most_first(excess_ms);
         order.resize(std::min(order.size(), most_stages));
         std::vector<Scenario> scenarios;
-        for (const std::uint32_t role : order) scenarios.push_back(with_typical(chosen(members_of(role)), true));
+        for (const std::uint32_t role : order)
+            scenarios.push_back(with_typical(chosen(model_.roles.members[role]), true));
         const std::vector<double> without_ms = replayer_.mean_steps_ms(scenarios);
-        const auto least = std::min_element(without_ms.begin(), without_ms.end());
-        slowest_stage_ = order[static_cast<std::size_t>(least - without_ms.begin())];
-        result_.slowest_stage_share = (as_it_was_ms_ - *least) / loss_ms_;
-    }
-
-    [[nodiscard]] std::vector<std::uint32_t> members_of(std::uint32_t role) const {
-        std::vector<std::uint32_t> ranks;
-        for (std::uint32_t rank = 0; rank < ranks_; ++rank)
-            if (model_.roles.of_rank[rank] == role) ranks.push_back(rank);
-        return ranks;
+        const double least_ms = *std::min_element(without_ms.begin(), without_ms.end());
+        result_.slowest_stage_share = (as_it_was_ms_ - least_ms) / loss_ms_;
     }
 
     Cause* add(CauseKind kind, double saving_ms, double share) {
@@ -305,22 +288,21 @@ class CauseFinder {
                 excess_ms[role_of(key)] += over_ms;
                 by_phase[role_of(key)][model_.keys[key].name] += over_ms;
             }
-        std::vector<std::size_t> counts(model_.roles.count());
-        for (const std::uint32_t role : model_.roles.of_rank) ++counts[role];
         for (std::size_t role = 0; role < excess_ms.size(); ++role)
-            excess_ms[role] /= static_cast<double>(std::max<std::size_t>(1, counts[role]));
+            excess_ms[role] /= static_cast<double>(model_.roles.members[role].size());
         const auto role =
             static_cast<std::uint32_t>(std::max_element(excess_ms.begin(), excess_ms.end()) - excess_ms.begin());
         cause->stage = model_.roles.stages[role];
         cause->phase = largest_phase(by_phase[role]);
-        for (const std::uint32_t rank : members_of(role)) cause->ranks.push_back(model_.rows->ranks()[rank].rank);
+        for (const std::uint32_t rank : model_.roles.members[role])
+            cause->ranks.push_back(model_.rows->ranks()[rank].rank);
     }
 
     // The fewest ranks that cost nearly as much as many do.
     void add_ranks() {
         constexpr double nearly_all = 0.8;
         if (!result_.ranks_persist) return;
-        const std::vector<std::vector<std::uint32_t>> sets = peers_.suspect_sets(ranks_by(over_role_ms_));
+        const std::vector<std::vector<std::uint32_t>> sets = peers_.suspect_sets(most_first(over_role_ms_));
         if (sets.empty()) return;
         std::vector<Scenario> scenarios;
         for (const std::vector<std::uint32_t>& set : sets) scenarios.push_back(peers_.without(set));
@@ -382,7 +364,6 @@ class CauseFinder {
     double within_saving_ms_ = 0;
     double stage_saving_ms_ = 0;
     double comm_saving_ms_ = 0;
-    std::uint32_t slowest_stage_ = 0;
 };
 
 }  // namespace

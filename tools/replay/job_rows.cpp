@@ -48,23 +48,7 @@ JobRows::JobRows(const Job& job) {
 }
 
 void JobRows::collect_steps(const Job& job) {
-    constexpr std::size_t most_repeated = 1'000'000;
-    const auto sort = [this] {
-        std::sort(steps_.begin(), steps_.end());
-        steps_.erase(std::unique(steps_.begin(), steps_.end()), steps_.end());
-    };
-    std::size_t sorted = 0;
-    const std::vector<std::int64_t>* last = nullptr;
-    for (const auto& [rank, of_rank] : job.ranks)
-        for (const RunSeries& series : of_rank) {
-            if (last != nullptr && series.steps.all() == *last) continue;
-            last = &series.steps.all();
-            steps_.insert(steps_.end(), series.steps.begin(), series.steps.end());
-            if (steps_.size() < 2 * sorted + most_repeated) continue;
-            sort();
-            sorted = steps_.size();
-        }
-    sort();
+    steps_ = all_steps(job.ranks);
     std::erase_if(steps_, [&job](std::int64_t step) { return !job.choice.keeps(step); });
     const std::vector<bool> is_uneven = find_uneven_steps(job.ranks, steps_);
     for (std::uint32_t place = 0; place < steps_.size(); ++place)

@@ -62,14 +62,15 @@ class LoaderSearch {
         for (const StepGraph& graph : graphs_) {
             std::fill(of_rank.begin(), of_rank.end(), 0);
             for (std::size_t node = 0; node < graph.size(); ++node)
-                if (is_of(graph, node, name)) of_rank[graph.ranks[node]] += static_cast<double>(graph.own_ms[node]);
+                if (is_of(model_, graph, node, name))
+                    of_rank[graph.ranks[node]] += static_cast<double>(graph.own_ms[node]);
             waits_ms.push_back(median_of(of_rank));
         }
         return waits_ms;
     }
 
-    [[nodiscard]] bool is_of(const StepGraph& graph, std::size_t node, std::uint16_t name) const {
-        const NodeKey& key = model_.keys[graph.keys[node]];
+    static bool is_of(const JobModel& model, const StepGraph& graph, std::size_t node, std::uint16_t name) {
+        const NodeKey& key = model.keys[graph.keys[node]];
         return !key.is_comm && key.name == name && key.part != PieceKey::max_part;
     }
 
@@ -82,11 +83,8 @@ class LoaderSearch {
         return [this_model = &model_, name, factors](const StepGraph& graph, std::span<float> own_ms) {
             const auto factor = factors->find(graph.step);
             if (factor == factors->end()) return;
-            for (std::size_t node = 0; node < own_ms.size(); ++node) {
-                const NodeKey& key = this_model->keys[graph.keys[node]];
-                if (!key.is_comm && key.name == name && key.part != PieceKey::max_part)
-                    own_ms[node] *= static_cast<float>(factor->second);
-            }
+            for (std::size_t node = 0; node < own_ms.size(); ++node)
+                if (is_of(*this_model, graph, node, name)) own_ms[node] *= static_cast<float>(factor->second);
         };
     }
 

@@ -22,28 +22,26 @@ struct PeerWork::Values {
     std::unordered_map<std::uint32_t, std::vector<double>> of_place;
 };
 
-PeerWork::PeerWork(const JobModel& model) : model_(model), role_sizes_(model.roles.count()) {
-    std::map<std::tuple<bool, std::uint16_t, std::uint32_t, std::uint32_t>, std::uint32_t> places;
+PeerWork::PeerWork(const JobModel& model) : model_(model) {
+    std::map<decltype(NodeKey().place()), std::uint32_t> places;
     for (const NodeKey& key : model.keys)
-        place_of_.push_back(
-            places.try_emplace({key.is_comm, key.name, key.part, key.seq}, static_cast<std::uint32_t>(places.size()))
-                .first->second);
-    for (const std::uint32_t role : model.roles.of_rank) ++role_sizes_[role];
+        place_of_.push_back(places.try_emplace(key.place(), static_cast<std::uint32_t>(places.size())).first->second);
 }
 
 std::vector<std::vector<std::uint32_t>> PeerWork::suspect_sets(const std::vector<std::uint32_t>& order) const {
     constexpr std::size_t most_sets = 16;
+    const std::vector<std::vector<std::uint32_t>>& members = model_.roles.members;
     constexpr std::size_t fewest_ranks = 3;  // of two, nobody knows which is slow
     if (order.size() < fewest_ranks) return {};
     const std::size_t most = std::max<std::size_t>(1, order.size() / 4);
-    std::vector<std::size_t> taken(role_sizes_.size());
+    std::vector<std::size_t> taken(members.size());
     std::vector<std::uint32_t> set;
     std::vector<std::vector<std::uint32_t>> sets;
     std::size_t wanted = 1;
     for (const std::uint32_t rank : order) {
         const std::uint32_t role = model_.roles.of_rank[rank];
-        const bool is_alone = role_sizes_[role] == 1 && role_sizes_.size() > 2;
-        if (!is_alone && 2 * (taken[role] + 1) > role_sizes_[role]) continue;
+        const bool is_alone = members[role].size() == 1 && members.size() > 2;
+        if (!is_alone && 2 * (taken[role] + 1) > members[role].size()) continue;
         ++taken[role];
         set.push_back(rank);
         if (set.size() == wanted) {
@@ -72,9 +70,11 @@ void PeerWork::add_slowest_host(const std::vector<std::uint32_t>& order,
     const std::vector<std::uint32_t>& slowest =
         of_host[static_cast<std::size_t>(std::min_element(places.begin(), places.end()) - places.begin())];
     if (slowest.size() < 2 || 2 * slowest.size() > order.size()) return;
-    std::vector<std::size_t> taken(role_sizes_.size());
+    std::vector<std::size_t> taken(model_.roles.count());
     for (const std::uint32_t rank : slowest)
-        if (2 * ++taken[model_.roles.of_rank[rank]] > role_sizes_[model_.roles.of_rank[rank]]) return;
+        if (const std::uint32_t role = model_.roles.of_rank[rank];
+            2 * ++taken[role] > model_.roles.members[role].size())
+            return;
     const auto larger = std::find_if(sets.begin(), sets.end(), [&slowest](const std::vector<std::uint32_t>& set) {
         return set.size() >= slowest.size();
     });
@@ -83,8 +83,9 @@ void PeerWork::add_slowest_host(const std::vector<std::uint32_t>& order,
 
 Scenario PeerWork::without(const std::vector<std::uint32_t>& ranks) const {
     std::vector<bool> is_suspect(model_.roles.of_rank.size());
-    std::vector<bool> has_suspect(role_sizes_.size());
-    std::vector<std::size_t> peers = role_sizes_;
+    std::vector<bool> has_suspect(model_.roles.count());
+    std::vector<std::size_t> peers;
+    for (const std::vector<std::uint32_t>& members : model_.roles.members) peers.push_back(members.size());
     for (const std::uint32_t rank : ranks) {
         is_suspect[rank] = true;
         has_suspect[model_.roles.of_rank[rank]] = true;

@@ -29,7 +29,6 @@ class PeerWork {
 
     const JobModel& model_;
     std::vector<std::uint32_t> place_of_;  // by key: the same phase, part and place in all roles
-    std::vector<std::size_t> role_sizes_;
 };
 
 }  // namespace cep::tool

@@ -17,11 +17,11 @@ namespace {
 
 /// The steps that are replayed: all, or as many as there is room for. Every n-th one would meet a fault of every n-th
 /// step always or never.
-std::vector<std::uint32_t> chosen_steps(const JobRows& rows, std::uint64_t most_rows) {
+std::vector<std::uint32_t> chosen_steps(const JobRows& rows) {
+    constexpr std::uint64_t most_rows = 16'000'000;
     constexpr std::uint64_t most_steps = 50'000;
     std::vector<std::uint32_t> steps = rows.even_steps();
-    const std::uint64_t parts =
-        std::max(rows.count() / std::max<std::uint64_t>(1, most_rows), rows.steps().size() / most_steps) + 1;
+    const std::uint64_t parts = std::max(rows.count() / most_rows, rows.steps().size() / most_steps) + 1;
     if (parts == 1) return steps;
     const auto hash = [&rows](std::uint32_t step) { return mix_bits(static_cast<std::uint64_t>(rows.steps()[step])); };
     const auto last = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() + parts - 1) / parts);
@@ -34,15 +34,15 @@ std::vector<std::uint32_t> chosen_steps(const JobRows& rows, std::uint64_t most_
 
 // Rows are read and put into graphs a few steps at a time.
 std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::uint32_t>& steps, const JobModel& model,
-                                    const ReplayOptions& options) {
-    const std::size_t wave = 4 * std::max<std::size_t>(1, options.threads);
+                                    std::size_t threads) {
+    const std::size_t wave = 4 * std::max<std::size_t>(1, threads);
     StepReader reader(rows);
     std::vector<StepGraph> graphs(steps.size());
     for (std::size_t first = 0; first < steps.size(); first += wave) {
         std::vector<StepRows> some;
         for (std::size_t i = first; i < std::min(first + wave, steps.size()); ++i)
             some.push_back(reader.read(steps[i]));
-        for_all(some.size(), options.threads,
+        for_all(some.size(), threads,
                 [&](std::size_t i) { graphs[first + i] = build_step_graph(std::move(some[i]), model); });
     }
     std::erase_if(graphs, [](const StepGraph& graph) { return graph.ends.empty(); });
@@ -113,14 +113,14 @@ std::string_view cause_name(CauseKind kind) {
     return names[static_cast<std::size_t>(kind)];
 }
 
-Replay replay(const Job& job, const ReplayOptions& options) {
+Replay replay(const Job& job, std::size_t threads) {
     Replay result;
     const JobRows rows(job);
     result.reason = rows.reason();
     if (!result.reason.empty()) return result;
     const JobModel model = build_model(rows);
-    const std::vector<std::uint32_t> steps = chosen_steps(rows, options.most_rows);
-    std::vector<StepGraph> graphs = build_graphs(rows, steps, model, options);
+    const std::vector<std::uint32_t> steps = chosen_steps(rows);
+    std::vector<StepGraph> graphs = build_graphs(rows, steps, model, threads);
     for (const StepGraph& graph : graphs) result.observed_ms += graph.observed_ms;
     result.steps = graphs.size();
     result.all_steps = steps.size() < rows.even_steps().size() ? rows.even_steps().size() : result.steps;
@@ -136,7 +136,7 @@ Replay replay(const Job& job, const ReplayOptions& options) {
     result.coverage = result.row_coverage * share_seen;
     result.matched = find_matched(graphs);
     const TypicalWork typical(graphs, model);
-    Replayer replayer(graphs, rows.ranks().size(), options.threads);
+    Replayer replayer(graphs, rows.ranks().size(), threads);
     choose_delays(graphs, model, replayer, result);
     find_causes(graphs, model, typical, replayer, result);
     if (share_seen < 1) {

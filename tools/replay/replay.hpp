@@ -17,11 +17,6 @@
 
 namespace cep::tool {
 
-struct ReplayOptions {
-    std::size_t threads = 1;
-    std::uint64_t most_rows = 16'000'000;  // beyond it, only some of the steps are replayed
-};
-
 enum class CauseKind : std::uint8_t { ranks, host, stage, micro_batches, jitter, communication, link, loader };
 [[nodiscard]] std::string_view cause_name(CauseKind kind);
 
@@ -91,6 +86,6 @@ struct Replay {
 };
 
 /// A pure function of the job.
-[[nodiscard]] Replay replay(const Job& job, const ReplayOptions& options);
+[[nodiscard]] Replay replay(const Job& job, std::size_t threads);
 
 }  // namespace cep::tool

@@ -24,12 +24,11 @@ Delays usual_delays(std::span<const StepGraph> graphs, const JobModel& model) {
         for (std::size_t key = 0; key < least_ms.size(); ++key)
             if (!std::isinf(least_ms[key])) of_key[key].push_back(least_ms[key]);
     }
-    std::vector<std::size_t> ranks(model.roles.count());
-    for (const std::uint32_t role : model.roles.of_rank) ++ranks[role];
     std::vector<float> limits_ms(model.keys.size());
     for (std::size_t key = 0; key < limits_ms.size(); ++key)
         if (!of_key[key].empty())
-            limits_ms[key] = static_cast<float>(quantile_of(of_key[key], ranks[model.keys[key].role] > 1 ? 0.5 : 0.1));
+            limits_ms[key] = static_cast<float>(
+                quantile_of(of_key[key], model.roles.members[model.keys[key].role].size() > 1 ? 0.5 : 0.1));
     return Delays(std::move(limits_ms));
 }
 

@@ -7,9 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <span>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -73,13 +71,5 @@ struct RoleTemplate {
 
 /// By role.
 [[nodiscard]] std::vector<RoleTemplate> find_templates(std::vector<RoleSample>& samples, double tolerance_ms);
-
-/// How often pieces of one phase waited for pieces of another, over all roles.
-struct WaitCount {
-    std::uint32_t waited = 0;
-    std::uint32_t seen = 0;
-};
-using PhaseNameAndPart = std::pair<std::uint16_t, std::uint32_t>;
-using WaitCounts = std::map<std::tuple<PhaseNameAndPart, PhaseNameAndPart, std::uint16_t>, WaitCount>;
 
 }  // namespace cep::tool

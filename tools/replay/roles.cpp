@@ -4,9 +4,26 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace cep::tool {
 namespace {
+
+template <typename Value>
+std::vector<Value> each_once(std::vector<Value> values) {
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    return values;
+}
+
+/// `all`: what tells roles apart, ascending. `its_own`: that of the next rank.
+template <typename Value>
+void add_rank(Roles& roles, const std::vector<Value>& all, const Value& its_own) {
+    const auto role = std::lower_bound(all.begin(), all.end(), its_own) - all.begin();
+    roles.members.resize(all.size());
+    roles.members[static_cast<std::size_t>(role)].push_back(static_cast<std::uint32_t>(roles.of_rank.size()));
+    roles.of_rank.push_back(static_cast<std::uint32_t>(role));
+}
 
 /// The first transfer of a rank in a step, and with whom.
 struct FirstTransfer {
@@ -37,9 +54,7 @@ class RoleFinder {
                 if (job_.names()[row.name].kind == schema::Kind::compute)
                     compute_ms = std::min(compute_ms, row.start_ms);
             }
-            std::sort(names.begin(), names.end());
-            names.erase(std::unique(names.begin(), names.end()), names.end());
-            for (const std::uint16_t name : names) ++steps_with_[rank.rank][name];
+            for (const std::uint16_t name : each_once(std::move(names))) ++steps_with_[rank.rank][name];
             ++steps_[rank.rank];
             const FirstTransfer& transfer = first[rank.rank];
             const bool is_first =
@@ -56,15 +71,11 @@ class RoleFinder {
             for (const auto& [name, steps] : steps_with_[rank])
                 if (2 * steps >= steps_[rank]) signature.second.push_back(name);
         }
-        std::vector<Signature> sorted = signatures;
-        std::sort(sorted.begin(), sorted.end());
-        sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+        const std::vector<Signature> sorted = each_once(signatures);
         Roles roles;
         roles.are_inferred = true;
         roles.are_stages = sorted.back().first > 0;
-        for (const Signature& signature : signatures)
-            roles.of_rank.push_back(
-                static_cast<std::uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), signature) - sorted.begin()));
+        for (const Signature& signature : signatures) add_rank(roles, sorted, signature);
         for (std::size_t i = 0; i < sorted.size(); ++i) roles.stages.push_back(static_cast<std::int64_t>(i));
         return roles;
     }
@@ -117,11 +128,8 @@ Roles find_roles(std::span<const StepRows> steps, const JobRows& job, const Matc
     }
     Roles roles;
     for (const PlacedRank& rank : ranks) roles.stages.push_back(*rank.place[0]);
-    std::sort(roles.stages.begin(), roles.stages.end());
-    roles.stages.erase(std::unique(roles.stages.begin(), roles.stages.end()), roles.stages.end());
-    for (const PlacedRank& rank : ranks)
-        roles.of_rank.push_back(static_cast<std::uint32_t>(
-            std::lower_bound(roles.stages.begin(), roles.stages.end(), *rank.place[0]) - roles.stages.begin()));
+    roles.stages = each_once(std::move(roles.stages));
+    for (const PlacedRank& rank : ranks) add_rank(roles, roles.stages, *rank.place[0]);
     return roles;
 }
 

@@ -13,7 +13,8 @@ namespace cep::tool {
 
 struct Roles {
     std::vector<std::uint32_t> of_rank;
-    std::vector<std::int64_t> stages;  // by role: the pipeline stage, or the role's number
+    std::vector<std::vector<std::uint32_t>> members;  // by role: its ranks, ascending
+    std::vector<std::int64_t> stages;                 // by role: the pipeline stage, or the role's number
     bool are_inferred = false;
     bool are_stages = true;  // of a pipeline; else ranks that do other work than others
 

@@ -77,9 +77,7 @@ std::vector<std::int64_t> part_of(const PlacedRank& rank, std::uint8_t coordinat
     return part;
 }
 
-struct Members {
-    std::vector<CommRow> rows;
-};
+using Members = std::vector<CommRow>;  // of one collective
 
 /// Whether all parts of the collectives overlap in time, and no rank is in one twice.
 bool fit_together(const std::vector<Members>& collectives, std::uint8_t coordinates, bool one_host, double tolerance_ms,
@@ -89,7 +87,7 @@ bool fit_together(const std::vector<Members>& collectives, std::uint8_t coordina
     std::size_t apart = 0;
     for (const Members& members : collectives) {
         std::map<std::vector<std::int64_t>, std::vector<const CommRow*>> by_part;
-        for (const CommRow& row : members.rows)
+        for (const CommRow& row : members)
             by_part[part_of(job.ranks()[row.rank], coordinates, one_host)].push_back(&row);
         for (const auto& [part, rows] : by_part) {
             if (rows.size() < 2) continue;
@@ -124,8 +122,8 @@ std::vector<std::uint8_t> coordinate_sets(const JobRows& job) {
 }
 
 bool has_rank_twice(const Members& members) {
-    for (std::size_t i = 1; i < members.rows.size(); ++i)
-        if (members.rows[i].rank == members.rows[i - 1].rank) return true;
+    for (std::size_t i = 1; i < members.size(); ++i)
+        if (members[i].rank == members[i - 1].rank) return true;
     return false;
 }
 
@@ -144,15 +142,15 @@ void pair_halves(const std::vector<Members>& collectives, const std::vector<Plac
     std::map<Half, std::map<Half, std::size_t>> votes;
     if (std::none_of(collectives.begin(), collectives.end(), has_rank_twice)) return;
     for (const Members& members : collectives)
-        for (const CommRow& row : members.rows) {
+        for (const CommRow& row : members) {
             const auto may_be = [&](const CommRow& other) {
                 return other.rank != row.rank && other.name != row.name &&
                        are_neighbours(ranks[row.rank], ranks[other.rank]);
             };
             double nearest_ms = INFINITY;
-            for (const CommRow& other : members.rows)
+            for (const CommRow& other : members)
                 if (may_be(other)) nearest_ms = std::min(nearest_ms, std::abs(other.end_ms - row.end_ms));
-            for (const CommRow& other : members.rows)
+            for (const CommRow& other : members)
                 if (may_be(other) && std::abs(other.end_ms - row.end_ms) <= nearest_ms + tolerance_ms / 2)
                     ++votes[{row.rank, row.name, row.seq}][{other.rank, other.name, other.seq}];
         }
@@ -173,7 +171,7 @@ bool makes_groups(const std::vector<Members>& collectives, std::uint8_t coordina
     std::set<std::vector<std::int64_t>> parts;
     std::set<std::uint32_t> ranks;
     for (const Members& members : collectives)
-        for (const CommRow& row : members.rows) {
+        for (const CommRow& row : members) {
             parts.insert(part_of(job.ranks()[row.rank], coordinates, false));
             ranks.insert(row.rank);
         }
@@ -269,7 +267,7 @@ void find_shared_names(std::span<const StepRows> steps, const JobRows& job, bool
         for_each_collective(rows, [&](std::span<const CommRow> members) {
             std::vector<Members>& of_name = by_name[{members.front().name, members.front().stream}];
             if (members.size() > 2 && of_name.size() < most_collectives)
-                of_name.push_back({{members.begin(), members.end()}});
+                of_name.emplace_back(members.begin(), members.end());
         });
     }
     for (const auto& [name, of_name] : by_name) {
@@ -284,7 +282,7 @@ void find_shared_names(std::span<const StepRows> steps, const JobRows& job, bool
         }
         std::set<NameAndStream> names;
         for (const Members& members : collectives)
-            for (const CommRow& row : members.rows) names.insert({row.name, row.stream});
+            for (const CommRow& row : members) names.insert({row.name, row.stream});
         for (const auto& [of, stream] : names) rules.tell_apart(of, stream, *best);
     }
 }

@@ -44,10 +44,9 @@ class LinkSearch {
             slow.name = std::get<0>(alike);
             slow.usual_ms = usual_ms_;
             slow.slow_ms = usual_ms_ + lost_ms;
-            slow.groups = found.size();
             slow.other_groups = groups.size() - found.size();
         }
-        if (slow.groups == 0) return std::nullopt;
+        if (!(most_lost_ms > 0)) return std::nullopt;
         slow.ranks = find_members(is_slow);
         slow.without = [this_model = &model_, usual_ms](const StepGraph& graph, std::span<float> own_ms) {
             for (std::size_t node = 0; node < own_ms.size(); ++node) {

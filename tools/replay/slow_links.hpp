@@ -17,7 +17,6 @@ struct SlowLinks {
     std::uint16_t name = 0;            // of the phase in which they lose most
     double usual_ms = 0;               // of its transfers in the other groups
     double slow_ms = 0;
-    std::uint64_t groups = 0;        // that are slow in it
     std::uint64_t other_groups = 0;  // in it
     Scenario without;                // with a usual duration of these transfers
 };

@@ -38,7 +38,6 @@ class NodeOrder {
         for (int i = 0; i < most_tries && !sort(); ++i) drop_edges(i + 1 == most_tries);
         return std::move(order_);
     }
-    [[nodiscard]] std::uint32_t dropped() const { return dropped_; }
 
   private:
     bool sort() {
@@ -69,9 +68,7 @@ class NodeOrder {
             return !edge.of_rank && open_[edge.from] > 0 && open_[edge.to] > 0 &&
                    (all || nodes_[edge.from].time_ms >= nodes_[edge.to].time_ms);
         };
-        const std::size_t before = edges_.size();
-        edges_.erase(std::remove_if(edges_.begin(), edges_.end(), is_back), edges_.end());
-        dropped_ += static_cast<std::uint32_t>(before - edges_.size());
+        std::erase_if(edges_, is_back);
         if (all) sort();
     }
 
@@ -79,7 +76,6 @@ class NodeOrder {
     std::vector<RawEdge>& edges_;
     std::vector<std::uint32_t> order_;
     std::vector<std::uint32_t> open_;  // by node: what it still waits for
-    std::uint32_t dropped_ = 0;
 };
 
 class StepBuilder {
@@ -332,9 +328,7 @@ class StepBuilder {
     }
 
     void finish() {
-        NodeOrder sorter(nodes_, edges_);
-        const std::vector<std::uint32_t> order = sorter.find();
-        graph_.dropped_edges = sorter.dropped();
+        const std::vector<std::uint32_t> order = NodeOrder(nodes_, edges_).find();
         std::vector<std::uint32_t> place(nodes_.size());
         const auto count = static_cast<std::uint32_t>(order.size());
         graph_.own_ms.resize(count);

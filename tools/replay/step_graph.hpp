@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct NodeKey {
     bool is_comm = false;
     std::uint32_t part = 0;
     std::uint32_t seq = 0;
+
+    /// The same in all roles.
+    [[nodiscard]] auto place() const { return std::tuple(is_comm, name, part, seq); }
 };
 
 /// Which slots of different ranks are one collective, from the steps in which they were recorded.
@@ -100,7 +104,6 @@ struct StepGraph {
     std::uint32_t lost_pieces = 0;
     std::uint32_t matched_comm = 0;  // recorded parts of collectives for which another rank's part was recorded
     std::uint32_t comm_pieces = 0;   // recorded parts of collectives
-    std::uint32_t dropped_edges = 0;
 
     [[nodiscard]] std::size_t size() const { return own_ms.size(); }
 };

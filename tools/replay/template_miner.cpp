@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "replay/role_template.hpp"
 #include "stats/robust.hpp"
@@ -16,6 +19,14 @@ constexpr double least_together = 0.3;    // of the steps, in which both are the
 constexpr double same_batch = 0.7;        // of these, in which two slots are launched together
 constexpr double near_tolerances = 5;     // between an end and the start that waited for it
 constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+
+/// How often pieces of one phase waited for pieces of another, over all roles.
+struct WaitCount {
+    std::uint32_t waited = 0;
+    std::uint32_t seen = 0;
+};
+using PhaseNameAndPart = std::pair<std::uint16_t, std::uint32_t>;
+using WaitCounts = std::map<std::tuple<PhaseNameAndPart, PhaseNameAndPart, std::uint16_t>, WaitCount>;
 
 PhaseNameAndPart name_and_part(const TemplateSlot& slot) {
     return {PieceKey::name(slot.key), slot.part};

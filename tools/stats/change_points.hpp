@@ -9,7 +9,7 @@
 
 namespace cep::tool {
 
-/// A lasting change of a series: values from `at` on are `ratio` times those before, up to the next change.
+/// A lasting change of a series: from `at` on, up to the next change.
 struct ChangePoint {
     std::size_t at = 0;
     double before = 0;  // median of the segment before

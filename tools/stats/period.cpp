@@ -27,17 +27,20 @@ std::int64_t find_place(std::span<const std::int64_t> numbers, std::span<const d
     return std::max_element(sums.begin(), sums.end()) - sums.begin();
 }
 
+double count_above(std::span<const double> values, double limit) {
+    return static_cast<double>(
+        std::count_if(values.begin(), values.end(), [limit](double value) { return value > limit; }));
+}
+
 double share_above(std::span<const double> values, double limit) {
-    const auto above = std::count_if(values.begin(), values.end(), [limit](double value) { return value > limit; });
-    return static_cast<double>(above) / static_cast<double>(values.size());
+    return count_above(values, limit) / static_cast<double>(values.size());
 }
 
 /// Whether enough values are so large; of those of a usual series, none are, and that is seen in no time.
 bool may_have_period(std::span<const double> values, double least_excess) {
     constexpr double below_half = 0.2;  // a quantile of what is usual, whatever share of the values is larger
     const double limit = quantile_of(values, below_half) + least_excess / 2;
-    const auto above = std::count_if(values.begin(), values.end(), [limit](double value) { return value > limit; });
-    return static_cast<double>(above) >= nearly_all_larger * static_cast<double>(least_periods);
+    return count_above(values, limit) >= nearly_all_larger * static_cast<double>(least_periods);
 }
 
 }  // namespace

@@ -49,11 +49,11 @@ inline constexpr double normal_consistency = 1.4826022185056018;
 /// P(X > x) of a standard normal X.
 [[nodiscard]] double normal_tail(double x);
 
-/// P(X ≥ k) for X binomial with n trials of probability p, summed from the largest term down.
-/// Of Student's distribution. `freedom`: degrees of freedom, above 0.
+/// The same of Student's distribution. `freedom`: degrees of freedom, above 0.
 [[nodiscard]] double student_tail(double t, double freedom);
 /// Where that is `tail`, for 0 < tail < 0.5.
 [[nodiscard]] double student_quantile(double tail, double freedom);
+/// P(X ≥ k) for X binomial with n trials of probability p, summed from the largest term down.
 [[nodiscard]] double binomial_tail(std::size_t k, std::size_t n, double p);
 
 /// A range of positions, both ends inclusive.

@@ -6,24 +6,12 @@
 #include <map>
 
 namespace cep::tool {
-namespace {
-
-// Unsigned: the difference of two int64 may not fit one.
-std::uint64_t difference(std::int64_t from, std::int64_t to) {
-    return static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
-}
-
-}  // namespace
-
-std::optional<std::int64_t> infer_stride(const std::set<std::int64_t>& steps) {
-    return infer_stride(std::span<const std::int64_t>(std::vector<std::int64_t>(steps.begin(), steps.end())));
-}
 
 std::optional<std::int64_t> infer_stride(std::span<const std::int64_t> steps) {
     if (steps.size() < 3) return std::nullopt;
     std::map<std::uint64_t, std::size_t> counts;
     for (auto step = steps.begin(); std::next(step) != steps.end(); ++step)
-        ++counts[difference(*step, *std::next(step))];
+        ++counts[step_difference(*step, *std::next(step))];
     const auto most = std::max_element(counts.begin(), counts.end(),
                                        [](const auto& a, const auto& b) { return a.second < b.second; });
     const bool common = 2 * most->second >= steps.size() - 1;
@@ -35,7 +23,7 @@ MissingSteps find_missing_steps(std::span<const std::int64_t> steps, std::int64_
     if (stride <= 0 || steps.empty()) return missing;
     const auto stride_steps = static_cast<std::uint64_t>(stride);
     for (auto step = steps.begin(); std::next(step) != steps.end(); ++step) {
-        const std::uint64_t between = difference(*step, *std::next(step));
+        const std::uint64_t between = step_difference(*step, *std::next(step));
         if (between % stride_steps != 0) continue;
         const std::uint64_t count = between / stride_steps - 1;
         missing.count += count;

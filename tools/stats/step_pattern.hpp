@@ -5,15 +5,17 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <span>
 #include <vector>
 
 namespace cep::tool {
 
-/// The difference that at least half of the neighbouring steps have; nothing for fewer than three steps.
-[[nodiscard]] std::optional<std::int64_t> infer_stride(const std::set<std::int64_t>& steps);
-/// The same of ascending steps.
+/// From a step to one that is not before it. Unsigned, as it may not fit an int64.
+[[nodiscard]] constexpr std::uint64_t step_difference(std::int64_t from, std::int64_t to) {
+    return static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
+}
+
+/// The difference that at least half of neighbouring steps have, which ascend; nothing for fewer than three steps.
 [[nodiscard]] std::optional<std::int64_t> infer_stride(std::span<const std::int64_t> steps);
 
 struct MissingSteps {

@@ -15,13 +15,6 @@
 namespace cep::tool {
 namespace {
 
-/// One phase of one rank in one run of it.
-struct SeriesOfPhase {
-    std::int64_t rank;
-    const RunSeries* series;
-    const PhaseSeries* phase;
-};
-
 struct PhaseOfJob {
     std::string_view name;
     std::size_t samples = 0;
@@ -30,15 +23,6 @@ struct PhaseOfJob {
 
 /// The series of one rank.
 using SeriesOfOne = std::span<const SeriesOfRank>;
-
-/// Calls `use` with the series of each rank.
-template <typename Series, typename Use>
-void for_each_rank(std::span<const Series> series, Use use) {
-    for (std::size_t first = 0, next = 0; first < series.size(); first = next) {
-        while (next < series.size() && series[next].rank == series[first].rank) ++next;
-        use(series.subspan(first, next - first));
-    }
-}
 
 /// What a share is a share of: for each rank the steps that have a step span, and the time of these spans.
 class StepTime {

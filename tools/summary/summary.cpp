@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "summary/summary.hpp"
+
 #include "base/failure.hpp"
 #include "base/text.hpp"
 #include "summary/phase_table.hpp"

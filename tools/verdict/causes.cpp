@@ -59,10 +59,6 @@ const Cause* top_cause(const Verdict& verdict) {
     return nullptr;
 }
 
-std::string percent_of(double share) {
-    return share < 0.0995 ? fmt::format("{:.1f} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
-}
-
 /// "as long as they were", "0.5 % longer than they were".
 std::string describe_error(double error) {
     const std::string percent = fmt::format("{:.1f}", 100 * std::abs(error));
@@ -116,6 +112,14 @@ std::pair<std::string, std::string> name_cause(const Cause& cause) {
     }
 }
 
+/// "22 % less time (130.0 ms → 101.4 ms)".
+std::string describe_saving(double slowdown, double step_ms) {
+    const double without_ms = step_ms / slowdown;
+    const DurationFormat duration(without_ms, step_ms);
+    return fmt::format("{} less time ({} → {})", format_percent(1 - 1 / slowdown), duration(step_ms),
+                       duration(without_ms));
+}
+
 std::string describe(const Cause& cause, const Verdict& verdict, std::string_view between) {
     auto [what, without] = name_cause(cause);
     if (between == ". ") without[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(without[0])));
@@ -149,31 +153,23 @@ bool settles_abstention(const Verdict& verdict, const Cause& cause) {
     return verdict.replay.steps >= least_steps && !is_lone_rank;
 }
 
-/// What the replay says of slow ranks that the verdict has named, beside what the verdict says.
-enum class Opinion : std::uint8_t { same, more, less };
-
-Opinion compare_savings(double slowdown, const Verdict& verdict) {
-    constexpr double same = 0.005;  // of a step
-    const double more = 1 / verdict.job_slowdown.value_or(1) - 1 / slowdown;
-    return std::abs(more) <= same ? Opinion::same : more > 0 ? Opinion::more : Opinion::less;
-}
-
 // Over stages, what a step gains without slow ranks follows from its graph only. Else the replay may miss waits that
 // work hides, and says too little; and the verdict leaves out steps in which ranks are slow by less than is certain,
 // and says too little: the larger counts.
 void set_slowdown(const Cause& cause, Verdict& verdict) {
+    constexpr double same = 0.005;  // of a step
     const Replay& replay = verdict.replay;
+    const double more = 1 / verdict.job_slowdown.value_or(1) - 1 / cause.slowdown;
     if (cause.kind == CauseKind::loader || cause.kind == CauseKind::link) {
         verdict.job_slowdown = cause.slowdown;
     } else if (!is_of_ranks(cause)) {
         verdict.job_slowdown = replay.slowdown;
-    } else if (const Opinion opinion = compare_savings(cause.slowdown, verdict);
-               !names_ranks(verdict) || replay.stages > 1 || opinion == Opinion::more) {
+    } else if (!names_ranks(verdict) || replay.stages > 1 || more > same) {
         if (verdict.gpu_hours_lost && verdict.job_slowdown && *verdict.job_slowdown > 1)
             *verdict.gpu_hours_lost *= (1 - 1 / cause.slowdown) / (1 - 1 / *verdict.job_slowdown);
         verdict.job_slowdown = cause.slowdown;
     } else {
-        verdict.slowdown_is_bound &= opinion != Opinion::same;
+        verdict.slowdown_is_bound &= std::abs(more) > same;
         return;
     }
     verdict.mean_step_ms = replay.observed_ms;
@@ -207,7 +203,7 @@ void clear_uncovered(Verdict& verdict) {
 }  // namespace
 
 void explain(const Job& job, std::size_t threads, Verdict& verdict) {
-    verdict.replay = replay(job, {threads});
+    verdict.replay = replay(job, threads);
     if (!verdict.replay.is_usable()) verdict.replay.causes.clear();
     clear_uncovered(verdict);
     const Cause* const cause = top_cause(verdict);
@@ -236,12 +232,6 @@ std::string headline_of_cause(const Verdict& verdict) {
     return text;
 }
 
-std::string describe_saving(double slowdown, double step_ms) {
-    const double without_ms = step_ms / slowdown;
-    const DurationFormat duration(without_ms, step_ms);
-    return fmt::format("{} less time ({} → {})", percent_of(1 - 1 / slowdown), duration(step_ms), duration(without_ms));
-}
-
 void add_causes(Document& document, const Verdict& verdict) {
     const Replay& replay = verdict.replay;
     const Cause* const in_headline = headline_cause(verdict);
@@ -259,14 +249,14 @@ void add_causes(Document& document, const Verdict& verdict) {
         if (is_said) continue;
         std::string text = describe(cause, verdict, "; ");
         if (replay.causes.size() > 1 && cause.share >= 0.005)
-            text += fmt::format("; that is {} of what an even job would gain", percent_of(cause.share));
+            text += fmt::format("; that is {} of what an even job would gain", format_percent(cause.share));
         document.evidence.push_back(std::move(text));
     }
     if (in_headline != nullptr)
         document.evidence.push_back(fmt::format(
             "a replay of the steps from their rows is {}; with the same work spread evenly, they take {} less "
             "time",
-            describe_error(replay.error), percent_of(1 - 1 / replay.slowdown)));
+            describe_error(replay.error), format_percent(1 - 1 / replay.slowdown)));
     if (replay.coverage < replay.row_coverage && (in_headline != nullptr || names_ranks(verdict)) && replay.holds())
         document.notes.push_back(
             fmt::format("ranks that were not recorded can cost at most {} a step: transfers take no longer; but a rank "

@@ -18,8 +18,6 @@ void explain(const Job& job, std::size_t threads, Verdict& verdict);
 [[nodiscard]] const Cause* headline_cause(const Verdict& verdict);
 /// "" without such a cause.
 [[nodiscard]] std::string headline_of_cause(const Verdict& verdict);
-/// "22 % less time (130.0 ms → 101.4 ms)".
-[[nodiscard]] std::string describe_saving(double slowdown, double step_ms);
 
 /// Evidence, and what to do.
 void add_causes(Document& document, const Verdict& verdict);

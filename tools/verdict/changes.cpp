@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stats/change_points.hpp"
 #include "stats/robust.hpp"
 #include "verdict/table_quantiles.hpp"
 
@@ -39,12 +40,13 @@ class History {
         const std::vector<double> usuals_ms = moving_medians(values_at(step_ms_, present_), reach);
         for (std::size_t i = 0; i < present_.size(); ++i) {
             const double usual_ms = usuals_ms[i];
-            const std::size_t step = present_[i];
-            if (step_ms_[step] < much_longer * usual_ms) continue;
-            const bool marked = marks_.contains(table_.steps[step]);
-            StepEvents& events = history_.events;
-            (marked ? events.marked : events.unmarked).push_back(step);
-            (marked ? events.marked_excess_ms : events.unmarked_excess_ms) += step_ms_[step] - usual_ms;
+            const double ms = step_ms_[present_[i]];
+            if (ms < much_longer * usual_ms) continue;
+            const std::int64_t step = table_.steps[present_[i]];
+            const bool marked = marks_.contains(step);
+            EventFacts& events = history_.events;
+            (marked ? events.marked_steps : events.unmarked_steps).push_back(step);
+            (marked ? events.marked_excess_ms : events.unmarked_excess_ms) += ms - usual_ms;
         }
     }
 
@@ -77,7 +79,7 @@ class History {
             // What a straggler costs is an estimate: a step that did not change so as a whole changed by its error.
             if (sides.sign * sides.difference(table_.median_step_ms) <= 0) continue;
             all_sides.push_back(sides);
-            history_.changes.push_back({sides.after.front(), points[i].before, points[i].after, {}, 0});
+            history_.changes.push_back({table_.steps[sides.after.front()], points[i].before, points[i].after, {}, 0});
         }
         if (!all_sides.empty()) find_phases(all_sides);
     }
@@ -86,7 +88,7 @@ class History {
         const auto consider = [&](const std::string& name, const StepMatrix& ms) {
             const std::vector<double> medians = quantiles_over_ranks(ms, 0.5);
             for (std::size_t i = 0; i < all_sides.size(); ++i) {
-                StepChange& change = history_.changes[i];
+                ChangeFact& change = history_.changes[i];
                 const double sign = all_sides[i].sign;
                 const double difference = all_sides[i].difference(medians);
                 if (is_missing(difference) || sign * difference <= sign * change.phase_change_ms) continue;

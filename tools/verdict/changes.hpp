@@ -3,19 +3,18 @@
 // Changes: steps from which on everyone got slower or faster, and single steps that took much longer.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/number_ranges.hpp"
-#include "stats/change_points.hpp"
 #include "verdict/job_table.hpp"
 
 namespace cep::tool {
 
 /// A lasting change of the step time of the whole job.
-struct StepChange {
-    std::size_t step = 0;  // of the table: the first one after the change
+struct ChangeFact {
+    std::int64_t step = 0;  // the first one after the change
     double before_ms = 0;
     double after_ms = 0;
     std::string phase;  // which changed most: a local phase, or "communication"
@@ -23,16 +22,16 @@ struct StepChange {
 };
 
 /// Steps that took much longer than their neighbours, and are too few for a change.
-struct StepEvents {
-    std::vector<std::size_t> marked;  // with a mark row: checkpoints, evaluations
-    std::vector<std::size_t> unmarked;
+struct EventFacts {
+    std::vector<std::int64_t> marked_steps;  // with a mark row: checkpoints, evaluations
+    std::vector<std::int64_t> unmarked_steps;
     double marked_excess_ms = 0;  // in all
     double unmarked_excess_ms = 0;
 };
 
 struct JobHistory {
-    std::vector<StepChange> changes;
-    StepEvents events;
+    std::vector<ChangeFact> changes;
+    EventFacts events;
 };
 
 /// `straggler_ms`: what stragglers cost each step, which is no change of the job. `marks`: the steps that have a mark

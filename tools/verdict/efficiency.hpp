@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "verdict/job_table.hpp"
-#include "verdict/peers.hpp"
 
 namespace cep::tool {
 

@@ -22,7 +22,7 @@
 namespace cep::tool {
 namespace {
 
-constexpr double with_start_share = 0.99;
+constexpr std::size_t least_thinned = 256;  // steps
 
 // What is known of the spans of a tile stays in a core's cache.
 constexpr std::size_t tile_spans = 16384;
@@ -57,13 +57,12 @@ bool have_same_phases(const RunSeries& a, const RunSeries& b) {
 
 class Builder {
   public:
-    Builder(const RankSeries& ranks, StepChoice choice, std::size_t threads, std::size_t max_cells,
-            std::size_t least_thinned)
+    Builder(const RankSeries& ranks, StepChoice choice, std::size_t threads, std::size_t max_cells)
         : ranks_(ranks), threads_(threads) {
         find_ranks();
         find_step_phase();
         find_steps(choice);
-        thin_steps(max_cells, least_thinned);
+        thin_steps(max_cells);
     }
 
     JobTable build() {
@@ -74,7 +73,6 @@ class Builder {
             add_wave(wave, all);
         spans_ = {};
         complete_partial_steps();
-        table_.has_starts = static_cast<double>(all.with_start) >= with_start_share * static_cast<double>(all.spans);
         table_.median_step_ms = quantiles_over_ranks(table_.step_ms, 0.5);
         table_.has_comm = all.comm_ms > 0;
         table_.matched_comm = all.comm_ms > 0 ? all.matched_ms / all.comm_ms : 0;
@@ -88,14 +86,10 @@ class Builder {
     using Counts = StepMatrix;
 
     struct Totals {
-        std::size_t spans = 0;
-        std::size_t with_start = 0;
         double comm_ms = 0;
         double matched_ms = 0;
 
         void add(const Totals& other) {
-            spans += other.spans;
-            with_start += other.with_start;
             comm_ms += other.comm_ms;
             matched_ms += other.matched_ms;
         }
@@ -113,6 +107,10 @@ class Builder {
             if (all_series.empty()) continue;
             series_.push_back(&all_series);
             table_.ranks.push_back(role_of(rank, all_series));
+            for (const RunSeries& series : all_series) {
+                part_count_ += series.phases.size();
+                for (const PhaseSeries& phase : series.phases) span_count_ += phase.samples.size();
+            }
         }
     }
 
@@ -123,18 +121,7 @@ class Builder {
     }
 
     void find_steps(StepChoice choice) {
-        std::vector<std::int64_t> steps;  // ascending up to the last time that they were sorted
-        std::size_t sorted = 0;
-        const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
-        for (const auto* all_series : series_)
-            for (const RunSeries& series : *all_series) {
-                if (last != nullptr && *last == series.steps.all()) continue;
-                last = &series.steps.all();
-                if (are_among(std::span(steps).first(sorted), series.steps.all())) continue;
-                steps.insert(steps.end(), series.steps.begin(), series.steps.end());
-                if (steps.size() > 2 * sorted) sorted = sort_once(steps);
-            }
-        sort_once(steps);
+        std::vector<std::int64_t> steps = all_steps(ranks_);
         table_.all_steps = steps.size();
         erase_uneven(steps);
         if (!choice.keeps_all()) std::erase_if(steps, [choice](std::int64_t step) { return !choice.keeps(step); });
@@ -148,19 +135,11 @@ class Builder {
         std::erase_if(steps, [&](std::int64_t) { return is_uneven[place++]; });
     }
 
-    [[nodiscard]] std::size_t count_samples() const {
-        std::size_t samples = 0;
-        for (const auto* all_series : series_)
-            for (const RunSeries& series : *all_series)
-                for (const PhaseSeries& phase : series.phases) samples += phase.samples.size();
-        return samples;
-    }
-
     /// Keeps those whose hashes are smallest, so that each is as likely as any other and every run keeps the same.
-    void thin_steps(std::size_t max_cells, std::size_t least_thinned) {
+    void thin_steps(std::size_t max_cells) {
         const std::size_t ranks = std::max<std::size_t>(1, table_.ranks.size());
         // More cells than there are spans to fill them would be empty.
-        const std::size_t least = std::min(least_thinned, count_samples() / ranks);
+        const std::size_t least = std::min(least_thinned, span_count_ / ranks);
         const std::size_t kept = std::max({std::size_t{1}, max_cells / ranks, least});
         if (table_.steps.size() <= kept) return;
         const auto hash = [](std::int64_t step) { return mix_bits(static_cast<std::uint64_t>(step)); };
@@ -170,19 +149,6 @@ class Builder {
         const auto limit = hashes.begin() + static_cast<std::ptrdiff_t>(kept);
         std::nth_element(hashes.begin(), limit, hashes.end());
         std::erase_if(table_.steps, [&](std::int64_t step) { return hash(step) >= *limit; });
-    }
-
-    static bool are_among(std::span<const std::int64_t> ascending, const std::vector<std::int64_t>& steps) {
-        if (steps.empty() || !std::is_sorted(steps.begin(), steps.end())) return steps.empty();
-        const auto first = std::lower_bound(ascending.begin(), ascending.end(), steps.front());
-        return std::includes(first, ascending.end(), steps.begin(), steps.end());
-    }
-
-    /// Each once, ascending. Returns how many there are.
-    static std::size_t sort_once(std::vector<std::int64_t>& steps) {
-        std::sort(steps.begin(), steps.end());
-        steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-        return steps.size();
     }
 
     [[nodiscard]] StepMatrix new_matrix() const { return {table_.ranks.size(), table_.steps.size()}; }
@@ -196,21 +162,16 @@ class Builder {
     }
 
     void make_phases() {
-        const std::vector<NamedPhase> phases = find_local_phases();
+        const std::vector<const PhaseSeries*> phases = find_local_phases();
         const std::vector<bool> is_kept = choose_phases(phases);
         for (std::size_t i = 0; i < phases.size(); ++i)
-            if (is_kept[i]) places_.try_emplace(phases[i].name, add_phase(std::string(phases[i].name), phases[i].kind));
+            if (is_kept[i]) places_.try_emplace(phases[i]->name, add_phase(phases[i]->name, phases[i]->kind));
         for (std::size_t i = 0; i < phases.size(); ++i) {
             if (is_kept[i]) continue;
             if (table_.folded_phases++ == 0) folded_place_ = add_phase(std::string(folded_name), schema::Kind::other);
-            places_.try_emplace(phases[i].name, folded_place_);
+            places_.try_emplace(phases[i]->name, folded_place_);
         }
     }
-
-    struct NamedPhase {
-        std::string_view name;
-        schema::Kind kind;
-    };
 
     std::size_t add_phase(std::string name, schema::Kind kind) {
         table_.local.push_back({std::move(name), kind, new_matrix(), new_matrix(), 0});
@@ -219,8 +180,8 @@ class Builder {
     }
 
     /// In the order in which they were seen first.
-    [[nodiscard]] std::vector<NamedPhase> find_local_phases() const {
-        std::vector<NamedPhase> phases;
+    [[nodiscard]] std::vector<const PhaseSeries*> find_local_phases() const {
+        std::vector<const PhaseSeries*> phases;  // of each the first
         std::unordered_set<std::string_view> known;
         const RunSeries* last = nullptr;  // ranks usually have the same phases
         for (const auto* all_series : series_)
@@ -231,16 +192,15 @@ class Builder {
                 for (const PhaseSeries& phase : series.phases)
                     if (phase.kind != schema::Kind::comm && phase.kind != schema::Kind::step &&
                         known.insert(phase.name).second)
-                        phases.push_back({phase.name, phase.kind});
+                        phases.push_back(&phase);
             }
         return phases;
     }
 
     /// All, unless they would need far more cells than there are spans: then those that take the most time.
-    [[nodiscard]] std::vector<bool> choose_phases(const std::vector<NamedPhase>& phases) const {
+    [[nodiscard]] std::vector<bool> choose_phases(const std::vector<const PhaseSeries*>& phases) const {
         const std::size_t cells = std::max<std::size_t>(1, table_.ranks.size() * table_.steps.size());
-        const std::size_t spans = count_samples();
-        const std::size_t kept = std::clamp<std::size_t>(std::max(few_cells, 4 * spans) / cells, 1, max_phases);
+        const std::size_t kept = std::clamp<std::size_t>(std::max(few_cells, 4 * span_count_) / cells, 1, max_phases);
         std::vector<bool> is_kept(phases.size(), phases.size() <= kept);
         if (phases.size() <= kept) return is_kept;
         std::unordered_map<std::string_view, double> totals_ms;
@@ -250,7 +210,7 @@ class Builder {
         std::vector<std::size_t> by_time(phases.size());
         std::iota(by_time.begin(), by_time.end(), std::size_t{0});
         std::stable_sort(by_time.begin(), by_time.end(), [&](std::size_t a, std::size_t b) {
-            return totals_ms.at(phases[a].name) > totals_ms.at(phases[b].name);
+            return totals_ms.at(phases[a]->name) > totals_ms.at(phases[b]->name);
         });
         for (std::size_t i = 0; i < kept; ++i) is_kept[by_time[i]] = true;
         return is_kept;
@@ -261,8 +221,6 @@ class Builder {
         for (const auto* all_series : series_) {
             const RankSpans* before = spans_.empty() ? nullptr : &spans_.back();
             const RankSpans& spans = spans_.emplace_back(*all_series, table_.steps, before);
-            span_count_ += spans.count();
-            part_count_ += spans.parts();
             const bool same = spans_.size() > 1 && spans.shares_phases_with(spans_[spans_.size() - 2]);
             local_places_.push_back(same ? local_places_.back() : places_of(spans.phases()));
         }
@@ -334,8 +292,6 @@ class Builder {
                 if (gap_ns > 0) table_.uncovered_ms.add_to_cell(cell, static_cast<double>(gap_ns) * 1e-6);
                 step_before = step;
                 end_before_ns = of_rank.extent.end_ns;
-                totals.spans += spans.size();
-                for (const StepSpan& span : spans) totals.with_start += span.sample.has_start();
                 totals.comm_ms += of_rank.all_comm_ms;
                 totals.matched_ms += of_rank.matched_ms;
             }
@@ -400,7 +356,7 @@ class Builder {
     std::vector<RankSpans> spans_;                       // by rank of the table
     std::vector<LocalPlaces> local_places_;              // by rank of the table
     std::size_t span_count_ = 0;
-    std::size_t part_count_ = 0;
+    std::size_t part_count_ = 0;  // phases of series
     std::string step_phase_;
     std::unordered_map<std::string_view, std::size_t> places_;            // by phase: index into table_.local
     std::size_t folded_place_ = std::numeric_limits<std::size_t>::max();  // of the phases that were not kept
@@ -409,9 +365,8 @@ class Builder {
 
 }  // namespace
 
-JobTable make_job_table(const RankSeries& ranks, StepChoice choice, std::size_t threads, std::size_t max_cells,
-                        std::size_t least_thinned) {
-    return Builder(ranks, choice, threads, max_cells, least_thinned).build();
+JobTable make_job_table(const RankSeries& ranks, StepChoice choice, std::size_t threads, std::size_t max_cells) {
+    return Builder(ranks, choice, threads, max_cells).build();
 }
 
 }  // namespace cep::tool

@@ -61,7 +61,6 @@ struct JobTable {
     std::size_t folded_phases = 0;  // which the last of `local` stands for: so many that each needs too much memory
     bool has_step_spans = false;
     bool has_comm = false;
-    bool has_starts = false;             // every span but a few says when it began
     double matched_comm = 0;             // share of the time in communication that was matched with that of other ranks
     std::vector<double> median_step_ms;  // of step_ms, over ranks, by step
     StepMatrix step_ms;                  // the step span; without any, from the first begin of the step to the last end
@@ -78,9 +77,8 @@ struct JobTable {
 };
 
 /// Of the steps of which all durations were kept. Of more than `max_cells` ranks times steps, a random part of the
-/// steps: a regular one would meet a fault of every second step always or never. At least `least_thinned` steps are
-/// kept.
+/// steps: a regular one would meet a fault of every second step always or never.
 [[nodiscard]] JobTable make_job_table(const RankSeries& ranks, StepChoice choice, std::size_t threads,
-                                      std::size_t max_cells = std::size_t{1} << 20, std::size_t least_thinned = 256);
+                                      std::size_t max_cells = std::size_t{1} << 20);
 
 }  // namespace cep::tool

@@ -7,7 +7,8 @@
 
 namespace cep::tool {
 
-std::vector<PeerGroup> find_peers(const JobTable& table, std::size_t least) {
+std::vector<PeerGroup> find_peers(const JobTable& table) {
+    constexpr std::size_t least_peers = 3;
     using Stage = std::optional<std::int64_t>;
     std::map<Stage, std::map<Stage, PeerGroup>> stages;
     for (std::size_t rank = 0; rank < table.ranks.size(); ++rank) {
@@ -20,7 +21,7 @@ std::vector<PeerGroup> find_peers(const JobTable& table, std::size_t least) {
     std::vector<PeerGroup> groups;
     for (auto& [stage, positions] : stages) {
         const bool enough = std::all_of(positions.begin(), positions.end(),
-                                        [least](const auto& item) { return item.second.ranks.size() >= least; });
+                                        [](const auto& item) { return item.second.ranks.size() >= least_peers; });
         PeerGroup whole_stage{stage, std::nullopt, {}};
         for (auto& [position, group] : positions) {
             if (enough) {

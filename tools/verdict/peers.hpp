@@ -18,7 +18,7 @@ struct PeerGroup {
     std::vector<std::size_t> ranks;  // indices into the table
 };
 
-/// Ranks of one pipeline stage and tensor-parallel position. Where these are fewer than `least`, all of the stage.
-[[nodiscard]] std::vector<PeerGroup> find_peers(const JobTable& table, std::size_t least);
+/// Ranks of one pipeline stage and tensor-parallel position. Where these are too few to be compared, all of the stage.
+[[nodiscard]] std::vector<PeerGroup> find_peers(const JobTable& table);
 
 }  // namespace cep::tool

@@ -144,19 +144,6 @@ void RankSpans::sort_disordered() {
     for (std::size_t i = 0; i < in_order_.size(); ++i) in_order_[i].resize((*all_series_)[i].phases.size());
 }
 
-std::size_t RankSpans::count() const {
-    std::size_t spans = 0;
-    for (const RunSeries& series : *all_series_)
-        for (const PhaseSeries& phase : series.phases) spans += phase.samples.size();
-    return spans;
-}
-
-std::size_t RankSpans::parts() const {
-    std::size_t parts = 0;
-    for (const RunSeries& series : *all_series_) parts += series.phases.size();
-    return parts;
-}
-
 void StepWalk::start(const RankSpans& spans) {
     step_ = range_.first;
     parts_.clear();

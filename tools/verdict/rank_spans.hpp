@@ -85,9 +85,6 @@ class RankSpans {
 
     [[nodiscard]] const std::vector<RankPhase>& phases() const { return phases_->all; }
     [[nodiscard]] bool shares_phases_with(const RankSpans& other) const { return phases_ == other.phases_; }
-    [[nodiscard]] std::size_t count() const;
-    /// Phases of series.
-    [[nodiscard]] std::size_t parts() const;
     /// Calls `use(phase, walk)` for each part, or those of a kind.
     template <typename Use>
     void for_each_part(std::uint32_t first_step, Use use) const {

@@ -23,18 +23,16 @@ constexpr double median_error = 1.2533;  // of normal values, over that of their
 
 class SlowStepSearch {
   public:
-    SlowStepSearch(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond, const SearchScale& scale,
-                   const StragglerRules& rules)
+    SlowStepSearch(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond, const SearchScale& scale)
         : deviation_(deviation),
           peer_(peer),
           beyond_(beyond),
           excess_ms_(deviation.excess_ms(peer)),
           scale_(scale),
-          rules_(rules),
           noise_ms_(std::max(deviation.noise_ms(), 1e-9)) {}
 
     std::optional<Straggler> find() {
-        if (count(everything(), [](double) { return true; }) < rules_.least_steps) return std::nullopt;
+        if (count(everything(), [](double) { return true; }) < StragglerRules::least_steps) return std::nullopt;
         if (!(find_range() ? refine_range() : find_single_steps())) return std::nullopt;
         Straggler straggler;
         describe(straggler);
@@ -78,7 +76,7 @@ class SlowStepSearch {
             if (is_missing(excess_ms) || excess_ms < scale_.floor_ms) return false;
         }
         const auto steps = static_cast<double>(count(range, [](double) { return true; }));
-        if (steps < static_cast<double>(rules_.least_slow_steps)) return false;
+        if (steps < static_cast<double>(StragglerRules::least_slow_steps)) return false;
         const double inflation = deviation_.inflation();
         const double error_ms = median_error * noise_ms_ * std::sqrt(inflation / steps);
         // Any range of steps could have been the best one.
@@ -88,8 +86,8 @@ class SlowStepSearch {
         chance_ = std::min(1.0, scale_.tests * ranges * student_tail(excess_ms / error_ms, freedom));
         halfway_ms_ = excess_ms / 2;
         const std::size_t windows = deviation_.usual_peers().size() * (excess_ms_.size() / range.length());
-        return chance_ <= rules_.false_alarms &&
-               excess_ms >= spread_multiple(rules_, windows) * deviation_.spread_ms(range.length()) &&
+        return chance_ <= StragglerRules::false_alarms &&
+               excess_ms >= spread_multiple(windows) * deviation_.spread_ms(range.length()) &&
                !is_usual_burst(range, ranges);
     }
 
@@ -100,12 +98,12 @@ class SlowStepSearch {
         const auto own = static_cast<double>(count(range, [this](double ms) { return ms > halfway_ms_; }));
         const double chance = beyond.chance_of(peer_, own, static_cast<double>(range.length()));
         chance_ = std::max(chance_, std::min(1.0, scale_.tests * ranges * chance));
-        return chance_ > rules_.false_alarms;
+        return chance_ > StragglerRules::false_alarms;
     }
 
     // The median of a range in which only some steps are slow lies between the two kinds.
     bool refine_range() {
-        if (slow_share(best_range(halfway_ms_)) >= rules_.nearly_all) return true;
+        if (slow_share(best_range(halfway_ms_)) >= StragglerRules::nearly_all) return true;
         const double chance = chance_;
         const double halfway_ms = halfway_ms_;
         if (find_single_steps()) return true;
@@ -118,15 +116,15 @@ class SlowStepSearch {
     bool find_single_steps() {
         const auto beyond = [this](double ms) { return ms > scale_.threshold_ms; };
         const std::size_t slow = count(everything(), beyond);
-        if (slow < rules_.least_slow_steps) return false;
+        if (slow < StragglerRules::least_slow_steps) return false;
         const Beyond& all = beyond_.of(scale_.threshold_ms);
-        if (all.bursts_of(peer_) < static_cast<double>(rules_.least_slow_steps)) return false;
+        if (all.bursts_of(peer_) < static_cast<double>(StragglerRules::least_slow_steps)) return false;
         chance_ = std::min(1.0, scale_.tests * all.chance_of(peer_));
         std::vector<double> slow_ms;
         for (const double ms : excess_ms_)
             if (beyond(ms)) slow_ms.push_back(ms);
         halfway_ms_ = std::max(median_of(std::move(slow_ms)) / 2, least_halfway * noise_ms_);
-        return chance_ <= rules_.false_alarms;
+        return chance_ <= StragglerRules::false_alarms;
     }
 
     /// The share of slow steps, less those that noise takes across the line, plus those that it takes back.
@@ -152,11 +150,12 @@ class SlowStepSearch {
         const Segment range = best_range(halfway_ms_);
         straggler.step_fraction = slow_share(everything());
         straggler.steps = range;
-        const bool dense = slow_share(range) >= rules_.nearly_all && range.length() >= rules_.least_slow_steps;
-        if (straggler.step_fraction >= rules_.nearly_all) {
+        const bool dense =
+            slow_share(range) >= StragglerRules::nearly_all && range.length() >= StragglerRules::least_slow_steps;
+        if (straggler.step_fraction >= StragglerRules::nearly_all) {
             straggler.pattern = Pattern::persistent;
             straggler.steps = slow_extent();
-        } else if (dense && slow_share_outside(range) <= rules_.hardly_any) {
+        } else if (dense && slow_share_outside(range) <= StragglerRules::hardly_any) {
             straggler.pattern = Pattern::window;
         } else {
             straggler.pattern = Pattern::intermittent;
@@ -200,7 +199,7 @@ class SlowStepSearch {
     void find_growth(Straggler& straggler) const {
         const Segment steps = straggler.steps;
         const std::size_t third = steps.length() / 3;
-        if (third < rules_.least_slow_steps) return;
+        if (third < StragglerRules::least_slow_steps) return;
         const double first_ms = median_of(values({steps.first, steps.first + third - 1}));
         const double middle_ms = median_of(values({steps.first + third, steps.last - third}));
         const double last_ms = median_of(values({steps.last - third + 1, steps.last}));
@@ -220,7 +219,6 @@ class SlowStepSearch {
     BeyondThresholds& beyond_;
     const std::span<const double> excess_ms_;
     const SearchScale& scale_;
-    const StragglerRules& rules_;
     const double noise_ms_;
     double halfway_ms_ = 0;
     double chance_ = 1;
@@ -228,14 +226,15 @@ class SlowStepSearch {
 
 }  // namespace
 
-double noise_multiple(const StragglerRules& rules, const Deviation& deviation) {
-    return student_quantile(normal_tail(rules.noise_multiple), std::max(2.0, deviation.independent_values() - 1));
+double noise_multiple(const Deviation& deviation) {
+    return student_quantile(normal_tail(StragglerRules::noise_multiple),
+                            std::max(2.0, deviation.independent_values() - 1));
 }
 
-double spread_multiple(const StragglerRules& rules, std::size_t medians) {
+double spread_multiple(std::size_t medians) {
     constexpr double least_freedom = 5;  // of fewer, it would be hundreds: then the noise alone must tell
     const double freedom = std::max(least_freedom, static_cast<double>(medians) - 1);
-    return std::max(rules.noise_multiple, student_quantile(rules.spread_chance, freedom));
+    return std::max(StragglerRules::noise_multiple, student_quantile(StragglerRules::spread_chance, freedom));
 }
 
 Beyond::Beyond(const Deviation& deviation, double threshold_ms) {
@@ -307,8 +306,8 @@ double Beyond::chance_of(std::size_t peer, double own_count, double own_steps) c
 }
 
 std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond,
-                                         const SearchScale& scale, const StragglerRules& rules) {
-    return SlowStepSearch(deviation, peer, beyond, scale, rules).find();
+                                         const SearchScale& scale) {
+    return SlowStepSearch(deviation, peer, beyond, scale).find();
 }
 
 }  // namespace cep::tool

@@ -22,9 +22,9 @@ struct SearchScale {
 
 /// How many of its standard deviations noise does not exceed: the more, the fewer independent values that is taken
 /// from.
-[[nodiscard]] double noise_multiple(const StragglerRules& rules, const Deviation& deviation);
+[[nodiscard]] double noise_multiple(const Deviation& deviation);
 /// The same of the spread of the medians of so many ranks or windows.
-[[nodiscard]] double spread_multiple(const StragglerRules& rules, std::size_t medians);
+[[nodiscard]] double spread_multiple(std::size_t medians);
 
 /// How often the ranks of a role exceed something, and how many of such steps come together: one after the other, they
 /// count as one.
@@ -69,7 +69,6 @@ class BeyondThresholds {
 
 /// None where the rank is as usual. rank, phase, cost and waiting are for the caller to fill in.
 [[nodiscard]] std::optional<Straggler> find_slow_steps(const Deviation& deviation, std::size_t peer,
-                                                       BeyondThresholds& beyond, const SearchScale& scale,
-                                                       const StragglerRules& rules);
+                                                       BeyondThresholds& beyond, const SearchScale& scale);
 
 }  // namespace cep::tool

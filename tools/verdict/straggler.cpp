@@ -50,18 +50,18 @@ struct Search {
     bool contains_waiting = false;
 };
 
-void search_phase(Search& search, SearchScale scale, const StragglerRules& rules) {
+void search_phase(Search& search, SearchScale scale) {
     const Deviation deviation(*search.phase, *search.role, scale.floor_ms);
     search.contains_waiting = deviation.contains_waiting();
-    scale.threshold_ms = std::max({scale.floor_ms, noise_multiple(rules, deviation) * deviation.noise_ms(),
-                                   spread_multiple(rules, deviation.usual_peers().size()) * deviation.spread_ms()});
+    scale.threshold_ms = std::max({scale.floor_ms, noise_multiple(deviation) * deviation.noise_ms(),
+                                   spread_multiple(deviation.usual_peers().size()) * deviation.spread_ms()});
     BeyondThresholds beyond(deviation);
     std::vector<double> usual_ms;
     for (std::size_t step = 0; step < search.phase->own_ms.steps(); ++step)
         usual_ms.push_back(deviation.usual_ms(step));
     search.usual_ms = typical_ms(usual_ms);
     for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
-        auto straggler = find_slow_steps(deviation, peer, beyond, scale, rules);
+        auto straggler = find_slow_steps(deviation, peer, beyond, scale);
         if (!straggler) continue;
         straggler->rank = deviation.ranks()[peer];
         straggler->phase = search.phase->name;
@@ -75,20 +75,17 @@ double weight_of(const Straggler& straggler) {
     return straggler.excess_ms * straggler.step_fraction;
 }
 
-SearchScale scale_for(const JobTable& table, const StragglerRules& rules, double relative_floor) {
+SearchScale scale_for(const JobTable& table, double relative_floor) {
     SearchScale scale;
-    scale.floor_ms = std::max(rules.absolute_floor_ms, relative_floor * typical_ms(table.median_step_ms));
+    scale.floor_ms = std::max(StragglerRules::absolute_floor_ms, relative_floor * typical_ms(table.median_step_ms));
     scale.tests = static_cast<double>(table.ranks.size() * (table.local.size() + 1));
     return scale;
 }
 
 class Finder {
   public:
-    Finder(const JobTable& table, StepMatrix& own_ms, const StragglerRules& rules)
-        : table_(table), own_ms_(own_ms), rules_(rules) {
-        for (const double ms : table.median_step_ms)
-            if (!is_missing(ms)) all_ms_ += ms;
-    }
+    Finder(const JobTable& table, StepMatrix& own_ms)
+        : table_(table), own_ms_(own_ms), all_ms_(sum_ms(table.median_step_ms)) {}
 
     Stragglers find(const std::vector<PeerGroup>& roles, std::size_t threads) {
         search(roles, threads);
@@ -115,7 +112,7 @@ class Finder {
     }
 
     void search(const std::vector<PeerGroup>& roles, std::size_t threads) {
-        const SearchScale scale = scale_for(table_, rules_, rules_.relative_floor);
+        const SearchScale scale = scale_for(table_, StragglerRules::relative_floor);
         LocalPhase uncovered{std::string(uncovered_name), schema::Kind::other, {}, {}, 1};
         if (table_.has_comm) uncovered.duration_ms = uncovered.own_ms = table_.uncovered_ms;
         std::vector<Search> searches;
@@ -125,7 +122,7 @@ class Finder {
             for (const LocalPhase& phase : table_.local) searches.push_back({&role, &phase, {}, 0, false});
             if (uncovered.own_ms.ranks() > 0) searches.push_back({&role, &uncovered, {}, 0, false});
         }
-        for_all(searches.size(), threads, [&](std::size_t i) { search_phase(searches[i], scale, rules_); });
+        for_all(searches.size(), threads, [&](std::size_t i) { search_phase(searches[i], scale); });
         for (Search& one : searches) {
             result_.waits_inside |= one.contains_waiting;
             const std::size_t ranks = one.role->ranks.size();
@@ -213,7 +210,7 @@ class Finder {
 
     [[nodiscard]] bool costs_without_waits(Straggler& straggler) const {
         straggler.cost_ms = std::numeric_limits<double>::quiet_NaN();
-        return weight_of(straggler) > rules_.least_cost * typical_ms(table_.median_step_ms);
+        return weight_of(straggler) > StragglerRules::least_cost * typical_ms(table_.median_step_ms);
     }
 
     void add_without_waits(Straggler& straggler) {
@@ -270,7 +267,7 @@ class Finder {
     }
 
     [[nodiscard]] bool is_costly(const Straggler& straggler) const {
-        return straggler.cost_ms - straggler.chance_cost_ms > rules_.least_cost * all_ms_;
+        return straggler.cost_ms - straggler.chance_cost_ms > StragglerRules::least_cost * all_ms_;
     }
 
     /// What the ranks of a role that are not slow work in all, by step.
@@ -331,15 +328,14 @@ class Finder {
         }
         if (!waits_ms.empty()) straggler.waiters_median_wait_ms = median_of(std::move(waits_ms));
         const bool is_uncovered = straggler.phase == uncovered_name;
-        const double share = is_uncovered ? rules_.uncovered_margin : rules_.least_margin;
+        const double share = is_uncovered ? StragglerRules::uncovered_margin : StragglerRules::least_margin;
         straggler.keeps_waiting =
             margins == 0 ? !is_uncovered : margin_ms > share * straggler.excess_ms * static_cast<double>(margins);
     }
 
     const JobTable& table_;
     StepMatrix& own_ms_;
-    const StragglerRules& rules_;
-    double all_ms_ = 0;  // of all steps
+    const double all_ms_;  // of all steps
     std::vector<Straggler> found_;
     std::map<const PeerGroup*, std::vector<double>> usual_work_ms_;
     std::vector<const PeerGroup*> peers_ = std::vector<const PeerGroup*>(table_.ranks.size());
@@ -360,15 +356,14 @@ std::string_view pattern_name(Pattern pattern) {
 }
 
 Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups, StepMatrix& own_ms,
-                           std::size_t threads, const StragglerRules& rules) {
+                           std::size_t threads) {
     if (table.steps.empty() || table.ranks.empty()) return {};
-    return Finder(table, own_ms, rules).find(groups, threads);
+    return Finder(table, own_ms).find(groups, threads);
 }
 
-std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGroup>& groups,
-                                 const StragglerRules& rules) {
+std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGroup>& groups) {
     std::vector<Straggler> late;
-    const SearchScale scale = scale_for(table, rules, rules.late);
+    const SearchScale scale = scale_for(table, StragglerRules::late);
     for (const PeerGroup& role : groups) {
         if (role.ranks.size() < 2) continue;
         LocalPhase lateness{"", schema::Kind::comm, {table.ranks.size(), table.steps.size()}, {}, 1};
@@ -380,7 +375,7 @@ std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGr
         }
         lateness.duration_ms = lateness.own_ms;
         Search search{&role, &lateness, {}, 0, false};
-        search_phase(search, scale, rules);
+        search_phase(search, scale);
         for (Straggler& one : search.found) late.push_back(std::move(one));
     }
     std::stable_sort(late.begin(), late.end(),

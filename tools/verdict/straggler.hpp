@@ -22,41 +22,42 @@ enum class Pattern : std::uint8_t { persistent, intermittent, window };
 
 /// What a deviation must exceed to be spoken of.
 struct StragglerRules {
-    double relative_floor = 0.02;     ///< of a typical step
-    double absolute_floor_ms = 0.05;  ///< below it, clocks and schedulers speak
-    double noise_multiple = 4.5;      ///< of the robust standard deviations over steps and over ranks
-    double spread_chance =
-        1e-4;  ///< that a rank exceeds the others by so many of their spreads, by Student's distribution
-    double false_alarms = 1e-4;     ///< a job: chance that noise makes any rank look like a straggler
-    double nearly_all = 0.85;       ///< of steps
-    double hardly_any = 0.08;       ///< of steps
-    double least_cost = 0.01;       ///< of the time of all steps: what costs less is a note
-    double least_margin = 0.15;     ///< of the excess, by which the others wait longer than the straggler
-    double uncovered_margin = 0.5;  ///< the same of time that no phase covers, which may be waiting itself
-    double late = 0.05;             ///< of a step: shorter waiting needs no name
-    std::size_t least_steps = 8;    ///< to speak of a pattern
-    std::size_t least_slow_steps = 4;
-    std::size_t least_peers = 3;  ///< ranks of one role; fewer are compared with the whole stage
+    static constexpr double relative_floor = 0.02;     // of a typical step
+    static constexpr double absolute_floor_ms = 0.05;  // below it, clocks and schedulers speak
+    static constexpr double noise_multiple = 4.5;      // of the robust standard deviations over steps and over ranks
+    static constexpr double spread_chance = 1e-4;      // of so many spreads over ranks, by Student's distribution
+    static constexpr double false_alarms = 1e-4;       // a job: chance that noise makes any rank look like a straggler
+    static constexpr double nearly_all = 0.85;         // of steps
+    static constexpr double hardly_any = 0.08;         // of steps
+    static constexpr double least_cost = 0.01;         // of the time of all steps: what costs less is a note
+    static constexpr double least_margin = 0.15;  // of the excess, by which the others wait longer than the straggler
+    static constexpr double uncovered_margin = 0.5;  // the same of time in no phase, which may be waiting itself
+    static constexpr double late = 0.05;             // of a step: shorter waiting needs no name
+    static constexpr std::size_t least_steps = 8;    // to speak of a pattern
+    static constexpr std::size_t least_slow_steps = 4;
 };
 
-/// A rank that is slower than its peers.
-struct Straggler {
-    std::size_t rank = 0;  // index into the table
+/// How a rank is slower than its peers.
+struct Slowness {
     std::string phase;
     std::vector<std::string> also;  // further phases of the rank that are slow
     Pattern pattern = Pattern::persistent;
-    Segment steps;                                 // of the table, from the first slow one to the last
-    std::vector<bool> slow;                        // by step of the table
     bool grows = false;                            // from step to step
     double slowdown = 1;                           // of the phase, in slow steps: own time / that of a usual rank
     double excess_ms = 0;                          // a slow step, median
     double step_fraction = 0;                      // of all steps that are slow
-    std::vector<double> excess_by_step_ms;         // of uncovered time only
-    bool keeps_waiting = true;                     // the others wait for it, as far as that is known
-    double cost_ms = 0;                            // what the job loses if this is the only one; NaN if unknown
-    double chance_cost_ms = 0;                     // what it would lose by the noise of a usual rank in its place
     std::optional<double> waiters_median_wait_ms;  // in slow steps; none if waiting is unknown
     double confidence = 0;                         // 1 − the chance that noise alone makes any rank look like this
+    bool keeps_waiting = true;                     // the others wait for it, as far as that is known
+};
+
+struct Straggler : Slowness {
+    std::size_t rank = 0;                   // index into the table
+    Segment steps;                          // of the table, from the first slow one to the last
+    std::vector<bool> slow;                 // by step of the table
+    std::vector<double> excess_by_step_ms;  // of uncovered time only
+    double cost_ms = 0;                     // what the job loses if this is the only one; NaN if unknown
+    double chance_cost_ms = 0;              // what it would lose by the noise of a usual rank in its place
 };
 
 /// Ranks of one role that fall into two populations.
@@ -81,10 +82,9 @@ struct Stragglers {
 
 /// Uncovered time of a straggler that the others wait for becomes part of its own work.
 [[nodiscard]] Stragglers find_stragglers(const JobTable& table, const std::vector<PeerGroup>& groups,
-                                         StepMatrix& own_ms, std::size_t threads, const StragglerRules& rules = {});
+                                         StepMatrix& own_ms, std::size_t threads);
 
 /// Ranks that come to their collectives later than their peers, whatever the reason. `excess_ms`: by how much.
-[[nodiscard]] std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGroup>& groups,
-                                               const StragglerRules& rules = {});
+[[nodiscard]] std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGroup>& groups);
 
 }  // namespace cep::tool

@@ -152,6 +152,13 @@ double typical_ms(const StepMatrix& ms) {
     return typical_ms(quantiles_over_ranks(ms, 0.5));
 }
 
+double sum_ms(std::span<const double> of_steps_ms) {
+    double sum = 0;
+    for (const double ms : of_steps_ms)
+        if (!is_missing(ms)) sum += ms;
+    return sum;
+}
+
 RankQuantiles quantiles_over_steps(std::span<const double> rows, std::size_t steps, std::initializer_list<double> qs) {
     RankQuantiles quantiles(qs.size());
     if (steps == 0) return quantiles;

@@ -22,6 +22,9 @@ namespace cep::tool {
 [[nodiscard]] double typical_ms(std::span<const double> of_steps_ms);
 [[nodiscard]] double typical_ms(const StepMatrix& ms);
 
+/// The sum over steps of a value by step, as far as it is known.
+[[nodiscard]] double sum_ms(std::span<const double> of_steps_ms);
+
 /// By quantile, then rank: the quantiles over steps of `rows`, which has the steps of one rank after those of the
 /// other.
 using RankQuantiles = std::vector<std::vector<double>>;

@@ -30,10 +30,6 @@ constexpr double nearly_all_steps = 0.9;  // in which the same rank is the last
 constexpr double unexplained = 1.5;       // waiting than what is timed explains
 constexpr double longest_share = 1.01;    // of a step: what its phases can take, but for clocks
 
-std::string count_of(std::size_t count, std::string_view noun) {
-    return format_plural(count, noun);
-}
-
 class Judge {
   public:
     Judge(const Job& job, const JudgeOptions& options)
@@ -49,7 +45,7 @@ class Judge {
             can_compare();
             return std::move(verdict_);
         }
-        groups_ = find_peers(table_, rules_.least_peers);
+        groups_ = find_peers(table_);
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
         saved_ms_.resize(table_.steps.size());
@@ -100,7 +96,7 @@ class Judge {
             abstain("there are no spans", "");
         } else if (job_.filter.has_phases()) {
             abstain("only some phases were asked for", "leave --phases out");
-        } else if (!job_.choice.keeps_all() && table_.steps.size() < rules_.least_steps) {
+        } else if (!job_.choice.keeps_all() && table_.steps.size() < StragglerRules::least_steps) {
             abstain("there are more durations than were kept", "choose --steps, or raise --max-samples");
         } else if (table_.ranks.size() < 2 && job_.coverage.ranks_expected.value_or(1) > 1) {
             abstain(fmt::format("one of {} ranks was recorded, and nothing to compare it with",
@@ -111,9 +107,9 @@ class Judge {
         } else if (largest_group() < 2) {
             abstain("no two ranks have the same work: each pipeline stage has one rank",
                     "record more ranks of the same pipeline stage");
-        } else if (table_.steps.size() < rules_.least_steps) {
+        } else if (table_.steps.size() < StragglerRules::least_steps) {
             abstain(fmt::format("{} are too few; at least {} are needed",
-                                count_of(table_.steps.size(), "recorded step"), rules_.least_steps),
+                                format_plural(table_.steps.size(), "recorded step"), StragglerRules::least_steps),
                     "record more steps");
         } else if (table_.local.empty()) {
             abstain("no phases of a step are timed", "time data loading, forward, backward and optimizer");
@@ -137,8 +133,8 @@ class Judge {
     }
 
     void name_stragglers() {
-        Stragglers found = find_stragglers(table_, groups_, own_ms_, options_.threads, rules_);
-        const double all_ms = total_ms();
+        Stragglers found = find_stragglers(table_, groups_, own_ms_, options_.threads);
+        const double all_ms = sum_ms(table_.median_step_ms);
         verdict_.slowdown_is_bound = found.waits_inside;
         slow_ = std::move(found.slow);
         for (const Straggler& straggler : found.costly) verdict_.stragglers.push_back(fact_of(straggler, all_ms));
@@ -161,7 +157,7 @@ class Judge {
         const auto expected = coverage.ranks_expected.value_or(coverage.ranks_seen);
         if (expected > coverage.ranks_seen && least_comm_share() > little_comm) {
             const std::string who = coverage.missing_ranks.empty() ? "ranks that were not recorded"
-                                                                   : "rank " + format_ranks(coverage.missing_ranks);
+                                                                   : "rank " + format_ranges(coverage.missing_ranks, 4);
             abstain(fmt::format("no slow rank is among the {} of {} ranks seen, and all of them wait: it may be {}",
                                 format_count(coverage.ranks_seen), format_count(expected), who),
                     "record the other ranks too");
@@ -174,9 +170,9 @@ class Judge {
 
     // Nobody is slow in any phase. Who waits, then, and for whom?
     void explain_waiting() {
-        if (typical_ms(table_.wait_ms) < rules_.late * typical_ms(table_.median_step_ms)) return;
+        if (typical_ms(table_.wait_ms) < StragglerRules::late * typical_ms(table_.median_step_ms)) return;
         const std::string waiting = format_duration_ms(typical_ms(table_.wait_ms));
-        std::vector<Straggler> late = find_late(table_, groups_, rules_);
+        std::vector<Straggler> late = find_late(table_, groups_);
         std::erase_if(late, [&](const Straggler& one) {
             return one.excess_ms * one.step_fraction < typical_ms(table_.wait_ms) / 2;
         });
@@ -271,22 +267,11 @@ class Judge {
                     phase.name, format_duration_ms(ms), format_duration_ms(step_ms)));
     }
 
-    [[nodiscard]] static std::string format_ranks(const std::vector<std::int64_t>& ranks) {
-        return format_ranges(ranks, 4);
-    }
-
     /// What the rank with the least communication spends in it.
     [[nodiscard]] double least_comm_share() const {
         std::vector<double> shares = quantiles_over_ranks(table_.comm_ms, 0);
         for (std::size_t step = 0; step < shares.size(); ++step) shares[step] /= table_.median_step_ms[step];
         return median_of(shares);
-    }
-
-    [[nodiscard]] double total_ms() const {
-        double sum_ms = 0;
-        for (const double ms : table_.median_step_ms)
-            if (!is_missing(ms)) sum_ms += ms;
-        return sum_ms;
     }
 
     void find_savings(const std::vector<Straggler>& harmless) {
@@ -322,25 +307,15 @@ class Judge {
     }
 
     [[nodiscard]] StragglerFact fact_of(const Straggler& straggler, double all_ms) const {
-        const RankRole& rank = table_.ranks[straggler.rank];
-        return {
-            rank.rank,
-            rank.host,
-            straggler.phase,
-            kind_of(straggler.phase),
-            straggler.also,
-            straggler.pattern,
-            straggler.grows,
-            table_.steps[straggler.steps.first],
-            table_.steps[straggler.steps.last],
-            straggler.slowdown,
-            straggler.excess_ms,
-            straggler.step_fraction,
-            straggler.waiters_median_wait_ms,
-            straggler.confidence,
-            is_missing(straggler.cost_ms) ? std::nullopt : std::optional(all_ms > 0 ? straggler.cost_ms / all_ms : 0),
-            straggler.keeps_waiting,
-            std::nullopt};
+        StragglerFact fact;
+        static_cast<Slowness&>(fact) = straggler;
+        fact.rank = table_.ranks[straggler.rank].rank;
+        fact.host = table_.ranks[straggler.rank].host;
+        fact.kind = kind_of(straggler.phase);
+        fact.first_step = table_.steps[straggler.steps.first];
+        fact.last_step = table_.steps[straggler.steps.last];
+        if (!is_missing(straggler.cost_ms)) fact.cost_share = all_ms > 0 ? straggler.cost_ms / all_ms : 0;
+        return fact;
     }
 
     void find_late_hosts() {
@@ -435,22 +410,13 @@ class Judge {
     }
 
     void describe_history() {
-        const JobHistory history = find_history(table_, explained_ms_, marked_steps());
-        for (const StepChange& change : history.changes)
-            verdict_.changes.push_back(
-                {table_.steps[change.step], change.before_ms, change.after_ms, change.phase, change.phase_change_ms});
-        const auto numbers = [this](const std::vector<std::size_t>& places) {
-            std::vector<std::int64_t> steps;
-            for (const std::size_t place : places) steps.push_back(table_.steps[place]);
-            return steps;
-        };
-        verdict_.events = {numbers(history.events.marked), numbers(history.events.unmarked),
-                           history.events.marked_excess_ms, history.events.unmarked_excess_ms};
+        JobHistory history = find_history(table_, explained_ms_, marked_steps());
+        verdict_.changes = std::move(history.changes);
+        verdict_.events = std::move(history.events);
     }
 
     const Job& job_;
     const JudgeOptions& options_;
-    const StragglerRules rules_;
     JobTable table_;
     std::vector<PeerGroup> groups_;
     StepMatrix own_ms_;

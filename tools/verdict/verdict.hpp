@@ -24,23 +24,13 @@ namespace cep::tool {
 enum class Bound : std::uint8_t { unknown, compute, comm, data, host, mixed };
 [[nodiscard]] std::string_view bound_name(Bound bound);
 
-struct StragglerFact {
+struct StragglerFact : Slowness {
     std::int64_t rank = 0;
     std::string host;
-    std::string phase;
     schema::Kind kind = schema::Kind::other;  // of the phase
-    std::vector<std::string> also;
-    Pattern pattern = Pattern::persistent;
-    bool grows = false;
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
-    double slowdown = 1;
-    double excess_ms = 0;
-    double step_fraction = 0;
-    std::optional<double> waiters_median_wait_ms;
-    double confidence = 0;
     std::optional<double> cost_share;  // of the time of all steps, if it were the only straggler
-    bool keeps_waiting = true;         // others wait for it, as far as that is known
     std::optional<LateHost> late_host;
 };
 
@@ -88,21 +78,6 @@ struct StepShares {
     double host = 0;          // the device idle while its host works, or as slow as its host launches
     double rest = 0;          // phases of other kinds, and what no phase covers
     bool hides_comm = false;  // of several ranks no communication is timed: it is inside of the other phases
-};
-
-struct ChangeFact {
-    std::int64_t step = 0;
-    double before_ms = 0;
-    double after_ms = 0;
-    std::string phase;
-    double phase_change_ms = 0;
-};
-
-struct EventFacts {
-    std::vector<std::int64_t> marked_steps;
-    std::vector<std::int64_t> unmarked_steps;
-    double marked_excess_ms = 0;
-    double unmarked_excess_ms = 0;
 };
 
 struct Verdict {

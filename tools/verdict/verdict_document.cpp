@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::size_t max_shown = 5;
 
-std::string percent(double share) {
-    return share < 0.0995 ? fmt::format("{:.1f} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
-}
-
 std::string times(double ratio) {
     return ratio < 9.95 ? fmt::format("{:.2f} times", ratio) : fmt::format("{:.0f} times", ratio);
 }
@@ -34,7 +30,8 @@ std::string when(const StragglerFact& straggler) {
         case Pattern::window:
             return "in " + range_of(straggler);
         default:
-            return fmt::format("now and then, in {} of the {}", percent(straggler.step_fraction), range_of(straggler));
+            return fmt::format("now and then, in {} of the {}", format_percent(straggler.step_fraction),
+                               range_of(straggler));
     }
 }
 
@@ -130,7 +127,7 @@ class Sentences {
         if (verdict_.ranks == 1) return headline_of_one_rank();
         if (verdict_.takes_turns && verdict_.shares)
             return fmt::format("No single rank is slow, but {} of a step is waiting for whichever rank is last in it.",
-                               percent(verdict_.shares->wait));
+                               format_percent(verdict_.shares->wait));
         std::string text = verdict_.ranks == 2
                                ? "No straggler: neither rank is slower than the other by more than chance"
                                : "No straggler: no rank is slower than its peers by more than chance";
@@ -218,17 +215,17 @@ class Sentences {
         const std::string step = format_duration_ms(verdict_.step_ms.value_or(0));
         switch (verdict_.bound) {
             case Bound::compute:
-                return fmt::format("One rank, bound by compute: {} of a step of {}.", percent(verdict_.shares->compute),
-                                   step);
+                return fmt::format("One rank, bound by compute: {} of a step of {}.",
+                                   format_percent(verdict_.shares->compute), step);
             case Bound::comm:
                 return fmt::format("One rank, bound by communication: {} of a step of {}.",
-                                   percent(verdict_.shares->comm), step);
+                                   format_percent(verdict_.shares->comm), step);
             case Bound::data:
                 return fmt::format("One rank, bound by its input: {} of a step of {} is loading and copying data.",
-                                   percent(verdict_.shares->data), step);
+                                   format_percent(verdict_.shares->data), step);
             case Bound::host:
                 return fmt::format("One rank, bound by its host: the device waits for it in {} of a step of {}.",
-                                   percent(verdict_.shares->host), step);
+                                   format_percent(verdict_.shares->host), step);
             default:
                 return fmt::format("One rank with steps of {}: nothing takes clearly most of them.", step);
         }
@@ -239,7 +236,7 @@ class Sentences {
         if (!verdict_.job_slowdown || !(*verdict_.job_slowdown > 1.0005)) return "";
         std::string text =
             fmt::format(". Without {}, steps would take {}{} less time", without,
-                        verdict_.slowdown_is_bound ? "up to " : "", percent(1 - 1 / *verdict_.job_slowdown));
+                        verdict_.slowdown_is_bound ? "up to " : "", format_percent(1 - 1 / *verdict_.job_slowdown));
         if (!verdict_.mean_step_ms) return text;
         const double without_ms = *verdict_.mean_step_ms / *verdict_.job_slowdown;
         const DurationFormat duration(without_ms, *verdict_.mean_step_ms);
@@ -278,7 +275,7 @@ class Sentences {
             if (notes++ == max_shown) break;
             document_.evidence.push_back(straggler.keeps_waiting
                                              ? fmt::format("{}; that costs {} of the time", describe(straggler),
-                                                           percent(straggler.cost_share.value_or(0)))
+                                                           format_percent(straggler.cost_share.value_or(0)))
                                              : "nobody waits for " + describe(straggler));
         }
         if (verdict_.gpu_hours_lost && *verdict_.gpu_hours_lost >= 0.1)
@@ -384,20 +381,22 @@ class Sentences {
               {shares.data, "data"},
               {shares.host, "idle waiting for the host"},
               {shares.rest, "other"}})
-            if (share >= worth_mention) text += fmt::format("{} {} {}", text.empty() ? ":" : ",", percent(share), what);
+            if (share >= worth_mention)
+                text += fmt::format("{} {} {}", text.empty() ? ":" : ",", format_percent(share), what);
         document_.evidence.push_back(fmt::format("a step of {}{}{}", format_duration_ms(verdict_.step_ms.value_or(0)),
                                                  verdict_.ranks == 1 ? "" : " on the median rank", text));
         if (shares.wait >= 0.02 && shares.wait <= shares.comm * 1.05)
             document_.evidence.push_back(
                 fmt::format("{} of the step is waiting for other ranks inside collectives, the rest "
                             "of communication is transfer",
-                            percent(shares.wait)));
+                            format_percent(shares.wait)));
         const Efficiency& efficiency = verdict_.efficiency;
-        if (efficiency.mfu && *efficiency.mfu <= 1) document_.evidence.push_back("MFU " + percent(*efficiency.mfu));
+        if (efficiency.mfu && *efficiency.mfu <= 1)
+            document_.evidence.push_back("MFU " + format_percent(*efficiency.mfu));
         if (efficiency.bubble_fraction && efficiency.theoretical_bubble_fraction)
-            document_.evidence.push_back(
-                fmt::format("pipeline: {} of a step without own work; the schedule alone needs {}",
-                            percent(*efficiency.bubble_fraction), percent(*efficiency.theoretical_bubble_fraction)));
+            document_.evidence.push_back(fmt::format(
+                "pipeline: {} of a step without own work; the schedule alone needs {}",
+                format_percent(*efficiency.bubble_fraction), format_percent(*efficiency.theoretical_bubble_fraction)));
     }
 
     void add_bound() {

@@ -29,7 +29,7 @@ struct SlowRank {
     }
     [[nodiscard]] std::optional<Straggler> find(const SearchScale& scale) const {
         BeyondThresholds beyond(*deviation);
-        return find_slow_steps(*deviation, 4, beyond, scale, StragglerRules{});
+        return find_slow_steps(*deviation, 4, beyond, scale);
     }
 
     const PeerGroup group = peers_of(slow_ranks);

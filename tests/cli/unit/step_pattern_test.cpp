@@ -3,14 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 namespace cep::tool {
 namespace {
 
 TEST(InferStride, IsTheCommonDifference) {
-    EXPECT_EQ(infer_stride({0, 10, 20, 40, 50}), 10);
-    EXPECT_EQ(infer_stride({5}), std::nullopt);
-    EXPECT_EQ(infer_stride({5, 6}), std::nullopt);
-    EXPECT_EQ(infer_stride({1, 4, 9, 16, 25}), std::nullopt);
+    EXPECT_EQ(infer_stride(std::vector<std::int64_t>{0, 10, 20, 40, 50}), 10);
+    EXPECT_EQ(infer_stride(std::vector<std::int64_t>{5}), std::nullopt);
+    EXPECT_EQ(infer_stride(std::vector<std::int64_t>{5, 6}), std::nullopt);
+    EXPECT_EQ(infer_stride(std::vector<std::int64_t>{1, 4, 9, 16, 25}), std::nullopt);
 }
 
 TEST(FindMissingSteps, NamesStepsOfTheStrideBetweenFirstAndLast) {
