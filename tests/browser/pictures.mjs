@@ -39,6 +39,8 @@ const SITUATIONS = {
     "8",
     "--steps",
     "20",
+    "--record-every",
+    "1",
     "--seed",
     "13",
     "--zstd",

@@ -82,9 +82,7 @@ Figure draw_waterfall(const Replay& replay) {
 
 Figure draw_causes(const Replay& replay) {
     const std::size_t count = std::min(most_causes, replay.causes.size());
-    double most = 0;
-    for (std::size_t i = 0; i < count; ++i) most = std::max(most, replay.causes[i].cost_ms);
-    const Axis x(0, most, left, width - right);
+    const Axis x(0, std::max(replay.observed_ms, replay.replayed_ms), left, width - right);  // as in the waterfall
     const double bottom = 30 + row_height * static_cast<double>(count);
     Svg svg(
         "causes", width, bottom + 10, "What each cause costs a step",
