@@ -242,7 +242,7 @@ std::string Table::text(std::size_t limit, const TextStyle& style) const {
         grid = grid_of(columns_, columns, lines, style);
     }
     for (std::size_t i = 0; i < columns.size(); ++i) {
-        if (!columns_[columns[i]].has_bars || style.pictures.columns == 0) continue;
+        if (!columns_[columns[i]].has_bars || style.pictures.columns == 0 || !left_out.empty()) continue;
         std::vector<double> values;
         values.reserve(lines.size());
         for (const Line* line : lines) values.push_back(bar_value(line->cells[columns[i]]));
