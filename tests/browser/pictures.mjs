@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// node pictures.mjs FOLDER [SITUATION...]: reports of made-up jobs in FOLDER, and pictures of them: light and dark, as wide
-// as a window and as a phone. A tool to look at the page with, not a test. CEP_COMMAND names the command.
+// node pictures.mjs FOLDER [SITUATION...]: reports of made-up jobs and of recordings in FOLDER, and pictures of them: light
+// and dark, as wide as a window and as a phone; and that of README. A tool to look at the page with, not a test. CEP_COMMAND
+// names the command.
 import { existsSync, mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { launch, withPage } from "./browser.mjs";
 import { cep, report } from "./jobs.mjs";
 
@@ -39,16 +41,25 @@ const SITUATIONS = {
     "8",
     "--steps",
     "20",
+    "--record-every",
+    "1",
     "--seed",
     "13",
     "--zstd",
     ...fault({ rank: 12345, phase: "forward", slowdown: 1.5 }),
   ],
 };
+const DATA = join(dirname(fileURLToPath(import.meta.url)), "../data");
+const RECORDINGS = {
+  training: join(DATA, "trainings/ddp_forward.jsonl.zst"),
+  production: join(DATA, "published/slow_worker.jsonl.zst"),
+};
+const README = "readme"; // docs/report.png
 const SIZES = { wide: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } };
 
 /** Makes the job once, its report each time. */
 function jobOf(folder, situation) {
+  if (RECORDINGS[situation]) return RECORDINGS[situation];
   const job = join(folder, situation);
   if (!existsSync(job)) cep("simulate", "-o", job, ...SITUATIONS[situation]);
   return job;
@@ -59,10 +70,26 @@ function reportOf(folder, situation) {
   return report(folder, situation, "--compare", jobOf(folder, "healthy"), jobOf(folder, "straggler"));
 }
 
+/** The beginning of the page of a training, up to the end of who works and who waits. */
+async function pictureOfReadme(browser, folder) {
+  const path = join(folder, "readme.png");
+  const html = report(folder, README, RECORDINGS.training);
+  await withPage(browser, html, { viewport: { width: 1000, height: 900 }, colorScheme: "light" }, async (page) => {
+    const height = await page.locator("#waits").evaluate((section) => section.getBoundingClientRect().bottom);
+    await page.screenshot({ path, fullPage: true, clip: { x: 0, y: 0, width: 1000, height: Math.ceil(height) } });
+  });
+  console.log(path);
+}
+
 const [folder, ...chosen] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const browser = await launch();
-for (const situation of chosen.length ? chosen : [...Object.keys(SITUATIONS), "compare"]) {
+const all = [...Object.keys(SITUATIONS), "compare", ...Object.keys(RECORDINGS), README];
+for (const situation of chosen.length ? chosen : all) {
+  if (situation === README) {
+    await pictureOfReadme(browser, folder);
+    continue;
+  }
   const html = reportOf(folder, situation);
   for (const [size, viewport] of Object.entries(SIZES)) {
     for (const colorScheme of ["light", "dark"]) {

@@ -239,7 +239,8 @@ def test_shades_have_colors_where_the_terminal_shows_them(on_terminal, window):
 def test_what_is_no_terminal_gets_no_picture(cep, on_terminal, window):
     piped = cep("summarize", window, env=UTF8).stdout
     assert STEP_TIME.encode() not in piped and b"\xe2\x96" not in piped
-    assert on_terminal("summarize", "--no-pictures", "--color", "never", window, **UTF8).encode() == piped
+    wide = {**UTF8, "COLUMNS": "1000"}
+    assert on_terminal("summarize", "--no-pictures", "--color", "never", window, **wide).encode() == piped
     on_terminal("summarize", "-o", "summary.txt", window, **UTF8)
     assert (cep.folder / "summary.txt").read_bytes() == piped
 
@@ -298,6 +299,42 @@ def test_hostile_names_do_not_break_lines(on_terminal, job, name, lang):
     assert len(lines) == 10 and max(map(width_of, lines)) <= 60
     rows = lines[3:6]
     assert len(set(map(width_of, rows))) == 1, "the values of all lines end in one column"
+
+
+# Lines of text and tables.
+
+def paragraphs(text):
+    """The words before the table, without how lines are broken and indented."""
+    return text[:text.index("\nphase ")].split()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_text_is_broken_between_words(cep, on_terminal, window, columns):
+    text = on_terminal("summarize", "--no-pictures", "--color", "never", window, **{**UTF8, "COLUMNS": str(columns)})
+    assert max(map(width_of, text[:text.index("\nphase ")].splitlines())) <= columns
+    piped = cep("summarize", window, env=UTF8).stdout.decode()
+    assert paragraphs(text) == paragraphs(piped)
+    lines = text[text.index("because"):].split("\n\n")[0].splitlines()
+    assert len(lines) > 4 and {line[:10].strip() for line in lines} == {"because", "next", ""}
+
+
+def test_a_narrow_terminal_leaves_out_details_of_a_table(on_terminal, window):
+    def heading(columns):
+        text = on_terminal("summarize", "--color", "never", window, **{**UTF8, "COLUMNS": str(columns)})
+        table = text[text.index("\nphase ") + 1:].splitlines()
+        left_out = [line for line in table if line.startswith("… no room for")]
+        assert len(left_out) == (columns < 110) and all("--csv" in line for line in left_out)
+        assert max(map(width_of, table)) <= columns
+        return table[0].replace("slowest rank", "slowest").split(), left_out
+    whole, _ = heading(160)
+    narrow, (note,) = heading(80)
+    assert set(narrow) < set(whole) and {"phase", "p50", "share", "slowest", "skew"} <= set(narrow)
+    assert all(name in note for name in set(whole) - set(narrow))
+
+
+def test_text_is_ascii_where_the_terminal_has_no_more(on_terminal, window):
+    text = on_terminal("summarize", "--color", "never", window, TERM="xterm", LANG="C", COLUMNS="80")
+    assert text.isascii() and " -> " in text
 
 
 # Bars of shares.

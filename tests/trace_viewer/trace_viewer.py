@@ -1,23 +1,30 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what Catapult's trace viewer (chrome://tracing) takes a trace of `cep trace` for with the rows.
+"""Compares what a viewer takes a trace of `cep trace` for with the rows: Perfetto's trace processor, or Catapult's trace
+viewer (chrome://tracing).
 
+    python3 tests/trace_viewer/trace_viewer.py --cep build/tools/cep [DIRECTORY ...]
     python3 tests/trace_viewer/trace_viewer.py --catapult CHECKOUT --cep build/tools/cep [DIRECTORY ...]
 
-CHECKOUT is a source tree of the Catapult project (catapult-project/catapult; `tracing`, `common` and `third_party` will
-do), which is neither a dependency nor part of this repository. Node runs its importer. Without directories, jobs are
-simulated. Slices, their nesting, arguments, counters, marks, arrows and names are compared; status 1 if any differs.
+The trace processor is the WebAssembly of Perfetto's own page; tools/dependencies.sh brings it in. CHECKOUT is a source tree
+of the Catapult project (catapult-project/catapult; `tracing`, `common` and `third_party` will do), which is neither a
+dependency nor part of this repository. Node runs both. Without directories, jobs are simulated, and recordings of real
+trainings are read. Slices, their nesting, arguments, counters, marks, arrows and names are compared, and errors of the
+import are shown; status 1 if any differs, 77 if the viewer is missing.
 """
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
-IMPORT = Path(__file__).with_name("import_trace.js")
+SKIPPED = 77
+FOLDER = Path(__file__).parent
+PERFETTO = FOLDER / "perfetto"
 MODULES = ["tracing.importer.import", "tracing.extras.importer.trace_event_importer", "tracing.model.model"]
 SHOWN_ELSEWHERE = ("type", "name", "rank", "start_ns", "duration_ms")
 AXES = ("dp", "tp", "pp", "cp")
@@ -29,6 +36,9 @@ JOBS = {
     "skewed_and_lossy": ["--ranks", "6", "--ranks-per-host", "2", "--steps", "20", "--clock-skew-ms", "3",
                          "--drop-fraction", "0.05", "--truncate", "2", "--missing-ranks", "4"],
 }
+
+RECORDINGS = [FOLDER.parent / "data" / name for name in ("trainings/pipeline_stage.jsonl.zst",
+                                                          "published/slow_worker.jsonl.zst")]
 
 
 def catapult_script(checkout):
@@ -51,8 +61,10 @@ def nanoseconds(milliseconds):
 
 
 def text_of(arguments):
-    """The same for numbers that JavaScript does not distinguish: 0.0 and 0."""
-    return json.dumps(json.loads(json.dumps(arguments), parse_int=float), sort_keys=True)
+    """The same for numbers that viewers do not distinguish: 0.0 and 0 in JavaScript, the last bit of a fraction in Perfetto."""
+    def twelve_digits(text):
+        return float(f"{float(text):.12g}")
+    return json.dumps(json.loads(json.dumps(arguments), parse_int=float, parse_float=twelve_digits), sort_keys=True)
 
 
 class Comparison:
@@ -135,7 +147,7 @@ class Comparison:
             [(r["rank"], r["name"], r["start_ns"], r["step"]) for r in self.other["mark"]])
 
     def arrows(self):
-        """The members of a collective are joined in the order of their starts."""
+        """The members of a collective are joined in the order of their starts, those with one start in any order."""
         axes = {row["rank"]: [row.get(axis) for axis in AXES] for row in self.other["run"]}
         members = defaultdict(list)
         for row in self.spans:
@@ -146,14 +158,18 @@ class Comparison:
             if group in AXES:
                 place = tuple(value for axis, value in zip(AXES, axes[row["rank"]]) if axis != group)
             members[group, row["coll"], row["step"], place].append((row["start_ns"], row["rank"], row["name"]))
-        wanted = []
+        wanted, ranks_of = [], {}
         for starts in members.values():
             starts.sort(key=lambda member: member[:2])
-            wanted += zip(starts, starts[1:])
+            for start_ns, rank, name in starts:
+                same_start = tuple(other for other_ns, other, _ in starts if other_ns == start_ns)
+                ranks_of[start_ns, rank, name] = (start_ns, same_start, name)
+            wanted += [(ranks_of[a], ranks_of[b]) for a, b in zip(starts, starts[1:])]
         slices = self.found["slices"]
 
         def member(place):
-            return self.start_ns(slices[place]), slices[place]["pid"], slices[place]["name"]
+            one = self.start_ns(slices[place]), slices[place]["pid"], slices[place]["name"]
+            return ranks_of.get(one, one)
         return self.expect("arrows", [(member(f["from"]), member(f["to"])) for f in self.found["flows"]], wanted)
 
     def names(self):
@@ -177,10 +193,10 @@ class Comparison:
         return counts
 
 
-def compare(cep, script, directory, folder):
+def compare(cep, viewer, directory, folder):
     trace = folder / "trace.json"
     subprocess.run([cep, "trace", "--all", "-o", trace, directory], check=True, stderr=subprocess.DEVNULL)
-    found = subprocess.run(["node", IMPORT, script, trace], stdout=subprocess.PIPE, check=True).stdout
+    found = subprocess.run(["node", *viewer, trace], stdout=subprocess.PIPE, check=True).stdout
     comparison = Comparison(rows_of(cep, directory), trace.read_bytes(), json.loads(found))
     counts = comparison.run()
     print(f"{Path(directory).name}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
@@ -190,22 +206,38 @@ def compare(cep, script, directory, folder):
     return not comparison.differences
 
 
+def viewer_of(catapult, folder):
+    """The command that reads a trace, without the trace; None where what it needs is missing."""
+    if shutil.which("node") is None:
+        print("skipped: node is missing")
+        return None
+    if catapult:
+        script = folder / "catapult.js"
+        script.write_text(catapult_script(catapult.resolve()), encoding="utf-8")
+        return [FOLDER / "import_trace.js", script]
+    if not (PERFETTO / "trace_processor.wasm").exists():
+        print("skipped: Perfetto's trace processor is missing")
+        return None
+    return [FOLDER / "import_perfetto.mjs", PERFETTO]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--catapult", type=Path, required=True)
+    parser.add_argument("--catapult", type=Path)
     parser.add_argument("--cep", default="cep")
     parser.add_argument("directories", nargs="*")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        script = folder / "catapult.js"
-        script.write_text(catapult_script(arguments.catapult.resolve()), encoding="utf-8")
+        viewer = viewer_of(arguments.catapult, folder)
+        if viewer is None:
+            return SKIPPED
         directories = arguments.directories
         for job, options in JOBS.items() if not directories else ():
             subprocess.run([arguments.cep, "simulate", "-o", folder / job, "--record-every", "1", *options], check=True,
                            stdout=subprocess.DEVNULL)
-        directories = directories or [folder / job for job in JOBS]
-        results = [compare(arguments.cep, script, directory, folder) for directory in directories]
+        directories = directories or [*(folder / job for job in JOBS), *RECORDINGS]
+        results = [compare(arguments.cep, viewer, directory, folder) for directory in directories]
     return 0 if all(results) else 1
 
 

@@ -110,7 +110,12 @@ tool::Rendering OutputOptions::rendering(const InputOptions& input) const {
                                 : markdown ? tool::Format::markdown
                                            : format_of(path);
     const bool to_file = !path.empty() && path != "-";
-    return {format, limit, input.colors() && (!to_file || input.color == "always")};
+    tool::Rendering rendering{format, limit, input.colors() && (!to_file || input.color == "always")};
+    if (!to_file && ::isatty(STDOUT_FILENO) != 0) {
+        rendering.columns = tool::output_columns();
+        rendering.is_ascii = !tool::locale_is_utf8();
+    }
+    return rendering;
 }
 
 void OutputOptions::write(const tool::Document& document, const InputOptions& input) const {

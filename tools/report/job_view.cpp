@@ -17,31 +17,35 @@ namespace {
 using tool::Job;
 using tool::RunSeries;
 
-std::string role_name(const tool::RankRole& role) {
+using Role = std::pair<std::int64_t, std::int64_t>;  // stage and tensor-parallel position; -1: none
+
+/// Says in what the ranks differ: a position that all have is left out.
+std::string role_name(const Role& role, bool has_stages, bool has_positions) {
     std::string name;
-    if (role.pp) name = fmt::format("stage {}", *role.pp);
-    if (role.tp) name += fmt::format("{}tp {}", name.empty() ? "" : ", ", *role.tp);
+    if (has_stages && role.first >= 0) name = fmt::format("stage {}", role.first);
+    if (has_positions && role.second >= 0) name += fmt::format("{}tp {}", name.empty() ? "" : ", ", role.second);
     return name.empty() ? "all ranks" : name;
 }
 
-using Role = std::pair<std::int64_t, std::int64_t>;  // stage and tensor-parallel position; -1: none
-
 /// Roles in the order of stages and positions.
-void number_roles(const std::vector<std::pair<Role, std::string>>& of_ranks, JobView& view) {
+void number_roles(const std::vector<Role>& of_ranks, JobView& view) {
     std::map<Role, std::size_t> places;
-    for (const auto& [role, name] : of_ranks) places.try_emplace(role, 0);
-    std::size_t next = 0;
-    for (auto& [role, place] : places) place = next++;
-    view.roles.resize(places.size());
-    for (const auto& [role, name] : of_ranks) {
-        view.role.push_back(places.at(role));
-        view.roles[view.role.back()] = name;
+    std::set<std::int64_t> stages;
+    std::set<std::int64_t> positions;
+    for (const Role& role : of_ranks) {
+        places.try_emplace(role, 0);
+        stages.insert(role.first);
+        positions.insert(role.second);
     }
-    if (view.roles.size() == 1) view.roles.front() = "all ranks";
+    for (auto& [role, place] : places) {
+        place = view.roles.size();
+        view.roles.push_back(role_name(role, stages.size() > 1, positions.size() > 1));
+    }
+    for (const Role& role : of_ranks) view.role.push_back(places.at(role));
 }
 
 void find_ranks(const Job& job, JobView& view) {
-    std::vector<std::pair<Role, std::string>> roles;
+    std::vector<Role> roles;
     std::map<std::string, std::size_t> hosts;  // in the order of ranks
     for (const auto& [rank, all_series] : job.ranks) {
         if (all_series.empty()) continue;
@@ -51,29 +55,52 @@ void find_ranks(const Job& job, JobView& view) {
         if (is_new) view.hosts.push_back(role.host);
         view.host.push_back(host->second);
         view.stage.push_back(role.pp.value_or(-1));
-        roles.emplace_back(Role(role.pp.value_or(-1), role.tp.value_or(-1)), role_name(role));
+        roles.emplace_back(role.pp.value_or(-1), role.tp.value_or(-1));
     }
     number_roles(roles, view);
 }
 
+struct FoundPhase {
+    schema::Kind kind;
+    double total_ms = 0;
+    std::size_t place = 0;  // in the order of the work of a step
+};
+
 /// Colours follow each other in the order of the work of a step, not of its time: they stay when times change a little.
+/// Where there are more phases than colours, own work has colours of its own before communication, which is drawn in
+/// rows of its own, and longer phases before shorter ones.
+std::vector<int> choose_colors(const std::vector<std::pair<std::string_view, FoundPhase>>& phases) {
+    const auto is_own = [&](std::size_t i) {
+        return phases.size() <= colors || phases[i].second.kind != schema::Kind::comm;
+    };
+    std::vector<std::size_t> order(phases.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto comm = std::stable_partition(order.begin(), order.end(), is_own);
+    const auto own = static_cast<int>(std::min<std::ptrdiff_t>(comm - order.begin(), colors));
+    const auto by_place = [&](std::size_t a, std::size_t b) { return phases[a].second.place < phases[b].second.place; };
+    std::sort(order.begin(), order.begin() + own, by_place);
+    std::sort(comm, order.end(), by_place);
+    const int first_comm = own < colors ? own : 0;
+    std::vector<int> chosen(phases.size());
+    int next = 0;
+    for (auto one = order.begin(); one != comm; ++one) chosen[*one] = next++ % colors;
+    next = 0;
+    for (auto one = comm; one != order.end(); ++one) chosen[*one] = first_comm + next++ % (colors - first_comm);
+    return chosen;
+}
+
 void find_phases(const Job& job, JobView& view) {
     const std::vector<tool::SeriesOfRank> all_series = tool::all_series(job.ranks);
     const tool::StepPhase step = tool::find_step_phase(all_series);
-    struct Found {
-        schema::Kind kind;
-        double total_ms = 0;
-        std::size_t place = 0;
-    };
-    std::map<std::string_view, Found> found;
+    std::map<std::string_view, FoundPhase> found;
     for (const tool::SeriesOfRank& of : all_series)
         for (const tool::PhaseSeries& phase : of.series->phases) {
-            const auto [known, is_new] = found.try_emplace(phase.name, Found{phase.kind, 0, found.size()});
+            const auto [known, is_new] = found.try_emplace(phase.name, FoundPhase{phase.kind, 0, found.size()});
             known->second.total_ms += tool::totals_of(phase).sum_ms;
         }
     view.has_step = step.found && step.total_ms > 0;
     if (view.has_step) view.phases.push_back({std::string(step.name), schema::Kind::step, 0});
-    std::vector<std::pair<std::string_view, Found>> phases;
+    std::vector<std::pair<std::string_view, FoundPhase>> phases;
     for (const auto& [name, phase] : found)
         if (phase.total_ms > 0 && !(view.has_step && name == step.name)) phases.emplace_back(name, phase);
     std::stable_sort(phases.begin(), phases.end(),
@@ -81,12 +108,9 @@ void find_phases(const Job& job, JobView& view) {
     const std::size_t room = max_phases - view.phases.size();
     view.left_out_phases = phases.size() - std::min(phases.size(), room);
     phases.resize(std::min(phases.size(), room));
-    for (const auto& [name, phase] : phases) {
-        const auto before = std::count_if(phases.begin(), phases.end(), [&, place = phase.place](const auto& other) {
-            return other.second.place < place;
-        });
-        view.phases.push_back({std::string(name), phase.kind, static_cast<int>(before) % colors});
-    }
+    const std::vector<int> chosen = choose_colors(phases);
+    for (std::size_t i = 0; i < phases.size(); ++i)
+        view.phases.push_back({std::string(phases[i].first), phases[i].second.kind, chosen[i]});
 }
 
 void find_steps(const Job& job, std::size_t max_cells, JobView& view) {

@@ -41,7 +41,7 @@ dl.facts dt{color:var(--muted)}
 dl.facts dd{margin:0;grid-column:2;min-width:0}
 table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums}
 caption{text-align:left;font-weight:600;padding:.4rem 0}
-th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
+th,td{padding:.2rem .4rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
 th{color:var(--muted);font-weight:600}
 th[title]{text-decoration:underline dotted;text-underline-offset:.2em}
 th.left,td.left{text-align:left}
@@ -95,6 +95,7 @@ svg .on-c0{fill:var(--on-c0)}
 svg .on-comm{fill:var(--ground);font-size:11px}svg .on-wait,svg .on-rest,svg .on-others{font-size:11px}
 .hatch-line{stroke:var(--missing);stroke-width:3}
 .hatch-ground{fill:var(--panel)}
+@media screen and (min-width:68rem){.scroll:has(table){width:max-content;min-width:100%;max-width:calc(50vw + 30rem)}}
 @media(max-width:40rem){body{padding:1rem .75rem 3rem}.headline{font-size:1.2rem}dl.facts{grid-template-columns:1fr}
 dl.facts dd{grid-column:1;margin-bottom:.3rem}}
 @media print{:root{color-scheme:light}body{max-width:none;padding:0;font-size:11pt}nav,summary{display:none}

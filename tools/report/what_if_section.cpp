@@ -105,7 +105,8 @@ Figure draw_causes(const Replay& replay) {
         "causes", picture_width, plot.bottom + 10, "What each cause costs a step",
         "One bar for each rank, host, stage or other cause: by how much the mean step would be shorter without it.");
     svg.text("title", {plot.left, 16}, Anchor::start, "A step would be shorter by this much without …");
-    draw_bars(svg, plot, axis_of(bars, plot), bars);
+    // On the scale of the step, as in the waterfall.
+    draw_bars(svg, plot, {0, std::max(replay.observed_ms, replay.replayed_ms), plot.left, plot.right}, bars);
     return {svg.finish(), "Each by itself: these do not add up, as one cause may hide another."};
 }
 

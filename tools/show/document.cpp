@@ -4,13 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
+#include "base/display_width.hpp"
 #include "base/text.hpp"
 
 namespace cep::tool {
 namespace {
 
 constexpr std::size_t least_name_width = 9;
+constexpr std::size_t least_wrapped = 40;  // less is not worth breaking lines for
 
 struct Colors {
     std::string_view bold;
@@ -26,14 +30,34 @@ Colors colors_for(const Rendering& rendering, Tone tone) {
     return {"\033[1m", "\033[0m", headline};
 }
 
-std::string fact_line(std::string_view name, std::string_view value, std::size_t width) {
-    return fmt::format("{:<{}} {}\n", printable(name), width, printable(value));
+/// Breaks a text between words into lines of `columns`. The first begins at `indent`, the others are indented by it.
+std::string wrap(const std::string& text, std::size_t indent, std::size_t columns) {
+    if (columns < least_wrapped) return text;
+    std::string wrapped;
+    std::size_t column = indent;
+    for (const std::string_view word : split(text, ' ')) {
+        const std::size_t width = display_width(word);
+        if (!wrapped.empty() && column + 1 + width > columns) {
+            wrapped.append(1, '\n').append(indent, ' ');
+            column = indent;
+        } else if (!wrapped.empty()) {
+            wrapped += ' ';
+            ++column;
+        }
+        wrapped += word;
+        column += width;
+    }
+    return wrapped;
 }
 
-std::string list(std::string_view name, const std::vector<std::string>& lines) {
+std::string fact_line(std::string_view name, std::string_view value, std::size_t width, std::size_t columns) {
+    return fmt::format("{:<{}} {}\n", printable(name), width, wrap(printable(value), width + 1, columns));
+}
+
+std::string list(std::string_view name, const std::vector<std::string>& lines, std::size_t columns) {
     std::string text;
     for (const std::string& line : lines)
-        text += fact_line(text.empty() ? name : std::string_view(), line, least_name_width);
+        text += fact_line(text.empty() ? name : std::string_view(), line, least_name_width, columns);
     return text;
 }
 
@@ -53,23 +77,45 @@ class Paragraphs {
 
 std::string text_of(const Document& document, const Rendering& rendering) {
     const Colors colors = colors_for(rendering, document.tone);
+    const std::size_t columns = rendering.columns;
     Paragraphs text;
     if (!document.headline.empty())
-        text.add(fmt::format("{}{}{}\n", colors.headline, printable(document.headline), colors.plain));
-    text.add(list("because", document.evidence) + list("next", document.next));
+        text.add(
+            fmt::format("{}{}{}\n", colors.headline, wrap(printable(document.headline), 0, columns), colors.plain));
+    text.add(list("because", document.evidence, columns) + list("next", document.next, columns));
     std::string facts;
     std::size_t width = least_name_width;
     for (const Fact& fact : document.facts) width = std::max(width, fact.name.size());
-    for (const Fact& fact : document.facts) facts += fact_line(fact.name, fact.value, width);
+    for (const Fact& fact : document.facts) facts += fact_line(fact.name, fact.value, width, columns);
     text.add(facts);
     if (document.picture && rendering.pictures.columns > 0)
         text.add(document.picture->text(rendering.pictures, rendering.colors));
     for (const Table& table : document.tables)
-        if (!table.empty()) text.add(table.text(rendering.limit, {colors.bold, colors.plain, rendering.pictures}));
+        if (!table.empty())
+            text.add(table.text(rendering.limit, {colors.bold, colors.plain, columns, rendering.pictures}));
     std::string notes;
-    for (const std::string& note : document.notes) notes += printable(note) + "\n";
+    for (const std::string& note : document.notes) notes += wrap(printable(note), 0, columns) + "\n";
     text.add(notes);
     return text.finish();
+}
+
+/// Puts ASCII in the place of the characters that cep itself uses; names from files stay.
+std::string in_ascii(std::string text) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 11> substitutes = {{{"→", "->"},
+                                                                                            {"…", "..."},
+                                                                                            {"–", "-"},
+                                                                                            {"−", "-"},
+                                                                                            {"µ", "u"},
+                                                                                            {"×", "x"},
+                                                                                            {"±", "+-"},
+                                                                                            {"≈", "~"},
+                                                                                            {"·", "."},
+                                                                                            {"²", "2"},
+                                                                                            {"α", "alpha"}}};
+    for (const auto& [character, substitute] : substitutes)
+        for (std::size_t at = text.find(character); at != std::string::npos; at = text.find(character, at))
+            text.replace(at, character.size(), substitute);
+    return text;
 }
 
 std::string markdown_of(const Document& document, const Rendering& rendering) {
@@ -109,7 +155,7 @@ std::string render(const Document& document, const Rendering& rendering) {
         case Format::markdown:
             return markdown_of(document, rendering);
         default:
-            return text_of(document, rendering);
+            return rendering.is_ascii ? in_ascii(text_of(document, rendering)) : text_of(document, rendering);
     }
 }
 

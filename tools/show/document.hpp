@@ -46,8 +46,10 @@ enum class Format : std::uint8_t { text, markdown, csv, json };
 
 struct Rendering {
     Format format = Format::text;
-    std::size_t limit = 40;  // lines of each table in text and Markdown; 0: all
-    bool colors = false;     // text only
+    std::size_t limit = 40;   // lines of each table in text and Markdown; 0: all
+    bool colors = false;      // text only
+    std::size_t columns = 0;  // of a terminal, for text; 0: lines are as long as they are
+    bool is_ascii = false;    // of text: what cep itself says has no other characters
     PictureStyle pictures{};
 };
 

@@ -2,8 +2,10 @@
 #include "show/table.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <type_traits>
 
 #include "base/display_width.hpp"
@@ -147,8 +149,7 @@ class Grid {
     void add_bars(std::size_t column, const std::vector<double>& values, const PictureStyle& style) {
         constexpr std::size_t least_bar = 4;
         constexpr std::size_t most_bar = 10;
-        std::size_t used = gap.size() * (widths_.size() - 1) + 1;
-        for (const std::size_t width : widths_) used += width;
+        const std::size_t used = width() + 1;
         if (style.columns < used + least_bar) return;
         const std::size_t columns = std::min(most_bar, style.columns - used);
         for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -166,6 +167,10 @@ class Grid {
     }
 
     [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+
+    [[nodiscard]] std::size_t width() const {
+        return std::accumulate(widths_.begin(), widths_.end(), gap.size() * (widths_.size() - 1));
+    }
 
   private:
     static constexpr std::string_view gap = "  ";
@@ -186,6 +191,25 @@ class Grid {
     bool on_terminal_;
 };
 
+Grid grid_of(const std::vector<Column>& all, const std::vector<std::size_t>& columns,
+             const std::vector<const Table::Line*>& lines, const Table::TextStyle& style) {
+    std::vector<Align> aligns;
+    std::vector<std::string> headings;
+    for (const std::size_t column : columns) {
+        aligns.push_back(all[column].align);
+        headings.push_back(all[column].heading);
+    }
+    Grid grid(std::move(aligns), style.columns > 0 || style.pictures.columns > 0);
+    grid.add(std::move(headings));
+    for (const Table::Line* line : lines) {
+        std::vector<std::string> row;
+        row.reserve(columns.size());
+        for (const std::size_t column : columns) row.push_back(printable(line->cells[column].text));
+        grid.add(std::move(row));
+    }
+    return grid;
+}
+
 double bar_value(const Cell& cell) {
     const double* const value = std::get_if<double>(&cell.value);
     return value == nullptr ? 0 : *value;
@@ -194,23 +218,20 @@ double bar_value(const Cell& cell) {
 }  // namespace
 
 std::string Table::text(std::size_t limit, const TextStyle& style) const {
-    const auto [columns, lines, hidden] = for_people(limit);
-    std::vector<Align> aligns;
-    std::vector<std::string> headings;
-    for (const std::size_t column : columns) {
-        aligns.push_back(columns_[column].align);
-        headings.push_back(columns_[column].heading);
-    }
-    Grid grid(std::move(aligns), style.pictures.columns > 0);
-    grid.add(std::move(headings));
-    for (const Line* line : lines) {
-        std::vector<std::string> row;
-        row.reserve(columns.size());
-        for (const std::size_t column : columns) row.push_back(printable(line->cells[column].text));
-        grid.add(std::move(row));
+    auto [columns, lines, hidden] = for_people(limit);
+    std::vector<std::string> left_out;
+    Grid grid = grid_of(columns_, columns, lines, style);
+    while (style.columns > 0 && grid.width() > style.columns) {
+        const auto detail = std::max_element(columns.begin(), columns.end(), [this](std::size_t one, std::size_t other) {
+            return columns_[one].detail < columns_[other].detail;
+        });
+        if (detail == columns.end() || columns_[*detail].detail == 0) break;
+        left_out.push_back(columns_[*detail].heading);
+        columns.erase(detail);
+        grid = grid_of(columns_, columns, lines, style);
     }
     for (std::size_t i = 0; i < columns.size(); ++i) {
-        if (!columns_[columns[i]].has_bars || style.pictures.columns == 0) continue;
+        if (!columns_[columns[i]].has_bars || style.pictures.columns == 0 || !left_out.empty()) continue;
         std::vector<double> values;
         values.reserve(lines.size());
         for (const Line* line : lines) values.push_back(bar_value(line->cells[columns[i]]));
@@ -219,6 +240,8 @@ std::string Table::text(std::size_t limit, const TextStyle& style) const {
     std::string text = std::string(style.bold) + grid.line(0) + std::string(style.plain) + "\n";
     for (std::size_t i = 1; i < grid.rows(); ++i) text += grid.line(i) + "\n";
     if (hidden > 0) text += describe_rest(hidden) + "\n";
+    if (!left_out.empty())
+        text += fmt::format("… no room for {}; --markdown and --csv have all\n", fmt::join(left_out, ", "));
     return text;
 }
 

@@ -25,6 +25,7 @@ struct Column {
     std::string unit{};     // of the value: "ms", "bytes", "GB/s", "FLOP/s"; "" for names, counts and ratios
     std::string meaning{};  // one sentence without a full stop
     bool has_bars = false;  // where pictures are drawn and fit: of values from 0 to 1
+    int detail = 0;  // 0: always shown; else, on a terminal without room, left out before those of a lower number
 };
 
 /// monostate: not known, or does not apply.
@@ -88,6 +89,7 @@ class Table {
     struct TextStyle {
         std::string_view bold;  // these are put round the heading: terminal codes, or ""
         std::string_view plain;
+        std::size_t columns = 0;  // of a terminal; 0: any width is right
         PictureStyle pictures{};
     };
 

@@ -6,9 +6,13 @@
 #include <utility>
 
 namespace cep::tool {
+namespace {
+
+constexpr std::size_t least_peers = 3;
+
+}  // namespace
 
 std::vector<PeerGroup> find_peers(const JobTable& table) {
-    constexpr std::size_t least_peers = 3;
     using Stage = std::optional<std::int64_t>;
     std::map<Stage, std::map<Stage, PeerGroup>> stages;
     for (std::size_t rank = 0; rank < table.ranks.size(); ++rank) {

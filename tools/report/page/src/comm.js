@@ -8,6 +8,7 @@ import { element } from "./dom.js";
 import { bytes, logTicks, milliseconds, number, plural } from "./format.js";
 
 const SAMPLES = 60;
+const LEAST_GOOD_FIT = 0.5; // of R²
 
 /** The first is the most read: its blue is bright on dark pages too. */
 function colourOf(index) {
@@ -49,12 +50,17 @@ function tables(models) {
   return uPlot.join(sources);
 }
 
+function qualityOf(rSquared) {
+  const words = `R² ${number(rSquared, 3)}`;
+  return rSquared < LEAST_GOOD_FIT ? `a poor fit, ${words}` : words;
+}
+
 function sentence(model) {
   if (!fitted(model)) return `${nameOf(model)}: ${model.refused || "no line fits"}`;
   return (
     `${nameOf(model)}: ${milliseconds(model.alpha_us / 1000, 3)}` +
     (model.beta_gb_per_s > 0 ? ` + size / ${number(model.beta_gb_per_s, 3)} GB/s` : "") +
-    (Number.isFinite(model.r_squared) ? ` (R² ${number(model.r_squared, 3)})` : "")
+    (Number.isFinite(model.r_squared) ? ` (${qualityOf(model.r_squared)})` : "")
   );
 }
 

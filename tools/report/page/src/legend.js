@@ -9,6 +9,13 @@ import { fontOf } from "./heat_axes.js";
 const WIDTH = 300;
 const BAR_HEIGHT = 12;
 
+/** The unit in which a scale up to `high` is read best. */
+function readable(unit, high) {
+  if (unit !== "ms") return { factor: 1, unit };
+  if (high >= 10_000) return { factor: 0.001, unit: "s" };
+  return high < 0.1 ? { factor: 1000, unit: "µs" } : { factor: 1, unit };
+}
+
 export class Legend {
   constructor() {
     this.sharp = sharpCanvas({ role: "img" });
@@ -38,11 +45,13 @@ export class Legend {
     this.note.textContent = `${label}; beyond the ends the last colour`;
   }
 
-  drawTicks(context, scale, { unit, scale: { low, high, kind } }, barWidth) {
+  drawTicks(context, scale, layer, barWidth) {
+    const { low, high, kind } = layer.scale;
+    const { factor, unit } = readable(layer.unit, high);
     context.font = fontOf(11);
     context.textBaseline = "top";
     const values = kind === "linear" ? ticks(low, high, 5) : logTicks(low, high, 5);
-    const labels = values.map((value) => ({ value, x: scale.position(value) * barWidth, text: number(value, 3) }));
+    const labels = values.map((value) => ({ value, x: scale.position(value) * barWidth, text: number(value * factor, 3) }));
     let free = -Infinity;
     labels.forEach(({ x, text }, index) => {
       const words = index === labels.length - 1 ? `${text} ${unit}` : text;

@@ -56,7 +56,10 @@ class Timeline {
     const inTime = phase.map((_, index) => index).sort((a, b) => starts[a] - starts[b]);
     const used = [...new Set(inTime.map((index) => phase[index]))];
     return key(
-      used.map((index) => ({ text: this.data.phases[index].name, colour: colourOf(this.data.phases[index]) })),
+      used.map((index) => {
+        const phase = this.data.phases[index];
+        return { text: phase.name, colour: colourOf(phase), kind: phase.kind === "step" ? "band" : "area" };
+      }),
     );
   }
 
@@ -67,7 +70,8 @@ class Timeline {
     this.names = [];
     let y = 2;
     for (const { rank, why } of ranks) {
-      this.names.push({ y, text: [rankWithPlace(this.data, rank), why].filter(Boolean).join(" · ") });
+      const place = rankWithPlace(this.data, rank);
+      this.names.push({ y, text: !why || place.endsWith(why) ? place : `${place} · ${why}` });
       y += NAME_HEIGHT;
       lanes.forEach((lane, index) => {
         if (lane.rank !== rank) return;

@@ -12,8 +12,7 @@ function share(part, whole) {
   return `${number((100 * part) / whole, 3)} % of the step`;
 }
 
-function waterfall({ observed_ms: observed, replayed_ms: replayed, ideal_ms: ideal, losses }) {
-  const widest = Math.max(observed, replayed);
+function waterfall({ observed_ms: observed, replayed_ms: replayed, ideal_ms: ideal, losses }, widest) {
   const whole = (label, value, colour) =>
     bar(
       label,
@@ -46,8 +45,7 @@ function waterfall({ observed_ms: observed, replayed_ms: replayed, ideal_ms: ide
   return bars(...rows);
 }
 
-function causes(rows, observed) {
-  const widest = Math.max(...rows.map((row) => row.ms));
+function causes(rows, observed, widest) {
   return rows
     .filter((row) => row.ms > 0)
     .map((row) =>
@@ -56,7 +54,7 @@ function causes(rows, observed) {
         [
           piece({
             from: 0,
-            to: row.ms / widest,
+            to: Math.min(1, row.ms / widest),
             colour: "c1",
             lines: [
               row.label,
@@ -75,12 +73,14 @@ function causes(rows, observed) {
 export function startWhatif(data) {
   const found = data.whatif;
   if (!found || !Number.isFinite(found.observed_ms) || !Number.isFinite(found.ideal_ms)) return null;
-  const costs = causes(found.causes || [], found.observed_ms);
+  // One scale, so that what a cause costs can be seen beside the step.
+  const widest = Math.max(found.observed_ms, found.replayed_ms);
+  const costs = causes(found.causes || [], found.observed_ms, widest);
   return {
     root: element(
       "div",
       { class: "cep-live" },
-      waterfall(found),
+      waterfall(found, widest),
       ...(costs.length ? [element("h3", {}, "What each cause costs by itself"), bars(...costs)] : []),
     ),
   };
