@@ -100,8 +100,8 @@ if ! $all; then
     exit
 fi
 
-# shellcheck disable=SC2086  # a list of words
-ensure_packages $GUIDE_PACKAGES
+# shellcheck disable=SC2086  # lists of words
+ensure_packages $GUIDE_PACKAGES $DEBIAN_PACKAGES
 rm -f "$build-o2/meson-logs/testlog.json" "$build-asan/meson-logs/testlog.json" "$build-tsan/meson-logs/testlog.json"
 build_in "$build-o2" -Doptimization=2 -Ddebug=false && test_in "$build-o2"
 # The other compiler, so that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes dist/cep-VERSION-py3-none-manylinux_….whl: the Python package, libcep.so, the cep command and the manual pages in
-# one file, for every Linux with glibc 2.28 or later (wheel/sysroot.sh says how).
+# one file, for every Linux with glibc 2.27 or later (wheel/sysroot.sh says how).
 #
 #     sh tools/wheel.sh                  # builds what it packs, in build-wheel/
 #     sh tools/wheel.sh --sdist          # makes a source archive, too, and builds the wheel from that alone
@@ -96,7 +96,7 @@ elif [ "$own_machine" = x86_64 ] && command -v apt-get >/dev/null; then
     fi
     rm -rf "$build"
     build_wheel "$source" "build-dir=$build" "setup-args=$file=$cache/machine.ini" \
-        "licences=$cache/sysroot/licences" newest-glibc=2.28
+        "licences=$cache/sysroot/licences" newest-glibc=2.27
     try_with_old_library dist/cep-*_"$machine".whl
 else
     echo "An older C library is at hand for Debian on x86-64 only: the wheel will need one like this machine's." >&2
