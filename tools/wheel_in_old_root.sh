@@ -80,7 +80,7 @@ cp "$wheel" examples/ten_lines.py "$root/trial/"
 run_in_root() (
     program=$1
     shift
-    env -i PATH=/usr/bin:/bin HOME=/trial LANG=C.UTF-8 chroot "$root" "/$emulator" "$program" "$@"
+    env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/trial LANG=C.UTF-8 chroot "$root" "/$emulator" "$program" "$@"
 )
 
 # In place of the script below, because each program has to be started from outside.
@@ -93,7 +93,7 @@ try_foreign_wheel() {
     command=$(cd "$root" && find usr/local -path '*/cep/bin/cep')
     run_in_root "/$command" summarize /trial/output
     run_in_root "/$command" help verdict | head -n 1
-    ! run_in_root "/$command" summarize /trial/nothing || exit 1 # exceptions pass through the C++ runtime inside
+    ! run_in_root "/$command" --no-such-option || exit 1 # an exception passes through the C++ runtime inside
     echo "The wheel works in $suite for $foreign."
 }
 
