@@ -17,7 +17,7 @@ foreign=
 machine=x86_64
 if [ "${1-}" = --arch ]; then
     [ "${2-}" = arm64 ] || {
-        sed -n '3,13s/^# \{0,1\}//p' "$0" >&2
+        sed -n '3,11s/^# \{0,1\}//p' "$0" >&2
         exit 2
     }
     foreign=arm64
