@@ -46,6 +46,13 @@ class NameTable {
     }
 
     [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
+    [[nodiscard]] std::size_t size() const noexcept { return number_of(newest_.load(std::memory_order_acquire)); }
+    /// Visits all names, the newest first.
+    template <class Visit>
+    void for_each(Visit visit) const {
+        for (const Node* node = newest_.load(std::memory_order_acquire); node != nullptr; node = older_than(*node))
+            visit(*node);
+    }
 
     /// Null if the name is not in its bucket: it is unknown, or another thread is just adding it.
     [[nodiscard]] Node* find(std::string_view name) const noexcept {

@@ -2,6 +2,8 @@
 #include "profiler.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <exception>
 #include <utility>
 
@@ -28,6 +30,25 @@ constexpr std::int64_t leave_grace_ns = 100 * ns_per_ms;
     totals.dropped_io += totals.pending;
     totals.pending = 0;
     return totals;
+}
+
+/// Tells of a job that made regions and began no step, which records nothing. All ranks make this mistake; rank 0
+/// tells.
+void tell_if_no_step(const cep_profiler& profiler) noexcept {
+    const std::size_t count = profiler.regions.size();
+    if (profiler.rank != 0 || count == 0 || profiler.inputs.board.read().step >= 0) return;
+    std::array<const char*, 3> names{"", "", ""};
+    profiler.regions.for_each([&](const cep_region& region) {
+        if (region.number <= names.size()) names[region.number - 1] = region.text.c_str();
+    });
+    char more[40] = "";
+    if (count > names.size()) (void)std::snprintf(more, sizeof more, " and %zu more", count - names.size());
+    char text[1024];
+    (void)std::snprintf(text, sizeof text,
+                        "no step was begun, so nothing of %.200s%s%.200s%s%.200s%s was recorded: call cep_step(), in "
+                        "Python prof.step(n), at the start of each step",
+                        names[0], count > 1 ? ", " : "", names[1], count > 2 ? ", " : "", names[2], more);
+    print_message(profiler.rank, text);
 }
 
 [[nodiscard]] std::int32_t end_session(cep_profiler& profiler, Session& session, std::int64_t deadline_ns,
@@ -112,6 +133,7 @@ std::int32_t close_profiler(cep_profiler& profiler, std::int64_t deadline_ns, bo
             return CEP_OK;
         return fail(CEP_ETIMEDOUT, "cep_close: another thread is still closing this profiler");
     }
+    tell_if_no_step(profiler);
     profiler.inputs.board.stop();
     return guarded("cep_close", [&] { return end_session(profiler, *session, deadline_ns, exiting); });
 }

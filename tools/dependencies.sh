@@ -8,6 +8,7 @@ TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy stra
     clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium
     python3-yaml nix-bin"
 WHEEL_PACKAGES="binutils python3-pip dpkg-dev patch"
+WHEEL_AARCH64_PACKAGES="g++-aarch64-linux-gnu qemu-user-static"
 GUIDE_PACKAGES="python3-sphinx python3-myst-parser furo mandoc"
 DEBIAN_PACKAGES="build-essential debhelper dh-python lintian python3-dev"
 

@@ -101,8 +101,8 @@ if ! $all; then
     exit
 fi
 
-# shellcheck disable=SC2086  # a list of words
-ensure_packages $GUIDE_PACKAGES
+# shellcheck disable=SC2086  # lists of words
+ensure_packages $GUIDE_PACKAGES $DEBIAN_PACKAGES
 rm -f "$build-o2/meson-logs/testlog.json" "$build-asan/meson-logs/testlog.json" "$build-tsan/meson-logs/testlog.json"
 # The other compiler, so that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of
 # the time to build. Line numbers are for the sanitizers' reports. What runs in other languages' interpreters runs in the

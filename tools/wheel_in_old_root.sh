@@ -5,6 +5,7 @@
 #
 #     sh tools/wheel_in_old_root.sh                       # Debian 11, glibc 2.31
 #     sh tools/wheel_in_old_root.sh jammy http://archive.ubuntu.com/ubuntu
+#     sh tools/wheel_in_old_root.sh --arch arm64          # the wheel for aarch64, which QEMU runs
 #
 # In a release whose Python is older than the package's, the command alone is run, out of the unpacked wheel.
 # Exits with 77 where it cannot do that.
@@ -12,9 +13,20 @@ set -eu
 
 cd -- "$(dirname -- "$0")/.."
 . tools/dependencies.sh
+foreign=
+machine=x86_64
+if [ "${1-}" = --arch ]; then
+    [ "${2-}" = arm64 ] || {
+        sed -n '3,11s/^# \{0,1\}//p' "$0" >&2
+        exit 2
+    }
+    foreign=arm64
+    machine=aarch64
+    shift 2
+fi
 suite=${1:-bullseye}
 mirror=${2:-$(debian_mirror)}
-root=$PWD/.cache/roots/$suite
+root=$PWD/.cache/roots/$suite${foreign:+-$foreign}
 
 skip() {
     echo "skipped: $*" >&2
@@ -24,13 +36,36 @@ skip() {
 [ "$(id -u)" -eq 0 ] || skip "only root can make and enter a root directory of another release"
 ensure_packages debootstrap || true
 command -v debootstrap >/dev/null || skip "no debootstrap"
-wheel=$(ls dist/cep-*.whl 2>/dev/null) || skip "no wheel in dist; tools/wheel.sh makes it"
+wheel=$(ls dist/cep-*_"$machine".whl 2>/dev/null) || skip "no wheel in dist; tools/wheel.sh makes it"
+emulator=qemu-aarch64-static
+if [ -n "$foreign" ]; then
+    ensure_packages qemu-user-static || true
+    command -v "$emulator" >/dev/null || skip "no $emulator"
+fi
+
+# Installs nothing by dpkg: the programs that do so would have to run in the root, where one cannot start another unless the
+# kernel knows of QEMU. All files of the packages are there.
+make_foreign_root() {
+    debootstrap --foreign --arch="$foreign" --variant=minbase --include=python3,python3-pip "$suite" "$root" "$mirror" || return 1
+    for package in "$root"/var/cache/apt/archives/*.deb; do
+        dpkg-deb --fsys-tarfile "$package" | tar --keep-directory-symlink -xf - -C "$root" || return 1
+    done
+    cp "$(command -v "$emulator")" "$root/"
+}
+
+make_root() {
+    case $mirror in # where python3-venv is
+        *ubuntu*) components=main,universe ;;
+        *) components=main ;;
+    esac
+    debootstrap --variant=minbase --components="$components" --include=python3-venv "$suite" "$root" "$mirror"
+}
 
 if [ ! -f "$root/complete" ]; then
     echo "Making a root directory of $suite"
     rm -rf "$root"
     mkdir -p "$root"
-    debootstrap --variant=minbase --include=python3-venv "$suite" "$root" "$mirror" >"$root.log" 2>&1 || {
+    "make_${foreign:+foreign_}root" >"$root.log" 2>&1 || {
         tail -n 5 "$root.log" >&2
         skip "debootstrap cannot make $suite from $mirror"
     }
@@ -40,6 +75,32 @@ fi
 rm -rf "$root/trial"
 mkdir "$root/trial"
 cp "$wheel" examples/ten_lines.py "$root/trial/"
+
+# run_in_root PROGRAM ARGUMENT...: by QEMU.
+run_in_root() (
+    program=$1
+    shift
+    env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/trial LANG=C.UTF-8 chroot "$root" "/$emulator" "$program" "$@"
+)
+
+# In place of the script below, because each program has to be started from outside.
+try_foreign_wheel() {
+    run_in_root /usr/bin/python3 -c 'import platform; print(platform.machine(), *platform.libc_ver(), "Python", platform.python_version())'
+    run_in_root /usr/bin/python3 -m pip --quiet --disable-pip-version-check install --no-index --no-cache-dir \
+        "/trial/${wheel##*/}"
+    run_in_root /usr/bin/python3 -c 'import os; os.chdir("/trial"); exec(open("ten_lines.py").read())'
+    run_in_root /usr/bin/python3 -c 'import cep; print("binding:", cep.binding)'
+    command=$(cd "$root" && find usr/local -path '*/cep/bin/cep')
+    run_in_root "/$command" summarize /trial/output
+    run_in_root "/$command" help verdict | head -n 1
+    ! run_in_root "/$command" --no-such-option || exit 1 # an exception passes through the C++ runtime inside
+    echo "The wheel works in $suite for $foreign."
+}
+
+if [ -n "$foreign" ]; then
+    try_foreign_wheel
+    exit
+fi
 cat >"$root/trial/job.sh" <<'END'
 set -eu
 cd /trial

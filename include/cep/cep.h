@@ -272,7 +272,8 @@ CEP_API int32_t cep_open(const cep_options *options, cep_profiler **out);
 /**
  * Ends recording, writes all finished spans and an `open` row for each unfinished one, and closes the file.
  * Idempotent: a call while another thread is closing waits for that thread, up to its own timeout. Without a
- * call, exit() does the same with a timeout of 5 s.
+ * call, exit() does the same with a timeout of 5 s. Rank 0 prints a line on standard error if there are regions and
+ * no step was begun.
  * @param profiler   The profiler.
  * @param timeout_ms Longest wait in milliseconds. 0: does not wait for unfinished device work, but still writes
  *                   the spans that the device has finished, which may take a few 100 ms. Negative: an error.

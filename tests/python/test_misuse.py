@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 STAND_INS = Path(__file__).resolve().parent / "integrations" / "stand_ins"
-NO_STEP = "cep: no step was begun, so nothing of {} was recorded: call prof.step(n) at the start of each step\n"
+NO_STEP = (
+    "cep: rank 0: no step was begun, so nothing of {} was recorded: call cep_step(), in Python prof.step(n), at the start of "
+    "each step\n"
+)
 
 REGIONS = """
 prof = cep.Profiler(sys.argv[1], rank={rank}, world_size=2, backend="host")

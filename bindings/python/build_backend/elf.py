@@ -13,6 +13,8 @@ from typing import Iterable
 # Parts of the C library: every Linux with this C library has them, and they cannot come from elsewhere.
 C_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|libutil|libresolv|ld-linux[-\w]*|linux-vdso)\.so")
 
+MACHINES = {62: "x86_64", 183: "aarch64"}  # EM_X86_64, EM_AARCH64
+
 
 def _readelf(*arguments: str) -> str:
     result = subprocess.run(["readelf", "-W", *arguments], capture_output=True, text=True, env={"LC_ALL": "C"})
@@ -55,10 +57,20 @@ def glibc_version(path: Path) -> tuple[int, int]:
     return max(((int(major), int(minor)) for major, minor in versions), default=(2, 5))
 
 
+def machine(path: Path) -> str:
+    """The machine that a file is for, which a cross compiler chooses."""
+    with open(path, "rb") as file:
+        header = file.read(20)
+    number = int.from_bytes(header[18:20], "little" if header[5] == 1 else "big")  # e_machine
+    return MACHINES.get(number, platform.machine())
+
+
 def platform_tag(files: Iterable[Path]) -> str:
     """The wheel's platform: manylinux with the oldest GNU C library that has all symbols that the files need."""
-    major, minor = max(glibc_version(path) for path in files)
-    return f"manylinux_{major}_{minor}_{platform.machine()}"
+    paths = list(files)
+    (architecture,) = {machine(path) for path in paths}
+    major, minor = max(glibc_version(path) for path in paths)
+    return f"manylinux_{major}_{minor}_{architecture}"
 
 
 def too_new(path: Path, limit: tuple[int, int]) -> list[str]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
 import weakref
@@ -47,12 +46,6 @@ open_profilers: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 def _after_fork_in_child() -> None:
     for profiler in open_profilers:
         profiler._turn_off_after_fork()
-
-
-@atexit.register
-def _tell_of_steps_at_exit() -> None:
-    for profiler in list(open_profilers):
-        profiler._tell_if_no_step()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -126,7 +126,7 @@ class ProfilerCalls:
         if not self._enabled:
             return
         records = self._records(number)
-        if not records and not self._recording and not self._flushes(number):
+        if not records and not self._recording and self._library_step >= 0 and not self._flushes(number):
             return  # nothing changes for libcep: most steps of a job return here
         self._set_library_step()
         if not (records and _ffi.recording(self._pointer)):  # libcep decides

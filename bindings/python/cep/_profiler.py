@@ -16,7 +16,6 @@ from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, mil
 from ._errors import EINVAL, ETIMEDOUT, OptionError, error_for
 from ._handle import Handle, Removal, undo_all
 from ._iterate import TimedIterable
-from ._messages import tell_mistake
 from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
 from ._region import Region
 from ._sampling import Sampling
@@ -25,12 +24,6 @@ from ._streams import Stream
 
 Item = TypeVar("Item")
 Self = TypeVar("Self", bound="Profiler")
-
-
-def _listed(names: Sequence[str], most: int = 3) -> str:
-    """The first few names: "forward, backward and 2 more"."""
-    left = len(names) - most
-    return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 
 class Profiler(ProfilerCalls, Handle):
@@ -185,7 +178,6 @@ class Profiler(ProfilerCalls, Handle):
             Error: Rows could not be written.
         """
         timeout_ms = milliseconds(timeout)
-        self._tell_if_no_step()
         self._finalizer.detach()
         self._enabled = False
         self._recording.clear()
@@ -193,16 +185,6 @@ class Profiler(ProfilerCalls, Handle):
             return self._done_in_time(_ffi.close(self._handle, timeout_ms))
         finally:
             undo_all(self._at_close)
-
-    def _tell_if_no_step(self) -> None:
-        """Tells that nothing was recorded, because step() was never called."""
-        if self._enabled and self._step < 0 and self._native_regions:
-            tell_mistake(
-                self._rank,
-                "no step",
-                f"no step was begun, so nothing of {_listed(list(self._native_regions))} was recorded: call prof.step(n) "
-                "at the start of each step",
-            )
 
     def flush(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
         """Writes everything that was finished before the call. Needed only if another program reads the file now.

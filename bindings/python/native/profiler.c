@@ -124,7 +124,8 @@ static void tell_library(profiler_object* self) {
 static bool begin_step(profiler_object* self) {
     const long long step = self->step;
     const bool records = self->first <= step && step <= self->last && (step - self->first) % self->every == 0;
-    if (!records && !is_recording(self) && step % self->flush_every != 0) return true;  // libcep need not know
+    if (!records && !is_recording(self) && self->library_step >= 0 && step % self->flush_every != 0)
+        return true;  // libcep need not know
     tell_library(self);
     if (!records || library.recording(self->handle) == 0) return set_recording(self, false);  // libcep decides
     if (self->stream_source == NULL && !find_stream_source(self)) return false;

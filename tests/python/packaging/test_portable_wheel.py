@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel that tools/wheel.sh has put into dist/: what it needs of the system that it is installed on."""
+"""The wheels that tools/wheel.sh has put into dist/, one for each machine: what they need of the system that they are
+installed on."""
 
 import re
 import subprocess
@@ -9,15 +10,22 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[3]
-NEWEST_GLIBC = (2, 28)  # RHEL 8
-C_LIBRARY = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
+NEWEST_GLIBC = (2, 27)  # Ubuntu 18.04; RHEL 8 has 2.28
+C_LIBRARY = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"}
+LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
+ELF_MACHINES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64"}
+
+
+@pytest.fixture(scope="module", params=sorted(LOADERS))
+def machine(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def wheel():
-    wheels = sorted(SOURCE.glob("dist/cep-*-manylinux_*.whl"))
+def wheel(machine):
+    wheels = sorted(SOURCE.glob(f"dist/cep-*-manylinux_*_{machine}.whl"))
     if not wheels:
-        pytest.skip("no wheel in dist; tools/wheel.sh makes it")
+        pytest.skip(f"no wheel for {machine} in dist; tools/wheel.sh makes it")
     (path,) = wheels
     return path
 
@@ -54,9 +62,15 @@ def test_it_needs_symbols_of_the_c_library_only(binaries):
         assert others == set(), path.name
 
 
-def test_it_brings_all_libraries_but_the_c_library_inside_its_files(binaries):
+def test_its_binaries_are_for_the_machine_in_its_name(machine, binaries):
     for path in binaries:
-        assert set(re.findall(r"\(NEEDED\).*\[(.+)\]", read_elf(path, "-d"))) <= C_LIBRARY, path.name
+        assert re.search(r"Machine: +(.*)", read_elf(path, "-h"))[1] == ELF_MACHINES[machine], path.name
+
+
+def test_it_brings_all_libraries_but_the_c_library_inside_its_files(machine, binaries):
+    for path in binaries:
+        needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", read_elf(path, "-d")))
+        assert needed <= C_LIBRARY | {LOADERS[machine]}, path.name
 
 
 def test_nothing_of_the_runtime_inside_is_visible_outside(binaries):
@@ -75,8 +89,8 @@ def test_it_states_the_licences_of_what_is_inside(wheel):
     assert inside <= stated and any(name.startswith("gcc-") for name in stated)
 
 
-def test_the_tag_names_the_c_library_that_is_needed(wheel, binaries):
-    tag = re.fullmatch(r"cep-[\d.]+-py3-none-manylinux_(\d+)_(\d+)_x86_64\.whl", wheel.name)
+def test_the_tag_names_the_c_library_that_is_needed(machine, wheel, binaries):
+    tag = re.fullmatch(rf"cep-[\d.]+-py3-none-manylinux_(\d+)_(\d+)_{machine}\.whl", wheel.name)
     assert tag, wheel.name
     versions = {version for path in binaries for version in needed_versions(path)}
     newest = max(tuple(map(int, version[6:].split(".")[:2])) for version in versions)
