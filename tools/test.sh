@@ -104,31 +104,22 @@ fi
 # shellcheck disable=SC2086  # lists of words
 ensure_packages $GUIDE_PACKAGES $DEBIAN_PACKAGES
 rm -f "$build-o2/meson-logs/testlog.json" "$build-asan/meson-logs/testlog.json" "$build-tsan/meson-logs/testlog.json"
+build_in "$build-o2" -Doptimization=2 -Ddebug=false && test_in "$build-o2"
 # The other compiler, so that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of
 # the time to build. Line numbers are for the sanitizers' reports. What runs in other languages' interpreters runs in the
-# first build only. Without any optimisation they build in half the time, but some tests take 18 times as long, and the
+# build above only. Without any optimisation they build in half the time, but some tests take 18 times as long, and the
 # library falls behind the pace of others.
-build_sanitized() {
-    CC=clang CXX=clang++ CFLAGS=-gline-tables-only CXXFLAGS=-gline-tables-only
-    export CC CXX CFLAGS CXXFLAGS
-    build_in "$1" -Db_sanitize="$2" -Doptimization=1 -Db_lundef=false -Ddebug=false -Dpython=false -Drust=disabled \
-        -Djulia=disabled
-}
-
-# Each of these builds takes the time of the processors that the tests before it leave.
-build_in "$build-o2" -Doptimization=2 -Ddebug=false && first=true || first=false
-build_sanitized "$build-asan" address,undefined &
-next=$!
-renice -n 19 -p "$next" >/dev/null
-if $first; then test_in "$build-o2"; fi
-wait "$next" && second=true || second=false
-build_sanitized "$build-tsan" thread &
-next=$!
-renice -n 19 -p "$next" >/dev/null
-processes=$(nproc) # these compute
-if $second; then test_in "$build-asan"; fi
-if wait "$next"; then # what has threads
-    test_in "$build-tsan" --suite unit --suite api --suite faults --suite process --suite fake_cuda --suite cuda \
-        --suite soak --suite threads
-fi
+(
+    export CC=clang CXX=clang++ CFLAGS=-gline-tables-only CXXFLAGS=-gline-tables-only
+    processes=$(nproc) # these compute
+    sanitized="-Doptimization=1 -Db_lundef=false -Ddebug=false -Dpython=false -Drust=disabled -Djulia=disabled"
+    # shellcheck disable=SC2086  # lists of words
+    {
+        build_in "$build-asan" -Db_sanitize=address,undefined $sanitized && test_in "$build-asan"
+        # What has threads.
+        build_in "$build-tsan" -Db_sanitize=thread $sanitized &&
+            test_in "$build-tsan" --suite unit --suite api --suite faults --suite process --suite fake_cuda \
+                --suite cuda --suite soak --suite threads
+    }
+) || true
 count "$build-o2" "$build-asan" "$build-tsan"
