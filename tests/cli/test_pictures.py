@@ -2,6 +2,7 @@
 """Pictures of `cep summarize`: what a person sees on a terminal, read from its characters."""
 
 import fcntl
+import json
 import os
 import pty
 import random
@@ -12,7 +13,7 @@ import termios
 import unicodedata
 
 import pytest
-from conftest import START_NS, attempt_rows, run_row, span_row
+from conftest import START_NS, Command, attempt_rows, run_row, span_row
 
 BLOCKS = "·░▒▓█"
 ASCII = ".-+*#"
@@ -89,12 +90,19 @@ def picture(on_terminal):
     return draw
 
 
+@pytest.fixture(scope="module")
+def window_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    fault = {"rank": 19, "phase": "backward", "slowdown": 1.5, "pattern": "window", "first_step": 60, "last_step": 119}
+    Command(folder)("simulate", "-o", "window", "--ranks", "64", "--ranks-per-host", "8", "--steps", "200",
+                    "--record-every", "2", "--fault", json.dumps(fault))
+    return folder / "window"
+
+
 @pytest.fixture
-def window(simulate):
+def window(tmp_path, window_folder):
     """64 ranks on 8 hosts; rank 19 is slow in steps 60 to 119 of 200."""
-    simulate("window", "--ranks", "64", "--ranks-per-host", "8", "--steps", "200", "--record-every", "2",
-             faults=[{"rank": 19, "phase": "backward", "slowdown": 1.5, "pattern": "window", "first_step": 60,
-                      "last_step": 119}])
+    (tmp_path / "window").symlink_to(window_folder)
     return "window"
 
 
