@@ -304,3 +304,14 @@ def test_groups_of_one_name_at_other_places_do_not_wait_for_each_other(cep, job,
     assert verdict["shares"]["wait"] < 0.01  # of the step, of which the transfers are 5 % and 43 %
     assert verdict["stragglers"] == [] and verdict["late_rank"] is None
     assert verdict["headline"].startswith("No straggler")
+
+
+def test_a_slow_host_is_told_once_and_what_to_look_at_on_it(cep, simulate):
+    simulate("job", "--ranks", "16", "--ranks-per-host", "4", "--steps", "60", faults=[
+        {"host": 2, "phase": "forward", "slowdown": 1.5}])
+    verdict = verdict_of(cep)
+    assert len(verdict["stragglers"]) == 4
+    of_ranks = [line for line in verdict["evidence"] if line.startswith("rank ")]
+    assert verdict["evidence"][0] == "4 of the ranks on node2 are slow: the host, or what it shares"
+    assert len(of_ranks) == 1 and f"rank {verdict['stragglers'][0]['rank']} (node2): forward takes" in of_ranks[0]
+    assert verdict["next"][0].startswith("look at node2: cooling and power of its GPUs")

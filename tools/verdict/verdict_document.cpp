@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/units.hpp"
@@ -260,15 +261,22 @@ class Sentences {
         return nullptr;
     }
 
+    [[nodiscard]] bool is_on_slow_host(const StragglerFact& straggler) const {
+        return std::any_of(verdict_.slow_hosts.begin(), verdict_.slow_hosts.end(),
+                           [&](const SlowHost& host) { return host.host == straggler.host; });
+    }
+
     void add_stragglers() {
-        const std::size_t shown = std::min(max_shown, verdict_.stragglers.size());
-        for (std::size_t i = 0; i < shown; ++i) document_.evidence.push_back(describe(verdict_.stragglers[i]));
-        if (verdict_.stragglers.size() > shown)
-            document_.evidence.push_back(
-                fmt::format("and {} more (--json has all)", verdict_.stragglers.size() - shown));
         for (const SlowHost& host : verdict_.slow_hosts)
             document_.evidence.push_back(
                 fmt::format("{} of the ranks on {} are slow: the host, or what it shares", host.ranks, host.host));
+        std::set<std::string_view> described;  // slow hosts: by their slowest rank
+        std::size_t shown = 0;
+        for (const StragglerFact& straggler : verdict_.stragglers)
+            if (!is_on_slow_host(straggler) || described.insert(straggler.host).second)
+                if (shown++ < max_shown) document_.evidence.push_back(describe(straggler));
+        if (shown > max_shown)
+            document_.evidence.push_back(fmt::format("and {} more (--json has all)", shown - max_shown));
         std::size_t notes = 0;
         for (const StragglerFact& straggler : verdict_.harmless) {
             if (!straggler.keeps_waiting && straggler.pattern != Pattern::persistent) continue;
@@ -283,7 +291,12 @@ class Sentences {
                 fmt::format("{:.1f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
         if (verdict_.stragglers.empty()) return;
         const StragglerFact& worst = verdict_.stragglers.front();
-        if (is_uncovered(worst)) {
+        if (is_on_slow_host(worst)) {
+            document_.next.push_back(fmt::format(
+                "look at {}: cooling and power of its GPUs (nvidia-smi -q), its CPUs and other processes, its "
+                "network",
+                worst.host));
+        } else if (is_uncovered(worst)) {
             document_.next.push_back(
                 fmt::format("time what rank {} does outside of its phases: logging, evaluation, garbage collection, "
                             "other processes",
