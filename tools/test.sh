@@ -30,11 +30,14 @@ ensure_packages $BUILD_PACKAGES $TEST_PACKAGES
 ensure_cargo
 ensure_julia
 ensure_promtool
-ensure_trace_processor
 ensure_page_packages
-for directory in tests/cli/duckdb tests/browser; do
-    ensure_node_packages "$directory" "its tests are skipped"
-done
+ensure_node_packages tests/cli/duckdb "its tests are skipped"
+if $all; then
+    # shellcheck disable=SC2086  # lists of words
+    ensure_packages $GUIDE_PACKAGES $DEBIAN_PACKAGES
+    ensure_trace_processor
+    ensure_node_packages tests/browser "its tests are skipped"
+fi
 python=$(find_python)
 
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1
@@ -101,8 +104,6 @@ if ! $all; then
     exit
 fi
 
-# shellcheck disable=SC2086  # lists of words
-ensure_packages $GUIDE_PACKAGES $DEBIAN_PACKAGES
 rm -f "$build-o2/meson-logs/testlog.json" "$build-asan/meson-logs/testlog.json" "$build-tsan/meson-logs/testlog.json"
 build_in "$build-o2" -Doptimization=2 -Ddebug=false && test_in "$build-o2"
 # The other compiler, so that both are tried; and with the address and undefined-behaviour sanitizers it takes a fifth of
