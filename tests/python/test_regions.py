@@ -352,3 +352,18 @@ def test_a_device_that_cannot_be_made_current_does_not_stop_the_trainer(tmp_path
         profiler.step(0)
         with profiler.region("forward"):
             pass
+
+
+def test_a_device_that_cannot_be_made_current_again_does_not_stop_the_trainer(tmp_path):
+    def exchange(device):
+        if device == 0:
+            raise RuntimeError("no such device")
+        return 0
+
+    with cep.Profiler(tmp_path, record_every_n_steps=1) as profiler:
+        profiler._set_device(exchange, 3)
+        profiler.step(0)
+        with profiler.region("forward"):
+            pass
+        profiler.phase("backward")
+        profiler.end_phase()

@@ -56,7 +56,8 @@ def _with_device(exchange_device: Callable[[int], int], device: int) -> SpanCall
                 return call(*args)
             finally:
                 if before is not None:
-                    exchange_device(before)
+                    with suppress(Exception):
+                        exchange_device(before)
 
         return called
 

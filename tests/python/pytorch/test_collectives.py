@@ -485,6 +485,32 @@ atexit.register(ending.set)  # the first one
     assert (done.returncode, done.stdout) == (0, "freed\n")
 
 
+# What a callback frees with itself may take its time, on a thread of gloo.
+def test_the_interpreter_waits_while_a_callback_is_being_freed(job):
+    outputs = job.run(
+        2,
+        """
+import time
+from cep.torch._future_callbacks import FutureCallback
+
+class SlowlyFreed:
+    def __call__(self, future):
+        pass
+
+    def __del__(self):
+        time.sleep(0.2)
+        print("freed")
+
+if rank == 1:
+    time.sleep(0.2)  # so that rank 0 has its callback before its all-reduce is done
+future = dist.all_reduce(torch.ones(4), async_op=True).get_future()
+future.add_done_callback(FutureCallback(SlowlyFreed()))
+future.wait()
+""",
+    )
+    assert outputs == ["freed\n"] * 2
+
+
 SYNC = """
 announced = dist.FileStore(folder + "/announced", ranks)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(9, 9))

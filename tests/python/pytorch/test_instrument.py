@@ -13,6 +13,7 @@ from conftest import end_ns
 torch = pytest.importorskip("torch", reason="no torch")
 
 import cep.torch  # noqa: E402
+from cep.torch._device import follow_device_of  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
@@ -414,3 +415,34 @@ def test_memory_counters_that_fail_are_a_warning_and_the_step_goes_on(files, pro
         trainer.train()
     profiler.close()
     assert names(files) == PHASES * 2
+
+
+class ModelOnGpu:
+    """As much of a model on a GPU as a machine without one can have."""
+
+    def __init__(self, device):
+        self._parameter = types.SimpleNamespace(is_cuda=True, device=torch.device("cuda", device))
+
+    def parameters(self):
+        return iter([self._parameter])
+
+
+@pytest.fixture
+def device_calls(profiler, monkeypatch):
+    """What a profiler is told of devices, while GPU 0 is current."""
+    told = []
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(type(profiler), "_set_stream_source", lambda _, source: told.append("stream"), raising=False)
+    monkeypatch.setattr(type(profiler), "_set_device", lambda _, exchange, device: told.append(device), raising=False)
+    return told
+
+
+@pytest.mark.parametrize("device, told", [(0, []), (1, ["stream", 1])])
+def test_spans_are_on_the_gpu_of_the_first_model(profiler, device_calls, device, told):
+    follow_device_of(ModelOnGpu(device), profiler)
+    follow_device_of(ModelOnGpu(device), profiler)
+    assert device_calls == told
+    with pytest.warns(RuntimeWarning, match=f"a model is on GPU 2, .* all spans are timed on GPU {device}"):
+        follow_device_of(ModelOnGpu(2), profiler)
+    assert device_calls == told
+    assert profiler._device == device

@@ -19,6 +19,7 @@ from ._claims import claims_of
 from ._collectives import instrument_collectives
 from ._comm_span import end_done_spans
 from ._ddp import DDPGradientSync, time_reduction
+from ._device import follow_device_of
 from ._hooks import Hook, is_compiling
 from ._memory import record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
@@ -28,7 +29,6 @@ from ._pytorch import (
     Module,
     Optimizer,
     distributed_is_initialized,
-    follow_device_of,
     hook_before_forward,
     patch_call,
     torch,

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .._handle import Removal
 from .._patch import patch
-from .._profiler import Profiler
-from .._streams import current_stream_source_on, exchange_device
 
 try:
     torch: Any = importlib.import_module("torch")
@@ -46,7 +44,6 @@ __all__ = [
     "Tensor",
     "dist",
     "distributed_is_initialized",
-    "follow_device_of",
     "hook_before_forward",
     "patch_call",
     "tensor_bytes",
@@ -70,18 +67,6 @@ def hook_before_forward(module: Module, hook: Callable[[Module, Any], None]) -> 
     handle: Any = module.register_forward_pre_hook(hook, **options)
     remove: Removal = handle.remove
     return remove
-
-
-def follow_device_of(model: Module, profiler: Profiler) -> None:
-    """Has the profiler's spans be on the model's device where that is not the current one, as in a process that says
-    ``model.to("cuda:1")`` and never torch.cuda.set_device(1). They would be on an idle stream of another device."""
-    parameter = next(model.parameters(), None)
-    if parameter is None or not parameter.is_cuda or parameter.device.index == torch.cuda.current_device():
-        return
-    device = int(parameter.device.index)
-    profiler._set_stream_source(current_stream_source_on(device))
-    profiler._set_device(exchange_device, device)
-    profiler._device = device
 
 
 HAS_CALL_SLOT = hasattr(torch.nn.Module, "_compiled_call_impl")
