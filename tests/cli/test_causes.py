@@ -207,3 +207,16 @@ def test_a_slow_link_of_one_group_of_ranks(summarized, shape, slow):
 def test_links_that_are_a_little_slower_are_healthy(summarized):
     _, verdict = summarized(Shape("tensor", tp=4, dp=4, steps=20), Fault("link", 1.1, ranks=(4, 5, 6, 7)))
     assert [cause for cause in verdict["causes"] if cause["kind"] == "link"] == []
+
+
+def test_evidence_begins_with_the_rank_of_the_headline(cep, simulate):
+    # While no rank is slow, a step takes as long as the slowest of all 32 happens to.
+    window = {"rank": 9, "phase": "backward", "slowdown": 1.5, "first_step": 400, "last_step": 640}
+    simulate("job", "--ranks", "32", "--steps", "1000", "--record-every", "5", "--seed", "11", faults=[window])
+    verdict = cep.summary("job")["verdict"]
+    assert verdict["headline"].startswith("Rank 9 (node1) is slow in backward, in steps 400 to 640. ")
+    assert re.search(r"Without it, steps would take [\d.]+ % less time \([\d.]+ → [\d.]+ ms\)\.$", verdict["headline"])
+    first, second = verdict["evidence"][:2]
+    assert first.startswith("rank 9 (node1): backward takes 1.50 times as long as on its peers")
+    assert second.startswith("the same work in backward takes longer now and then, on any rank; without that")
+    assert re.search(r"steps would take 1.0 % less time \([\d.]+ → [\d.]+ ms\);", second)

@@ -68,6 +68,13 @@ std::string format_duration_ms(double duration_ms) {
     return DurationFormat(duration_ms, duration_ms)(duration_ms);
 }
 
+std::string format_times_ms(double before_ms, double after_ms) {
+    const auto [small_ms, large_ms] = std::minmax(before_ms, after_ms);
+    const DurationFormat duration(small_ms, large_ms);
+    const std::string before = duration(before_ms);
+    return before.substr(0, before.find(' ')) + " → " + duration(after_ms);
+}
+
 std::string format_change_ms(double change_ms) {
     return (change_ms < 0 ? "-" : "+") + format_duration_ms(std::abs(change_ms));
 }

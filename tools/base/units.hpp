@@ -19,6 +19,8 @@ namespace cep::tool {
 [[nodiscard]] std::string format_plural(std::uint64_t count, std::string_view noun);
 /// "12.35 ms": four significant digits.
 [[nodiscard]] std::string format_duration_ms(double duration_ms);
+/// "130.0 → 101.4 ms": a time that changes, in one unit.
+[[nodiscard]] std::string format_times_ms(double before_ms, double after_ms);
 /// "+12.35 ms", "-12.35 ms". The minus of all text is ASCII's, as fmt writes it.
 [[nodiscard]] std::string format_change_ms(double change_ms);
 /// "7.3 %", "22 %" of 0.073 and 0.22.

@@ -11,8 +11,8 @@
 namespace cep::compare {
 namespace {
 
-using tool::DurationFormat;
 using tool::format_plural;
+using tool::format_times_ms;
 
 constexpr std::size_t max_phases_named = 3;
 
@@ -29,9 +29,7 @@ std::string signed_percent(double fraction) {
 }
 
 std::string describe_medians(const Change& change) {
-    const DurationFormat duration(std::min(change.a.median_ms, change.b.median_ms),
-                                  std::max(change.a.median_ms, change.b.median_ms));
-    return fmt::format("{} → {}", duration(change.a.median_ms), duration(change.b.median_ms));
+    return format_times_ms(change.a.median_ms, change.b.median_ms);
 }
 
 /// For a decrease, the size and its interval are positive too.

@@ -133,8 +133,8 @@ tool::Table band_table(const JobView& view, const HeatMap& heat) {
 std::vector<std::string> describe_events(const tool::Job& job, const tool::Verdict& verdict) {
     std::vector<std::string> lines;
     for (const tool::ChangeFact& change : verdict.changes)
-        lines.push_back(fmt::format("Change at step {}: {} → {}{}", format_integer(change.step),
-                                    format_duration_ms(change.before_ms), format_duration_ms(change.after_ms),
+        lines.push_back(fmt::format("Change at step {}: {}{}", format_integer(change.step),
+                                    tool::format_times_ms(change.before_ms, change.after_ms),
                                     change.phase.empty() ? "" : ", most of it in " + change.phase));
     for (const auto& [name, mark] : job.marks)
         lines.push_back(fmt::format("Mark {}: {} rows, {}", name, tool::format_count(mark.count),

@@ -41,8 +41,7 @@ void draw_change(Svg& svg, const Plot& plot, const Change& change, const Axis& x
     const std::string doubt = change.outcome == Outcome::same ? " ~" : change.outcome == Outcome::undecided ? " ?" : "";
     svg.text("label", {plot.right + 12, y + 4}, Anchor::start, fmt::format("{:+.1f} %{}", 100 * *change.change, doubt));
     svg.text("tick", {plot.right + 92, y + 4}, Anchor::start,
-             fmt::format("{} → {}", tool::format_duration_ms(change.a.median_ms),
-                         tool::format_duration_ms(change.b.median_ms)));
+             tool::format_times_ms(change.a.median_ms, change.b.median_ms));
 }
 
 Figure draw(const std::vector<const Change*>& changes) {

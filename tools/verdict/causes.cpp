@@ -112,12 +112,10 @@ std::pair<std::string, std::string> name_cause(const Cause& cause) {
     }
 }
 
-/// "22 % less time (130.0 ms → 101.4 ms)".
+/// "22 % less time (130.0 → 101.4 ms)".
 std::string describe_saving(double slowdown, double step_ms) {
-    const double without_ms = step_ms / slowdown;
-    const DurationFormat duration(without_ms, step_ms);
-    return fmt::format("{} less time ({} → {})", format_percent(1 - 1 / slowdown), duration(step_ms),
-                       duration(without_ms));
+    return fmt::format("{} less time ({})", format_percent(1 - 1 / slowdown),
+                       format_times_ms(step_ms, step_ms / slowdown));
 }
 
 std::string describe(const Cause& cause, const Verdict& verdict, std::string_view between) {

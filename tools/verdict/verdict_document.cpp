@@ -98,9 +98,11 @@ class Sentences {
     Document write() {
         document_.headline = headline();
         document_.tone = tone();
-        add_causes(document_, verdict_);
+        const bool is_of_cause = headline_cause(verdict_) != nullptr;
+        if (is_of_cause) add_causes(document_, verdict_);
         add_groups();
         add_stragglers();
+        if (!is_of_cause) add_causes(document_, verdict_);  // behind what the headline rests on
         add_stages();
         add_history();
         add_shares();
@@ -239,10 +241,8 @@ class Sentences {
             fmt::format(". Without {}, steps would take {}{} less time", without,
                         verdict_.slowdown_is_bound ? "up to " : "", format_percent(1 - 1 / *verdict_.job_slowdown));
         if (!verdict_.mean_step_ms) return text;
-        const double without_ms = *verdict_.mean_step_ms / *verdict_.job_slowdown;
-        const DurationFormat duration(without_ms, *verdict_.mean_step_ms);
-        const std::string with = duration(*verdict_.mean_step_ms);
-        return text + fmt::format(" ({} → {})", with.substr(0, with.find(' ')), duration(without_ms));
+        const double step_ms = *verdict_.mean_step_ms;
+        return text + " (" + format_times_ms(step_ms, step_ms / *verdict_.job_slowdown) + ")";
     }
 
     [[nodiscard]] const ChangeFact* worst_change() const {
