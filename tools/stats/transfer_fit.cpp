@@ -15,13 +15,13 @@
 #include <fmt/format.h>
 
 #include "stats/quantiles.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::comm {
 namespace {
 
-constexpr double huber_limit = 1.345;        // 95 % efficient for normal errors
-constexpr double mad_to_deviation = 1.4826;  // for normal errors
-constexpr double smallest_scale = 0.01;      // a deviation of 1 % is no outlier, however well the others fit
+constexpr double huber_limit = 1.345;    // 95 % efficient for normal errors
+constexpr double smallest_scale = 0.01;  // a deviation of 1 % is no outlier, however well the others fit
 constexpr std::size_t sizes_for_outliers = 6;
 
 /// bytes are in units of the largest size, times in milliseconds.
@@ -106,7 +106,7 @@ class Fitter {
             sizes.push_back(std::abs(y_[i] / fitted_ms_[i] - 1));
         }
         if (x_.size() < sizes_for_outliers) return;
-        const double scale = std::max(mad_to_deviation * tool::exact_quantile(sizes, 0.5), smallest_scale);
+        const double scale = std::max(tool::normal_consistency * tool::exact_quantile(sizes, 0.5), smallest_scale);
         for (std::size_t i = 0; i < sizes.size(); ++i)
             weights_[i] = sizes[i] <= huber_limit * scale ? 1.0 : huber_limit * scale / sizes[i];
     }
