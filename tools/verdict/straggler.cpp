@@ -50,17 +50,17 @@ struct Search {
     bool contains_waiting = false;
 };
 
-void search_phase(Search& search, SearchScale scale) {
-    const Deviation deviation(*search.phase, *search.role, scale.floor_ms);
-    search.contains_waiting = deviation.contains_waiting();
+/// Adds those of its ranks that were not found before.
+void search_steps(Search& search, const Deviation& deviation, SearchScale scale) {
     scale.threshold_ms = std::max({scale.floor_ms, noise_multiple(deviation) * deviation.noise_ms(),
                                    spread_multiple(deviation.usual_peers().size()) * deviation.spread_ms()});
     BeyondThresholds beyond(deviation);
-    std::vector<double> usual_ms;
-    for (std::size_t step = 0; step < search.phase->own_ms.steps(); ++step)
-        usual_ms.push_back(deviation.usual_ms(step));
-    search.usual_ms = typical_ms(usual_ms);
+    const std::size_t found_before = search.found.size();
     for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
+        const auto end = search.found.begin() + static_cast<std::ptrdiff_t>(found_before);
+        if (std::any_of(search.found.begin(), end,
+                        [rank = deviation.ranks()[peer]](const Straggler& one) { return one.rank == rank; }))
+            continue;
         auto straggler = find_slow_steps(deviation, peer, beyond, scale);
         if (!straggler) continue;
         straggler->rank = deviation.ranks()[peer];
@@ -71,6 +71,22 @@ void search_phase(Search& search, SearchScale scale) {
     }
 }
 
+// Hosts that are late now and then hide a slow device: they vary far more than devices do. So the ranks are compared in
+// all steps first, and then in those in which devices set the pace.
+void search_phase(Search& search, const SearchScale& scale) {
+    const LocalPhase& phase = *search.phase;
+    const Deviation all(phase, *search.role, scale.floor_ms);
+    search.contains_waiting = all.contains_waiting();
+    std::vector<double> usual_ms;
+    for (std::size_t step = 0; step < phase.own_ms.steps(); ++step) usual_ms.push_back(all.usual_ms(step));
+    search.usual_ms = typical_ms(usual_ms);
+    search_steps(search, all, scale);
+    if (phase.is_host_late.empty()) return;
+    const Deviation of_device(phase, *search.role, scale.floor_ms, ChosenSteps::of_device);
+    if (2 * of_device.peers_with(StragglerRules::least_steps) > of_device.usual_peers().size())
+        search_steps(search, of_device, scale);
+}
+
 double weight_of(const Straggler& straggler) {
     return straggler.excess_ms * straggler.step_fraction;
 }
@@ -78,7 +94,9 @@ double weight_of(const Straggler& straggler) {
 SearchScale scale_for(const JobTable& table, double relative_floor) {
     SearchScale scale;
     scale.floor_ms = std::max(StragglerRules::absolute_floor_ms, relative_floor * typical_ms(table.median_step_ms));
-    scale.tests = static_cast<double>(table.ranks.size() * (table.local.size() + 1));
+    const auto twice = std::count_if(table.local.begin(), table.local.end(),
+                                     [](const LocalPhase& phase) { return !phase.is_host_late.empty(); });
+    scale.tests = static_cast<double>(table.ranks.size() * (table.local.size() + 1 + static_cast<std::size_t>(twice)));
     return scale;
 }
 
