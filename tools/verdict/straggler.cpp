@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <span>
@@ -50,41 +51,57 @@ struct Search {
     bool contains_waiting = false;
 };
 
-/// Adds those of its ranks that were not found before.
-void search_steps(Search& search, const Deviation& deviation, SearchScale scale) {
+std::vector<Straggler> search_steps(const Search& search, const Deviation& deviation, SearchScale scale) {
     scale.threshold_ms = std::max({scale.floor_ms, noise_multiple(deviation) * deviation.noise_ms(),
                                    spread_multiple(deviation.usual_peers().size()) * deviation.spread_ms()});
     BeyondThresholds beyond(deviation);
-    const std::size_t found_before = search.found.size();
+    std::vector<Straggler> found;
     for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
-        const auto end = search.found.begin() + static_cast<std::ptrdiff_t>(found_before);
-        if (std::any_of(search.found.begin(), end,
-                        [rank = deviation.ranks()[peer]](const Straggler& one) { return one.rank == rank; }))
-            continue;
         auto straggler = find_slow_steps(deviation, peer, beyond, scale);
         if (!straggler) continue;
         straggler->rank = deviation.ranks()[peer];
         straggler->phase = search.phase->name;
         if (search.phase->name == uncovered_name)
             straggler->excess_by_step_ms.assign(deviation.excess_ms(peer).begin(), deviation.excess_ms(peer).end());
-        search.found.push_back(std::move(*straggler));
+        found.push_back(std::move(*straggler));
     }
+    return found;
 }
 
-// Hosts that are late now and then hide a slow device: they vary far more than devices do. So the ranks are compared in
-// all steps first, and then in those in which devices set the pace.
+/// Whether the host of the rank was late in most of the steps from the first slow one to the last.
+bool is_host_mostly_late(const LocalPhase& phase, const Straggler& straggler) {
+    const auto of_rank =
+        phase.is_host_late.begin() + static_cast<std::ptrdiff_t>(straggler.rank * phase.own_ms.steps());
+    const auto late = std::count(of_rank + static_cast<std::ptrdiff_t>(straggler.steps.first),
+                                 of_rank + static_cast<std::ptrdiff_t>(straggler.steps.last) + 1, 1);
+    return 2 * static_cast<std::size_t>(late) > straggler.steps.length();
+}
+
+// Hosts that are late now and then hide a slow device: they vary far more than devices do. So the ranks are compared
+// once more in those steps in which devices set the pace. A host that is late in most of the steps may have been late
+// in a part of the others.
+void search_steps_of_device(Search& search, const SearchScale& scale) {
+    const LocalPhase& phase = *search.phase;
+    const Deviation deviation(phase, *search.role, scale.floor_ms, ChosenSteps::of_device);
+    if (2 * deviation.peers_with(StragglerRules::least_steps) <= deviation.usual_peers().size()) return;
+    std::vector<Straggler> found = search_steps(search, deviation, scale);
+    std::erase_if(found, [&](const Straggler& one) {
+        return is_host_mostly_late(phase, one) ||
+               std::any_of(search.found.begin(), search.found.end(),
+                           [&one](const Straggler& other) { return other.rank == one.rank; });
+    });
+    std::move(found.begin(), found.end(), std::back_inserter(search.found));
+}
+
 void search_phase(Search& search, const SearchScale& scale) {
     const LocalPhase& phase = *search.phase;
-    const Deviation all(phase, *search.role, scale.floor_ms);
-    search.contains_waiting = all.contains_waiting();
+    const Deviation deviation(phase, *search.role, scale.floor_ms);
+    search.contains_waiting = deviation.contains_waiting();
     std::vector<double> usual_ms;
-    for (std::size_t step = 0; step < phase.own_ms.steps(); ++step) usual_ms.push_back(all.usual_ms(step));
+    for (std::size_t step = 0; step < phase.own_ms.steps(); ++step) usual_ms.push_back(deviation.usual_ms(step));
     search.usual_ms = typical_ms(usual_ms);
-    search_steps(search, all, scale);
-    if (phase.is_host_late.empty()) return;
-    const Deviation of_device(phase, *search.role, scale.floor_ms, ChosenSteps::of_device);
-    if (2 * of_device.peers_with(StragglerRules::least_steps) > of_device.usual_peers().size())
-        search_steps(search, of_device, scale);
+    search.found = search_steps(search, deviation, scale);
+    if (!phase.is_host_late.empty()) search_steps_of_device(search, scale);
 }
 
 double weight_of(const Straggler& straggler) {

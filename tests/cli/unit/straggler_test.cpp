@@ -112,6 +112,19 @@ TEST(Stragglers, LateHostsAreNoSlowDevices) {
     EXPECT_TRUE(found.harmless.empty());
 }
 
+TEST(Stragglers, AHostThatIsMostlyLateIsNoSlowDeviceInTheOtherSteps) {
+    const auto is_slow = [](std::size_t rank, std::size_t step) { return rank == 5 && step >= 80 && step < 140; };
+    const auto find_if_late = [&](std::size_t of_three) {
+        LocalPhase phase =
+            phase_with_late_hosts([&](std::size_t rank, std::size_t step) { return is_slow(rank, step) ? 3.0 : 0; });
+        for (std::size_t step = 80; step < 140; ++step) phase.is_host_late[5 * job_steps + step] = step % 3 < of_three;
+        const Stragglers found = find(table_with({phase}));
+        return found.costly.size() + found.harmless.size();
+    };
+    EXPECT_EQ(find_if_late(1), 1U);
+    EXPECT_EQ(find_if_late(2), 0U);
+}
+
 TEST(Stragglers, WhereMostHostsAreAlwaysLateNoDeviceIsCompared) {
     Normal normal(2);
     LocalPhase phase = noisy_phase("forward", 1, [&normal](std::size_t rank, std::size_t) {
