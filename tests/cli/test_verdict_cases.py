@@ -280,6 +280,37 @@ def test_a_slow_rank_whose_device_is_not_behind_its_host_may_have_a_late_host(ce
     assert (said, "look at its host" in to_do) == (host_may_be_late, host_may_be_late), (evidence, to_do)
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_device_that_is_slow_in_a_window_is_told_from_hosts_that_are_late_as_long(cep, job, known):
+    """Each rank's host is late in a third of the steps, so that its backward begins as soon as it is launched; and the
+    device of rank 2 is slow in steps 30 to 59. ``known``: rows tell how far devices are behind their hosts."""
+    rng = np.random.default_rng(1)
+    rows = {rank: [run_row(rank, world_size=4)] for rank in range(4)}
+    begin_ns = START_NS
+    for step in range(90):
+        late = [(step + 20 * rank) % 90 < 30 for rank in range(4)]
+        forward_ms = 20 + 0.1 * rng.standard_normal(4) + np.array([3.0 * one for one in late])
+        if 30 <= step < 60:
+            forward_ms[2] += 5 - 3 * late[2]
+            late[2] = False
+        end_ns = begin_ns + round((max(forward_ms) + 22) * 1e6)
+        for rank, ms in enumerate(np.rint(forward_ms * 1e4) / 1e4):
+            forward_end_ns = begin_ns + round(ms * 1e6)
+            lag = {"lag_ms": 0.007 if late[rank] else 4.0} if known else {}
+            rows[rank] += [
+                span_row(rank, step, "forward", ms, begin_ns, clock="gpu", stream=0, lag_ms=2.0),
+                span_row(rank, step, "backward", 20.0, forward_end_ns, clock="gpu", stream=0, **lag),
+                span_row(rank, step, "all_reduce", (end_ns - forward_end_ns) * 1e-6 - 20, forward_end_ns + 20_000_000,
+                         kind="comm", clock="gpu", stream=0, lag_ms=5.0, group="dp", coll=step)]
+        begin_ns = end_ns + 1000
+    for rank, of_rank in rows.items():
+        job.write(rank, of_rank)
+    verdict = verdict_of(cep)
+    assert names_of(verdict) == ([(2, "forward", "window")] if known else [])
+    if known:
+        assert (verdict["stragglers"][0]["first_step"], verdict["stragglers"][0]["last_step"]) == (30, 59)
+
+
 @pytest.mark.parametrize("axis", ["pp", "tp"])
 def test_groups_of_one_name_at_other_places_do_not_wait_for_each_other(cep, job, axis):
     """Two groups are called dp, one at each place on the other axis. The transfers of one take nine times as long."""

@@ -28,7 +28,8 @@ constexpr double most_correlation = 0.995;  // no series is long enough to know 
 
 }  // namespace
 
-Deviation::Deviation(const LocalPhase& phase, const PeerGroup& group, double floor_ms) : group_(group) {
+Deviation::Deviation(const LocalPhase& phase, const PeerGroup& group, double floor_ms, ChosenSteps steps)
+    : group_(group) {
     fast_.resize(group.ranks.size());
     std::iota(fast_.begin(), fast_.end(), std::size_t{0});
     usual_ = quantiles_over_ranks(phase.own_ms, group.ranks, typical_quantile);
@@ -38,6 +39,7 @@ Deviation::Deviation(const LocalPhase& phase, const PeerGroup& group, double flo
     for (const std::size_t peer : fast_) ranks.push_back(group.ranks[peer]);
     usual_ = quantiles_over_ranks(phase.own_ms, ranks, is_split() ? typical_quantile : usual_quantile);
     find_excess(phase);
+    if (steps == ChosenSteps::of_device) leave_out_late_hosts(phase);
     centre();
     find_noise();
 }
@@ -70,6 +72,26 @@ void Deviation::find_fast(double floor_ms) {
         std::sort(fast_.begin(), fast_.end());
         return;
     }
+}
+
+// What a host adds says nothing of how much the time of devices varies.
+void Deviation::leave_out_late_hosts(const LocalPhase& phase) {
+    if (phase.is_host_late.empty()) return;
+    const std::size_t steps = usual_.size();
+    for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer)
+        for (std::size_t step = 0; step < steps; ++step)
+            if (phase.is_host_late[group_.ranks[peer] * steps + step] != 0)
+                excess_[peer * steps + step] = std::numeric_limits<double>::quiet_NaN();
+}
+
+std::size_t Deviation::count_steps(std::size_t peer) const {
+    const std::span<const double> ms = excess_ms(peer);
+    return static_cast<std::size_t>(std::count_if(ms.begin(), ms.end(), [](double one) { return !is_missing(one); }));
+}
+
+std::size_t Deviation::peers_with(std::size_t steps) const {
+    return static_cast<std::size_t>(
+        std::count_if(fast_.begin(), fast_.end(), [&](std::size_t peer) { return count_steps(peer) >= steps; }));
 }
 
 // The low reference of a step lies below what a usual rank takes; by as much as the usual rank exceeds it.
@@ -128,10 +150,12 @@ void Deviation::find_noise() {
     if (is_missing(noise_ms_)) noise_ms_ = 0;
     inflation_ = median_of(inflations);
     if (is_missing(inflation_)) inflation_ = 1;
+    double values = 0;
+    for (const std::size_t peer : peers) values += static_cast<double>(count_steps(peer));
     // A series that is about as long as its correlation lasts does not show how far it strays.
-    const double seen = 1 - inflation_ / static_cast<double>(std::max<std::size_t>(1, usual_.size()));
+    const double seen = 1 - inflation_ * static_cast<double>(peers.size()) / std::max(1.0, values);
     noise_ms_ /= std::sqrt(std::max(seen, least_seen));
-    independent_values_ = static_cast<double>(peers.size() * usual_.size()) / inflation_;
+    independent_values_ = values / inflation_;
 }
 
 // The larger of two figures: that of an autoregressive process of order one (Priestley, Spectral Analysis and Time

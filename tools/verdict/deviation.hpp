@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -12,13 +13,18 @@
 
 namespace cep::tool {
 
+/// Steps of a rank: all, or those in which the device was still at work when the host launched what comes next.
+enum class ChosenSteps : std::uint8_t { all, of_device };
+
 class Deviation {
   public:
     /// `floor_ms`: what is less separates nobody.
-    Deviation(const LocalPhase& phase, const PeerGroup& group, double floor_ms = 0);
+    Deviation(const LocalPhase& phase, const PeerGroup& group, double floor_ms = 0,
+              ChosenSteps steps = ChosenSteps::all);
 
     [[nodiscard]] const std::vector<std::size_t>& ranks() const { return group_.ranks; }
-    /// By step; NaN where there is no row. About 0 for a rank as usual. `peer` is an index into ranks().
+    /// By step; NaN where there is no row, or the step was not chosen. About 0 for a rank as usual. `peer` is an index
+    /// into ranks().
     [[nodiscard]] std::span<const double> excess_ms(std::size_t peer) const {
         return std::span(excess_).subspan(peer * usual_.size(), usual_.size());
     }
@@ -40,12 +46,16 @@ class Deviation {
     [[nodiscard]] double inflation() const { return inflation_; }
     /// As many independent values as the noise was taken from.
     [[nodiscard]] double independent_values() const { return independent_values_; }
+    /// Of how many usual peers at least so many steps were chosen.
+    [[nodiscard]] std::size_t peers_with(std::size_t steps) const;
 
   private:
     void find_excess(const LocalPhase& phase);
     void find_fast(double floor_ms);
+    void leave_out_late_hosts(const LocalPhase& phase);
     void centre();
     void find_noise();
+    [[nodiscard]] std::size_t count_steps(std::size_t peer) const;
     [[nodiscard]] std::vector<std::size_t> ranks_of_noise() const;
     [[nodiscard]] double inflation_of(std::size_t peer, double median, double deviation) const;
 

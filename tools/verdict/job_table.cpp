@@ -174,7 +174,8 @@ class Builder {
     }
 
     std::size_t add_phase(std::string name, schema::Kind kind) {
-        table_.local.push_back({std::move(name), kind, new_matrix(), new_matrix(), 0});
+        table_.local.push_back({std::move(name), kind, new_matrix(), new_matrix(), 0,
+                                std::vector<std::uint8_t>(table_.ranks.size() * table_.steps.size())});
         counts_.push_back(new_matrix());
         return counts_.size() - 1;
     }
@@ -308,6 +309,7 @@ class Builder {
             }
             table_.local[place].own_ms.set_cell(cell, time.own_ms);
             table_.local[place].duration_ms.set_cell(cell, time.duration_ms);
+            table_.local[place].is_host_late[cell] = time.is_host_late;
             counts_[place].set_cell(cell, time.spans);
         }
         table_.step_ms.set_cell(cell, of_rank.step_ms);
@@ -341,6 +343,8 @@ class Builder {
                     if (const double count = counts.at(rank, step); count < usual[step])
                         complete(table_.local[place], rank, step, usual[step], count);
             table_.local[place].usual_spans = median_of(std::move(usual));
+            std::vector<std::uint8_t>& is_late = table_.local[place].is_host_late;
+            if (std::find(is_late.begin(), is_late.end(), 1) == is_late.end()) is_late = {};
         });
     }
 

@@ -52,6 +52,8 @@ struct LocalPhase {
     StepMatrix own_ms;       // without what it waits for, see RankStep
     StepMatrix duration_ms;  // with it
     double usual_spans = 0;  // a step
+    /// By cell: whether the device was done with it before the host launched what comes next. Empty if never.
+    std::vector<std::uint8_t> is_host_late{};
 };
 
 struct JobTable {

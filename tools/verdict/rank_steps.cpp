@@ -134,7 +134,7 @@ LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
     const std::uint32_t place = places_[phase];  // of an earlier step, if not of this one
     if (place < result_.local.size() && result_.local[place].phase == phase) return result_.local[place];
     places_[phase] = static_cast<std::uint32_t>(result_.local.size());
-    result_.local.push_back({phase, 0, 0, 0});
+    result_.local.push_back({phase, 0, 0, 0, false});
     return result_.local.back();
 }
 
@@ -191,6 +191,7 @@ void StepAnalyser::by_intervals() {
     find_on_device();
     find_idle();
     find_host_paced();
+    find_late_host();
 }
 
 void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
@@ -349,6 +350,24 @@ void StepAnalyser::find_host_paced() {
         if (item.kind == schema::Kind::compute) result_.compute_ms -= item.own_ms;
         if (is_data(item.kind)) result_.data_ms -= item.own_ms;
         if (item.kind != schema::Kind::comm) result_.idle_ms += item.own_ms;
+    }
+}
+
+// A phase after which the device began the stream's next work as soon as that was launched ended when its host let it.
+void StepAnalyser::find_late_host() {
+    last_local_.clear();
+    for (const Item* item : on_device_) {
+        const auto before = std::find_if(last_local_.begin(), last_local_.end(), [item](const Item* last) {
+            return last->sample->stream() == item->sample->stream();
+        });
+        const bool is_first = before == last_local_.end();
+        if (!is_first && (*before)->interval.end_ns <= item->interval.begin_ns + tolerance_ns) {
+            if (item->sample->lag_ms < idle_lag_ms) local_time_of((*before)->phase).is_host_late = true;
+            last_local_.erase(before);
+        } else if (!is_first) {
+            continue;  // inside of it
+        }
+        if (item->kind != schema::Kind::comm) last_local_.push_back(item);
     }
 }
 

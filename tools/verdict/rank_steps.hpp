@@ -40,6 +40,7 @@ struct LocalTime {
     double own_ms = 0;
     double duration_ms = 0;
     std::uint32_t spans = 0;
+    bool is_host_late = false;  // the device was done before the host launched what comes next on the stream
 };
 
 struct RankStep {
@@ -125,6 +126,7 @@ class StepAnalyser {
     void find_on_device();
     void find_idle();
     void find_host_paced();
+    void find_late_host();
     LocalTime& local_time_of(std::uint32_t phase);
     void add_kind(schema::Kind kind, double own_ms);
 
@@ -142,6 +144,7 @@ class StepAnalyser {
     std::vector<Item> local_;
     std::vector<Item> comm_;
     std::vector<const Item*> on_device_;     // both, by their begin
+    std::vector<const Item*> last_local_;    // of each stream, as far as it was seen
     std::vector<Transfers::Guess> guesses_;  // by phase
     std::vector<std::uint32_t> places_;      // by phase: index of its LocalTime
     Intervals comm_set_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <span>
@@ -50,16 +51,11 @@ struct Search {
     bool contains_waiting = false;
 };
 
-void search_phase(Search& search, SearchScale scale) {
-    const Deviation deviation(*search.phase, *search.role, scale.floor_ms);
-    search.contains_waiting = deviation.contains_waiting();
+std::vector<Straggler> search_steps(const Search& search, const Deviation& deviation, SearchScale scale) {
     scale.threshold_ms = std::max({scale.floor_ms, noise_multiple(deviation) * deviation.noise_ms(),
                                    spread_multiple(deviation.usual_peers().size()) * deviation.spread_ms()});
     BeyondThresholds beyond(deviation);
-    std::vector<double> usual_ms;
-    for (std::size_t step = 0; step < search.phase->own_ms.steps(); ++step)
-        usual_ms.push_back(deviation.usual_ms(step));
-    search.usual_ms = typical_ms(usual_ms);
+    std::vector<Straggler> found;
     for (std::size_t peer = 0; peer < deviation.ranks().size(); ++peer) {
         auto straggler = find_slow_steps(deviation, peer, beyond, scale);
         if (!straggler) continue;
@@ -67,8 +63,45 @@ void search_phase(Search& search, SearchScale scale) {
         straggler->phase = search.phase->name;
         if (search.phase->name == uncovered_name)
             straggler->excess_by_step_ms.assign(deviation.excess_ms(peer).begin(), deviation.excess_ms(peer).end());
-        search.found.push_back(std::move(*straggler));
+        found.push_back(std::move(*straggler));
     }
+    return found;
+}
+
+/// Whether the host of the rank was late in most of the steps from the first slow one to the last.
+bool is_host_mostly_late(const LocalPhase& phase, const Straggler& straggler) {
+    const auto of_rank =
+        phase.is_host_late.begin() + static_cast<std::ptrdiff_t>(straggler.rank * phase.own_ms.steps());
+    const auto late = std::count(of_rank + static_cast<std::ptrdiff_t>(straggler.steps.first),
+                                 of_rank + static_cast<std::ptrdiff_t>(straggler.steps.last) + 1, 1);
+    return 2 * static_cast<std::size_t>(late) > straggler.steps.length();
+}
+
+// Hosts that are late now and then hide a slow device: they vary far more than devices do. So the ranks are compared
+// once more in those steps in which devices set the pace. A host that is late in most of the steps may have been late
+// in a part of the others.
+void search_steps_of_device(Search& search, const SearchScale& scale) {
+    const LocalPhase& phase = *search.phase;
+    const Deviation deviation(phase, *search.role, scale.floor_ms, ChosenSteps::of_device);
+    if (2 * deviation.peers_with(StragglerRules::least_steps) <= deviation.usual_peers().size()) return;
+    std::vector<Straggler> found = search_steps(search, deviation, scale);
+    std::erase_if(found, [&](const Straggler& one) {
+        return is_host_mostly_late(phase, one) ||
+               std::any_of(search.found.begin(), search.found.end(),
+                           [&one](const Straggler& other) { return other.rank == one.rank; });
+    });
+    std::move(found.begin(), found.end(), std::back_inserter(search.found));
+}
+
+void search_phase(Search& search, const SearchScale& scale) {
+    const LocalPhase& phase = *search.phase;
+    const Deviation deviation(phase, *search.role, scale.floor_ms);
+    search.contains_waiting = deviation.contains_waiting();
+    std::vector<double> usual_ms;
+    for (std::size_t step = 0; step < phase.own_ms.steps(); ++step) usual_ms.push_back(deviation.usual_ms(step));
+    search.usual_ms = typical_ms(usual_ms);
+    search.found = search_steps(search, deviation, scale);
+    if (!phase.is_host_late.empty()) search_steps_of_device(search, scale);
 }
 
 double weight_of(const Straggler& straggler) {
@@ -78,7 +111,9 @@ double weight_of(const Straggler& straggler) {
 SearchScale scale_for(const JobTable& table, double relative_floor) {
     SearchScale scale;
     scale.floor_ms = std::max(StragglerRules::absolute_floor_ms, relative_floor * typical_ms(table.median_step_ms));
-    scale.tests = static_cast<double>(table.ranks.size() * (table.local.size() + 1));
+    const auto twice = std::count_if(table.local.begin(), table.local.end(),
+                                     [](const LocalPhase& phase) { return !phase.is_host_late.empty(); });
+    scale.tests = static_cast<double>(table.ranks.size() * (table.local.size() + 1 + static_cast<std::size_t>(twice)));
     return scale;
 }
 

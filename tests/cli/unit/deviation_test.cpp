@@ -79,6 +79,31 @@ TEST(Deviation, NoiseAndInflationAgreeWithTheirDefinitions) {
     EXPECT_NEAR(deviation.independent_values(), 12 * 300 / deviation.inflation(), 1e-6);
 }
 
+TEST(Deviation, WhatHostsAddIsNoNoiseOfDevices) {
+    // The hosts of 4 ranks take turns of 10 steps, and are late in 8 of these, by 3 ms.
+    const auto is_late = [](std::size_t rank, std::size_t step) {
+        return (step / 10 + rank) % 4 == 0 && step % 10 < 8;
+    };
+    Normal normal(4);
+    LocalPhase phase = phase_of("forward", 4, 200, [&](std::size_t rank, std::size_t step) {
+        return 20 + 0.1 * normal() + (is_late(rank, step) ? 3 : 0);
+    });
+    for (std::size_t rank = 0; rank < 4; ++rank)
+        for (std::size_t step = 0; step < 200; ++step) phase.is_host_late.push_back(is_late(rank, step));
+    const PeerGroup group = peers_of(4);
+    const Deviation all(phase, group);
+    const Deviation of_device(phase, group, 0, ChosenSteps::of_device);
+    EXPECT_GT(all.noise_ms(), 1);
+    EXPECT_NEAR(of_device.noise_ms(), 0.1, 0.03);
+    EXPECT_EQ(of_device.peers_with(160), 4U);
+    EXPECT_EQ(of_device.peers_with(161), 0U);
+    EXPECT_NEAR(of_device.independent_values(), 4 * 160 / of_device.inflation(), 1e-6);
+    for (std::size_t step = 0; step < 200; ++step) {
+        EXPECT_EQ(is_missing(of_device.excess_ms(1)[step]), is_late(1, step));
+        EXPECT_GT(of_device.usual_ms(step), 19) << "all ranks say what is usual";
+    }
+}
+
 TEST(Deviation, ASlowDriftUnderFastNoiseInflatesMoreThanNeighboursShow) {
     Normal normal(3);
     std::vector<double> level(16, 0);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -69,6 +70,74 @@ TEST(Stragglers, OtherSlowPhasesOfTheRankAreListed) {
     ASSERT_EQ(found.costly.size(), 1U);
     EXPECT_EQ(found.costly[0].phase, "backward") << "the phase that costs most stands for all";
     EXPECT_EQ(found.costly[0].also, (std::vector<std::string>{"forward"}));
+}
+
+/// Of 8 ranks, the hosts of 2 are late by 3 ms in each step, for 20 steps one after the other.
+bool is_late(std::size_t rank, std::size_t step) {
+    return (step / 20 + rank) % 4 == 0;
+}
+
+LocalPhase phase_with_late_hosts(const MoreMs& more_ms) {
+    LocalPhase phase = noisy_phase("forward", 1, [&](std::size_t rank, std::size_t step) {
+        return std::max(more_ms(rank, step), is_late(rank, step) ? 3.0 : 0.0);
+    });
+    for (std::size_t rank = 0; rank < job_ranks; ++rank)
+        for (std::size_t step = 0; step < job_steps; ++step) phase.is_host_late.push_back(is_late(rank, step));
+    return phase;
+}
+
+TEST(Stragglers, ASlowDeviceIsFoundAmongLateHosts) {
+    const auto slow = [](std::size_t rank, std::size_t step) {
+        return rank == 5 && step >= 80 && step < 140 ? 3.0 : 0.0;
+    };
+    LocalPhase phase = phase_with_late_hosts(slow);
+    const Stragglers found = find(table_with({phase}));
+    ASSERT_EQ(found.costly.size() + found.harmless.size(), 1U);
+    const Straggler& straggler = (found.costly.empty() ? found.harmless : found.costly)[0];
+    EXPECT_EQ(straggler.rank, 5U);
+    EXPECT_EQ(straggler.pattern, Pattern::window);
+    EXPECT_EQ(straggler.steps.first, 80U);
+    EXPECT_EQ(straggler.steps.last, 139U);
+    EXPECT_NEAR(straggler.excess_ms, 3, 0.1);
+
+    phase.is_host_late.clear();
+    const Stragglers without = find(table_with({phase}));
+    EXPECT_TRUE(without.costly.empty() && without.harmless.empty()) << "as much as hosts add, and as long";
+}
+
+TEST(Stragglers, LateHostsAreNoSlowDevices) {
+    const Stragglers found = find(table_with({phase_with_late_hosts(nothing)}));
+    EXPECT_TRUE(found.costly.empty());
+    EXPECT_TRUE(found.harmless.empty());
+}
+
+TEST(Stragglers, AHostThatIsMostlyLateIsNoSlowDeviceInTheOtherSteps) {
+    const auto is_slow = [](std::size_t rank, std::size_t step) { return rank == 5 && step >= 80 && step < 140; };
+    const auto find_if_late = [&](std::size_t of_three) {
+        LocalPhase phase =
+            phase_with_late_hosts([&](std::size_t rank, std::size_t step) { return is_slow(rank, step) ? 3.0 : 0; });
+        for (std::size_t step = 80; step < 140; ++step) phase.is_host_late[5 * job_steps + step] = step % 3 < of_three;
+        const Stragglers found = find(table_with({phase}));
+        return found.costly.size() + found.harmless.size();
+    };
+    EXPECT_EQ(find_if_late(1), 1U);
+    EXPECT_EQ(find_if_late(2), 0U);
+}
+
+TEST(Stragglers, WhereMostHostsAreAlwaysLateNoDeviceIsCompared) {
+    const auto find_if_late = [](std::size_t always_late) {
+        LocalPhase phase = noisy_phase("forward", 1, [](std::size_t rank, std::size_t step) {
+            if (rank == 7) return step >= 80 && step < 140 ? 3.0 : 0.0;
+            return rank < 5 && is_late(rank, step) ? 3.0 : 0.0;
+        });
+        for (std::size_t rank = 0; rank < job_ranks; ++rank)
+            for (std::size_t step = 0; step < job_steps; ++step)
+                phase.is_host_late.push_back(rank < always_late || (rank < 5 && is_late(rank, step)));
+        const Stragglers found = find(table_with({phase}));
+        return found.costly.size() + found.harmless.size();
+    };
+    EXPECT_EQ(find_if_late(3), 1U);
+    EXPECT_EQ(find_if_late(5), 0U) << "of 8 ranks, 3 are left to say how much devices vary";
 }
 
 TEST(Stragglers, APhaseBelowTheFloorIsNotListed) {
