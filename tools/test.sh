@@ -116,7 +116,12 @@ build_in "$build-o2" -Doptimization=2 -Ddebug=false && test_in "$build-o2"
     sanitized="-Doptimization=1 -Db_lundef=false -Ddebug=false -Dpython=false -Drust=disabled -Djulia=disabled"
     # shellcheck disable=SC2086  # lists of words
     {
-        build_in "$build-asan" -Db_sanitize=address,undefined $sanitized && test_in "$build-asan"
+        # A finding ends the program in any case (UBSAN_OPTIONS). Without code to go on after one the build takes a tenth
+        # less.
+        (
+            export CFLAGS="$CFLAGS -fno-sanitize-recover=all" CXXFLAGS="$CXXFLAGS -fno-sanitize-recover=all"
+            build_in "$build-asan" -Db_sanitize=address,undefined $sanitized && test_in "$build-asan"
+        )
         # What has threads.
         build_in "$build-tsan" -Db_sanitize=thread $sanitized &&
             test_in "$build-tsan" --suite unit --suite api --suite faults --suite process --suite fake_cuda \

@@ -9,8 +9,6 @@
 namespace fake_cuda {
 namespace {
 
-constexpr std::uint64_t ms = 1'000'000;
-
 class CaptureTest : public DriverTest {
   protected:
     CUstream begin_capture(CUstreamCaptureMode mode, unsigned int flags = stream_flags::non_blocking) {

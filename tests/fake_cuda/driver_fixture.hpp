@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <thread>
 #include <vector>
@@ -14,6 +15,9 @@
 namespace fake_cuda {
 
 using namespace cep::cuda;
+
+/// In nanoseconds.
+inline constexpr std::uint64_t ms = 1'000'000;
 
 inline const CudaProgram& driver() {
     static const CudaProgram program = load_cuda_program();

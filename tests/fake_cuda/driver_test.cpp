@@ -6,8 +6,6 @@
 namespace fake_cuda {
 namespace {
 
-constexpr std::uint64_t ms = 1'000'000;
-
 TEST_F(DriverTest, EventInAnIdleStreamCompletes) {
     CUstream stream = new_stream();
     CUevent event = record(stream);

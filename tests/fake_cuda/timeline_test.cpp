@@ -9,7 +9,6 @@
 namespace fake_cuda {
 namespace {
 
-constexpr std::uint64_t ms = 1'000'000;
 constexpr float tick_ms = 32e-6F;
 
 class TimelineTest : public FakeTest {

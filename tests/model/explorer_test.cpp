@@ -129,7 +129,7 @@ TEST(Explorer, FollowsAReleaseSequence) {
 }
 
 template <bool Atomically>
-struct Counting : Scenario {
+struct SharedCount : Scenario {
     void run(std::size_t) override {
         if (Atomically)
             count.fetch_add(1, std::memory_order_relaxed);
@@ -141,8 +141,8 @@ struct Counting : Scenario {
 };
 
 TEST(Explorer, FindsTheLostUpdate) {
-    expect_holds(maker_of<Counting<true>>());
-    expect_fails(maker_of<Counting<false>>(), "a count is lost");
+    expect_holds(maker_of<SharedCount<true>>());
+    expect_fails(maker_of<SharedCount<false>>(), "a count is lost");
 }
 
 /// Two threads with two independent operations each: one order represents all six.
