@@ -39,6 +39,7 @@ _pending: weakref.WeakSet[FutureCallback] = weakref.WeakSet()
 def _foreign_thread_runs() -> bool:
     """Whether a thread that Python did not start runs Python code, such as that of a callback being freed."""
     started = {thread.ident for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}
+    started.add(threading.get_ident())
     return any(thread not in started for thread in sys._current_frames())
 
 
