@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedDataParallel's all-reduces, in jobs of several processes over gloo."""
+
+import subprocess
+import sys
+
+import pytest
+from collective_rows import comm_rows, identities
+from conftest import end_ns
+from unboxing import WITH_HOOK, WITHOUT_HOOK
+
+pytest.importorskip("torch", reason="no torch")
+
+pytest_plugins = ("training_jobs",)
+
+DDP = """
+def trained(instrumented, **options):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(*(torch.nn.Linear(9, 9) for _ in range(4)))
+    model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0005, **options)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    torch.manual_seed(rank)
+    handle = cep.torch.instrument(model, optimizer, prof) if instrumented else None
+    for step in range(4):
+        prof.step(step)
+        with model.no_sync():
+            model(torch.randn(3, 9)).pow(2).mean().backward()
+        model(torch.randn(3, 9)).pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    if handle:
+        handle.remove()
+    return [parameter.detach().clone() for parameter in net.parameters()]
+
+with cep.Profiler(folder, record_every_n_steps=2) as prof:
+    for options in ({}, {"gradient_as_bucket_view": True}):
+        for mine, plain in zip(trained(True, **options), trained(False, **options)):
+            assert torch.equal(mine, plain), (mine - plain).abs().max()
+    wait_for_ends(prof)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
+def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files, how):
+    job.run(3, how + DDP)
+    for rank in range(3):
+        rows = comm_rows(files, rank)
+        assert {row["name"] for row in rows} == {"all_reduce"} and {row["step"] for row in rows} == {0, 2}
+        assert identities(files, rank) == identities(files, 0)
+        assert len(identities(files, rank)) == len(rows)
+        # Of each instrumented training, all gradients once in each recorded step: no_sync() reduces nothing.
+        assert sum(row["bytes"] for row in rows) == 2 * 2 * 4 * (9 * 9 + 9) * 4
+
+
+@pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
+def test_the_reduction_of_a_bucket_lies_within_the_backward(job, files, how):
+    job.run(2, how + DDP)
+    for rank in range(2):
+        backwards = files.spans("backward", rank)
+        for row in comm_rows(files, rank):
+            assert any(one["start_ns"] <= row["start_ns"] and end_ns(row) <= end_ns(one) for one in backwards)
+            assert row["depth"] == 1  # in the backward, and in no other reduction
+
+
+def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):
+    job.run(
+        2,
+        WITHOUT_HOOK
+        + """
+def train(model):
+    model(torch.ones(1, 4)).sum().backward()
+    dist.all_reduce(torch.ones(8))  # a row of its own, and one only
+    dist.all_reduce(torch.ones(8, dtype=torch.int32), async_op=True).wait()
+
+models = [torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2)]
+with cep.Profiler(folder, record_every_n_steps=2) as prof:
+    prof.step(0)
+    handles = [cep.torch.instrument(model, None, prof) for model in models]
+    for step in range(4):
+        prof.step(step)
+        assert is_before_the_operator() is (step % 2 == 0)
+        train(models[0])
+    prof.step(4)
+    handles[0].remove()
+    assert is_before_the_operator()
+    train(models[1])
+    handles[1].remove()
+    assert not is_before_the_operator()
+    train(models[1])
+    handle = cep.torch.instrument(models[0], None, prof)
+    assert is_before_the_operator()
+    wait_for_ends(prof)
+assert not is_before_the_operator()
+assert not any(map(has_hook, models)) and cep.torch.hook_failures() == 0
+dist.destroy_process_group()
+""",
+    )
+    for rank in range(2):
+        rows = [(row["step"], row["bytes"]) for row in comm_rows(files, rank)]
+        assert rows == [(step, size) for step in (0, 2, 4) for size in (80, 32, 32)]
+        assert identities(files, rank) == identities(files, 0)
+
+
+# As PyTorch's allreduce_hook, with a callback that is freed before the interpreter ends: else gloo's threads end the
+# process.
+USERS_HOOK = """
+from cep.torch._future_callbacks import FutureCallback
+
+def users_hook(state, bucket):
+    future = dist.all_reduce(bucket.buffer().div_(ranks), async_op=True).get_future()
+    return future.then(FutureCallback(lambda done: done.value()[0]))
+"""
+
+
+def test_a_model_that_has_a_hook_and_a_pytorch_that_refuses_keep_the_operator(job, files):
+    job.run(
+        2,
+        WITHOUT_HOOK
+        + USERS_HOOK
+        + """
+hooked, refused = (torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
+hooked.register_comm_hook(None, users_hook)
+taken = torch.library.Library("c10d", "IMPL")
+
+def passes_on(*arguments):
+    with cep.torch._ddp_reductions._below_autograd():
+        return torch.ops.c10d.allreduce_.default(*arguments)
+
+with cep.Profiler(folder, record_every_n_steps=1) as prof:
+    prof.step(0)
+    with cep.torch.instrument(hooked, None, prof):
+        assert not is_before_the_operator()
+        hooked(torch.ones(1, 4)).sum().backward()
+    taken.impl("allreduce_", passes_on, "AutogradCPU")
+    prof.step(1)
+    with cep.torch.instrument(refused, None, prof):
+        assert has_hook(refused) and prof.__dict__["_ddp_reductions"]._registration is None
+        refused(torch.ones(1, 4)).sum().backward()
+    wait_for_ends(prof)
+assert cep.torch.hook_failures() == 0
+dist.destroy_process_group()
+""",
+    )
+    rows = [(row["step"], row["name"]) for row in comm_rows(files, 0)]
+    assert sorted(rows) == [(0, "all_reduce"), (0, "gradient_sync"), (1, "all_reduce")]
+
+
+def test_a_reduction_that_raises_is_marked_and_raises(job, files):
+    job.run(
+        1,
+        WITHOUT_HOOK
+        + """
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+
+def fails(*arguments):
+    raise ArithmeticError("no reduction")
+
+with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument(model, None, prof):
+    prof.step(0)
+    prof.__dict__["_ddp_reductions"]._operator = fails
+    try:
+        model(torch.ones(1, 4)).sum().backward()
+    except Exception as error:
+        assert "no reduction" in str(error), error
+    else:
+        raise AssertionError("no error")
+dist.destroy_process_group()
+""",
+    )
+    assert [row["error"] for row in comm_rows(files, 0)] == ["ArithmeticError"]
+
+
+# gloo's threads must have freed the user's callback before the interpreter ends, or torch ends the process.
+def test_a_hook_of_the_users_is_timed_around_and_counted_once(job, files):
+    job.run(
+        2,
+        """
+import threading, weakref
+freed = threading.Event()
+
+class Widened:
+    def __call__(self, future):
+        return future.value()[0].float() / ranks
+
+def half_precision_hook(group, bucket):
+    future = dist.all_reduce(bucket.buffer().half(), async_op=True).get_future()
+    widened = Widened()
+    weakref.finalize(widened, freed.set)
+    return future.then(widened)
+
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+with cep.Profiler(folder, record_every_n_steps=1) as prof, cep.torch.instrument_collectives(prof):
+    model.register_comm_hook(None, cep.torch.ddp_comm_hook(prof, half_precision_hook, name="fp16_all_reduce"))
+    prof.step(0)
+    model(torch.ones(1, 4)).sum().backward()
+    assert torch.equal(model.module.bias.grad, torch.ones(4))
+    wait_for_ends(prof)
+assert freed.wait(60)
+dist.destroy_process_group()
+""",
+    )
+    (row,) = comm_rows(files, 0)
+    assert (row["name"], row["bytes"], row["group"], row["coll"]) == ("fp16_all_reduce", 80, "world", 0)
+
+
+# A thread that certainly frees a callback of cep's late, as gloo's threads may.
+def test_the_interpreter_waits_until_callbacks_are_freed(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import atexit, threading, weakref
+callbacks = []
+atexit.register(lambda: print("freed" if callbacks[0]() is None else "not freed"))  # the last one to be called
+import torch, cep.torch
+from cep.torch._future_callbacks import FutureCallback
+
+future = torch.futures.Future()
+callback = FutureCallback(lambda future: None)
+callbacks.append(weakref.ref(callback))
+future.add_done_callback(callback)
+ending = threading.Event()
+del callback
+
+def finish_late():
+    ending.wait()
+    for _ in range(50_000):
+        pass
+    future.set_result(None)
+
+threading.Thread(target=finish_late, daemon=True).start()
+atexit.register(ending.set)  # the first one
+"""
+    )
+    done = subprocess.run([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "freed\n")
+
+
+# What a callback frees with itself may take its time, on a thread of gloo.
+def test_the_interpreter_waits_while_a_callback_is_being_freed(job):
+    outputs = job.run(
+        2,
+        """
+import time
+from cep.torch._future_callbacks import FutureCallback
+
+class SlowlyFreed:
+    def __call__(self, future):
+        pass
+
+    def __del__(self):
+        time.sleep(0.2)
+        print("freed")
+
+announced = dist.FileStore(folder + "/announced", ranks)
+if rank == 1:
+    announced.wait(["rank 0 has its callback"])  # so that a thread of gloo calls and frees it
+future = dist.all_reduce(torch.ones(4), async_op=True).get_future()
+future.add_done_callback(FutureCallback(SlowlyFreed()))
+if rank == 0:
+    announced.set("rank 0 has its callback", "yes")
+future.wait()
+""",
+    )
+    assert outputs == ["freed\n"] * 2
+
+
+SYNC = """
+announced = dist.FileStore(folder + "/announced", ranks)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(9, 9))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if HAS_HOOK:
+    model.register_comm_hook(None, users_hook)
+prof = cep.Profiler(folder, record_every_n_steps=2)
+with prof, cep.torch.instrument(model, optimizer, prof, ddp_buckets=HAS_HOOK):
+    for step in range(5):
+        prof.step(step)
+        with model.no_sync():
+            model(torch.ones(3, 9)).sum().backward()
+        loss = model(torch.ones(3, 9)).sum()
+        announced.set(f"step {step} rank {rank}", "forward is over")
+        if rank == 1:
+            announced.wait([f"step {step} rank {other}" for other in (0, 2)])
+        loss.backward()
+        optimizer.step()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("has_hook", [False, True])
+def test_ddps_exposed_all_reduce_is_a_row_without_a_communication_hook_of_ours(job, files, has_hook):
+    job.run(3, USERS_HOOK + SYNC.replace("HAS_HOOK", str(has_hook)))
+    for rank in range(3):
+        rows = files.spans("gradient_sync", rank=rank)
+        assert [(row["kind"], row["group"], row["step"]) for row in rows] == [
+            ("comm", "world", step) for step in (0, 2, 4)
+        ]
+        backwards = [row for row in files.spans("backward", rank=rank) if row["seq"] == 1]
+        for row, backward in zip(rows, backwards):
+            assert backward["start_ns"] <= row["start_ns"] and end_ns(row) <= end_ns(backward)
+    for late, other in zip(files.spans("gradient_sync", rank=1), files.spans("gradient_sync", rank=0)):
+        assert late["coll"] == other["coll"]
+        assert late["start_ns"] <= end_ns(other), "the others wait"
