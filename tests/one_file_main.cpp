@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main() of programs that have the tests of several files. A run has those of one file, or without a file all:
+// The main() of programs that hold the tests of several files. It runs the tests of one file, or of all:
 //
 //     PROGRAM [FILE] [OPTION OF GOOGLETEST]...
 //
-// One program links, and compiles what all files include, once.
+// One program compiles what all files include once, and links once.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -13,7 +13,7 @@
 
 namespace {
 
-/// The names of the file's tests, as a filter of GoogleTest; empty if it has none.
+/// A filter of GoogleTest for the file's tests. Empty if it has none.
 std::string tests_of(std::string_view file) {
     const std::string ending = "/" + std::string(file);
     std::string filter;
@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
             std::fprintf(stderr, "no tests of %s\n", argv[1]);
             return 2;
         }
-        if (testing::GTEST_FLAG(filter) == "*") testing::GTEST_FLAG(filter) = of_file;
+        const bool has_filter_of_user = testing::GTEST_FLAG(filter) != "*";
+        if (!has_filter_of_user) testing::GTEST_FLAG(filter) = of_file;
     }
     return RUN_ALL_TESTS();
 }

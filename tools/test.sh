@@ -116,8 +116,8 @@ build_in "$build-o2" -Doptimization=2 -Ddebug=false && test_in "$build-o2"
     sanitized="-Doptimization=1 -Db_lundef=false -Ddebug=false -Dpython=false -Drust=disabled -Djulia=disabled"
     # shellcheck disable=SC2086  # lists of words
     {
-        # A finding ends the program in any case (UBSAN_OPTIONS). Without code to go on after one the build takes a tenth
-        # less.
+        # A finding ends the program in any case (UBSAN_OPTIONS). Code that would continue after it makes the build a
+        # tenth slower.
         (
             export CFLAGS="$CFLAGS -fno-sanitize-recover=all" CXXFLAGS="$CXXFLAGS -fno-sanitize-recover=all"
             build_in "$build-asan" -Db_sanitize=address,undefined $sanitized && test_in "$build-asan"

@@ -39,6 +39,13 @@ TEST(DurationFormat, TakesTheUnitOfTheLargeUnlessTheSmallVanishes) {
     EXPECT_EQ(DurationFormat(0.8914, 5000)(0.8914), "891.4 µs");
 }
 
+TEST(FormatTimes, NamesTheirUnitOnce) {
+    EXPECT_EQ(format_times_ms(129.97, 101.42), "130.0 → 101.4 ms");
+    EXPECT_EQ(format_times_ms(101.42, 129.97), "101.4 → 130.0 ms");
+    EXPECT_EQ(format_times_ms(0.4, 0.8), "400.0 → 800.0 µs");
+    EXPECT_EQ(format_times_ms(900, 1500), "0.900 → 1.500 s");
+}
+
 TEST(FormatBytes, CountsInThousands) {
     EXPECT_EQ(format_bytes(0), "0 B");
     EXPECT_EQ(format_bytes(999), "999 B");
