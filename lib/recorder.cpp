@@ -19,14 +19,16 @@ ThreadRecorder::ThreadRecorder(std::uint16_t index, std::size_t ring_capacity, M
       device_(device) {}
 
 [[gnu::always_inline]] inline StampResult ThreadRecorder::stamp(void* stream, Stamp& stamp) noexcept {
-    stamp = {};
-    stamp.host_ns = monotonic_ns();
-    if (stream == CEP_HOST || device_thread_ == nullptr) [[unlikely]]
-        return StampResult::ok;
-    return device_thread_->stamp(stream, stamp);
+    cuda::DeviceStamp made;
+    const std::int64_t now_ns = monotonic_ns();
+    if (stream != CEP_HOST && device_thread_ != nullptr) [[likely]]
+        made = device_thread_->stamp(stream, now_ns);
+    stamp = {.host_ns = now_ns, .event = made.event, .stream = made.stream};
+    return made.result;
 }
 
-void ThreadRecorder::release(const Stamp& stamp) noexcept {
+// By value: a pointer to a stamp would keep it in memory.
+[[gnu::noinline, gnu::cold]] void ThreadRecorder::release(Stamp stamp) noexcept {
     if (stamp.event != nullptr) device_->release(stamp);
 }
 
@@ -185,37 +187,67 @@ void ThreadRecorder::add_meta(Record& record, std::string_view meta) noexcept {
     SpanSlot* ending = began_by != nullptr ? began_by->slots_.find(span.slot) : nullptr;
     if (ending != nullptr && !SpanSlots::take(*ending, span.generation)) [[unlikely]]
         ending = nullptr;
-    const bool reuses_slot = ending != nullptr && began_by == this && region != nullptr;
-    int slot_index = -1;
-    if (region != nullptr) {
-        recorded_.add();
-        slot_index = reuses_slot ? span.slot : slots_.claim();
-        if (slot_index < 0) dropped_slots_.add();
-    }
-    if (ending == nullptr && slot_index < 0) return CEP_SPAN_NONE;
+    const bool chains = ending != nullptr && began_by == this && region != nullptr;
+    if (!chains) [[unlikely]]
+        return switch_between(began_by, span, ending, region, context, stream);
+    recorded_.add();
     ring_.prepare_push();
     Stamp now;
     const StampResult result = stamp(stream, now);
-    if (ending != nullptr) [[likely]] {
+    const bool has_event = now.event != nullptr;
+    if (result != StampResult::ok || has_event != (ending->begin.event != nullptr)) [[unlikely]]
+        return switch_stamped(this, span, ending, region, span.slot, context, now, result);
+    now.references = 1;
+    finish(*ending, now, nullptr);
+    slots_.reuse(span.slot);
+    stack_.remove(span.slot, span.generation);
+    ending->begin = now;
+    return open(*region, context, *ending, span.slot, nullptr);
+}
+
+/// A switch from another thread's span, or to none, or from none.
+[[gnu::noinline, gnu::cold]] cep_span ThreadRecorder::switch_between(ThreadRecorder* began_by, SpanId span,
+                                                                     SpanSlot* ending, cep_region* region,
+                                                                     StepContext context, void* stream) noexcept {
+    int slot_index = -1;
+    if (region != nullptr) {
+        recorded_.add();
+        slot_index = slots_.claim();
+        if (slot_index < 0) dropped_slots_.add();
+    }
+    if (ending == nullptr && slot_index < 0) return CEP_SPAN_NONE;
+    Stamp now;
+    const StampResult result = stamp(stream, now);
+    return switch_stamped(began_by, span, ending, region, slot_index, context, now, result);
+}
+
+/// Ends `ending`, which is span.slot of `began_by`, and begins a span in this recorder's slot `slot_index`; these may
+/// be the same. Null and −1 leave that part out.
+[[gnu::noinline, gnu::cold]] cep_span ThreadRecorder::switch_stamped(ThreadRecorder* began_by, SpanId span,
+                                                                     SpanSlot* ending, cep_region* region,
+                                                                     int slot_index, StepContext context, Stamp now,
+                                                                     StampResult result) noexcept {
+    if (ending != nullptr) {
         const bool uses_event = ending->begin.event != nullptr && now.event != nullptr;
-        if (result != StampResult::ok && ending->begin.event != nullptr) [[unlikely]] {
+        if (result != StampResult::ok && ending->begin.event != nullptr) {
             release(ending->begin);
             count_failure(result);
         } else {
             if (uses_event && slot_index >= 0) now.references = 1;
-            finish(*ending, uses_event ? now : Stamp{.host_ns = now.host_ns}, nullptr);
+            Stamp end = now;
+            if (!uses_event) end.event = nullptr;
+            finish(*ending, end, nullptr);
             if (!uses_event && slot_index < 0) release(now);
         }
-        if (reuses_slot) [[likely]] {
+        if (began_by == this && slot_index == span.slot) {
             slots_.reuse(span.slot);
             stack_.remove(span.slot, span.generation);
         } else {
             release_slot(*began_by, span);
         }
     }
-    if (slot_index < 0) [[unlikely]]
-        return CEP_SPAN_NONE;
-    if (result == StampResult::ok) [[likely]] {
+    if (slot_index < 0) return CEP_SPAN_NONE;
+    if (result == StampResult::ok) {
         SpanSlot& slot = slots_.at(static_cast<std::size_t>(slot_index));
         slot.begin = now;
         return open(*region, context, slot, slot_index, nullptr);

@@ -118,13 +118,17 @@ class ThreadRecorder {
     static constexpr std::int64_t longest_call_ns = 20'000;
 
     [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept;
-    void release(const Stamp& stamp) noexcept;
+    void release(Stamp stamp) noexcept;
     void count_failure(StampResult result) noexcept;
     void release_slot(ThreadRecorder& began_by, SpanId span) noexcept;
     /// Opens a claimed slot whose begin is stamped.
     cep_span open(cep_region& region, StepContext context, SpanSlot& slot, int slot_index,
                   const GivenAttributes* given) noexcept;
     [[nodiscard]] cep_span refuse() noexcept;
+    cep_span switch_between(ThreadRecorder* began_by, SpanId span, SpanSlot* ending, cep_region* region,
+                            StepContext context, void* stream) noexcept;
+    cep_span switch_stamped(ThreadRecorder* began_by, SpanId span, SpanSlot* ending, cep_region* region, int slot_index,
+                            StepContext context, Stamp now, StampResult result) noexcept;
     void end_failed(SpanSlot& slot, StampResult result) noexcept;
     void set_extras(SpanSlot& slot, const GivenAttributes& given) noexcept;
     void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;

@@ -88,9 +88,12 @@ class Ring {
         return true;
     }
 
-    /// Consumer. Prefetches the cache line of items after the next one.
-    void prepare_pop() noexcept {
-        __builtin_prefetch(consumer_.place(consumer_.head.load(std::memory_order_relaxed) + line_bytes / sizeof(T)));
+    /// Consumer. Prefetches the cache line of items after the next one. Returns the next one; null if the consumer has
+    /// seen no further item so far.
+    [[nodiscard]] const T* prepare_pop() noexcept {
+        const std::size_t head = consumer_.head.load(std::memory_order_relaxed);
+        __builtin_prefetch(consumer_.place(head + line_bytes / sizeof(T)));
+        return head == consumer_.seen_tail ? nullptr : std::launder(reinterpret_cast<const T*>(consumer_.place(head)));
     }
 
     /// Any thread. Approximate number of items in the ring.

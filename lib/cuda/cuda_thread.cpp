@@ -47,45 +47,62 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
     if (context != nullptr && is_sticky(code)) context->set_lost();
 }
 
-[[gnu::noinline, gnu::cold]] StampResult CudaThread::fall_back(HostFallback reason) noexcept {
+[[gnu::noinline, gnu::cold]] DeviceStamp CudaThread::fall_back(HostFallback reason) noexcept {
     if (state_.fallback.load(std::memory_order_relaxed) == HostFallback::none)
         state_.fallback.store(reason, std::memory_order_relaxed);
-    return StampResult::ok;
+    return {};
 }
 
-[[gnu::always_inline]] inline bool CudaThread::find_context(std::int64_t now_ns) noexcept {
+[[nodiscard]] static bool is_default_stream(const void* stream) noexcept {
+    return reinterpret_cast<std::uintptr_t>(stream) <= stream_handles::per_thread;
+}
+
+[[gnu::always_inline]] inline bool CudaThread::find_context(void* stream, std::int64_t now_ns) noexcept {
+    const bool identified = now_ns - identified_ns_ < identity_lasts_ns;
+    // A stream that the program has made belongs to one context, whichever is current. A default stream belongs to
+    // each.
+    if (identified && stream == current_.last_stream && !is_default_stream(stream)) return true;
     CUcontext handle = nullptr;
     if (driver_->ctx_get_current(&handle) != result::success || handle == nullptr) return false;
-    if (current_.handle != handle || now_ns - identified_ns_ >= identity_lasts_ns) [[unlikely]]
+    if (current_.handle != handle || !identified) [[unlikely]]
         identify(handle, now_ns);
     return true;
+}
+
+/// The driver writes to the event's memory when it records it, and the poller on another core read that memory last.
+/// So this thread fetches the memory one span ahead. It never reads or writes there.
+[[gnu::always_inline]] inline void CudaThread::prefetch_event(CUevent event) noexcept {
+    constexpr std::size_t driver_event_bytes = 592;  // distance of two new events, CUDA 13.0
+    constexpr std::size_t line_bytes = 64;
+    const auto* const bytes = reinterpret_cast<const char*>(event);
+    for (std::size_t i = 0; i < driver_event_bytes; i += line_bytes) __builtin_prefetch(bytes + i, 1);
 }
 
 [[gnu::always_inline]] inline FreeEvent CudaThread::acquire_event() noexcept {
     FreeEvent free;
     if (!current_.pool->events.pop(free)) [[unlikely]]
         return create_event();
-    current_.pool->events.prepare_pop();
+    if (const FreeEvent* next = current_.pool->events.prepare_pop()) [[likely]]
+        prefetch_event(next->handle);
     return free;
 }
 
-[[gnu::hot]] StampResult CudaThread::stamp(void* stream, Stamp& stamp) noexcept {
+[[gnu::hot]] DeviceStamp CudaThread::stamp(void* stream, std::int64_t now_ns) noexcept {
     if (driver_ == nullptr && !find_driver()) return fall_back(HostFallback::no_driver);
-    if (!find_context(stamp.host_ns)) return fall_back(HostFallback::no_context);
-    if (current_.context == nullptr) return StampResult::no_event;
-    if (current_.context->lost()) return StampResult::failed;
+    if (!find_context(stream, now_ns)) return fall_back(HostFallback::no_context);
+    if (current_.context == nullptr) return {.result = StampResult::no_event};
+    if (current_.context->lost()) return {.result = StampResult::failed};
     const auto cuda_stream = static_cast<CUstream>(stream);
     CUstreamCaptureStatus capturing = capture_status::none;
     CUresult code = driver_->stream_is_capturing(cuda_stream, &capturing);
-    if (capturing != capture_status::none || code == result::capture_implicit) return StampResult::capturing;
+    if (capturing != capture_status::none || code == result::capture_implicit)
+        return {.result = StampResult::capturing};
     if (code != result::success) return fail(code, nullptr);
     const FreeEvent free = acquire_event();
-    if (free.event == nullptr) return StampResult::no_event;
+    if (free.event == nullptr) return {.result = StampResult::no_event};
     code = driver_->event_record(free.handle, cuda_stream);
     if (code != result::success) return fail(code, free.event);
-    stamp.event = free.event;
-    stamp.stream = stream == current_.last_stream ? current_.last_stream_number : stream_number(stream);
-    return StampResult::ok;
+    return {free.event, stream == current_.last_stream ? current_.last_stream_number : stream_number(stream)};
 }
 
 [[gnu::noinline, gnu::cold]] bool CudaThread::find_driver() noexcept {
@@ -93,10 +110,11 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
     return driver_ != nullptr;
 }
 
-[[gnu::noinline, gnu::cold]] StampResult CudaThread::fail(CUresult code, Event* event) noexcept {
+[[gnu::noinline, gnu::cold]] DeviceStamp CudaThread::fail(CUresult code, Event* event) noexcept {
     state_.count_error(current_.context, code);
     if (event != nullptr) current_.context->release(*event, Event::max_references);
-    return StampResult::failed;
+    current_.last_stream = nullptr;  // ask for the context again: the stream may be a new one at the same address
+    return {.result = StampResult::failed};
 }
 
 [[gnu::noinline, gnu::cold]] void CudaThread::identify(CUcontext handle, std::int64_t now_ns) noexcept {
@@ -131,6 +149,8 @@ CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
 
 [[gnu::noinline, gnu::cold]] FreeEvent CudaThread::create_event() noexcept {
     FreeEvent free;
+    CUcontext current = nullptr;  // the driver makes the event for this one, which need not be the stream's
+    if (driver_->ctx_get_current(&current) != result::success || current != current_.handle) return free;
     CUresult code = result::success;
     free.event = current_.context->create_event(*driver_, *current_.pool, code);
     if (code != result::success) state_.count_error(current_.context, code);

@@ -43,6 +43,14 @@ struct CudaState {
     std::atomic<HostFallback> fallback{HostFallback::none};
 };
 
+/// What the device adds to a stamp. It is returned in two registers, so that no stamp passes through memory.
+struct DeviceStamp {
+    Event* event = nullptr;
+    std::int32_t stream = 0;
+    StampResult result = StampResult::ok;
+};
+static_assert(sizeof(DeviceStamp) == 16);
+
 /// The part of the device that one recording thread uses. Only that thread calls it.
 class alignas(64) CudaThread {
   public:
@@ -50,8 +58,8 @@ class alignas(64) CudaThread {
     CudaThread(const CudaThread&) = delete;
     CudaThread& operator=(const CudaThread&) = delete;
 
-    /// Adds an event in `stream` to the stamp. No lock, no synchronisation, no allocation in steady state.
-    [[nodiscard]] StampResult stamp(void* stream, Stamp& stamp) noexcept;
+    /// Records an event in `stream`. No lock, no synchronisation, no allocation in steady state.
+    [[nodiscard]] DeviceStamp stamp(void* stream, std::int64_t now_ns) noexcept;
 
   private:
     struct Binding {
@@ -62,22 +70,23 @@ class alignas(64) CudaThread {
         std::int32_t last_stream_number = 0;
     };
 
-    /// Makes the calling thread's current context the current binding; its context stays null if it cannot be made.
-    /// False if the thread has no current context.
     [[nodiscard]] bool find_driver() noexcept;
-    [[nodiscard]] bool find_context(std::int64_t now_ns) noexcept;
+    /// Makes the stream's context the current binding; its context stays null if it cannot be made. A stream that is
+    /// not the last one belongs to the calling thread's current context. False if the thread has none.
+    [[nodiscard]] bool find_context(void* stream, std::int64_t now_ns) noexcept;
     void identify(CUcontext handle, std::int64_t now_ns) noexcept;
     [[nodiscard]] Binding* bind(CUcontext handle) noexcept;
     [[nodiscard]] FreeEvent acquire_event() noexcept;
     [[nodiscard]] FreeEvent create_event() noexcept;
+    static void prefetch_event(CUevent event) noexcept;
     [[nodiscard]] std::int32_t stream_number(void* stream) noexcept;
-    StampResult fail(CUresult code, Event* event) noexcept;
-    StampResult fall_back(HostFallback reason) noexcept;
+    DeviceStamp fail(CUresult code, Event* event) noexcept;
+    DeviceStamp fall_back(HostFallback reason) noexcept;
 
     /// A new context can get the address of a destroyed one, and events of the old one must not be recorded into it.
-    /// Context ids are never reused, but reading one takes 25 ns. Replacing a context takes about 100 ms, so the id is
-    /// read only this often.
-    static constexpr std::int64_t identity_lasts_ns = 1'000'000;
+    /// Context ids are never reused, but reading one takes 25 ns, and much longer if the code for it is in no cache.
+    /// Replacing a context takes 145 ms at least (an H200, six times), so the id is read only this often.
+    static constexpr std::int64_t identity_lasts_ns = 10'000'000;
 
     // What each stamp needs, in one cache line.
     const DriverApi* driver_ = nullptr;  ///< state_.driver once it is known

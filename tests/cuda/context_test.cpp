@@ -71,6 +71,28 @@ TEST_F(ContextTest, SpanThatEndsInAnotherContextIsTimedOnTheHostClock) {
     EXPECT_EQ(driver().ctx_set_current(context), result::success);
 }
 
+TEST_F(ContextTest, StreamWhoseContextIsNotCurrentGetsNoEventOfAnotherContext) {
+    constexpr std::size_t many = 200;  // more than the stream's context has events for
+    CUstream stream = new_stream();
+    span("before", stream);
+    CUcontext other = push_new_context();
+    std::vector<cep_span> begun;
+    for (std::size_t i = 0; i < many; ++i) begun.push_back(cep_begin(region("meanwhile"), stream));
+    for (const cep_span each : begun) cep_end(region("meanwhile"), each, stream);
+    ASSERT_EQ(driver().ctx_set_current(context), result::success);
+    (void)flushed_rows();
+    if (driver().is_fake()) misuses_expected = fake.misuse_count();  // the current context's events in this stream
+    begun.clear();
+    for (std::size_t i = 0; i < many; ++i) begun.push_back(cep_begin(region("after"), stream));
+    for (const cep_span each : begun) cep_end(region("after"), each, stream);
+    const std::vector<Row> after = flushed_rows().spans("after");
+    ASSERT_EQ(after.size(), many);
+    for (const Row& row : after) EXPECT_EQ(row.clock(), "gpu");
+    (void)cep_close(profiler, patience_ms);
+    EXPECT_EQ(driver().ctx_destroy(other), result::success);
+    EXPECT_EQ(driver().ctx_set_current(context), result::success);
+}
+
 TEST_F(ContextTest, ContextsOfOneDeviceDoNotMix) {
     CUcontext other = push_new_context();
     CUstream stream = nullptr;

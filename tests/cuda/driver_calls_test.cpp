@@ -94,6 +94,20 @@ TEST_F(DriverCallsTest, SpanMakesTwoRecordsAndNoOtherExpensiveCall) {
     EXPECT_LE(calls_during(nullptr, one_span), 2U * 3U);  // a record and two queries of state at each end
 }
 
+TEST_F(DriverCallsTest, StreamThatTheProgramMadeProvesItsContext) {
+    open();
+    CUstream stream = new_stream();
+    constexpr std::uint64_t spans = 1'000;
+    const auto contexts_asked_for = [&](CUstream on) {
+        span("forward", on);
+        return calls_during("cuCtxGetCurrent", [&] {
+            for (std::uint64_t i = 0; i < spans; ++i) span("forward", on);
+        });
+    };
+    EXPECT_LT(contexts_asked_for(stream), spans);  // again after some ms, and a sanitizer is slow
+    EXPECT_GE(contexts_asked_for(nullptr), 2 * spans);
+}
+
 TEST_F(DriverCallsTest, ChainOfPhasesMakesOneRecordMoreThanItsPhases) {
     open();
     CUstream stream = new_stream();
