@@ -2,6 +2,7 @@
 #include "poller.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <exception>
 
 #include "host_clock.hpp"
@@ -16,6 +17,15 @@ constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
 constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
 constexpr std::int64_t idle_pause_ns = ns_per_s;  // the writer wakes the poller when it has spans
 constexpr std::size_t busy_pass_spans = 1024;
+/// A pass takes the driver's locks, for which the trainer's launches wait. So passes keep this distance, also if a
+/// caller asks for one flush after the other.
+constexpr std::int64_t pass_distance_ns = ns_per_ms / 10;
+
+void sleep_until(std::int64_t ns) noexcept {
+    const std::int64_t left_ns = ns - monotonic_ns();
+    const timespec left{.tv_sec = 0, .tv_nsec = left_ns};
+    if (left_ns > 0) (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &left, nullptr);
+}
 
 }  // namespace
 
@@ -32,7 +42,9 @@ void Poller::run() noexcept {
     while (!stop_.load(std::memory_order_acquire)) {
         const PollResult last = work();
         self_ns_.set(static_cast<std::uint64_t>(clock_ns(CLOCK_THREAD_CPUTIME_ID)));
+        const std::int64_t ended_ns = monotonic_ns();
         wakeup_.wait(next_pause(last));
+        sleep_until(ended_ns + pass_distance_ns);
     }
     print_notice();
     if (shut_down_.load(std::memory_order_acquire)) device_.shut_down();
