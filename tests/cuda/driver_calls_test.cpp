@@ -111,6 +111,22 @@ TEST_F(DriverCallsTest, StreamThatTheProgramMadeProvesItsContext) {
     EXPECT_GE(contexts_asked_for(nullptr), 2 * spans);
 }
 
+TEST_F(DriverCallsTest, FlushesWithoutPauseDoNotMakeThePollerAskWithoutPause) {
+    constexpr int flushes = 1'000;
+    constexpr std::int64_t distance_ns = 100 * 1000;  // of two passes of the poller
+    open();
+    CUstream stream = new_stream();
+    const std::int64_t began_ns = host_ns();
+    const std::uint64_t before = fake.call_count("cuEventQuery");
+    for (int i = 0; i < flushes; ++i) {
+        span("forward", stream);
+        (void)cep_flush(profiler, patience_ms);
+    }
+    const std::uint64_t asked = fake.call_count("cuEventQuery") - before;
+    const std::int64_t passes = (host_ns() - began_ns) / distance_ns + 1;
+    EXPECT_LE(2 * asked, 3U * static_cast<std::uint64_t>(passes));  // a pass asks for one span, some for an anchor too
+}
+
 TEST_F(DriverCallsTest, ChainOfPhasesMakesOneRecordMoreThanItsPhases) {
     open();
     CUstream stream = new_stream();
