@@ -60,6 +60,11 @@ show_tenths() {
     done
 }
 
+# gcc is a fourteenth faster where it looks for memory that it can use again only after 512 MiB, which few files need.
+if ${CXX:-c++} --version 2>/dev/null | grep -q "Free Software Foundation"; then
+    export CXXFLAGS="--param=ggc-min-heapsize=524288 ${CXXFLAGS-}"
+fi
+
 # build_in DIRECTORY OPTION...: shows the end of the log where this fails.
 build_in() {
     directory=$1
