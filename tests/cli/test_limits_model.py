@@ -45,9 +45,22 @@ CASES = [(name, command) for command in COMMANDS for name in ("names_in_steps", 
 CASES += [(name, "verdict") for name in INPUTS if (name, "verdict") not in CASES]
 
 
+@pytest.fixture(scope="module")
+def written_once(tmp_path_factory):
+    """The file of as many rows as there is room for, which several commands read."""
+    files = {}
+
+    def write(row):
+        if row not in files:
+            folder = tmp_path_factory.mktemp("rows")
+            files[row] = folder / write_rows(folder, map(row, count()))
+        return files[row]
+    return write
+
+
 @pytest.mark.parametrize("name, command", CASES)
-def test_many_of_one_thing_stay_within_the_limits(tmp_path, name, command):
-    written = write_rows(tmp_path, map(INPUTS[name], count()))
+def test_many_of_one_thing_stay_within_the_limits(tmp_path, written_once, name, command):
+    written = written_once(INPUTS[name])
     arguments = [*COMMANDS[command], written]
     within_limits(tmp_path, *arguments, *([written] if command == "compare" else []))
 
@@ -152,8 +165,8 @@ COLLECTIVES = {
 
 @pytest.mark.parametrize("output", ("--markdown", "--csv", "--json"))
 @pytest.mark.parametrize("name", COLLECTIVES)
-def test_collectives_of_many_kinds_stay_within_the_limits(tmp_path, name, output):
-    written = write_rows(tmp_path, map(COLLECTIVES[name], count()))
+def test_collectives_of_many_kinds_stay_within_the_limits(tmp_path, written_once, name, output):
+    written = written_once(COLLECTIVES[name])
     within_limits(tmp_path, "comm", output, "--by", "group", written)
 
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import attempt_rows, line_of
+from conftest import Job, attempt_rows, line_of
 
 COUNTS = ("1", "2", "7")
 
@@ -19,9 +19,11 @@ def messages(done):
     return re.sub(rb"cep: +(\d+ % (read|written), )?[\d.]+ .?B at [\d.]+ .?B/s\n", b"", done.stderr)
 
 
-@pytest.fixture
-def damaged(job):
+@pytest.fixture(scope="module")
+def damaged_folder(tmp_path_factory):
     """Files of different sizes: whole, resumed, cut off, with garbage, empty, compressed, and one that is large."""
+    job = Job(tmp_path_factory.mktemp("made") / "job")
+    job.folder.mkdir()
     rng = random.Random(5)
     for rank in range(12):
         steps = 20_000 if rank == 4 else rng.randrange(1, 400)
@@ -37,7 +39,12 @@ def damaged(job):
     job.path(5).write_bytes(b"")
     data = gzip.compress(job.path(8).read_bytes(), mtime=0)
     job.path(8).write_bytes(data[: len(data) // 2])
-    return job
+    return job.folder
+
+
+@pytest.fixture
+def damaged(tmp_path, damaged_folder):
+    (tmp_path / "job").symlink_to(damaged_folder)
 
 
 @pytest.mark.parametrize("command", [("summarize", "--json"), ("summarize", "--max-samples", "1000"), ("check", "--lenient"), ("merge",),

@@ -237,27 +237,6 @@ def test_a_change_that_ends_is_said_to_end(cep, tmp_path):
     assert re.search(r"But every step from (198|199|200|201|202) on takes", verdict_of(cep)["headline"])
 
 
-def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path):
-    steps = 140_000
-    own = {"forward": 10 * (1 + 0.01 * np.random.default_rng(1).standard_normal((8, steps)))}
-    own["forward"][5, 1::2] += 5
-    write_job(tmp_path / "job", own, step_spans=False)
-    summary = cep.summary("job")
-    verdict = summary["verdict"]
-    (straggler,) = verdict["stragglers"]
-    assert (straggler["rank"], straggler["pattern"]) == (5, "intermittent")
-    assert straggler["step_fraction"] == pytest.approx(0.5, abs=0.01)
-    assert (verdict["steps_used"], verdict["all_steps"]) == (2**20 // 8, steps)
-    slowest = own["forward"].max(axis=0)
-    others = np.delete(own["forward"], 5, axis=0).max(axis=0)
-    assert verdict["gpu_hours_lost"] == pytest.approx((slowest - others)[1::2].sum() * 8 / 3.6e6, rel=0.02)
-    text = cep("summarize", "job").stdout.decode()
-    assert "the verdict is from 131,072 of the 140,000 steps, chosen by a hash of their number" in text
-    replay = verdict["replay"]
-    assert replay["steps"] < replay["all_steps"] == steps
-    assert f"the replay is of {replay['steps']:,} steps, chosen by a hash of their number" in text
-
-
 def test_of_two_ranks_of_a_pipeline_stage_one_is_slow(cep, simulate):
     simulate("job", "--ranks", 8, "--pp", 4, faults=[{"rank": 3, "phase": "forward", "slowdown": 1.6}])
     (group,) = verdict_of(cep)["groups"]

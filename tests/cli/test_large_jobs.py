@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that take the command a while under a sanitizer: a million of something, and more steps than a verdict takes."""
+
+import gzip
+
+import numpy as np
+import pytest
+from array_jobs import write_job
+from limits import MAX_INPUT_BYTES, SANITIZED, within_limits
+
+
+@pytest.mark.parametrize("row", [
+    '{{"name":"f","rank":{i},"step":1,"duration_ms":1}}\n', '{{"name":"n{i}","rank":0,"step":1,"duration_ms":1}}\n',
+    '{{"name":"f","rank":0,"step":{square},"duration_ms":1}}\n',
+], ids=["ranks", "names", "steps"])
+def test_checking_a_million_of_something_stays_within_the_limits(tmp_path, row):
+    rows = 300_000 if SANITIZED else 1_000_000  # a sanitizer's limits are others
+    path = tmp_path / "many.jsonl.gz"
+    path.write_bytes(gzip.compress("".join(row.format(i=i, square=i * i) for i in range(rows)).encode(), 6))
+    assert path.stat().st_size < MAX_INPUT_BYTES
+    within_limits(tmp_path, "check", "--json", "--lenient", path, status=(0,))
+
+
+def test_of_many_steps_a_random_part_is_judged_and_sums_are_of_all(cep, tmp_path):
+    steps = 140_000
+    own = {"forward": 10 * (1 + 0.01 * np.random.default_rng(1).standard_normal((8, steps)))}
+    own["forward"][5, 1::2] += 5
+    write_job(tmp_path / "job", own, step_spans=False)
+    summary = cep.summary("job")
+    verdict = summary["verdict"]
+    (straggler,) = verdict["stragglers"]
+    assert (straggler["rank"], straggler["pattern"]) == (5, "intermittent")
+    assert straggler["step_fraction"] == pytest.approx(0.5, abs=0.01)
+    assert (verdict["steps_used"], verdict["all_steps"]) == (2**20 // 8, steps)
+    slowest = own["forward"].max(axis=0)
+    others = np.delete(own["forward"], 5, axis=0).max(axis=0)
+    assert verdict["gpu_hours_lost"] == pytest.approx((slowest - others)[1::2].sum() * 8 / 3.6e6, rel=0.02)
+    replay = verdict["replay"]
+    assert replay["steps"] < replay["all_steps"] == steps
+    if SANITIZED:
+        return  # test_thinning prints this text of a smaller job
+    text = cep("summarize", "job").stdout.decode()
+    assert "the verdict is from 131,072 of the 140,000 steps, chosen by a hash of their number" in text
+    assert f"the replay is of {replay['steps']:,} steps, chosen by a hash of their number" in text
