@@ -60,11 +60,6 @@ show_tenths() {
     done
 }
 
-# gcc is a fourteenth faster where it looks for memory that it can use again only after 512 MiB, which few files need.
-if ${CXX:-c++} --version 2>/dev/null | grep -q "Free Software Foundation"; then
-    export CXXFLAGS="--param=ggc-min-heapsize=524288 ${CXXFLAGS-}"
-fi
-
 # run_idly COMMAND...: with the time that others leave. Linux shares time between sessions before it does within one, and
 # each test has a session of its own.
 run_idly() {
