@@ -22,6 +22,8 @@ cancel out. Many short rounds make the intervals narrow.
 and with --arms, to find the source of a cost:
 
     cep on the host clock    every step, no CUDA event
+    cep, no step recorded    but the first: the price of calls that do nothing
+    empty with               three `with` statements that do nothing: the floor of these
     reused events, not read  two records of existing events for each phase, the minimum of any timing with events
 
 A second table shows the time of an arm's own calls on the trainer's thread within such steps, where nothing of them is in
@@ -55,6 +57,7 @@ FLUSH_EVERY_N_STEPS = 10
 OFF, OFF_AGAIN, EVERY, EVERY_10TH, PAIRS = "off", "off again", "cep every step", "cep every 10th step", "event pairs"
 PHASES, PHASES_10TH, HOST_CLOCK = "cep phases", "cep phases every 10th", "cep on the host clock"
 RECORDS, BARE = "reused events, not read", "bare records"
+NO_STEP, EMPTY = "cep, no step recorded", "empty with"
 
 
 def arguments():
@@ -215,6 +218,26 @@ class OnTheHostClock(WithCep):
         super().__init__(training, folder, 1, "host")
 
 
+class NoStepRecorded(WithCep):
+    def __init__(self, training, folder):
+        super().__init__(training, folder, 10**9)
+
+
+class WithEmptyContexts(WithoutInstrumentation):
+    def __init__(self, training, folder):
+        super().__init__(training, folder)
+        self.empty = contextlib.nullcontext()
+
+    def step(self, number):
+        empty, training = self.empty, self.training
+        with empty:
+            loss = training.forward()
+        with empty:
+            training.backward(loss)
+        with empty:
+            training.optimize()
+
+
 class WithReusedEvents:
     def __init__(self, training, folder):
         self.training = training
@@ -311,6 +334,8 @@ ARMS = {
     PAIRS: WithEventPairs,
     PHASES: InPhases,
     HOST_CLOCK: OnTheHostClock,
+    NO_STEP: NoStepRecorded,
+    EMPTY: WithEmptyContexts,
     PHASES_10TH: InPhasesEveryTenthStep,
     RECORDS: WithReusedEvents,
     BARE: WithBareRecords,
