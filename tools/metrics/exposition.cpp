@@ -51,18 +51,19 @@ void Exposition::sample(Labels labels, double value, std::string_view ending) {
     text_ += ' ' + number_text(value) + '\n';
 }
 
-void Exposition::gauge(std::string_view name, std::string_view help, double value) {
-    begin(name, MetricType::gauge, help);
-    sample({}, value);
-}
-
-void Exposition::counter(std::string_view name, std::string_view help, double value) {
-    begin(name, MetricType::counter, help);
-    sample({}, value);
+void Exposition::single(std::string_view name, MetricType type, std::string_view help,
+                        const std::optional<double>& value) {
+    if (!value) return;
+    begin(name, type, help);
+    sample({}, *value);
 }
 
 void Exposition::gauge(std::string_view name, std::string_view help, const std::optional<double>& value) {
-    if (value) gauge(name, help, *value);
+    single(name, MetricType::gauge, help, value);
+}
+
+void Exposition::counter(std::string_view name, std::string_view help, const std::optional<double>& value) {
+    single(name, MetricType::counter, help, value);
 }
 
 }  // namespace cep::tool

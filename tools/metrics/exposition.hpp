@@ -27,15 +27,15 @@ class Exposition {
     /// A sample of the metric, or of the metric with an ending such as "_sum".
     void sample(Labels labels, double value, std::string_view ending = "");
 
-    /// A metric with one sample.
-    void gauge(std::string_view name, std::string_view help, double value);
-    void counter(std::string_view name, std::string_view help, double value);
-    /// Nothing where the value is not known.
+    /// A metric with one sample; nothing where the value is not known.
     void gauge(std::string_view name, std::string_view help, const std::optional<double>& value);
+    void counter(std::string_view name, std::string_view help, const std::optional<double>& value);
 
     [[nodiscard]] const std::string& text() const { return text_; }
 
   private:
+    void single(std::string_view name, MetricType type, std::string_view help, const std::optional<double>& value);
+
     std::string name_;
     std::string text_;
 };

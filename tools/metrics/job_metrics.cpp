@@ -20,35 +20,25 @@ std::optional<double> seconds(const std::optional<double>& ms) {
     return ms ? std::optional(*ms * seconds_per_ms) : std::nullopt;
 }
 
-template <typename Number>
-std::optional<double> as_double(const std::optional<Number>& number) {
-    return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
-}
-
-template <typename Number>
-double as_double(Number number) {
-    return static_cast<double>(number);
-}
-
 void add_inputs(Exposition& out, const Job& job) {
     const InputCounts& inputs = job.inputs;
-    out.gauge("cep_input_files", "Rank files that were read", as_double(inputs.files));
-    out.gauge("cep_input_bytes", "Their size", as_double(inputs.bytes));
-    out.gauge("cep_input_rows", "Rows in them", as_double(inputs.rows));
-    out.gauge("cep_input_skipped_rows", "Rows that could not be read", as_double(inputs.skipped_rows));
+    out.gauge("cep_input_files", "Rank files that were read", inputs.files);
+    out.gauge("cep_input_bytes", "Their size", inputs.bytes);
+    out.gauge("cep_input_rows", "Rows in them", inputs.rows);
+    out.gauge("cep_input_skipped_rows", "Rows that could not be read", inputs.skipped_rows);
     out.gauge("cep_input_damaged_files", "Files that were cut off or could not be read",
-              as_double(inputs.truncated_files + inputs.unreadable_files));
-    out.gauge("cep_ranks", "Ranks that have rows", as_double(job.coverage.ranks_seen));
-    out.gauge("cep_ranks_missing", "Ranks of the job that have no rows", as_double(job.coverage.missing_ranks.size()));
-    out.gauge("cep_hosts", "Hosts of the job", as_double(job.hosts));
-    out.gauge("cep_steps_recorded", "Steps that were recorded", as_double(job.steps.count));
-    out.gauge("cep_last_step", "The last step that was recorded", as_double(job.steps.last));
-    out.gauge("cep_open_spans", "Spans that began and never ended", as_double(job.open_spans.size()));
+              inputs.truncated_files + inputs.unreadable_files);
+    out.gauge("cep_ranks", "Ranks that have rows", job.coverage.ranks_seen);
+    out.gauge("cep_ranks_missing", "Ranks of the job that have no rows", job.coverage.missing_ranks.size());
+    out.gauge("cep_hosts", "Hosts of the job", job.hosts);
+    out.gauge("cep_steps_recorded", "Steps that were recorded", job.steps.count);
+    out.gauge("cep_last_step", "The last step that was recorded", job.steps.last);
+    out.gauge("cep_open_spans", "Spans that began and never ended", job.open_spans.size());
     if (job.runs.empty()) return;
     const JobRun& run = job.runs.back();
     out.begin("cep_run_info", MetricType::gauge, "1; the labels name the last run of the job");
     out.sample({{"run_id", run.run_id}}, 1);
-    out.gauge("cep_run_attempt", "The number of the start of the last run", as_double(run.attempt));
+    out.gauge("cep_run_attempt", "The number of the start of the last run", run.attempt);
 }
 
 void add_durations(Exposition& out, Label phase, Label kind, const PhaseSummary& durations) {
@@ -57,7 +47,7 @@ void add_durations(Exposition& out, Label phase, Label kind, const PhaseSummary&
     for (const auto& [quantile, member] : quantiles)
         out.sample({phase, kind, {"quantile", quantile}}, durations.*member * seconds_per_ms);
     out.sample({phase, kind}, durations.total_ms * seconds_per_ms, "_sum");
-    out.sample({phase, kind}, as_double(durations.count), "_count");
+    out.sample({phase, kind}, static_cast<double>(durations.count), "_count");
 }
 
 void add_steps(Exposition& out, const Job& job, const Summary& summary, const Verdict& verdict) {
@@ -88,8 +78,7 @@ void add_phases(Exposition& out, const Summary& summary, std::size_t max_phases)
     std::vector<const PhaseSummary*> all;
     for (const PhaseSummary& phase : summary.phases) all.push_back(&phase);
     const std::span<const PhaseSummary* const> shown = most_time(all, max_phases);
-    out.gauge("cep_phases_left_out", "Phases with less time, of which there are no metrics",
-              as_double(all.size() - shown.size()));
+    out.gauge("cep_phases_left_out", "Phases with less time, of which there are no metrics", all.size() - shown.size());
     if (shown.empty()) return;
     const auto labels = [](const PhaseSummary& phase) {
         return std::pair(Label{"phase", phase.name}, Label{"kind", schema::kind_name(phase.kind)});
@@ -131,8 +120,8 @@ void add_straggler_metric(Exposition& out, const Verdict& verdict, std::string_v
 
 void add_stragglers(Exposition& out, const Verdict& verdict) {
     out.gauge("cep_verdict_abstained", "1 where the rows cannot show whether there are stragglers, else 0",
-              as_double(verdict.abstained));
-    out.gauge("cep_stragglers", "Ranks that slow the job", as_double(verdict.stragglers.size()));
+              verdict.abstained);
+    out.gauge("cep_stragglers", "Ranks that slow the job", verdict.stragglers.size());
     out.gauge("cep_job_slowdown_ratio", "Time of the steps over what it would be without the stragglers",
               verdict.job_slowdown);
     add_straggler_metric(out, verdict, "cep_straggler_slowdown_ratio",
@@ -189,19 +178,16 @@ void add_memory(Exposition& out, const Summary& summary) {
 }
 
 void add_profiler(Exposition& out, const Loss& loss) {
-    out.counter("cep_profiler_recorded_total", "Spans, counters and marks that the profiler accepted",
-                as_double(loss.recorded));
-    out.counter("cep_profiler_written_total", "Of these, those whose rows were written", as_double(loss.written));
+    out.counter("cep_profiler_recorded_total", "Spans, counters and marks that the profiler accepted", loss.recorded);
+    out.counter("cep_profiler_written_total", "Of these, those whose rows were written", loss.written);
     out.begin("cep_profiler_dropped_total", MetricType::counter, "Of these, those that were lost, by cause");
-    for (const auto& [cause, count] : loss.dropped_by_cause()) out.sample({{"cause", cause}}, as_double(count));
-    out.counter("cep_profiler_without_metadata_total", "Of these, those that lost their metadata",
-                as_double(loss.dropped_meta));
+    for (const auto& [cause, count] : loss.dropped_by_cause())
+        out.sample({{"cause", cause}}, static_cast<double>(count));
+    out.counter("cep_profiler_without_metadata_total", "Of these, those that lost their metadata", loss.dropped_meta);
     out.counter("cep_profiler_capture_skipped_total", "Spans that were not timed in the capture of a graph",
-                as_double(loss.capture_skipped));
-    out.counter("cep_profiler_abandoned_total", "Spans that had not finished when the file was closed",
-                as_double(loss.abandoned));
-    out.counter("cep_profiler_cuda_errors_total", "CUDA calls of the profiler that failed",
-                as_double(loss.cuda_errors));
+                loss.capture_skipped);
+    out.counter("cep_profiler_abandoned_total", "Spans that had not finished when the file was closed", loss.abandoned);
+    out.counter("cep_profiler_cuda_errors_total", "CUDA calls of the profiler that failed", loss.cuda_errors);
     out.counter("cep_profiler_cpu_seconds_total", "Processor time of the profiler's own threads",
                 loss.self_ms * seconds_per_ms);
 }
