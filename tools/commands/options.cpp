@@ -88,9 +88,9 @@ bool InputOptions::colors() const {
 
 void OutputOptions::add_to(CLI::App& command, const std::string& schema, const std::string& table) {
     command
-        .add_option("-o,--output", path,
-                    "Write to F (default: standard output); .json, .csv and .md choose the format, .gz and .zst "
-                    "compress")
+        .add_option(
+            "-o,--output", path,
+            "Write to F (default: standard output); .json, .csv and .md choose the format, .gz and .zst compress")
         ->option_text("F");
     command.add_flag("--json", json, "As JSON (schema " + schema + ")");
     command.add_flag("--csv", csv, table + " as CSV");
@@ -145,7 +145,7 @@ void JobOptions::add_to(CLI::App& command, const std::string& kept) {
     command
         .add_option("--attempt", attempt,
                     "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
-        ->type_name("WHICH");
+        ->option_text("WHICH");
     command.add_option("--max-samples", max_samples, kept + " (default 16000000)")->option_text("N");
 }
 
@@ -181,10 +181,8 @@ void refuse_negative_numbers(CLI::App& command) {
             return tool::parse_number<std::uint64_t>(text) ? "" : "'" + text + "' is not a whole number";
         },
         "");
-    for (CLI::Option* option : command.get_options()) {
-        const std::string type = option->get_type_name();
-        if (type == "N" || type.starts_with("UINT")) option->check(not_negative);
-    }
+    for (CLI::Option* option : command.get_options())
+        if (option->get_type_name().starts_with("UINT")) option->check(not_negative);
 }
 
 void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint) {
