@@ -155,6 +155,13 @@ tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const In
     return options;
 }
 
+bool can_be_read_twice(const tool::InputSet& inputs) {
+    std::error_code error;
+    return std::all_of(inputs.files.begin(), inputs.files.end(), [&error](const tool::InputFile& file) {
+        return !file.is_standard_input() && std::filesystem::is_regular_file(file.path, error);
+    });
+}
+
 Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict) {
     if (inputs.rows == 0) return Status::nothing_readable;
     const bool complete = inputs.complete() && coverage.missing_ranks.empty();

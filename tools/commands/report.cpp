@@ -94,12 +94,13 @@ void read_again(const InputSet& set, const InputOptions& input, const Filter& fi
 /// Binds the columns of the view to those that there is room for, where the rows are looked at for durations.
 SecondLook look_again(const Job& job, const InputSet& set, const InputOptions& input, report::JobView& view) {
     SecondLook found;
-    const bool can_read = !reads_standard_input(set);
+    const bool can_read = can_be_read_twice(set);
     if (!has_comm(job))
         found.why_no_comm = "No communication is timed.";
     else if (!can_read)
         found.why_no_comm =
-            "Latency and bandwidth need a second look at the rows, which standard input does not allow.";
+            fmt::format("Latency and bandwidth need a second look at the rows, which {} does not allow.",
+                        reads_standard_input(set) ? "standard input" : "a pipe");
     if (can_read && !job.choice.keeps_all()) {
         view.steps = report::RowHeat::columns_for(view);
         found.rows.emplace(view);

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,14 +27,6 @@ namespace {
 using namespace tool;
 
 constexpr std::uint64_t default_max_bytes = 200'000'000;
-
-// What is no regular file can be read only once.
-bool can_be_read_twice(const InputSet& set) {
-    std::error_code error;
-    return std::all_of(set.files.begin(), set.files.end(), [&](const InputFile& file) {
-        return !file.is_standard_input() && std::filesystem::is_regular_file(file.path, error);
-    });
-}
 
 struct TraceCommand {
     InputOptions input;
