@@ -58,7 +58,8 @@ Bins merge_bins(const Bins& bins, std::size_t most) {
     Bins merged;
     for (std::size_t i = 0; i < bins.size(); ++i) {
         if (part_of(i, bins.size(), most) == merged.size()) {
-            merged.add(bins.first[i], bins.last[i]);
+            merged.first.push_back(bins.first[i]);
+            merged.last.push_back(bins.last[i]);
         } else {
             merged.last.back() = bins.last[i];
         }

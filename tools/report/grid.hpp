@@ -25,11 +25,6 @@ struct Bins {
     [[nodiscard]] std::size_t size() const { return first.size(); }
     /// The bin that a number is in; size() for none.
     [[nodiscard]] std::size_t index_of(std::int64_t number) const;
-    void add(std::int64_t from, std::int64_t to) {
-        first.push_back(from);
-        last.push_back(to);
-    }
-    friend bool operator==(const Bins&, const Bins&) = default;
 };
 
 /// Each by itself.
