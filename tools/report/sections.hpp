@@ -9,6 +9,7 @@
 
 #include "comm/comm_report.hpp"
 #include "compare/comparison.hpp"
+#include "replay/replay.hpp"
 #include "report/breakdown.hpp"
 #include "report/heat.hpp"
 #include "report/timeline.hpp"
