@@ -29,6 +29,7 @@ struct CheckCommand {
     Status run() const {
         output.check();
         const InputSet set = input.find();
+        refuse_input_as_output(set, output.path);
         JobCheck job;
         const InputCounts counts = read_all(
             set, input.reading(),

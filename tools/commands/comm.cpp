@@ -92,6 +92,7 @@ struct CommCommand {
         CoverageCollector collector;
         using Sink = RowsOnly<RowMatcher>;
         const InputSet set = input.find();
+        refuse_input_as_output(set, output.path);
         const InputCounts counts = read_all(
             set, input.reading(),
             [&](const InputFile& file, std::size_t) { return std::make_unique<Sink>(file.path, rows); },

@@ -58,9 +58,10 @@ struct CompareCommand {
 
     [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
                                          const std::string& files_from) const {
-        const Job loaded =
-            load(find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from),
-                 job_options.load_options(filter, input));
+        const InputSet set =
+            find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
+        refuse_input_as_output(set, output.path);
+        const Job loaded = load(set, job_options.load_options(filter, input));
         compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded,
                                                 judge(loaded, {{}, input.reading().thread_count(), false}));
         report_inputs("compare: " + name, facts.inputs, facts.coverage);

@@ -49,6 +49,7 @@ struct SummarizeCommand {
     [[nodiscard]] Job load_and_save() const {
         LoadOptions options = job_options.load_options(filter, input);
         const InputSet inputs = input.find();
+        refuse_input_as_output(inputs, output.path);
         if (save.empty()) return load(inputs, options);
         Output saved(save);
         options.partial = &saved;
