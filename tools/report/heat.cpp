@@ -2,6 +2,7 @@
 #include "report/heat.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -103,9 +104,7 @@ class Matrices {
 
 Band find_band(std::size_t phase, const StepMatrix& ms, std::size_t columns) {
     const auto bins = std::min(ms.steps(), columns);
-    std::vector<std::vector<double>> p10(bins);
-    std::vector<std::vector<double>> p50(bins);
-    std::vector<std::vector<double>> p90(bins);
+    std::vector<std::array<std::vector<double>, 3>> quantiles(bins);  // of each column of a bin
     Band band{phase, {}, {}, {}, std::vector<double>(bins, NAN), std::vector<std::size_t>(bins, ms.ranks())};
     std::vector<double> values;
     for (std::size_t column = 0; column < ms.steps(); ++column) {
@@ -121,15 +120,13 @@ Band find_band(std::size_t phase, const StepMatrix& ms, std::size_t columns) {
             }
         }
         if (values.empty()) continue;
-        const std::vector<double> quantiles = tool::quantiles_of(values, {0.1, 0.5, 0.9});
-        p10[bin].push_back(quantiles[0]);
-        p50[bin].push_back(quantiles[1]);
-        p90[bin].push_back(quantiles[2]);
+        const std::vector<double> of_column = tool::quantiles_of(values, {0.1, 0.5, 0.9});
+        for (std::size_t i = 0; i < of_column.size(); ++i) quantiles[bin][i].push_back(of_column[i]);
     }
-    for (std::size_t bin = 0; bin < bins; ++bin) {
-        band.p10_ms.push_back(tool::median_of(p10[bin]));
-        band.p50_ms.push_back(tool::median_of(p50[bin]));
-        band.p90_ms.push_back(tool::median_of(p90[bin]));
+    for (const auto& [p10, p50, p90] : quantiles) {
+        band.p10_ms.push_back(tool::median_of(p10));
+        band.p50_ms.push_back(tool::median_of(p50));
+        band.p90_ms.push_back(tool::median_of(p90));
     }
     return band;
 }
