@@ -36,6 +36,19 @@ def test_wrong_usage_has_status_2_and_says_why(cep, four_ranks, arguments):
     assert done.stdout == b"" and done.stderr.startswith(b"cep")
 
 
+@pytest.mark.parametrize("arguments", [
+    ["summarize", "job.jsonl"], ["check", "job.jsonl"], ["comm", "job.jsonl"], ["metrics", "job.jsonl"], ["trace", "job.jsonl"],
+    ["report", "job.jsonl"], ["compare", "job.jsonl", "job"], ["compare", "job", "job.jsonl"],
+    ["report", "--compare", "job.jsonl", "job"],
+], ids=" ".join)
+def test_an_input_is_no_output(cep, four_ranks, tmp_path, arguments):
+    before = cep.merged("job")
+    (tmp_path / "job.jsonl").write_bytes(before)
+    done = cep(*arguments, "-o", "./job.jsonl", status=2)
+    assert b"--output: this is one of the inputs: ./job.jsonl" in done.stderr
+    assert (tmp_path / "job.jsonl").read_bytes() == before
+
+
 def test_directory_with_the_default_folder_inside(cep, four_ranks, tmp_path):
     outer = tmp_path / "output"
     outer.mkdir()

@@ -4,7 +4,9 @@
 import base64
 import hashlib
 import json
+import os
 import re
+import threading
 import xml.etree.ElementTree as ElementTree
 import zlib
 from html.parser import HTMLParser
@@ -482,6 +484,19 @@ def test_standard_input_is_read_once(cep, slow_job, tmp_path):
     merged = cep.merged("sim")
     page = Page(cep("report", "-", stdin=merged).stdout)
     assert "standard input" in page.empty_sections()["comm"]
+    assert "heat" not in page.empty_sections()
+
+
+def test_a_named_pipe_is_read_once(cep, slow_job, tmp_path):
+    """Who opens it again waits for a writer that does not come."""
+    pipe = tmp_path / "job.jsonl"
+    merged = cep.merged("sim")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(merged,), daemon=True)
+    writer.start()
+    page = Page(cep("report", pipe.name).stdout)
+    writer.join()
+    assert "a pipe does not allow" in page.empty_sections()["comm"]
     assert "heat" not in page.empty_sections()
 
 

@@ -71,4 +71,24 @@ std::string cut_to_width(std::string_view text, std::size_t columns, std::string
     return shown.append(end);
 }
 
+std::string wrap_to_width(std::string_view text, std::size_t indent, std::size_t columns) {
+    constexpr std::size_t least_wrapped = 40;  // less is not worth breaking lines for
+    if (columns < least_wrapped) return std::string(text);
+    std::string wrapped;
+    std::size_t column = indent;
+    for (const std::string_view word : split(text, ' ')) {
+        const std::size_t width = display_width(word);
+        if (!wrapped.empty() && column + 1 + width > columns) {
+            wrapped.append(1, '\n').append(indent, ' ');
+            column = indent;
+        } else if (!wrapped.empty()) {
+            wrapped += ' ';
+            ++column;
+        }
+        wrapped += word;
+        column += width;
+    }
+    return wrapped;
+}
+
 }  // namespace cep::tool

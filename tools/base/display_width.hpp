@@ -15,4 +15,8 @@ namespace cep::tool {
 /// The text, or its beginning and `end` where it is wider than `columns`. `end` takes one column.
 [[nodiscard]] std::string cut_to_width(std::string_view text, std::size_t columns, std::string_view end);
 
+/// The text in lines of at most `columns`, broken between words; as it is where these are fewer than 40. The first line
+/// begins at `indent`, the others are indented by it.
+[[nodiscard]] std::string wrap_to_width(std::string_view text, std::size_t indent, std::size_t columns);
+
 }  // namespace cep::tool

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "show/inputs_json.hpp"
 
 namespace cep::tool {
 namespace {

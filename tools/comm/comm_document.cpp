@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "show/inputs_json.hpp"
 
 namespace cep::comm {
 namespace {

@@ -16,47 +16,46 @@ namespace {
 
 using namespace tool;
 
-struct CheckCommand {
-    InputOptions input;
-    OutputOptions output;
-    bool lenient = false;
-
-    void add_to(CLI::App& check);
-    Status run() const;
-};
-
 Status status_of_check(const InputCounts& inputs, Severity severity, bool lenient) {
     if (inputs.rows == 0) return Status::nothing_readable;
     return severity >= Severity::incomplete && !lenient ? Status::incomplete : Status::done;
 }
 
-Status CheckCommand::run() const {
-    output.check();
-    const InputSet set = input.find();
-    JobCheck job;
-    const InputCounts counts = read_all(
-        set, input.reading(),
-        [](const InputFile& file, std::size_t) { return std::make_unique<RowsOnly<FileCheck>>(file.path, file); },
-        [&](FileCheck&& file, FileReport&& report) { job.add(std::move(file), std::move(report)); });
-    CheckResult result = job.finish(counts);
-    const Status status = status_of_check(counts, result.severity, lenient);
-    output.write(make_document(std::move(result)), input);
-    if (counts.files == 0)
-        for (const std::string& why : counts.unreadable) say("cep check: {}\n", why);
-    return status;
-}
+struct CheckCommand {
+    InputOptions input;
+    OutputOptions output;
+    bool lenient = false;
 
-void CheckCommand::add_to(CLI::App& check) {
-    input.add_to(check);
-    output.add_to(check, "cep.check/1", "A line for each file");
-    CLI::Option* const strict = check.get_option("--strict");
-    strict->description("Exit with status 4 if the input is incomplete or damaged (the default)");
-    check.add_flag("--lenient", lenient, "Exit with status 0 if the input is incomplete or damaged")->excludes(strict);
-    set_examples(check,
-                 "  cep check output/cuda_event_profiler\n"
-                 "  cep check output && cep merge -o job.jsonl output\n"
-                 "  cep check --json output | jq '.files[] | select(.severity != \"fine\") | .path'");
-}
+    Status run() const {
+        output.check();
+        const InputSet set = input.find();
+        refuse_input_as_output(set, output.path);
+        JobCheck job;
+        const InputCounts counts = read_all(
+            set, input.reading(),
+            [](const InputFile& file, std::size_t) { return std::make_unique<RowsOnly<FileCheck>>(file.path, file); },
+            [&](FileCheck&& file, FileReport&& report) { job.add(std::move(file), std::move(report)); });
+        CheckResult result = job.finish(counts);
+        const Status status = status_of_check(counts, result.severity, lenient);
+        output.write(make_document(std::move(result)), input);
+        if (counts.files == 0)
+            for (const std::string& why : counts.unreadable) say("cep check: {}\n", why);
+        return status;
+    }
+
+    void add_to(CLI::App& check) {
+        input.add_to(check);
+        output.add_to(check, "cep.check/1", "A line for each file");
+        CLI::Option* const strict = check.get_option("--strict");
+        strict->description("Exit with status 4 if the input is incomplete or damaged (the default)");
+        check.add_flag("--lenient", lenient, "Exit with status 0 if the input is incomplete or damaged")
+            ->excludes(strict);
+        set_examples(check,
+                     "  cep check output/cuda_event_profiler\n"
+                     "  cep check output && cep merge -o job.jsonl output\n"
+                     "  cep check --json output | jq '.files[] | select(.severity != \"fine\") | .path'");
+    }
+};
 
 }  // namespace
 

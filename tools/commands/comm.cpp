@@ -21,22 +21,6 @@ namespace {
 
 using namespace tool;
 
-struct CommCommand {
-    InputOptions input;
-    FilterOptions filter;
-    OutputOptions output;
-    std::string by = "kind";
-    std::string predicted_bytes;
-    std::string worlds;
-    double link_gb_per_s = 0;
-    double link_gbps = 0;
-    bool shard_bytes = false;
-
-    void add_to(CLI::App& comm);
-    Status run() const;
-    [[nodiscard]] comm::CommOptions options() const;
-};
-
 std::uint64_t unit_of(std::string_view suffix) {
     static constexpr std::pair<std::string_view, std::uint64_t> units[] = {
         {"", 1},
@@ -71,83 +55,96 @@ std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view
     return sizes;
 }
 
-comm::CommOptions CommCommand::options() const {
-    if (by != "kind" && by != "group") throw UsageError("--by: '" + by + "' is not one of kind, group");
-    if (link_gb_per_s > 0 && link_gbps > 0) throw UsageError("only one of --link-gb-per-s and --link-gbps");
-    comm::CommOptions options;
-    options.by_group = by == "group";
-    options.shard_bytes = shard_bytes;
-    if (link_gb_per_s > 0) options.link_gb_per_s = link_gb_per_s;
-    if (link_gbps > 0) options.link_gb_per_s = link_gbps / 8;
-    if (!predicted_bytes.empty())
-        for (const std::uint64_t bytes : parse_sizes("--predict", predicted_bytes))
-            options.predicted_bytes.push_back(static_cast<std::int64_t>(bytes));
-    if (!worlds.empty()) options.worlds = parse_sizes("--world", worlds);
-    for (const std::uint64_t world : options.worlds)
-        if (world < 2) throw UsageError("--world: fewer than two ranks have no collectives");
-    options.predicts = !predicted_bytes.empty() || !worlds.empty();
-    return options;
-}
+struct CommCommand {
+    InputOptions input;
+    FilterOptions filter;
+    OutputOptions output;
+    std::string by = "kind";
+    std::string predicted_bytes;
+    std::string worlds;
+    double link_gb_per_s = 0;
+    double link_gbps = 0;
+    bool shard_bytes = false;
 
-Status CommCommand::run() const {
-    output.check();
-    const comm::CommOptions chosen = options();
-    const Filter rows = filter.filter();
-    MatchTable table(MatchTable::max_matches_of_job);
-    CoverageCollector collector;
-    using Sink = RowsOnly<RowMatcher>;
-    const InputSet set = input.find();
-    const InputCounts counts = read_all(
-        set, input.reading(),
-        [&](const InputFile& file, std::size_t) { return std::make_unique<Sink>(file.path, rows); },
-        [&](Sink&& spans, FileReport&&) {
-            table.merge(spans.table());
-            collector.merge(spans.coverage());
-        });
-    comm::CommReport report = comm::make_report(table, collector.finish(rows), chosen);
-    report.inputs = counts;
-    const Status status = report_status("comm", counts, report.coverage, input.strict);
-    if (status == Status::nothing_readable) return status;
-    if (report.models.empty()) say("cep comm: no spans of communication among the rows\n");
-    if (report.left_out.any()) say("cep comm: {}\n", comm::describe_left_out(report));
-    output.write(comm::make_document(std::move(report), output.rendering(input).format), input);
-    return status;
-}
+    [[nodiscard]] comm::CommOptions options() const {
+        if (by != "kind" && by != "group") throw UsageError("--by: '" + by + "' is not one of kind, group");
+        if (link_gb_per_s > 0 && link_gbps > 0) throw UsageError("only one of --link-gb-per-s and --link-gbps");
+        comm::CommOptions options;
+        options.by_group = by == "group";
+        options.shard_bytes = shard_bytes;
+        if (link_gb_per_s > 0) options.link_gb_per_s = link_gb_per_s;
+        if (link_gbps > 0) options.link_gb_per_s = link_gbps / 8;
+        if (!predicted_bytes.empty())
+            for (const std::uint64_t bytes : parse_sizes("--predict", predicted_bytes))
+                options.predicted_bytes.push_back(static_cast<std::int64_t>(bytes));
+        if (!worlds.empty()) options.worlds = parse_sizes("--world", worlds);
+        for (const std::uint64_t world : options.worlds)
+            if (world < 2) throw UsageError("--world: fewer than two ranks have no collectives");
+        options.predicts = !predicted_bytes.empty() || !worlds.empty();
+        return options;
+    }
 
-void add_model_options(CLI::App& app, CommCommand& command) {
-    app.add_option(
-           "--by", command.by,
-           "A line for each kind of group and its number of ranks, or for each group: kind, group (default kind)")
-        ->type_name("WHAT");
-    app.add_option("--link-gb-per-s", command.link_gb_per_s,
-                   "Compare with a link of this many gigabytes a second in one direction")
-        ->check(positive_number)
-        ->option_text("GB");
-    app.add_option("--link-gbps", command.link_gbps, "The same, in gigabits a second")
-        ->check(positive_number)
-        ->option_text("GBIT");
-    app.add_option("--predict", command.predicted_bytes,
-                   "What these sizes would take, such as 64k,1M,2GiB (default: those that were measured)")
-        ->type_name("BYTES,...");
-    app.add_option("--world", command.worlds,
-                   "What it would take with these numbers of ranks (default: the one that was measured)")
-        ->type_name("N,...");
-    app.add_flag("--shard-bytes", command.shard_bytes,
-                 "The bytes of all_gather and reduce_scatter are those of one rank's shard, not of the whole");
-}
+    Status run() const {
+        output.check();
+        const comm::CommOptions chosen = options();
+        const Filter rows = filter.filter();
+        MatchTable table(MatchTable::max_matches_of_job);
+        CoverageCollector collector;
+        using Sink = RowsOnly<RowMatcher>;
+        const InputSet set = input.find();
+        refuse_input_as_output(set, output.path);
+        const InputCounts counts = read_all(
+            set, input.reading(),
+            [&](const InputFile& file, std::size_t) { return std::make_unique<Sink>(file.path, rows); },
+            [&](Sink&& spans, FileReport&&) {
+                table.merge(spans.table());
+                collector.merge(spans.coverage());
+            });
+        comm::CommReport report = comm::make_report(table, collector.finish(rows), chosen);
+        report.inputs = counts;
+        const Status status = report_status("comm", counts, report.coverage, input.strict);
+        if (status == Status::nothing_readable) return status;
+        if (report.models.empty()) say("cep comm: no spans of communication among the rows\n");
+        if (report.left_out.any()) say("cep comm: {}\n", comm::describe_left_out(report));
+        output.write(comm::make_document(std::move(report), output.rendering(input).format), input);
+        return status;
+    }
 
-void CommCommand::add_to(CLI::App& comm) {
-    input.add_to(comm);
-    output.add_to(comm, "cep.comm/1", "A line for each size, times in milliseconds,");
-    add_model_options(comm, *this);
-    filter.add_to(comm);
-    set_examples(comm,
-                 "  cep comm output/cuda_event_profiler\n"
-                 "  cep comm --link-gb-per-s 50 output\n"
-                 "  cep comm --predict 1M,64M,1G --world 64,512 output\n"
-                 "  cep comm --by group --limit 0 output\n"
-                 "  cep comm --json output | jq '.models[] | {name, group, ranks, fit}'");
-}
+    void add_model_options(CLI::App& app) {
+        app.add_option(
+               "--by", by,
+               "A line for each kind of group and its number of ranks, or for each group: kind, group (default kind)")
+            ->option_text("WHAT");
+        app.add_option("--link-gb-per-s", link_gb_per_s,
+                       "Compare with a link of this many gigabytes a second in one direction")
+            ->check(positive_number)
+            ->option_text("GB");
+        app.add_option("--link-gbps", link_gbps, "The same, in gigabits a second")
+            ->check(positive_number)
+            ->option_text("GBIT");
+        app.add_option("--predict", predicted_bytes,
+                       "What these sizes would take, such as 64k,1M,2GiB (default: those that were measured)")
+            ->option_text("BYTES,...");
+        app.add_option("--world", worlds,
+                       "What it would take with these numbers of ranks (default: the one that was measured)")
+            ->option_text("N,...");
+        app.add_flag("--shard-bytes", shard_bytes,
+                     "The bytes of all_gather and reduce_scatter are those of one rank's shard, not of the whole");
+    }
+
+    void add_to(CLI::App& comm) {
+        input.add_to(comm);
+        output.add_to(comm, "cep.comm/1", "A line for each size, times in milliseconds,");
+        add_model_options(comm);
+        filter.add_to(comm);
+        set_examples(comm,
+                     "  cep comm output/cuda_event_profiler\n"
+                     "  cep comm --link-gb-per-s 50 output\n"
+                     "  cep comm --predict 1M,64M,1G --world 64,512 output\n"
+                     "  cep comm --by group --limit 0 output\n"
+                     "  cep comm --json output | jq '.models[] | {name, group, ranks, fit}'");
+    }
+};
 
 }  // namespace
 

@@ -20,6 +20,15 @@ namespace {
 
 using namespace tool;
 
+/// "2%" or "2": a percentage.
+double parse_threshold(std::string_view text) {
+    const std::string_view digits = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
+    const auto value = parse_number<double>(digits);
+    if (!value || !(*value >= 0 && *value < 1e6))
+        throw UsageError("--threshold: '" + std::string(text) + "' is not a percentage such as 2%");
+    return *value / 100;
+}
+
 struct CompareCommand {
     InputOptions input;
     FilterOptions filter;
@@ -33,118 +42,104 @@ struct CompareCommand {
     JobOptions job_options;
     std::uint64_t block_steps = 0;
 
-    void add_to(CLI::App& compare);
-    Status run() const;
-    void check() const;
-    [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
-                                         const std::string& files_from) const;
-    [[nodiscard]] Status status_of(const compare::Comparison& comparison) const;
-    [[nodiscard]] bool fails_on(std::string_view what) const;
-};
-
-/// "2%" or "2": a percentage.
-double parse_threshold(std::string_view text) {
-    const std::string_view digits = text.substr(0, text.size() - (text.ends_with('%') ? 1 : 0));
-    const auto value = parse_number<double>(digits);
-    if (!value || !(*value >= 0 && *value < 1e6))
-        throw UsageError("--threshold: '" + std::string(text) + "' is not a percentage such as 2%");
-    return *value / 100;
-}
-
-bool CompareCommand::fails_on(std::string_view what) const {
-    return std::find(fail_on.begin(), fail_on.end(), what) != fail_on.end();
-}
-
-void CompareCommand::check() const {
-    output.check();
-    for (const std::string& what : fail_on)
-        if (what != "regression" && what != "step-regression" && what != "undecided")
-            throw UsageError("--fail-on: '" + what + "' is not one of regression, step-regression, undecided");
-    if (path_a == "-" && path_b == "-") throw UsageError("A and B cannot both be standard input");
-    if (path_a.empty() && files_from_a.empty()) throw UsageError("no A: name a file or a directory");
-    if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
-}
-
-compare::JobFacts CompareCommand::read(const std::string& name, const std::string& path,
-                                       const std::string& files_from) const {
-    const Job loaded =
-        load(find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from),
-             job_options.load_options(filter, input));
-    compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded,
-                                            judge(loaded, {{}, input.reading().thread_count(), false}));
-    report_inputs("compare: " + name, facts.inputs, facts.coverage);
-    return facts;
-}
-
-Status CompareCommand::status_of(const compare::Comparison& comparison) const {
-    using compare::Outcome;
-    const bool step_is_slower = comparison.step && comparison.step->outcome == Outcome::slower;
-    const bool step_is_undecided = !comparison.step || comparison.step->outcome == Outcome::undecided;
-    const bool found = (fails_on("regression") && comparison.any(Outcome::slower)) ||
-                       (fails_on("step-regression") && step_is_slower) || (fails_on("undecided") && step_is_undecided);
-    if (found) return Status::finding;
-    for (const compare::JobFacts* job : {&comparison.a, &comparison.b})
-        if (cli::status_of(job->inputs, job->coverage, input.strict) == Status::incomplete) return Status::incomplete;
-    return Status::done;
-}
-
-Status CompareCommand::run() const {
-    check();
-    compare::CompareOptions options;
-    options.block_steps = static_cast<std::size_t>(block_steps);
-    options.threshold = parse_threshold(threshold);
-    compare::JobFacts a = read("A", path_a, files_from_a);
-    compare::JobFacts b = read("B", path_b, files_from_b);
-    for (const auto& [name, job] : {std::pair("A", &a), std::pair("B", &b)}) {
-        if (!job->steps.step.steps.empty() || !job->steps.phases.empty()) continue;
-        say("cep compare: no {} in {}\n", job->inputs.rows == 0 ? "rows" : "spans", name);
-        return Status::nothing_readable;
+    [[nodiscard]] bool fails_on(std::string_view what) const {
+        return std::find(fail_on.begin(), fail_on.end(), what) != fail_on.end();
     }
-    compare::Comparison comparison = compare::compare_jobs(std::move(a), std::move(b), options);
-    const Status status = status_of(comparison);
-    output.write(compare::make_document(std::move(comparison)), input);
-    return status;
-}
 
-void add_inputs(CLI::App& app, CompareCommand& command) {
-    command.input.add_to(app);
-    app.remove_option(app.get_option("INPUT"));
-    app.remove_option(app.get_option("--files-from"));
-    app.add_option("A", command.path_a,
-                   "The job before: a rank file, a directory, a quoted glob, a saved partial summary, or -");
-    app.add_option("B", command.path_b, "The job after");
-    app.add_option("--files-from-a", command.files_from_a, "Read more inputs of A from FILE, one a line")
-        ->type_name("FILE");
-    app.add_option("--files-from-b", command.files_from_b, "Read more inputs of B from FILE, one a line")
-        ->type_name("FILE");
-}
+    void check() const {
+        output.check();
+        for (const std::string& what : fail_on)
+            if (what != "regression" && what != "step-regression" && what != "undecided")
+                throw UsageError("--fail-on: '" + what + "' is not one of regression, step-regression, undecided");
+        if (path_a == "-" && path_b == "-") throw UsageError("A and B cannot both be standard input");
+        if (path_a.empty() && files_from_a.empty()) throw UsageError("no A: name a file or a directory");
+        if (path_b.empty() && files_from_b.empty()) throw UsageError("no B: name a file or a directory");
+    }
 
-void add_test_options(CLI::App& app, CompareCommand& command) {
-    app.add_option("--block", command.block_steps,
-                   "Test medians of blocks of N recorded steps (default: long enough that blocks are independent)")
-        ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 32))
-        ->option_text("N");
-    app.add_option("--threshold", command.threshold, "Ignore smaller changes (default 0%)")->type_name("PERCENT");
-    app.add_option("--fail-on", command.fail_on,
-                   "Exit with status 1 on any of: regression (the step or a phase takes longer), step-regression, "
-                   "undecided (the steps cannot be compared); may be given again")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->option_text("LIST");
-}
+    [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
+                                         const std::string& files_from) const {
+        const InputSet set =
+            find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
+        refuse_input_as_output(set, output.path);
+        const Job loaded = load(set, job_options.load_options(filter, input));
+        compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded,
+                                                judge(loaded, {{}, input.reading().thread_count(), false}));
+        report_inputs("compare: " + name, facts.inputs, facts.coverage);
+        return facts;
+    }
 
-void CompareCommand::add_to(CLI::App& compare) {
-    add_inputs(compare, *this);
-    add_test_options(compare, *this);
-    output.add_to(compare, "cep.compare/1", "The table, times in milliseconds, changes as fractions,");
-    filter.add_to(compare);
-    job_options.add_to(compare, "Most durations of a job; with more, nothing is compared");
-    set_examples(compare,
-                 "  cep compare before/ after/\n"
-                 "  cep compare --steps 100: before/ after/\n"
-                 "  cep compare --threshold 2% --fail-on regression main.partial.zst branch/\n"
-                 "  cep compare --json before/ after/ | jq '.phases[] | {name, finding, change}'");
-}
+    [[nodiscard]] Status status_of(const compare::Comparison& comparison) const {
+        using compare::Outcome;
+        const bool step_is_slower = comparison.step && comparison.step->outcome == Outcome::slower;
+        const bool step_is_undecided = !comparison.step || comparison.step->outcome == Outcome::undecided;
+        const bool found = (fails_on("regression") && comparison.any(Outcome::slower)) ||
+                           (fails_on("step-regression") && step_is_slower) ||
+                           (fails_on("undecided") && step_is_undecided);
+        if (found) return Status::finding;
+        for (const compare::JobFacts* job : {&comparison.a, &comparison.b})
+            if (cli::status_of(job->inputs, job->coverage, input.strict) == Status::incomplete)
+                return Status::incomplete;
+        return Status::done;
+    }
+
+    Status run() const {
+        check();
+        compare::CompareOptions options;
+        options.block_steps = static_cast<std::size_t>(block_steps);
+        options.threshold = parse_threshold(threshold);
+        compare::JobFacts a = read("A", path_a, files_from_a);
+        compare::JobFacts b = read("B", path_b, files_from_b);
+        for (const auto& [name, job] : {std::pair("A", &a), std::pair("B", &b)}) {
+            if (!job->steps.step.steps.empty() || !job->steps.phases.empty()) continue;
+            say("cep compare: no {} in {}\n", job->inputs.rows == 0 ? "rows" : "spans", name);
+            return Status::nothing_readable;
+        }
+        compare::Comparison comparison = compare::compare_jobs(std::move(a), std::move(b), options);
+        const Status status = status_of(comparison);
+        output.write(compare::make_document(std::move(comparison)), input);
+        return status;
+    }
+
+    void add_inputs(CLI::App& app) {
+        input.add_to(app);
+        app.remove_option(app.get_option("INPUT"));
+        app.remove_option(app.get_option("--files-from"));
+        app.add_option("A", path_a,
+                       "The job before: a rank file, a directory, a quoted glob, a saved partial summary, or -");
+        app.add_option("B", path_b, "The job after");
+        app.add_option("--files-from-a", files_from_a, "Read more inputs of A from FILE, one a line")
+            ->option_text("FILE");
+        app.add_option("--files-from-b", files_from_b, "Read more inputs of B from FILE, one a line")
+            ->option_text("FILE");
+    }
+
+    void add_test_options(CLI::App& app) {
+        app.add_option("--block", block_steps,
+                       "Test medians of blocks of N recorded steps (default: long enough that blocks are independent)")
+            ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 32))
+            ->option_text("N");
+        app.add_option("--threshold", threshold, "Ignore smaller changes (default 0%)")->option_text("PERCENT");
+        app.add_option("--fail-on", fail_on,
+                       "Exit with status 1 on any of: regression (the step or a phase takes longer), step-regression, "
+                       "undecided (the steps cannot be compared); may be given again")
+            ->delimiter(',')
+            ->allow_extra_args(false)
+            ->option_text("LIST");
+    }
+
+    void add_to(CLI::App& compare) {
+        add_inputs(compare);
+        add_test_options(compare);
+        output.add_to(compare, "cep.compare/1", "The table, times in milliseconds, changes as fractions,");
+        filter.add_to(compare);
+        job_options.add_to(compare, "Most durations of a job; with more, nothing is compared");
+        set_examples(compare,
+                     "  cep compare before/ after/\n"
+                     "  cep compare --steps 100: before/ after/\n"
+                     "  cep compare --threshold 2% --fail-on regression main.partial.zst branch/\n"
+                     "  cep compare --json before/ after/ | jq '.phases[] | {name, finding, change}'");
+    }
+};
 
 }  // namespace
 

@@ -11,7 +11,6 @@
 #include "commands/commands.hpp"
 #include "commands/help.hpp"
 #include "commands/options.hpp"
-#include "commands/topics.hpp"
 
 namespace cep::cli {
 namespace {
@@ -42,11 +41,7 @@ end
 complete -c cep -f -n 'count (__cep_candidates) >/dev/null' -a '(__cep_candidates)'
 )script";
 
-struct Candidate {
-    std::string word;
-    std::string description;
-};
-using Candidates = std::vector<Candidate>;
+using Candidates = std::vector<Entry>;
 
 /// Values to offer for options that also take other values, so that no validator lists them.
 struct UsualValues {
@@ -93,9 +88,7 @@ const CLI::Option* option_of_name(const CLI::App& command, std::string_view name
 
 /// Names of options; or names of commands and values of an argument.
 Candidates candidates_of_names(const CLI::App& command, bool options) {
-    Candidates candidates;
-    for (const CLI::App* inner : command.get_subcommands({}))
-        candidates.push_back({inner->get_name(), inner->get_description()});
+    Candidates candidates = commands_of(command);
     for (const CLI::Option* option : command.get_options()) {
         if (!options && option->get_positional()) return candidates_of_values(command, *option, "");
         if (!options) continue;
@@ -107,15 +100,9 @@ Candidates candidates_of_names(const CLI::App& command, bool options) {
     return candidates;
 }
 
-Candidates candidates_of_topics(const CLI::App& app) {
-    Candidates candidates;
-    for (const auto& [word, about] : help_topics(app)) candidates.push_back({word, about});
-    return candidates;
-}
-
 /// All candidates behind `words`, for a word that begins with `last`.
 Candidates candidates_behind(const CLI::App& app, const std::vector<std::string>& words, const std::string& last) {
-    if (words.size() == 1 && words.front() == "help") return candidates_of_topics(app);
+    if (words.size() == 1 && words.front() == "help") return help_topics(app);
     const CLI::App* const command = words.empty() ? &app : find_command(app, words.front());
     if (command == nullptr) return {};
     const std::size_t equals = last.find('=');
@@ -133,7 +120,7 @@ Candidates find_candidates(const CLI::App& app, std::vector<std::string> words) 
     words.pop_back();
     std::erase(words, "=");
     Candidates candidates = candidates_behind(app, words, last);
-    std::erase_if(candidates, [&last](const Candidate& candidate) { return !candidate.word.starts_with(last); });
+    std::erase_if(candidates, [&last](const Entry& candidate) { return !candidate.word.starts_with(last); });
     return candidates;
 }
 
@@ -157,27 +144,24 @@ struct CompletionCommand {
     std::string shell;
     std::vector<std::string> words;
 
-    void add_to(CLI::App& completion);
-    Status run() const;
+    void add_to(CLI::App& completion) {
+        app = completion.get_parent();
+        completion.add_option("SHELL", shell, "bash, zsh or fish")->required()->check(one_of({"bash", "zsh", "fish"}));
+        completion.add_option("WORD", words, "Complete the last of these words instead, as the script does");
+        set_examples(completion,
+                     "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"
+                     "  cep completion zsh > ~/.zsh/completions/_cep    # a directory of $fpath\n"
+                     "  cep completion fish > ~/.config/fish/completions/cep.fish");
+    }
+
+    Status run() const {
+        if (!words.empty())
+            tool::write_standard_output(format(find_candidates(*app, words), shell));
+        else
+            tool::write_standard_output(shell == "bash" ? bash_script : shell == "zsh" ? zsh_script : fish_script);
+        return Status::done;
+    }
 };
-
-void CompletionCommand::add_to(CLI::App& completion) {
-    app = completion.get_parent();
-    completion.add_option("SHELL", shell, "bash, zsh or fish")->required()->check(one_of({"bash", "zsh", "fish"}));
-    completion.add_option("WORD", words, "Complete the last of these words instead, as the script does");
-    set_examples(completion,
-                 "  cep completion bash > ~/.local/share/bash-completion/completions/cep\n"
-                 "  cep completion zsh > ~/.zsh/completions/_cep    # a directory of $fpath\n"
-                 "  cep completion fish > ~/.config/fish/completions/cep.fish");
-}
-
-Status CompletionCommand::run() const {
-    if (!words.empty())
-        tool::write_standard_output(format(find_candidates(*app, words), shell));
-    else
-        tool::write_standard_output(shell == "bash" ? bash_script : shell == "zsh" ? zsh_script : fish_script);
-    return Status::done;
-}
 
 }  // namespace
 

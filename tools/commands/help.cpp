@@ -2,64 +2,44 @@
 #include "commands/help.hpp"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
 
-#include "base/text.hpp"
+#include "base/display_width.hpp"
+#include "base/output.hpp"
+#include "base/say.hpp"
+#include "base/terminal.hpp"
+#include "commands/suggestion.hpp"
+#include "manual/page.hpp"
 
 namespace cep::cli {
 namespace {
 
+using tool::Status;
+
 constexpr std::size_t margin = 2;
-constexpr std::size_t widest_left = 26;
+constexpr std::size_t widest_word = 26;
+constexpr const char* list_word = "topics";
 
-/// An entry of a list, such as an option and its description.
-struct Item {
-    std::string left;
-    std::string right;
-};
-
-/// Breaks a text into lines. The first begins at `column`, the others are indented by `indent`.
-std::string wrap(const std::string& text, std::size_t column, std::size_t indent, std::size_t columns) {
-    std::string wrapped;
-    for (const std::string_view word : tool::split(text, ' ')) {
-        if (!wrapped.empty() && column + 1 + word.size() > columns) {
-            wrapped += '\n' + std::string(indent, ' ');
-            column = indent;
-        } else if (!wrapped.empty()) {
-            wrapped += ' ';
-            ++column;
-        }
-        wrapped += word;
-        column += word.size();
-    }
-    return wrapped;
-}
-
-std::string format_list(const std::string& title, const std::vector<Item>& items, std::size_t columns) {
-    if (items.empty()) return "";
-    std::size_t left_width = 0;
-    for (const Item& item : items)
-        if (item.left.size() <= widest_left) left_width = std::max(left_width, item.left.size());
-    const std::size_t indent = margin + left_width + 2;
+std::string format_list(const std::string& title, const std::vector<Entry>& entries, std::size_t columns) {
+    if (entries.empty()) return "";
+    std::size_t width = 0;
+    for (const auto& [word, about] : entries)
+        if (word.size() <= widest_word) width = std::max(width, word.size());
+    const std::size_t indent = margin + width + 2;
     std::string text = "\n" + title + ":\n";
-    for (const Item& item : items) {
-        text += std::string(margin, ' ') + item.left;
-        const bool fits = item.left.size() <= left_width;
-        text += fits ? std::string(left_width - item.left.size() + 2, ' ') : "\n" + std::string(indent, ' ');
-        text += wrap(item.right, indent, indent, columns) + "\n";
+    for (const auto& [word, about] : entries) {
+        text += std::string(margin, ' ') + word;
+        text += word.size() <= width ? std::string(width - word.size() + 2, ' ') : "\n" + std::string(indent, ' ');
+        text += tool::wrap_to_width(about, indent, columns) + "\n";
     }
     return text;
-}
-
-bool takes_several(const CLI::Option& option) {
-    return option.get_expected_max() > 1;
 }
 
 std::string names_of(const CLI::Option& option) {
     std::string names;
     for (const std::string& name : option.get_snames()) names += (names.empty() ? "-" : ", -") + name;
     for (const std::string& name : option.get_lnames()) names += (names.empty() ? "--" : ", --") + name;
-    const std::string value = value_name(option);
+    const std::string& value = option.get_option_text();  // such as "FILE"; "" of a flag
     return value.empty() ? names : names + " " + value;
 }
 
@@ -67,17 +47,51 @@ std::string usage_of(const CLI::App& app) {
     if (app.get_parent() == nullptr) return "Usage: cep COMMAND [options] INPUT...\n";
     std::string text = "Usage: cep " + app.get_name() + " [options]";
     for (const CLI::Option* option : app.get_options())
-        if (option->get_positional()) text += " " + option->get_name() + (takes_several(*option) ? "..." : "");
+        if (option->get_positional()) text += " " + option->get_name() + (option->get_expected_max() > 1 ? "..." : "");
     return text + "\n";
+}
+
+std::vector<Entry> other_topics(const CLI::App& app) {
+    std::vector<Entry> topics;
+    for (const tool::Page& page : tool::manual_pages())
+        if (find_command(app, std::string(page.topic)) == nullptr)
+            topics.push_back({std::string(page.topic), std::string(page.about)});
+    topics.push_back({list_word, "This list"});
+    return topics;
+}
+
+void list_topics(const CLI::App& app) {
+    std::size_t width = 0;
+    for (const auto& [word, about] : help_topics(app)) width = std::max(width, word.size());
+    std::string text = "Usage: cep help WORD\n";
+    for (const auto& [title, topics] :
+         {std::pair{"Commands", commands_of(app)}, std::pair{"Topics", other_topics(app)}}) {
+        text += "\n" + std::string(title) + ":\n";
+        for (const auto& [word, about] : topics)
+            text += "  " + word + std::string(width - word.size() + 2, ' ') + about + "\n";
+    }
+    tool::write_standard_output(text);
+}
+
+std::string join_words(const std::vector<Entry>& topics) {
+    std::string text;
+    for (const auto& [word, about] : topics) text += (text.empty() ? "" : " ") + word;
+    return text;
+}
+
+Status say_unknown(const CLI::App& app, const std::string& word) {
+    tool::say("cep: there is no help on '{}'{}\nCommands: {}\nTopics: {}\n", word, suggest(word, help_topics(app)),
+              join_words(commands_of(app)), join_words(other_topics(app)));
+    return Status::usage;
 }
 
 }  // namespace
 
-std::string value_name(const CLI::Option& option) {
-    if (option.get_expected_max() == 0) return "";
-    if (!option.get_option_text().empty()) return option.get_option_text();
-    const std::string type = option.get_type_name();
-    return type.substr(0, type.find(':'));
+std::vector<Entry> commands_of(const CLI::App& app) {
+    std::vector<Entry> commands;
+    for (const CLI::App* command : app.get_subcommands({}))
+        commands.push_back({command->get_name(), command->get_description()});
+    return commands;
 }
 
 const CLI::App* find_command(const CLI::App& app, const std::string& name) {
@@ -86,20 +100,35 @@ const CLI::App* find_command(const CLI::App& app, const std::string& name) {
 }
 
 std::string help_text(const CLI::App& app, std::size_t columns) {
-    std::vector<Item> commands;
-    std::vector<Item> arguments;
-    std::vector<Item> options;
-    for (const CLI::App* command : app.get_subcommands({}))
-        commands.push_back({command->get_name(), command->get_description()});
+    std::vector<Entry> arguments;
+    std::vector<Entry> options;
     for (const CLI::Option* option : app.get_options()) {
         if (option->get_positional())
             arguments.push_back({option->get_name(), option->get_description()});
         else
             options.push_back({names_of(*option), option->get_description()});
     }
-    return wrap(app.get_description(), 0, 0, columns) + "\n\n" + usage_of(app) +
-           format_list("Commands", commands, columns) + format_list("Arguments", arguments, columns) +
+    return tool::wrap_to_width(app.get_description(), 0, columns) + "\n\n" + usage_of(app) +
+           format_list("Commands", commands_of(app), columns) + format_list("Arguments", arguments, columns) +
            format_list("Options", options, columns) + "\n" + app.get_footer() + "\n";
+}
+
+std::vector<Entry> help_topics(const CLI::App& app) {
+    std::vector<Entry> topics = commands_of(app);
+    for (Entry& topic : other_topics(app)) topics.push_back(std::move(topic));
+    return topics;
+}
+
+Status help_on(const CLI::App& app, const std::string& word) {
+    if (const tool::Page* const page = tool::find_page(word))
+        tool::show_page(*page);
+    else if (const CLI::App* const command = find_command(app, word))
+        tool::write_standard_output(help_text(*command, tool::text_columns()));
+    else if (word == list_word)
+        list_topics(app);
+    else
+        return say_unknown(app, word);
+    return Status::done;
 }
 
 }  // namespace cep::cli

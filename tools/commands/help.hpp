@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Help texts.
+// Help: the texts of `--help`, and what `cep help WORD` shows.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
+
+#include "base/failure.hpp"
 
 namespace cep::cli {
 
-/// The name of an option's value, such as "FILE"; "" for a flag.
-[[nodiscard]] std::string value_name(const CLI::Option& option);
+/// A word, such as the name of a command or an option, and what it is about.
+struct Entry {
+    std::string word;
+    std::string about;
+};
 
+[[nodiscard]] std::vector<Entry> commands_of(const CLI::App& app);
 /// nullptr: there is no command of this name.
 [[nodiscard]] const CLI::App* find_command(const CLI::App& app, const std::string& name);
 
 /// The help of cep, or of one of its commands, in lines of at most `columns`.
 [[nodiscard]] std::string help_text(const CLI::App& app, std::size_t columns);
+
+/// What `cep help` takes: the commands, then the other topics.
+[[nodiscard]] std::vector<Entry> help_topics(const CLI::App& app);
+/// Shows the page of a word, or the help of a command that has none. Reports a word that is neither.
+tool::Status help_on(const CLI::App& app, const std::string& word);
 
 }  // namespace cep::cli

@@ -23,47 +23,6 @@ namespace {
 
 using tool::Status;
 
-struct KernelsCommand {
-    static constexpr std::uint64_t default_limit = 15;
-
-    InputOptions input;
-    OutputOptions output;
-
-    void add_to(CLI::App& kernels);
-    Status run() const;
-    [[nodiscard]] tool::InputSet find() const;
-    [[nodiscard]] kernels::KernelReport read(const tool::InputSet& set) const;
-    [[nodiscard]] Status status_of(const kernels::KernelReport& report) const;
-};
-
-tool::InputSet KernelsCommand::find() const {
-    if (input.inputs.empty() && input.files_from.empty())
-        throw tool::UsageError("no input: name a trace or a directory of traces");
-    output.check();
-    tool::InputSet set = kernels::find_traces(input.inputs, input.files_from);
-    for (const tool::InputFile& file : set.files) {
-        std::error_code error;
-        if (!output.path.empty() && std::filesystem::equivalent(file.path, output.path, error))
-            throw tool::UsageError("--output: this is one of the traces: " + output.path);
-    }
-    return set;
-}
-
-kernels::KernelReport KernelsCommand::read(const tool::InputSet& set) const {
-    tool::Progress progress(set.size_bytes);
-    std::vector<kernels::TraceOutcome> outcomes(set.files.size());
-    tool::for_all(set.files.size(), input.reading().thread_count(), [&](std::size_t i) {
-        outcomes[i] = kernels::read_and_analyze(set.files[i], [&](std::uint64_t bytes) { progress.advance(bytes); });
-    });
-    return kernels::make_report(std::move(outcomes), set);
-}
-
-Status KernelsCommand::status_of(const kernels::KernelReport& report) const {
-    if (report.ranks.empty()) return Status::nothing_readable;
-    const bool complete = report.inputs.complete() && report.coverage.missing_ranks.empty();
-    return input.strict && !complete ? Status::incomplete : Status::done;
-}
-
 void say_gaps(const kernels::KernelReport& report) {
     constexpr std::size_t max_shown = 10;
     const std::string gaps = kernels::describe_gaps(report);
@@ -74,30 +33,66 @@ void say_gaps(const kernels::KernelReport& report) {
     if (report.ranks.empty()) tool::say("cep kernels: no GPU events in any input\n");
 }
 
-Status KernelsCommand::run() const {
-    const tool::InputSet set = find();
-    kernels::KernelReport report = read(set);
-    say_gaps(report);
-    const Status status = status_of(report);
-    if (status == Status::nothing_readable) return status;
-    output.write(kernels::make_document(std::move(report), output.rendering(input)), input);
-    return status;
-}
+struct KernelsCommand {
+    static constexpr std::uint64_t default_limit = 15;
 
-void KernelsCommand::add_to(CLI::App& kernels) {
-    input.add_to(kernels);
-    kernels.get_option("INPUT")->description("Traces, directories of them, quoted globs, or - for standard input");
-    output.limit = KernelsCommand::default_limit;
-    output.add_to(kernels, "cep.kernels/1", "A line for each rank, times in milliseconds,");
-    kernels.get_option("--limit")->description(
-        "At most N lines in a table, and N kernels in JSON; 0: all (default 15)");
-    kernels.add_option("--top", output.limit, "The same as --limit")->option_text("N");
-    set_examples(kernels,
-                 "  cep kernels trace.json.gz\n"
-                 "  cep kernels -o summary.md traces/\n"
-                 "  cep kernels --limit 30 'traces/rank*_trace.json'\n"
-                 "  cep kernels --json traces/ | jq '.total.classes'");
-}
+    InputOptions input;
+    OutputOptions output;
+
+    [[nodiscard]] tool::InputSet find() const {
+        if (input.inputs.empty() && input.files_from.empty())
+            throw tool::UsageError("no input: name a trace or a directory of traces");
+        output.check();
+        tool::InputSet set = kernels::find_traces(input.inputs, input.files_from);
+        for (const tool::InputFile& file : set.files) {
+            std::error_code error;
+            if (!output.path.empty() && std::filesystem::equivalent(file.path, output.path, error))
+                throw tool::UsageError("--output: this is one of the traces: " + output.path);
+        }
+        return set;
+    }
+
+    [[nodiscard]] kernels::KernelReport read(const tool::InputSet& set) const {
+        tool::Progress progress(set.size_bytes);
+        std::vector<kernels::TraceOutcome> outcomes(set.files.size());
+        tool::for_all(set.files.size(), input.reading().thread_count(), [&](std::size_t i) {
+            outcomes[i] =
+                kernels::read_and_analyze(set.files[i], [&](std::uint64_t bytes) { progress.advance(bytes); });
+        });
+        return kernels::make_report(std::move(outcomes), set);
+    }
+
+    [[nodiscard]] Status status_of(const kernels::KernelReport& report) const {
+        if (report.ranks.empty()) return Status::nothing_readable;
+        const bool complete = report.inputs.complete() && report.coverage.missing_ranks.empty();
+        return input.strict && !complete ? Status::incomplete : Status::done;
+    }
+
+    Status run() const {
+        const tool::InputSet set = find();
+        kernels::KernelReport report = read(set);
+        say_gaps(report);
+        const Status status = status_of(report);
+        if (status == Status::nothing_readable) return status;
+        output.write(kernels::make_document(std::move(report), output.rendering(input)), input);
+        return status;
+    }
+
+    void add_to(CLI::App& kernels) {
+        input.add_to(kernels);
+        kernels.get_option("INPUT")->description("Traces, directories of them, quoted globs, or - for standard input");
+        output.limit = KernelsCommand::default_limit;
+        output.add_to(kernels, "cep.kernels/1", "A line for each rank, times in milliseconds,");
+        kernels.get_option("--limit")->description(
+            "At most N lines in a table, and N kernels in JSON; 0: all (default 15)");
+        kernels.add_option("--top", output.limit, "The same as --limit")->option_text("N");
+        set_examples(kernels,
+                     "  cep kernels trace.json.gz\n"
+                     "  cep kernels -o summary.md traces/\n"
+                     "  cep kernels --limit 30 'traces/rank*_trace.json'\n"
+                     "  cep kernels --json traces/ | jq '.total.classes'");
+    }
+};
 
 }  // namespace
 

@@ -16,7 +16,6 @@
 #include "commands/help.hpp"
 #include "commands/options.hpp"
 #include "commands/suggestion.hpp"
-#include "commands/topics.hpp"
 
 namespace {
 

@@ -25,43 +25,40 @@ struct MetricsCommand {
     std::uint64_t max_phases = default_max_phases;
     std::optional<double> peak_flops;
 
-    void add_to(CLI::App& metrics);
-    Status run() const;
+    Status run() const {
+        const LoadOptions options = job_options.load_options(filter, input);
+        const InputSet set = input.find();
+        refuse_input_as_output(set, out);
+        const Job job = load(set, options);
+        const Status status = report_status("metrics", job.inputs, job.coverage, input.strict);
+        if (status == Status::nothing_readable) return status;
+        const std::size_t threads = input.reading().thread_count();
+        const Summary summary = summarize(job, Grouping{}, threads);
+        const Verdict verdict = judge(job, {peak_flops, threads, true});
+        write_output(out, job_metrics(job, summary, verdict, max_phases));
+        return status;
+    }
+
+    void add_to(CLI::App& metrics) {
+        input.add_to(metrics);
+        metrics.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
+        filter.add_to(metrics);
+        metrics
+            .add_option(
+                "--max-phases", max_phases,
+                "Metrics of the N phases that took the most time (default " + std::to_string(default_max_phases) + ")")
+            ->option_text("N");
+        metrics
+            .add_option("--peak-flops", peak_flops,
+                        "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
+            ->check(positive_number)
+            ->option_text("N");
+        job_options.add_to(metrics, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
+        set_examples(metrics,
+                     "  cep metrics -o /var/lib/node_exporter/textfile_collector/cep.prom output\n"
+                     "  cep metrics --steps 1000: output | grep cep_step");
+    }
 };
-
-Status MetricsCommand::run() const {
-    const LoadOptions options = job_options.load_options(filter, input);
-    const InputSet set = input.find();
-    refuse_input_as_output(set, out);
-    const Job job = load(set, options);
-    const Status status = report_status("metrics", job.inputs, job.coverage, input.strict);
-    if (status == Status::nothing_readable) return status;
-    const std::size_t threads = input.reading().thread_count();
-    const Summary summary = summarize(job, Grouping{}, threads);
-    const Verdict verdict = judge(job, {peak_flops, threads, true});
-    write_output(out, job_metrics(job, summary, verdict, max_phases));
-    return status;
-}
-
-void MetricsCommand::add_to(CLI::App& metrics) {
-    input.add_to(metrics);
-    metrics.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
-    filter.add_to(metrics);
-    metrics
-        .add_option(
-            "--max-phases", max_phases,
-            "Metrics of the N phases that took the most time (default " + std::to_string(default_max_phases) + ")")
-        ->option_text("N");
-    metrics
-        .add_option("--peak-flops", peak_flops,
-                    "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
-        ->check(positive_number)
-        ->option_text("N");
-    job_options.add_to(metrics, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
-    set_examples(metrics,
-                 "  cep metrics -o /var/lib/node_exporter/textfile_collector/cep.prom output\n"
-                 "  cep metrics --steps 1000: output | grep cep_step");
-}
 
 }  // namespace
 

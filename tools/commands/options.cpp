@@ -88,9 +88,9 @@ bool InputOptions::colors() const {
 
 void OutputOptions::add_to(CLI::App& command, const std::string& schema, const std::string& table) {
     command
-        .add_option("-o,--output", path,
-                    "Write to F (default: standard output); .json, .csv and .md choose the format, .gz and .zst "
-                    "compress")
+        .add_option(
+            "-o,--output", path,
+            "Write to F (default: standard output); .json, .csv and .md choose the format, .gz and .zst compress")
         ->option_text("F");
     command.add_flag("--json", json, "As JSON (schema " + schema + ")");
     command.add_flag("--csv", csv, table + " as CSV");
@@ -145,7 +145,7 @@ void JobOptions::add_to(CLI::App& command, const std::string& kept) {
     command
         .add_option("--attempt", attempt,
                     "Which attempt of a repeated step counts: last, all, or only attempt N (default last)")
-        ->type_name("WHICH");
+        ->option_text("WHICH");
     command.add_option("--max-samples", max_samples, kept + " (default 16000000)")->option_text("N");
 }
 
@@ -153,6 +153,13 @@ tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const In
     tool::LoadOptions options{filter.filter(), {}, max_samples, input.reading(), nullptr};
     if (!attempt.empty()) options.attempt = tool::AttemptChoice::parse(attempt);
     return options;
+}
+
+bool can_be_read_twice(const tool::InputSet& inputs) {
+    std::error_code error;
+    return std::all_of(inputs.files.begin(), inputs.files.end(), [&error](const tool::InputFile& file) {
+        return !file.is_standard_input() && std::filesystem::is_regular_file(file.path, error);
+    });
 }
 
 Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict) {
@@ -181,10 +188,8 @@ void refuse_negative_numbers(CLI::App& command) {
             return tool::parse_number<std::uint64_t>(text) ? "" : "'" + text + "' is not a whole number";
         },
         "");
-    for (CLI::Option* option : command.get_options()) {
-        const std::string type = option->get_type_name();
-        if (type == "N" || type.starts_with("UINT")) option->check(not_negative);
-    }
+    for (CLI::Option* option : command.get_options())
+        if (option->get_type_name().starts_with("UINT")) option->check(not_negative);
 }
 
 void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint) {

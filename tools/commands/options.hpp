@@ -81,6 +81,9 @@ struct JobOptions {
     [[nodiscard]] tool::LoadOptions load_options(const FilterOptions& filter, const InputOptions& input) const;
 };
 
+/// Standard input, pipes and devices can be read only once.
+[[nodiscard]] bool can_be_read_twice(const tool::InputSet& inputs);
+
 /// nothing_readable, incomplete (only if `strict`), or done.
 [[nodiscard]] tool::Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict);
 /// The same, and says what the inputs lacked.

@@ -19,8 +19,8 @@
 #include "matching/row_matcher.hpp"
 #include "model/job.hpp"
 #include "read/partial_format.hpp"
+#include "report/page_text.hpp"
 #include "report/report.hpp"
-#include "report/script.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
 
@@ -28,29 +28,6 @@ namespace cep::cli {
 namespace {
 
 using namespace tool;
-
-struct ReportCommand {
-    InputOptions input;
-    FilterOptions filter;
-    JobOptions job_options;
-    std::string out;
-    std::string compared;
-    std::string files_from_compared;
-    std::string timeline_ranks;
-    std::string timeline_steps;
-    std::uint64_t max_bytes = report::default_max_bytes;
-    std::optional<double> peak_flops;
-
-    void add_to(CLI::App& command);
-    Status run() const;
-    [[nodiscard]] report::TimelineChoice timeline() const;
-    void refuse_outputs(const InputSet& set) const;
-    [[nodiscard]] bool compares() const { return !compared.empty() || !files_from_compared.empty(); }
-    [[nodiscard]] compare::JobFacts read_compared() const;
-    [[nodiscard]] Status status_of(const Job& job, const std::optional<compare::JobFacts>& a) const;
-    [[nodiscard]] std::optional<compare::Comparison> compare_with(std::optional<compare::JobFacts> a, const Job& job,
-                                                                  const Verdict& verdict) const;
-};
 
 /// All collectives, and where the job keeps no samples the durations, of a second reading of the rows.
 class SecondReading : public RowSink {
@@ -89,61 +66,54 @@ bool reads_standard_input(const InputSet& set) {
 }
 
 /// What the job's model does not hold, from the rows themselves.
-class SecondLook {
-  public:
-    /// Binds the columns of the view to those that there is room for, where the rows are looked at for durations.
-    SecondLook(const Job& job, const InputSet& set, const InputOptions& input, report::JobView& view) {
-        if (!has_comm(job)) why_no_comm_ = "No communication is timed.";
-        if (reads_standard_input(set)) {
-            if (has_comm(job))
-                why_no_comm_ =
-                    "Latency and bandwidth need a second look at the rows, which standard input does not allow.";
-            return;
-        }
-        if (!job.choice.keeps_all()) {
-            view.steps = report::RowHeat::columns_for(view);
-            rows_.emplace(view);
-        }
-        if (rows_ || why_no_comm_.empty()) read(set, input, job.filter);
-    }
-
-    /// nullptr where there is none.
-    [[nodiscard]] const report::RowHeat* rows() const { return rows_ ? &*rows_ : nullptr; }
-    [[nodiscard]] const comm::CommReport* comm() const { return why_no_comm_.empty() ? &comm_ : nullptr; }
-    [[nodiscard]] const std::string& why_no_comm() const { return why_no_comm_; }
-
-  private:
-    void read(const InputSet& set, const InputOptions& input, const Filter& filter) {
-        MatchTable table(MatchTable::max_matches_of_job);
-        CoverageCollector collector;
-        bool any_partial = false;
-        comm_.inputs = read_all(
-            set, input.reading(),
-            [&](const InputFile&, std::size_t) { return std::make_unique<SecondReading>(filter, rows()); },
-            [&](SecondReading&& reading, FileReport&&) {
-                table.merge(reading.spans().table());
-                collector.merge(reading.spans().coverage());
-                any_partial |= reading.is_partial();
-                if (reading.heat()) reading.heat()->merge_into(*rows_);
-            });
-        const InputCounts counts = comm_.inputs;
-        comm_ = comm::make_report(table, collector.finish(filter), {});
-        comm_.inputs = counts;
-        if (comm_.models.empty() && any_partial && why_no_comm_.empty())
-            why_no_comm_ = "Partial summaries do not keep the sizes of collectives.";
-    }
-
-    std::optional<report::RowHeat> rows_;
-    comm::CommReport comm_;
-    std::string why_no_comm_;
+struct SecondLook {
+    std::optional<report::RowHeat> rows;  // where the job does not keep all samples
+    comm::CommReport comm;
+    std::string why_no_comm;  // else ""
 };
+
+void read_again(const InputSet& set, const InputOptions& input, const Filter& filter, SecondLook& found) {
+    MatchTable table(MatchTable::max_matches_of_job);
+    CoverageCollector collector;
+    bool any_partial = false;
+    const report::RowHeat* const heat = found.rows ? &*found.rows : nullptr;
+    read_all(
+        set, input.reading(),
+        [&](const InputFile&, std::size_t) { return std::make_unique<SecondReading>(filter, heat); },
+        [&](SecondReading&& reading, FileReport&&) {
+            table.merge(reading.spans().table());
+            collector.merge(reading.spans().coverage());
+            any_partial |= reading.is_partial();
+            if (reading.heat()) reading.heat()->merge_into(*found.rows);
+        });
+    found.comm = comm::make_report(table, collector.finish(filter), {});
+    if (found.comm.models.empty() && any_partial && found.why_no_comm.empty())
+        found.why_no_comm = "Partial summaries do not keep the sizes of collectives.";
+}
+
+/// Binds the columns of the view to those that there is room for, where the rows are looked at for durations.
+SecondLook look_again(const Job& job, const InputSet& set, const InputOptions& input, report::JobView& view) {
+    SecondLook found;
+    const bool can_read = can_be_read_twice(set);
+    if (!has_comm(job))
+        found.why_no_comm = "No communication is timed.";
+    else if (!can_read)
+        found.why_no_comm =
+            fmt::format("Latency and bandwidth need a second look at the rows, which {} does not allow.",
+                        reads_standard_input(set) ? "standard input" : "a pipe");
+    if (can_read && !job.choice.keeps_all()) {
+        view.steps = report::RowHeat::columns_for(view);
+        found.rows.emplace(view);
+    }
+    if (found.rows || found.why_no_comm.empty()) read_again(set, input, job.filter, found);
+    return found;
+}
 
 /// Why own work and waiting of ranks are not looked at; "" where they are.
 std::string why_no_table(const Job& job) {
     if (job.choice.keeps_none())
         return "More durations were recorded than are kept, so that a step cannot be taken apart; choose some with "
-               "--steps or "
-               "--ranks, or keep more with --max-samples.";
+               "--steps or --ranks, or keep more with --max-samples.";
     if (job.filter.has_phases()) return "Only some phases were asked for, so that a step cannot be taken apart.";
     return starts_too_often(job.ranks) ? "A rank was started over 1,000 times; choose --attempt or --steps." : "";
 }
@@ -159,131 +129,146 @@ std::vector<std::int64_t> parse_numbers(std::string_view option, std::string_vie
     return numbers;
 }
 
-report::TimelineChoice ReportCommand::timeline() const {
-    return {parse_numbers("--timeline-ranks", timeline_ranks), parse_numbers("--timeline-steps", timeline_steps)};
-}
-
-void ReportCommand::refuse_outputs(const InputSet& set) const {
-    if ((out.empty() || out == "-") && is_terminal(STDOUT_FILENO))
-        throw UsageError("--output: a page is not for a terminal; name a file with -o");
-    refuse_input_as_output(set, out);
-}
-
-compare::JobFacts ReportCommand::read_compared() const {
-    const InputSet set = find_inputs(compared.empty() ? std::vector<std::string>{} : std::vector<std::string>{compared},
-                                     files_from_compared);
-    refuse_outputs(set);
-    const Job before = load(set, job_options.load_options(filter, input));
-    report_inputs("report: A", before.inputs, before.coverage);
-    return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before,
-                         judge(before, {{}, input.reading().thread_count(), false}));
-}
-
-Status ReportCommand::status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
-    const Status status = report_status("report", job.inputs, job.coverage, input.strict);
-    if (status == Status::nothing_readable || !a) return status;
-    if (a->steps.step.steps.empty() && a->steps.phases.empty()) {
-        say("cep report: no {} in A\n", a->inputs.rows == 0 ? "rows" : "spans");
-        return Status::nothing_readable;
-    }
-    return std::max(status, cli::status_of(a->inputs, a->coverage, input.strict));
-}
-
-std::optional<compare::Comparison> ReportCommand::compare_with(std::optional<compare::JobFacts> a, const Job& job,
-                                                               const Verdict& verdict) const {
-    if (!a) return std::nullopt;
-    const std::string name = input.inputs.empty() ? input.files_from : input.inputs.front();
-    return compare::compare_jobs(std::move(*a), compare_facts("report", "B", name, job, verdict), {});
-}
-
 void say_result(const report::Report& report, const std::string& out, std::uint64_t max_bytes) {
     say("cep report: {}: {} (at most {})\n", out.empty() || out == "-" ? "standard output" : "wrote " + out,
         format_bytes(static_cast<double>(report.html.size())), format_bytes(static_cast<double>(max_bytes)));
     for (const std::string& sentence : report.left_out) say("cep report: {}\n", sentence);
     if (!report.has_script)
         say("cep report: the page has static pictures only{}\n",
-            report_script().empty() ? ": this cep was built without npm, which makes its script" : "");
+            report::page_script().text.empty() ? ": this cep was built without npm, which makes its script" : "");
 }
 
-Status ReportCommand::run() const {
-    report::ReportInputs inputs;
-    inputs.timeline = timeline();
-    inputs.max_bytes = static_cast<std::size_t>(max_bytes);
-    const LoadOptions options = job_options.load_options(filter, input);
-    const InputSet set = input.find();
-    refuse_outputs(set);
-    if (compares() && compared == "-" && reads_standard_input(set))
-        throw UsageError("A and INPUT cannot both be standard input");
-    std::optional<compare::JobFacts> a;
-    if (compares()) a = read_compared();
-    const Job job = load(set, options);
-    const Status status = status_of(job, a);
-    if (status == Status::nothing_readable) return status;
-    const std::size_t threads = input.reading().thread_count();
-    const Summary summary = summarize(job, Grouping{}, threads);
-    JobTable table;
-    const Verdict verdict = judge(job, {peak_flops, threads, true, false, &table});
-    const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
-    inputs.job = &job;
-    inputs.summary = &summary;
-    inputs.verdict = &verdict;
-    inputs.comparison = comparison ? &*comparison : nullptr;
+struct ReportCommand {
+    InputOptions input;
+    FilterOptions filter;
+    JobOptions job_options;
+    std::string out;
+    std::string compared;
+    std::string files_from_compared;
+    std::string timeline_ranks;
+    std::string timeline_steps;
+    std::uint64_t max_bytes = report::default_max_bytes;
+    std::optional<double> peak_flops;
 
-    report::JobView view = report::view_job(job, verdict, report::most_cells);
-    inputs.why_no_table = why_no_table(job);
-    if (inputs.why_no_table.empty()) {
-        // The page has room for more steps than a verdict needs.
-        if (table.steps.size() < table.all_steps)
-            table = make_job_table(job.ranks, job.choice, threads, report::most_table_cells);
-        report::add_derived_step(table, view);
-        inputs.table = &table;
+    [[nodiscard]] bool compares() const { return !compared.empty() || !files_from_compared.empty(); }
+
+    [[nodiscard]] report::TimelineChoice timeline() const {
+        return {parse_numbers("--timeline-ranks", timeline_ranks), parse_numbers("--timeline-steps", timeline_steps)};
     }
-    const SecondLook again(job, set, input, view);
-    inputs.rows = again.rows();
-    inputs.comm = again.comm();
-    inputs.why_no_comm = again.why_no_comm();
-    const report::Report report = report::make_report(inputs, std::move(view));
-    write_output(out, report.html);
-    say_result(report, out, max_bytes);
-    return status;
-}
 
-void ReportCommand::add_to(CLI::App& command) {
-    input.add_to(command);
-    command.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
-    command
-        .add_option(
-            "--compare", compared,
-            "Show what changed from A, the job before, to INPUT: a rank file, a directory, a quoted glob or a saved "
-            "partial summary")
-        ->option_text("A");
-    command.add_option("--files-from-a", files_from_compared, "Read more inputs of A from FILE, one a line")
-        ->type_name("FILE");
-    command
-        .add_option("--max-bytes", max_bytes,
-                    fmt::format("The page has at most N bytes (default {}); what does not fit is binned or left out",
-                                report::default_max_bytes))
-        ->option_text("N");
-    command
-        .add_option("--timeline-ranks", timeline_ranks,
-                    "The timeline shows these ranks, such as 0,5 (default: by the verdict)")
-        ->option_text("LIST");
-    command
-        .add_option("--timeline-steps", timeline_steps,
-                    "The timeline shows these steps, such as 100,110 (default: by the verdict)")
-        ->option_text("LIST");
-    filter.add_to(command);
-    command
-        .add_option("--peak-flops", peak_flops,
-                    "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
-        ->check(positive_number)
-        ->option_text("N");
-    job_options.add_to(command, "Durations that may be kept; of more, the page shows less");
-    set_examples(command,
-                 "  cep report -o report.html output/cuda_event_profiler\n"
-                 "  cep report -o report.html --compare before/ after/\n"
-                 "  cep report -o report.html --timeline-ranks 0,5 --timeline-steps 100 output");
-}
+    void refuse_outputs(const InputSet& set) const {
+        if ((out.empty() || out == "-") && is_terminal(STDOUT_FILENO))
+            throw UsageError("--output: a page is not for a terminal; name a file with -o");
+        refuse_input_as_output(set, out);
+    }
+
+    [[nodiscard]] compare::JobFacts read_compared() const {
+        const InputSet set = find_inputs(
+            compared.empty() ? std::vector<std::string>{} : std::vector<std::string>{compared}, files_from_compared);
+        refuse_outputs(set);
+        const Job before = load(set, job_options.load_options(filter, input));
+        report_inputs("report: A", before.inputs, before.coverage);
+        return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before,
+                             judge(before, {{}, input.reading().thread_count(), false}));
+    }
+
+    [[nodiscard]] Status status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
+        const Status status = report_status("report", job.inputs, job.coverage, input.strict);
+        if (status == Status::nothing_readable || !a) return status;
+        if (a->steps.step.steps.empty() && a->steps.phases.empty()) {
+            say("cep report: no {} in A\n", a->inputs.rows == 0 ? "rows" : "spans");
+            return Status::nothing_readable;
+        }
+        return std::max(status, cli::status_of(a->inputs, a->coverage, input.strict));
+    }
+
+    [[nodiscard]] std::optional<compare::Comparison> compare_with(std::optional<compare::JobFacts> a, const Job& job,
+                                                                  const Verdict& verdict) const {
+        if (!a) return std::nullopt;
+        const std::string name = input.inputs.empty() ? input.files_from : input.inputs.front();
+        return compare::compare_jobs(std::move(*a), compare_facts("report", "B", name, job, verdict), {});
+    }
+
+    Status run() const {
+        report::ReportInputs inputs;
+        inputs.timeline = timeline();
+        inputs.max_bytes = static_cast<std::size_t>(max_bytes);
+        const LoadOptions options = job_options.load_options(filter, input);
+        const InputSet set = input.find();
+        refuse_outputs(set);
+        if (compares() && compared == "-" && reads_standard_input(set))
+            throw UsageError("A and INPUT cannot both be standard input");
+        std::optional<compare::JobFacts> a;
+        if (compares()) a = read_compared();
+        const Job job = load(set, options);
+        const Status status = status_of(job, a);
+        if (status == Status::nothing_readable) return status;
+        const std::size_t threads = input.reading().thread_count();
+        const Summary summary = summarize(job, Grouping{}, threads);
+        JobTable table;
+        const Verdict verdict = judge(job, {peak_flops, threads, true, false, &table});
+        const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
+        inputs.job = &job;
+        inputs.summary = &summary;
+        inputs.verdict = &verdict;
+        inputs.comparison = comparison ? &*comparison : nullptr;
+
+        report::JobView view = report::view_job(job, verdict);
+        inputs.why_no_table = why_no_table(job);
+        if (inputs.why_no_table.empty()) {
+            // The page has room for more steps than a verdict needs.
+            if (table.steps.size() < table.all_steps)
+                table = make_job_table(job.ranks, job.choice, threads, report::most_table_cells);
+            report::add_derived_step(table, view);
+            inputs.table = &table;
+        }
+        const SecondLook again = look_again(job, set, input, view);
+        inputs.rows = again.rows ? &*again.rows : nullptr;
+        inputs.comm = again.why_no_comm.empty() ? &again.comm : nullptr;
+        inputs.why_no_comm = again.why_no_comm;
+        const report::Report report = report::make_report(inputs, std::move(view));
+        write_output(out, report.html);
+        say_result(report, out, max_bytes);
+        return status;
+    }
+
+    void add_to(CLI::App& command) {
+        input.add_to(command);
+        command.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
+        command
+            .add_option("--compare", compared,
+                        "Show what changed from A, the job before, to INPUT: a rank file, a directory, a quoted glob "
+                        "or a saved partial summary")
+            ->option_text("A");
+        command.add_option("--files-from-a", files_from_compared, "Read more inputs of A from FILE, one a line")
+            ->option_text("FILE");
+        command
+            .add_option(
+                "--max-bytes", max_bytes,
+                fmt::format("The page has at most N bytes (default {}); what does not fit is binned or left out",
+                            report::default_max_bytes))
+            ->option_text("N");
+        command
+            .add_option("--timeline-ranks", timeline_ranks,
+                        "The timeline shows these ranks, such as 0,5 (default: by the verdict)")
+            ->option_text("LIST");
+        command
+            .add_option("--timeline-steps", timeline_steps,
+                        "The timeline shows these steps, such as 100,110 (default: by the verdict)")
+            ->option_text("LIST");
+        filter.add_to(command);
+        command
+            .add_option("--peak-flops", peak_flops,
+                        "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
+            ->check(positive_number)
+            ->option_text("N");
+        job_options.add_to(command, "Durations that may be kept; of more, the page shows less");
+        set_examples(command,
+                     "  cep report -o report.html output/cuda_event_profiler\n"
+                     "  cep report -o report.html --compare before/ after/\n"
+                     "  cep report -o report.html --timeline-ranks 0,5 --timeline-steps 100 output");
+    }
+};
 
 }  // namespace
 

@@ -30,37 +30,33 @@ sys.argv[0] = "cep run"
 main()
 )";
 
+/// The Python package parses the arguments: this is for the help and the completion.
 struct RunCommand {
     std::string output;
     int every = 10;
     bool no_summary = false;
     std::vector<std::string> command;
 
-    void add_to(CLI::App& run);
-};
+    Status run() const { return Status::usage; }
 
-void RunCommand::add_to(CLI::App& run) {
-    run.add_option("-o,--output", output,
-                   "Rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else output)")
-        ->option_text("DIR");
-    run.add_option("--every", every, "Record every Nth step (default 10)")->option_text("N");
-    run.add_flag("--no-summary", no_summary, "Print no verdict at the end");
-    run.add_option("COMMAND", command, "The command that starts the training, and its arguments");
-    set_examples(run,
-                 "  cep run -- python train.py\n"
-                 "  cep run -o output --every 1 -- torchrun --nproc_per_node=8 train.py --epochs 3\n"
-                 "  srun cep run --no-summary -o output -- python train.py");
-}
+    void add_to(CLI::App& run) {
+        run.add_option("-o,--output", output,
+                       "Rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else output)")
+            ->option_text("DIR");
+        run.add_option("--every", every, "Record every Nth step (default 10)")->option_text("N");
+        run.add_flag("--no-summary", no_summary, "Print no verdict at the end");
+        run.add_option("COMMAND", command, "The command that starts the training, and its arguments");
+        set_examples(run,
+                     "  cep run -- python train.py\n"
+                     "  cep run -o output --every 1 -- torchrun --nproc_per_node=8 train.py --epochs 3\n"
+                     "  srun cep run --no-summary -o output -- python train.py");
+    }
+};
 
 }  // namespace
 
-/// The Python package parses the arguments: this is for the help and the completion.
 void add_run(CLI::App& app, Command& run) {
-    const auto options = std::make_shared<RunCommand>();
-    CLI::App* const command =
-        app.add_subcommand("run", "Runs a PyTorch training unchanged, records it, and prints the verdict");
-    options->add_to(*command);
-    command->callback([options, &run] { run = [] { return Status::usage; }; });
+    add_command<RunCommand>(app, run, "run", "Runs a PyTorch training unchanged, records it, and prints the verdict");
 }
 
 Status become_launcher(int argc, char** argv) {

@@ -28,70 +28,66 @@ struct SimulateCommand {
     std::uint64_t threads = 0;  // 0: as many as there are usable cores
     bool force = false;
 
-    [[nodiscard]] simulation::Job job() const;
-    void add_to(CLI::App& simulate);
-    Status run() const;
-    void add_settings(CLI::App& simulate);
-};
-
-// The command line overrides the scenario.
-simulation::Job SimulateCommand::job() const {
-    simulation::Job job;
-    if (!scenario.empty()) simulation::read_scenario(job, scenario);
-    for (const auto& [setting, text] : settings)
-        simulation::set_from_text(job, *setting, text, simulation::option_name(*setting));
-    for (const std::string& text : faults) simulation::add_fault(job, text);
-    for (const std::string& text : events) simulation::add_event(job, text);
-    job.complete();
-    return job;
-}
-
-Status SimulateCommand::run() const {
-    const simulation::Job complete_job = job();
-    simulation::prepare_directory(directory, force);
-    const simulation::Outcome outcome =
-        simulation::simulate(complete_job, directory, threads > 0 ? threads : tool::usable_cores());
-    tool::write_output((std::filesystem::path(directory) / simulation::truth_file_name).native(),
-                       simulation::truth_json(complete_job, outcome));
-    return Status::done;
-}
-
-void SimulateCommand::add_settings(CLI::App& simulate) {
-    for (const simulation::Setting& setting : simulation::all_settings()) {
-        const std::string name = simulation::option_name(setting);
-        if (std::holds_alternative<simulation::FlagMember>(setting.member)) {
-            simulate.add_flag_callback(
-                name, [this, &setting] { settings.emplace_back(&setting, ""); }, std::string(setting.help));
-            continue;
-        }
-        simulate
-            .add_option_function<std::string>(
-                name, [this, &setting](const std::string& text) { settings.emplace_back(&setting, text); },
-                std::string(setting.help))
-            ->option_text(std::string(setting.value_name));
+    // The command line overrides the scenario.
+    [[nodiscard]] simulation::Job job() const {
+        simulation::Job job;
+        if (!scenario.empty()) simulation::read_scenario(job, scenario);
+        for (const auto& [setting, text] : settings)
+            simulation::set_from_text(job, *setting, text, simulation::option_name(*setting));
+        for (const std::string& text : faults) simulation::add_fault(job, text);
+        for (const std::string& text : events) simulation::add_event(job, text);
+        job.complete();
+        return job;
     }
-}
 
-void SimulateCommand::add_to(CLI::App& simulate) {
-    simulate.add_option("-o,--output", directory, "Write into this directory")->required()->option_text("DIR");
-    simulate.add_option("--scenario", scenario, "Read the job, its faults and its events from a JSON file")
-        ->option_text("FILE");
-    simulate.add_option("--fault", faults, "Add a fault (a JSON object; may be given again)")
-        ->allow_extra_args(false)
-        ->option_text("JSON");
-    simulate.add_option("--event", events, "Add an event (a JSON object; may be given again)")
-        ->allow_extra_args(false)
-        ->option_text("JSON");
-    simulate.add_flag("--force", force, "Replace the rank files that the directory has");
-    simulate.add_option("-j,--threads", threads, "Simulate with N threads (default: the usable cores, at most 16)")
-        ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{4096}))
-        ->option_text("N");
-    add_settings(simulate);
-    set_examples(simulate,
-                 "  cep simulate -o job --ranks 64 --steps 2000\n"
-                 "  cep simulate -o job --ranks 64 --fault '{\"rank\": 5, \"phase\": \"forward\", \"slowdown\": 1.3}'\n"
-                 "  cep simulate -o job --ranks 4096 --tp 8 --pp 8 --scenario slow_host.json --seed 7");
-}
+    Status run() const {
+        const simulation::Job complete_job = job();
+        simulation::prepare_directory(directory, force);
+        const simulation::Outcome outcome =
+            simulation::simulate(complete_job, directory, threads > 0 ? threads : tool::usable_cores());
+        tool::write_output((std::filesystem::path(directory) / simulation::truth_file_name).native(),
+                           simulation::truth_json(complete_job, outcome));
+        return Status::done;
+    }
+
+    void add_settings(CLI::App& simulate) {
+        for (const simulation::Setting& setting : simulation::all_settings()) {
+            const std::string name = simulation::option_name(setting);
+            if (std::holds_alternative<simulation::FlagMember>(setting.member)) {
+                simulate.add_flag_callback(
+                    name, [this, &setting] { settings.emplace_back(&setting, ""); }, std::string(setting.help));
+                continue;
+            }
+            simulate
+                .add_option_function<std::string>(
+                    name, [this, &setting](const std::string& text) { settings.emplace_back(&setting, text); },
+                    std::string(setting.help))
+                ->option_text(std::string(setting.value_name));
+        }
+    }
+
+    void add_to(CLI::App& simulate) {
+        simulate.add_option("-o,--output", directory, "Write into this directory")->required()->option_text("DIR");
+        simulate.add_option("--scenario", scenario, "Read the job, its faults and its events from a JSON file")
+            ->option_text("FILE");
+        simulate.add_option("--fault", faults, "Add a fault (a JSON object; may be given again)")
+            ->allow_extra_args(false)
+            ->option_text("JSON");
+        simulate.add_option("--event", events, "Add an event (a JSON object; may be given again)")
+            ->allow_extra_args(false)
+            ->option_text("JSON");
+        simulate.add_flag("--force", force, "Replace the rank files that the directory has");
+        simulate.add_option("-j,--threads", threads, "Simulate with N threads (default: the usable cores, at most 16)")
+            ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{4096}))
+            ->option_text("N");
+        add_settings(simulate);
+        set_examples(
+            simulate,
+            "  cep simulate -o job --ranks 64 --steps 2000\n"
+            "  cep simulate -o job --ranks 64 --fault '{\"rank\": 5, \"phase\": \"forward\", \"slowdown\": 1.3}'\n"
+            "  cep simulate -o job --ranks 4096 --tp 8 --pp 8 --scenario slow_host.json --seed 7");
+    }
+};
 
 }  // namespace
 

@@ -22,35 +22,24 @@ std::size_t count_edits(std::string_view a, std::string_view b) {
     return edits.back();
 }
 
-std::vector<std::string> command_names(const CLI::App& app) {
-    std::vector<std::string> names;
-    for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-    return names;
-}
-
-std::string describe(const std::string& what, const std::string& word, const std::string& suggestion) {
-    const std::string text = "there is no " + what + " '" + word + "'";
-    return suggestion.empty() ? text : text + "; did you mean '" + suggestion + "'?";
-}
-
 }  // namespace
 
-std::string nearest_of(std::string_view word, const std::vector<std::string>& candidates) {
+std::string suggest(std::string_view word, const std::vector<Entry>& known) {
     const std::size_t most_edits = word.size() < 5 ? 1 : std::max<std::size_t>(2, word.size() / 3);
     std::size_t fewest = most_edits + 1;
     std::string nearest;
-    for (const std::string& candidate : candidates) {
+    for (const auto& [candidate, about] : known) {
         const bool is_begin = word.size() >= 4 && candidate.starts_with(word);
         const std::size_t edits = is_begin ? 1 : count_edits(word, candidate);
         if (edits >= fewest) continue;
         fewest = edits;
         nearest = candidate;
     }
-    return nearest;
+    return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
 }
 
 std::string describe_unknown_command(const CLI::App& app, const std::string& word) {
-    return describe("command", word, nearest_of(word, command_names(app)));
+    return "there is no command '" + word + "'" + suggest(word, commands_of(app));
 }
 
 std::string describe_unknown_argument(const CLI::App& command, const std::vector<std::string>& arguments) {
@@ -58,10 +47,11 @@ std::string describe_unknown_argument(const CLI::App& command, const std::vector
     const auto first = std::find_if(arguments.begin(), arguments.end(), is_option);
     if (first == arguments.end()) return "unexpected argument '" + arguments.front() + "'";
     const std::string option = first->substr(0, first->find('='));
-    std::vector<std::string> names;
-    for (const CLI::Option* known : command.get_options())
-        for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
-    return describe("option", option, option.starts_with("--") ? nearest_of(option, names) : "");
+    std::vector<Entry> known;
+    if (option.starts_with("--"))
+        for (const CLI::Option* one : command.get_options())
+            for (const std::string& name : one->get_lnames()) known.push_back({"--" + name, ""});
+    return "there is no option '" + option + "'" + suggest(option, known);
 }
 
 }  // namespace cep::cli

@@ -8,10 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/help.hpp"
+
 namespace cep::cli {
 
-/// The candidate that takes the fewest edits to get from `word`; "" where all take many.
-[[nodiscard]] std::string nearest_of(std::string_view word, const std::vector<std::string>& candidates);
+/// "; did you mean 'merge'?" with the known word that takes the fewest edits to get from `word`; "" where all take
+/// many.
+[[nodiscard]] std::string suggest(std::string_view word, const std::vector<Entry>& known);
 
 /// "there is no command 'mrege'; did you mean 'merge'?"
 [[nodiscard]] std::string describe_unknown_command(const CLI::App& app, const std::string& word);

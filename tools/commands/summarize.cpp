@@ -38,109 +38,104 @@ struct SummarizeCommand {
     bool pictures = false;
     bool no_pictures = false;
 
-    void add_to(CLI::App& summarize);
-    Status run() const;
-    void check() const;
-    [[nodiscard]] Job load_and_save() const;
-    [[nodiscard]] Rendering rendering() const;
-    [[nodiscard]] Status show(const Job& job, const Grouping& grouping,
-                              const std::vector<FailCondition>& conditions) const;
+    void check() const {
+        output.check();
+        if (no_verdict && !fail_on.empty())
+            throw UsageError("--fail-on needs the verdict that --no-verdict leaves out");
+        if (pictures && no_pictures) throw UsageError("only one of --pictures and --no-pictures");
+        if (rank_of_file_name(save)) throw UsageError("--save: a rank file has this name: " + save);
+    }
+
+    [[nodiscard]] Job load_and_save() const {
+        LoadOptions options = job_options.load_options(filter, input);
+        const InputSet inputs = input.find();
+        refuse_input_as_output(inputs, output.path);
+        if (save.empty()) return load(inputs, options);
+        Output saved(save);
+        options.partial = &saved;
+        Job loaded = load(inputs, options);
+        saved.close();
+        return loaded;
+    }
+
+    // Pictures are for people at a terminal; what is written to a file is read by programs too.
+    [[nodiscard]] Rendering rendering() const {
+        Rendering rendering = output.rendering(input);
+        const bool to_terminal = (output.path.empty() || output.path == "-") && ::isatty(STDOUT_FILENO) != 0;
+        const bool draws = rendering.format == Format::text && !no_verdict && !no_pictures && (pictures || to_terminal);
+        const bool plain = to_terminal && !is_terminal(STDOUT_FILENO);
+        if (draws) rendering.pictures = {output_columns(), locale_is_utf8() && !plain};
+        return rendering;
+    }
+
+    Status show(const Job& job, const Grouping& grouping, const std::vector<FailCondition>& conditions) const {
+        const std::size_t threads = input.reading().thread_count();
+        const Summary summary = summarize(job, grouping, threads);
+        std::optional<Verdict> verdict;
+        const Rendering rendering = this->rendering();
+        if (!no_verdict) verdict = judge(job, {peak_flops, threads, true, rendering.pictures.columns > 0});
+        const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
+        if (status == Status::nothing_readable) return status;
+        if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
+        if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
+        if (save != "-")
+            output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);
+        for (const FailCondition& condition : conditions)
+            if (condition.is_in(*verdict)) {
+                say("cep summarize: --fail-on {}: {}\n", condition.name(), verdict_document(*verdict).headline);
+                return Status::finding;
+            }
+        return status;
+    }
+
+    Status run() const {
+        check();
+        const Grouping grouping = Grouping::parse(by);
+        const std::vector<FailCondition> conditions = FailCondition::parse(fail_on);
+        return show(load_and_save(), grouping, conditions);
+    }
+
+    void add_to(CLI::App& summarize) {
+        input.add_to(summarize);
+        output.add_to(summarize, "cep.summary/1", "The table, times in milliseconds,");
+        summarize
+            .add_option("--by", by,
+                        "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, "
+                        "rank, host, step:N (default phase)")
+            ->option_text("WHAT");
+        filter.add_to(summarize);
+        summarize
+            .add_option(
+                "--save", save,
+                "Also write a partial summary, an input for later, to F (-: print it alone); .gz and .zst compress")
+            ->option_text("F");
+        summarize
+            .add_option(
+                "--fail-on", fail_on,
+                "Exit with status 1 on a finding: straggler, imbalance, change, abstained, or bound:NAME with compute, "
+                "comm, data, host, mixed or unknown; may be given more than once, or as a list with commas")
+            ->allow_extra_args(false)
+            ->option_text("FINDING");
+        summarize.add_flag("--no-verdict", no_verdict, "Skip the verdict (about half of the time)");
+        summarize.add_flag("--pictures", pictures,
+                           "Draw the steps of ranks and phases in the text even if it goes to no terminal");
+        summarize.add_flag("--no-pictures", no_pictures, "Draw nothing on a terminal either");
+        summarize
+            .add_option(
+                "--peak-flops", peak_flops,
+                "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
+            ->check(positive_number)
+            ->option_text("N");
+        job_options.add_to(summarize, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
+        set_examples(summarize,
+                     "  cep summarize output/cuda_event_profiler\n"
+                     "  cep summarize --steps 1000: --ranks 0-7 output\n"
+                     "  cep summarize --by rank --limit 10 output\n"
+                     "  cep summarize --save node3.partial.zst output\n"
+                     "  cep summarize 'node*.partial.zst'\n"
+                     "  cep summarize --json output | jq '.phases[] | {name, p50_ms, slowest_rank}'");
+    }
 };
-
-void SummarizeCommand::check() const {
-    output.check();
-    if (no_verdict && !fail_on.empty()) throw UsageError("--fail-on needs the verdict that --no-verdict leaves out");
-    if (pictures && no_pictures) throw UsageError("only one of --pictures and --no-pictures");
-    if (rank_of_file_name(save)) throw UsageError("--save: a rank file has this name: " + save);
-}
-
-Job SummarizeCommand::load_and_save() const {
-    LoadOptions options = job_options.load_options(filter, input);
-    const InputSet inputs = input.find();
-    if (save.empty()) return load(inputs, options);
-    Output saved(save);
-    options.partial = &saved;
-    Job loaded = load(inputs, options);
-    saved.close();
-    return loaded;
-}
-
-// Pictures are for people at a terminal; what is written to a file is read by programs too.
-Rendering SummarizeCommand::rendering() const {
-    Rendering rendering = output.rendering(input);
-    const bool to_terminal = (output.path.empty() || output.path == "-") && ::isatty(STDOUT_FILENO) != 0;
-    const bool draws = rendering.format == Format::text && !no_verdict && !no_pictures && (pictures || to_terminal);
-    const bool plain = to_terminal && !is_terminal(STDOUT_FILENO);
-    if (draws) rendering.pictures = {output_columns(), locale_is_utf8() && !plain};
-    return rendering;
-}
-
-Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
-                              const std::vector<FailCondition>& conditions) const {
-    const std::size_t threads = input.reading().thread_count();
-    const Summary summary = summarize(job, grouping, threads);
-    std::optional<Verdict> verdict;
-    const Rendering rendering = this->rendering();
-    if (!no_verdict) verdict = judge(job, {peak_flops, threads, true, rendering.pictures.columns > 0});
-    const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
-    if (status == Status::nothing_readable) return status;
-    if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
-    if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
-    if (save != "-") output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);
-    for (const FailCondition& condition : conditions)
-        if (condition.is_in(*verdict)) {
-            say("cep summarize: --fail-on {}: {}\n", condition.name(), verdict_document(*verdict).headline);
-            return Status::finding;
-        }
-    return status;
-}
-
-Status SummarizeCommand::run() const {
-    check();
-    const Grouping grouping = Grouping::parse(by);
-    const std::vector<FailCondition> conditions = FailCondition::parse(fail_on);
-    return show(load_and_save(), grouping, conditions);
-}
-
-void SummarizeCommand::add_to(CLI::App& summarize) {
-    input.add_to(summarize);
-    output.add_to(summarize, "cep.summary/1", "The table, times in milliseconds,");
-    summarize
-        .add_option("--by", by,
-                    "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, rank, "
-                    "host, step:N (default phase)")
-        ->type_name("WHAT");
-    filter.add_to(summarize);
-    summarize
-        .add_option("--save", save,
-                    "Also write a partial summary, an input for later, to F (-: print it alone); .gz and .zst compress")
-        ->type_name("F");
-    summarize
-        .add_option(
-            "--fail-on", fail_on,
-            "Exit with status 1 on a finding: straggler, imbalance, change, abstained, or bound:NAME with compute, "
-            "comm, data, host, mixed or unknown; may be given more than once, or as a list with commas")
-        ->allow_extra_args(false)
-        ->type_name("FINDING");
-    summarize.add_flag("--no-verdict", no_verdict, "Skip the verdict (about half of the time)");
-    summarize.add_flag("--pictures", pictures,
-                       "Draw the steps of ranks and phases in the text even if it goes to no terminal");
-    summarize.add_flag("--no-pictures", no_pictures, "Draw nothing on a terminal either");
-    summarize
-        .add_option(
-            "--peak-flops", peak_flops,
-            "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
-        ->check(positive_number)
-        ->option_text("N");
-    job_options.add_to(summarize, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
-    set_examples(summarize,
-                 "  cep summarize output/cuda_event_profiler\n"
-                 "  cep summarize --steps 1000: --ranks 0-7 output\n"
-                 "  cep summarize --by rank --limit 10 output\n"
-                 "  cep summarize --save node3.partial.zst output\n"
-                 "  cep summarize 'node*.partial.zst'\n"
-                 "  cep summarize --json output | jq '.phases[] | {name, p50_ms, slowest_rank}'");
-}
 
 }  // namespace
 

@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,148 +35,130 @@ struct TraceCommand {
     std::uint64_t max_bytes = default_max_bytes;
     bool all = false;
 
-    void add_to(CLI::App& trace);
-    Status run() const;
-
-  private:
     [[nodiscard]] bool selects() const { return !all && (filter.ranks.empty() || filter.steps.empty()); }
-    [[nodiscard]] TraceFilter filters() const;
-    [[nodiscard]] std::optional<Selection> select(const InputSet& set, TraceFilter& filters) const;
-    InputCounts collect(const InputSet& set, const TraceFilter& filters, RowSorter& sorter, TraceFacts& facts) const;
-    void narrow(Filter& shown, const Selection& selection) const;
-    void report(const std::optional<Selection>& selection, const TraceWriter::Counts& counts) const;
-    [[nodiscard]] std::vector<std::string> not_selected(const Selection& selection) const;
-    [[nodiscard]] std::string describe_ranks_left_out(const Selection& selection) const;
+
+    [[nodiscard]] TraceFilter filters() const {
+        FilterOptions without_phases = filter;
+        without_phases.phases.clear();
+        return {filter.filter(), filter.filter(), without_phases.filter(), selects()};
+    }
+
+    /// Limits a filter to what the selection has and the command line left open.
+    void narrow(Filter& shown, const Selection& selection) const {
+        if (filter.ranks.empty()) shown.set_ranks(fmt::format("{}", fmt::join(selection.ranks, ",")));
+        if (filter.steps.empty()) shown.set_steps(fmt::format("{}:{}", selection.first_step, selection.last_step));
+    }
+
+    [[nodiscard]] std::string describe_ranks_left_out(const Selection& selection) const {
+        const std::vector<std::int64_t>& ranks = selection.ranks;
+        const std::string count = fmt::format("{} of {} ranks", format_count(selection.ranks_of_job - ranks.size()),
+                                              format_count(selection.ranks_of_job));
+        if (ranks.size() < 3) return count;
+        return fmt::format("{} (all but {}, {} and {}, which have the least, median and most work of their own)", count,
+                           ranks[0], ranks[1], ranks[2]);
+    }
+
+    [[nodiscard]] std::vector<std::string> not_selected(const Selection& selection) const {
+        std::vector<std::string> parts;
+        if (filter.ranks.empty() && !selection.has_all_ranks()) parts.push_back(describe_ranks_left_out(selection));
+        if (filter.steps.empty() && selection.first_step_of_job < selection.first_step)
+            parts.push_back(fmt::format("steps {} to {}", format_integer(selection.first_step_of_job),
+                                        format_integer(selection.first_step - 1)));
+        return parts;
+    }
+
+    // One message.
+    void report(const std::optional<Selection>& selection, const TraceWriter::Counts& counts) const {
+        std::vector<std::string> left_out;
+        if (selection) left_out = not_selected(*selection);
+        const bool selected = !left_out.empty();
+        const bool is_full = counts.beyond_size > 0;
+        if (is_full)
+            left_out.push_back(fmt::format("the last {} of {} rows", format_count(counts.beyond_size),
+                                           format_count(counts.beyond_size + counts.written)));
+        if (counts.without_start > 0)
+            left_out.push_back(format_plural(counts.without_start, "row") + " without start_ns");
+        if (counts.without_track > 0)
+            left_out.push_back(format_plural(counts.without_track, "row") + " for which there were too many tracks");
+        const std::string_view hint = selected && is_full
+                                          ? "; --ranks, --steps, --all and a larger --max-bytes show them"
+                                      : selected ? "; --ranks, --steps or --all show them"
+                                      : is_full  ? "; a larger --max-bytes shows them"
+                                                 : "";
+        const std::string_view nothing = counts.written == 0 ? "nothing to show; " : "";
+        if (!left_out.empty()) {
+            say("cep trace: {}left out {}{}\n", nothing, fmt::join(left_out, "; "), hint);
+        } else if (counts.written == 0) {
+            say("cep trace: nothing to show among the rows that were asked for\n");
+        }
+    }
+
+    // Of inputs that can be read only once, the rows are surveyed while they are collected.
+    [[nodiscard]] std::optional<Selection> select(const InputSet& set, TraceFilter& filters) const {
+        if (!filters.surveys || !can_be_read_twice(set)) return std::nullopt;
+        filters.surveys = false;
+        Survey survey;
+        read_all(
+            set, input.reading(),
+            [&](const InputFile& file, std::size_t) {
+                return std::make_unique<RowsOnly<FileSurvey>>(file.path, filters.surveyed);
+            },
+            [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
+        return survey.empty() ? std::nullopt : std::optional(survey.select());
+    }
+
+    InputCounts collect(const InputSet& set, const TraceFilter& filters, RowSorter& sorter, TraceFacts& facts) const {
+        return read_all(
+            set, input.reading(),
+            [&](const InputFile& file, std::size_t index) {
+                return std::make_unique<RowsOnly<FileTrace>>(file.path, filters, sorter, file, index);
+            },
+            [&](FileTrace&& file, FileReport&&) { facts.merge(std::move(file.facts())); });
+    }
+
+    Status run() const {
+        TraceFilter filters = this->filters();
+        const InputSet set = input.find();
+        refuse_input_as_output(set, out);
+        std::optional<Selection> selection = select(set, filters);
+        if (selection) narrow(filters.shown, *selection);
+        Output output(out);
+        RowSorter sorter(RowSorter::default_memory_bytes, spill_directory_for(out), input.reading().thread_count());
+        TraceFacts facts;
+        const InputCounts counts = collect(set, filters, sorter, facts);
+        const Coverage covered = facts.coverage.finish(filters.asked);
+        const Status status = report_status("trace", counts, covered, input.strict);
+        if (status == Status::nothing_readable) return status;
+        if (!facts.survey.empty()) {
+            selection = facts.survey.select();
+            narrow(filters.shown, *selection);
+        }
+        TraceWriter writer(output, max_bytes, filters.shown, facts);
+        sorter.finish([&](const RowEntry& entry, std::string_view text) { writer.take(entry, text); });
+        writer.finish();
+        output.close();
+        report(selection, writer.counts());
+        return status;
+    }
+
+    void add_to(CLI::App& trace) {
+        input.add_to(trace);
+        trace.add_option("-o,--output", out, "Write to F (default: standard output); .gz and .zst compress")
+            ->option_text("F");
+        filter.add_to(trace);
+        trace.add_flag("--all", all, "All ranks and steps, or all that --ranks and --steps name");
+        trace
+            .add_option("--max-bytes", max_bytes,
+                        "End the trace before it has more than N bytes, uncompressed (default 200000000)")
+            ->check(whole_number_from(std::uint64_t{1000}, std::uint64_t{1} << 50))
+            ->option_text("N");
+        set_examples(trace,
+                     "  cep trace -o trace.json.gz output/cuda_event_profiler\n"
+                     "  cep trace --ranks 3,7 --steps 1000:1010 -o slow.json output\n"
+                     "  cep trace --all --max-bytes 2000000000 -o all.json.gz output\n"
+                     "Open the file at https://ui.perfetto.dev or in chrome://tracing.");
+    }
 };
-
-// What is no regular file can be read only once.
-bool can_be_read_twice(const InputSet& set) {
-    std::error_code error;
-    return std::all_of(set.files.begin(), set.files.end(), [&](const InputFile& file) {
-        return !file.is_standard_input() && std::filesystem::is_regular_file(file.path, error);
-    });
-}
-
-TraceFilter TraceCommand::filters() const {
-    FilterOptions without_phases = filter;
-    without_phases.phases.clear();
-    return {filter.filter(), filter.filter(), without_phases.filter(), selects()};
-}
-
-/// Limits a filter to what the selection has and the command line left open.
-void TraceCommand::narrow(Filter& shown, const Selection& selection) const {
-    if (filter.ranks.empty()) shown.set_ranks(fmt::format("{}", fmt::join(selection.ranks, ",")));
-    if (filter.steps.empty()) shown.set_steps(fmt::format("{}:{}", selection.first_step, selection.last_step));
-}
-
-std::string TraceCommand::describe_ranks_left_out(const Selection& selection) const {
-    const std::vector<std::int64_t>& ranks = selection.ranks;
-    const std::string count = fmt::format("{} of {} ranks", format_count(selection.ranks_of_job - ranks.size()),
-                                          format_count(selection.ranks_of_job));
-    if (ranks.size() < 3) return count;
-    return fmt::format("{} (all but {}, {} and {}, which have the least, median and most work of their own)", count,
-                       ranks[0], ranks[1], ranks[2]);
-}
-
-std::vector<std::string> TraceCommand::not_selected(const Selection& selection) const {
-    std::vector<std::string> parts;
-    if (filter.ranks.empty() && !selection.has_all_ranks()) parts.push_back(describe_ranks_left_out(selection));
-    if (filter.steps.empty() && selection.first_step_of_job < selection.first_step)
-        parts.push_back(fmt::format("steps {} to {}", format_integer(selection.first_step_of_job),
-                                    format_integer(selection.first_step - 1)));
-    return parts;
-}
-
-// One message.
-void TraceCommand::report(const std::optional<Selection>& selection, const TraceWriter::Counts& counts) const {
-    std::vector<std::string> left_out;
-    if (selection) left_out = not_selected(*selection);
-    const bool selected = !left_out.empty();
-    const bool is_full = counts.beyond_size > 0;
-    if (is_full)
-        left_out.push_back(fmt::format("the last {} of {} rows", format_count(counts.beyond_size),
-                                       format_count(counts.beyond_size + counts.written)));
-    if (counts.without_start > 0) left_out.push_back(format_plural(counts.without_start, "row") + " without start_ns");
-    if (counts.without_track > 0)
-        left_out.push_back(format_plural(counts.without_track, "row") + " for which there were too many tracks");
-    const std::string_view hint = selected && is_full ? "; --ranks, --steps, --all and a larger --max-bytes show them"
-                                  : selected          ? "; --ranks, --steps or --all show them"
-                                  : is_full           ? "; a larger --max-bytes shows them"
-                                                      : "";
-    const std::string_view nothing = counts.written == 0 ? "nothing to show; " : "";
-    if (!left_out.empty()) {
-        say("cep trace: {}left out {}{}\n", nothing, fmt::join(left_out, "; "), hint);
-    } else if (counts.written == 0) {
-        say("cep trace: nothing to show among the rows that were asked for\n");
-    }
-}
-
-// Of inputs that can be read only once, the rows are surveyed while they are collected.
-std::optional<Selection> TraceCommand::select(const InputSet& set, TraceFilter& filters) const {
-    if (!filters.surveys || !can_be_read_twice(set)) return std::nullopt;
-    filters.surveys = false;
-    Survey survey;
-    read_all(
-        set, input.reading(),
-        [&](const InputFile& file, std::size_t) {
-            return std::make_unique<RowsOnly<FileSurvey>>(file.path, filters.surveyed);
-        },
-        [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
-    return survey.empty() ? std::nullopt : std::optional(survey.select());
-}
-
-InputCounts TraceCommand::collect(const InputSet& set, const TraceFilter& filters, RowSorter& sorter,
-                                  TraceFacts& facts) const {
-    return read_all(
-        set, input.reading(),
-        [&](const InputFile& file, std::size_t index) {
-            return std::make_unique<RowsOnly<FileTrace>>(file.path, filters, sorter, file, index);
-        },
-        [&](FileTrace&& file, FileReport&&) { facts.merge(std::move(file.facts())); });
-}
-
-Status TraceCommand::run() const {
-    TraceFilter filters = this->filters();
-    const InputSet set = input.find();
-    refuse_input_as_output(set, out);
-    std::optional<Selection> selection = select(set, filters);
-    if (selection) narrow(filters.shown, *selection);
-    Output output(out);
-    RowSorter sorter(RowSorter::default_memory_bytes, spill_directory_for(out), input.reading().thread_count());
-    TraceFacts facts;
-    const InputCounts counts = collect(set, filters, sorter, facts);
-    const Coverage covered = facts.coverage.finish(filters.asked);
-    const Status status = report_status("trace", counts, covered, input.strict);
-    if (status == Status::nothing_readable) return status;
-    if (!facts.survey.empty()) {
-        selection = facts.survey.select();
-        narrow(filters.shown, *selection);
-    }
-    TraceWriter writer(output, max_bytes, filters.shown, facts);
-    sorter.finish([&](const RowEntry& entry, std::string_view text) { writer.take(entry, text); });
-    writer.finish();
-    output.close();
-    report(selection, writer.counts());
-    return status;
-}
-
-void TraceCommand::add_to(CLI::App& trace) {
-    input.add_to(trace);
-    trace.add_option("-o,--output", out, "Write to F (default: standard output); .gz and .zst compress")
-        ->option_text("F");
-    filter.add_to(trace);
-    trace.add_flag("--all", all, "All ranks and steps, or all that --ranks and --steps name");
-    trace
-        .add_option("--max-bytes", max_bytes,
-                    "End the trace before it has more than N bytes, uncompressed (default 200000000)")
-        ->check(whole_number_from(std::uint64_t{1000}, std::uint64_t{1} << 50))
-        ->option_text("N");
-    set_examples(trace,
-                 "  cep trace -o trace.json.gz output/cuda_event_profiler\n"
-                 "  cep trace --ranks 3,7 --steps 1000:1010 -o slow.json output\n"
-                 "  cep trace --all --max-bytes 2000000000 -o all.json.gz output\n"
-                 "Open the file at https://ui.perfetto.dev or in chrome://tracing.");
-}
 
 }  // namespace
 

@@ -10,7 +10,6 @@
 
 #include "base/units.hpp"
 #include "compare/sentences.hpp"
-#include "show/inputs_json.hpp"
 
 namespace cep::compare {
 namespace {

@@ -22,4 +22,8 @@ struct Page {
 /// The page of a topic, a file, a file without its section, or a function; nullptr: there is none.
 [[nodiscard]] const Page* find_page(std::string_view word);
 
+/// On a terminal this process becomes man(1), if man and the page's file are there. Otherwise writes the page's text to
+/// standard output, and throws as Output does.
+void show_page(const Page& page);
+
 }  // namespace cep::tool

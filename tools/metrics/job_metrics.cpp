@@ -1,18 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics/job_metrics.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <initializer_list>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "metrics/exposition.hpp"
 #include "schema.hpp"
 
 namespace cep::tool {
 namespace {
+
+struct Label {
+    std::string_view name;
+    std::string_view value;  // may be any text
+};
+using Labels = std::initializer_list<Label>;
+
+/// Metrics in the text format of Prometheus.
+class Exposition {
+  public:
+    /// Begins a metric; its samples follow. `help` is one sentence without a full stop.
+    void begin(std::string_view name, std::string_view type, std::string_view help) {
+        name_ = name;
+        text_ += fmt::format("# HELP {0} {1}.\n# TYPE {0} {2}\n", name, help, type);
+    }
+
+    /// A sample of the metric, or of the metric with an ending such as "_sum".
+    void sample(Labels labels, double value, std::string_view ending = "") {
+        text_ += name_;
+        text_ += ending;
+        char separator = '{';
+        for (const Label& label : labels) {
+            text_ += fmt::format("{}{}=\"{}\"", separator, label.name, escaped(label.value));
+            separator = ',';
+        }
+        if (labels.size() > 0) text_ += '}';
+        text_ += ' ' + number_text(value) + '\n';
+    }
+
+    /// A metric with one sample; nothing where the value is not known.
+    void gauge(std::string_view name, std::string_view help, const std::optional<double>& value) {
+        single(name, "gauge", help, value);
+    }
+    void counter(std::string_view name, std::string_view help, const std::optional<double>& value) {
+        single(name, "counter", help, value);
+    }
+
+    [[nodiscard]] const std::string& text() const { return text_; }
+
+  private:
+    static std::string escaped(std::string_view value) {
+        std::string text;
+        for (const char c : value) {
+            if (c == '"' || c == '\\' || c == '\n') text += '\\';
+            text += c == '\n' ? 'n' : c;
+        }
+        return text;
+    }
+
+    static std::string number_text(double value) {
+        if (std::isnan(value)) return "NaN";
+        if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+        return fmt::format("{}", value);
+    }
+
+    void single(std::string_view name, std::string_view type, std::string_view help,
+                const std::optional<double>& value) {
+        if (!value) return;
+        begin(name, type, help);
+        sample({}, *value);
+    }
+
+    std::string name_;
+    std::string text_;
+};
 
 constexpr double seconds_per_ms = 1e-3;
 
@@ -20,35 +89,25 @@ std::optional<double> seconds(const std::optional<double>& ms) {
     return ms ? std::optional(*ms * seconds_per_ms) : std::nullopt;
 }
 
-template <typename Number>
-std::optional<double> as_double(const std::optional<Number>& number) {
-    return number ? std::optional(static_cast<double>(*number)) : std::nullopt;
-}
-
-template <typename Number>
-double as_double(Number number) {
-    return static_cast<double>(number);
-}
-
 void add_inputs(Exposition& out, const Job& job) {
     const InputCounts& inputs = job.inputs;
-    out.gauge("cep_input_files", "Rank files that were read", as_double(inputs.files));
-    out.gauge("cep_input_bytes", "Their size", as_double(inputs.bytes));
-    out.gauge("cep_input_rows", "Rows in them", as_double(inputs.rows));
-    out.gauge("cep_input_skipped_rows", "Rows that could not be read", as_double(inputs.skipped_rows));
+    out.gauge("cep_input_files", "Rank files that were read", inputs.files);
+    out.gauge("cep_input_bytes", "Their size", inputs.bytes);
+    out.gauge("cep_input_rows", "Rows in them", inputs.rows);
+    out.gauge("cep_input_skipped_rows", "Rows that could not be read", inputs.skipped_rows);
     out.gauge("cep_input_damaged_files", "Files that were cut off or could not be read",
-              as_double(inputs.truncated_files + inputs.unreadable_files));
-    out.gauge("cep_ranks", "Ranks that have rows", as_double(job.coverage.ranks_seen));
-    out.gauge("cep_ranks_missing", "Ranks of the job that have no rows", as_double(job.coverage.missing_ranks.size()));
-    out.gauge("cep_hosts", "Hosts of the job", as_double(job.hosts));
-    out.gauge("cep_steps_recorded", "Steps that were recorded", as_double(job.steps.count));
-    out.gauge("cep_last_step", "The last step that was recorded", as_double(job.steps.last));
-    out.gauge("cep_open_spans", "Spans that began and never ended", as_double(job.open_spans.size()));
+              inputs.truncated_files + inputs.unreadable_files);
+    out.gauge("cep_ranks", "Ranks that have rows", job.coverage.ranks_seen);
+    out.gauge("cep_ranks_missing", "Ranks of the job that have no rows", job.coverage.missing_ranks.size());
+    out.gauge("cep_hosts", "Hosts of the job", job.hosts);
+    out.gauge("cep_steps_recorded", "Steps that were recorded", job.steps.count);
+    out.gauge("cep_last_step", "The last step that was recorded", job.steps.last);
+    out.gauge("cep_open_spans", "Spans that began and never ended", job.open_spans.size());
     if (job.runs.empty()) return;
     const JobRun& run = job.runs.back();
-    out.begin("cep_run_info", MetricType::gauge, "1; the labels name the last run of the job");
+    out.begin("cep_run_info", "gauge", "1; the labels name the last run of the job");
     out.sample({{"run_id", run.run_id}}, 1);
-    out.gauge("cep_run_attempt", "The number of the start of the last run", as_double(run.attempt));
+    out.gauge("cep_run_attempt", "The number of the start of the last run", run.attempt);
 }
 
 void add_durations(Exposition& out, Label phase, Label kind, const PhaseSummary& durations) {
@@ -57,7 +116,7 @@ void add_durations(Exposition& out, Label phase, Label kind, const PhaseSummary&
     for (const auto& [quantile, member] : quantiles)
         out.sample({phase, kind, {"quantile", quantile}}, durations.*member * seconds_per_ms);
     out.sample({phase, kind}, durations.total_ms * seconds_per_ms, "_sum");
-    out.sample({phase, kind}, as_double(durations.count), "_count");
+    out.sample({phase, kind}, static_cast<double>(durations.count), "_count");
 }
 
 void add_steps(Exposition& out, const Job& job, const Summary& summary, const Verdict& verdict) {
@@ -88,23 +147,22 @@ void add_phases(Exposition& out, const Summary& summary, std::size_t max_phases)
     std::vector<const PhaseSummary*> all;
     for (const PhaseSummary& phase : summary.phases) all.push_back(&phase);
     const std::span<const PhaseSummary* const> shown = most_time(all, max_phases);
-    out.gauge("cep_phases_left_out", "Phases with less time, of which there are no metrics",
-              as_double(all.size() - shown.size()));
+    out.gauge("cep_phases_left_out", "Phases with less time, of which there are no metrics", all.size() - shown.size());
     if (shown.empty()) return;
     const auto labels = [](const PhaseSummary& phase) {
         return std::pair(Label{"phase", phase.name}, Label{"kind", schema::kind_name(phase.kind)});
     };
-    out.begin("cep_phase_seconds", MetricType::summary, "Durations of the spans of a phase on all ranks");
+    out.begin("cep_phase_seconds", "summary", "Durations of the spans of a phase on all ranks");
     for (const PhaseSummary* phase : shown) {
         const auto [name, kind] = labels(*phase);
         add_durations(out, name, kind, *phase);
     }
-    out.begin("cep_phase_share_ratio", MetricType::gauge, "Part of a phase in the time of all steps");
+    out.begin("cep_phase_share_ratio", "gauge", "Part of a phase in the time of all steps");
     for (const PhaseSummary* phase : shown) {
         const auto [name, kind] = labels(*phase);
         if (phase->share) out.sample({name, kind}, *phase->share);
     }
-    out.begin("cep_phase_skew_ratio", MetricType::gauge, "Median on the slowest rank over the typical median");
+    out.begin("cep_phase_skew_ratio", "gauge", "Median on the slowest rank over the typical median");
     for (const PhaseSummary* phase : shown) {
         const auto [name, kind] = labels(*phase);
         if (phase->skew && phase->ranks > 1) out.sample({name, kind}, *phase->skew);
@@ -116,7 +174,7 @@ void add_straggler_metric(Exposition& out, const Verdict& verdict, std::string_v
                           Value Facts::*member, double factor = 1) {
     const std::size_t count = std::min(verdict.stragglers.size(), max_stragglers);
     if (count == 0) return;
-    out.begin(name, MetricType::gauge, help);
+    out.begin(name, "gauge", help);
     for (std::size_t i = 0; i < count; ++i) {
         const StragglerFact& straggler = verdict.stragglers[i];
         const std::optional<double> value = straggler.*member;
@@ -131,8 +189,8 @@ void add_straggler_metric(Exposition& out, const Verdict& verdict, std::string_v
 
 void add_stragglers(Exposition& out, const Verdict& verdict) {
     out.gauge("cep_verdict_abstained", "1 where the rows cannot show whether there are stragglers, else 0",
-              as_double(verdict.abstained));
-    out.gauge("cep_stragglers", "Ranks that slow the job", as_double(verdict.stragglers.size()));
+              verdict.abstained);
+    out.gauge("cep_stragglers", "Ranks that slow the job", verdict.stragglers.size());
     out.gauge("cep_job_slowdown_ratio", "Time of the steps over what it would be without the stragglers",
               verdict.job_slowdown);
     add_straggler_metric(out, verdict, "cep_straggler_slowdown_ratio",
@@ -148,12 +206,12 @@ void add_stragglers(Exposition& out, const Verdict& verdict) {
 void add_bound(Exposition& out, const Verdict& verdict) {
     constexpr std::array<Bound, 6> bounds = {Bound::unknown, Bound::compute, Bound::comm,
                                              Bound::data,    Bound::host,    Bound::mixed};
-    out.begin("cep_bound", MetricType::gauge, "1 for what most of a step goes to, else 0");
+    out.begin("cep_bound", "gauge", "1 for what most of a step goes to, else 0");
     for (const Bound bound : bounds) out.sample({{"bound", bound_name(bound)}}, bound == verdict.bound ? 1 : 0);
     if (!verdict.shares) return;
     const StepShares& shares = *verdict.shares;
     const double wait = std::min(shares.wait, shares.comm);
-    out.begin("cep_step_part_ratio", MetricType::gauge,
+    out.begin("cep_step_part_ratio", "gauge",
               "Part of a step on the median rank; communication is what is beside no other work");
     out.sample({{"part", "compute"}}, shares.compute);
     out.sample({{"part", "comm_wait"}}, wait);
@@ -178,7 +236,7 @@ void add_memory(Exposition& out, const Summary& summary) {
     if (!summary.memory) return;
     const auto add = [&](std::string_view name, std::string_view help, const std::optional<AcrossRanks>& figure) {
         if (!figure) return;
-        out.begin(name, MetricType::gauge, help);
+        out.begin(name, "gauge", help);
         out.sample({{"rank_statistic", "median"}}, figure->median);
         out.sample({{"rank_statistic", "max"}}, figure->max);
     };
@@ -189,19 +247,16 @@ void add_memory(Exposition& out, const Summary& summary) {
 }
 
 void add_profiler(Exposition& out, const Loss& loss) {
-    out.counter("cep_profiler_recorded_total", "Spans, counters and marks that the profiler accepted",
-                as_double(loss.recorded));
-    out.counter("cep_profiler_written_total", "Of these, those whose rows were written", as_double(loss.written));
-    out.begin("cep_profiler_dropped_total", MetricType::counter, "Of these, those that were lost, by cause");
-    for (const auto& [cause, count] : loss.dropped_by_cause()) out.sample({{"cause", cause}}, as_double(count));
-    out.counter("cep_profiler_without_metadata_total", "Of these, those that lost their metadata",
-                as_double(loss.dropped_meta));
+    out.counter("cep_profiler_recorded_total", "Spans, counters and marks that the profiler accepted", loss.recorded);
+    out.counter("cep_profiler_written_total", "Of these, those whose rows were written", loss.written);
+    out.begin("cep_profiler_dropped_total", "counter", "Of these, those that were lost, by cause");
+    for (const auto& [cause, count] : loss.dropped_by_cause())
+        out.sample({{"cause", cause}}, static_cast<double>(count));
+    out.counter("cep_profiler_without_metadata_total", "Of these, those that lost their metadata", loss.dropped_meta);
     out.counter("cep_profiler_capture_skipped_total", "Spans that were not timed in the capture of a graph",
-                as_double(loss.capture_skipped));
-    out.counter("cep_profiler_abandoned_total", "Spans that had not finished when the file was closed",
-                as_double(loss.abandoned));
-    out.counter("cep_profiler_cuda_errors_total", "CUDA calls of the profiler that failed",
-                as_double(loss.cuda_errors));
+                loss.capture_skipped);
+    out.counter("cep_profiler_abandoned_total", "Spans that had not finished when the file was closed", loss.abandoned);
+    out.counter("cep_profiler_cuda_errors_total", "CUDA calls of the profiler that failed", loss.cuda_errors);
     out.counter("cep_profiler_cpu_seconds_total", "Processor time of the profiler's own threads",
                 loss.self_ms * seconds_per_ms);
 }

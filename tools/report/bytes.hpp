@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes in a page: compressed, as text, and their digest.
+// Bytes in a page: compressed, and as text.
 #pragma once
 
 #include <string>
@@ -11,7 +11,5 @@ namespace cep::report {
 /// zlib's format (RFC 1950). Throws WriteError.
 [[nodiscard]] std::string deflate(std::string_view bytes);
 [[nodiscard]] std::string base64(std::string_view bytes);
-/// SHA-256 (FIPS 180-4) in base64, as a content security policy names a script or a style.
-[[nodiscard]] std::string sha256_base64(std::string_view bytes);
 
 }  // namespace cep::report

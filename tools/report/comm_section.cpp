@@ -115,18 +115,15 @@ tool::Table model_table(const comm::CommReport& report) {
          {"bus", "bus β", tool::Align::right, "GB/s", "bus bandwidth of the fit"},
          {"refused", "no fit, because", tool::Align::left, "", ""}},
         "Operations");
+    const auto gb_per_s = [](double rate) { return fmt::format("{:.3g} GB/s", rate); };
     for (const CommModel& model : report.models) {
-        std::vector<Cell> cells = {Cell::text_of(model.name), Cell::text_of(model.group), Cell::count(model.ranks),
-                                   Cell::percent(model.wait_fraction)};
-        cells.push_back(model.fit ? Cell::words(fmt::format("{:.1f} µs", model.fit->alpha_us)) : Cell::none());
-        cells.push_back(model.fit && model.fit->beta_gb_per_s
-                            ? Cell::words(fmt::format("{:.3g} GB/s", *model.fit->beta_gb_per_s))
-                            : Cell::none());
-        cells.push_back(model.fit ? Cell::words(fmt::format("{:.4f}", model.fit->r_squared)) : Cell::none());
-        cells.push_back(model.bus_gb_per_s ? Cell::words(fmt::format("{:.3g} GB/s", *model.bus_gb_per_s))
-                                           : Cell::none());
-        cells.push_back(Cell::text_of(model.fit ? "" : model.refused));
-        table.add(std::move(cells));
+        const auto& fit = model.fit;
+        table.add({Cell::text_of(model.name), Cell::text_of(model.group), Cell::count(model.ranks),
+                   Cell::percent(model.wait_fraction),
+                   fit ? Cell::words(fmt::format("{:.1f} µs", fit->alpha_us)) : Cell::none(),
+                   Cell::shown_if(fit ? fit->beta_gb_per_s : std::nullopt, gb_per_s),
+                   fit ? Cell::words(fmt::format("{:.4f}", fit->r_squared)) : Cell::none(),
+                   Cell::shown_if(model.bus_gb_per_s, gb_per_s), Cell::text_of(fit ? "" : model.refused)});
     }
     table.set_rest("operation", "with less time", report.left_out.models);
     return table;

@@ -5,12 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/text.hpp"
 #include "report/heat_picture.hpp"
-#include "report/memory.hpp"
-#include "report/what_if.hpp"
 #include "show/json_writer.hpp"
 
 namespace cep::report {
@@ -33,13 +30,7 @@ std::vector<std::string> as_printable(const std::vector<std::string>& names) {
 
 class Writer {
   public:
-    Writer(const DataParts& parts, const FittedHeat& heat)
-        : inputs_(*parts.inputs),
-          view_(*parts.view),
-          heat_(*parts.heat),
-          breakdown_(*parts.breakdown),
-          timeline_(*parts.timeline),
-          fitted_(heat) {}
+    Writer(const PageParts& parts, const FittedHeat& fitted) : parts_(parts), fitted_(fitted) {}
 
     std::string write() {
         json_.begin_object();
@@ -50,19 +41,17 @@ class Writer {
             json_.end_array();
         });
         json_.members("left_out", fitted_.left_out);
-        write_job();
+        write_job(parts_.view);
         write_grids();
-        json_.key("layers").begin_array();
-        for (const FittedLayer& layer : fitted_.layers) write_layer(layer);
-        json_.end_array();
+        json_.objects("layers", fitted_.layers, [&](const FittedLayer& layer) { write_layer(layer); });
         write_bands();
         write_breakdown();
         write_waits();
-        write_timeline();
+        write_timeline(parts_.timeline);
         write_what_if();
         write_comm();
         write_memory();
-        if (inputs_.comparison != nullptr) write_comparison(*inputs_.comparison);
+        if (parts_.inputs.comparison != nullptr) write_comparison(*parts_.inputs.comparison);
         json_.end_object();
         return json_.finish();
     }
@@ -83,27 +72,21 @@ class Writer {
         json_.key(name).numbers(values, significant);
     }
 
-    void write_job() {
+    void write_job(const JobView& view) {
         json_.object("ranks", [&] {
-            json_.members("rank", view_.ranks, "host", as_integers(view_.host), "role", as_integers(view_.role));
-            numbers("slowness", view_.slowness_ms);
+            json_.members("rank", view.ranks, "host", as_integers(view.host), "role", as_integers(view.role));
+            numbers("slowness", view.slowness_ms);
         });
-        json_.members("hosts", as_printable(view_.hosts), "roles", as_printable(view_.roles));
-        const std::size_t count = std::min(most_listed, view_.blamed.size());
-        json_.objects("blamed", std::span(view_.blamed).first(count), [&](const Blamed& one) {
+        json_.members("hosts", as_printable(view.hosts), "roles", as_printable(view.roles));
+        const std::size_t count = std::min(most_listed, view.blamed.size());
+        json_.objects("blamed", std::span(view.blamed).first(count), [&](const Blamed& one) {
             json_.members("rank", one.rank, "phase", printable(one.phase), "first_step", one.first_step, "last_step",
                           one.last_step);
         });
-        json_.objects("phases", view_.phases, [&](const PhaseView& phase) {
+        json_.objects("phases", view.phases, [&](const PhaseView& phase) {
             json_.members("name", printable(phase.name), "kind", schema::kind_name(phase.kind), "color",
                           std::int64_t{phase.color});
         });
-    }
-
-    void write_bins(const Bins& bins) {
-        json_.begin_object();
-        json_.members("first", bins.first, "last", bins.last);
-        json_.end_object();
     }
 
     // The order of the grids is that of the constants.
@@ -119,56 +102,47 @@ class Writer {
                                [member](const auto& one) { return one.*member; });
         };
         const bool has_full = any(&FittedLayer::has_full);
-        json_.key("step_bins").begin_array();
-        write_bins(fitted_.step_bins);
-        write_bins(heat_.band_steps);
-        if (has_full || any(&FittedLayer::has_chosen)) write_bins(view_.steps);
-        json_.end_array();
-        json_.key("rank_bins").begin_array();
-        write_bins(fitted_.rank_bins);
-        write_bins(single_bins(as_integers(heat_.chosen)));
-        if (has_full) {
-            std::vector<std::int64_t> all(view_.ranks.size());
-            std::iota(all.begin(), all.end(), 0);
-            write_bins(single_bins(all));
-        }
-        json_.end_array();
+        std::vector<Bins> steps = {fitted_.step_bins, parts_.heat.band_steps};
+        if (has_full || any(&FittedLayer::has_chosen)) steps.push_back(parts_.view.steps);
+        std::vector<Bins> ranks = {fitted_.rank_bins, single_bins(as_integers(parts_.heat.chosen))};
+        if (has_full) ranks.push_back(index_bins(parts_.view.ranks.size()));
+        const auto write = [this](const Bins& bins) { json_.members("first", bins.first, "last", bins.last); };
+        json_.objects("step_bins", steps, write);
+        json_.objects("rank_bins", ranks, write);
     }
 
-    void write_level(std::int64_t ranks, std::int64_t steps, const Block& block) {
-        json_.begin_object();
-        json_.members("ranks", ranks, "steps", steps);
-        json_.key("block");
-        write_block(json_, block);
-        json_.end_object();
+    struct Level {
+        std::int64_t ranks;
+        std::int64_t steps;
+        const Block& block;
+    };
+
+    void write_block(const Block& block) {
+        json_.members("rows", block.rows, "columns", block.columns, "bits", block.bits, "low", block.low, "high",
+                      block.high, "encoding", "deflate", "data", block.data);
     }
 
     void write_layer(const FittedLayer& fitted) {
         const Layer& layer = *fitted.layer;
-        json_.begin_object();
         json_.members("phase", layer.phase, "measure", measure_names[static_cast<std::size_t>(layer.measure)], "unit",
                       layer.unit());
         json_.object("scale", [&] {
             json_.members("kind", layer.scale.is_log ? "log" : "linear", "low", layer.scale.low, "high",
                           layer.scale.high);
         });
-        json_.key("by_rank");
-        if (fitted.by_rank) {
-            write_block(json_, *fitted.by_rank);
-        } else {
-            json_.null();
-        }
-        json_.key("levels").begin_array();
-        write_level(overview_grid, overview_grid, fitted.overview);
-        if (fitted.has_chosen) write_level(chosen_ranks, fine_steps, *layer.of_chosen);
-        if (fitted.has_full) write_level(all_ranks, fine_steps, *layer.full);
-        json_.end_array();
-        json_.end_object();
+        json_.object_or_null("by_rank", fitted.by_rank, [&](const Block& block) { write_block(block); });
+        std::vector<Level> levels = {{overview_grid, overview_grid, fitted.overview}};
+        if (fitted.has_chosen) levels.push_back({chosen_ranks, fine_steps, *layer.of_chosen});
+        if (fitted.has_full) levels.push_back({all_ranks, fine_steps, *layer.full});
+        json_.objects("levels", levels, [&](const Level& level) {
+            json_.members("ranks", level.ranks, "steps", level.steps);
+            json_.object("block", [&] { write_block(level.block); });
+        });
     }
 
     void write_bands() {
-        section("bands", heat_.bands.empty() ? "No durations by step are known." : "", [&] {
-            json_.objects("phases", heat_.bands, [&](const Band& band) {
+        section("bands", parts_.heat.bands.empty() ? "No durations by step are known." : "", [&] {
+            json_.objects("phases", parts_.heat.bands, [&](const Band& band) {
                 json_.members("phase", band.phase, "steps", band_grid);
                 numbers("p10", band.p10_ms);
                 numbers("p50", band.p50_ms);
@@ -176,11 +150,11 @@ class Writer {
                 numbers("max", band.max_ms);
                 json_.members("max_rank", as_integers(band.max_rank));
             });
-            json_.objects("changes", inputs_.verdict->changes, [&](const tool::ChangeFact& change) {
+            json_.objects("changes", parts_.inputs.verdict->changes, [&](const tool::ChangeFact& change) {
                 json_.members("step", change.step, "before_ms", change.before_ms, "after_ms", change.after_ms, "phase",
                               printable(change.phase));
             });
-            json_.objects("marks", inputs_.job->marks, [&](const auto& named) {
+            json_.objects("marks", parts_.inputs.job->marks, [&](const auto& named) {
                 const auto& [name, mark] = named;
                 std::vector<std::int64_t> steps;
                 for (const auto& [first, last] : mark.steps.ranges())
@@ -188,17 +162,17 @@ class Writer {
                         steps.push_back(step);
                 json_.members("name", printable(name), "steps", steps);
             });
-            json_.members("long_steps", inputs_.verdict->events.unmarked_steps);
+            json_.members("long_steps", parts_.inputs.verdict->events.unmarked_steps);
         });
     }
 
     void write_breakdown() {
-        section("breakdown", breakdown_.empty, [&] {
-            json_.objects("parts", breakdown_.parts, [&](const BreakdownPart& part) {
+        section("breakdown", parts_.breakdown.empty, [&] {
+            json_.objects("parts", parts_.breakdown.parts, [&](const BreakdownPart& part) {
                 json_.members("name", printable(part.name), "color",
                               part.color ? std::optional<std::int64_t>(*part.color) : std::nullopt);
             });
-            json_.objects("bars", breakdown_.bars, [&](const BreakdownBar& bar) {
+            json_.objects("bars", parts_.breakdown.bars, [&](const BreakdownBar& bar) {
                 json_.members("label", bar.label, "rank", bar.rank, "step_ms", bar.step_ms);
                 numbers("ms", bar.ms, 8);
             });
@@ -220,32 +194,32 @@ class Writer {
                 [&] { json_.members("own_layer", own, "wait_layer", wait); });
     }
 
-    void write_timeline() {
-        section("timeline", timeline_.empty, [&] {
-            json_.objects("steps", timeline_.steps, [&](const TimelineStep& step) {
+    void write_timeline(const Timeline& timeline) {
+        section("timeline", timeline.empty, [&] {
+            json_.objects("steps", timeline.steps, [&](const TimelineStep& step) {
                 json_.members("step", step.step, "start_ns", std::to_string(step.start_ns), "length_ms",
                               step.length_ms);
             });
-            json_.objects("ranks", timeline_.ranks, [&](const TimelineRank& rank) {
+            json_.objects("ranks", timeline.ranks, [&](const TimelineRank& rank) {
                 json_.members("rank", rank.rank, "why", printable(rank.why));
             });
-            json_.objects("lanes", timeline_.lanes, [&](const Lane& lane) {
-                json_.members("rank", timeline_.ranks[lane.rank].rank, "name", lane.name);
+            json_.objects("lanes", timeline.lanes, [&](const Lane& lane) {
+                json_.members("rank", timeline.ranks[lane.rank].rank, "name", lane.name);
             });
-            json_.members("each_from_zero", timeline_.each_from_zero);
-            json_.object("spans", [&] { write_spans(); });
+            json_.members("each_from_zero", timeline.each_from_zero);
+            json_.object("spans", [&] { write_spans(timeline.spans); });
         });
     }
 
-    void write_spans() {
-        const auto column = [this](auto member) {
+    void write_spans(const std::vector<TimelineSpan>& spans) {
+        const auto column = [&spans](auto member) {
             std::vector<std::int64_t> values;
-            for (const TimelineSpan& span : timeline_.spans) values.push_back(static_cast<std::int64_t>(span.*member));
+            for (const TimelineSpan& span : spans) values.push_back(static_cast<std::int64_t>(span.*member));
             return values;
         };
-        const auto times = [this](double TimelineSpan::*member) {
+        const auto times = [&spans](double TimelineSpan::*member) {
             std::vector<double> values;
-            for (const TimelineSpan& span : timeline_.spans) values.push_back(span.*member);
+            for (const TimelineSpan& span : spans) values.push_back(span.*member);
             return values;
         };
         json_.members("lane", column(&TimelineSpan::lane), "step", column(&TimelineSpan::step), "phase",
@@ -256,7 +230,7 @@ class Writer {
     }
 
     void write_what_if() {
-        const tool::Replay& replay = inputs_.verdict->replay;
+        const tool::Replay& replay = parts_.inputs.verdict->replay;
         section("whatif", why_no_replay(replay), [&] {
             json_.members("observed_ms", replay.observed_ms, "replayed_ms", replay.replayed_ms, "ideal_ms",
                           replay.ideal_ms, "holds", replay.holds());
@@ -270,16 +244,15 @@ class Writer {
     }
 
     void write_comm() {
-        const bool any = inputs_.comm != nullptr && !inputs_.comm->models.empty();
-        section("comm",
-                any                       ? ""
-                : inputs_.comm != nullptr ? "There are no spans of communication."
-                                          : inputs_.why_no_comm,
-                [&] {
-                    const std::size_t count = std::min<std::size_t>(64, inputs_.comm->models.size());
-                    json_.objects("models", std::span(inputs_.comm->models).first(count),
-                                  [&](const comm::CommModel& model) { write_model(model); });
-                });
+        const comm::CommReport* const comm = parts_.inputs.comm;
+        const std::string why = comm == nullptr        ? parts_.inputs.why_no_comm
+                                : comm->models.empty() ? "There are no spans of communication."
+                                                       : "";
+        section("comm", why, [&] {
+            const std::size_t count = std::min<std::size_t>(64, comm->models.size());
+            json_.objects("models", std::span(comm->models).first(count),
+                          [&](const comm::CommModel& model) { write_model(model); });
+        });
     }
 
     void write_model(const comm::CommModel& model) {
@@ -311,12 +284,10 @@ class Writer {
     }
 
     void write_memory() {
-        const std::vector<CounterOfRanks> counters = find_memory(*inputs_.job, view_);
-        section("memory", counters.empty() ? "No memory was counted." : "", [&] {
-            json_.objects("counters", counters, [&](const CounterOfRanks& counter) {
+        section("memory", parts_.memory.empty() ? "No memory was counted." : "", [&] {
+            json_.objects("counters", parts_.memory, [&](const MemoryCounter& counter) {
                 json_.members("name", printable(counter.name), "unit", "bytes");
-                json_.key("by_rank");
-                write_block(json_, encode(counter.by_rank));
+                json_.object("by_rank", [&] { write_block(encode(counter.by_rank)); });
             });
         });
     }
@@ -331,39 +302,32 @@ class Writer {
     }
 
     void write_comparison(const compare::Comparison& comparison) {
+        std::vector<const compare::Change*> rows;
+        if (comparison.step) rows.push_back(&*comparison.step);
+        for (std::size_t i = 0; i < std::min<std::size_t>(200, comparison.phases.size()); ++i)
+            rows.push_back(&comparison.phases[i]);
         json_.object("compare", [&] {
             json_.members("a", printable(comparison.a.name), "b", printable(comparison.b.name));
-            json_.key("rows").begin_array();
-            const auto write = [&](const compare::Change& change) {
-                json_.begin_object();
-                json_.members("name", printable(change.name), "kind", schema::kind_name(change.kind));
-                write_side("a", change.a);
-                write_side("b", change.b);
-                const double low = change.change_interval ? change.change_interval->low : NAN;
-                const double high = change.change_interval ? change.change_interval->high : NAN;
-                json_.members("change", change.change, "change_low", low, "change_high", high, "outcome",
-                              compare::outcome_names[static_cast<std::size_t>(change.outcome)]);
-                json_.end_object();
-            };
-            if (comparison.step) write(*comparison.step);
-            for (std::size_t i = 0; i < std::min<std::size_t>(200, comparison.phases.size()); ++i)
-                write(comparison.phases[i]);
-            json_.end_array();
+            json_.objects("rows", rows, [&](const compare::Change* change) {
+                json_.members("name", printable(change->name), "kind", schema::kind_name(change->kind));
+                write_side("a", change->a);
+                write_side("b", change->b);
+                const double low = change->change_interval ? change->change_interval->low : NAN;
+                const double high = change->change_interval ? change->change_interval->high : NAN;
+                json_.members("change", change->change, "change_low", low, "change_high", high, "outcome",
+                              compare::outcome_names[static_cast<std::size_t>(change->outcome)]);
+            });
         });
     }
 
-    const ReportInputs& inputs_;
-    const JobView& view_;
-    const HeatMap& heat_;
-    const Breakdown& breakdown_;
-    const Timeline& timeline_;
+    const PageParts& parts_;
     const FittedHeat& fitted_;
     JsonWriter json_;
 };
 
 }  // namespace
 
-std::string write_data(const DataParts& parts, const FittedHeat& heat) {
+std::string write_data(const PageParts& parts, const FittedHeat& heat) {
     const std::string json = Writer(parts, heat).write();
     std::string safe;
     safe.reserve(json.size());

@@ -8,19 +8,21 @@
 
 #include "report/fit.hpp"
 #include "report/report.hpp"
+#include "report/sections.hpp"
 
 namespace cep::report {
 
-/// What the data is made of.
-struct DataParts {
-    const ReportInputs* inputs = nullptr;
-    const JobView* view = nullptr;
-    const HeatMap* heat = nullptr;
-    const Breakdown* breakdown = nullptr;
-    const Timeline* timeline = nullptr;
+/// What a page shows, in its sections and in its data.
+struct PageParts {
+    const ReportInputs& inputs;
+    const JobView& view;
+    HeatMap heat;
+    Breakdown breakdown;
+    Timeline timeline;
+    std::vector<MemoryCounter> memory;
 };
 
 /// As JSON that may stand in a script element.
-[[nodiscard]] std::string write_data(const DataParts& parts, const FittedHeat& heat);
+[[nodiscard]] std::string write_data(const PageParts& parts, const FittedHeat& heat);
 
 }  // namespace cep::report

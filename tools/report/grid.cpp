@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "report/bytes.hpp"
 #include "stats/robust.hpp"
@@ -46,12 +47,19 @@ Bins single_bins(const std::vector<std::int64_t>& ascending) {
     return {ascending, ascending};
 }
 
+Bins index_bins(std::size_t count) {
+    std::vector<std::int64_t> indices(count);
+    std::iota(indices.begin(), indices.end(), 0);
+    return single_bins(indices);
+}
+
 Bins merge_bins(const Bins& bins, std::size_t most) {
     if (bins.size() <= most) return bins;
     Bins merged;
     for (std::size_t i = 0; i < bins.size(); ++i) {
         if (part_of(i, bins.size(), most) == merged.size()) {
-            merged.add(bins.first[i], bins.last[i]);
+            merged.first.push_back(bins.first[i]);
+            merged.last.push_back(bins.last[i]);
         } else {
             merged.last.back() = bins.last[i];
         }
@@ -68,7 +76,7 @@ StepMatrix reduce(const StepMatrix& values, std::size_t most_rows, std::size_t m
         const std::span<float> to = reduced.of_rank(part_of(row, rows, most_rows));
         for (std::size_t column = 0; column < columns; ++column) {
             float& most = to[part_of(column, columns, most_columns)];
-            if (std::isnan(most) || from[column] > most) most = std::isnan(from[column]) ? most : from[column];
+            most = std::fmax(most, from[column]);
         }
     }
     return reduced;
@@ -134,13 +142,6 @@ Block encode(const std::vector<float>& by_rank) {
     StepMatrix column(by_rank.size(), 1);
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) column.set(rank, 0, by_rank[rank]);
     return encode(column, 16);
-}
-
-void write_block(tool::JsonWriter& json, const Block& block) {
-    json.begin_object();
-    json.members("rows", block.rows, "columns", block.columns, "bits", block.bits, "low", block.low, "high", block.high,
-                 "encoding", "deflate", "data", block.data);
-    json.end_object();
 }
 
 }  // namespace cep::report

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "show/json_writer.hpp"
 #include "verdict/job_table.hpp"
 
 namespace cep::report {
@@ -26,15 +25,12 @@ struct Bins {
     [[nodiscard]] std::size_t size() const { return first.size(); }
     /// The bin that a number is in; size() for none.
     [[nodiscard]] std::size_t index_of(std::int64_t number) const;
-    void add(std::int64_t from, std::int64_t to) {
-        first.push_back(from);
-        last.push_back(to);
-    }
-    friend bool operator==(const Bins&, const Bins&) = default;
 };
 
 /// Each by itself.
 [[nodiscard]] Bins single_bins(const std::vector<std::int64_t>& ascending);
+/// The same of the numbers from 0 on.
+[[nodiscard]] Bins index_bins(std::size_t count);
 /// At most `most` bins of equally many of the bins that there are.
 [[nodiscard]] Bins merge_bins(const Bins& bins, std::size_t most);
 /// Which of `most` equal parts a place of `count` is in.
@@ -73,6 +69,5 @@ struct Block {
 [[nodiscard]] Block encode(const StepMatrix& values, int bits);
 /// A value for each rank, in 16 bits.
 [[nodiscard]] Block encode(const std::vector<float>& by_rank);
-void write_block(tool::JsonWriter& json, const Block& block);
 
 }  // namespace cep::report

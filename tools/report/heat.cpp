@@ -2,9 +2,9 @@
 #include "report/heat.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -36,7 +36,7 @@ class Matrices {
         if (sources.table != nullptr) table_columns_ = columns_of(sources.table->steps, view.steps);
     }
 
-    [[nodiscard]] StepMatrix durations(std::size_t phase) const {
+    [[nodiscard]] StepMatrix durations(std::size_t phase) {
         if (sources_.rows != nullptr) return sources_.rows->of_phase(phase);
         if (is_derived_step(phase)) return of_table(sources_.table->step_ms);
         StepMatrix ms(view_.ranks.size(), view_.steps.size());
@@ -76,7 +76,7 @@ class Matrices {
         return phase == 0 && view_.has_step && sources_.table != nullptr && !sources_.table->has_step_spans;
     }
 
-    void add_series(const tool::RunSeries& series, std::string_view name, std::span<float> longest_ms) const {
+    void add_series(const tool::RunSeries& series, std::string_view name, std::span<float> longest_ms) {
         for (const tool::PhaseSeries& phase : series.phases) {
             if (phase.name != name || phase.samples.empty()) continue;
             const std::vector<std::int64_t>& steps = series.steps.all();
@@ -97,16 +97,14 @@ class Matrices {
     const HeatSources& sources_;
     const JobView& view_;
     std::vector<std::size_t> table_columns_;
-    mutable const std::vector<std::int64_t>* columns_steps_ = nullptr;  // that columns_ is of
-    mutable std::vector<std::size_t> columns_;
-    mutable std::vector<double> sums_;
+    const std::vector<std::int64_t>* columns_steps_ = nullptr;  // that columns_ is of
+    std::vector<std::size_t> columns_;
+    std::vector<double> sums_;
 };
 
 Band find_band(std::size_t phase, const StepMatrix& ms, std::size_t columns) {
     const auto bins = std::min(ms.steps(), columns);
-    std::vector<std::vector<double>> p10(bins);
-    std::vector<std::vector<double>> p50(bins);
-    std::vector<std::vector<double>> p90(bins);
+    std::vector<std::array<std::vector<double>, 3>> quantiles(bins);  // of each column of a bin
     Band band{phase, {}, {}, {}, std::vector<double>(bins, NAN), std::vector<std::size_t>(bins, ms.ranks())};
     std::vector<double> values;
     for (std::size_t column = 0; column < ms.steps(); ++column) {
@@ -122,15 +120,13 @@ Band find_band(std::size_t phase, const StepMatrix& ms, std::size_t columns) {
             }
         }
         if (values.empty()) continue;
-        const std::vector<double> quantiles = tool::quantiles_of(values, {0.1, 0.5, 0.9});
-        p10[bin].push_back(quantiles[0]);
-        p50[bin].push_back(quantiles[1]);
-        p90[bin].push_back(quantiles[2]);
+        const std::vector<double> of_column = tool::quantiles_of(values, {0.1, 0.5, 0.9});
+        for (std::size_t i = 0; i < of_column.size(); ++i) quantiles[bin][i].push_back(of_column[i]);
     }
-    for (std::size_t bin = 0; bin < bins; ++bin) {
-        band.p10_ms.push_back(tool::median_of(p10[bin]));
-        band.p50_ms.push_back(tool::median_of(p50[bin]));
-        band.p90_ms.push_back(tool::median_of(p90[bin]));
+    for (const auto& [p10, p50, p90] : quantiles) {
+        band.p10_ms.push_back(tool::median_of(p10));
+        band.p50_ms.push_back(tool::median_of(p50));
+        band.p90_ms.push_back(tool::median_of(p90));
     }
     return band;
 }
@@ -176,18 +172,12 @@ class Builder {
         : sources_(sources), view_(view), matrices_(sources, view), max_bytes_(max_bytes) {}
 
     HeatMap build() {
-        std::vector<std::int64_t> ranks(view_.ranks.size());
-        std::iota(ranks.begin(), ranks.end(), 0);
-        heat_.rank_bins = merge_bins(single_bins(ranks), HeatMap::max_rows);
+        heat_.rank_bins = merge_bins(index_bins(view_.ranks.size()), HeatMap::max_rows);
         heat_.step_bins = merge_bins(view_.steps, HeatMap::max_columns);
         heat_.band_steps = merge_bins(view_.steps, HeatMap::band_columns);
-        heat_.is_whole = ranks.size() <= HeatMap::max_rows && view_.steps.size() <= HeatMap::max_columns;
-        std::size_t first = 0;
-        if (view_.has_step) {
-            add_step();
-            first = 1;
-        }
-        for (std::size_t phase = first; phase < view_.phases.size(); ++phase) add_phase(phase);
+        heat_.is_whole = view_.ranks.size() <= HeatMap::max_rows && view_.steps.size() <= HeatMap::max_columns;
+        if (view_.has_step) add_step();
+        for (std::size_t phase = view_.has_step ? 1 : 0; phase < view_.phases.size(); ++phase) add_phase(phase);
         std::stable_partition(heat_.layers.begin(), heat_.layers.end(),
                               [](const Layer& layer) { return layer.measure != Measure::relative; });
         return std::move(heat_);
@@ -301,7 +291,7 @@ class Builder {
 
     const HeatSources& sources_;
     JobView& view_;
-    const Matrices matrices_;
+    Matrices matrices_;
     const std::size_t max_bytes_;
     std::size_t chosen_bytes_ = 0;
     std::size_t full_bytes_ = 0;

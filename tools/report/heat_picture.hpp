@@ -18,7 +18,7 @@ inline constexpr std::array<std::string_view, 10> heat_colors = {"#00224e", "#12
 
 /// base64 of a PNG with a pixel for each cell, transparent where there is no value.
 [[nodiscard]] std::string heat_png(const StepMatrix& values, const Scale& scale);
-/// The colours from low to high, 256 pixels wide.
+/// The colours from low to high, a pixel each.
 [[nodiscard]] std::string heat_legend_png();
 
 }  // namespace cep::report

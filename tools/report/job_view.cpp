@@ -15,7 +15,6 @@ namespace cep::report {
 namespace {
 
 using tool::Job;
-using tool::RunSeries;
 
 using Role = std::pair<std::int64_t, std::int64_t>;  // stage and tensor-parallel position; -1: none
 
@@ -113,19 +112,12 @@ void find_phases(const Job& job, JobView& view) {
         view.phases.push_back({std::string(phases[i].first), phases[i].second.kind, chosen[i]});
 }
 
-void find_steps(const Job& job, std::size_t max_cells, JobView& view) {
-    std::set<std::int64_t> steps;
-    const std::vector<std::int64_t>* last = nullptr;  // ranks usually have the same steps
-    for (const auto& [rank, all_series] : job.ranks)
-        for (const RunSeries& series : all_series) {
-            const std::vector<std::int64_t>& numbers = series.steps.all();
-            if (last == nullptr || *last != numbers) steps.insert(numbers.begin(), numbers.end());
-            last = &numbers;
-        }
+void find_steps(const Job& job, JobView& view) {
+    const std::vector<std::int64_t> steps = tool::all_steps(job.ranks);
     view.recorded_steps = steps.size();
     const std::size_t most =
         std::clamp<std::size_t>(max_cells / std::max<std::size_t>(1, view.ranks.size()), 1, max_columns);
-    view.steps = merge_bins(single_bins({steps.begin(), steps.end()}), most);
+    view.steps = merge_bins(single_bins(steps), most);
 }
 
 void find_blamed(const tool::Verdict& verdict, JobView& view) {
@@ -177,12 +169,12 @@ std::vector<std::vector<std::size_t>> JobView::ranks_by_role() const {
     return by_role;
 }
 
-JobView view_job(const tool::Job& job, const tool::Verdict& verdict, std::size_t max_cells) {
+JobView view_job(const tool::Job& job, const tool::Verdict& verdict) {
     JobView view;
     view.missing_ranks = job.coverage.missing_ranks;
     find_ranks(job, view);
     find_phases(job, view);
-    find_steps(job, max_cells, view);
+    find_steps(job, view);
     find_blamed(verdict, view);
     view.slowness_ms.assign(view.ranks.size(), std::numeric_limits<double>::quiet_NaN());
     return view;

@@ -15,8 +15,9 @@
 
 namespace cep::report {
 
-inline constexpr std::size_t max_phases = 24;       // with pictures of their own
-inline constexpr std::size_t max_columns = 20'000;  // of the finest level
+inline constexpr std::size_t max_phases = 24;                   // with pictures of their own
+inline constexpr std::size_t max_columns = 20'000;              // of the finest level
+inline constexpr std::size_t max_cells = std::size_t{1} << 24;  // of that level: ranks times columns
 inline constexpr int colors = 8;
 
 struct PhaseView {
@@ -62,8 +63,7 @@ struct JobView {
     [[nodiscard]] std::vector<std::vector<std::size_t>> ranks_by_role() const;
 };
 
-/// `max_cells`: at most so many ranks times columns.
-[[nodiscard]] JobView view_job(const tool::Job& job, const tool::Verdict& verdict, std::size_t max_cells);
+[[nodiscard]] JobView view_job(const tool::Job& job, const tool::Verdict& verdict);
 
 /// "steps 100 to 120", or one of them.
 [[nodiscard]] std::string name_steps(std::int64_t first, std::int64_t last);

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "base/units.hpp"
-#include "report/memory.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
 #include "show/html.hpp"
@@ -42,9 +41,9 @@ std::vector<Point> outline(const Plot& plot, const std::vector<float>& by_rank, 
     return points;
 }
 
-Figure draw(const JobView& view, const std::vector<CounterOfRanks>& counters) {
+Figure draw(const JobView& view, const std::vector<MemoryCounter>& counters) {
     double most = 0;
-    for (const CounterOfRanks& counter : counters)
+    for (const MemoryCounter& counter : counters)
         for (const float bytes : counter.by_rank) most = std::fmax(most, bytes);
     const Plot plot{.left = 90, .right = picture_width - 20, .top = 40, .bottom = 190};
     const Axis y(0, 1.08 * std::max(most, 1.0), plot.bottom, plot.top);
@@ -81,7 +80,7 @@ tool::Table memory_table(const tool::Summary& summary) {
 
 }  // namespace
 
-std::vector<CounterOfRanks> find_memory(const tool::Job& job, const JobView& view) {
+std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view) {
     std::map<std::string_view, std::vector<float>> counters;
     for (const auto& [rank, all_series] : job.ranks)
         for (const tool::RunSeries& series : all_series)
@@ -92,15 +91,14 @@ std::vector<CounterOfRanks> find_memory(const tool::Job& job, const JobView& vie
                 auto& by_rank = counters.try_emplace(counter.name, view.ranks.size(), NAN).first->second;
                 by_rank[index] = std::fmax(by_rank[index], static_cast<float>(counter.max));
             }
-    std::vector<CounterOfRanks> found;
+    std::vector<MemoryCounter> found;
     for (auto& [name, by_rank] : counters)
         if (found.size() < 2 * drawn_counters) found.push_back({std::string(name), std::move(by_rank)});
     return found;
 }
 
-Section memory_section(const JobView& view, const tool::Job& job, const tool::Summary& summary) {
+Section memory_section(const JobView& view, const std::vector<MemoryCounter>& counters, const tool::Summary& summary) {
     const std::string heading = "Memory";
-    const std::vector<CounterOfRanks> counters = find_memory(job, view);
     if (counters.empty())
         return Section::without("memory", heading,
                                 "No memory was counted: the rows have no counters such as memory.allocated_bytes.");

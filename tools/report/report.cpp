@@ -9,12 +9,10 @@
 
 #include "base/failure.hpp"
 #include "base/units.hpp"
-#include "report/bytes.hpp"
 #include "report/data.hpp"
 #include "report/fit.hpp"
-#include "report/script.hpp"
+#include "report/page_text.hpp"
 #include "report/sections.hpp"
-#include "report/style.hpp"
 #include "show/html.hpp"
 #include "summary/summary_document.hpp"
 
@@ -32,16 +30,18 @@ constexpr std::string_view patterns =
     "height=\"6\"/>"
     "<path class=\"hatch-line\" d=\"M0 0V6\"/></pattern></defs></svg>\n";
 
-std::string head(const std::string& title, std::string_view script) {
-    std::string policy = "default-src 'none'; style-src 'sha256-" + sha256_base64(page_style()) + "'; img-src data:";
-    if (!script.empty()) policy += "; script-src 'sha256-" + sha256_base64(script) + "'";
+std::string head(const std::string& title) {
+    const PageText style = page_style();
+    const PageText script = page_script();
+    std::string policy = fmt::format("default-src 'none'; style-src 'sha256-{}'; img-src data:", style.sha256);
+    if (!script.text.empty()) policy += fmt::format("; script-src 'sha256-{}'", script.sha256);
     return fmt::format(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
         "<meta name=\"generator\" content=\"cep report\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
         "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
-        policy, html_text(title), page_style());
+        policy, html_text(title), style.text);
 }
 
 std::string describe_job(const ReportInputs& inputs, const JobView& view) {
@@ -67,28 +67,42 @@ std::string navigation(const std::vector<Section>& sections) {
     return html + "<a href=\"#phases\">Table of phases</a> <a href=\"#inputs\">What was read</a></nav>\n";
 }
 
-std::vector<Section> make_sections(const ReportInputs& inputs, const JobView& view, const HeatMap& heat,
-                                   const Breakdown& breakdown, const Timeline& timeline) {
+std::vector<Section> make_sections(const PageParts& parts) {
+    const ReportInputs& inputs = parts.inputs;
+    const JobView& view = parts.view;
     std::vector<Section> sections;
     if (inputs.comparison != nullptr) sections.push_back(compare_section(*inputs.comparison));
-    sections.push_back(heat_section(view, heat));
-    sections.push_back(waits_section(view, heat));
-    sections.push_back(breakdown_section(view, breakdown));
-    sections.push_back(bands_section(view, heat, *inputs.job, *inputs.verdict));
+    sections.push_back(heat_section(view, parts.heat));
+    sections.push_back(waits_section(view, parts.heat));
+    sections.push_back(breakdown_section(view, parts.breakdown));
+    sections.push_back(bands_section(view, parts.heat, *inputs.job, *inputs.verdict));
     sections.push_back(what_if_section(*inputs.verdict));
-    sections.push_back(timeline_section(view, timeline));
+    sections.push_back(timeline_section(view, parts.timeline));
     sections.push_back(comm_section(inputs.comm, inputs.why_no_comm));
-    sections.push_back(memory_section(view, *inputs.job, *inputs.summary));
+    sections.push_back(memory_section(view, parts.memory, *inputs.summary));
     return sections;
 }
 
+std::string html_of(const Section& section) {
+    std::string html = "<section id=\"" + section.id + "\">\n<h2>" + html_text(section.heading) + "</h2>\n";
+    if (!section.empty.empty()) return html + "<p class=\"empty\">" + html_text(section.empty) + "</p>\n</section>\n";
+    html += "<p class=\"look\">" + html_text(section.look) + "</p>\n";
+    for (const Figure& figure : section.figures) {
+        html += "<figure class=\"static\"><div class=\"scroll\" tabindex=\"0\">" + figure.svg + "</div>";
+        if (!figure.caption.empty()) html += "<figcaption>" + html_text(figure.caption) + "</figcaption>";
+        html += "</figure>\n";
+    }
+    if (!section.details.empty()) html += "<details><summary>As a table</summary>\n" + section.details + "</details>\n";
+    return html + "</section>\n";
+}
+
 /// All but the data and the script. `document` is that of cep summarize.
-std::string body(const ReportInputs& inputs, const JobView& view, const tool::Document& document,
-                 const std::vector<Section>& sections) {
+std::string body(const PageParts& parts, const tool::Document& document) {
+    const std::vector<Section> sections = make_sections(parts);
     std::string html = std::string(patterns) + "<header>\n<h1>CUDA Event Profiler: report of a training job</h1>\n<p>" +
-                       html_text(describe_job(inputs, view)) + "</p>\n" + describe_damage(*inputs.job) +
-                       "</header>\n<main>\n<section id=\"verdict\">\n" + tool::html_findings(document) +
-                       "</section>\n" + navigation(sections);
+                       html_text(describe_job(parts.inputs, parts.view)) + "</p>\n" +
+                       describe_damage(*parts.inputs.job) + "</header>\n<main>\n<section id=\"verdict\">\n" +
+                       tool::html_findings(document) + "</section>\n" + navigation(sections);
     for (const Section& section : sections) html += html_of(section);
     html += "<section id=\"phases\">\n<h2>Table of phases</h2>\n" + tool::html_tables(document, phase_lines) +
             "</section>\n";
@@ -107,55 +121,52 @@ std::string footer(const std::vector<std::string>& left_out, bool has_script) {
     return html + "</footer>\n";
 }
 
+/// Of the bins of ranks and steps, each written twice.
+std::size_t room_of_grids(const PageParts& parts) {
+    constexpr std::size_t a_number = 22;
+    const JobView& view = parts.view;
+    const std::size_t ranks = std::max(parts.heat.rank_bins.size() + parts.heat.chosen.size(), view.ranks.size());
+    return 2 * a_number * (ranks + view.steps.size() + parts.heat.band_steps.size());
+}
+
+/// What a page with this heat map lacks.
+std::vector<std::string> describe_left_out(const PageParts& parts, const FittedHeat& fitted) {
+    std::vector<std::string> left_out = fitted.left_out;
+    if (parts.view.left_out_phases > 0)
+        left_out.push_back(fmt::format("{} with less time have no pictures",
+                                       tool::format_plural(parts.view.left_out_phases, "phase")));
+    if (const tool::JobTable* table = parts.inputs.table; table != nullptr && table->steps.size() < table->all_steps)
+        left_out.push_back(fmt::format("own work and waiting: of {} of {} steps, chosen at random",
+                                       tool::format_count(table->steps.size()), tool::format_count(table->all_steps)));
+    return left_out;
+}
+
 /// The page from its parts, with as much of the heat map as there is room for.
-class Assembler {
-  public:
-    Assembler(std::string head, std::string body, std::size_t max_bytes)
-        : head_(std::move(head)), body_(std::move(body)), max_bytes_(max_bytes) {}
-
-    Report assemble(const DataParts& parts, const HeatMap& heat, std::string_view script) const {
-        Report report;
-        const std::size_t fixed = head_.size() + body_.size() + script.size() + room_of_footer;
-        const std::size_t others = write_data(parts, {}).size() + room_of_grids(*parts.view, heat);
-        const std::size_t room = max_bytes_ > fixed + others ? max_bytes_ - fixed - others : 0;
-        const FittedHeat fitted = fit_heat(heat, *parts.view, room);
-        report.left_out = fitted.left_out;
-        if (parts.view->left_out_phases > 0)
-            report.left_out.push_back(fmt::format("{} with less time have no pictures",
-                                                  tool::format_plural(parts.view->left_out_phases, "phase")));
-        if (const tool::JobTable* table = parts.inputs->table;
-            table != nullptr && table->steps.size() < table->all_steps)
-            report.left_out.push_back(fmt::format("own work and waiting: of {} of {} steps, chosen at random",
-                                                  tool::format_count(table->steps.size()),
-                                                  tool::format_count(table->all_steps)));
-        std::string data;
-        if (fixed + others <= max_bytes_) data = write_data(parts, fitted);
-        if (data.empty()) report.left_out = {"the data for pictures that can be explored is left out"};
-        report.has_script = !script.empty() && !data.empty();
-        report.html = head_ + body_ + footer(report.left_out, !script.empty());
-        if (!data.empty()) report.html += "<script type=\"application/json\" id=\"cep-data\">" + data + "</script>\n";
-        if (report.has_script) report.html += "<script>" + std::string(script) + "</script>\n";
-        report.html += "</body>\n</html>\n";
-        if (report.html.size() > max_bytes_)
-            throw tool::UsageError(fmt::format("--max-bytes: the page needs {} bytes, even without its data",
-                                               tool::format_count(report.html.size())));
-        return report;
+Report assemble(const PageParts& parts, const std::string& head, const std::string& body) {
+    constexpr std::size_t room_of_footer = 2048;
+    const std::size_t max_bytes = parts.inputs.max_bytes;
+    const std::string_view script = page_script().text;
+    const std::size_t needed = head.size() + body.size() + script.size() + room_of_footer +
+                               write_data(parts, {}).size() + room_of_grids(parts);
+    Report report;
+    std::string data;
+    if (needed <= max_bytes) {
+        const FittedHeat fitted = fit_heat(parts.heat, parts.view, max_bytes - needed);
+        data = write_data(parts, fitted);
+        report.left_out = describe_left_out(parts, fitted);
+    } else {
+        report.left_out = {"the data for pictures that can be explored is left out"};
     }
-
-  private:
-    static constexpr std::size_t room_of_footer = 2048;
-
-    /// Of the bins of ranks and steps, each written twice.
-    static std::size_t room_of_grids(const JobView& view, const HeatMap& heat) {
-        constexpr std::size_t a_number = 22;
-        const std::size_t ranks = std::max(heat.rank_bins.size() + heat.chosen.size(), view.ranks.size());
-        return 2 * a_number * (ranks + view.steps.size() + heat.band_steps.size());
-    }
-
-    const std::string head_;
-    const std::string body_;
-    const std::size_t max_bytes_;
-};
+    report.has_script = !script.empty() && !data.empty();
+    report.html = head + body + footer(report.left_out, !script.empty());
+    if (!data.empty()) report.html += "<script type=\"application/json\" id=\"cep-data\">" + data + "</script>\n";
+    if (report.has_script) report.html += fmt::format("<script>{}</script>\n", script);
+    report.html += "</body>\n</html>\n";
+    if (report.html.size() > max_bytes)
+        throw tool::UsageError(fmt::format("--max-bytes: the page needs {} bytes, even without its data",
+                                           tool::format_count(report.html.size())));
+    return report;
+}
 
 }  // namespace
 
@@ -169,15 +180,16 @@ void add_derived_step(const tool::JobTable& table, JobView& view) {
 }
 
 Report make_report(const ReportInputs& inputs, JobView view) {
-    const HeatMap heat = build_heat({inputs.job, inputs.table, inputs.rows}, view, inputs.max_bytes);
-    const Breakdown breakdown = find_breakdown(view, inputs.table, inputs.why_no_table);
-    const Timeline timeline = find_timeline(*inputs.job, inputs.table, view, inputs.timeline);
+    // In this order: the heat map fills in JobView::slowness_ms.
+    HeatMap heat = build_heat({inputs.job, inputs.table, inputs.rows}, view, inputs.max_bytes);
+    const PageParts parts{inputs,
+                          view,
+                          std::move(heat),
+                          find_breakdown(view, inputs.table, inputs.why_no_table),
+                          find_timeline(*inputs.job, inputs.table, view, inputs.timeline),
+                          find_memory(*inputs.job, view)};
     const tool::Document document = tool::summary_document(*inputs.job, *inputs.summary, inputs.verdict, {});
-    const std::vector<Section> sections = make_sections(inputs, view, heat, breakdown, timeline);
-    const std::string_view script = tool::report_script();
-    const std::string title = document.headline.empty() ? "cep report" : document.headline;
-    const Assembler assembler(head(title, script), body(inputs, view, document, sections), inputs.max_bytes);
-    return assembler.assemble({&inputs, &view, &heat, &breakdown, &timeline}, heat, script);
+    return assemble(parts, head(document.headline.empty() ? "cep report" : document.headline), body(parts, document));
 }
 
 }  // namespace cep::report

@@ -18,7 +18,6 @@
 namespace cep::report {
 
 inline constexpr std::size_t default_max_bytes = std::size_t{8} << 20;
-inline constexpr std::size_t most_cells = std::size_t{1} << 24;        // ranks times columns of a picture
 inline constexpr std::size_t most_table_cells = std::size_t{1} << 23;  // ranks times steps of the job's table
 
 struct ReportInputs {

@@ -3,16 +3,39 @@
 // Sections: what each part of the page shows, without a script.
 #pragma once
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "comm/comm_report.hpp"
 #include "compare/comparison.hpp"
+#include "replay/replay.hpp"
 #include "report/breakdown.hpp"
 #include "report/heat.hpp"
-#include "report/section.hpp"
 #include "report/timeline.hpp"
 #include "summary/summary.hpp"
 #include "verdict/verdict.hpp"
 
 namespace cep::report {
+
+struct Figure {
+    std::string svg;
+    std::string caption;  // plain text
+};
+
+/// What to look for, pictures, and the same as text.
+struct Section {
+    std::string id;
+    std::string heading;
+    std::string look;   // one sentence: what to look for
+    std::string empty;  // why there is nothing to show; else ""
+    std::vector<Figure> figures;
+    std::string details;  // HTML: the same as tables
+
+    [[nodiscard]] static Section without(std::string id, std::string heading, std::string why) {
+        return {std::move(id), std::move(heading), {}, std::move(why), {}, {}};
+    }
+};
 
 [[nodiscard]] Section heat_section(const JobView& view, const HeatMap& heat);
 [[nodiscard]] Section bands_section(const JobView& view, const HeatMap& heat, const tool::Job& job,
@@ -20,10 +43,31 @@ namespace cep::report {
 [[nodiscard]] Section breakdown_section(const JobView& view, const Breakdown& breakdown);
 [[nodiscard]] Section waits_section(const JobView& view, const HeatMap& heat);
 [[nodiscard]] Section timeline_section(const JobView& view, const Timeline& timeline);
-[[nodiscard]] Section what_if_section(const tool::Verdict& verdict);
 /// `report`: nullptr where the job was not read for it; `why` then says why.
 [[nodiscard]] Section comm_section(const comm::CommReport* report, const std::string& why);
-[[nodiscard]] Section memory_section(const JobView& view, const tool::Job& job, const tool::Summary& summary);
 [[nodiscard]] Section compare_section(const compare::Comparison& comparison);
+
+/// A counter of each rank's device memory.
+struct MemoryCounter {
+    std::string name;
+    std::vector<float> by_rank;  // the largest value; NaN for none
+};
+/// Those whose names begin with "memory." and end with "_bytes".
+[[nodiscard]] std::vector<MemoryCounter> find_memory(const tool::Job& job, const JobView& view);
+[[nodiscard]] Section memory_section(const JobView& view, const std::vector<MemoryCounter>& counters,
+                                     const tool::Summary& summary);
+
+/// A part of the waterfall from the replayed step to the ideal one.
+struct Loss {
+    std::string label;
+    double ms = 0;  // of a step
+};
+/// They sum to the difference.
+[[nodiscard]] std::vector<Loss> losses_of(const tool::Replay& replay);
+/// "rank 5", "host node3", "pipeline stage 2", "uneven micro-batches".
+[[nodiscard]] std::string name_cause(const tool::Cause& cause);
+/// Why there is nothing to show; "" where there is.
+[[nodiscard]] std::string why_no_replay(const tool::Replay& replay);
+[[nodiscard]] Section what_if_section(const tool::Verdict& verdict);
 
 }  // namespace cep::report

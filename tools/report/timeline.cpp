@@ -9,7 +9,6 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "base/hash.hpp"
@@ -58,8 +57,19 @@ class TimelineFinder {
     }
 
   private:
+    // What spans run on, in the order of their lanes: the host, then streams, then what another clock timed.
+    static constexpr std::size_t host = 0;
+    static constexpr std::size_t first_stream = 1;
+    static constexpr std::size_t other_clock = std::numeric_limits<std::size_t>::max();
+
+    static std::size_t stream_of(tool::Clock clock, const tool::Sample& sample) {
+        if (clock == tool::Clock::host) return host;
+        return clock == tool::Clock::external ? other_clock : first_stream + sample.stream();
+    }
+
     struct Raw {
-        TimelineSpan span;
+        TimelineSpan span;  // its lane is found when all spans of the rank are known
+        std::size_t stream = 0;
         std::size_t rank = 0;  // index into found_.ranks
         std::int64_t start_ns = 0;
         std::uint64_t collective = 0;  // 0: none
@@ -147,21 +157,19 @@ class TimelineFinder {
         const auto all_series = job_.ranks.find(view_.ranks[found_.ranks[place].rank]);
         if (all_series == job_.ranks.end()) return;
         std::vector<Raw> of_rank;
-        std::map<std::tuple<int, std::uint32_t>, std::size_t> lanes;
+        std::map<std::size_t, std::size_t> lanes;  // by Raw::stream
         for (const tool::RunSeries& series : all_series->second)
             for (const tool::PhaseSeries& phase : series.phases) take_phase(place, series, phase, of_rank);
-        // By clock and stream, so that the host comes first.
-        for (const Raw& raw : of_rank) lanes.try_emplace({raw.span.lane >> 16 & 0xf, raw.span.lane & 0xffff}, 0);
-        for (auto& [key, lane] : lanes) {
+        for (const Raw& raw : of_rank) lanes.try_emplace(raw.stream, 0);
+        for (auto& [stream, lane] : lanes) {
             lane = found_.lanes.size();
-            const auto [clock, stream] = key;
-            found_.lanes.push_back({place, clock == 0   ? "host"
-                                           : clock == 2 ? "other clock"
-                                                        : fmt::format("stream {}", stream)});
+            found_.lanes.push_back({place, stream == host          ? "host"
+                                           : stream == other_clock ? "other clock"
+                                                                   : fmt::format("stream {}", stream - first_stream)});
         }
         for (std::size_t step = 0; step < found_.steps.size(); ++step) keep_longest(of_rank, step);
         for (Raw& raw : of_rank) {
-            raw.span.lane = lanes.at({raw.span.lane >> 16 & 0xf, raw.span.lane & 0xffff});
+            raw.span.lane = lanes.at(raw.stream);
             raw_.push_back(raw);
         }
     }
@@ -171,13 +179,12 @@ class TimelineFinder {
         const std::size_t index = view_.phase_of(phase.name);
         if (index == view_.phases.size()) return;
         const std::size_t name_hash = std::hash<std::string_view>()(phase.name);
-        const std::size_t clock = phase.clock == tool::Clock::host ? 0 : phase.clock == tool::Clock::external ? 2 : 1;
         for (const tool::Sample sample : phase.samples) {
             if (!sample.has_start()) continue;
             for (std::size_t step = 0; step < found_.steps.size(); ++step) {
                 if (series.steps[sample.step_index] != found_.steps[step].step) continue;
-                const std::size_t stream = clock == 1 ? sample.stream() : 0;
-                Raw raw{{clock << 16 | stream, step, index, 0, sample.duration_ms, sample.depth(), 0},
+                Raw raw{{0, step, index, 0, sample.duration_ms, sample.depth(), 0},
+                        stream_of(phase.clock, sample),
                         place,
                         sample.start_ns,
                         0};

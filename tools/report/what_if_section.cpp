@@ -8,7 +8,6 @@
 #include "base/units.hpp"
 #include "report/plot.hpp"
 #include "report/sections.hpp"
-#include "report/what_if.hpp"
 #include "show/html.hpp"
 
 namespace cep::report {
@@ -127,7 +126,6 @@ tool::Table cause_table(const Replay& replay) {
 tool::Table waterfall_table(const Replay& replay) {
     tool::Table table({{"part", "mean step", tool::Align::left, "", ""}, {"ms", "time", tool::Align::right, "ms", ""}});
     for (const Bar& bar : waterfall_of(replay)) table.add({Cell::words(bar.label), Cell::words(bar.value)});
-    table.keep_whole();
     return table;
 }
 

@@ -96,7 +96,6 @@ tool::Table breakdown_table(const JobView& view, const Breakdown& breakdown) {
     std::vector<Cell> cells = {Cell::words("step")};
     for (const BreakdownBar& bar : breakdown.bars) cells.push_back(Cell::words(format_duration_ms(bar.step_ms)));
     table.add(std::move(cells));
-    table.keep_whole();
     return table;
 }
 

@@ -14,7 +14,6 @@ namespace cep::tool {
 namespace {
 
 constexpr std::size_t least_name_width = 9;
-constexpr std::size_t least_wrapped = 40;  // less is not worth breaking lines for
 
 struct Colors {
     std::string_view bold;
@@ -30,28 +29,8 @@ Colors colors_for(const Rendering& rendering, Tone tone) {
     return {"\033[1m", "\033[0m", headline};
 }
 
-/// Breaks a text between words into lines of `columns`. The first begins at `indent`, the others are indented by it.
-std::string wrap(const std::string& text, std::size_t indent, std::size_t columns) {
-    if (columns < least_wrapped) return text;
-    std::string wrapped;
-    std::size_t column = indent;
-    for (const std::string_view word : split(text, ' ')) {
-        const std::size_t width = display_width(word);
-        if (!wrapped.empty() && column + 1 + width > columns) {
-            wrapped.append(1, '\n').append(indent, ' ');
-            column = indent;
-        } else if (!wrapped.empty()) {
-            wrapped += ' ';
-            ++column;
-        }
-        wrapped += word;
-        column += width;
-    }
-    return wrapped;
-}
-
 std::string fact_line(std::string_view name, std::string_view value, std::size_t width, std::size_t columns) {
-    return fmt::format("{:<{}} {}\n", printable(name), width, wrap(printable(value), width + 1, columns));
+    return fmt::format("{:<{}} {}\n", printable(name), width, wrap_to_width(printable(value), width + 1, columns));
 }
 
 std::string list(std::string_view name, const std::vector<std::string>& lines, std::size_t columns) {
@@ -80,8 +59,8 @@ std::string text_of(const Document& document, const Rendering& rendering) {
     const std::size_t columns = rendering.columns;
     Paragraphs text;
     if (!document.headline.empty())
-        text.add(
-            fmt::format("{}{}{}\n", colors.headline, wrap(printable(document.headline), 0, columns), colors.plain));
+        text.add(fmt::format("{}{}{}\n", colors.headline, wrap_to_width(printable(document.headline), 0, columns),
+                             colors.plain));
     text.add(list("because", document.evidence, columns) + list("next", document.next, columns));
     std::string facts;
     std::size_t width = least_name_width;
@@ -94,7 +73,7 @@ std::string text_of(const Document& document, const Rendering& rendering) {
         if (!table.empty())
             text.add(table.text(rendering.limit, {colors.bold, colors.plain, columns, rendering.pictures}));
     std::string notes;
-    for (const std::string& note : document.notes) notes += wrap(printable(note), 0, columns) + "\n";
+    for (const std::string& note : document.notes) notes += wrap_to_width(printable(note), 0, columns) + "\n";
     text.add(notes);
     return text.finish();
 }
@@ -157,6 +136,13 @@ std::string render(const Document& document, const Rendering& rendering) {
         default:
             return rendering.is_ascii ? in_ascii(text_of(document, rendering)) : text_of(document, rendering);
     }
+}
+
+void write_inputs(JsonWriter& json, const InputCounts& inputs, const Coverage& coverage) {
+    json.members("files", inputs.files, "bytes", inputs.bytes, "rows", inputs.rows, "ranks_seen", coverage.ranks_seen,
+                 "ranks_expected", coverage.ranks_expected, "missing_ranks", coverage.missing_ranks, "truncated_files",
+                 inputs.truncated_files, "unreadable_files", inputs.unreadable_files, "skipped_rows",
+                 inputs.skipped_rows);
 }
 
 }  // namespace cep::tool

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "read/coverage.hpp"
 #include "show/json_writer.hpp"
 #include "show/picture.hpp"
 #include "show/table.hpp"
@@ -54,5 +55,9 @@ struct Rendering {
 };
 
 [[nodiscard]] std::string render(const Document& document, const Rendering& rendering);
+
+/// The members of "inputs", which says what was read: files, bytes, rows, ranks_seen, ranks_expected, missing_ranks,
+/// truncated_files, unreadable_files, skipped_rows.
+void write_inputs(JsonWriter& json, const InputCounts& inputs, const Coverage& coverage);
 
 }  // namespace cep::tool

@@ -77,12 +77,6 @@ JsonWriter& JsonWriter::string(std::string_view value) {
     append_json_string(text_, value);
     return *this;
 }
-JsonWriter& JsonWriter::integer(std::int64_t value) {
-    return scalar(fmt::format("{}", value));
-}
-JsonWriter& JsonWriter::count(std::uint64_t value) {
-    return scalar(fmt::format("{}", value));
-}
 JsonWriter& JsonWriter::number(double value) {
     return std::isfinite(value) ? scalar(fmt::format("{}", value)) : null();
 }

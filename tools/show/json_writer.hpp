@@ -46,10 +46,8 @@ class JsonWriter {
             return scalar(value ? "true" : "false");
         } else if constexpr (std::is_floating_point_v<Value>) {
             return number(value);
-        } else if constexpr (std::is_signed_v<Value>) {
-            return integer(value);
-        } else if constexpr (std::is_unsigned_v<Value>) {
-            return count(value);
+        } else if constexpr (std::is_integral_v<Value>) {
+            return scalar(std::to_string(value));
         } else if constexpr (std::is_same_v<Value, std::vector<std::int64_t>>) {
             return integers(value);
         } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
@@ -98,8 +96,6 @@ class JsonWriter {
     JsonWriter& open(char bracket);
     JsonWriter& close(char bracket);
     JsonWriter& scalar(std::string_view text);
-    JsonWriter& integer(std::int64_t value);
-    JsonWriter& count(std::uint64_t value);
     void before_value();
     void new_line();
 

@@ -8,9 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "show/picture_style.hpp"
-
 namespace cep::tool {
+
+/// With which characters pictures are drawn, and how wide.
+struct PictureStyle {
+    std::size_t columns = 0;  // of a line; 0: no pictures
+    bool unicode = false;     // else ASCII
+};
 
 /// A line of values, from the first step to the last; NaN where there is none. All lines of a picture are equally long.
 struct PictureLine {

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <numeric>
 #include <type_traits>
 
@@ -70,16 +72,12 @@ Cell Cell::integer(std::int64_t number) {
     return {number, fmt::format("{}", number)};
 }
 
-Cell Cell::number(double number) {
-    return {number, fmt::format("{}", number)};
-}
-
 Cell Cell::number(const std::optional<double>& number) {
-    return number ? Cell::number(*number) : none();
+    return shown_if(number, [](double known) { return fmt::format("{}", known); });
 }
 
 Cell Cell::percent(const std::optional<double>& fraction) {
-    return fraction ? shown(*fraction, fmt::format("{:.1f} %", 100 * *fraction)) : none();
+    return shown_if(fraction, [](double known) { return fmt::format("{:.1f} %", 100 * known); });
 }
 
 std::string markdown_text(std::string_view text) {
@@ -133,6 +131,18 @@ std::string Table::describe_rest(std::size_t hidden) const {
 }
 
 namespace {
+
+/// A horizontal bar for a value from 0 to 1, at most `columns` wide.
+std::string bar(double value, std::size_t columns, bool unicode) {
+    constexpr std::array<std::string_view, 8> eighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+    if (!(value > 0)) return {};
+    const double filled = std::min(value, 1.0) * static_cast<double>(columns);
+    if (!unicode) return std::string(static_cast<std::size_t>(std::lround(filled)), '#');
+    const auto parts = static_cast<std::size_t>(std::lround(filled * eighths.size()));
+    std::string text;
+    for (std::size_t i = 0; i < parts / eighths.size(); ++i) text += "█";
+    return text.append(eighths[parts % eighths.size()]);
+}
 
 /// Cells of text in columns, the heading first.
 class Grid {
@@ -222,9 +232,9 @@ std::string Table::text(std::size_t limit, const TextStyle& style) const {
     std::vector<std::string> left_out;
     Grid grid = grid_of(columns_, columns, lines, style);
     while (style.columns > 0 && grid.width() > style.columns) {
-        const auto detail = std::max_element(columns.begin(), columns.end(), [this](std::size_t one, std::size_t other) {
-            return columns_[one].detail < columns_[other].detail;
-        });
+        const auto detail = std::max_element(
+            columns.begin(), columns.end(),
+            [this](std::size_t one, std::size_t other) { return columns_[one].detail < columns_[other].detail; });
         if (detail == columns.end() || columns_[*detail].detail == 0) break;
         left_out.push_back(columns_[*detail].heading);
         columns.erase(detail);

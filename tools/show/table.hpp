@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "show/picture_style.hpp"
+#include "show/picture.hpp"
 
 namespace cep::tool {
 
@@ -41,7 +41,7 @@ struct Cell {
     [[nodiscard]] static Cell text_of(std::string_view text);  // "" is shown as "-"
     [[nodiscard]] static Cell count(std::uint64_t count);      // shown as "1,234"
     [[nodiscard]] static Cell integer(std::int64_t number);    // shown as "1234": a rank, an identifier
-    [[nodiscard]] static Cell number(double number);           // shown as the shortest text that reads back the same
+    /// Shown as the shortest text that reads back the same.
     [[nodiscard]] static Cell number(const std::optional<double>& number);
     [[nodiscard]] static Cell percent(const std::optional<double>& fraction);  // 0.1234 is shown as "12.3 %"
     /// A value that people see in other words: 12.3456 as "12.35 ms".

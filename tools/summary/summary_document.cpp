@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/units.hpp"
-#include "show/inputs_json.hpp"
 #include "verdict/verdict_document.hpp"
 
 namespace cep::tool {

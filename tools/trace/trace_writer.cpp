@@ -135,8 +135,7 @@ void TraceWriter::finish() {
 }
 
 std::optional<Tracks::Track> TraceWriter::append_row(const Row& row) {
-    if (row.type == RowType::counter) return append_counter(row);
-    return row.type == RowType::mark ? append_mark(row) : append_slice(row);
+    return row.type == RowType::counter || row.type == RowType::mark ? append_point(row) : append_slice(row);
 }
 
 void TraceWriter::append_separator() {
@@ -205,25 +204,19 @@ std::optional<Tracks::Track> TraceWriter::append_slice(const Row& row) {
     return track;
 }
 
-std::optional<Tracks::Track> TraceWriter::append_counter(const Row& row) {
+/// A counter or a mark.
+std::optional<Tracks::Track> TraceWriter::append_point(const Row& row) {
     const std::optional<Tracks::Track> track = tracks_.host_track(*row.rank);
     if (!track) return track;
+    const bool is_counter = row.type == RowType::counter;
     append_names(row, {}, *track);
-    append_head("C", *track, *row.start_ns);
-    events_ += R"(,"name":)";
+    append_head(is_counter ? "C" : "i", *track, *row.start_ns);
+    events_ += is_counter ? R"(,"name":)" : R"(,"s":"p","cat":"mark","name":)";
     append_json_string(events_, row.name);
-    fmt::format_to(std::back_inserter(events_), R"(,"args":{{"value":{}}}}})", row.value);
-    return track;
-}
-
-std::optional<Tracks::Track> TraceWriter::append_mark(const Row& row) {
-    const std::optional<Tracks::Track> track = tracks_.host_track(*row.rank);
-    if (!track) return track;
-    append_names(row, {}, *track);
-    append_head("i", *track, *row.start_ns);
-    events_ += R"(,"s":"p","cat":"mark","name":)";
-    append_json_string(events_, row.name);
-    append_args(false);
+    if (is_counter)
+        fmt::format_to(std::back_inserter(events_), R"(,"args":{{"value":{}}}}})", row.value);
+    else
+        append_args(false);
     return track;
 }
 
@@ -232,31 +225,28 @@ std::optional<Tracks::Track> TraceWriter::append_mark(const Row& row) {
 void TraceWriter::join(const Row& row, std::uint32_t attempt, const Tracks::Track& track) {
     constexpr std::int64_t inside_ns = 1;
     if (shown_ns(row.duration_ms) <= inside_ns) return;
-    Flows::Flow& flow = flows_.of(flow_key(row, attempt, facts_.ranks));
+    Flow& flow = flows_[flow_key(row, attempt, facts_.ranks)];
     if (flow.id == 0) {
-        flow.id = flows_.new_id();
+        flow.id = ++last_flow_;
     } else {
         append_arrow(flow.arrows++ == 0 ? "s" : "t", flow);
         if (flow.arrows == 1) ++joined_flows_;
     }
-    flow.last = {track.process, track.thread, *row.start_ns + inside_ns};
-    if (flows_.all().size() > max_flows) append_flow_ends();
+    flow.last = track;
+    flow.last_ns = *row.start_ns + inside_ns;
+    if (flows_.size() > max_flows) append_flow_ends();
 }
 
-void TraceWriter::append_arrow(std::string_view phase, const Flows::Flow& flow) {
-    const Flows::Member& member = flow.last;
-    Tracks::Track track;
-    track.process = member.process;
-    track.thread = member.thread;
-    append_head(phase, track, member.time_ns);
+void TraceWriter::append_arrow(std::string_view phase, const Flow& flow) {
+    append_head(phase, flow.last, flow.last_ns);
     fmt::format_to(std::back_inserter(events_), R"(,"id":{},{}"cat":"collective","name":"collective"}})", flow.id,
                    phase == "f" ? R"("bp":"e",)" : "");
 }
 
 void TraceWriter::append_flow_ends() {
-    for (const auto& [key, flow] : flows_.all())
+    for (const auto& [key, flow] : flows_)
         if (flow.arrows > 0) append_arrow("f", flow);
-    flows_.all().clear();
+    flows_.clear();
     joined_flows_ = 0;
 }
 

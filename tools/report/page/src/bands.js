@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Quantiles over the ranks, step by step.
-import { axis, Chart, faded, key, verticalLines } from "./chart.js";
-import { colour } from "./colours.js";
+import { axis, Chart, key, verticalLines } from "./chart.js";
+import { colour, faded } from "./colours.js";
 import { rankWithPlace } from "./data.js";
 import { choice, element } from "./dom.js";
 import { milliseconds, millisecondsOfAxis, range } from "./format.js";

@@ -23,12 +23,6 @@ export function axis(options = {}) {
   };
 }
 
-/** A colour of the page with some of what is behind it. */
-export function faded(name, share) {
-  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour(name).slice(at, at + 2), 16));
-  return `rgba(${red},${green},${blue},${share})`;
-}
-
 /** Lines through a plot at positions of x: [{x, text, colour, dash}], drawn by a hook. */
 export function verticalLines(lines) {
   return (plot) => {

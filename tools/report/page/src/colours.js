@@ -19,6 +19,11 @@ function channels(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
+/** A colour of the page with some of what is behind it. */
+export function faded(name, share) {
+  return `rgba(${channels(colour(name)).join(",")},${share})`;
+}
+
 function mix(stops, position) {
   const place = Math.min(1, Math.max(0, position)) * (stops.length - 1);
   const below = Math.min(stops.length - 2, Math.floor(place));

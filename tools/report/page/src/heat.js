@@ -5,7 +5,7 @@ import { colour, onTheme, scale as makeScale } from "./colours.js";
 import { columnOf } from "./data.js";
 import { announcer, button, choice, element, onWidth, sharpCanvas, tooltip } from "./dom.js";
 import { plural, range } from "./format.js";
-import { drawAround, leftMargin, MARGIN } from "./heat_axes.js";
+import { drawAround, leftMargin, MARGIN, placesIn } from "./heat_axes.js";
 import { drawCells } from "./heat_draw.js";
 import { HeatModel } from "./heat_model.js";
 import { describeCell, MEASURES } from "./heat_words.js";
@@ -208,9 +208,7 @@ class HeatMap {
   drawCursor() {
     const { context } = this.sharp;
     if (this.cells) context.putImageData(this.cells, 0, 0);
-    const { box, view } = this;
-    const x = (column) => box.left + ((column - view.x0) / (view.x1 - view.x0)) * box.width;
-    const y = (slot) => MARGIN.top + ((slot - view.y0) / (view.y1 - view.y0)) * box.height;
+    const { x, y } = placesIn(this.box, this.view);
     context.lineWidth = 2;
     if (this.cursor) {
       const { column, slot } = this.cursor;
@@ -370,9 +368,8 @@ class HeatMap {
     this.drawCursor();
     this.announcer.say(describeCell(this, this.cursor).join(", "));
     const bounds = this.sharp.canvas.getBoundingClientRect();
-    const x = bounds.left + box.left + ((this.cursor.column + 1 - view.x0) / (view.x1 - view.x0)) * box.width;
-    const y = bounds.top + MARGIN.top + ((this.cursor.slot + 1 - view.y0) / (view.y1 - view.y0)) * box.height;
-    this.showTooltip(this.cursor, x, y);
+    const { x, y } = placesIn(box, view);
+    this.showTooltip(this.cursor, bounds.left + x(this.cursor.column + 1), bounds.top + y(this.cursor.slot + 1));
   }
 
   showTooltip(place, x, y) {
@@ -403,8 +400,8 @@ function firstLayer({ layers, phases, blamed = [] }) {
   return layers.find((layer) => layer.phase === phase && layer.measure !== "relative") || layers[0];
 }
 
-export async function startHeat(data) {
+export function startHeat(data) {
   if (!data.layers?.length || !data.ranks.rank.length) return null;
   const map = new HeatMap(data);
-  return { root: map.root, start: () => map.start(), map };
+  return { root: map.root, start: () => map.start() };
 }

@@ -13,6 +13,14 @@ export function leftMargin(width) {
   return width < 560 ? 62 : 96;
 }
 
+/** Where the columns and slots of a view begin in its box. */
+export function placesIn({ left, width, height }, view) {
+  return {
+    x: (column) => left + ((column - view.x0) / (view.x1 - view.x0)) * width,
+    y: (slot) => MARGIN.top + ((slot - view.y0) / (view.y1 - view.y0)) * height,
+  };
+}
+
 export function fontOf(size = 12) {
   return `${size}px ${getComputedStyle(document.body).fontFamily}`;
 }
@@ -71,8 +79,7 @@ function blamedLabels({ data, view, slotOf }) {
 
 function drawSlotAxis(context, box, shown) {
   const { left, height } = box;
-  const { view } = shown;
-  const y = (slot) => MARGIN.top + ((slot - view.y0) / (view.y1 - view.y0)) * height;
+  const { y } = placesIn(box, shown.view);
   context.textAlign = "right";
   context.textBaseline = "middle";
   const taken = [];
@@ -90,12 +97,13 @@ function drawSlotAxis(context, box, shown) {
 function drawStepAxis(context, box, { model, view }) {
   const { left, width, height } = box;
   const bottom = MARGIN.top + height;
+  const places = placesIn(box, view);
   context.textBaseline = "top";
   context.fillStyle = colour("muted");
   const count = Math.max(2, Math.floor(width / 90));
   for (const tick of ticks(view.x0, view.x1 - 1, count)) {
     if (tick !== Math.floor(tick)) continue;
-    const x = left + ((tick + 0.5 - view.x0) / (view.x1 - view.x0)) * width;
+    const x = places.x(tick + 0.5);
     context.textAlign = x > left + width - 20 ? "right" : "center";
     context.fillRect(Math.round(x), bottom, 1, 4);
     context.fillText(String(model.steps.first[tick]), Math.min(x, left + width), bottom + 6);
@@ -107,9 +115,10 @@ function drawStepAxis(context, box, { model, view }) {
 /** A line and a name where a group of one role begins. */
 function drawRoles(context, box, { data, order, view, grouped }) {
   if (!grouped || data.roles.length < 2) return;
-  const { left, width, height } = box;
+  const { left, width } = box;
+  const places = placesIn(box, view);
   for (const { from, text } of runs(view, (slot) => data.roles[data.ranks.role[order[slot]]])) {
-    const y = Math.round(MARGIN.top + ((from - view.y0) / (view.y1 - view.y0)) * height);
+    const y = Math.round(places.y(from));
     context.fillStyle = colour("ground");
     context.fillRect(left, y - 1, width, 2);
     context.textAlign = "left";
@@ -156,18 +165,17 @@ function drawArrow(context, x, y) {
 
 /** An arrow at each rank that the verdict blames, and a frame round the steps of which it does. */
 function drawBlamed(context, box, shown) {
-  const { left, width, height } = box;
   const { model, view } = shown;
-  const rowHeight = height / (view.y1 - view.y0);
-  const y = (slot) => MARGIN.top + (slot - view.y0) * rowHeight;
+  const { x, y } = placesIn(box, view);
+  const rowHeight = box.height / (view.y1 - view.y0);
   context.fillStyle = colour("bad");
   context.strokeStyle = colour("bad");
   context.lineWidth = 1.5;
   for (const { from, to, first, last } of blamedRuns(shown)) {
-    for (let slot = from; slot < to; slot += 1) drawArrow(context, left, y(slot + 0.5));
+    for (let slot = from; slot < to; slot += 1) drawArrow(context, box.left, y(slot + 0.5));
     const columns = columnsOfSteps(model, view, first, last);
     if (!columns || (to - from) * rowHeight < 5) continue;
-    const [begin, end] = columns.map((column) => left + ((column - view.x0) / (view.x1 - view.x0)) * width);
+    const [begin, end] = columns.map(x);
     context.strokeRect(begin - 0.75, y(from) - 0.75, end - begin + 1.5, (to - from) * rowHeight + 1.5);
   }
 }

@@ -127,14 +127,9 @@ function descending(a, b) {
   return a > b ? -1 : 1;
 }
 
-/** The finest level that has a rank. */
-export function levelOf(levels, rank) {
-  return levels.find((level) => level.rowOf[rank] >= 0);
-}
-
 /** The cell of a rank and a column: {value, exact, firstRank, lastRank, firstStep, lastStep}; value is NaN if missing. */
 export function cellAt(levels, rank, column) {
-  const level = levelOf(levels, rank);
+  const level = levels.find((one) => one.rowOf[rank] >= 0); // the finest that has the rank
   const row = level ? level.rowOf[rank] : -1;
   const bin = level ? level.columnOf[column] : -1;
   if (row < 0 || bin < 0) return { value: NaN, exact: true, firstRank: rank, lastRank: rank };

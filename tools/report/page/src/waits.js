@@ -2,8 +2,8 @@
 //
 // Own work against waiting, a dot for each rank.
 import uPlot from "uplot";
-import { axis, Chart, faded, key } from "./chart.js";
-import { colour } from "./colours.js";
+import { axis, Chart, key } from "./chart.js";
+import { colour, faded } from "./colours.js";
 import { columnOf, rankWithPlace } from "./data.js";
 import { element } from "./dom.js";
 import { milliseconds, millisecondsOfAxis } from "./format.js";
