@@ -132,7 +132,7 @@ void FileCheck::take_step(const Row& row, RunState& run, std::uint64_t line) {
         run.times->last_start_ns = *run.first_start_ns;
     }
     StepTimes& times = *run.times;
-    const auto steps = static_cast<std::uint64_t>(*row.step) - static_cast<std::uint64_t>(times.last_step);
+    const auto steps = step_difference(times.last_step, *row.step);
     const double time_ns = nanoseconds_between(times.last_start_ns, *row.start_ns);
     if (time_ns * static_cast<double>(times.longest_steps) > times.longest_ns * static_cast<double>(steps)) {
         times.longest_ns = time_ns;

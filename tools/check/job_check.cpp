@@ -94,9 +94,7 @@ void JobCheck::find_early_ends() {
         const auto& [rank, step] = last_steps_[i];
         if (i + 1 < last_steps_.size() && last_steps_[i + 1].first == rank) continue;  // of a file with earlier steps
         // A rank whose stride was lengthened has no row of the last steps.
-        if (static_cast<std::uint64_t>(last_step) - static_cast<std::uint64_t>(step) <
-            static_cast<std::uint64_t>(longest_stride_))
-            continue;
+        if (step_difference(step, last_step) < static_cast<std::uint64_t>(longest_stride_)) continue;
         early.push_back(rank);
         earliest = std::min(earliest, step);
     }
