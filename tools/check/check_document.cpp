@@ -25,18 +25,18 @@ struct Advice {
     std::string_view text;
 };
 constexpr Advice advices[] = {
-    {"interleaved", "interleaved: give each job, and each rank of it, a file of its own"},
-    {"other_rank", "other_rank: check that each rank was given its own number"},
-    {"rows_skipped", "rows_skipped: the other commands leave these rows out; look at the places below"},
-    {"no_rank_file", "no_rank_file: leave these files out of the inputs"},
-    {"unreadable", "unreadable: check the permissions of the files, and the disk"},
-    {"missing_ranks", "missing_ranks: find these ranks' files, or why they wrote none"},
-    {"empty", "empty: these ranks had recorded nothing yet, or wrote to another file"},
-    {"cut_off", "cut_off: the job still runs, or ended without closing the profiler; all whole rows count"},
-    {"loss", "loss: raise ring_capacity or pool_limit, or record fewer steps"},
-    {"clocks_apart", "clocks_apart: synchronise the clocks of the hosts (NTP, PTP)"},
-    {"clock_back", "clock_back: let NTP or PTP slew the clock instead of stepping it"},
-    {"no_run_row", "no_run_row: keep the first row of each rank file"},
+    {"interleaved", "give each job, and each rank of it, a file of its own"},
+    {"other_rank", "check that each rank was given its own number"},
+    {"rows_skipped", "the other commands leave these rows out; look at the places below"},
+    {"no_rank_file", "leave these files out of the inputs"},
+    {"unreadable", "check the permissions of the files, and the disk"},
+    {"missing_ranks", "find these ranks' files, or why they wrote none"},
+    {"empty", "these ranks had recorded nothing yet, or wrote to another file"},
+    {"cut_off", "the job still runs, or ended without closing the profiler; all whole rows count"},
+    {"loss", "raise ring_capacity or pool_limit, or record fewer steps"},
+    {"clocks_apart", "synchronise the clocks of the hosts (NTP, PTP)"},
+    {"clock_back", "let NTP or PTP slew the clock instead of stepping it"},
+    {"no_run_row", "keep the first row of each rank file"},
 };
 
 Severity severity_of_code(const CheckResult& result, std::string_view code) {
@@ -56,7 +56,7 @@ std::vector<std::string> advise(const CheckResult& result) {
     for (const Advice& advice : advices)
         if (result.severity > Severity::fine && severity_of_code(result, advice.code) == result.severity &&
             lines.size() < max_advice)
-            lines.emplace_back(advice.text);
+            lines.push_back(fmt::format("{}: {}", advice.code, advice.text));
     return lines;
 }
 
