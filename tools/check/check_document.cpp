@@ -24,18 +24,18 @@ struct Advice {
     std::string_view text;
 };
 constexpr Advice advices[] = {
-    {"interleaved", "interleaved: give each job, and each rank of it, a file of its own"},
-    {"other_rank", "other_rank: check that each rank was given its own number"},
-    {"rows_skipped", "rows_skipped: the other commands leave these rows out; look at the places below"},
-    {"no_rank_file", "no_rank_file: leave these files out of the inputs"},
-    {"unreadable", "unreadable: check the permissions of the files, and the disk"},
-    {"missing_ranks", "missing_ranks: find these ranks' files, or why they wrote none"},
-    {"empty", "empty: these ranks had recorded nothing yet, or wrote to another file"},
-    {"cut_off", "cut_off: the job still runs, or ended without closing the profiler; all whole rows count"},
-    {"loss", "loss: raise ring_capacity or pool_limit, or record fewer steps"},
-    {"clocks_apart", "clocks_apart: synchronise the clocks of the hosts (NTP, PTP)"},
-    {"clock_back", "clock_back: let NTP or PTP slew the clock instead of stepping it"},
-    {"no_run_row", "no_run_row: keep the first row of each rank file"},
+    {"interleaved", "give each job, and each rank of it, a file of its own"},
+    {"other_rank", "check that each rank was given its own number"},
+    {"rows_skipped", "the other commands leave these rows out; look at the places below"},
+    {"no_rank_file", "leave these files out of the inputs"},
+    {"unreadable", "check the permissions of the files, and the disk"},
+    {"missing_ranks", "find these ranks' files, or why they wrote none"},
+    {"empty", "these ranks had recorded nothing yet, or wrote to another file"},
+    {"cut_off", "the job still runs, or ended without closing the profiler; all whole rows count"},
+    {"loss", "raise ring_capacity or pool_limit, or record fewer steps"},
+    {"clocks_apart", "synchronise the clocks of the hosts (NTP, PTP)"},
+    {"clock_back", "let NTP or PTP slew the clock instead of stepping it"},
+    {"no_run_row", "keep the first row of each rank file"},
 };
 
 Severity severity_of_code(const CheckResult& result, std::string_view code) {
@@ -55,7 +55,7 @@ std::vector<std::string> advise(const CheckResult& result) {
     for (const Advice& advice : advices)
         if (result.severity > Severity::fine && severity_of_code(result, advice.code) == result.severity &&
             lines.size() < max_advice)
-            lines.emplace_back(advice.text);
+            lines.push_back(fmt::format("{}: {}", advice.code, advice.text));
     return lines;
 }
 
@@ -90,52 +90,42 @@ std::string describe_findings(const std::vector<Finding>& findings) {
     return text;
 }
 
-/// Those of the table of files that a line for many files fills.
-enum FileColumn : std::uint8_t {
-    path_column = 0,
-    severity_column = 1,
-    rows_column = 3,
-    steps_column = 7,
-    types_column = 11
-};
-
-std::vector<const FileVerdict*> fine_files(const CheckResult& result) {
-    std::vector<const FileVerdict*> fine;
-    for (const FileVerdict& file : result.files)
-        if (file.severity == Severity::fine) fine.push_back(&file);
-    return fine;
-}
-
-/// The steps of all files, with the stride if it is the same in each.
-std::string describe_steps_of_all(const std::vector<const FileVerdict*>& files) {
+/// Many files as one, as far as people see it in the table of files: with their stride if it is the same in each.
+FileVerdict join(const std::vector<const FileVerdict*>& files) {
     FileVerdict all;
+    all.report.path = format_plural(files.size(), "file");
     for (const FileVerdict* file : files) {
+        all.severity = std::max(all.severity, file->severity);
+        all.report.rows += file->report.rows;
+        for (std::size_t i = 0; i < row_types; ++i) all.report.rows_by_type[i] += file->report.rows_by_type[i];
         if (!file->first_step) continue;
         all.stride = !all.first_step || all.stride == file->stride ? file->stride : std::nullopt;
         all.first_step = std::min(all.first_step.value_or(*file->first_step), *file->first_step);
         all.last_step = std::max(all.last_step.value_or(*file->last_step), *file->last_step);
     }
-    return describe_steps(all);
+    return all;
 }
 
-/// One line for many files of which there is nothing to say, for people.
-Table::Line joined_line(const std::vector<const FileVerdict*>& files, std::size_t columns) {
-    std::uint64_t rows = 0;
-    std::array<std::uint64_t, row_types> by_type{};
-    for (const FileVerdict* file : files) {
-        rows += file->report.rows;
-        for (std::size_t i = 0; i < row_types; ++i) by_type[i] += file->report.rows_by_type[i];
-    }
-    Table::Line line;
-    line.cells.assign(columns, Cell::none());
-    line.cells[path_column] = Cell::words(format_plural(files.size(), "file"));
-    line.cells[severity_column] = Cell::text_of(severity_name(Severity::fine));
-    line.cells[rows_column] = Cell::count(rows);
-    line.cells[steps_column] = Cell::words(describe_steps_of_all(files));
-    line.cells[types_column] = Cell::words(describe_types(by_type));
-    line.cells.back() = Cell::words("");
-    line.for_programs = false;
-    return line;
+std::vector<Cell> file_cells(const FileVerdict& file) {
+    const auto cell = [](const std::optional<std::int64_t>& number) {
+        return number ? Cell::integer(*number) : Cell::none();
+    };
+    const std::string findings = describe_findings(file.findings);
+    Cell first_step = cell(file.first_step);
+    first_step.text = describe_steps(file);
+    return {Cell::text_of(file.report.path),
+            Cell::text_of(severity_name(file.severity)),
+            Cell::count(file.report.bytes),
+            Cell::count(file.report.rows),
+            Cell::count(file.report.skipped_rows),
+            Cell::count(file.ranks.size()),
+            Cell::count(file.steps),
+            std::move(first_step),
+            cell(file.last_step),
+            cell(file.stride),
+            Cell::count(file.missing_steps.count),
+            Cell::words(describe_types(file.report.rows_by_type)),
+            Cell::shown(findings, findings)};
 }
 
 Table file_table(const CheckResult& result) {
@@ -157,31 +147,19 @@ Table file_table(const CheckResult& result) {
         },
         "Files");
     table.set_rest("file", "with less to say");
-    const auto cell = [](const std::optional<std::int64_t>& number) {
-        return number ? Cell::integer(*number) : Cell::none();
-    };
-    const std::vector<const FileVerdict*> fine = fine_files(result);
+    std::vector<const FileVerdict*> fine;
+    for (const FileVerdict& file : result.files)
+        if (file.severity == Severity::fine) fine.push_back(&file);
     const bool fine_are_joined = fine.size() > max_fine_files;
-    for (const FileVerdict& file : result.files) {
-        const std::string findings = describe_findings(file.findings);
-        Cell first_step = cell(file.first_step);
-        first_step.text = describe_steps(file);
-        Table::Line line{{Cell::text_of(file.report.path), Cell::text_of(severity_name(file.severity)),
-                          Cell::count(file.report.bytes), Cell::count(file.report.rows),
-                          Cell::count(file.report.skipped_rows), Cell::count(file.ranks.size()),
-                          Cell::count(file.steps), std::move(first_step), cell(file.last_step), cell(file.stride),
-                          Cell::count(file.missing_steps.count), Cell::words(describe_types(file.report.rows_by_type)),
-                          Cell::shown(findings, findings)}};
-        line.for_people = !fine_are_joined || file.severity != Severity::fine;
-        table.add(std::move(line));
-    }
+    for (const FileVerdict& file : result.files)
+        table.add({file_cells(file), !fine_are_joined || file.severity != Severity::fine});
     std::vector<std::size_t> order(result.files.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&result](std::size_t a, std::size_t b) {
         return result.files[a].severity > result.files[b].severity;
     });
     if (fine_are_joined) {
-        table.add(joined_line(fine, table.columns().size()));
+        table.add({file_cells(join(fine)), true, false});
         order.push_back(result.files.size());
     }
     table.set_order(std::move(order));

@@ -4,9 +4,6 @@
 #include "check/file_check.hpp"
 
 #include <algorithm>
-#include <functional>
-
-#include "base/hash.hpp"
 
 namespace cep::tool {
 namespace {
@@ -21,10 +18,6 @@ double nanoseconds_between(std::int64_t from_ns, std::int64_t to_ns) {
 }
 
 }  // namespace
-
-std::size_t FileCheck::HashPhase::operator()(const PhaseKey& phase) const {
-    return std::hash<std::string_view>()(phase.name) ^ mix_bits(static_cast<std::uint64_t>(phase.rank));
-}
 
 FileCheck::RunState& FileCheck::RankState::run(int index) {
     const auto place = static_cast<std::size_t>(index + 1);
@@ -97,17 +90,18 @@ void FileCheck::take_stats(const Row& row, int run, RankState& state, std::uint6
 void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64_t line) {
     state.has_full_spans |= row.start_ns && row.clock != Clock::none;
     const LastSpan now{*row.step, row.seq.value_or(-1), row.stream.value_or(-1), row.start_ns, run, state.run_changes};
-    const PhaseKey phase{*row.rank, row.name};
-    const auto found = last_spans_.find(phase);
-    const bool is_first = found == last_spans_.end() || found->second.run_changes != state.run_changes;
+    const auto found = state.last_spans.find(row.name);
+    const bool is_known = found != state.last_spans.end();
+    const bool is_first = !is_known || found->second.run_changes != state.run_changes;
     const bool is_new_step = is_first || found->second.step != now.step || found->second.run != run;
     if (is_new_step) take_step(row, state.run(run), line);
     if (!is_first) {
         if (check_order(found->second, now, state, line)) found->second = now;
-    } else if (found != last_spans_.end()) {
+    } else if (is_known) {
         found->second = now;
-    } else if (last_spans_.size() < max_phases) {
-        last_spans_.emplace(PhaseKey{*row.rank, *phase_names_.emplace(row.name).first}, now);
+    } else if (phases_ < max_phases) {
+        ++phases_;
+        state.last_spans.emplace(row.name, now);
     } else {
         has_too_many_phases_ = true;
     }
@@ -132,7 +126,7 @@ void FileCheck::take_step(const Row& row, RunState& run, std::uint64_t line) {
         run.times->last_start_ns = *run.first_start_ns;
     }
     StepTimes& times = *run.times;
-    const auto steps = static_cast<std::uint64_t>(*row.step) - static_cast<std::uint64_t>(times.last_step);
+    const auto steps = step_difference(times.last_step, *row.step);
     const double time_ns = nanoseconds_between(times.last_start_ns, *row.start_ns);
     if (time_ns * static_cast<double>(times.longest_steps) > times.longest_ns * static_cast<double>(steps)) {
         times.longest_ns = time_ns;

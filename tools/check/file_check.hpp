@@ -12,7 +12,6 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -102,27 +101,6 @@ class FileCheck : public RowSink {
         OrderError starts_back;  // a span before an earlier one of its stream
         OrderError interleaved;  // rows of two processes
     };
-    struct RankState {
-        std::vector<RunState> runs;  // by index of the run in the file, and 1: [0] has the rows before any run row
-        std::unique_ptr<OrderErrors> errors;
-        int current_run = RunTracker::no_run;
-        std::uint32_t run_changes = 0;
-        std::uint64_t rows = 0;
-        bool has_full_spans = false;  // as the library writes them, not as other profilers do
-
-        RunState& run(int index);
-        OrderErrors& order_errors();
-    };
-
-    struct PhaseKey {
-        std::int64_t rank;
-        std::string_view name;  // in phase_names_
-
-        friend bool operator==(const PhaseKey&, const PhaseKey&) = default;
-    };
-    struct HashPhase {
-        std::size_t operator()(const PhaseKey& phase) const;
-    };
     /// The last span of a phase.
     struct LastSpan {
         std::int64_t step = 0;
@@ -131,6 +109,18 @@ class FileCheck : public RowSink {
         std::optional<std::int64_t> start_ns;
         int run = RunTracker::no_run;
         std::uint32_t run_changes = 0;  // of the rank, when the span was written
+    };
+    struct RankState {
+        std::vector<RunState> runs;  // by index of the run in the file, and 1: [0] has the rows before any run row
+        std::unique_ptr<OrderErrors> errors;
+        std::map<std::string, LastSpan, std::less<>> last_spans;  // by phase
+        int current_run = RunTracker::no_run;
+        std::uint32_t run_changes = 0;
+        std::uint64_t rows = 0;
+        bool has_full_spans = false;  // as the library writes them, not as other profilers do
+
+        RunState& run(int index);
+        OrderErrors& order_errors();
     };
 
     RankState& state_of(std::int64_t rank);
@@ -174,9 +164,8 @@ class FileCheck : public RowSink {
     std::int64_t clock_error_ns_ = 0;             // the largest of its runs
     std::set<std::int64_t> strides_;              // of its runs
     std::optional<StrideChange> stride_changes_;  // of all its ranks
-    std::unordered_map<PhaseKey, LastSpan, HashPhase> last_spans_;
-    std::unordered_set<std::string> phase_names_;
-    std::vector<RankOfFile> in_order_;  // when all rows are read
+    std::size_t phases_ = 0;                      // of all its ranks, whose last spans are known
+    std::vector<RankOfFile> in_order_;            // when all rows are read
     std::optional<std::int64_t> last_rank_;
     RankState* last_state_ = nullptr;
     std::uint64_t odd_rows_ = 0;

@@ -9,9 +9,7 @@
 namespace cep::tool {
 
 bool Findings::count(Severity severity, std::string_view code) {
-    auto found = counts_.find(code);
-    if (found == counts_.end()) found = counts_.try_emplace(std::string(code)).first;
-    Counted& counted = found->second;
+    Counted& counted = counts_[std::string(code)];
     counted.severity = std::max(counted.severity, severity);
     return ++counted.count <= max_of_code;
 }

@@ -56,7 +56,7 @@ class Findings {
     bool count(Severity severity, std::string_view code);
 
     std::vector<Finding> findings_;
-    std::map<std::string, Counted, std::less<>> counts_;
+    std::map<std::string, Counted> counts_;
 };
 
 [[nodiscard]] Severity worst_of(const std::vector<Finding>& findings);

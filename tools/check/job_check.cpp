@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_set>
 
 #include "base/units.hpp"
@@ -94,9 +95,7 @@ void JobCheck::find_early_ends() {
         const auto& [rank, step] = last_steps_[i];
         if (i + 1 < last_steps_.size() && last_steps_[i + 1].first == rank) continue;  // of a file with earlier steps
         // A rank whose stride was lengthened has no row of the last steps.
-        if (static_cast<std::uint64_t>(last_step) - static_cast<std::uint64_t>(step) <
-            static_cast<std::uint64_t>(longest_stride_))
-            continue;
+        if (step_difference(step, last_step) < static_cast<std::uint64_t>(longest_stride_)) continue;
         early.push_back(rank);
         earliest = std::min(earliest, step);
     }
@@ -108,14 +107,12 @@ void JobCheck::find_early_ends() {
 
 // A smaller job in the directory of a larger one leaves files of ranks that it does not have.
 void JobCheck::find_left_ranks() {
-    std::map<std::string_view, std::vector<std::int64_t>> ranks;  // of each run
+    std::map<std::string_view, std::set<std::int64_t>> ranks;  // of each run
     for (const RunOfRank& run : runs_)
-        if (run.has_run_row) ranks[run.run.run_id].push_back(run.rank);
-    const std::pair<const std::string_view, std::vector<std::int64_t>>* latest = nullptr;
+        if (run.has_run_row) ranks[run.run.run_id].insert(run.rank);
+    const std::pair<const std::string_view, std::set<std::int64_t>>* latest = nullptr;
     std::int64_t latest_start_ns = 0;
-    for (auto& run : ranks) {
-        std::sort(run.second.begin(), run.second.end());
-        run.second.erase(std::unique(run.second.begin(), run.second.end()), run.second.end());
+    for (const auto& run : ranks) {
         const std::int64_t start_ns = run_starts_ns_.at(std::string(run.first));
         if (latest != nullptr && start_ns <= latest_start_ns) continue;
         latest = &run;

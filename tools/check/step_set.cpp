@@ -4,13 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "stats/step_pattern.hpp"
+
 namespace cep::tool {
 namespace {
-
-// Unsigned: the difference of two int64 may not fit one.
-std::uint64_t difference(std::int64_t from, std::int64_t to) {
-    return static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
-}
 
 void sort_once(std::vector<std::int64_t>& steps) {
     std::sort(steps.begin(), steps.end());
@@ -21,7 +18,7 @@ void sort_once(std::vector<std::int64_t>& steps) {
 
 bool StepSet::Progression::contains(std::int64_t step) const {
     if (step < first || step > last) return false;
-    return step == first || step == last || difference(first, step) % stride == 0;
+    return step == first || step == last || step_difference(first, step) % stride == 0;
 }
 
 void StepSet::add(std::int64_t step) {
@@ -32,7 +29,7 @@ void StepSet::add(std::int64_t step) {
 
 void StepSet::append(std::int64_t step) {
     if (!is_empty_ && step > current_.last) {
-        const std::uint64_t stride = difference(current_.last, step);
+        const std::uint64_t stride = step_difference(current_.last, step);
         if (current_.stride == 0 || current_.stride == stride) {
             current_.stride = stride;
             current_.last = step;
@@ -65,7 +62,7 @@ void StepSet::append_to(std::vector<std::int64_t>& steps) const {
     if (is_empty_) return;
     const auto add_all = [&steps](const Progression& progression) {
         const std::uint64_t stride = std::max<std::uint64_t>(progression.stride, 1);
-        const std::uint64_t count = difference(progression.first, progression.last) / stride;
+        const std::uint64_t count = step_difference(progression.first, progression.last) / stride;
         for (std::uint64_t i = 0; i <= count; ++i)
             steps.push_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(progression.first) + i * stride));
     };

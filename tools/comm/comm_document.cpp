@@ -12,14 +12,7 @@
 namespace cep::comm {
 namespace {
 
-using tool::Align;
-using tool::Cell;
-using tool::Column;
-using tool::DurationFormat;
-using tool::format_count;
-using tool::format_plural;
-using tool::JsonWriter;
-using tool::Table;
+using namespace tool;
 
 constexpr std::size_t max_refusals_shown = 3;
 
@@ -33,11 +26,11 @@ Cell bandwidth(const std::optional<double>& value) {
 }
 
 Cell bytes(std::int64_t value) {
-    return Cell::shown(value, tool::format_bytes(static_cast<double>(value)));
+    return Cell::shown(value, format_bytes(static_cast<double>(value)));
 }
 
 Cell duration(const std::optional<double>& value_ms) {
-    return Cell::shown_if(value_ms, tool::format_duration_ms);
+    return Cell::shown_if(value_ms, format_duration_ms);
 }
 
 Column link_column(const CommOptions& options) {
@@ -65,6 +58,15 @@ std::vector<Column> model_columns(const CommOptions& options) {
     };
 }
 
+void add_fit_cells(std::vector<Cell>& cells, const std::optional<TransferFit>& fit) {
+    if (!fit) return cells.resize(cells.size() + 5, Cell::none());
+    cells.push_back(Cell::shown(fit->alpha_us, fmt::format("{:.1f} µs", fit->alpha_us)));
+    cells.push_back(bandwidth(fit->beta_gb_per_s));
+    cells.push_back(Cell::shown(fit->r_squared, fmt::format("{:.4f}", fit->r_squared)));
+    cells.push_back(Cell::percent(fit->mean_relative_error));
+    cells.push_back(Cell::percent(fit->max_relative_error));
+}
+
 Table model_table(const CommReport& report) {
     Table table(model_columns(report.options), "Operations");
     table.set_rest("operation", "with less time", report.left_out.models);
@@ -76,17 +78,8 @@ Table model_table(const CommReport& report) {
                                    Cell::count(model.collectives * model.one_in),
                                    Cell::percent(model.wait_fraction),
                                    Cell::count(model.sizes.size())};
-        if (const TransferFit* fit = model.fit ? &*model.fit : nullptr; fit != nullptr) {
-            const std::optional<double> half = fit->half_bytes();
-            cells.push_back(Cell::shown(fit->alpha_us, fmt::format("{:.1f} µs", fit->alpha_us)));
-            cells.push_back(bandwidth(fit->beta_gb_per_s));
-            cells.push_back(Cell::shown(fit->r_squared, fmt::format("{:.4f}", fit->r_squared)));
-            cells.push_back(Cell::percent(fit->mean_relative_error));
-            cells.push_back(Cell::percent(fit->max_relative_error));
-            cells.push_back(half ? Cell::shown(*half, tool::format_bytes(*half)) : Cell::none());
-        } else {
-            cells.resize(cells.size() + 6, Cell::none());
-        }
+        add_fit_cells(cells, model.fit);
+        cells.push_back(Cell::shown_if(model.fit ? model.fit->half_bytes() : std::nullopt, format_bytes));
         cells.push_back(bandwidth(model.bus_gb_per_s));
         cells.push_back(Cell::percent(model.link_efficiency));
         table.add(std::move(cells));
@@ -128,15 +121,8 @@ std::vector<Cell> model_cells(const CommModel& model) {
                                Cell::count(model.ranks),
                                Cell::count(model.spans),
                                Cell::count(model.collectives),
-                               Cell::number(model.wait_fraction)};
-    if (!model.fit) {
-        cells.resize(cells.size() + 5, Cell::none());
-        return cells;
-    }
-    cells.push_back(Cell::number(model.fit->alpha_us));
-    cells.push_back(Cell::number(model.fit->beta_gb_per_s));
-    for (const double value : {model.fit->r_squared, model.fit->mean_relative_error, model.fit->max_relative_error})
-        cells.push_back(Cell::number(value));
+                               Cell::percent(model.wait_fraction)};
+    add_fit_cells(cells, model.fit);
     return cells;
 }
 
@@ -211,18 +197,17 @@ std::vector<std::string> make_notes(const CommReport& report) {
 }
 
 void write_model(JsonWriter& json, const CommModel& model) {
-    json.members("operation", operation_name(model.operation), "name", model.name, "group",
-                 tool::text_or_null(model.group), "groups", model.groups, "ranks", model.ranks, "spans", model.spans,
-                 "spans_without_bytes", model.spans_without_bytes, "total_ms", model.total_ms, "collectives",
-                 model.collectives, "one_in", model.one_in, "incomplete_collectives", model.lone_spans, "wait_fraction",
-                 model.wait_fraction);
+    json.members("operation", operation_name(model.operation), "name", model.name, "group", text_or_null(model.group),
+                 "groups", model.groups, "ranks", model.ranks, "spans", model.spans, "spans_without_bytes",
+                 model.spans_without_bytes, "total_ms", model.total_ms, "collectives", model.collectives, "one_in",
+                 model.one_in, "incomplete_collectives", model.lone_spans, "wait_fraction", model.wait_fraction);
     json.object_or_null("fit", model.fit, [&](const TransferFit& fit) {
         json.members("alpha_us", fit.alpha_us, "alpha_error_us", fit.alpha_error_us, "beta_gb_per_s", fit.beta_gb_per_s,
                      "beta_error_gb_per_s", fit.beta_error_gb_per_s, "r_squared", fit.r_squared, "mean_relative_error",
                      fit.mean_relative_error, "max_relative_error", fit.max_relative_error, "half_bytes",
                      fit.half_bytes(), "bus_gb_per_s", model.bus_gb_per_s, "link_efficiency", model.link_efficiency);
     });
-    json.members("refused", tool::text_or_null(model.refused));
+    json.members("refused", text_or_null(model.refused));
     json.objects("sizes", model.sizes, [&](const SizeReport& size) {
         json.members("bytes", size.point.bytes, "collectives", size.point.collectives, "transfer_ms",
                      size.point.transfer_ms, "wait_ms", size.wait_ms, "algorithm_gb_per_s", size.algorithm_gb_per_s,
@@ -236,7 +221,7 @@ void write_model(JsonWriter& json, const CommModel& model) {
 
 void write_report(JsonWriter& json, const CommReport& report, const std::string& headline) {
     json.members("schema", "cep.comm/1", "headline", headline);
-    json.object("inputs", [&] { tool::write_inputs(json, report.inputs, report.coverage); });
+    json.object("inputs", [&] { write_inputs(json, report.inputs, report.coverage); });
     json.members("by", report.options.by_group ? "group" : "kind", "link_gb_per_s", report.options.link_gb_per_s,
                  "wait_fraction", report.wait_fraction);
     const LeftOut& left_out = report.left_out;
@@ -293,7 +278,7 @@ std::string describe_left_out(const CommReport& report) {
     std::string text;
     if (left_out.spans > 0)
         text = fmt::format("{} of other operations are left out, which took {} of time",
-                           format_plural(left_out.spans, "span"), tool::format_duration_ms(left_out.total_ms));
+                           format_plural(left_out.spans, "span"), format_duration_ms(left_out.total_ms));
     if (left_out.sizes > 0)
         text += fmt::format("{}{} left out", text.empty() ? "" : "; ",
                             left_out.sizes == 1 ? "1 size is" : format_plural(left_out.sizes, "size") + " are");
@@ -302,13 +287,13 @@ std::string describe_left_out(const CommReport& report) {
 
 tool::Document make_document(CommReport made, tool::Format format) {
     const auto report = std::make_shared<const CommReport>(std::move(made));
-    tool::Document document;
+    Document document;
     document.title = "Communication";
     document.headline = make_headline(*report);
     document.next = advise(*report);
-    const bool for_people = format == tool::Format::text || format == tool::Format::markdown;
+    const bool for_people = format == Format::text || format == Format::markdown;
     if (for_people) document.tables.push_back(model_table(*report));
-    if (for_people || format == tool::Format::csv) document.tables.push_back(size_table(*report));
+    if (for_people || format == Format::csv) document.tables.push_back(size_table(*report));
     if (for_people) document.tables.push_back(prediction_table(*report));
     if (!report->models.empty()) document.notes = make_notes(*report);
     document.write_json = [report, headline = document.headline](JsonWriter& json) {

@@ -2,6 +2,7 @@
 #include "comm/comm_report.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <set>
@@ -14,11 +15,7 @@
 namespace cep::comm {
 namespace {
 
-using tool::Channel;
-using tool::ChannelTotals;
-using tool::group_kind;
-using tool::Match;
-using tool::MatchTable;
+using namespace tool;
 
 /// One line of the report.
 using ModelKey = std::tuple<Operation, std::string, std::string, std::uint64_t>;  // name, group, ranks
@@ -37,9 +34,57 @@ struct ModelSamples {
     double waiting_ms = 0;
 };
 
+/// Bus bandwidth over algorithm bandwidth: the share of the bytes that each rank sends, as nccl-tests defines it
+/// (doc/PERFORMANCE.md). Nothing for one rank, or an operation that is not known or moves no bytes.
+std::optional<double> bus_factor(Operation operation, std::uint64_t ranks) {
+    if (ranks < 2) return std::nullopt;
+    const auto n = static_cast<double>(ranks);
+    switch (operation) {
+        case Operation::all_reduce:
+            return 2 * (n - 1) / n;
+        case Operation::all_gather:
+        case Operation::reduce_scatter:
+        case Operation::all_to_all:
+        case Operation::gather:
+        case Operation::scatter:
+            return (n - 1) / n;
+        case Operation::broadcast:
+        case Operation::reduce:
+        case Operation::send_recv:
+            return 1.0;
+        default:
+            return std::nullopt;
+    }
+}
+
+enum class Algorithm : std::uint8_t { ring, tree };
+
+/// Transfers that follow one another from the first to the last. In a ring: n − 1, of an all-reduce twice as many. In
+/// a tree: ⌈log2 n⌉, of an all-reduce twice as many, up and down. (Thakur, Rabenseifner, Gropp, "Optimization of
+/// collective communication operations in MPICH", IJHPCA 19(1), 2005; Patarasuk and Yuan, "Bandwidth optimal
+/// all-reduce algorithms", JPDC 69(2), 2009; Sanders, Speck, Träff, "Two-tree algorithms", Parallel Computing 35(12),
+/// 2009, for the trees that use the whole bandwidth.) Nothing for an operation that is not known.
+std::optional<double> hops(Operation operation, Algorithm algorithm, std::uint64_t ranks) {
+    if (!bus_factor(operation, ranks)) return std::nullopt;
+    if (operation == Operation::send_recv) return 1.0;
+    const std::uint64_t one_way = algorithm == Algorithm::ring ? ranks - 1 : std::bit_width(ranks - 1);
+    return static_cast<double>(operation == Operation::all_reduce ? 2 * one_way : one_way);
+}
+
+/// What a collective of other sizes and numbers of ranks would take. Alpha grows as the hops, and the bytes that a rank
+/// sends as bus_factor(); what a link does is taken to stay the same. Nothing where one of these is not known.
+std::optional<double> predict_ms(const CommModel& model, Algorithm algorithm, double bytes, std::uint64_t world) {
+    const auto hops_measured = hops(model.operation, algorithm, model.ranks);
+    const auto hops_wanted = hops(model.operation, algorithm, world);
+    if (!hops_measured || !hops_wanted || !model.fit->beta_gb_per_s) return std::nullopt;
+    const double alpha_ms = model.fit->alpha_us / 1e3 * *hops_wanted / *hops_measured;
+    const double sent = *bus_factor(model.operation, world) / *bus_factor(model.operation, model.ranks);
+    return alpha_ms + bytes / (*model.fit->beta_gb_per_s * 1e6) * sent;
+}
+
 class ReportMaker {
   public:
-    ReportMaker(const MatchTable& table, const tool::Coverage& coverage, const CommOptions& options)
+    ReportMaker(const MatchTable& table, const Coverage& coverage, const CommOptions& options)
         : table_(table), options_(options) {
         report_.coverage = coverage;
         report_.options = options;
@@ -178,8 +223,8 @@ class ReportMaker {
 
     [[nodiscard]] SizeReport finish_size(const CommModel& model, std::int64_t bytes, SizeSamples& size) const {
         SizeReport report;
-        report.point = {bytes, size.transfers_ms.size(), tool::exact_quantile(size.transfers_ms, 0.5)};
-        report.wait_ms = tool::exact_quantile(size.waits_ms, 0.5);
+        report.point = {bytes, size.transfers_ms.size(), exact_quantile(size.transfers_ms, 0.5)};
+        report.wait_ms = exact_quantile(size.waits_ms, 0.5);
         if (report.point.transfer_ms <= 0) return report;
         report.algorithm_gb_per_s = static_cast<double>(bytes) / report.point.transfer_ms / 1e6;
         const auto factor = bus_factor(model.operation, model.ranks);
@@ -213,8 +258,8 @@ class ReportMaker {
             for (const std::int64_t bytes : sizes) {
                 Prediction one{bytes, world, {}, {}, bytes < model.fit->min_bytes || bytes > model.fit->max_bytes};
                 const auto size = static_cast<double>(bytes);
-                one.ring_ms = predict_ms(*model.fit, model.operation, model.ranks, Algorithm::ring, size, world);
-                one.tree_ms = predict_ms(*model.fit, model.operation, model.ranks, Algorithm::tree, size, world);
+                one.ring_ms = predict_ms(model, Algorithm::ring, size, world);
+                one.tree_ms = predict_ms(model, Algorithm::tree, size, world);
                 model.predictions.push_back(one);
             }
     }

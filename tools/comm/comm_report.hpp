@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Comm report: latency, bandwidth and waiting of each operation and kind of group.
+// Comm report: latency, bandwidth and waiting of each operation and kind of group, and what it would take with other
+// sizes and numbers of ranks.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "comm/prediction.hpp"
 #include "matching/match_table.hpp"
+#include "matching/operation.hpp"
 #include "read/coverage.hpp"
 #include "stats/transfer_fit.hpp"
 
 namespace cep::comm {
+
+using tool::Operation;
 
 struct CommOptions {
     bool by_group = false;     // a line for each group; else groups of one kind and size share one

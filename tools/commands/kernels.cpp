@@ -15,7 +15,6 @@
 #include "commands/options.hpp"
 #include "kernels/kernel_report.hpp"
 #include "kernels/kernels_document.hpp"
-#include "kernels/trace_inputs.hpp"
 #include "read/read_all.hpp"
 
 namespace cep::cli {

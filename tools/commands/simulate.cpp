@@ -12,7 +12,6 @@
 #include "simulate/scenario.hpp"
 #include "simulate/settings.hpp"
 #include "simulate/simulator.hpp"
-#include "simulate/truth.hpp"
 
 namespace cep::cli {
 namespace {

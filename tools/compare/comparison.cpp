@@ -127,10 +127,7 @@ bool Comparison::any(Outcome outcome) const {
 }
 
 Comparison compare_jobs(JobFacts a, JobFacts b, const CompareOptions& options) {
-    Comparison comparison;
-    comparison.a = std::move(a);
-    comparison.b = std::move(b);
-    comparison.options = options;
+    Comparison comparison{std::move(a), std::move(b), options, {}, {}};
     const PhaseSteps& step_a = comparison.a.steps.step;
     const PhaseSteps& step_b = comparison.b.steps.step;
     if (!step_a.steps.empty() && !step_b.steps.empty()) {

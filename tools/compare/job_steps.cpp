@@ -15,10 +15,7 @@
 namespace cep::compare {
 namespace {
 
-using tool::PhaseSeries;
-using tool::Sample;
-using tool::SeriesOfPhase;
-using tool::SeriesOfRank;
+using namespace tool;
 
 struct TimeInStep {
     std::int64_t step = 0;
@@ -58,7 +55,7 @@ class PhaseTimes {
             values.clear();
             for (const TimeInStep& rank : ranks) values.push_back(rank.duration_ms);
             phase.steps.push_back(ranks.front().step);
-            phase.durations_ms.push_back(tool::exact_quantile(values, 0.5));
+            phase.durations_ms.push_back(exact_quantile(values, 0.5));
         });
         return phase;
     }
@@ -97,14 +94,14 @@ Phases find_phases(const std::vector<SeriesOfRank>& all_series) {
             PhaseOfJob& of_job = phases[phase.name];
             of_job.parts.push_back({of.rank, of.series, &phase});
             of_job.kinds[static_cast<std::size_t>(phase.kind)] += phase.samples.size();
-            of_job.total_ms += tool::totals_of(phase).sum_ms;
+            of_job.total_ms += totals_of(phase).sum_ms;
         }
     return phases;
 }
 
 PhaseSteps collect_phase(std::string_view name, const PhaseOfJob& of_job) {
     PhaseTimes times;
-    tool::for_each_rank(std::span(of_job.parts), [&times](std::span<const SeriesOfPhase> of_rank) {
+    for_each_rank(std::span(of_job.parts), [&times](std::span<const SeriesOfPhase> of_rank) {
         for (const SeriesOfPhase& part : of_rank)
             for (const Sample sample : part.phase->samples)
                 times.add(part.series->steps[sample.step_index], sample.duration_ms);
@@ -132,14 +129,14 @@ PhaseOfJob fold_phases(Phases& phases) {
 }
 
 /// Of spans inside each other, a step is the sum of the outermost that were recorded.
-PhaseSteps sum_outermost(const tool::Job& job) {
+PhaseSteps sum_outermost(const Job& job) {
     const std::vector<SeriesOfRank> all_series = tool::all_series(job.ranks);
     std::uint32_t outermost = Sample::max_depth;
     for (const SeriesOfRank& of : all_series)
         for (const PhaseSeries& phase : of.series->phases)
             for (const Sample sample : phase.samples) outermost = std::min(outermost, sample.depth());
     PhaseTimes times;
-    tool::for_each_rank(std::span(all_series), [&](std::span<const SeriesOfRank> of_rank) {
+    for_each_rank(std::span(all_series), [&](std::span<const SeriesOfRank> of_rank) {
         for (const SeriesOfRank& of : of_rank)
             for (const PhaseSeries& phase : of.series->phases)
                 for (const Sample sample : phase.samples)
@@ -159,12 +156,12 @@ std::vector<std::int64_t> all_steps(const JobSteps& job) {
 
 JobSteps collect_steps(const tool::Job& job) {
     if (!job.choice.keeps_all())
-        throw tool::UsageError(
+        throw UsageError(
             "more durations than are kept, and a comparison needs every one: choose some with --steps, --ranks or "
             "--phases, or keep more with --max-samples");
     const std::vector<SeriesOfRank> all_series = tool::all_series(job.ranks);
     Phases phases = find_phases(all_series);
-    const tool::StepPhase step = tool::find_step_phase(all_series);
+    const StepPhase step = find_step_phase(all_series);
     auto step_phase = step.found ? phases.find(step.name) : phases.end();
     JobSteps steps;
     if (step_phase != phases.end()) {

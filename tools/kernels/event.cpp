@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/event.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.hpp"
-#include "kernels/members.hpp"
-#include "kernels/trace_text.hpp"
 
 namespace cep::kernels {
 namespace {
@@ -15,6 +14,12 @@ constexpr std::int64_t max_time_ns = std::int64_t{1} << 61;
 // 13 days: no GPU event is longer.
 constexpr std::int64_t max_duration_ns = std::int64_t{1} << 50;
 constexpr std::string_view step_prefix = "ProfilerStep#";
+
+/// What is looked at, as it is written.
+struct Fields {
+    std::string_view phase, category, name, process, start, duration;
+    std::optional<std::int64_t> device;  // of the arguments
+};
 
 // torch.profiler's names since 1.11, and those before it.
 std::optional<Activity> activity_of(std::string_view category) {
@@ -28,10 +33,6 @@ std::optional<Activity> activity_of(std::string_view category) {
 bool has_no_duration(std::string_view phase) {
     constexpr std::string_view phases = "stfMCiIPNODc";
     return phase.size() == 1 && phases.find(phase.front()) != std::string_view::npos;
-}
-
-bool is_decimal(char c) {
-    return c >= '0' && c <= '9';
 }
 
 std::optional<std::int64_t> parse_rounded(std::string_view text) {
@@ -64,48 +65,10 @@ std::optional<std::int64_t> read_device(ondemand::value& arguments) {
     return device;
 }
 
-}  // namespace
-
-std::optional<std::int64_t> parse_us_as_ns(std::string_view value) {
-    const std::string_view text = without_quotes(value);
-    const bool negative = text.starts_with('-');
-    const std::string_view digits = text.substr(negative ? 1 : 0);
-    std::size_t whole = 0;
-    std::int64_t us = 0;
-    constexpr std::size_t max_digits = 16;
-    while (whole < digits.size() && is_decimal(digits[whole]) && whole < max_digits)
-        us = us * 10 + (digits[whole++] - '0');
-    if (whole == 0) return std::nullopt;
-    std::size_t end = whole;
-    if (end < digits.size() && digits[end] == '.')
-        for (++end; end < digits.size() && is_decimal(digits[end]);) ++end;
-    if (end != digits.size()) return parse_rounded(text);
-    const std::string_view fraction = end > whole ? digits.substr(whole + 1) : std::string_view();
-    if (us > max_time_ns / 1000 - 1) return std::nullopt;
-    const std::int64_t ns = us * 1000 + thousandths(fraction);
-    return negative ? -ns : ns;
-}
-
-std::optional<std::int64_t> parse_integer(std::string_view value) {
-    return tool::parse_number<std::int64_t>(without_quotes(value));
-}
-
-EventParser::Outcome EventParser::fail(std::string_view why) {
-    why_ = why;
-    return Outcome::bad;
-}
-
-struct EventParser::Json {
-    ondemand::parser parser;
-};
-
-EventParser::EventParser() : json_(std::make_unique<Json>()) {}
-EventParser::~EventParser() = default;
-
 // Stops as soon as it is clear that an event is of no interest: most are.
-bool EventParser::read_fields(std::string_view text, Fields& fields) {
+bool read_fields(ondemand::parser& parser, std::string_view text, Fields& fields) {
     bool interesting = false;
-    return read_members(json_->parser, text, [&](ondemand::raw_json_string key, ondemand::value value) {
+    return read_members(parser, text, [&](ondemand::raw_json_string key, ondemand::value value) {
         const std::string_view token = token_of(value);
         if (key == "ph") fields.phase = inside_quotes(token);
         if (key == "cat") fields.category = inside_quotes(token);
@@ -121,43 +84,61 @@ bool EventParser::read_fields(std::string_view text, Fields& fields) {
     });
 }
 
-EventParser::Outcome EventParser::read_times(const Fields& fields, std::int64_t& start_ns, std::int64_t& duration_ns,
-                                             Outcome good) {
-    if (fields.phase != "X") return fail("a GPU event that is not complete (ph is not X)");
-    if (fields.start.empty()) return fail("a GPU event without a start (ts)");
-    if (fields.duration.empty()) return fail("a GPU event without a duration (dur)");
-    const auto start = parse_us_as_ns(fields.start);
-    const auto duration = parse_us_as_ns(fields.duration);
-    if (!start) return fail("a GPU event whose start (ts) is no time");
-    if (!duration || *duration < 0 || *duration > max_duration_ns)
-        return fail("a GPU event whose duration (dur) is no duration");
-    start_ns = *start;
-    duration_ns = *duration;
-    return good;
+/// The event with its times.
+template <typename Timed>
+Event add_times(Timed event, const Fields& fields) {
+    if (fields.phase != "X") return BadEvent{"a GPU event that is not complete (ph is not X)"};
+    if (fields.start.empty()) return BadEvent{"a GPU event without a start (ts)"};
+    if (fields.duration.empty()) return BadEvent{"a GPU event without a duration (dur)"};
+    const auto start_ns = parse_us_as_ns(fields.start);
+    const auto duration_ns = parse_us_as_ns(fields.duration);
+    if (!start_ns) return BadEvent{"a GPU event whose start (ts) is no time"};
+    if (!duration_ns || *duration_ns < 0 || *duration_ns > max_duration_ns)
+        return BadEvent{"a GPU event whose duration (dur) is no duration"};
+    event.start_ns = *start_ns;
+    event.duration_ns = *duration_ns;
+    return event;
 }
 
-EventParser::Outcome EventParser::read_gpu(const Fields& fields, Activity activity) {
-    gpu_ = {activity, fields.name, fields.process, parse_integer(fields.process).value_or(0), 0, 0};
-    if (fields.name.empty()) return fail("a GPU event without a name");
-    gpu_.device = fields.device.value_or(gpu_.device);
-    return read_times(fields, gpu_.start_ns, gpu_.duration_ns, Outcome::gpu);
+Event read_gpu(const Fields& fields, Activity activity) {
+    if (fields.name.empty()) return BadEvent{"a GPU event without a name"};
+    const std::int64_t process = parse_integer(fields.process).value_or(0);
+    return add_times(GpuEvent{activity, fields.name, fields.process, fields.device.value_or(process), 0, 0}, fields);
 }
 
-EventParser::Outcome EventParser::read_step(const Fields& fields) {
+Event read_step(const Fields& fields) {
     const auto step = parse_integer(fields.name.substr(step_prefix.size()));
-    if (!step || fields.phase != "X") return Outcome::ignored;
-    step_.step = *step;
-    step_.on_gpu = fields.category.starts_with("gpu_");
-    return read_times(fields, step_.start_ns, step_.duration_ns, Outcome::step);
+    if (!step || fields.phase != "X") return {};
+    return add_times(StepEvent{*step, fields.category.starts_with("gpu_"), 0, 0}, fields);
 }
 
-EventParser::Outcome EventParser::parse(std::string_view text) {
+}  // namespace
+
+std::optional<std::int64_t> parse_us_as_ns(std::string_view value) {
+    constexpr std::string_view decimals = "0123456789";
+    constexpr std::int64_t max_time_us = max_time_ns / 1000 - 1;
+    const std::string_view text = without_quotes(value);
+    const bool negative = text.starts_with('-');
+    if (text.find_first_of(decimals) != (negative ? 1 : 0)) return std::nullopt;
+    const std::size_t point = std::min(text.find('.'), text.size());
+    const auto us = tool::parse_number<std::int64_t>(text.substr(0, point));
+    const std::string_view fraction = text.substr(std::min(point + 1, text.size()));
+    if (!us || fraction.find_first_not_of(decimals) != std::string_view::npos) return parse_rounded(text);
+    if (*us < -max_time_us || *us > max_time_us) return std::nullopt;
+    return *us * 1000 + (negative ? -1 : 1) * thousandths(fraction);
+}
+
+std::optional<std::int64_t> parse_integer(std::string_view value) {
+    return tool::parse_number<std::int64_t>(without_quotes(value));
+}
+
+Event parse_event(ondemand::parser& parser, std::string_view text) {
     Fields fields;
-    if (!text.starts_with('{')) return fail("an element that is not an event");
-    if (!read_fields(text, fields)) return fail("an event that is not JSON");
-    if (has_no_duration(fields.phase)) return Outcome::ignored;
+    if (!text.starts_with('{')) return BadEvent{"an element that is not an event"};
+    if (!read_fields(parser, text, fields)) return BadEvent{"an event that is not JSON"};
+    if (has_no_duration(fields.phase)) return {};
     if (const auto activity = activity_of(fields.category)) return read_gpu(fields, *activity);
-    return fields.name.starts_with(step_prefix) ? read_step(fields) : Outcome::ignored;
+    return fields.name.starts_with(step_prefix) ? read_step(fields) : Event{};
 }
 
 }  // namespace cep::kernels

@@ -61,7 +61,8 @@ struct KernelReport {
 struct TraceOutcome {
     TraceData data;  // without its events
     RankTrace trace;
-    std::uint64_t gpu_events = 0;
+
+    [[nodiscard]] bool has_gpu_events() const { return trace.time.gpus > 0; }
 };
 
 /// Reads a trace and adds it up.

@@ -15,14 +15,7 @@
 namespace cep::kernels {
 namespace {
 
-using tool::Align;
-using tool::Cell;
-using tool::Column;
-using tool::DurationFormat;
-using tool::format_count;
-using tool::format_plural;
-using tool::JsonWriter;
-using tool::Table;
+using namespace tool;
 
 std::optional<double> share_of(std::int64_t part_ns, std::int64_t whole_ns) {
     if (whole_ns <= 0) return std::nullopt;
@@ -186,16 +179,16 @@ Table kernel_table(const KernelReport& report) {
         const auto& [key, total] = *kernel;
         table.add({Cell::shown(key.first, shortened(key.first)), Cell::text_of(class_name(key.second)),
                    Cell::text_of(total.kind), Cell::count(total.count), time_cell(total.total_ns, duration),
-                   Cell::shown(mean_ms(total), tool::format_duration_ms(mean_ms(total))),
+                   Cell::shown(mean_ms(total), format_duration_ms(mean_ms(total))),
                    Cell::percent(share_of(total.total_ns, all_ns))});
     }
     return table;
 }
 
-std::string describe_coverage(const tool::Coverage& coverage) {
-    const std::string text = tool::describe_ranks(coverage);
+std::string describe_coverage(const Coverage& coverage) {
+    const std::string text = describe_ranks(coverage);
     if (coverage.missing_ranks.empty()) return text;
-    return fmt::format("{} (missing {})", text, tool::format_numbers("rank", coverage.missing_ranks));
+    return fmt::format("{} (missing {})", text, format_numbers("rank", coverage.missing_ranks));
 }
 
 std::string describe_devices(const KernelReport& report) {
@@ -220,10 +213,10 @@ std::string describe_steps(const KernelReport& report) {
     }
     if (count == 0) return "none marked (no ProfilerStep annotations)";
     const auto mean = [&](std::int64_t time_ns) {
-        return tool::format_duration_ms(to_ms(time_ns) / static_cast<double>(count));
+        return format_duration_ms(to_ms(time_ns) / static_cast<double>(count));
     };
     return fmt::format("{}; a mean step took {}, of which the GPU was busy {}",
-                       tool::format_ranges({steps.begin(), steps.end()}), mean(duration_ns), mean(busy_ns));
+                       format_ranges({steps.begin(), steps.end()}), mean(duration_ns), mean(busy_ns));
 }
 
 std::string describe_gpu_time(const GpuTime& time) {
@@ -240,14 +233,13 @@ std::string describe_comm(const GpuTime& time) {
                        Cell::percent(time.overlap()).text, duration(to_ms(time.exposed_comm_ns())));
 }
 
-std::vector<tool::Fact> make_facts(const KernelReport& report) {
+std::vector<Fact> make_facts(const KernelReport& report) {
     const TraceCounts& inputs = report.inputs;
-    std::vector<tool::Fact> facts = {
+    std::vector<Fact> facts = {
         {"ranks", describe_coverage(report.coverage) + ", " + describe_devices(report)},
         {"steps", describe_steps(report)},
-        {"traces",
-         fmt::format("{} in {} ({})", format_plural(inputs.gpu_events, "GPU event"),
-                     format_plural(inputs.files, "file"), tool::format_bytes(static_cast<double>(inputs.bytes)))},
+        {"traces", fmt::format("{} in {} ({})", format_plural(inputs.gpu_events, "GPU event"),
+                               format_plural(inputs.files, "file"), format_bytes(static_cast<double>(inputs.bytes)))},
         {"GPU time", describe_gpu_time(report.total.time)},
         {"comm", describe_comm(report.total.time)}};
     const std::string gaps = describe_gaps(report);
@@ -329,7 +321,7 @@ void write_rank(JsonWriter& json, const RankTrace& rank, std::size_t max_kernels
     json.members("rank", rank.rank, "rank_from", sources[static_cast<std::size_t>(rank.rank_source)], "files",
                  rank.paths);
     json.objects("devices", rank.devices, [&json](const auto& device) {
-        json.members("device", device.first, "name", tool::text_or_null(device.second));
+        json.members("device", device.first, "name", text_or_null(device.second));
     });
     json.members("window_begin_ns", rank.window_begin_ns, "window_end_ns", rank.window_end_ns);
     write_time(json, rank.time);
@@ -356,7 +348,7 @@ void write_report(JsonWriter& json, const KernelReport& report, std::size_t max_
 }
 
 /// The headline, the reasons and the advice of the document; and for JSON all of them in one text.
-std::string add_sentences(tool::Document& document, const KernelReport& report) {
+std::string add_sentences(Document& document, const KernelReport& report) {
     const RankVerdict ranks = judge_ranks(report);
     const std::string idle_advice = advise_on_idle(report);
     document.headline = describe_busy(report);
@@ -366,7 +358,7 @@ std::string add_sentences(tool::Document& document, const KernelReport& report) 
         if (!text.empty()) all += " " + text;
     if (ranks.stands_out) {
         document.headline = ranks.text + " " + document.headline;
-        document.tone = tool::Tone::warning;
+        document.tone = Tone::warning;
     } else if (!ranks.text.empty()) {
         document.evidence.push_back(ranks.text);
     }
@@ -383,7 +375,7 @@ std::string describe_gaps(const KernelReport& report) {
     const auto add = [&](std::uint64_t count, std::string_view noun, std::string_view what) {
         if (count > 0) text += (text.empty() ? "" : ", ") + format_plural(count, noun) + " " + std::string(what);
     };
-    if (!report.coverage.missing_ranks.empty()) text = tool::describe_ranks(report.coverage);
+    if (!report.coverage.missing_ranks.empty()) text = describe_ranks(report.coverage);
     add(inputs.truncated_files, "trace", "cut off");
     add(inputs.unreadable_files, "input", "not readable");
     add(inputs.empty_traces, "trace", "without GPU events");
@@ -394,16 +386,16 @@ std::string describe_gaps(const KernelReport& report) {
 }
 
 tool::Document make_document(KernelReport made, const tool::Rendering& rendering) {
-    const tool::Format format = rendering.format;
+    const Format format = rendering.format;
     const std::size_t max_kernels = rendering.limit;
     const auto report = std::make_shared<const KernelReport>(std::move(made));
-    tool::Document document;
+    Document document;
     document.title = "GPU kernels";
     const std::string sentences = add_sentences(document, *report);
     document.facts = make_facts(*report);
-    const bool for_people = format == tool::Format::text || format == tool::Format::markdown;
+    const bool for_people = format == Format::text || format == Format::markdown;
     if (for_people) document.tables.push_back(class_table(report->total.time));
-    if (for_people || format == tool::Format::csv) document.tables.push_back(rank_table(*report));
+    if (for_people || format == Format::csv) document.tables.push_back(rank_table(*report));
     if (for_people) document.tables.push_back(spread_table(*report));
     if (for_people) document.tables.push_back(kernel_table(*report));
     document.notes = make_notes(*report);

@@ -25,8 +25,7 @@ class TraceAnalysis {
 
     RankTrace run() {
         result_.paths = {data_.path};
-        result_.rank = data_.facts.rank.value_or(0);
-        if (data_.facts.rank) result_.rank_source = RankSource::trace;
+        find_rank();
         result_.world_size = data_.facts.world_size;
         if (order_.empty()) return result_;
         find_steps();
@@ -44,6 +43,17 @@ class TraceAnalysis {
     }
 
   private:
+    void find_rank() {
+        const auto named = rank_of_trace_name(data_.path);
+        if (data_.facts.rank) {
+            result_.rank = *data_.facts.rank;
+            result_.rank_source = RankSource::trace;
+        } else if (named) {
+            result_.rank = *named;
+            result_.rank_source = RankSource::name;
+        }
+    }
+
     // A GPU's own annotation says when a step began there; the host's when it was sent.
     void find_steps() {
         const bool any_on_gpu = std::any_of(data_.steps.begin(), data_.steps.end(), [](auto& s) { return s.on_gpu; });

@@ -87,7 +87,7 @@ struct RankTrace {
     void merge(const RankTrace& other);
 };
 
-/// Adds up one trace. Its rank is the trace's, or 0.
+/// Adds up one trace. Its rank is what the trace or its name says, else 0.
 [[nodiscard]] RankTrace analyze(const TraceData& data);
 
 }  // namespace cep::kernels

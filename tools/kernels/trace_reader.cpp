@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "base/failure.hpp"
-#include "kernels/members.hpp"
+#include "base/text.hpp"
+#include "kernels/kernel_name.hpp"
 #include "kernels/trace_text.hpp"
 #include "read/byte_source.hpp"
 
@@ -17,22 +18,6 @@ namespace {
 struct TextHash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-};
-
-/// Kernels by the name that the trace has, escapes and all.
-class KernelTable {
-  public:
-    std::uint32_t index(Activity activity, std::string_view name, std::vector<KernelId>& kernels) {
-        auto& known = known_[static_cast<std::size_t>(activity)];
-        if (const auto found = known.find(name); found != known.end()) return found->second;
-        const auto index = static_cast<std::uint32_t>(kernels.size());
-        known.emplace(name, index);
-        kernels.push_back({activity, resolve_escapes(name)});
-        return index;
-    }
-
-  private:
-    std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> known_[3];
 };
 
 class TraceReader {
@@ -184,26 +169,26 @@ class TraceReader {
         const ValueEnd end = window_.take_value(text);
         if (end.why != ValueEnd::Why::whole) return resume(end.why);
         ++data_.all_events;
-        take_event(text, offset_bytes);
+        take_event(parse_event(json_, text), offset_bytes);
     }
 
-    void take_event(std::string_view text, std::uint64_t offset_bytes) {
-        switch (parser_.parse(text)) {
-            case EventParser::Outcome::gpu:
-                return take_gpu(parser_.gpu());
-            case EventParser::Outcome::step:
-                return data_.steps.push_back(parser_.step());
-            case EventParser::Outcome::bad:
-                ++data_.skipped_events;
-                return data_.add_damage(offset_bytes, std::string(parser_.why()));
-            case EventParser::Outcome::ignored:
-                return;
+    void take_event(const Event& event, std::uint64_t offset_bytes) {
+        if (const auto* gpu = std::get_if<GpuEvent>(&event))
+            data_.events.push_back({gpu->start_ns, gpu->duration_ns, kernel_index(*gpu), device_index(*gpu)});
+        if (const auto* step = std::get_if<StepEvent>(&event)) data_.steps.push_back(*step);
+        if (const auto* bad = std::get_if<BadEvent>(&event)) {
+            ++data_.skipped_events;
+            data_.add_damage(offset_bytes, std::string(bad->why));
         }
     }
 
-    void take_gpu(const GpuEvent& event) {
-        data_.events.push_back({event.start_ns, event.duration_ns,
-                                kernels_.index(event.activity, event.name, data_.kernels), device_index(event)});
+    std::uint32_t kernel_index(const GpuEvent& event) {
+        auto& known = kernel_indices_[static_cast<std::size_t>(event.activity)];
+        if (const auto found = known.find(event.name); found != known.end()) return found->second;
+        const auto index = static_cast<std::uint32_t>(data_.kernels.size());
+        known.emplace(event.name, index);
+        data_.kernels.push_back({event.activity, resolve_escapes(event.name)});
+        return index;
     }
 
     std::uint32_t device_index(const GpuEvent& event) {
@@ -251,15 +236,40 @@ class TraceReader {
     tool::ByteSource& source_;
     TraceWindow window_;
     TraceData& data_;
-    EventParser parser_;
-    ondemand::parser json_;  // of what is not an event
-    KernelTable kernels_;
+    ondemand::parser json_;
+    std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>> kernel_indices_[3];  // as it is written
     std::map<DeviceId, std::uint32_t> device_indices_;
     bool has_events_ = false;
     bool stopped_ = false;
 };
 
+bool is_trace_name(std::string_view path) {
+    return path.ends_with(".json") || path.ends_with(".json.gz") || path.ends_with(".json.zst");
+}
+
+std::optional<std::int64_t> rank_of_words(std::string_view text) {
+    const std::vector<std::string> words = split_words(text);
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+        const auto rank = tool::parse_number<std::int64_t>(words[i + 1]);
+        if (words[i] == "rank" && rank) return rank;
+    }
+    return std::nullopt;
+}
+
 }  // namespace
+
+tool::InputSet find_traces(const std::vector<std::string>& arguments, const std::string& files_from) {
+    return tool::find_inputs(arguments, files_from,
+                             {is_trace_name, "*.json files, also not *.json.gz or *.json.zst", ""});
+}
+
+std::optional<std::int64_t> rank_of_trace_name(std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    const auto rank = rank_of_words(path.substr(slash + 1));
+    if (rank || slash == std::string_view::npos) return rank;
+    const std::string_view directory = path.substr(0, slash);
+    return rank_of_words(directory.substr(directory.rfind('/') + 1));
+}
 
 void TraceData::add_damage(std::uint64_t offset_bytes, std::string why) {
     if (damages.size() < max_shown) damages.push_back({offset_bytes, std::move(why)});

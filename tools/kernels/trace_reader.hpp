@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trace reader: from one trace file to the events that count, in memory that does not grow with the rest of the file.
+// Trace reader: from the arguments of the command to traces, and from one trace to the events that count, in memory
+// that does not grow with the rest of the file.
 #pragma once
 
 #include <cstdint>
@@ -67,9 +68,15 @@ struct TraceData {
     void add_damage(std::uint64_t offset_bytes, std::string why);
 };
 
+/// Files, directories of traces (`*.json`, also `.gz` and `.zst`), globs and "-"; more of them, one a line, from
+/// `files_from` unless it is empty. Throws UsageError.
+[[nodiscard]] tool::InputSet find_traces(const std::vector<std::string>& arguments, const std::string& files_from);
+
+/// The number behind the word "rank" in the file's name, else in its directory's: "rank3_trace.json", "rank_3/t.json".
+[[nodiscard]] std::optional<std::int64_t> rank_of_trace_name(std::string_view path);
+
 /// Reads a trace. Never throws for what is in it: damage is counted and located, and what is whole in front of a cut is
 /// kept. `on_bytes` hears of bytes taken from the file.
-[[nodiscard]] TraceData read_trace(const tool::InputFile& file,
-                                   const std::function<void(std::uint64_t)>& on_bytes = {});
+[[nodiscard]] TraceData read_trace(const tool::InputFile& file, const std::function<void(std::uint64_t)>& on_bytes);
 
 }  // namespace cep::kernels

@@ -224,12 +224,10 @@ std::string resolve_escapes(std::string_view text) {
     }
 }
 
-TraceWindow::TraceWindow(tool::ByteSource& source, std::function<void(std::uint64_t)> on_bytes, std::size_t block_bytes,
-                         std::size_t limit_bytes)
+TraceWindow::TraceWindow(tool::ByteSource& source, std::function<void(std::uint64_t)> on_bytes, std::size_t block_bytes)
     : source_(source),
       on_bytes_(std::move(on_bytes)),
       block_bytes_(block_bytes),
-      limit_bytes_(limit_bytes),
       bytes_(block_bytes + text_padding_bytes) {
     at = bytes_.data();
 }
@@ -237,7 +235,7 @@ TraceWindow::TraceWindow(tool::ByteSource& source, std::function<void(std::uint6
 bool TraceWindow::extend() {
     const auto done = static_cast<std::size_t>(at - bytes_.data());
     const std::size_t kept = size_ - done;
-    if (ended_ || kept >= limit_bytes_) return false;
+    if (ended_ || kept >= max_value_bytes) return false;
     std::memmove(bytes_.data(), at, kept);
     first_offset_ += done;
     // Room for as much again keeps the moving linear in the bytes.

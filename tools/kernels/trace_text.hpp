@@ -44,10 +44,10 @@ class TraceWindow {
   public:
     // Small enough to stay in a core's cache until its events are processed.
     static constexpr std::size_t default_block_bytes = std::size_t{256} << 10;
-    static constexpr std::size_t default_limit_bytes = std::size_t{64} << 20;
+    static constexpr std::size_t max_value_bytes = std::size_t{64} << 20;
 
     TraceWindow(tool::ByteSource& source, std::function<void(std::uint64_t)> on_bytes,
-                std::size_t block_bytes = default_block_bytes, std::size_t limit_bytes = default_limit_bytes);
+                std::size_t block_bytes = default_block_bytes);
 
     const char* at = nullptr;  // bytes in front of it may be dropped
 
@@ -68,7 +68,6 @@ class TraceWindow {
     tool::ByteSource& source_;
     std::function<void(std::uint64_t)> on_bytes_;
     std::size_t block_bytes_;
-    std::size_t limit_bytes_;
     std::vector<char> bytes_;
     std::size_t size_ = 0;
     std::uint64_t first_offset_ = 0;

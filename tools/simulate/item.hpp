@@ -32,24 +32,30 @@ enum class Name : std::uint8_t {
     memory_allocated,
     memory_reserved,
 };
-inline constexpr std::string_view item_names[] = {"data_load",
-                                                  "host_to_device",
-                                                  "forward",
-                                                  "backward",
-                                                  "optimizer",
-                                                  "training_step",
-                                                  "all_reduce",
-                                                  "send",
-                                                  "recv",
-                                                  "save_checkpoint",
-                                                  "evaluation",
-                                                  "checkpoint",
-                                                  "evaluation",
-                                                  "memory.allocated_bytes",
-                                                  "memory.reserved_bytes"};
-inline constexpr std::size_t name_count = std::size(item_names);
-
 enum class ItemType : std::uint8_t { gpu_span, host_span, mark, counter };
+
+struct NameFacts {
+    std::string_view text;
+    ItemType type;
+};
+inline constexpr NameFacts name_facts[] = {
+    {"data_load", ItemType::host_span},
+    {"host_to_device", ItemType::gpu_span},
+    {"forward", ItemType::gpu_span},
+    {"backward", ItemType::gpu_span},
+    {"optimizer", ItemType::gpu_span},
+    {"training_step", ItemType::gpu_span},
+    {"all_reduce", ItemType::gpu_span},
+    {"send", ItemType::gpu_span},
+    {"recv", ItemType::gpu_span},
+    {"save_checkpoint", ItemType::host_span},
+    {"evaluation", ItemType::gpu_span},
+    {"checkpoint", ItemType::mark},
+    {"evaluation", ItemType::mark},
+    {"memory.allocated_bytes", ItemType::counter},
+    {"memory.reserved_bytes", ItemType::counter},
+};
+inline constexpr std::size_t name_count = std::size(name_facts);
 
 inline constexpr std::uint32_t no_group = UINT32_MAX;
 
@@ -64,9 +70,11 @@ struct Item {
     std::uint32_t group = no_group;
     std::uint32_t seq = 0;
     Name name = Name::training_step;
-    ItemType type = ItemType::gpu_span;
     std::uint8_t depth = 1;
     std::uint8_t stream = 1;
+
+    [[nodiscard]] ItemType type() const { return name_facts[static_cast<std::size_t>(name)].type; }
+    [[nodiscard]] bool is_span() const { return type() == ItemType::gpu_span || type() == ItemType::host_span; }
 };
 
 using Items = std::vector<std::vector<Item>>;  // by rank

@@ -106,7 +106,7 @@ RankFiles::RankFiles(const Job& job, const Layout& layout, const std::vector<Hos
 }
 
 bool RankFiles::is_dropped(std::size_t rank, const Item& item) const {
-    if (job_.drop_fraction <= 0 || item.type == ItemType::mark || item.type == ItemType::counter) return false;
+    if (job_.drop_fraction <= 0 || !item.is_span()) return false;
     const Random random(job_.seed);
     const std::uint64_t which = static_cast<std::uint64_t>(item.name) << 32 | item.seq;
     return random.uniform(Stream::drop, rank, static_cast<std::uint64_t>(item.step), which) < job_.drop_fraction;
@@ -152,8 +152,8 @@ void RankFiles::write(std::size_t rank, const std::vector<Item>& items) {
         reserve(file, RankRows::max_row_bytes);
         char* const begin = file.buffer.data() + file.size_bytes;
         file.size_bytes += static_cast<std::size_t>(file.rows->write(begin, item, texts_) - begin);
-        ++(item.type == ItemType::mark ? file.counts.marks
-                                       : (item.type == ItemType::counter ? file.counts.counters : file.counts.spans));
+        ++(item.is_span() ? file.counts.spans
+                          : (item.type() == ItemType::mark ? file.counts.marks : file.counts.counters));
     }
 }
 

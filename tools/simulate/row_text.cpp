@@ -39,20 +39,11 @@ char* append_ms(char* out, std::int64_t ns) {
     return out + 7;
 }
 
-std::string_view clock_of(Name name) {
-    const bool on_host = name == Name::data_load || name == Name::save_checkpoint;
-    return on_host ? schema::clock::host : schema::clock::gpu;
-}
-
-bool is_span(Name name) {
-    return name < Name::mark_checkpoint;
-}
-
-std::string head_of(Name name) {
-    const std::string_view text = item_names[static_cast<std::size_t>(name)];
-    if (is_span(name)) return fmt::format(R"({{"name":"{}","step":)", text);
-    const std::string_view type = name >= Name::memory_allocated ? schema::row::counter : schema::row::mark;
-    return fmt::format(R"({{"type":"{}","name":"{}","step":)", type, text);
+std::string head_of(const NameFacts& name) {
+    if (name.type == ItemType::mark || name.type == ItemType::counter)
+        return fmt::format(R"({{"type":"{}","name":"{}","step":)",
+                           name.type == ItemType::mark ? schema::row::mark : schema::row::counter, name.text);
+    return fmt::format(R"({{"name":"{}","step":)", name.text);
 }
 
 std::string config_text(const Job& job) {
@@ -80,10 +71,10 @@ void RowCounts::add(const RowCounts& other) {
 
 RowTexts::RowTexts(const Job& job, const Layout& layout) {
     for (std::size_t i = 0; i < name_count; ++i) {
-        const auto name = static_cast<Name>(i);
+        const NameFacts& name = name_facts[i];
         heads_[i] = head_of(name);
-        kinds_[i] = fmt::format(R"(,"kind":"{}","clock":"{}","seq":)",
-                                schema::kind_name(schema::infer_kind(item_names[i])), clock_of(name));
+        kinds_[i] = fmt::format(R"(,"kind":"{}","clock":"{}","seq":)", schema::kind_name(schema::infer_kind(name.text)),
+                                name.type == ItemType::host_span ? schema::clock::host : schema::clock::gpu);
     }
     if (job.hidden_collectives) return;
     for (std::size_t i = 0; i < layout.groups(); ++i)
@@ -122,8 +113,8 @@ std::string RankRows::stats(const RowCounts& counts, std::int64_t step, std::int
 char* RankRows::write(char* out, const Item& item, const RowTexts& texts) const {
     out = append_number(append(out, texts.head(item.name)), item.step);
     out = append(out, rank_text_);
-    if (is_span(item.name)) return write_span(out, item, texts);
-    if (item.type == ItemType::counter) out = append_number(append(out, R"(,"value":)"), item.value);
+    if (item.is_span()) return write_span(out, item, texts);
+    if (item.type() == ItemType::counter) out = append_number(append(out, R"(,"value":)"), item.value);
     out = append_number(append(out, R"(,"start_ns":)"), clock_.unix_ns(item.start_ns));
     return append(out, "}\n");
 }
@@ -132,7 +123,7 @@ char* RankRows::write_span(char* out, const Item& item, const RowTexts& texts) c
     out = append_ms(append(out, R"(,"duration_ms":)"), item.duration_ns);
     out = append_number(append(out, R"(,"start_ns":)"), clock_.unix_ns(item.start_ns));
     out = append_ms(append(out, R"(,"host_ms":)"), item.host_ns);
-    const bool on_gpu = item.type == ItemType::gpu_span;
+    const bool on_gpu = item.type() == ItemType::gpu_span;
     if (on_gpu) out = append_ms(append(out, R"(,"lag_ms":)"), item.lag_ns);
     out = append_number(append(out, texts.kind(item.name)), item.seq);
     out = append_number(append(out, R"(,"depth":)"), static_cast<unsigned>(item.depth));

@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "base/failure.hpp"
-#include "simulate/json_value.hpp"
 #include "simulate/settings.hpp"
 
 namespace cep::simulation {

@@ -6,9 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/failure.hpp"
 #include "base/text.hpp"
-#include "simulate/json_value.hpp"
 
 namespace cep::simulation {
 namespace {

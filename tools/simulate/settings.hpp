@@ -8,9 +8,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "base/failure.hpp"
 #include "show/json_writer.hpp"
 #include "simulate/job.hpp"
 
@@ -50,5 +52,31 @@ void write_settings(tool::JsonWriter& json, const Job& job);
 void check_range(double value, double min, double max, const std::string& where);
 /// Ranks from a JSON array of numbers, or a text such as "0,3-7". Throws UsageError.
 [[nodiscard]] std::vector<std::int64_t> json_ranks(simdjson::dom::element value, const std::string& where);
+
+template <typename Value>
+constexpr const char* json_type_name() {
+    if constexpr (std::is_same_v<Value, simdjson::dom::object>) return "an object";
+    if constexpr (std::is_same_v<Value, simdjson::dom::array>) return "an array";
+    if constexpr (std::is_same_v<Value, std::int64_t>) return "a whole number";
+    if constexpr (std::is_same_v<Value, double>) return "a number";
+    if constexpr (std::is_same_v<Value, bool>) return "true or false";
+    if constexpr (std::is_same_v<Value, std::string_view>) return "a text";
+}
+
+/// The value, or a UsageError that begins with `where`.
+template <typename Value>
+[[nodiscard]] Value json_as(simdjson::dom::element element, const std::string& where) {
+    Value value{};
+    if (element.get(value) == simdjson::SUCCESS) return value;
+    throw tool::UsageError(where + ": " + simdjson::minify(element) + " is not " + json_type_name<Value>());
+}
+
+template <typename Number>
+[[nodiscard]] std::vector<Number> json_list(simdjson::dom::element element, const std::string& where) {
+    std::vector<Number> numbers;
+    for (const simdjson::dom::element item : json_as<simdjson::dom::array>(element, where))
+        numbers.push_back(json_as<Number>(item, where));
+    return numbers;
+}
 
 }  // namespace cep::simulation

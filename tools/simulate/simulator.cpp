@@ -20,17 +20,92 @@ struct Twin {
 
 class Simulator {
   public:
-    Simulator(const Job& job, const std::string& directory, std::size_t threads);
-    Outcome run();
+    Simulator(const Job& job, const std::string& directory, std::size_t threads)
+        : job_(job),
+          layout_(job),
+          threads_(threads),
+          clocks_(make_host_clocks(job, layout_)),
+          files_(job, layout_, clocks_, directory),
+          items_(layout_.ranks) {
+        add_twins();
+    }
+
+    Outcome run() {
+        tool::for_all(layout_.ranks, threads_, [&](std::size_t rank) { files_.begin(rank); });
+        const std::int64_t end_step = job_.start_step + job_.steps;
+        const std::int64_t block_steps = steps_of_a_block();
+        for (std::int64_t step = job_.start_step; step < end_step; step += block_steps)
+            run_block(step, std::min(step + block_steps, end_step));
+        const std::int64_t now_ns = twins_.front().ends_ns.back();
+        tool::for_all(layout_.ranks, threads_, [&](std::size_t rank) { files_.end(rank, now_ns); });
+        return finish();
+    }
 
   private:
-    void add_twin(std::vector<bool> active_faults);
-    void add_twins();
-    [[nodiscard]] std::int64_t steps_of_a_block() const;
-    void run_block(std::int64_t first_step, std::int64_t end_step);
-    void run_twin(std::size_t index, std::int64_t first_step, std::int64_t end_step);
-    void write_items();
-    Outcome finish();
+    void add_twin(std::vector<bool> active_faults) {
+        twins_.push_back({std::make_unique<Timeline>(job_, layout_, std::move(active_faults)), {}});
+        twins_.back().ends_ns.reserve(static_cast<std::size_t>(job_.steps));
+    }
+
+    void add_twins() {
+        const std::size_t faults = job_.faults.size();
+        add_twin(std::vector<bool>(faults, true));
+        if (faults > 0) add_twin(std::vector<bool>(faults, false));
+        for (std::size_t i = 0; faults > 1 && i < faults; ++i) {
+            std::vector<bool> others(faults, true);
+            others[i] = false;
+            add_twin(std::move(others));
+        }
+    }
+
+    // Enough steps to occupy the threads, in a few dozen megabytes.
+    [[nodiscard]] std::int64_t steps_of_a_block() const {
+        constexpr std::int64_t block_bytes = 32 << 20;
+        const std::int64_t tasks = 2 * job_.micro_batches;
+        const std::int64_t rows =
+            8 + job_.buckets + tasks * (1 + (job_.tp > 1 ? job_.tp_collectives : 0)) + (job_.pp > 1 ? 2 * tasks : 0);
+        const std::int64_t step_bytes = job_.ranks * rows * static_cast<std::int64_t>(sizeof(Item));
+        return std::max<std::int64_t>(1, block_bytes / step_bytes) * job_.record_every;
+    }
+
+    void run_block(std::int64_t first_step, std::int64_t end_step) {
+        tool::for_all(twins_.size(), threads_, [&](std::size_t index) { run_twin(index, first_step, end_step); });
+        write_items();
+    }
+
+    void run_twin(std::size_t index, std::int64_t first_step, std::int64_t end_step) {
+        Twin& twin = twins_[index];
+        for (std::int64_t step = first_step; step < end_step; ++step) {
+            const bool writes = index == 0 && job_.records(step);
+            twin.timeline->advance(step, writes ? &items_ : nullptr);
+            twin.ends_ns.push_back(twin.timeline->now_ns());
+        }
+    }
+
+    void write_items() {
+        tool::for_all(layout_.ranks, threads_, [&](std::size_t rank) {
+            files_.write(rank, items_[rank]);
+            items_[rank].clear();
+        });
+        std::uint64_t bytes = 0;
+        for (std::size_t rank = 0; rank < layout_.ranks; ++rank) bytes += files_.text_bytes(rank);
+        progress_.advance(bytes - std::exchange(shown_bytes_, bytes));
+    }
+
+    Outcome finish() {
+        Outcome outcome;
+        outcome.effects = twins_.front().timeline->work().effects();
+        outcome.ends_ns = std::move(twins_.front().ends_ns);
+        outcome.ends_without_faults_ns = twins_.size() > 1 ? twins_[1].ends_ns : outcome.ends_ns;
+        for (std::size_t i = 2; i < twins_.size(); ++i) outcome.ends_without_fault_ns.push_back(twins_[i].ends_ns);
+        if (job_.faults.size() == 1) outcome.ends_without_fault_ns.push_back(outcome.ends_without_faults_ns);
+        outcome.clocks = clocks_;
+        outcome.rows = files_.total();
+        outcome.files = files_.files();
+        outcome.cut_files = files_.cut_files();
+        outcome.recorded_steps = (job_.steps + job_.record_every - 1) / job_.record_every;
+        return outcome;
+    }
 
     const Job& job_;
     const Layout layout_;
@@ -42,92 +117,6 @@ class Simulator {
     std::uint64_t shown_bytes_ = 0;
     tool::Progress progress_{0};
 };
-
-Simulator::Simulator(const Job& job, const std::string& directory, std::size_t threads)
-    : job_(job),
-      layout_(job),
-      threads_(threads),
-      clocks_(make_host_clocks(job, layout_)),
-      files_(job, layout_, clocks_, directory),
-      items_(layout_.ranks) {
-    add_twins();
-}
-
-void Simulator::add_twin(std::vector<bool> active_faults) {
-    twins_.push_back({std::make_unique<Timeline>(job_, layout_, std::move(active_faults)), {}});
-    twins_.back().ends_ns.reserve(static_cast<std::size_t>(job_.steps));
-}
-
-void Simulator::add_twins() {
-    const std::size_t faults = job_.faults.size();
-    add_twin(std::vector<bool>(faults, true));
-    if (faults > 0) add_twin(std::vector<bool>(faults, false));
-    for (std::size_t i = 0; faults > 1 && i < faults; ++i) {
-        std::vector<bool> others(faults, true);
-        others[i] = false;
-        add_twin(std::move(others));
-    }
-}
-
-// Enough steps to occupy the threads, in a few dozen megabytes.
-std::int64_t Simulator::steps_of_a_block() const {
-    constexpr std::int64_t block_bytes = 32 << 20;
-    const std::int64_t tasks = 2 * job_.micro_batches;
-    const std::int64_t rows =
-        8 + job_.buckets + tasks * (1 + (job_.tp > 1 ? job_.tp_collectives : 0)) + (job_.pp > 1 ? 2 * tasks : 0);
-    const std::int64_t step_bytes = job_.ranks * rows * static_cast<std::int64_t>(sizeof(Item));
-    return std::max<std::int64_t>(1, block_bytes / step_bytes) * job_.record_every;
-}
-
-void Simulator::run_twin(std::size_t index, std::int64_t first_step, std::int64_t end_step) {
-    Twin& twin = twins_[index];
-    for (std::int64_t step = first_step; step < end_step; ++step) {
-        const bool writes = index == 0 && job_.records(step);
-        twin.timeline->advance(step, writes ? &items_ : nullptr);
-        twin.ends_ns.push_back(twin.timeline->now_ns());
-    }
-}
-
-void Simulator::write_items() {
-    tool::for_all(layout_.ranks, threads_, [&](std::size_t rank) {
-        files_.write(rank, items_[rank]);
-        items_[rank].clear();
-    });
-    std::uint64_t bytes = 0;
-    for (std::size_t rank = 0; rank < layout_.ranks; ++rank) bytes += files_.text_bytes(rank);
-    progress_.advance(bytes - std::exchange(shown_bytes_, bytes));
-}
-
-void Simulator::run_block(std::int64_t first_step, std::int64_t end_step) {
-    tool::for_all(twins_.size(), threads_, [&](std::size_t index) { run_twin(index, first_step, end_step); });
-    write_items();
-}
-
-Outcome Simulator::run() {
-    tool::for_all(layout_.ranks, threads_, [&](std::size_t rank) { files_.begin(rank); });
-    const std::int64_t end_step = job_.start_step + job_.steps;
-    const std::int64_t block_steps = steps_of_a_block();
-    for (std::int64_t step = job_.start_step; step < end_step; step += block_steps)
-        run_block(step, std::min(step + block_steps, end_step));
-    const std::int64_t now_ns = twins_.front().ends_ns.back();
-    tool::for_all(layout_.ranks, threads_, [&](std::size_t rank) { files_.end(rank, now_ns); });
-    return finish();
-}
-
-Outcome Simulator::finish() {
-    Outcome outcome;
-    outcome.effects = twins_.front().timeline->work().effects();
-    outcome.ends_ns = std::move(twins_.front().ends_ns);
-    outcome.ends_without_faults_ns = twins_.size() > 1 ? twins_[1].ends_ns : outcome.ends_ns;
-    for (std::size_t i = 2; i < twins_.size(); ++i) outcome.ends_without_fault_ns.push_back(twins_[i].ends_ns);
-    if (job_.faults.size() == 1) outcome.ends_without_fault_ns.push_back(outcome.ends_without_faults_ns);
-    outcome.clocks = clocks_;
-    outcome.rows = files_.total();
-    outcome.files = files_.files();
-    outcome.cut_files = files_.cut_files();
-    outcome.recorded_steps = (job_.steps + job_.record_every - 1) / job_.record_every;
-    return outcome;
-}
 
 }  // namespace
 

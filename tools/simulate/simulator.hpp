@@ -32,4 +32,7 @@ struct Outcome {
 /// The job must be complete. Throws WriteError.
 [[nodiscard]] Outcome simulate(const Job& job, const std::string& directory, std::size_t threads);
 
+/// Truth: what an analysis of the files should find, as JSON (schema cep.simulation/1).
+[[nodiscard]] std::string truth_json(const Job& job, const Outcome& outcome);
+
 }  // namespace cep::simulation

@@ -62,13 +62,14 @@ void Timeline::advance(std::int64_t step, Items* items) {
     items_ = items;
     work_.begin_step(step);
     for (std::size_t rank = 0; rank < layout_.ranks; ++rank) begin_step(rank);
-    for (std::size_t dp = 0; dp < layout_.dp; ++dp) run_pipeline(dp);
+    for (std::size_t dp = 0; dp < layout_.dp; ++dp)
+        for (const PipelineTask& task : tasks_) run_task(task, dp);
     for (std::size_t pp = 0; layout_.dp > 1 && pp < layout_.pp; ++pp)
         for (std::size_t tp = 0; tp < layout_.tp; ++tp) reduce_gradients(tp, pp);
     for (std::size_t rank = 0; rank < layout_.ranks; ++rank) end_step(rank);
 }
 
-Item* Timeline::add(std::size_t rank, Name name, ItemType type, std::int64_t start_ns, std::int64_t duration_ns) {
+Item* Timeline::add(std::size_t rank, Name name, std::int64_t start_ns, std::int64_t duration_ns) {
     const std::uint32_t seq = states_[rank].seq[static_cast<std::size_t>(name)]++;
     if (items_ == nullptr) return nullptr;
     Item& item = (*items_)[rank].emplace_back();
@@ -77,7 +78,6 @@ Item* Timeline::add(std::size_t rank, Name name, ItemType type, std::int64_t sta
     item.duration_ns = duration_ns;
     item.seq = seq;
     item.name = name;
-    item.type = type;
     return &item;
 }
 
@@ -86,7 +86,7 @@ void Timeline::begin_step(std::size_t rank) {
     state.seq.fill(0);
     state.step_begin_ns = state.now_ns;
     const std::int64_t load_ns = work_.own_ns(rank, Phase::data_load);
-    if (Item* item = add(rank, Name::data_load, ItemType::host_span, state.now_ns, load_ns)) item->host_ns = load_ns;
+    if (Item* item = add(rank, Name::data_load, state.now_ns, load_ns)) item->host_ns = load_ns;
     state.now_ns += load_ns;
     state.host_ns = state.now_ns;
     run_phase(rank, Phase::host_to_device);
@@ -104,7 +104,7 @@ void Timeline::close(std::size_t rank, const Opened& opened, Name name) {
     RankState& state = states_[rank];
     // What the host has not launched cannot have ended.
     state.now_ns = std::max(state.now_ns, opened.host_begin_ns + launch_ns_ + launch_latency_ns);
-    Item* const item = add(rank, name, ItemType::gpu_span, opened.begin_ns, state.now_ns - opened.begin_ns);
+    Item* const item = add(rank, name, opened.begin_ns, state.now_ns - opened.begin_ns);
     if (item == nullptr) return;
     item->host_ns = launch_ns_;
     item->lag_ns = opened.begin_ns - opened.host_begin_ns;
@@ -119,11 +119,12 @@ void Timeline::run_phase(std::size_t rank, Phase phase) {
 
 void Timeline::end_step(std::size_t rank) {
     run_phase(rank, Phase::optimizer);
-    run_events(rank);
+    for (const Event& event : job_.events)
+        if (happens(event, step_, job_.start_step)) run_event(rank, event);
     RankState& state = states_[rank];
     const std::int64_t duration_ns = state.now_ns - state.step_begin_ns;
     state.host_ns = state.now_ns;  // the loop reads the loss, and so waits for the device
-    if (Item* item = add(rank, Name::training_step, ItemType::gpu_span, state.step_begin_ns, duration_ns)) {
+    if (Item* item = add(rank, Name::training_step, state.step_begin_ns, duration_ns)) {
         item->host_ns = duration_ns + launch_latency_ns;
         item->lag_ns = launch_latency_ns;
         item->depth = 0;
@@ -131,21 +132,15 @@ void Timeline::end_step(std::size_t rank) {
     if (items_ != nullptr) count_memory(rank);
 }
 
-void Timeline::run_events(std::size_t rank) {
-    for (const Event& event : job_.events)
-        if (happens(event, step_, job_.start_step)) run_event(rank, event);
-}
-
 void Timeline::run_event(std::size_t rank, const Event& event) {
     RankState& state = states_[rank];
     const bool is_checkpoint = event.type == EventType::checkpoint;
-    add(rank, is_checkpoint ? Name::mark_checkpoint : Name::mark_evaluation, ItemType::mark, state.now_ns, 0);
+    add(rank, is_checkpoint ? Name::mark_checkpoint : Name::mark_evaluation, state.now_ns, 0);
     const double noise =
         job_.noise * random_.normal(Stream::event, rank, static_cast<std::uint64_t>(step_), is_checkpoint ? 0 : 1);
     const auto duration_ns = static_cast<std::int64_t>(*event.duration_ms * ns_per_ms * exponential(noise) + 0.5);
     if (is_checkpoint) {
-        if (Item* item = add(rank, Name::save_checkpoint, ItemType::host_span, state.now_ns, duration_ns))
-            item->host_ns = duration_ns;
+        if (Item* item = add(rank, Name::save_checkpoint, state.now_ns, duration_ns)) item->host_ns = duration_ns;
         state.now_ns += duration_ns;
         state.host_ns = state.now_ns;
         return;
@@ -162,16 +157,16 @@ void Timeline::count_memory(std::size_t rank) {
     if (step_index_ / job_.record_every % every_recorded_steps != 0) return;
     const std::int64_t now_ns = states_[rank].now_ns;
     const double deviation = 0.002 * random_.normal(Stream::memory, rank, static_cast<std::uint64_t>(step_));
-    add(rank, Name::memory_allocated, ItemType::counter, now_ns, 0)->value =
+    add(rank, Name::memory_allocated, now_ns, 0)->value =
         static_cast<std::int64_t>(allocated_bytes * (1.0 + deviation));
-    add(rank, Name::memory_reserved, ItemType::counter, now_ns, 0)->value = reserved_bytes;
+    add(rank, Name::memory_reserved, now_ns, 0)->value = reserved_bytes;
 }
 
 void Timeline::add_comm(std::size_t rank, Name name, std::int64_t start_ns, std::int64_t end_ns,
                         const Collective& collective, std::uint8_t depth, std::uint8_t stream) {
     if (job_.hidden_collectives) return;
     const RankState& state = states_[rank];
-    Item* const item = add(rank, name, ItemType::gpu_span, start_ns, end_ns - start_ns);
+    Item* const item = add(rank, name, start_ns, end_ns - start_ns);
     if (item == nullptr) return;
     // A collective is launched well before its turn, or as soon as it is ready.
     item->lag_ns = std::max(launch_latency_ns, start_ns - state.host_ns);
@@ -197,10 +192,6 @@ std::int64_t& Timeline::send_ready_ns(const PipelineTask& task, std::size_t tp) 
     const auto micro_batches = static_cast<std::size_t>(job_.micro_batches);
     return send_ready_ns_[((task.stage * 2 + (task.backward ? 1 : 0)) * micro_batches + task.micro_batch) * layout_.tp +
                           tp];
-}
-
-void Timeline::run_pipeline(std::size_t dp) {
-    for (const PipelineTask& task : tasks_) run_task(task, dp);
 }
 
 void Timeline::run_task(const PipelineTask& task, std::size_t dp) {

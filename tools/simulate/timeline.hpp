@@ -54,7 +54,6 @@ class Timeline {
     [[nodiscard]] Opened open(std::size_t rank);
     void close(std::size_t rank, const Opened& opened, Name name);
     void run_phase(std::size_t rank, Phase phase);
-    void run_pipeline(std::size_t dp);
     void run_task(const PipelineTask& task, std::size_t dp);
     void run_pieces(const PipelineTask& task, std::size_t dp);
     void reduce_tensors(const PipelineTask& task, std::size_t dp, std::int64_t piece);
@@ -66,14 +65,13 @@ class Timeline {
     [[nodiscard]] std::int64_t bucket_ready_ns(const RankState& state, std::size_t bucket) const;
     void extend_backward(std::size_t rank);
     void end_step(std::size_t rank);
-    void run_events(std::size_t rank);
     void run_event(std::size_t rank, const Event& event);
     void count_memory(std::size_t rank);
     [[nodiscard]] std::int64_t& send_ready_ns(const PipelineTask& task, std::size_t tp);
 
     void add_comm(std::size_t rank, Name name, std::int64_t start_ns, std::int64_t end_ns, const Collective& collective,
                   std::uint8_t depth, std::uint8_t stream);
-    Item* add(std::size_t rank, Name name, ItemType type, std::int64_t start_ns, std::int64_t duration_ns);
+    Item* add(std::size_t rank, Name name, std::int64_t start_ns, std::int64_t duration_ns);
 
     const Job& job_;
     const Layout layout_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simulate/truth.hpp"
+#include "simulate/simulator.hpp"
 
 #include <filesystem>
 

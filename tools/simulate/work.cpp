@@ -15,18 +15,17 @@ bool runs_on_device(std::size_t phase) {
 }  // namespace
 
 double intensity(const Fault& fault, std::size_t index, const Random& random, std::int64_t step) {
-    const std::int64_t first = fault.first_step.value_or(step);
-    const std::int64_t last = fault.last_step.value_or(step);
+    const std::int64_t first = *fault.first_step;
+    const std::int64_t last = *fault.last_step;
     if (step < first || step > last) return 0.0;
-    const double fraction = fault.fraction.value_or(1.0);
     switch (fault.pattern) {
         case Pattern::intermittent:
-            return random.uniform(Stream::fault, index, static_cast<std::uint64_t>(step)) < fraction ? 1.0 : 0.0;
+            return random.uniform(Stream::fault, index, static_cast<std::uint64_t>(step)) < *fault.fraction ? 1.0 : 0.0;
         case Pattern::drift:
             return static_cast<double>(step - first + 1) / static_cast<double>(last - first + 1);
         case Pattern::flapping: {
             const auto at = static_cast<double>((step - first) % fault.period_steps);
-            return at < fraction * static_cast<double>(fault.period_steps) ? 1.0 : 0.0;
+            return at < *fault.fraction * static_cast<double>(fault.period_steps) ? 1.0 : 0.0;
         }
         case Pattern::persistent:
         case Pattern::window:

@@ -22,7 +22,7 @@ struct FaultEffect {
     std::int64_t rank_steps = 0;
 };
 
-/// The strength of a fault in a step: from 0, none, to 1.
+/// The strength of a fault of a complete job in a step: from 0, none, to 1.
 [[nodiscard]] double intensity(const Fault& fault, std::size_t index, const Random& random, std::int64_t step);
 
 /// Begin steps in order: noise may depend on the step before.

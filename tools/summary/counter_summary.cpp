@@ -46,14 +46,14 @@ class Figures {
         }
         values_.push_back(value);
     }
-    [[nodiscard]] bool any() const { return !values_.empty(); }
-    [[nodiscard]] AcrossRanks all() const {
+    /// Nothing where no rank has it.
+    [[nodiscard]] std::optional<AcrossRanks> all() const {
+        if (values_.empty()) return std::nullopt;
         AcrossRanks across = across_;
         across.ranks = values_.size();
         across.median = exact_quantile(values_, 0.5);
         return across;
     }
-    [[nodiscard]] std::optional<AcrossRanks> if_any() const { return any() ? std::optional(all()) : std::nullopt; }
 
   private:
     AcrossRanks across_;
@@ -78,7 +78,7 @@ std::vector<CounterSummary> summarize_counters(const RankSeries& ranks) {
         }
     std::vector<CounterSummary> summaries;
     for (const auto& [name, figures] : by_name)
-        summaries.push_back({std::string(name), figures.first.all(), figures.second.all()});
+        summaries.push_back({std::string(name), *figures.first.all(), *figures.second.all()});
     return summaries;
 }
 
@@ -100,10 +100,10 @@ std::optional<MemorySummary> summarize_memory(const RankSeries& ranks) {
             fragmentation.add(rank, 1 - allocated->last / reserved->last);
         if (const auto* retries = find(counters, "memory.alloc_retries")) summary.alloc_retries += retries->max;
     }
-    if (!peak_allocated.any() && !peak_reserved.any()) return std::nullopt;
-    summary.peak_allocated_bytes = peak_allocated.if_any();
-    summary.peak_reserved_bytes = peak_reserved.if_any();
-    summary.fragmentation = fragmentation.if_any();
+    summary.peak_allocated_bytes = peak_allocated.all();
+    summary.peak_reserved_bytes = peak_reserved.all();
+    summary.fragmentation = fragmentation.all();
+    if (!summary.peak_allocated_bytes && !summary.peak_reserved_bytes) return std::nullopt;
     return summary;
 }
 

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "summary/summary.hpp"
 
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
 #include "base/failure.hpp"
 #include "base/text.hpp"
+#include "stats/robust.hpp"
 #include "summary/phase_table.hpp"
 #include "summary/summary_groups.hpp"
 
@@ -12,6 +18,7 @@ namespace {
 using By = Grouping::By;
 
 constexpr std::string_view step_prefix = "step:";
+constexpr std::pair<std::string_view, By> groupings[] = {{"phase", By::phase}, {"rank", By::rank}, {"host", By::host}};
 
 // Of a few phases that were asked for, only step spans among them make a whole to be a share of.
 void drop_baseless_shares(Summary& summary) {
@@ -21,12 +28,64 @@ void drop_baseless_shares(Summary& summary) {
     for (GroupSummary& group : summary.groups) group.phase.share.reset();
 }
 
+std::optional<OwnCost> find_own_cost(const Job& job) {
+    const StepPhase step = find_step_phase(all_series(job.ranks));
+    if (!step.found || !job.filter.steps().empty()) return std::nullopt;
+    std::vector<double> shares;
+    OwnCost cost;
+    for (const auto& [rank, series] : job.ranks) {
+        double own_ms = 0;
+        double steps_ms = 0;
+        for (const RunSeries& run : series) {
+            if (run.has_stats) own_ms += run.stats.trainer_ms;
+            for (const PhaseSeries& phase : run.phases)
+                if (phase.name == step.name) steps_ms += totals_of(phase).sum_ms;
+        }
+        if (own_ms <= 0 || steps_ms <= 0) continue;
+        shares.push_back(own_ms / steps_ms);
+        if (shares.back() <= cost.largest_share) continue;
+        cost.largest_share = shares.back();
+        cost.largest_rank = rank;
+    }
+    if (shares.empty()) return std::nullopt;
+    cost.median_share = median_of(shares);
+    return cost;
+}
+
+/// One for each attempt, whose rows may be in several files.
+std::vector<StrideChange> changes_of(const std::vector<RunSeries>& all_series) {
+    std::map<std::pair<std::string_view, std::int64_t>, StrideChange> changes;
+    for (const RunSeries& series : all_series) {
+        if (!series.stride) continue;
+        const auto [found, is_new] = changes.try_emplace({series.run.run_id, series.run.attempt}, *series.stride);
+        if (!is_new) found->second.add(*series.stride);
+    }
+    std::vector<StrideChange> all;
+    for (const auto& [run, change] : changes) all.push_back(change);
+    return all;
+}
+
+std::vector<StrideChangeGroup> find_stride_changes(const Job& job) {
+    std::map<std::tuple<std::int64_t, std::int64_t, double>, StrideChangeGroup> groups;
+    for (const auto& [rank, all_series] : job.ranks)
+        for (const StrideChange& change : changes_of(all_series)) {
+            if (change.from == change.to) continue;
+            const std::tuple strides(change.from, change.to, change.max_percent);
+            const StrideChangeGroup none{change.from, change.to, change.max_percent, {}, {}};
+            StrideChangeGroup& group = groups.try_emplace(strides, none).first->second;
+            group.steps.insert(change.step);
+            group.ranks.insert(rank);
+        }
+    std::vector<StrideChangeGroup> found;
+    for (auto& [strides, group] : groups) found.push_back(std::move(group));
+    return found;
+}
+
 }  // namespace
 
 Grouping Grouping::parse(std::string_view text) {
-    if (text == "phase") return {By::phase, 1};
-    if (text == "rank") return {By::rank, 1};
-    if (text == "host") return {By::host, 1};
+    for (const auto& [name, grouped_by] : groupings)
+        if (text == name) return {grouped_by, 1};
     if (text.starts_with(step_prefix)) {
         const auto steps = parse_number<std::int64_t>(text.substr(step_prefix.size()));
         if (steps && *steps > 0) return {By::step, *steps};
@@ -36,16 +95,8 @@ Grouping Grouping::parse(std::string_view text) {
 }
 
 std::string Grouping::name() const {
-    switch (by) {
-        case By::phase:
-            return "phase";
-        case By::rank:
-            return "rank";
-        case By::host:
-            return "host";
-        case By::step:
-            break;
-    }
+    for (const auto& [name, grouped_by] : groupings)
+        if (by == grouped_by) return std::string(name);
     return std::string(step_prefix) + std::to_string(window_steps);
 }
 

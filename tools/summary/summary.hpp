@@ -10,10 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/number_ranges.hpp"
 #include "model/job.hpp"
 #include "summary/counter_summary.hpp"
-#include "summary/own_cost.hpp"
-#include "summary/stride_changes.hpp"
 
 namespace cep::tool {
 
@@ -56,14 +55,31 @@ struct GroupSummary {
     std::optional<double> median_ratio;  // of the same two
 };
 
+/// What the profiler took of the steps that it recorded, by its own estimate.
+struct OwnCost {
+    double median_share = 0;  // over ranks: time in calls of the profiler / time of the recorded steps
+    double largest_share = 0;
+    std::int64_t largest_rank = 0;
+};
+
+/// Ranks where the library recorded fewer steps than it was asked for, to keep its cost below a bound: those whose
+/// stride was changed alike.
+struct StrideChangeGroup {
+    std::int64_t from = 1;  // the user's stride
+    std::int64_t to = 1;    // after the last change
+    double max_percent = 0;
+    NumberRanges steps;  // of the last changes
+    NumberRanges ranks;
+};
+
 struct Summary {
     std::vector<PhaseSummary> phases;
     Grouping grouping;
     std::vector<GroupSummary> groups;  // ordered by group, then as the phases are
     std::vector<CounterSummary> counters;
-    std::optional<MemorySummary> memory;  // none where no memory was counted
-    std::optional<OwnCost> own_cost;
-    std::vector<StrideChangeGroup> stride_changes;
+    std::optional<MemorySummary> memory;            // none where no memory was counted
+    std::optional<OwnCost> own_cost;                // none where no rank has both, or where only some steps were read
+    std::vector<StrideChangeGroup> stride_changes;  // by strides, without ranks whose stride came back to the user's
 };
 
 /// Throws UsageError where the job does not hold the durations that the grouping needs.

@@ -60,30 +60,46 @@ std::vector<std::string> describe_runs(const std::vector<JobRun>& runs) {
     return lines;
 }
 
-std::vector<std::string> describe_open_spans(const std::vector<OpenSpan>& spans) {
-    constexpr std::size_t max_shown = 5;
+/// A line for each of the first items; the last line says how many more there are.
+template <typename Items, typename Describe>
+std::vector<std::string> first_lines(const Items& items, std::size_t max_shown, const Describe& describe) {
     std::vector<std::string> lines;
-    for (std::size_t i = 0; i < std::min(spans.size(), max_shown); ++i)
-        lines.push_back(fmt::format("{} on rank {} in step {} never ended; open for {} when last seen", spans[i].name,
-                                    spans[i].rank, format_integer(spans[i].step),
-                                    format_duration_ms(spans[i].elapsed_ms)));
-    if (spans.size() > max_shown) lines.push_back(fmt::format("… and {} more", format_count(spans.size() - max_shown)));
+    for (const auto& item : items) {
+        if (lines.size() == max_shown) {
+            lines.push_back(fmt::format("… and {} more", format_count(items.size() - max_shown)));
+            break;
+        }
+        lines.push_back(describe(item));
+    }
     return lines;
 }
 
-std::vector<std::string> describe_marks(const std::map<std::string, MarkCount>& marks) {
-    constexpr std::size_t max_shown = 10;
+std::string describe_open_span(const OpenSpan& span) {
+    return fmt::format("{} on rank {} in step {} never ended; open for {} when last seen", span.name, span.rank,
+                       format_integer(span.step), format_duration_ms(span.elapsed_ms));
+}
+
+std::string describe_mark(const std::pair<const std::string, MarkCount>& mark) {
     constexpr std::size_t max_ranges = 6;
-    std::vector<std::string> lines;
-    for (const auto& [name, mark] : marks) {
-        if (lines.size() == max_shown) {
-            lines.push_back(fmt::format("… and {} more", format_count(marks.size() - max_shown)));
-            break;
-        }
-        lines.push_back(fmt::format("{} in {} on {}", name, format_numbers("step", mark.steps.numbers(), max_ranges),
-                                    format_plural(mark.ranks.size(), "rank")));
-    }
-    return lines;
+    return fmt::format("{} in {} on {}", mark.first, format_numbers("step", mark.second.steps.numbers(), max_ranges),
+                       format_plural(mark.second.ranks.size(), "rank"));
+}
+
+/// Of groups of ranks, out of so many ranks.
+std::vector<std::string> describe_stride_changes(const std::vector<StrideChangeGroup>& groups, std::size_t all_ranks) {
+    constexpr std::size_t max_shown = 4;
+    constexpr std::size_t max_ranges = 3;
+    return first_lines(groups, max_shown, [&](const StrideChangeGroup& group) {
+        const bool is_longer = group.to > group.from;  // else earlier changes are in none of the files
+        std::string text = fmt::format("the stride was {} from {} to {} at ", is_longer ? "lengthened" : "shortened",
+                                       format_integer(group.from), format_integer(group.to));
+        text += (group.steps.size() == 1 ? "step " : "steps ") +
+                format_from_to(group.steps.ranges().begin()->first, group.steps.highest());
+        text +=
+            fmt::format("{} {:g} %", is_longer ? " to keep below" : ", as cep cost far less than", group.max_percent);
+        if (group.ranks.size() < all_ranks) text += " on " + format_numbers("rank", group.ranks.numbers(), max_ranges);
+        return text;
+    });
 }
 
 std::string describe_bytes(std::string_view what, const AcrossRanks& figure) {
@@ -131,8 +147,8 @@ void add_facts(Document& document, const Job& job, const Summary& summary) {
     document.facts.push_back({"rows", describe_rows(job)});
     add_facts(document, "run", describe_runs(job.runs));
     if (job.loss.any()) document.facts.push_back({"lost", job.loss.describe()});
-    add_facts(document, "open", describe_open_spans(job.open_spans));
-    add_facts(document, "mark", describe_marks(job.marks));
+    add_facts(document, "open", first_lines(job.open_spans, 5, describe_open_span));
+    add_facts(document, "mark", first_lines(job.marks, 10, describe_mark));
     if (summary.memory) document.facts.push_back({"memory", describe_memory(*summary.memory)});
     if (summary.own_cost) document.facts.push_back({"cost", describe_own_cost(*summary.own_cost)});
     add_facts(document, "stride", describe_stride_changes(summary.stride_changes, job.ranks.size()));
@@ -360,7 +376,7 @@ void write_summary(JsonWriter& json, const Job& job, const Summary& summary, con
     json.key("efficiency");
     write_efficiency(json, verdict != nullptr ? verdict->efficiency : Efficiency{});
     write_loss(json, job.loss);
-    json.object_or_null("own_cost", summary.own_cost ? &*summary.own_cost : nullptr, [&json](const OwnCost& cost) {
+    json.object_or_null("own_cost", summary.own_cost, [&json](const OwnCost& cost) {
         json.members("median_share", cost.median_share, "largest_share", cost.largest_share, "largest_rank",
                      cost.largest_rank);
     });

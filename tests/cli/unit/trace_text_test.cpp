@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/event.hpp"
-#include "kernels/trace_inputs.hpp"
+#include "kernels/trace_reader.hpp"
 #include "text_source.hpp"
 
 namespace cep::kernels {
@@ -39,25 +39,26 @@ TEST(TraceText, ALineEndInsideAStringIsBroken) {
     EXPECT_EQ(find_nested_end(text.begin(), text.end()).why, ValueEnd::Why::broken);
 }
 
-EventParser::Outcome outcome_of(const char* event) {
-    const Padded text(event);
-    return EventParser().parse({text.begin(), text.size});
+Event event_of(const Padded& text) {
+    ondemand::parser parser;
+    return parse_event(parser, {text.begin(), text.size});
 }
 
 TEST(TraceEvent, WhatIsNotLookedAtIsNotValidated) {
     const Padded text(R"({ "ph" : "X" , "cat":"kernel","name":"a\"b" ,"pid":7,"x":NaN,"y":"\q","ts":1.5,"dur":2,)"
                       R"("args":{"z":Infinity,"device":3}})");
-    EventParser parser;
-    ASSERT_EQ(parser.parse({text.begin(), text.size}), EventParser::Outcome::gpu);
-    EXPECT_EQ(parser.gpu().name, R"(a\"b)");
-    EXPECT_EQ(parser.gpu().device, 3);
-    EXPECT_EQ(parser.gpu().start_ns, 1500);
-    EXPECT_EQ(parser.gpu().duration_ns, 2000);
+    const Event event = event_of(text);
+    const auto* const gpu = std::get_if<GpuEvent>(&event);
+    ASSERT_NE(gpu, nullptr);
+    EXPECT_EQ(gpu->name, R"(a\"b)");
+    EXPECT_EQ(gpu->device, 3);
+    EXPECT_EQ(gpu->start_ns, 1500);
+    EXPECT_EQ(gpu->duration_ns, 2000);
 }
 
 TEST(TraceEvent, WhatIsNotJsonIsBad) {
     for (const char* event : {"{a:1}", "{\"a\"}", "{\"a\" 1}", "{1:2}", "1"})
-        EXPECT_EQ(outcome_of(event), EventParser::Outcome::bad) << event;
+        EXPECT_TRUE(std::holds_alternative<BadEvent>(event_of(Padded(event)))) << event;
 }
 
 TEST(TraceText, EscapesAreResolved) {
