@@ -88,8 +88,8 @@ Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
     if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
     if (save != "-") output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);
     for (const FailCondition& condition : conditions)
-        if (condition.is_in(*verdict)) {
-            say("cep summarize: --fail-on {}: {}\n", condition.name(), verdict_document(*verdict).headline);
+        if (is_in(condition, *verdict)) {
+            say("cep summarize: --fail-on {}: {}\n", condition, verdict_document(*verdict).headline);
             return Status::finding;
         }
     return status;
@@ -98,7 +98,7 @@ Status SummarizeCommand::show(const Job& job, const Grouping& grouping,
 Status SummarizeCommand::run() const {
     check();
     const Grouping grouping = Grouping::parse(by);
-    const std::vector<FailCondition> conditions = FailCondition::parse(fail_on);
+    const std::vector<FailCondition> conditions = parse_fail_conditions(fail_on);
     return show(load_and_save(), grouping, conditions);
 }
 

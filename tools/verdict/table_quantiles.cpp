@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 #include "stats/quantiles.hpp"
 #include "stats/robust.hpp"
@@ -81,40 +82,17 @@ class QuantileLanes {
     std::array<Row, most_values> rows_;
 };
 
-/// `row_of(i)`: the values of the i-th of `ranks` ranks.
-template <typename Rows>
-std::vector<double> over_few_ranks(std::size_t ranks, std::size_t steps, Rows row_of, double q) {
-    std::vector<double> quantiles(steps);
-    QuantileLanes<float> lanes(ranks);
-    for (std::size_t first = 0; first < steps; first += lanes.lanes) {
-        const std::size_t used = std::min(lanes.lanes, steps - first);
-        for (std::size_t i = 0; i < ranks; ++i) {
-            const std::span<const float> values = row_of(i).subspan(first, used);
+std::vector<double> over_few_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks, double q) {
+    std::vector<double> quantiles(ms.steps());
+    QuantileLanes<float> lanes(ranks.size());
+    for (std::size_t first = 0; first < ms.steps(); first += lanes.lanes) {
+        const std::size_t used = std::min(lanes.lanes, ms.steps() - first);
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            const std::span<const float> values = ms.of_rank(ranks[i]).subspan(first, used);
             if (used < lanes.lanes) lanes.row(i).fill(0);
             std::copy(values.begin(), values.end(), lanes.row(i).begin());
         }
         lanes.find(q, std::span(quantiles).subspan(first, used));
-    }
-    return quantiles;
-}
-
-template <typename Rows>
-std::vector<double> over_ranks(std::size_t ranks, std::size_t steps, Rows row_of, double q) {
-    if (ranks == 0) return std::vector<double>(steps, std::numeric_limits<double>::quiet_NaN());
-    if (ranks <= QuantileLanes<float>::most_values) return over_few_ranks(ranks, steps, row_of, q);
-    // As many steps at a time as share a cache line, since those of one rank are neighbours.
-    constexpr std::size_t at_a_time = 64 / sizeof(float);
-    std::vector<double> quantiles;
-    quantiles.reserve(steps);
-    std::vector<double> of_steps(at_a_time * ranks);
-    for (std::size_t first = 0; first < steps; first += at_a_time) {
-        const std::size_t taken = std::min(at_a_time, steps - first);
-        for (std::size_t i = 0; i < ranks; ++i) {
-            const std::span<const float> row = row_of(i).subspan(first, taken);
-            for (std::size_t step = 0; step < taken; ++step) of_steps[step * ranks + i] = row[step];
-        }
-        for (std::size_t step = 0; step < taken; ++step)
-            quantiles.push_back(quantile_of(std::span(of_steps).subspan(step * ranks, ranks), q));
     }
     return quantiles;
 }
@@ -134,13 +112,29 @@ void over_few_steps(std::span<const double> rows, std::size_t steps, double q, s
 }  // namespace
 
 std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q) {
-    return over_ranks(
-        ms.ranks(), ms.steps(), [&ms](std::size_t i) { return ms.of_rank(i); }, q);
+    std::vector<std::size_t> all(ms.ranks());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return quantiles_over_ranks(ms, all, q);
 }
 
 std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks, double q) {
-    return over_ranks(
-        ranks.size(), ms.steps(), [&](std::size_t i) { return ms.of_rank(ranks[i]); }, q);
+    if (ranks.empty()) return std::vector<double>(ms.steps(), std::numeric_limits<double>::quiet_NaN());
+    if (ranks.size() <= QuantileLanes<float>::most_values) return over_few_ranks(ms, ranks, q);
+    // As many steps at a time as share a cache line, since those of one rank are neighbours.
+    constexpr std::size_t at_a_time = 64 / sizeof(float);
+    std::vector<double> quantiles;
+    quantiles.reserve(ms.steps());
+    std::vector<double> of_steps(at_a_time * ranks.size());
+    for (std::size_t first = 0; first < ms.steps(); first += at_a_time) {
+        const std::size_t taken = std::min(at_a_time, ms.steps() - first);
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            const std::span<const float> row = ms.of_rank(ranks[i]).subspan(first, taken);
+            for (std::size_t step = 0; step < taken; ++step) of_steps[step * ranks.size() + i] = row[step];
+        }
+        for (std::size_t step = 0; step < taken; ++step)
+            quantiles.push_back(quantile_of(std::span(of_steps).subspan(step * ranks.size(), ranks.size()), q));
+    }
+    return quantiles;
 }
 
 double typical_ms(std::span<const double> of_steps_ms) {
