@@ -13,16 +13,11 @@ namespace cep::tool {
 
 namespace {
 
-/// Where spans of a step begin, if there are as many in each step.
-std::size_t expected_place(const PhaseSeries& series, const StepPlaces& places, std::uint32_t first_step) {
-    const std::size_t steps = std::max<std::size_t>(1, places.of_step.size());
-    return series.samples.size() * std::min<std::size_t>(first_step, steps) / steps;
-}
-
-/// The first of the numbers from `low` to `high` that is not before; `high` if all are.
+/// The first of the numbers below `count` that is not before; `count` if all are.
 template <typename IsBefore>
-std::size_t find_between(std::size_t low, std::size_t high, IsBefore is_before) {
-    while (low < high) {
+std::size_t find_first(std::size_t count, IsBefore is_before) {
+    std::size_t low = 0;
+    for (std::size_t high = count; low < high;) {
         const std::size_t middle = low + (high - low) / 2;
         if (is_before(middle)) {
             low = middle + 1;
@@ -31,18 +26,6 @@ std::size_t find_between(std::size_t low, std::size_t high, IsBefore is_before) 
         }
     }
     return low;
-}
-
-/// The same from 0 to `count`, but reads less memory on its way to a place that can be guessed.
-template <typename IsBefore>
-std::size_t find_near(std::size_t expected, std::size_t count, IsBefore is_before) {
-    for (std::size_t reach = 1;; reach *= 4) {
-        const std::size_t low = expected < reach ? 0 : expected - reach;
-        const std::size_t high = count - expected < reach ? count : expected + reach;
-        const bool is_behind_low = low == 0 || is_before(low);
-        const bool is_up_to_high = high == count || !is_before(high);
-        if (is_behind_low && is_up_to_high) return find_between(low, high, is_before);
-    }
 }
 
 bool have_same_phases(const std::vector<RunSeries>& a, const std::vector<RunSeries>& b) {
@@ -75,7 +58,7 @@ PartWalk::PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in
     const auto is_before = [&](std::size_t i) {
         return places_[series.samples.step_index(in_order_ == nullptr ? i : in_order_[i])] < 2 * first_step;
     };
-    if (first_step > 0) next_ = find_near(expected_place(series, places, first_step), series.samples.size(), is_before);
+    if (first_step > 0) next_ = find_first(series.samples.size(), is_before);
     enter();
 }
 
