@@ -10,7 +10,6 @@
 #include <utility>
 
 namespace cep::tool {
-
 namespace {
 
 /// The first of the numbers below `count` that is not before; `count` if all are.
@@ -121,7 +120,7 @@ void RankSpans::sort_disordered() {
 void StepWalk::start(const RankSpans& spans) {
     step_ = range_.first;
     parts_.clear();
-    spans.for_each_part(range_.first, [this](std::uint32_t phase, const PartWalk& walk) {
+    spans.for_each_part(std::nullopt, range_.first, [this](std::uint32_t phase, const PartWalk& walk) {
         parts_.push_back({phase, walk});
     });
     next_parts_.clear();
@@ -132,11 +131,10 @@ void StepWalk::start(const RankSpans& spans) {
 std::span<const StepSpan> StepWalk::next() {
     spans_.clear();
     if (parts_.size() > few_parts) return next_of_many();
-    for (; step_ < range_.last && spans_.empty(); ++step_) {
+    for (; step_ < range_.last && spans_.empty(); ++step_)
         for (Part& part : parts_)
             for (part.walk.advance_to_step(step_); part.walk.is_in_step(step_); part.walk.advance())
                 spans_.push_back({step_, part.phase, part.walk.sample()});
-    }
     return spans_;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -110,16 +111,10 @@ class RankSpans {
     [[nodiscard]] bool shares_phases_with(const RankSpans& other) const { return phases_ == other.phases_; }
     /// Calls `use(phase, walk)` for each part, or those of a kind.
     template <typename Use>
-    void for_each_part(std::uint32_t first_step, Use use) const {
+    void for_each_part(std::optional<schema::Kind> kind, std::uint32_t first_step, Use use) const {
         for (std::size_t i = 0; i < all_series_->size(); ++i)
             for (std::size_t j = 0; j < (*all_series_)[i].phases.size(); ++j)
-                use(phases_->of_series[i][j], walk(i, j, first_step));
-    }
-    template <typename Use>
-    void for_each_part(schema::Kind kind, std::uint32_t first_step, Use use) const {
-        for (std::size_t i = 0; i < all_series_->size(); ++i)
-            for (std::size_t j = 0; j < (*all_series_)[i].phases.size(); ++j)
-                if (const std::uint32_t phase = phases_->of_series[i][j]; phases_->all[phase].kind == kind)
+                if (const std::uint32_t phase = phases_->of_series[i][j]; !kind || phases_->all[phase].kind == kind)
                     use(phase, walk(i, j, first_step));
     }
 

@@ -109,7 +109,8 @@ void JobRows::add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_
 StepReader::StepReader(const JobRows& rows) : rows_(rows) {
     for (const JobRows::SpansOfRank& rank : rows.spans_) {
         std::vector<PartWalk>& walks = walks_.emplace_back();
-        rank.spans.for_each_part(0, [&walks](std::uint32_t, const PartWalk& walk) { walks.push_back(walk); });
+        rank.spans.for_each_part(std::nullopt, 0,
+                                 [&walks](std::uint32_t, const PartWalk& walk) { walks.push_back(walk); });
     }
 }
 

@@ -283,9 +283,7 @@ double Beyond::burst_for(std::size_t peer) const {
 
 const Beyond& BeyondThresholds::of(double threshold_ms) {
     const long key = std::lround(16 * std::log2(std::max(threshold_ms, 1e-9)));
-    const auto found = beyond_.find(key);
-    if (found != beyond_.end()) return found->second;
-    return beyond_.emplace(key, Beyond(deviation_, std::exp2(static_cast<double>(key) / 16))).first->second;
+    return beyond_.try_emplace(key, deviation_, std::exp2(static_cast<double>(key) / 16)).first->second;
 }
 
 double Beyond::chance_of(std::size_t peer) const {
