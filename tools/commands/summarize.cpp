@@ -81,8 +81,8 @@ struct SummarizeCommand {
         if (save != "-")
             output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);
         for (const FailCondition& condition : conditions)
-            if (condition.is_in(*verdict)) {
-                say("cep summarize: --fail-on {}: {}\n", condition.name(), verdict_document(*verdict).headline);
+            if (is_in(condition, *verdict)) {
+                say("cep summarize: --fail-on {}: {}\n", condition, verdict_document(*verdict).headline);
                 return Status::finding;
             }
         return status;
@@ -91,7 +91,7 @@ struct SummarizeCommand {
     Status run() const {
         check();
         const Grouping grouping = Grouping::parse(by);
-        const std::vector<FailCondition> conditions = FailCondition::parse(fail_on);
+        const std::vector<FailCondition> conditions = parse_fail_conditions(fail_on);
         return show(load_and_save(), grouping, conditions);
     }
 

@@ -3,6 +3,7 @@
 // Match rules: what tells collectives apart that the rows alone do not.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "matching/collective_id.hpp"
+#include "matching/collectives.hpp"
 
 namespace cep::tool {
 
@@ -26,7 +27,19 @@ class MatchRules {
     explicit MatchRules(std::vector<RankPlace> places) : places_(std::move(places)) {}
 
     [[nodiscard]] CollectiveId id_of(std::uint32_t collective, std::uint16_t name, std::uint16_t stream,
-                                     std::uint32_t seq, std::uint32_t rank) const;
+                                     std::uint32_t seq, std::uint32_t rank) const {
+        CollectiveId id = collective_id(collective, name, seq);
+        if (const auto found = partners_.find(half(name, seq, rank)); found != partners_.end())
+            return mix_bits(
+                id ^ mix_bits(std::uint64_t{std::min(rank, found->second)} << 32 | std::max(rank, found->second)));
+        const auto known = coordinates_.find(std::uint32_t{name} << 16 | stream);
+        if (known == coordinates_.end()) return id;
+        const RankPlace& place = places_[rank];
+        for (std::size_t i = 0; i < place.size(); ++i)
+            if ((known->second >> i & 1) != 0)
+                id = mix_bits(id * 31 + static_cast<std::uint64_t>(place[i].value_or(-1) + 1));
+        return id;
+    }
     /// By bits: the coordinates by which the groups of a phase on a stream are told apart.
     void tell_apart(std::uint16_t name, std::uint16_t stream, std::uint8_t coordinates) {
         coordinates_[std::uint32_t{name} << 16 | stream] |= coordinates;

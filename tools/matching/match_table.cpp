@@ -2,19 +2,11 @@
 #include "matching/match_table.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <string_view>
 #include <utility>
 
-#include "base/hash.hpp"
 #include "matching/process_group.hpp"
 
 namespace cep::tool {
-
-std::size_t ChannelHash::operator()(const Channel& channel) const {
-    const std::hash<std::string_view> hash;
-    return mix_bits(hash(channel.group) + static_cast<std::size_t>(channel.operation)) ^ hash(channel.name);
-}
 
 void ChannelTotals::merge(const ChannelTotals& other) {
     ranks.insert(other.ranks.begin(), other.ranks.end());

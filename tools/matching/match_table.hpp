@@ -4,9 +4,11 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -22,11 +24,7 @@ struct Channel {
     Operation operation = Operation::other;
     std::string name;  // of the phase, for Operation::other; else ""
 
-    friend bool operator==(const Channel&, const Channel&) = default;
-};
-
-struct ChannelHash {
-    std::size_t operator()(const Channel& channel) const;
+    friend auto operator<=>(const Channel&, const Channel&) = default;
 };
 
 /// All spans of a channel, in the sample or not.
@@ -114,10 +112,10 @@ class MatchTable {
 
     std::size_t max_matches_;
     std::vector<Stratum> strata_;
-    std::unordered_map<Channel, std::size_t, ChannelHash> stratum_indices_;  // by a channel whose group is the kind
-    std::vector<std::size_t> stratum_of_;                                    // by channel
+    std::map<Channel, std::size_t> stratum_indices_;  // by a channel whose group is the kind
+    std::vector<std::size_t> stratum_of_;             // by channel
     std::vector<Channel> channels_;
-    std::unordered_map<Channel, std::uint32_t, ChannelHash> channel_indices_;
+    std::map<Channel, std::uint32_t> channel_indices_;
     std::size_t name_bytes_ = 0;
     std::vector<ChannelTotals> totals_;
     UnlistedSpans unlisted_;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "matching/collective_id.hpp"
+#include "matching/collectives.hpp"
 
 namespace cep::tool {
 

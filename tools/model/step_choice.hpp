@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/hash.hpp"
 
@@ -38,6 +39,18 @@ class StepChoice {
   private:
     unsigned halvings_;
 };
+
+/// Leaves so many of some steps, which ascend: those whose numbers have the smallest hashes, so that each is as likely
+/// as any other and every run leaves the same. Every n-th one would meet a fault of every n-th step always or never.
+template <typename Step, typename NumberOf>
+void leave_some(std::vector<Step>& steps, std::size_t count, NumberOf number_of) {
+    if (steps.size() <= count) return;
+    const auto hash = [&](const Step& step) { return mix_bits(static_cast<std::uint64_t>(number_of(step))); };
+    const auto last = steps.begin() + static_cast<std::ptrdiff_t>(count);
+    std::nth_element(steps.begin(), last, steps.end(), [&](const Step& a, const Step& b) { return hash(a) < hash(b); });
+    steps.erase(last, steps.end());
+    std::sort(steps.begin(), steps.end());
+}
 
 /// Counts by halvings_of() their step.
 class StepTally {

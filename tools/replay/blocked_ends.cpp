@@ -9,7 +9,7 @@ namespace cep::tool {
 namespace {
 
 constexpr double transfer_quantile = 0.1;  // of the lengths of a collective: ranks that come last wait for nobody
-constexpr double same_end = 0.75;  // tolerances between ends of the same kind
+constexpr double same_end = 0.75;          // tolerances between ends of the same kind
 
 /// Communication that began inside of a span of another stream.
 struct InnerLaunch {
@@ -225,8 +225,7 @@ void split_blocked_ends(RankPieces& pieces, const BlockedEnds& blocked, double t
         pieces.all.push_back(end);
     }
     std::stable_sort(pieces.all.begin(), pieces.all.end(), [](const Piece& a, const Piece& b) {
-        if (a.stream() != b.stream()) return a.stream() < b.stream();
-        return a.start_ms != b.start_ms ? a.start_ms < b.start_ms : a.end_ms < b.end_ms;
+        return a.stream() != b.stream() ? a.stream() < b.stream() : starts_before(a, b);
     });
     pieces.find_streams();
 }

@@ -6,9 +6,8 @@
 #include <map>
 #include <numeric>
 
-#include "replay/loader_waits.hpp"
 #include "replay/peer_work.hpp"
-#include "replay/slow_links.hpp"
+#include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -205,10 +204,10 @@ class CauseFinder {
         result_.slowest_stage_share = (as_it_was_ms_ - least_ms) / loss_ms_;
     }
 
-    Cause* add(CauseKind kind, double saving_ms, double share) {
+    /// nullptr if it costs too little.
+    Cause* add(const Cause& what, double saving_ms, double share) {
         if (!(saving_ms > least_cost_share * as_it_was_ms_)) return nullptr;
-        Cause& cause = result_.causes.emplace_back();
-        cause.kind = kind;
+        Cause& cause = result_.causes.emplace_back(what);
         cause.cost_ms = saving_ms * result_.observed_ms / as_it_was_ms_;
         cause.slowdown = as_it_was_ms_ / (as_it_was_ms_ - saving_ms);
         cause.share = share;
@@ -230,38 +229,19 @@ class CauseFinder {
     }
 
     double add_links() {
-        const std::optional<SlowLinks> slow = find_slow_links(graphs_, model_);
-        if (!slow) return 0;
-        const double saved_ms = saving_ms(slow->without);
-        Cause* const cause = add(CauseKind::link, saved_ms, share_of(saved_ms));
-        if (cause == nullptr) return 0;
-        cause->phase = model_.rows->names()[slow->name].name;
-        cause->usual_ms = slow->usual_ms;
-        cause->slow_ms = slow->slow_ms;
-        cause->other_groups = slow->other_groups;
-        for (const std::uint32_t rank : slow->ranks) cause->ranks.push_back(model_.rows->ranks()[rank].rank);
-        const PlacedRank& first = model_.rows->ranks()[slow->ranks.front()];
-        const bool one_host = std::all_of(slow->ranks.begin(), slow->ranks.end(), [&](std::uint32_t rank) {
-            return model_.rows->ranks()[rank].host == first.host;
-        });
-        if (one_host && first.host_is_known) cause->host = model_.rows->hosts()[first.host];
-        return saved_ms;
+        const std::optional<SpecialCause> links = find_slow_links(graphs_, model_);
+        if (!links) return 0;
+        const double saved_ms = saving_ms(links->without);
+        return add(links->cause, saved_ms, share_of(saved_ms)) != nullptr ? saved_ms : 0;
     }
 
     void add_loader() {
-        const std::optional<LoaderWaits> waits = find_loader_waits(graphs_, model_);
-        if (!waits) return;
-        Cause* const cause = add(CauseKind::loader, saving_ms(waits->without), 0);
-        if (cause == nullptr) return;
-        cause->phase = model_.rows->names()[waits->name].name;
-        cause->usual_ms = waits->usual_ms;
-        cause->slow_ms = waits->long_ms;
-        cause->every_steps = waits->every_steps;
-        cause->every_recorded = waits->every;
+        const std::optional<SpecialCause> waits = find_loader_waits(graphs_, model_);
+        if (waits) add(waits->cause, saving_ms(waits->without), 0);
     }
 
     void add_communication() {
-        if (Cause* cause = add(CauseKind::communication, comm_saving_ms_, result_.shares.communication))
+        if (Cause* cause = add({.kind = CauseKind::communication}, comm_saving_ms_, result_.shares.communication))
             cause->phase = largest_phase(comm_excess_ms_);
     }
 
@@ -271,13 +251,14 @@ class CauseFinder {
         if (!(within_saving_ms_ > least_cost_share * as_it_was_ms_)) return;
         const bool is_data = data_correlation(graphs_, model_, typical_) >= least_correlation;
         const double share = result_.shares.within_ranks + (result_.ranks_persist ? 0 : result_.shares.ranks);
-        if (Cause* cause = add(is_data ? CauseKind::micro_batches : CauseKind::jitter, within_saving_ms_, share))
+        if (Cause* cause =
+                add({.kind = is_data ? CauseKind::micro_batches : CauseKind::jitter}, within_saving_ms_, share))
             cause->phase = largest_phase(local_ms_);
     }
 
     void add_stage() {
         if (model_.roles.count() < 2 || !model_.roles.are_stages) return;
-        Cause* const cause = add(CauseKind::stage, stage_saving_ms_, result_.shares.stages);
+        Cause* const cause = add({.kind = CauseKind::stage}, stage_saving_ms_, result_.shares.stages);
         if (cause == nullptr) return;
         std::vector<double> excess_ms(model_.roles.count());
         std::vector<std::map<std::uint16_t, double>> by_phase(model_.roles.count());
@@ -311,7 +292,8 @@ class CauseFinder {
         for (std::size_t i = 0; i < sets.size(); ++i) {
             const double saving_ms = as_it_was_ms_ - without_ms[i];
             if (saving_ms < nearly_all * most_ms) continue;
-            if (Cause* cause = add(CauseKind::ranks, saving_ms, result_.shares.ranks)) describe(*cause, sets[i]);
+            if (Cause* cause = add({.kind = CauseKind::ranks}, saving_ms, result_.shares.ranks))
+                describe(*cause, sets[i]);
             return;
         }
     }
@@ -329,8 +311,7 @@ class CauseFinder {
         for (const std::uint32_t rank : ranks) cause.ranks.push_back(model_.rows->ranks()[rank].rank);
         if (cause.ranks.size() > 1 && are_one_host(ranks)) cause.kind = CauseKind::host;
         const PlacedRank& first = model_.rows->ranks()[ranks.front()];
-        if (cause.kind == CauseKind::host || ranks.size() == 1)
-            cause.host = first.host_is_known ? model_.rows->hosts()[first.host] : "";
+        if (cause.kind == CauseKind::host || ranks.size() == 1) cause.host = model_.rows->hosts()[first.host];
         if (ranks.size() == 1 && model_.roles.count() > 1)
             cause.stage = model_.roles.stages[model_.roles.of_rank[ranks[0]]];
     }

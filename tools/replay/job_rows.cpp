@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <numeric>
 
 #include "model/uneven_steps.hpp"
 
@@ -30,9 +29,7 @@ JobRows::JobRows(const Job& job) {
         return;
     }
     collect_steps(job);
-    std::size_t series = 0;
-    for (const auto& [rank, of_rank] : job.ranks) series += of_rank.size();
-    places_.reserve(series);
+    spans_.reserve(job.ranks.size());
     const StepPhase step_phase = find_step_phase(all_series(job.ranks));
     for (const auto& [rank, of_rank] : job.ranks) add_rank(rank, of_rank, step_phase.name);
     constexpr std::size_t most_means = 16'000'000;  // each is a few bytes in some table
@@ -55,18 +52,6 @@ void JobRows::collect_steps(const Job& job) {
         if (is_uneven.empty() || !is_uneven[place]) even_steps_.push_back(place);
 }
 
-// Ranks usually have the same steps.
-const std::vector<std::uint32_t>& JobRows::places_of(const RunSeries& series) {
-    if (placed_steps_ != nullptr && *placed_steps_ == series.steps.all()) return places_.back();
-    placed_steps_ = &series.steps.all();
-    std::vector<std::uint32_t>& places = places_.emplace_back();
-    places.reserve(series.steps.size());
-    for (const std::int64_t step : series.steps)
-        places.push_back(
-            static_cast<std::uint32_t>(std::lower_bound(steps_.begin(), steps_.end(), step) - steps_.begin()));
-    return places;
-}
-
 void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase) {
     const RunInfo& run = of_rank.back().run;
     PlacedRank& placed = ranks_.emplace_back();
@@ -74,11 +59,10 @@ void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank,
     placed.place = {run.pp, run.dp, run.tp, run.ep, run.cp};
     placed.host_is_known = !run.host.empty();
     placed.host = host_of(run.host);
-    RankParts& parts = parts_.emplace_back();
-    for (const RunSeries& series : of_rank) {
-        const std::vector<std::uint32_t>& places = places_of(series);
-        for (const PhaseSeries& phase : series.phases) add_part(parts, phase, places, step_phase);
-    }
+    const RankSpans* const before = spans_.empty() ? nullptr : &spans_.back().spans;
+    spans_.push_back({RankSpans(of_rank, steps_, before), {}, false});
+    for (const RunSeries& series : of_rank)
+        for (const PhaseSeries& phase : series.phases) add_part(spans_.back(), phase, step_phase);
 }
 
 std::vector<RankPlace> JobRows::places() const {
@@ -108,20 +92,10 @@ std::uint16_t JobRows::name_of(const PhaseSeries& phase, std::string_view step_p
     return static_cast<std::uint16_t>(names_.size() - 1);
 }
 
-void JobRows::add_part(RankParts& rank, const PhaseSeries& phase, const std::vector<std::uint32_t>& places,
-                       std::string_view step_phase) {
-    const std::uint16_t name = name_of(phase, step_phase);
-    if (name == other_name || phase.samples.empty()) return;
-    Part& part = rank.parts.emplace_back();
-    part.samples = &phase.samples;
-    part.places = &places;
-    part.name = name;
-    part.is_host = phase.clock == Clock::host;
-    std::uint32_t last = 0;
-    bool in_order = true;
+void JobRows::add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase) {
+    const std::uint16_t name = rank.names.emplace_back(name_of(phase, step_phase));
+    if (name == other_name) return;
     for (const Sample sample : phase.samples) {
-        in_order &= places[sample.step_index] >= last;
-        last = places[sample.step_index];
         if (!sample.has_start()) {
             without_start_ += name != step_name;
         } else {
@@ -130,47 +104,42 @@ void JobRows::add_part(RankParts& rank, const PhaseSeries& phase, const std::vec
         rank.has_streams |= sample.stream() != 0 && name != step_name;
     }
     if (name != step_name) count_ += phase.samples.size();
-    if (in_order) return;
-    part.in_order.resize(phase.samples.size());
-    std::iota(part.in_order.begin(), part.in_order.end(), 0U);
-    std::stable_sort(part.in_order.begin(), part.in_order.end(), [&](std::uint32_t a, std::uint32_t b) {
-        return places[part.samples->step_index(a)] < places[part.samples->step_index(b)];
-    });
 }
 
 StepReader::StepReader(const JobRows& rows) : rows_(rows) {
-    for (const JobRows::RankParts& rank : rows.parts_) next_.emplace_back(rank.parts.size());
+    for (const JobRows::SpansOfRank& rank : rows.spans_) {
+        std::vector<PartWalk>& walks = walks_.emplace_back();
+        rank.spans.for_each_part(std::nullopt, 0,
+                                 [&walks](std::uint32_t, const PartWalk& walk) { walks.push_back(walk); });
+    }
 }
 
 StepRows StepReader::read(std::uint32_t step) {
     StepRows found;
     found.step = step;
-    for (std::uint32_t rank = 0; rank < rows_.parts_.size(); ++rank) {
+    for (std::uint32_t rank = 0; rank < walks_.size(); ++rank) {
         RankRows of_rank;
         of_rank.rank = rank;
         of_rank.first = static_cast<std::uint32_t>(found.rows.size());
-        for (std::size_t part = 0; part < rows_.parts_[rank].parts.size(); ++part)
-            read_part(rows_.parts_[rank], part, found, of_rank);
+        for (std::size_t part = 0; part < walks_[rank].size(); ++part) read_part(part, found, of_rank);
         of_rank.last = static_cast<std::uint32_t>(found.rows.size());
         if (of_rank.first < of_rank.last) found.ranks.push_back(of_rank);
     }
     return found;
 }
 
-void StepReader::read_part(const JobRows::RankParts& rank, std::size_t number, StepRows& step, RankRows& of_rank) {
-    const JobRows::Part& part = rank.parts[number];
-    const std::vector<std::uint32_t>& places = *part.places;
-    const bool is_step = part.name == JobRows::step_name;
-    const bool is_comm = !is_step && rows_.names_[part.name].is_comm();
+void StepReader::read_part(std::size_t part, StepRows& step, RankRows& of_rank) {
+    const JobRows::SpansOfRank& rank = rows_.spans_[of_rank.rank];
+    const std::uint16_t name = rank.names[part];
+    if (name == JobRows::other_name) return;
+    const bool is_step = name == JobRows::step_name;
+    const bool is_comm = !is_step && rows_.names_[name].is_comm();
     const std::size_t first = step.rows.size();
     bool has_seq = false;
-    std::uint32_t& next = next_[of_rank.rank][number];
-    for (; next < part.samples->size(); ++next) {
-        const std::size_t at = part.in_order.empty() ? next : part.in_order[next];
-        const std::uint32_t place = places[part.samples->step_index(at)];
-        if (place > step.step) break;
-        if (place < step.step) continue;
-        const Sample sample = (*part.samples)[at];
+    PartWalk& walk = walks_[of_rank.rank][part];
+    const bool is_host = walk.series().clock == Clock::host;
+    for (walk.advance_to_step(step.step); walk.is_in_step(step.step); walk.advance()) {
+        const Sample sample = walk.sample();
         if (!sample.has_start()) continue;
         const double start_ms = static_cast<double>(sample.start_ns - rows_.origin_ns_) / ns_per_row_ms;
         const double end_ms = start_ms + sample.duration_ms;
@@ -180,9 +149,9 @@ void StepReader::read_part(const JobRows::RankParts& rank, std::size_t number, S
             continue;
         }
         auto stream = static_cast<std::uint16_t>(sample.stream());
-        if (part.is_host && stream == 0) stream = host_stream;
+        if (is_host && stream == 0) stream = host_stream;
         if (!rank.has_streams && is_comm) stream = unnamed_comm_stream;
-        step.rows.push_back({start_ms, end_ms, sample.collective, sample.seq(), part.name, stream,
+        step.rows.push_back({start_ms, end_ms, sample.collective, sample.seq(), name, stream,
                              static_cast<std::uint8_t>(sample.depth()), is_comm});
         has_seq |= sample.seq() != 0;
     }

@@ -17,6 +17,7 @@
 
 #include "matching/match_rules.hpp"
 #include "model/job.hpp"
+#include "model/rank_spans.hpp"
 
 namespace cep::tool {
 
@@ -87,24 +88,14 @@ class JobRows {
     static constexpr std::uint16_t step_name = 0xffff;   // the spans that are whole steps
     static constexpr std::uint16_t other_name = 0xfffe;  // spans of no interest
 
-    /// The spans of one phase of one rank.
-    struct Part {
-        const SampleList* samples;
-        const std::vector<std::uint32_t>* places;  // of the steps of its series, in steps()
-        std::vector<std::uint32_t> in_order;       // empty where the samples are in the order of their steps
-        std::uint16_t name;
-        bool is_host;
-    };
-    struct RankParts {
-        std::vector<Part> parts;
-        bool has_streams = false;  // some row names its stream
+    struct SpansOfRank {
+        RankSpans spans;                   // their steps are places in steps()
+        std::vector<std::uint16_t> names;  // by part
+        bool has_streams = false;          // some row names its stream
     };
 
     void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase);
-    void add_part(RankParts& rank, const PhaseSeries& phase, const std::vector<std::uint32_t>& places,
-                  std::string_view step_phase);
-    /// By index of a step in the series: its place in steps().
-    const std::vector<std::uint32_t>& places_of(const RunSeries& series);
+    void add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase);
     std::uint32_t host_of(const std::string& host);
     std::uint16_t name_of(const PhaseSeries& phase, std::string_view step_phase);
     void collect_steps(const Job& job);
@@ -117,9 +108,7 @@ class JobRows {
     std::vector<std::uint32_t> even_steps_;
     std::vector<NamedPhase> names_;
     std::map<std::pair<schema::Kind, std::string_view>, std::uint16_t> name_numbers_;
-    std::vector<RankParts> parts_;
-    std::vector<std::vector<std::uint32_t>> places_;           // reserved: parts point into it
-    const std::vector<std::int64_t>* placed_steps_ = nullptr;  // of the last of them
+    std::vector<SpansOfRank> spans_;  // by rank
     std::uint64_t count_ = 0;
     std::uint64_t without_start_ = 0;
     std::int64_t origin_ns_ = std::numeric_limits<std::int64_t>::max();
@@ -132,10 +121,10 @@ class StepReader {
     [[nodiscard]] StepRows read(std::uint32_t step);
 
   private:
-    void read_part(const JobRows::RankParts& rank, std::size_t part, StepRows& step, RankRows& of_rank);
+    void read_part(std::size_t part, StepRows& step, RankRows& of_rank);
 
     const JobRows& rows_;
-    std::vector<std::vector<std::uint32_t>> next_;  // by rank and part
+    std::vector<std::vector<PartWalk>> walks_;  // by rank and part
 };
 
 }  // namespace cep::tool

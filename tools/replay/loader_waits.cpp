@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay/loader_waits.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <numeric>
@@ -8,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "replay/special_causes.hpp"
 #include "stats/period.hpp"
 #include "stats/robust.hpp"
 
@@ -22,8 +21,8 @@ class LoaderSearch {
         number_steps();
     }
 
-    std::optional<LoaderWaits> find() {
-        std::optional<LoaderWaits> longest;
+    std::optional<SpecialCause> find() {
+        std::optional<SpecialCause> longest;
         double longest_ms = 0;
         for (std::uint16_t name = 0; name < model_.rows->names().size(); ++name) {
             if (model_.rows->names()[name].kind != schema::Kind::data) continue;
@@ -33,8 +32,12 @@ class LoaderSearch {
             const double wait_ms = (period->larger - period->usual) / static_cast<double>(period->length);
             if (wait_ms <= longest_ms) continue;
             longest_ms = wait_ms;
-            longest = LoaderWaits{name,          period->length, period->length * unit_,
-                                  period->usual, period->larger, without(name, *period, waits_ms)};
+            Cause cause{.kind = CauseKind::loader, .phase = std::string(model_.rows->names()[name].name)};
+            cause.usual_ms = period->usual;
+            cause.slow_ms = period->larger;
+            cause.every_steps = period->length * unit_;
+            cause.every_recorded = period->length;
+            longest = SpecialCause{std::move(cause), without(name, *period, waits_ms)};
         }
         return longest;
     }
@@ -96,7 +99,7 @@ class LoaderSearch {
 
 }  // namespace
 
-std::optional<LoaderWaits> find_loader_waits(std::span<const StepGraph> graphs, const JobModel& model) {
+std::optional<SpecialCause> find_loader_waits(std::span<const StepGraph> graphs, const JobModel& model) {
     return LoaderSearch(graphs, model).find();
 }
 

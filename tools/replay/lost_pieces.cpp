@@ -179,8 +179,7 @@ void put_in_order(RankPieces& pieces, const RoleTemplate& role, PiecesBySlot& by
         const auto last = pieces.all.begin() + pieces.stream_ends[stream];
         const bool by_template = std::all_of(first, last, [](const Piece& piece) { return piece.slot != no_index; });
         std::stable_sort(first, last, [by_template](const Piece& a, const Piece& b) {
-            if (by_template) return a.slot < b.slot;
-            return a.start_ms != b.start_ms ? a.start_ms < b.start_ms : a.end_ms < b.end_ms;
+            return by_template ? a.slot < b.slot : starts_before(a, b);
         });
     }
     by_slot.assign(role.slots.size(), no_index);

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/hash.hpp"
-#include "replay/model_builder.hpp"
+#include "replay/step_graph.hpp"
 
 namespace cep::tool {
 namespace {

@@ -42,9 +42,7 @@ class StreamCutter {
             }
         }
         while (!open_.empty()) close();
-        std::stable_sort(pieces_.begin() + first, pieces_.end(), [](const Piece& a, const Piece& b) {
-            return a.start_ms != b.start_ms ? a.start_ms < b.start_ms : a.end_ms < b.end_ms;
-        });
+        std::stable_sort(pieces_.begin() + first, pieces_.end(), starts_before);
     }
 
   private:

@@ -7,28 +7,19 @@
 #include <numeric>
 #include <utility>
 
-#include "base/hash.hpp"
 #include "base/parallel.hpp"
 #include "replay/cause_finder.hpp"
-#include "replay/model_builder.hpp"
 
 namespace cep::tool {
 namespace {
 
-/// The steps that are replayed: all, or as many as there is room for. Every n-th one would meet a fault of every n-th
-/// step always or never.
+/// The steps that are replayed: all, or as many as there is room for.
 std::vector<std::uint32_t> chosen_steps(const JobRows& rows) {
     constexpr std::uint64_t most_rows = 16'000'000;
     constexpr std::uint64_t most_steps = 50'000;
     std::vector<std::uint32_t> steps = rows.even_steps();
     const std::uint64_t parts = std::max(rows.count() / most_rows, rows.steps().size() / most_steps) + 1;
-    if (parts == 1) return steps;
-    const auto hash = [&rows](std::uint32_t step) { return mix_bits(static_cast<std::uint64_t>(rows.steps()[step])); };
-    const auto last = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() + parts - 1) / parts);
-    std::nth_element(steps.begin(), last, steps.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return hash(a) < hash(b); });
-    steps.erase(last, steps.end());
-    std::sort(steps.begin(), steps.end());
+    leave_some(steps, (steps.size() + parts - 1) / parts, [&](std::uint32_t step) { return rows.steps()[step]; });
     return steps;
 }
 
@@ -78,19 +69,18 @@ void keep_durations(const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}
 // Of delays, the fewest with which the replay takes the time that was observed: there may be waits for something that
 // no row shows, which delays would keep when their cause is gone.
 void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, Replayer& replayer, Replay& result) {
-    const auto all = [&model] { return Delays(std::vector<float>(model.keys.size(), INFINITY)); };
     Delays best;
     double best_ms = replayer.mean_step_ms(keep_durations);
     const auto error_of = [&result](double ms) { return std::abs(ms / result.observed_ms - 1); };
     for (int i = 0; i < 2 && best_ms < (1 - Replay::most_error) * result.observed_ms; ++i) {
-        Delays next = i == 0 ? usual_delays(graphs, model) : all();
+        Delays next = i == 0 ? usual_delays(graphs, model) : Delays(model.keys.size(), INFINITY);
         replayer.set_delays(next);
         const double next_ms = replayer.mean_step_ms(keep_durations);
         if (error_of(next_ms) >= error_of(best_ms)) continue;
         best = std::move(next);
         best_ms = next_ms;
     }
-    result.has_delays = !best.are_none();
+    result.has_delays = !best.empty();
     replayer.set_delays(std::move(best));
     result.replayed_ms = best_ms;
     result.error = best_ms / result.observed_ms - 1;

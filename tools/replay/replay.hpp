@@ -23,19 +23,19 @@ enum class CauseKind : std::uint8_t { ranks, host, stage, micro_batches, jitter,
 /// Something that makes steps longer than they would be if the job were even.
 struct Cause {
     CauseKind kind = CauseKind::ranks;
-    std::vector<std::int64_t> ranks;  // CauseKind::ranks, host: these; stage, link: its ranks
-    std::string host;
-    std::optional<std::int64_t> stage;
-    std::string phase;    // where most of it is; "" if not known
+    std::vector<std::int64_t> ranks{};  // CauseKind::ranks, host: these; stage, link: its ranks
+    std::string host{};
+    std::optional<std::int64_t> stage{};
+    std::string phase{};  // where most of it is; "" if not known
     double cost_ms = 0;   // of a step
     double slowdown = 1;  // time of the steps / what it would be without this
     double share = 0;     // of what would be gained if the job were even, its sources being evened out in turn
     // CauseKind::link: a transfer of other groups, and there. CauseKind::loader: in other steps, and in these.
-    std::optional<double> usual_ms;
-    std::optional<double> slow_ms;
-    std::uint64_t other_groups = 0;              // CauseKind::link: of the same size
-    std::optional<std::int64_t> every_steps;     // CauseKind::loader
-    std::optional<std::int64_t> every_recorded;  // the same in recorded steps
+    std::optional<double> usual_ms{};
+    std::optional<double> slow_ms{};
+    std::uint64_t other_groups = 0;                // CauseKind::link: of the same size
+    std::optional<std::int64_t> every_steps{};     // CauseKind::loader
+    std::optional<std::int64_t> every_recorded{};  // the same in recorded steps
 };
 
 /// Parts of what would be gained if the job were even, which add up to 1: its sources evened out one after the other.

@@ -24,12 +24,12 @@ Delays usual_delays(std::span<const StepGraph> graphs, const JobModel& model) {
         for (std::size_t key = 0; key < least_ms.size(); ++key)
             if (!std::isinf(least_ms[key])) of_key[key].push_back(least_ms[key]);
     }
-    std::vector<float> limits_ms(model.keys.size());
-    for (std::size_t key = 0; key < limits_ms.size(); ++key)
+    Delays delays(model.keys.size());
+    for (std::size_t key = 0; key < delays.size(); ++key)
         if (!of_key[key].empty())
-            limits_ms[key] = static_cast<float>(
+            delays[key] = static_cast<float>(
                 quantile_of(of_key[key], model.roles.members[model.keys[key].role].size() > 1 ? 0.5 : 0.1));
-    return Delays(std::move(limits_ms));
+    return delays;
 }
 
 std::vector<double> Replayer::mean_steps_ms(std::span<const Scenario> scenarios) const {
@@ -91,7 +91,7 @@ void Replayer::replay_step(const StepGraph& graph, const std::vector<float>& own
         for (; edge < graph.edge_ends[node]; ++edge) {
             const GraphEdge& wait = graph.edges[edge];
             const double* const from_ms = &ends_ms[wait.from * Lanes];
-            const double delay_ms = delays_.are_none() ? 0 : std::min(wait.delay_ms, delays_.limit_ms(wait.key));
+            const double delay_ms = delays_.empty() ? 0 : std::min(wait.delay_ms, delays_[wait.key]);
             if (wait.share == 1) {
                 for (std::size_t i = 0; i < Lanes; ++i) start_ms[i] = std::max(start_ms[i], from_ms[i] + delay_ms);
             } else {

@@ -16,20 +16,8 @@ namespace cep::tool {
 /// Durations of the nodes of a step, in ms; called with room for all, which holds what was observed.
 using Scenario = std::function<void(const StepGraph& graph, std::span<float> own_ms)>;
 
-/// What happens between the end of what a piece waits for and its start.
-class Delays {
-  public:
-    /// Pieces start at once.
-    Delays() = default;
-    /// At most as long as the limit of their key.
-    explicit Delays(std::vector<float> limits_ms) : limits_ms_(std::move(limits_ms)) {}
-
-    [[nodiscard]] bool are_none() const { return limits_ms_.empty(); }
-    [[nodiscard]] float limit_ms(std::uint32_t key) const { return limits_ms_[key]; }
-
-  private:
-    std::vector<float> limits_ms_;
-};
+/// By key: how long it may be, in ms, from the end of what a piece waits for to its start. Empty: pieces start at once.
+using Delays = std::vector<float>;
 
 /// Delays that pieces always have: the least over the ranks of their role in a step, typical over steps. What exceeds
 /// that is a wait for something that no row shows, or a host that is late.

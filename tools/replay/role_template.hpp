@@ -63,7 +63,6 @@ struct RoleTemplate {
     std::unordered_map<std::uint64_t, std::uint32_t> slot_of;
     std::vector<std::uint32_t> by_offset;  // slots in the order of their typical starts
 
-    [[nodiscard]] bool has_before(std::uint32_t slot) const { return slots[slot].position > 0; }
     [[nodiscard]] std::uint32_t end_of_stream(std::uint32_t stream) const {
         return stream + 1 < streams.size() ? streams[stream + 1] : static_cast<std::uint32_t>(slots.size());
     }

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "matching/collectives.hpp"
 #include "matching/match_rules.hpp"
-#include "matching/members.hpp"
 #include "replay/job_rows.hpp"
 
 namespace cep::tool {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay/slow_links.hpp"
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -8,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "replay/special_causes.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -25,10 +24,10 @@ class LinkSearch {
   public:
     LinkSearch(std::span<const StepGraph> graphs, const JobModel& model) : graphs_(graphs), model_(model) {}
 
-    std::optional<SlowLinks> find() {
+    std::optional<SpecialCause> find() {
         find_transfers();
         auto usual_ms = std::make_shared<std::vector<float>>(transfers_.size(), std::numeric_limits<float>::infinity());
-        SlowLinks slow;
+        Cause slow{.kind = CauseKind::link};
         std::vector<bool> is_slow(transfers_.size());
         double most_lost_ms = 0;
         for (const auto& [alike, groups] : alike_) {
@@ -41,20 +40,20 @@ class LinkSearch {
             }
             if (lost_ms <= most_lost_ms) continue;
             most_lost_ms = lost_ms;
-            slow.name = std::get<0>(alike);
+            slow.phase = model_.rows->names()[std::get<0>(alike)].name;
             slow.usual_ms = usual_ms_;
             slow.slow_ms = usual_ms_ + lost_ms;
             slow.other_groups = groups.size() - found.size();
         }
         if (!(most_lost_ms > 0)) return std::nullopt;
-        slow.ranks = find_members(is_slow);
-        slow.without = [this_model = &model_, usual_ms](const StepGraph& graph, std::span<float> own_ms) {
+        add_members(is_slow, slow);
+        const auto without = [this_model = &model_, usual_ms](const StepGraph& graph, std::span<float> own_ms) {
             for (std::size_t node = 0; node < own_ms.size(); ++node) {
                 const std::uint32_t number = number_of(*this_model, graph, node);
                 if (number != no_index) own_ms[node] = std::min(own_ms[node], (*usual_ms)[number]);
             }
         };
-        return slow;
+        return SpecialCause{std::move(slow), without};
     }
 
   private:
@@ -109,18 +108,22 @@ class LinkSearch {
         return groups;
     }
 
-    [[nodiscard]] std::vector<std::uint32_t> find_members(const std::vector<bool>& is_slow) const {
-        std::vector<std::uint32_t> ranks;
+    /// The ranks, and their host if they are all on one.
+    void add_members(const std::vector<bool>& is_slow, Cause& cause) const {
+        std::vector<std::uint32_t> hosts;
         for (std::uint32_t rank = 0; rank < model_.rows->ranks().size(); ++rank) {
             const std::size_t slots = model_.templates[model_.roles.of_rank[rank]].slots.size();
             for (std::uint32_t slot = 0; slot < slots; ++slot) {
                 const std::uint32_t number = model_.collectives.collective(rank, slot);
                 if (number >= is_slow.size() || !is_slow[number]) continue;
-                ranks.push_back(rank);
+                const PlacedRank& placed = model_.rows->ranks()[rank];
+                cause.ranks.push_back(placed.rank);
+                hosts.push_back(placed.host);
                 break;
             }
         }
-        return ranks;
+        if (std::all_of(hosts.begin(), hosts.end(), [&](std::uint32_t host) { return host == hosts.front(); }))
+            cause.host = model_.rows->hosts()[hosts.front()];
     }
 
     std::span<const StepGraph> graphs_;
@@ -132,7 +135,7 @@ class LinkSearch {
 
 }  // namespace
 
-std::optional<SlowLinks> find_slow_links(std::span<const StepGraph> graphs, const JobModel& model) {
+std::optional<SpecialCause> find_slow_links(std::span<const StepGraph> graphs, const JobModel& model) {
     return LinkSearch(graphs, model).find();
 }
 

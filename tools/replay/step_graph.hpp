@@ -79,6 +79,9 @@ struct JobModel {
     CollectiveSlots collectives;
 };
 
+/// Finds it in a sample of the job's steps.
+[[nodiscard]] JobModel build_model(const JobRows& rows);
+
 /// What a node waits for.
 struct GraphEdge {
     std::uint32_t from;  // a rank: the end of its step before; or the number of ranks plus a node

@@ -139,14 +139,12 @@ class WaitFinder {
   public:
     WaitFinder(const RoleSample& sample, double tolerance_ms, RoleTemplate& role)
         : count_(sample.size()), tolerance_ms_(tolerance_ms), role_(role) {
-        start_ms_.assign(count_ * role.slots.size(), missing);
-        end_ms_ = own_ms_ = start_ms_;
+        seen_.resize(count_ * role.slots.size());
         order_.resize(count_ * role.streams.size());
         for (std::size_t i = 0; i < count_; ++i) enter(i, sample[i]);
-        places_.assign(start_ms_.size(), 0);
         for (std::size_t i = 0; i < order_.size(); ++i)
             for (std::uint32_t place = 0; place < order_[i].size(); ++place)
-                places_[i / role.streams.size() * role.slots.size() + order_[i][place]] = place;
+                seen_[i / role.streams.size() * role.slots.size() + order_[i][place]].place = place;
         by_end_ = order_;
         for (std::size_t i = 0; i < by_end_.size(); ++i) {
             const std::size_t instance = i / role.streams.size();
@@ -187,32 +185,32 @@ class WaitFinder {
     };
     using Names = WaitCounts::key_type;
 
+    /// What one instance has in a slot; NaN where that is not known.
+    struct Seen {
+        double start_ms = missing;
+        double end_ms = missing;
+        double own_ms = missing;
+        std::uint32_t place = 0;  // on its stream, among the pieces that are there
+    };
+
     void enter(std::size_t instance, const RankPieces& pieces) {
         for (const Piece& piece : pieces.all) {
             const auto found = role_.slot_of.find(piece.key);
             if (found == role_.slot_of.end()) continue;
-            const std::size_t at = instance * role_.slots.size() + found->second;
-            start_ms_[at] = piece.start_ms;
+            Seen& seen = seen_[instance * role_.slots.size() + found->second];
+            seen.start_ms = piece.start_ms;
             if (!piece.is_typical) {
-                end_ms_[at] = piece.end_ms;
-                own_ms_[at] = piece.own_ms;
+                seen.end_ms = piece.end_ms;
+                seen.own_ms = piece.own_ms;
             }
             order_[instance * role_.streams.size() + role_.slots[found->second].stream].push_back(found->second);
         }
     }
-    [[nodiscard]] double start(std::size_t instance, std::uint32_t slot) const {
-        return start_ms_[instance * role_.slots.size() + slot];
+    [[nodiscard]] const Seen& at(std::size_t instance, std::uint32_t slot) const {
+        return seen_[instance * role_.slots.size() + slot];
     }
-    [[nodiscard]] double end(std::size_t instance, std::uint32_t slot) const {
-        return end_ms_[instance * role_.slots.size() + slot];
-    }
-    [[nodiscard]] double own(std::size_t instance, std::uint32_t slot) const {
-        return own_ms_[instance * role_.slots.size() + slot];
-    }
-    /// On its stream, among the pieces that are there.
-    [[nodiscard]] std::uint32_t place(std::size_t instance, std::uint32_t slot) const {
-        return places_[instance * role_.slots.size() + slot];
-    }
+    [[nodiscard]] double start(std::size_t instance, std::uint32_t slot) const { return at(instance, slot).start_ms; }
+    [[nodiscard]] double end(std::size_t instance, std::uint32_t slot) const { return at(instance, slot).end_ms; }
     [[nodiscard]] const std::vector<std::uint32_t>& on(std::size_t instance, std::uint32_t stream) const {
         return order_[instance * role_.streams.size() + stream];
     }
@@ -220,7 +218,7 @@ class WaitFinder {
     /// When the work before it on its stream had ended.
     [[nodiscard]] double stream_was_busy_until(std::size_t instance, std::uint32_t slot) const {
         const std::vector<std::uint32_t>& order = on(instance, role_.slots[slot].stream);
-        for (std::uint32_t i = place(instance, slot); i-- > 0;)
+        for (std::uint32_t i = at(instance, slot).place; i-- > 0;)
             if (end(instance, order[i]) <= start(instance, slot) + tolerance_ms_) return end(instance, order[i]);
         return -INFINITY;
     }
@@ -343,9 +341,9 @@ class WaitFinder {
         if (of.position > 0 && std::isnan(start(instance, slot - 1))) return true;
         constexpr std::uint32_t reach = 16;
         const std::vector<std::uint32_t>& order = on(instance, of.stream);
-        const std::uint32_t last = place(instance, slot);
+        const std::uint32_t last = at(instance, slot).place;
         for (std::uint32_t i = last; i-- > 0 && last - i <= reach;) {
-            const double within_ms = held_up_within_ms(own(instance, order[i]), tolerance_ms_);
+            const double within_ms = held_up_within_ms(at(instance, order[i]).own_ms, tolerance_ms_);
             if (end(instance, order[i]) > start(instance, slot) - within_ms) return true;
         }
         return false;
@@ -371,9 +369,9 @@ class WaitFinder {
                                                  [&](std::uint32_t other, double ms) { return start(i, other) < ms; });
             if (behind == order.begin()) continue;
             const std::uint32_t in = *(behind - 1);
-            if (role_.slots[in].is_comm || std::isnan(own(i, in)) || end(i, in) <= start(i, slot) + tolerance_ms_)
+            if (role_.slots[in].is_comm || std::isnan(at(i, in).own_ms) || end(i, in) <= start(i, slot) + tolerance_ms_)
                 continue;
-            all.push_back({in, (start(i, slot) - start(i, in)) / std::max(own(i, in), 1e-9), held_up});
+            all.push_back({in, (start(i, slot) - start(i, in)) / std::max(at(i, in).own_ms, 1e-9), held_up});
         }
         choose_launch(slot, stream, all, seen, free);
     }
@@ -402,10 +400,7 @@ class WaitFinder {
     const std::size_t count_;
     const double tolerance_ms_;
     RoleTemplate& role_;
-    std::vector<double> start_ms_;  // by instance and slot
-    std::vector<double> end_ms_;
-    std::vector<double> own_ms_;
-    std::vector<std::uint32_t> places_;
+    std::vector<Seen> seen_;                          // by instance and slot
     std::vector<std::vector<std::uint32_t>> order_;   // by instance and stream: slots in the order of their starts
     std::vector<std::vector<std::uint32_t>> by_end_;  // the same, of their ends
     std::vector<std::uint32_t> last_ended_;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -120,7 +119,7 @@ std::string describe_saving(double slowdown, double step_ms) {
 
 std::string describe(const Cause& cause, const Verdict& verdict, std::string_view between) {
     auto [what, without] = name_cause(cause);
-    if (between == ". ") without[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(without[0])));
+    if (between == ". ") without = capitalised(without);
     return fmt::format("{}{}{}, steps would take {}{}", what, between, without, verdict.replay.holds() ? "" : "about ",
                        describe_saving(cause.slowdown, verdict.replay.observed_ms));
 }
@@ -225,8 +224,11 @@ const Cause* headline_cause(const Verdict& verdict) {
 std::string headline_of_cause(const Verdict& verdict) {
     const Cause* const cause = headline_cause(verdict);
     if (cause == nullptr) return "";
-    std::string text = describe(*cause, verdict, ". ") + ".";
-    text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+    return capitalised(describe(*cause, verdict, ". ")) + ".";
+}
+
+std::string capitalised(std::string text) {
+    if (text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
     return text;
 }
 

@@ -19,6 +19,9 @@ void explain(const Job& job, std::size_t threads, Verdict& verdict);
 /// "" without such a cause.
 [[nodiscard]] std::string headline_of_cause(const Verdict& verdict);
 
+/// With a capital in front.
+[[nodiscard]] std::string capitalised(std::string text);
+
 /// Evidence, and what to do.
 void add_causes(Document& document, const Verdict& verdict);
 /// The keys "replay" and "causes".

@@ -84,14 +84,9 @@ void Deviation::leave_out_late_hosts(const LocalPhase& phase) {
                 excess_[peer * steps + step] = std::numeric_limits<double>::quiet_NaN();
 }
 
-std::size_t Deviation::count_steps(std::size_t peer) const {
-    const std::span<const double> ms = excess_ms(peer);
-    return static_cast<std::size_t>(std::count_if(ms.begin(), ms.end(), [](double one) { return !is_missing(one); }));
-}
-
 std::size_t Deviation::peers_with(std::size_t steps) const {
-    return static_cast<std::size_t>(
-        std::count_if(fast_.begin(), fast_.end(), [&](std::size_t peer) { return count_steps(peer) >= steps; }));
+    return static_cast<std::size_t>(std::count_if(
+        fast_.begin(), fast_.end(), [&](std::size_t peer) { return count_values(excess_ms(peer)) >= steps; }));
 }
 
 // The low reference of a step lies below what a usual rank takes; by as much as the usual rank exceeds it.
@@ -151,7 +146,7 @@ void Deviation::find_noise() {
     inflation_ = median_of(inflations);
     if (is_missing(inflation_)) inflation_ = 1;
     double values = 0;
-    for (const std::size_t peer : peers) values += static_cast<double>(count_steps(peer));
+    for (const std::size_t peer : peers) values += static_cast<double>(count_values(excess_ms(peer)));
     // A series that is about as long as its correlation lasts does not show how far it strays.
     const double seen = 1 - inflation_ * static_cast<double>(peers.size()) / std::max(1.0, values);
     noise_ms_ /= std::sqrt(std::max(seen, least_seen));

@@ -55,7 +55,6 @@ class Deviation {
     void leave_out_late_hosts(const LocalPhase& phase);
     void centre();
     void find_noise();
-    [[nodiscard]] std::size_t count_steps(std::size_t peer) const;
     [[nodiscard]] std::vector<std::size_t> ranks_of_noise() const;
     [[nodiscard]] double inflation_of(std::size_t peer, double median, double deviation) const;
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "stats/robust.hpp"
@@ -14,6 +15,10 @@
 
 namespace cep::tool {
 namespace {
+
+constexpr double mostly_unknown = 0.5;  // of a step
+constexpr double clearly_more = 1.5;    // times the second
+constexpr double bound_share = 0.3;     // of a step, at least
 
 struct KnownDevice {
     std::string_view words;  // in the name that the driver gives
@@ -111,6 +116,37 @@ void find_bubble(const JobTable& table, Efficiency& efficiency) {
 }
 
 }  // namespace
+
+std::optional<StepShares> find_shares(const JobTable& table) {
+    const double step_ms = typical_ms(table.median_step_ms);
+    if (step_ms <= 0 || (table.local.empty() && !table.has_comm)) return std::nullopt;
+    const auto share = [&](const StepMatrix& ms) { return typical_ms(ms) / step_ms; };
+    StepShares shares;
+    shares.compute = share(table.compute_ms);
+    shares.comm = share(table.exposed_ms);
+    shares.wait = share(table.wait_ms);
+    shares.data = share(table.data_ms);
+    shares.host = share(table.idle_ms);
+    shares.rest = std::max(0.0, 1 - shares.compute - shares.comm - shares.data - shares.host);
+    return shares;
+}
+
+std::string_view bound_name(Bound bound) {
+    constexpr std::array<std::string_view, 6> names = {"unknown", "compute", "comm", "data", "host", "mixed"};
+    return names[static_cast<std::size_t>(bound)];
+}
+
+Bound bound_of(const StepShares& shares) {
+    if (shares.rest > mostly_unknown) return Bound::unknown;
+    std::array<std::pair<double, Bound>, 4> candidates = {{{shares.compute, Bound::compute},
+                                                           {shares.comm, Bound::comm},
+                                                           {shares.data, Bound::data},
+                                                           {shares.host, Bound::host}}};
+    std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    const auto& [share, bound] = candidates.front();
+    if (shares.hides_comm && bound == Bound::compute) return Bound::unknown;
+    return share >= bound_share && share >= clearly_more * candidates[1].first ? bound : Bound::mixed;
+}
 
 std::optional<double> known_peak_flops(std::string_view device_name) {
     for (const KnownDevice& device : known_devices)

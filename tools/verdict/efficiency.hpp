@@ -1,14 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Efficiency: how well the job used its devices. What is not known is none.
+// Efficiency: what a step's time goes to, and how well the job used its devices. What is not known is none.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include "verdict/job_table.hpp"
 
 namespace cep::tool {
+
+/// Shares of a step on the median rank.
+struct StepShares {
+    double compute = 0;
+    double comm = 0;  // exposed
+    double wait = 0;  // of comm: waiting for other ranks, as far as it is known
+    double data = 0;
+    double host = 0;          // the device idle while its host works, or as slow as its host launches
+    double rest = 0;          // phases of other kinds, and what no phase covers
+    bool hides_comm = false;  // of several ranks no communication is timed: it is inside of the other phases
+};
+
+/// None where steps have no time, or no phases.
+[[nodiscard]] std::optional<StepShares> find_shares(const JobTable& table);
+
+/// What most of a step's time goes to.
+enum class Bound : std::uint8_t { unknown, compute, comm, data, host, mixed };
+[[nodiscard]] std::string_view bound_name(Bound bound);
+[[nodiscard]] Bound bound_of(const StepShares& shares);
 
 struct Efficiency {
     std::optional<double> mfu;  // flops_per_step / step time / peak

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/failure.hpp"
 #include "base/text.hpp"
@@ -22,26 +23,26 @@ bool is_known(std::string_view name) {
 
 }  // namespace
 
-std::vector<FailCondition> FailCondition::parse(const std::vector<std::string>& texts) {
+std::vector<FailCondition> parse_fail_conditions(const std::vector<std::string>& texts) {
     std::vector<FailCondition> conditions;
     for (const std::string& text : texts)
         for (const std::string_view name : split(text, ',')) {
             if (!is_known(name))
                 throw UsageError(fmt::format(
                     "--fail-on: '{}' is not one of straggler, imbalance, change, abstained and bound:NAME", name));
-            conditions.push_back(FailCondition(name));
+            conditions.emplace_back(name);
         }
     return conditions;
 }
 
-bool FailCondition::is_in(const Verdict& verdict) const {
-    if (name_ == "straggler") return !verdict.stragglers.empty() || !verdict.groups.empty();
-    if (name_ == "imbalance") return verdict.stage_imbalance.has_value();
-    if (name_ == "abstained") return verdict.abstained;
-    if (name_ == "change")
+bool is_in(const FailCondition& condition, const Verdict& verdict) {
+    if (condition == "straggler") return !verdict.stragglers.empty() || !verdict.groups.empty();
+    if (condition == "imbalance") return verdict.stage_imbalance.has_value();
+    if (condition == "abstained") return verdict.abstained;
+    if (condition == "change")
         return std::any_of(verdict.changes.begin(), verdict.changes.end(),
                            [](const ChangeFact& change) { return change.after_ms > change.before_ms; });
-    return name_ == "bound:" + std::string(bound_name(verdict.bound));
+    return condition == "bound:" + std::string(bound_name(verdict.bound));
 }
 
 }  // namespace cep::tool

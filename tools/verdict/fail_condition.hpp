@@ -4,7 +4,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "verdict/verdict.hpp"
@@ -12,17 +11,10 @@
 namespace cep::tool {
 
 /// "straggler", "imbalance", "change", "abstained" or "bound:comm".
-class FailCondition {
-  public:
-    /// Each text is one condition or several with commas between them. Throws UsageError.
-    [[nodiscard]] static std::vector<FailCondition> parse(const std::vector<std::string>& texts);
-    [[nodiscard]] bool is_in(const Verdict& verdict) const;
-    [[nodiscard]] const std::string& name() const { return name_; }
+using FailCondition = std::string;
 
-  private:
-    explicit FailCondition(std::string_view name) : name_(name) {}
-
-    std::string name_;
-};
+/// Each text is one condition or several with commas between them. Throws UsageError.
+[[nodiscard]] std::vector<FailCondition> parse_fail_conditions(const std::vector<std::string>& texts);
+[[nodiscard]] bool is_in(const FailCondition& condition, const Verdict& verdict);
 
 }  // namespace cep::tool

@@ -11,11 +11,10 @@
 #include <unordered_set>
 #include <utility>
 
-#include "base/hash.hpp"
 #include "base/parallel.hpp"
+#include "model/rank_spans.hpp"
 #include "model/uneven_steps.hpp"
 #include "stats/robust.hpp"
-#include "verdict/rank_spans.hpp"
 #include "verdict/rank_steps.hpp"
 #include "verdict/table_quantiles.hpp"
 
@@ -36,23 +35,12 @@ constexpr std::size_t few_cells = std::size_t{1} << 24;
 constexpr std::size_t max_phases = 4096;
 constexpr std::string_view folded_name = "other phases";
 
-/// Some ranks, without the last.
-struct RankRange {
-    std::size_t first;
-    std::size_t last;
-};
-
 std::vector<StepRange> split(StepRange steps, std::size_t length) {
     std::vector<StepRange> parts;
     for (std::size_t first = steps.first; first < steps.last; first += length)
         parts.push_back({static_cast<std::uint32_t>(first),
                          static_cast<std::uint32_t>(std::min<std::size_t>(first + length, steps.last))});
     return parts;
-}
-
-bool have_same_phases(const RunSeries& a, const RunSeries& b) {
-    return std::equal(a.phases.begin(), a.phases.end(), b.phases.begin(), b.phases.end(),
-                      [](const PhaseSeries& x, const PhaseSeries& y) { return x.kind == y.kind && x.name == y.name; });
 }
 
 class Builder {
@@ -98,7 +86,8 @@ class Builder {
     /// All that is done at a time: some steps of some ranks.
     struct Tile {
         StepRange steps;
-        RankRange ranks;
+        std::size_t first_rank;
+        std::size_t last_rank;  // behind the last
         const Transfers* transfers;
     };
 
@@ -135,20 +124,12 @@ class Builder {
         std::erase_if(steps, [&](std::int64_t) { return is_uneven[place++]; });
     }
 
-    /// Keeps those whose hashes are smallest, so that each is as likely as any other and every run keeps the same.
     void thin_steps(std::size_t max_cells) {
         const std::size_t ranks = std::max<std::size_t>(1, table_.ranks.size());
         // More cells than there are spans to fill them would be empty.
         const std::size_t least = std::min(least_thinned, span_count_ / ranks);
         const std::size_t kept = std::max({std::size_t{1}, max_cells / ranks, least});
-        if (table_.steps.size() <= kept) return;
-        const auto hash = [](std::int64_t step) { return mix_bits(static_cast<std::uint64_t>(step)); };
-        std::vector<std::uint64_t> hashes;
-        hashes.reserve(table_.steps.size());
-        for (const std::int64_t step : table_.steps) hashes.push_back(hash(step));
-        const auto limit = hashes.begin() + static_cast<std::ptrdiff_t>(kept);
-        std::nth_element(hashes.begin(), limit, hashes.end());
-        std::erase_if(table_.steps, [&](std::int64_t step) { return hash(step) >= *limit; });
+        leave_some(table_.steps, kept, [](std::int64_t step) { return step; });
     }
 
     [[nodiscard]] StepMatrix new_matrix() const { return {table_.ranks.size(), table_.steps.size()}; }
@@ -184,17 +165,12 @@ class Builder {
     [[nodiscard]] std::vector<const PhaseSeries*> find_local_phases() const {
         std::vector<const PhaseSeries*> phases;  // of each the first
         std::unordered_set<std::string_view> known;
-        const RunSeries* last = nullptr;  // ranks usually have the same phases
         for (const auto* all_series : series_)
-            for (const RunSeries& series : *all_series) {
-                const bool same = last != nullptr && have_same_phases(*last, series);
-                last = &series;
-                if (same) continue;
+            for (const RunSeries& series : *all_series)
                 for (const PhaseSeries& phase : series.phases)
                     if (phase.kind != schema::Kind::comm && phase.kind != schema::Kind::step &&
                         known.insert(phase.name).second)
                         phases.push_back(&phase);
-            }
         return phases;
     }
 
@@ -272,14 +248,14 @@ class Builder {
         const std::size_t of_a_step = std::max<std::size_t>(1, span_count_ / table_.steps.size());
         const std::size_t ranks = std::max<std::size_t>(1, tile_spans * spans_.size() / (of_a_step * steps.length()));
         for (std::size_t first = 0; first < spans_.size(); first += ranks)
-            tiles.push_back({steps, {first, std::min(first + ranks, spans_.size())}, &transfers});
+            tiles.push_back({steps, first, std::min(first + ranks, spans_.size()), &transfers});
     }
 
     Totals add_tile(const Tile& tile) {
         StepWalk walk(tile.steps);
         StepAnalyser analyser(step_phase_, *tile.transfers);
         Totals totals;
-        for (std::size_t rank = tile.ranks.first; rank < tile.ranks.last; ++rank) {
+        for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank) {
             walk.start(spans_[rank]);
             std::int64_t step_before = 0;
             std::int64_t end_before_ns = 0;  // 0: not known

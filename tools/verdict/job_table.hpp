@@ -79,7 +79,7 @@ struct JobTable {
 };
 
 /// Of the steps of which all durations were kept. Of more than `max_cells` ranks times steps, a random part of the
-/// steps: a regular one would meet a fault of every second step always or never.
+/// steps.
 [[nodiscard]] JobTable make_job_table(const RankSeries& ranks, StepChoice choice, std::size_t threads,
                                       std::size_t max_cells = std::size_t{1} << 20);
 

@@ -18,11 +18,7 @@ using StepCounts = std::vector<std::size_t>;
 
 StepCounts count_steps(const StepMatrix& phase_ms) {
     StepCounts counts;
-    for (std::size_t rank = 0; rank < phase_ms.ranks(); ++rank) {
-        const std::span<const float> of_rank = phase_ms.of_rank(rank);
-        counts.push_back(static_cast<std::size_t>(
-            std::count_if(of_rank.begin(), of_rank.end(), [](float ms) { return !is_missing(ms); })));
-    }
+    for (std::size_t rank = 0; rank < phase_ms.ranks(); ++rank) counts.push_back(count_values(phase_ms.of_rank(rank)));
     return counts;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 
 namespace cep::tool {
@@ -24,9 +23,6 @@ bool is_data(schema::Kind kind) {
 }
 
 }  // namespace
-
-RankPhase::RankPhase(const PhaseSeries& series)
-    : name(series.name), name_hash(std::hash<std::string_view>{}(name)), kind(series.kind), clock(series.clock) {}
 
 const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases) {
     start(phases);

@@ -10,27 +10,11 @@
 #include <vector>
 
 #include "matching/transfers.hpp"
-#include "model/phase_series.hpp"
+#include "model/rank_spans.hpp"
 #include "stats/interval_set.hpp"
 #include "verdict/comm_queue.hpp"
 
 namespace cep::tool {
-
-struct StepSpan {
-    std::uint32_t step = 0;   // of the job table
-    std::uint32_t phase = 0;  // of the rank's phases, see RankPhase
-    Sample sample{};
-};
-
-/// A phase of one rank, from all of its series.
-struct RankPhase {
-    explicit RankPhase(const PhaseSeries& series);
-
-    std::string_view name;
-    std::size_t name_hash;
-    schema::Kind kind;
-    Clock clock;
-};
 
 /// One local phase in one step: all of its spans that lie side by side. Its own time is without what it waits for:
 /// communication on its own stream that is inside of it; all of the communication that it ends with; and of what its

@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "verdict/table_quantiles.hpp"
+
 namespace cep::tool {
 namespace {
 
@@ -32,7 +34,7 @@ class SlowStepSearch {
           noise_ms_(std::max(deviation.noise_ms(), 1e-9)) {}
 
     std::optional<Straggler> find() {
-        if (count(everything(), [](double) { return true; }) < StragglerRules::least_steps) return std::nullopt;
+        if (count_values(excess_ms_) < StragglerRules::least_steps) return std::nullopt;
         if (!(find_range() ? refine_range() : find_single_steps())) return std::nullopt;
         Straggler straggler;
         describe(straggler);
@@ -44,16 +46,15 @@ class SlowStepSearch {
   private:
     [[nodiscard]] Segment everything() const { return {0, excess_ms_.size() - 1}; }
 
-    template <typename Accept>
-    [[nodiscard]] std::size_t count(Segment steps, Accept accept) const {
-        std::size_t number = 0;
-        for (std::size_t step = steps.first; step <= steps.last && step < excess_ms_.size(); ++step)
-            number += !is_missing(excess_ms_[step]) && accept(excess_ms_[step]);
-        return number;
-    }
-
     [[nodiscard]] std::span<const double> values(Segment steps) const {
         return excess_ms_.subspan(steps.first, steps.length());
+    }
+
+    /// How many of these steps are slow.
+    [[nodiscard]] double count_slow(Segment steps) const {
+        const std::span<const double> all_ms = values(steps);
+        return static_cast<double>(
+            std::count_if(all_ms.begin(), all_ms.end(), [this](double ms) { return ms > halfway_ms_; }));
     }
 
     /// The steps that differ most clearly from the usual ones, if those beyond `halfway_ms` are slow.
@@ -75,7 +76,7 @@ class SlowStepSearch {
             excess_ms = median_of(values(range));
             if (is_missing(excess_ms) || excess_ms < scale_.floor_ms) return false;
         }
-        const auto steps = static_cast<double>(count(range, [](double) { return true; }));
+        const auto steps = static_cast<double>(count_values(values(range)));
         if (steps < static_cast<double>(StragglerRules::least_slow_steps)) return false;
         const double inflation = deviation_.inflation();
         const double error_ms = median_error * noise_ms_ * std::sqrt(inflation / steps);
@@ -95,8 +96,7 @@ class SlowStepSearch {
     [[nodiscard]] bool is_usual_burst(Segment range, double ranges) {
         const Beyond& beyond = beyond_.of(halfway_ms_);
         if (beyond.count_of_others(peer_) == 0) return false;
-        const auto own = static_cast<double>(count(range, [this](double ms) { return ms > halfway_ms_; }));
-        const double chance = beyond.chance_of(peer_, own, static_cast<double>(range.length()));
+        const double chance = beyond.chance_of(peer_, count_slow(range), static_cast<double>(range.length()));
         chance_ = std::max(chance_, std::min(1.0, scale_.tests * ranges * chance));
         return chance_ > StragglerRules::false_alarms;
     }
@@ -114,26 +114,23 @@ class SlowStepSearch {
 
     // More steps beyond what is usual than a usual rank has.
     bool find_single_steps() {
-        const auto beyond = [this](double ms) { return ms > scale_.threshold_ms; };
-        const std::size_t slow = count(everything(), beyond);
-        if (slow < StragglerRules::least_slow_steps) return false;
+        std::vector<double> slow_ms;
+        for (const double ms : excess_ms_)
+            if (ms > scale_.threshold_ms) slow_ms.push_back(ms);
+        if (slow_ms.size() < StragglerRules::least_slow_steps) return false;
         const Beyond& all = beyond_.of(scale_.threshold_ms);
         if (all.bursts_of(peer_) < static_cast<double>(StragglerRules::least_slow_steps)) return false;
         chance_ = std::min(1.0, scale_.tests * all.chance_of(peer_));
-        std::vector<double> slow_ms;
-        for (const double ms : excess_ms_)
-            if (beyond(ms)) slow_ms.push_back(ms);
         halfway_ms_ = std::max(median_of(std::move(slow_ms)) / 2, least_halfway * noise_ms_);
         return chance_ <= StragglerRules::false_alarms;
     }
 
     /// The share of slow steps, less those that noise takes across the line, plus those that it takes back.
     [[nodiscard]] double slow_share(Segment steps) const {
-        const auto all = static_cast<double>(count(steps, [](double) { return true; }));
+        const auto all = static_cast<double>(count_values(values(steps)));
         if (all == 0) return 0;
-        const auto beyond = static_cast<double>(count(steps, [this](double ms) { return ms > halfway_ms_; }));
         const double mistaken = std::min(most_mistaken, normal_tail(halfway_ms_ / noise_ms_));
-        return std::clamp((beyond / all - mistaken) / (1 - 2 * mistaken), 0.0, 1.0);
+        return std::clamp((count_slow(steps) / all - mistaken) / (1 - 2 * mistaken), 0.0, 1.0);
     }
 
     [[nodiscard]] double slow_share_outside(Segment steps) const {
@@ -286,9 +283,7 @@ double Beyond::burst_for(std::size_t peer) const {
 
 const Beyond& BeyondThresholds::of(double threshold_ms) {
     const long key = std::lround(16 * std::log2(std::max(threshold_ms, 1e-9)));
-    const auto found = beyond_.find(key);
-    if (found != beyond_.end()) return found->second;
-    return beyond_.emplace(key, Beyond(deviation_, std::exp2(static_cast<double>(key) / 16))).first->second;
+    return beyond_.try_emplace(key, deviation_, std::exp2(static_cast<double>(key) / 16)).first->second;
 }
 
 double Beyond::chance_of(std::size_t peer) const {

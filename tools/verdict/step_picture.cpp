@@ -7,9 +7,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/units.hpp"
@@ -34,25 +35,17 @@ struct LineOfRanks {
     std::size_t last;
 };
 
-struct HostRange {
-    std::size_t first;
-    std::size_t last;
-};
-
 /// The hosts in the order of their ranks; none where one is not known, or has ranks apart from each other.
-std::vector<HostRange> hosts_of(const std::vector<RankRole>& ranks) {
-    std::vector<HostRange> hosts;
-    std::vector<std::string> names;
+std::vector<LineOfRanks> hosts_of(const std::vector<RankRole>& ranks) {
+    std::vector<LineOfRanks> hosts;
+    std::set<std::string_view> names;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-        if (ranks[i].host.empty()) return {};
-        if (i == 0 || ranks[i].host != ranks[i - 1].host) {
-            hosts.push_back({i, i});
-            names.push_back(ranks[i].host);
-        }
+        const bool is_new = i == 0 || ranks[i].host != ranks[i - 1].host;
+        if (ranks[i].host.empty() || (is_new && !names.insert(ranks[i].host).second)) return {};
+        if (is_new) hosts.push_back({ranks[i].host, i, i});
         hosts.back().last = i + 1;
     }
-    std::sort(names.begin(), names.end());
-    return std::adjacent_find(names.begin(), names.end()) == names.end() ? hosts : std::vector<HostRange>();
+    return hosts;
 }
 
 std::string first_to_last(const std::vector<RankRole>& ranks, std::size_t first, std::size_t last) {
@@ -73,12 +66,12 @@ std::vector<LineOfRanks> one_line_each(const std::vector<RankRole>& ranks) {
 }
 
 /// As many ranks each as a power of two, or as hosts have.
-std::vector<LineOfRanks> equal_lines(const std::vector<RankRole>& ranks, const std::vector<HostRange>& hosts) {
+std::vector<LineOfRanks> equal_lines(const std::vector<RankRole>& ranks, const std::vector<LineOfRanks>& hosts) {
     const auto lines_of = [](std::size_t count) { return (count + most_rank_lines - 1) / most_rank_lines; };
     std::size_t length = std::bit_ceil(lines_of(ranks.size()));
     if (!hosts.empty()) {
         const std::size_t of_host = hosts.front().last;
-        const bool alike = std::all_of(hosts.begin(), hosts.end(), [of_host](const HostRange& host) {
+        const bool alike = std::all_of(hosts.begin(), hosts.end(), [of_host](const LineOfRanks& host) {
             return host.first % of_host == 0 && host.last - host.first <= of_host;
         });
         if (alike) length = of_host * std::bit_ceil(lines_of(hosts.size()));
@@ -93,14 +86,11 @@ std::vector<LineOfRanks> equal_lines(const std::vector<RankRole>& ranks, const s
 
 std::vector<LineOfRanks> lines_of(const std::vector<RankRole>& ranks) {
     if (ranks.size() <= most_rank_lines) return one_line_each(ranks);
-    const std::vector<HostRange> hosts = hosts_of(ranks);
+    std::vector<LineOfRanks> hosts = hosts_of(ranks);
     if (hosts.size() < 2 || hosts.size() > most_rank_lines) return equal_lines(ranks, hosts);
-    std::vector<LineOfRanks> lines;
-    lines.reserve(hosts.size());
-    for (const HostRange& host : hosts)
-        lines.push_back({fmt::format("{} {}", first_to_last(ranks, host.first, host.last), ranks[host.first].host),
-                         host.first, host.last});
-    return lines;
+    for (LineOfRanks& host : hosts)
+        host.label = fmt::format("{} {}", first_to_last(ranks, host.first, host.last), host.label);
+    return hosts;
 }
 
 class StepDrawer {
@@ -121,8 +111,12 @@ class StepDrawer {
     }
 
     [[nodiscard]] Sparkline draw_time(const StepNotes& notes) const {
+        Means means(places_);
+        for (std::size_t step = 0; step < place_of_.size(); ++step)
+            means.add(place_of_[step], table_.median_step_ms[step]);
         Sparkline spark;
-        spark.line = {"time", Means(places_).add_all(place_of_, table_.median_step_ms).finish()};
+        spark.line.label = "time";
+        for (std::size_t place = 0; place < places_; ++place) spark.line.values.push_back(means.at(place));
         add_signs(spark, notes);
         double least_ms = std::numeric_limits<double>::infinity();
         double most_ms = 0;
@@ -188,21 +182,8 @@ class StepDrawer {
             sums_[place] += value;
             counts_[place] += 1;
         }
-        Means& add_all(std::span<const std::size_t> places, std::span<const double> values) {
-            for (std::size_t i = 0; i < values.size(); ++i) add(places[i], values[i]);
-            return *this;
-        }
-        void clear() {
-            std::fill(sums_.begin(), sums_.end(), 0);
-            std::fill(counts_.begin(), counts_.end(), 0);
-        }
         /// NaN where there is no value.
         [[nodiscard]] double at(std::size_t place) const { return sums_[place] / counts_[place]; }
-        [[nodiscard]] std::vector<double> finish() const {
-            std::vector<double> means;
-            for (std::size_t place = 0; place < sums_.size(); ++place) means.push_back(at(place));
-            return means;
-        }
 
       private:
         std::vector<double> sums_;
@@ -219,14 +200,13 @@ class StepDrawer {
     [[nodiscard]] std::vector<double> most_excess(const StepMatrix& ms, const StepMedians& medians_ms,
                                                   std::size_t first, std::size_t last) const {
         std::vector<double> largest(places_, no_value);
-        Means means(places_);
         for (std::size_t rank = first; rank < last; ++rank) {
+            Means means(places_);
             const std::span<const float> of_rank = ms.of_rank(rank);
             const std::span<const float> step_ms = table_.step_ms.of_rank(rank);
             const std::vector<double>& usual_ms = medians_ms[group_of_[rank]];
             const std::vector<double>& whole_ms = usual_own_ms_[group_of_[rank]];
             const double least_ms = least_whole_ms_[group_of_[rank]];
-            means.clear();
             for (std::size_t step = 0; step < of_rank.size(); ++step)
                 if (whole_ms[step] > 0 && !std::isnan(step_ms[step]))
                     means.add(place_of_[step], (of_rank[step] - usual_ms[step]) / std::max(whole_ms[step], least_ms));

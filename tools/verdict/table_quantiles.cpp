@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 
 #include "stats/quantiles.hpp"
 #include "stats/robust.hpp"
@@ -13,12 +14,11 @@ namespace cep::tool {
 namespace {
 
 /// Quantiles of several lists of a few values each, side by side, so that the compiler takes several at a time.
-template <typename Value>
 class QuantileLanes {
   public:
-    static constexpr std::size_t most_values = 128 / sizeof(Value);  // of a list: of more, a selection is as fast
+    static constexpr std::size_t most_values = 32;  // of a list: of more, a selection is as fast
     static constexpr std::size_t lanes = 64;
-    using Row = std::array<Value, lanes>;  // one value of each list
+    using Row = std::array<float, lanes>;  // one value of each list
 
     explicit QuantileLanes(std::size_t count) : count_(count) {}
 
@@ -39,7 +39,7 @@ class QuantileLanes {
     [[nodiscard]] std::uint32_t count_missing() const {
         std::uint32_t missing = 0;
         for (std::size_t i = 0; i < count_; ++i)
-            for (const Value value : rows_[i]) missing += value != value;
+            for (const float value : rows_[i]) missing += value != value;
         return missing;
     }
 
@@ -48,9 +48,9 @@ class QuantileLanes {
         std::array<std::uint32_t, lanes> present{};
         for (std::size_t i = 0; i < count_; ++i)
             for (std::size_t lane = 0; lane < lanes; ++lane) {
-                Value& value = rows_[i][lane];
+                float& value = rows_[i][lane];
                 present[lane] += value == value;
-                if (value != value) value = std::numeric_limits<Value>::infinity();
+                if (value != value) value = std::numeric_limits<float>::infinity();
             }
         return present;
     }
@@ -60,8 +60,8 @@ class QuantileLanes {
             Row least = rows_[i];
             for (std::size_t j = i + 1; j < count_; ++j)
                 for (std::size_t lane = 0; lane < lanes; ++lane) {
-                    const Value a = least[lane];
-                    const Value b = rows_[j][lane];
+                    const float a = least[lane];
+                    const float b = rows_[j][lane];
                     least[lane] = std::min(a, b);
                     rows_[j][lane] = std::max(a, b);
                 }
@@ -81,15 +81,13 @@ class QuantileLanes {
     std::array<Row, most_values> rows_;
 };
 
-/// `row_of(i)`: the values of the i-th of `ranks` ranks.
-template <typename Rows>
-std::vector<double> over_few_ranks(std::size_t ranks, std::size_t steps, Rows row_of, double q) {
-    std::vector<double> quantiles(steps);
-    QuantileLanes<float> lanes(ranks);
-    for (std::size_t first = 0; first < steps; first += lanes.lanes) {
-        const std::size_t used = std::min(lanes.lanes, steps - first);
-        for (std::size_t i = 0; i < ranks; ++i) {
-            const std::span<const float> values = row_of(i).subspan(first, used);
+std::vector<double> over_few_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks, double q) {
+    std::vector<double> quantiles(ms.steps());
+    QuantileLanes lanes(ranks.size());
+    for (std::size_t first = 0; first < ms.steps(); first += lanes.lanes) {
+        const std::size_t used = std::min(lanes.lanes, ms.steps() - first);
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            const std::span<const float> values = ms.of_rank(ranks[i]).subspan(first, used);
             if (used < lanes.lanes) lanes.row(i).fill(0);
             std::copy(values.begin(), values.end(), lanes.row(i).begin());
         }
@@ -98,49 +96,32 @@ std::vector<double> over_few_ranks(std::size_t ranks, std::size_t steps, Rows ro
     return quantiles;
 }
 
-template <typename Rows>
-std::vector<double> over_ranks(std::size_t ranks, std::size_t steps, Rows row_of, double q) {
-    if (ranks == 0) return std::vector<double>(steps, std::numeric_limits<double>::quiet_NaN());
-    if (ranks <= QuantileLanes<float>::most_values) return over_few_ranks(ranks, steps, row_of, q);
-    // As many steps at a time as share a cache line, since those of one rank are neighbours.
-    constexpr std::size_t at_a_time = 64 / sizeof(float);
-    std::vector<double> quantiles;
-    quantiles.reserve(steps);
-    std::vector<double> of_steps(at_a_time * ranks);
-    for (std::size_t first = 0; first < steps; first += at_a_time) {
-        const std::size_t taken = std::min(at_a_time, steps - first);
-        for (std::size_t i = 0; i < ranks; ++i) {
-            const std::span<const float> row = row_of(i).subspan(first, taken);
-            for (std::size_t step = 0; step < taken; ++step) of_steps[step * ranks + i] = row[step];
-        }
-        for (std::size_t step = 0; step < taken; ++step)
-            quantiles.push_back(quantile_of(std::span(of_steps).subspan(step * ranks, ranks), q));
-    }
-    return quantiles;
-}
-
-void over_few_steps(std::span<const double> rows, std::size_t steps, double q, std::vector<double>& quantiles) {
-    quantiles.resize(rows.size() / steps);
-    QuantileLanes<double> lanes(steps);
-    for (std::size_t first = 0; first < quantiles.size(); first += lanes.lanes) {
-        const std::size_t used = std::min(lanes.lanes, quantiles.size() - first);
-        for (std::size_t i = 0; i < steps; ++i)
-            for (std::size_t lane = 0; lane < lanes.lanes; ++lane)
-                lanes.row(i)[lane] = rows[(first + std::min(lane, used - 1)) * steps + i];
-        lanes.find(q, std::span(quantiles).subspan(first, used));
-    }
-}
-
 }  // namespace
 
 std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q) {
-    return over_ranks(
-        ms.ranks(), ms.steps(), [&ms](std::size_t i) { return ms.of_rank(i); }, q);
+    std::vector<std::size_t> all(ms.ranks());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return quantiles_over_ranks(ms, all, q);
 }
 
 std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks, double q) {
-    return over_ranks(
-        ranks.size(), ms.steps(), [&](std::size_t i) { return ms.of_rank(ranks[i]); }, q);
+    if (ranks.empty()) return std::vector<double>(ms.steps(), std::numeric_limits<double>::quiet_NaN());
+    if (ranks.size() <= QuantileLanes::most_values) return over_few_ranks(ms, ranks, q);
+    // As many steps at a time as share a cache line, since those of one rank are neighbours.
+    constexpr std::size_t at_a_time = 64 / sizeof(float);
+    std::vector<double> quantiles;
+    quantiles.reserve(ms.steps());
+    std::vector<double> of_steps(at_a_time * ranks.size());
+    for (std::size_t first = 0; first < ms.steps(); first += at_a_time) {
+        const std::size_t taken = std::min(at_a_time, ms.steps() - first);
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            const std::span<const float> row = ms.of_rank(ranks[i]).subspan(first, taken);
+            for (std::size_t step = 0; step < taken; ++step) of_steps[step * ranks.size() + i] = row[step];
+        }
+        for (std::size_t step = 0; step < taken; ++step)
+            quantiles.push_back(quantile_of(std::span(of_steps).subspan(step * ranks.size(), ranks.size()), q));
+    }
+    return quantiles;
 }
 
 double typical_ms(std::span<const double> of_steps_ms) {
@@ -162,10 +143,6 @@ double sum_ms(std::span<const double> of_steps_ms) {
 RankQuantiles quantiles_over_steps(std::span<const double> rows, std::size_t steps, std::initializer_list<double> qs) {
     RankQuantiles quantiles(qs.size());
     if (steps == 0) return quantiles;
-    if (steps <= QuantileLanes<double>::most_values) {
-        for (std::size_t i = 0; i < qs.size(); ++i) over_few_steps(rows, steps, qs.begin()[i], quantiles[i]);
-        return quantiles;
-    }
     for (std::size_t first = 0; first < rows.size(); first += steps) {
         const std::vector<double> of_rank = quantiles_of(rows.subspan(first, steps), qs);
         for (std::size_t i = 0; i < qs.size(); ++i) quantiles[i].push_back(of_rank[i]);

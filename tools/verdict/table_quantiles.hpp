@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "stats/robust.hpp"
 #include "verdict/job_table.hpp"
 
 namespace cep::tool {
@@ -21,6 +22,13 @@ namespace cep::tool {
 /// The median over steps of a value by step, or of the median over ranks; 0 if there is none.
 [[nodiscard]] double typical_ms(std::span<const double> of_steps_ms);
 [[nodiscard]] double typical_ms(const StepMatrix& ms);
+
+/// How many values there are.
+template <typename Values>
+[[nodiscard]] std::size_t count_values(const Values& values) {
+    const auto is_there = [](auto value) { return !is_missing(value); };
+    return static_cast<std::size_t>(std::count_if(values.begin(), values.end(), is_there));
+}
 
 /// The sum over steps of a value by step, as far as it is known.
 [[nodiscard]] double sum_ms(std::span<const double> of_steps_ms);

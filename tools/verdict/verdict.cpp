@@ -4,14 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "base/units.hpp"
-#include "verdict/bound.hpp"
 #include "verdict/causes.hpp"
 #include "verdict/own_work.hpp"
 #include "verdict/step_picture.hpp"
@@ -50,16 +48,16 @@ class Judge {
         slow_.resize(table_.ranks.size());
         saved_ms_.resize(table_.steps.size());
         explained_ms_ = saved_ms_;
-        if (!job_.filter.has_phases() && !job_.choice.keeps_none()) {
+        const bool all_phases = !job_.choice.keeps_none() && !job_.filter.has_phases();
+        if (all_phases) {
             verdict_.shares = find_shares(table_);
             if (verdict_.shares) find_bound();
             verdict_.step_ms = typical_ms(table_.median_step_ms);
             verdict_.uncovered_ms = typical_ms(table_.uncovered_ms);
             verdict_.efficiency = find_efficiency(table_, options_.peak_flops);
             find_impossible();
+            find_stage_imbalance();  // of timed work: stragglers add time that no phase covers to it
         }
-        const bool all_phases = !job_.choice.keeps_none() && !job_.filter.has_phases();
-        if (all_phases) find_stage_imbalance();  // of timed work: stragglers add time that no phase covers to it
         if (can_compare()) name_stragglers();
         find_late_hosts();
         if (all_phases) describe_history();
@@ -293,9 +291,7 @@ class Judge {
 
     void find_slowdown(double all_ms) {
         if (all_ms <= 0) return;
-        const auto steps = std::count_if(table_.median_step_ms.begin(), table_.median_step_ms.end(),
-                                         [](double ms) { return !is_missing(ms); });
-        verdict_.mean_step_ms = all_ms / static_cast<double>(steps);
+        verdict_.mean_step_ms = all_ms / static_cast<double>(count_values(table_.median_step_ms));
         double saved = 0;
         for (const double ms : saved_ms_) saved += ms;
         verdict_.job_slowdown = all_ms / std::max(all_ms - saved, 1e-6 * all_ms);
@@ -326,18 +322,12 @@ class Judge {
 
     /// The other ranks of its role.
     [[nodiscard]] std::vector<std::int64_t> peers_of(std::int64_t rank) const {
-        std::vector<std::int64_t> peers;
         for (const PeerGroup& group : groups_) {
-            bool is_in_group = false;
-            for (const std::size_t index : group.ranks) {
-                peers.push_back(table_.ranks[index].rank);
-                is_in_group |= peers.back() == rank;
-            }
-            if (is_in_group) break;
-            peers.clear();
+            std::vector<std::int64_t> peers;
+            for (const std::size_t index : group.ranks) peers.push_back(table_.ranks[index].rank);
+            if (std::erase(peers, rank) > 0) return peers;
         }
-        std::erase(peers, rank);
-        return peers;
+        return {};
     }
 
     [[nodiscard]] GroupFact fact_of(const SlowGroup& group, double all_ms) const {
@@ -427,11 +417,6 @@ class Judge {
 };
 
 }  // namespace
-
-std::string_view bound_name(Bound bound) {
-    constexpr std::array<std::string_view, 6> names = {"unknown", "compute", "comm", "data", "host", "mixed"};
-    return names[static_cast<std::size_t>(bound)];
-}
 
 bool starts_too_often(const RankSeries& ranks) {
     constexpr std::size_t max_starts = 1000;  // every step of a rank looks at all of its starts

@@ -20,10 +20,6 @@
 
 namespace cep::tool {
 
-/// What most of a step's time goes to.
-enum class Bound : std::uint8_t { unknown, compute, comm, data, host, mixed };
-[[nodiscard]] std::string_view bound_name(Bound bound);
-
 struct StragglerFact : Slowness {
     std::int64_t rank = 0;
     std::string host;
@@ -67,17 +63,6 @@ struct StageImbalance {
     double own_ms = 0;
     double typical_ms = 0;
     bool one_rank = false;  // each stage is one rank, so that it may be the rank
-};
-
-/// Shares of a step on the median rank.
-struct StepShares {
-    double compute = 0;
-    double comm = 0;  // exposed
-    double wait = 0;  // of comm: waiting for other ranks, as far as it is known
-    double data = 0;
-    double host = 0;          // the device idle while its host works, or as slow as its host launches
-    double rest = 0;          // phases of other kinds, and what no phase covers
-    bool hides_comm = false;  // of several ranks no communication is timed: it is inside of the other phases
 };
 
 struct Verdict {

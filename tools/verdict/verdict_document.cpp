@@ -61,11 +61,6 @@ std::string phase_of(const StragglerFact& straggler) {
     return is_uncovered(straggler) ? "time that no phase covers" : straggler.phase;
 }
 
-std::string capitalised(std::string text) {
-    if (text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
-    return text;
-}
-
 std::string also_slow(const StragglerFact& straggler) {
     std::string text;
     for (const std::string& phase : straggler.also) text += (text.empty() ? " (slow as well: " : ", ") + phase;
@@ -107,7 +102,7 @@ class Sentences {
         add_history();
         add_shares();
         if (verdict_.abstained && !verdict_.to_do.empty()) document_.next.push_back(verdict_.to_do);
-        add_bound();
+        if (verdict_.shares) document_.next.emplace_back(what_to_do(verdict_.bound, *verdict_.shares));
         for (const std::string& text : verdict_.impossible) document_.evidence.push_back(text);
         if (verdict_.steps_used < verdict_.all_steps)
             document_.notes.push_back(
@@ -412,42 +407,29 @@ class Sentences {
                 format_percent(*efficiency.bubble_fraction), format_percent(*efficiency.theoretical_bubble_fraction)));
     }
 
-    void add_bound() {
-        if (!verdict_.shares) return;
-        const bool waits = verdict_.shares->wait > verdict_.shares->comm / 2;
-        switch (verdict_.bound) {
+    [[nodiscard]] static std::string_view what_to_do(Bound bound, const StepShares& shares) {
+        switch (bound) {
             case Bound::compute:
-                document_.next.emplace_back(
-                    "the job is compute-bound: to shorten its steps, look at its kernels "
-                    "(torch.profiler on any rank, then cep kernels)");
-                break;
+                return "the job is compute-bound: to shorten its steps, look at its kernels (torch.profiler on any "
+                       "rank, then cep kernels)";
             case Bound::comm:
-                document_.next.emplace_back(waits
-                                                ? "the job is bound by communication, and most of that is waiting for "
-                                                  "slower ranks: even out their work first"
-                                                : "the job is bound by communication: overlap it with backward, make "
-                                                  "messages larger or fewer, and check the links (cep comm)");
-                break;
+                return shares.wait > shares.comm / 2
+                           ? "the job is bound by communication, and most of that is waiting for slower ranks: even "
+                             "out their work first"
+                           : "the job is bound by communication: overlap it with backward, make messages larger or "
+                             "fewer, and check the links (cep comm)";
             case Bound::data:
-                document_.next.emplace_back(
-                    "the job is bound by its input: more loader workers, prefetching, pinned memory, "
-                    "faster storage");
-                break;
+                return "the job is bound by its input: more loader workers, prefetching, pinned memory, faster storage";
             case Bound::host:
-                document_.next.emplace_back(
-                    "the job is bound by its hosts: devices wait for launches; look for "
-                    "synchronising calls, Python overhead, small kernels (CUDA graphs, torch.compile)");
-                break;
+                return "the job is bound by its hosts: devices wait for launches; look for synchronising calls, Python "
+                       "overhead, small kernels (CUDA graphs, torch.compile)";
             case Bound::mixed:
-                document_.next.emplace_back("no single resource bounds the job");
-                break;
+                return "no single resource bounds the job";
             default:
-                document_.next.emplace_back(
-                    verdict_.shares->hides_comm
-                        ? "what bounds the job is not known: no communication is timed, and what "
-                          "looks like compute has it inside"
-                        : "what bounds the job is not known: too little of a step is in phases of "
-                          "a known kind; time more of them");
+                return shares.hides_comm ? "what bounds the job is not known: no communication is timed, and what "
+                                           "looks like compute has it inside"
+                                         : "what bounds the job is not known: too little of a step is in phases of a "
+                                           "known kind; time more of them";
         }
     }
 

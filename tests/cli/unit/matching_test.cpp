@@ -4,9 +4,9 @@
 #include <set>
 #include <vector>
 
+#include "matching/collectives.hpp"
 #include "matching/match_rules.hpp"
 #include "matching/match_table.hpp"
-#include "matching/members.hpp"
 #include "matching/process_group.hpp"
 #include "matching/transfers.hpp"
 

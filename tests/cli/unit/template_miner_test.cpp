@@ -66,7 +66,7 @@ TEST(TemplateMiner, ARoleHasItsPiecesStreamByStreamInTheOrderOfTheirStarts) {
     EXPECT_EQ(role.end_of_stream(0), 2U);
     EXPECT_EQ(role.end_of_stream(1), 3U);
     EXPECT_EQ(role.slots[1].position, 1U);
-    EXPECT_FALSE(role.has_before(2));
+    EXPECT_EQ(role.slots[2].position, 0U);
     EXPECT_TRUE(role.slots[2].is_comm);
     EXPECT_DOUBLE_EQ(role.slots[0].offset_ms, 4.5) << "the median of 0 to 9";
     EXPECT_DOUBLE_EQ(role.slots[0].typical_ms, 10);

@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Members: what different ranks recorded of one collective, side by side.
+// Collectives: which spans of different ranks are one collective, and those side by side.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <span>
 #include <vector>
 
+#include "base/hash.hpp"
+
 namespace cep::tool {
+
+/// The same on all ranks of a collective, and in its step on no others. Ids of steps have nothing to do with each
+/// other.
+using CollectiveId = std::uint64_t;
+
+/// `collective`: a hash of its group and number, or 0 where the row names none: then the n-th spans of one name are one
+/// collective. `name`: a number that stands for the name on all ranks.
+[[nodiscard]] constexpr CollectiveId collective_id(std::uint32_t collective, std::uint64_t name, std::uint32_t seq) {
+    constexpr CollectiveId is_by_name = CollectiveId{1} << 63;
+    return collective != 0 ? collective : mix_bits(name << 32 | seq) | is_by_name;
+}
 
 /// Sorts parts of collectives of one step, which have an `id` and a `rank`: by id, then by rank, then by `order_of`.
 template <typename Part, typename OrderOf>

@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/rank_spans.hpp"
+#include "model/rank_spans.hpp"
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 namespace cep::tool {
-
 namespace {
 
-/// Where spans of a step begin, if there are as many in each step.
-std::size_t expected_place(const PhaseSeries& series, const StepPlaces& places, std::uint32_t first_step) {
-    const std::size_t steps = std::max<std::size_t>(1, places.of_step.size());
-    return series.samples.size() * std::min<std::size_t>(first_step, steps) / steps;
-}
-
-/// The first of the numbers from `low` to `high` that is not before; `high` if all are.
+/// The first of the numbers below `count` that is not before; `count` if all are.
 template <typename IsBefore>
-std::size_t find_between(std::size_t low, std::size_t high, IsBefore is_before) {
-    while (low < high) {
+std::size_t find_first(std::size_t count, IsBefore is_before) {
+    std::size_t low = 0;
+    for (std::size_t high = count; low < high;) {
         const std::size_t middle = low + (high - low) / 2;
         if (is_before(middle)) {
             low = middle + 1;
@@ -32,16 +27,13 @@ std::size_t find_between(std::size_t low, std::size_t high, IsBefore is_before) 
     return low;
 }
 
-/// The same from 0 to `count`, but reads less memory on its way to a place that can be guessed.
-template <typename IsBefore>
-std::size_t find_near(std::size_t expected, std::size_t count, IsBefore is_before) {
-    for (std::size_t reach = 1;; reach *= 4) {
-        const std::size_t low = expected < reach ? 0 : expected - reach;
-        const std::size_t high = count - expected < reach ? count : expected + reach;
-        const bool is_behind_low = low == 0 || is_before(low);
-        const bool is_up_to_high = high == count || !is_before(high);
-        if (is_behind_low && is_up_to_high) return find_between(low, high, is_before);
-    }
+bool have_same_phases(const std::vector<RunSeries>& a, const std::vector<RunSeries>& b) {
+    const auto are_same = [](const PhaseSeries& x, const PhaseSeries& y) {
+        return x.name == y.name && x.kind == y.kind && x.clock == y.clock;
+    };
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [are_same](const RunSeries& x, const RunSeries& y) {
+        return std::equal(x.phases.begin(), x.phases.end(), y.phases.begin(), y.phases.end(), are_same);
+    });
 }
 
 }  // namespace
@@ -61,40 +53,21 @@ StepPlaces::StepPlaces(const std::vector<std::int64_t>& series_steps, const std:
 
 PartWalk::PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in_order, const StepPlaces& places,
                    std::uint32_t first_step)
-    : samples_(&series.samples),
-      in_order_(in_order.empty() ? nullptr : in_order.data()),
-      places_(places.of_step.data()) {
+    : series_(&series), in_order_(in_order.empty() ? nullptr : in_order.data()), places_(places.of_step.data()) {
     const auto is_before = [&](std::size_t i) {
-        return places_[samples_->step_index(in_order_ == nullptr ? i : in_order_[i])] < 2 * first_step;
+        return places_[series.samples.step_index(in_order_ == nullptr ? i : in_order_[i])] < 2 * first_step;
     };
-    if (first_step > 0) next_ = find_near(expected_place(series, places, first_step), samples_->size(), is_before);
+    if (first_step > 0) next_ = find_first(series.samples.size(), is_before);
     enter();
 }
 
 void PartWalk::enter() {
     place_ = std::numeric_limits<std::uint32_t>::max();
-    if (next_ == samples_->size()) return;
+    if (next_ == series_->samples.size()) return;
     const std::size_t sample = in_order_ == nullptr ? next_ : in_order_[next_];
-    chunk_ = samples_->chunk(sample / SampleList::chunk_samples);
+    chunk_ = series_->samples.chunk(sample / SampleList::chunk_samples);
     at_ = sample % SampleList::chunk_samples;
     place_ = places_[chunk_.step_index(at_)];
-}
-
-bool RankPhases::are_those_of(const std::vector<RunSeries>& all_series) const {
-    if (of_series.size() != all_series.size()) return false;
-    std::size_t known = 0;
-    for (std::size_t i = 0; i < all_series.size(); ++i) {
-        if (of_series[i].size() != all_series[i].phases.size()) return false;
-        for (std::size_t j = 0; j < of_series[i].size(); ++j) {
-            const PhaseSeries& phase = all_series[i].phases[j];
-            const RankPhase& expected = all[of_series[i][j]];
-            if (phase.name != expected.name) return false;
-            const bool is_new = of_series[i][j] == known;
-            if (is_new && (phase.kind != expected.kind || phase.clock != expected.clock)) return false;
-            known += is_new;
-        }
-    }
-    return true;
 }
 
 RankPhases::RankPhases(const std::vector<RunSeries>& all_series) {
@@ -112,7 +85,7 @@ RankPhases::RankPhases(const std::vector<RunSeries>& all_series) {
 RankSpans::RankSpans(const std::vector<RunSeries>& all_series, const std::vector<std::int64_t>& table_steps,
                      const RankSpans* before)
     : all_series_(&all_series) {
-    const bool same_phases = before != nullptr && before->phases_->are_those_of(all_series);
+    const bool same_phases = before != nullptr && have_same_phases(*before->all_series_, all_series);
     phases_ = same_phases ? before->phases_ : std::make_shared<const RankPhases>(all_series);
     for (const RunSeries& series : all_series) {
         const bool has_before = before != nullptr && places_.size() < before->places_.size();
@@ -147,7 +120,7 @@ void RankSpans::sort_disordered() {
 void StepWalk::start(const RankSpans& spans) {
     step_ = range_.first;
     parts_.clear();
-    spans.for_each_part(range_.first, [this](std::uint32_t phase, const PartWalk& walk) {
+    spans.for_each_part(std::nullopt, range_.first, [this](std::uint32_t phase, const PartWalk& walk) {
         parts_.push_back({phase, walk});
     });
     next_parts_.clear();
@@ -158,14 +131,10 @@ void StepWalk::start(const RankSpans& spans) {
 std::span<const StepSpan> StepWalk::next() {
     spans_.clear();
     if (parts_.size() > few_parts) return next_of_many();
-    for (; step_ < range_.last && spans_.empty(); ++step_) {
-        const std::uint32_t place = 2 * step_ + 1;
-        for (Part& part : parts_) {
-            while (part.walk.place() < place) part.walk.advance();
-            for (; part.walk.place() == place; part.walk.advance())
+    for (; step_ < range_.last && spans_.empty(); ++step_)
+        for (Part& part : parts_)
+            for (part.walk.advance_to_step(step_); part.walk.is_in_step(step_); part.walk.advance())
                 spans_.push_back({step_, part.phase, part.walk.sample()});
-        }
-    }
     return spans_;
 }
 

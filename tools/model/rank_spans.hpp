@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rank spans: the spans of one rank, which its series hold phase by phase, step by step.
+// Rank spans: the spans of one rank, which its series hold phase by phase, step by step. Steps are places in a table of
+// steps, which ascends and is the same for all ranks; spans of steps that are not in it are left out.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "model/phase_series.hpp"
-#include "verdict/rank_steps.hpp"
 
 namespace cep::tool {
 
@@ -24,10 +26,26 @@ struct StepRange {
     [[nodiscard]] std::size_t length() const { return last - first; }
 };
 
+struct StepSpan {
+    std::uint32_t step = 0;   // of the table
+    std::uint32_t phase = 0;  // of the rank's phases, see RankPhase
+    Sample sample{};
+};
+
+/// A phase of one rank, from all of its series.
+struct RankPhase {
+    explicit RankPhase(const PhaseSeries& series)
+        : name(series.name), name_hash(std::hash<std::string_view>{}(name)), kind(series.kind), clock(series.clock) {}
+
+    std::string_view name;
+    std::size_t name_hash;
+    schema::Kind kind;
+    Clock clock;
+};
+
 /// The phases of a rank. Ranks usually have the same.
 struct RankPhases {
     explicit RankPhases(const std::vector<RunSeries>& all_series);
-    [[nodiscard]] bool are_those_of(const std::vector<RunSeries>& all_series) const;
 
     std::vector<RankPhase> all;
     std::vector<std::vector<std::uint32_t>> of_series;  // by series, then by its phase: index into all
@@ -52,6 +70,7 @@ class PartWalk {
     PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in_order, const StepPlaces& places,
              std::uint32_t first_step);
 
+    [[nodiscard]] const PhaseSeries& series() const { return *series_; }
     /// See StepPlaces; of the end more than that of any step.
     [[nodiscard]] std::uint32_t place() const { return place_; }
     [[nodiscard]] Sample sample() const { return chunk_[at_]; }
@@ -63,11 +82,16 @@ class PartWalk {
             enter();
         }
     }
+    [[nodiscard]] bool is_in_step(std::uint32_t step) const { return place_ == 2 * step + 1; }
+    /// To the first one in this step of the table or behind it.
+    void advance_to_step(std::uint32_t step) {
+        while (place_ < 2 * step + 1) advance();
+    }
 
   private:
     void enter();
 
-    const SampleList* samples_;
+    const PhaseSeries* series_;
     const std::size_t* in_order_;  // nullptr where samples are in order as they are
     const std::uint32_t* places_;
     std::size_t next_ = 0;  // how many come before, in order
@@ -76,7 +100,7 @@ class PartWalk {
     std::size_t at_ = 0;  // in the chunk
 };
 
-/// The spans of one rank of the table.
+/// The spans of one rank.
 class RankSpans {
   public:
     /// What is the same as in `before`, if that is not null, is shared with it.
@@ -87,16 +111,10 @@ class RankSpans {
     [[nodiscard]] bool shares_phases_with(const RankSpans& other) const { return phases_ == other.phases_; }
     /// Calls `use(phase, walk)` for each part, or those of a kind.
     template <typename Use>
-    void for_each_part(std::uint32_t first_step, Use use) const {
+    void for_each_part(std::optional<schema::Kind> kind, std::uint32_t first_step, Use use) const {
         for (std::size_t i = 0; i < all_series_->size(); ++i)
             for (std::size_t j = 0; j < (*all_series_)[i].phases.size(); ++j)
-                use(phases_->of_series[i][j], walk(i, j, first_step));
-    }
-    template <typename Use>
-    void for_each_part(schema::Kind kind, std::uint32_t first_step, Use use) const {
-        for (std::size_t i = 0; i < all_series_->size(); ++i)
-            for (std::size_t j = 0; j < (*all_series_)[i].phases.size(); ++j)
-                if (const std::uint32_t phase = phases_->of_series[i][j]; phases_->all[phase].kind == kind)
+                if (const std::uint32_t phase = phases_->of_series[i][j]; !kind || phases_->all[phase].kind == kind)
                     use(phase, walk(i, j, first_step));
     }
 

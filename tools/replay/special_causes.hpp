@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Special causes: those that one kind of work shows by itself, whatever all ranks of a role do in common.
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "replay/replay.hpp"
+#include "replay/replayer.hpp"
+
+namespace cep::tool {
+
+struct SpecialCause {
+    Cause cause;       // without what it costs
+    Scenario without;  // that work with usual durations
+};
+
+/// Groups of ranks whose transfers take longer than the same transfers of other groups. A transfer is what all ranks of
+/// a collective spend in it together: from the last start to the first end. Compared are groups of one size in the same
+/// phase and place of the step. Where most groups would be slow, none is.
+[[nodiscard]] std::optional<SpecialCause> find_slow_links(std::span<const StepGraph> graphs, const JobModel& model);
+
+/// A phase of kind data that is long in every n-th step on all ranks, as its buffer of batches is empty then. Of
+/// several phases, the one that waits longest.
+[[nodiscard]] std::optional<SpecialCause> find_loader_waits(std::span<const StepGraph> graphs, const JobModel& model);
+
+}  // namespace cep::tool
