@@ -41,11 +41,6 @@ class Fields {
     [[nodiscard]] std::string string(std::string_view key) const { return std::string(get<std::string_view>(key)); }
     [[nodiscard]] dom::array array(std::string_view key) const { return get<dom::array>(key); }
     [[nodiscard]] double number(std::string_view key) const { return get<double>(key); }
-    [[nodiscard]] double time_ms(std::string_view key) const {
-        const double time_ms = get<double>(key);
-        require(time_ms >= 0, "a negative time");
-        return time_ms;
-    }
     [[nodiscard]] std::optional<std::int64_t> optional_integer(std::string_view key) const {
         return object_.at_key(key).error() == simdjson::SUCCESS ? std::optional(integer(key)) : std::nullopt;
     }
@@ -53,7 +48,6 @@ class Fields {
         return object_.at_key(key).error() == simdjson::SUCCESS ? std::optional(get<double>(key)) : std::nullopt;
     }
 
-    /// Doubles are times.
     template <typename Members, typename Struct>
     void read(const Members& members, Struct& into) const {
         for_each_member(members, [&](const auto& each) { read_value(each.key, into.*each.member); });
@@ -81,7 +75,7 @@ class Fields {
   private:
     void read_value(std::string_view key, std::int64_t& value) const { value = integer(key); }
     void read_value(std::string_view key, std::uint64_t& value) const { value = count(key); }
-    void read_value(std::string_view key, double& value) const { value = time_ms(key); }
+    void read_value(std::string_view key, double& value) const { value = number(key); }
     void read_value(std::string_view key, std::string& value) const { value = string(key); }
     void read_value(std::string_view key, std::optional<std::int64_t>& value) const { value = optional_integer(key); }
     void read_value(std::string_view key, std::optional<double>& value) const { value = optional_double(key); }
@@ -122,7 +116,7 @@ StatsRow read_stats(const Fields& fields) {
     stats.attempt = fields.optional_integer("attempt");
     for (const CountKey& key : count_keys) stats.*key.member = fields.count(key.key);
     stats.open = fields.count("open");
-    stats.self_ms = fields.time_ms("self_ms");
+    stats.self_ms = fields.number("self_ms");
     stats.trainer_ms = fields.optional_double("trainer_ms").value_or(0);
     return stats;
 }
@@ -142,7 +136,7 @@ StrideChange read_stride_change(const Fields& fields) {
 void read_histogram(const Fields& fields, PhaseSeries& phase) {
     // Buckets of doubles end long before these.
     constexpr std::int64_t max_buckets = 200'000;
-    require(fields.time_ms("relative_error") == LogHistogram::relative_error, "a histogram of another precision");
+    require(fields.number("relative_error") == LogHistogram::relative_error, "a histogram of another precision");
     LogHistogram::Buckets buckets;
     buckets.first = fields.integer("first_bucket");
     buckets.zeros = fields.count("zeros");
@@ -153,6 +147,7 @@ void read_histogram(const Fields& fields, PhaseSeries& phase) {
     Totals& totals = phase.in_histogram;
     totals.count = phase.histogram.count();
     fields.read(total_keys, totals);
+    for_each_member(total_keys, [&](const auto& time) { require(totals.*time.member >= 0, "a negative time"); });
 }
 
 /// An array that is gone through beside others.
