@@ -20,12 +20,11 @@
 
 namespace cep::tool {
 
-using RowChoice = PartialScope;  // the rows that are kept
-
 class FileSeries final : public RowSink {
   public:
-    FileSeries(const RowChoice& choice, std::shared_ptr<SampleBudget> budget)
-        : choice_(choice), meter_(std::move(budget)) {}
+    /// `scope`: the rows that are kept.
+    FileSeries(const PartialScope& scope, std::shared_ptr<SampleBudget> budget)
+        : scope_(scope), meter_(std::move(budget)) {}
     // Nearly all rows are spans of the rank and the run that the row before was of.
     void take(const Row& row, std::uint64_t line) override {
         if (settled_ == nullptr || row.type != RowType::span || *row.rank != last_rank_) return take_other(row, line);
@@ -58,7 +57,7 @@ class FileSeries final : public RowSink {
     void take_other(const Row& row, std::uint64_t line);
     void take_mark(const Row& row);
 
-    const RowChoice& choice_;
+    const PartialScope& scope_;
     SampleMeter meter_;
     RunTracker tracker_;
     CoverageCollector coverage_;

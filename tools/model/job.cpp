@@ -96,8 +96,8 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
     static_cast<void>(read_all(
         inputs, options.reading, [&](const InputFile&, std::size_t) { return reader.new_file(); },
         [&](JobFile&& file, FileReport&& report) { reader.take(std::move(file), std::move(report)); }));
-    ReadParts read = reader.finish(inputs);
-    if (options.partial != nullptr) write_partial(*options.partial, read.scope, read.inputs, read.parts);
+    PartialSummary read = reader.finish(inputs);
+    if (options.partial != nullptr) write_partial(*options.partial, read);
 
     Job job;
     job.inputs = std::move(read.inputs);
