@@ -10,6 +10,7 @@
 #include <iterator>
 #include <limits>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,21 @@ struct SampleColumns {
     std::uint32_t* collective = nullptr;  // without: 0
     std::uint32_t* step_index = nullptr;  // without: one more than that of the sample before
     std::uint32_t* place = nullptr;       // without: that of the first sample of the list
+};
+
+template <typename Value>
+struct SampleColumn {
+    Value* SampleColumns::*values;
+    Value Sample::*member;
+};
+/// The wide ones first, so that all are aligned where they lie one behind the other.
+inline constexpr std::tuple sample_columns = {
+    SampleColumn<double>{&SampleColumns::duration_ms, &Sample::duration_ms},
+    SampleColumn<std::int64_t>{&SampleColumns::start_ns, &Sample::start_ns},
+    SampleColumn<float>{&SampleColumns::lag_ms, &Sample::lag_ms},
+    SampleColumn<std::uint32_t>{&SampleColumns::collective, &Sample::collective},
+    SampleColumn<std::uint32_t>{&SampleColumns::step_index, &Sample::step_index},
+    SampleColumn<std::uint32_t>{&SampleColumns::place, &Sample::place},
 };
 
 /// Some samples of a list, one after the other. Valid as long as the list does not change.
@@ -111,8 +127,7 @@ class SampleList {
     }
 
   private:
-    /// Which columns there are, beside the durations.
-    struct ColumnSet;
+    using ColumnSet = unsigned;  // a bit for each of sample_columns
 
     bool store(const Sample& sample);
     void store_in_new_room(Sample sample);  // by value, so that push_back() needs it in registers only
@@ -126,6 +141,16 @@ class SampleList {
         std::swap(full_, other.full_);
     }
     [[nodiscard]] SampleChunk last_chunk() const { return {last_, count_, first_step_index_, place_}; }
+    /// The next sample without columns but for its duration.
+    [[nodiscard]] Sample plain_sample() const {
+        const float no_lag = std::numeric_limits<float>::quiet_NaN();
+        return {0, Sample::no_start, no_lag, 0, first_step_index_ + count_, place_};
+    }
+    template <typename Value>
+    static bool is_same(Value a, Value b) {
+        return a == b;
+    }
+    static bool is_same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
     [[nodiscard]] ColumnSet needed_for(const Sample& sample) const;
     void move_last(std::size_t capacity, ColumnSet columns);
     void release();
@@ -178,35 +203,16 @@ inline SampleList::const_iterator SampleList::begin() const {
 
 /// False, and nothing is stored, if a column is missing.
 inline bool SampleList::store(const Sample& sample) {
-    const std::size_t at = count_;
-    if (last_.start_ns != nullptr) {
-        last_.start_ns[at] = sample.start_ns;
-    } else if (sample.has_start()) {
-        return false;
-    }
-    if (last_.lag_ms != nullptr) {
-        last_.lag_ms[at] = sample.lag_ms;
-    } else if (!std::isnan(sample.lag_ms)) {
-        return false;
-    }
-    if (last_.collective != nullptr) {
-        last_.collective[at] = sample.collective;
-    } else if (sample.collective != 0) {
-        return false;
-    }
-    if (last_.step_index != nullptr) {
-        last_.step_index[at] = sample.step_index;
-    } else if (sample.step_index != first_step_index_ + count_) {
-        return false;
-    }
-    if (last_.place != nullptr) {
-        last_.place[at] = sample.place;
-    } else if (sample.place != place_) {
-        return false;
-    }
-    last_.duration_ms[at] = sample.duration_ms;
-    ++count_;
-    return true;
+    const Sample plain = plain_sample();
+    const auto store_in = [&](const auto& column) {
+        auto* const values = last_.*column.values;
+        if (values == nullptr) return is_same(sample.*column.member, plain.*column.member);
+        values[count_] = sample.*column.member;
+        return true;
+    };
+    const bool stored = std::apply([&](const auto&... each) { return (store_in(each) && ...); }, sample_columns);
+    count_ += stored;
+    return stored;
 }
 
 template <typename IsGone>
