@@ -38,8 +38,7 @@ class InputFinder {
 
     void add_argument(const std::string& argument) {
         if (argument == "-") {
-            if (std::exchange(reads_standard_input_, true))
-                throw UsageError("standard input (-) can be read only once");
+            take_standard_input();
             set_.files.push_back({"-", 0, std::nullopt});
             return;
         }
@@ -53,7 +52,7 @@ class InputFinder {
             if (!list) throw UsageError("--files-from " + files_from + ": " + std::strerror(errno));
             return add_lines(list);
         }
-        if (std::exchange(reads_standard_input_, true)) throw UsageError("standard input (-) can be read only once");
+        take_standard_input();
         add_lines(std::cin);
     }
 
@@ -64,6 +63,10 @@ class InputFinder {
     }
 
   private:
+    void take_standard_input() {
+        if (std::exchange(reads_standard_input_, true)) throw UsageError("standard input (-) can be read only once");
+    }
+
     void sort_files() {
         std::map<fs::path, std::vector<InputFile>> folders;
         for (InputFile& file : set_.files) folders[fs::path(file.path).parent_path()].push_back(std::move(file));
