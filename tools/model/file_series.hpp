@@ -60,16 +60,13 @@ class FileSeries final : public RowSink {
     const PartialScope& scope_;
     SampleMeter meter_;
     RunTracker tracker_;
-    CoverageCollector coverage_;
     std::map<std::int64_t, SeriesByRun> ranks_;
     std::unordered_map<std::int64_t, RankPlace> places_;
     RankPlace* last_place_ = nullptr;  // rows of a rank come together
     std::int64_t last_rank_ = 0;
     RankPlace* settled_ = nullptr;  // where all spans of the last rank go until a run row comes; nullptr: it depends
     OpenSpans open_spans_;
-    std::map<std::string, MarkCount> marks_;
-    std::uint64_t left_out_ranks_ = 0;
-    std::uint64_t left_out_runs_ = 0;
+    JobParts parts_;
 };
 
 }  // namespace cep::tool
