@@ -80,8 +80,6 @@ class SampleChunk {
 class SampleList {
   public:
     class const_iterator;
-    using value_type = Sample;
-    using iterator = const_iterator;
 
     static constexpr std::size_t chunk_samples = 2048;
 
@@ -166,12 +164,6 @@ class SampleList {
 
 class SampleList::const_iterator {
   public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = Sample;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const Sample*;
-    using reference = Sample;
-
     [[nodiscard]] Sample operator*() const { return chunk_[at_]; }
     const_iterator& operator++() {
         if (++at_ == chunk_.size()) [[unlikely]]
