@@ -8,7 +8,6 @@
 #include <iterator>
 #include <numeric>
 
-#include "model/uneven_steps.hpp"
 
 namespace cep::tool {
 namespace {

@@ -13,7 +13,6 @@
 
 #include "base/hash.hpp"
 #include "base/parallel.hpp"
-#include "model/uneven_steps.hpp"
 #include "stats/robust.hpp"
 #include "verdict/rank_spans.hpp"
 #include "verdict/rank_steps.hpp"
