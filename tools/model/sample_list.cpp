@@ -180,8 +180,13 @@ void SampleList::move_last(std::size_t capacity, ColumnSet columns) {
     const SampleColumns to = columns_in(allocate(capacity, bytes_of(columns)), columns, capacity);
     const SampleChunk from = last_chunk();
     for_each_column([&](const auto& column, unsigned) {
-        if (auto* const values = to.*column.values)
+        auto* const values = to.*column.values;
+        if (values == nullptr) return;
+        if (const auto* const old = last_.*column.values) {
+            std::copy_n(old, count_, values);
+        } else {
             for (std::size_t i = 0; i < count_; ++i) values[i] = from[i].*column.member;
+        }
     });
     if (capacity_ > 0) free_chunk(last_, capacity_);
     last_ = to;

@@ -128,6 +128,12 @@ class SampleList {
     using ColumnSet = unsigned;  // a bit for each of sample_columns
 
     bool store(const Sample& sample);
+    template <typename Value>
+    bool store_in(Value* column, Value value, Value plain) {
+        if (column == nullptr) return is_same(value, plain);
+        column[count_] = value;
+        return true;
+    }
     void store_in_new_room(Sample sample);  // by value, so that push_back() needs it in registers only
     void append(const SampleList& other, std::size_t count);
     void swap(SampleList& other) noexcept {
@@ -148,7 +154,7 @@ class SampleList {
     static bool is_same(Value a, Value b) {
         return a == b;
     }
-    static bool is_same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+    static bool is_same(float lag_ms, float) { return std::isnan(lag_ms); }  // a plain sample has none
     [[nodiscard]] ColumnSet needed_for(const Sample& sample) const;
     void move_last(std::size_t capacity, ColumnSet columns);
     void release();
@@ -196,14 +202,12 @@ inline SampleList::const_iterator SampleList::begin() const {
 /// False, and nothing is stored, if a column is missing.
 inline bool SampleList::store(const Sample& sample) {
     const Sample plain = plain_sample();
-    const auto store_in = [&](const auto& column) {
-        auto* const values = last_.*column.values;
-        if (values == nullptr) return is_same(sample.*column.member, plain.*column.member);
-        values[count_] = sample.*column.member;
-        return true;
-    };
-    const bool stored = std::apply([&](const auto&... each) { return (store_in(each) && ...); }, sample_columns);
-    count_ += stored;
+    const bool stored = store_in(last_.start_ns, sample.start_ns, plain.start_ns) &&
+                        store_in(last_.lag_ms, sample.lag_ms, plain.lag_ms) &&
+                        store_in(last_.collective, sample.collective, plain.collective) &&
+                        store_in(last_.step_index, sample.step_index, plain.step_index) &&
+                        store_in(last_.place, sample.place, plain.place);
+    if (stored) last_.duration_ms[count_++] = sample.duration_ms;
     return stored;
 }
 
