@@ -21,7 +21,6 @@
 #endif
 
 namespace cep::tool {
-
 namespace {
 
 constexpr std::size_t first_samples = 16;

@@ -8,7 +8,6 @@
 #include <iterator>
 #include <numeric>
 
-
 namespace cep::tool {
 namespace {
 
