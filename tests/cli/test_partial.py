@@ -91,6 +91,15 @@ def test_partials_of_partials_and_rank_files_mixed(cep, varied):
     assert cep.summary("high.partial", names[5], *files[6:]) == cep.summary(*files)
 
 
+def test_times_below_zero_are_saved_as_they_are(cep, job):
+    """A clock that was set back while a span was open, or while the profiler took its own time."""
+    job.write(0, [run_row(0), span_row(0, 1, "forward", 2.0, START_NS),
+                  {"type": "open", "name": "backward", "step": 2, "rank": 0, "start_ns": START_NS, "elapsed_ms": -1.5},
+                  stats_row(0, 2, self_ms=-0.25, trainer_ms=-0.5)])
+    save(cep, "a.partial", ["job"])
+    assert cep("summarize", "--json", "a.partial").stdout == cep("summarize", "--json", "job").stdout
+
+
 def test_saving_does_not_change_what_is_printed(cep, varied):
     for output in OUTPUTS:
         assert save(cep, "a.partial", ["job"], *output).stdout == cep("summarize", *output, "job").stdout

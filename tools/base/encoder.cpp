@@ -78,14 +78,9 @@ class ZstdEncoder : public Encoder {
 
 }  // namespace
 
-Compression compression_of(std::string_view path) {
-    if (path.ends_with(".gz")) return Compression::gzip;
-    return path.ends_with(".zst") ? Compression::zstd : Compression::none;
-}
-
-std::unique_ptr<Encoder> make_encoder(Compression compression, Effort effort) {
-    if (compression == Compression::gzip) return std::make_unique<GzipEncoder>(effort);
-    if (compression == Compression::zstd) return std::make_unique<ZstdEncoder>(effort);
+std::unique_ptr<Encoder> make_encoder(std::string_view path, Effort effort) {
+    if (path.ends_with(".gz")) return std::make_unique<GzipEncoder>(effort);
+    if (path.ends_with(".zst")) return std::make_unique<ZstdEncoder>(effort);
     return nullptr;
 }
 

@@ -9,7 +9,6 @@
 
 namespace cep::tool {
 
-enum class Compression { none, gzip, zstd };
 enum class Effort { usual, least };
 
 /// Compresses a stream block by block.
@@ -20,10 +19,8 @@ class Encoder {
     virtual void encode(std::string_view input, bool finish, std::vector<char>& out) = 0;
 };
 
-/// By the ending of a file's name: ".gz" or ".zst".
-[[nodiscard]] Compression compression_of(std::string_view path);
-
-/// nullptr for Compression::none. The same input gives the same bytes. Throws WriteError.
-[[nodiscard]] std::unique_ptr<Encoder> make_encoder(Compression compression, Effort effort = Effort::usual);
+/// By the ending of a file's name, ".gz" or ".zst"; nullptr for others. The same input gives the same bytes. Throws
+/// WriteError.
+[[nodiscard]] std::unique_ptr<Encoder> make_encoder(std::string_view path, Effort effort = Effort::usual);
 
 }  // namespace cep::tool

@@ -6,6 +6,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "base/encoder.hpp"
 
 namespace cep::tool {
 
@@ -28,8 +31,16 @@ class Output {
     void close();
 
   private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    void open_temporary();
+    void flush(bool finish);
+    void emit(std::string_view bytes, bool finish);
+
+    std::string path_;
+    std::string temporary_;  // "" for none
+    int fd_ = -1;
+    std::unique_ptr<Encoder> encoder_;
+    std::string buffer_;
+    std::vector<char> encoded_;
 };
 
 /// Writes a text as all of an output. Throws as Output does.

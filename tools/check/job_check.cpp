@@ -33,7 +33,7 @@ void JobCheck::add(FileCheck&& file, FileReport report) {
 }
 
 void JobCheck::add_rank(std::int64_t rank, const FileCheck& file, const FileCheck::RankState& state) {
-    coverage_.saw_rank(rank);
+    coverage_.seen.insert(rank);
     const auto file_index = static_cast<std::uint32_t>(files_.size());
     const std::vector<RunStart>& runs = file.tracker_.runs(rank);
     for (std::size_t i = 0; i < runs.size() && !(has_too_many_runs_ = runs_.size() >= max_runs); ++i) {

@@ -96,7 +96,7 @@ void RowMatcher::take(const Row& row, std::uint64_t /*line*/) {
 CoverageCollector RowMatcher::coverage() const {
     CoverageCollector collector = coverage_;
     for (const auto& [rank, run] : ranks_)
-        if (filter_.accepts_rank(rank)) collector.saw_rank(rank);
+        if (filter_.accepts_rank(rank)) collector.seen.insert(rank);
     return collector;
 }
 

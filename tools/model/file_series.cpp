@@ -15,10 +15,10 @@ void FileSeries::spend(const RunSeries& series) {
 // A rank that has only rows that were not asked for is there all the same.
 void FileSeries::enter_rank(std::int64_t rank) {
     const auto [found, is_new] = places_.try_emplace(rank);
-    if (is_new && choice_.filter.accepts_rank(rank)) {
+    if (is_new && scope_.filter.accepts_rank(rank)) {
         found->second.left_out = !meter_.budget().admit_rank();
         if (found->second.left_out) {
-            ++left_out_ranks_;
+            ++parts_.left_out_ranks;
         } else {
             ranks_[rank];
         }
@@ -28,23 +28,21 @@ void FileSeries::enter_rank(std::int64_t rank) {
 }
 
 void FileSeries::enter_run(RankPlace& place, std::int64_t rank, int run) {
-    const bool known = run != RunTracker::no_run;
     place.run = run;
-    place.attempt = known ? tracker_.runs(rank)[static_cast<std::size_t>(run)].attempt : 1;
-    const bool chosen = !choice_.attempt || place.attempt == *choice_.attempt;
+    place.attempt = tracker_.attempt_of(rank, run);
     place.series = nullptr;
-    if (!chosen) return;
+    if (scope_.attempt && place.attempt != *scope_.attempt) return;
     SeriesByRun& of_rank = ranks_[rank];
     if (!of_rank.contains(run) && !meter_.budget().admit_run()) {
-        ++left_out_runs_;
+        ++parts_.left_out_runs;
         return;
     }
     place.series = &of_rank[run];
-    place.series->has_run = known;
+    place.series->has_run = run != RunTracker::no_run;
 }
 
 void FileSeries::take_mark(const Row& row) {
-    MarkCount& mark = marks_[std::string(row.name)];
+    MarkCount& mark = parts_.marks[std::string(row.name)];
     mark.ranks.insert(*row.rank);
     mark.steps.insert(*row.step);
     ++mark.count;
@@ -56,11 +54,11 @@ void FileSeries::take_other(const Row& row, std::uint64_t line) {
     const auto [run, is_new, returning, ignored] = tracker_.observe(row);
     if (last_place_ == nullptr || last_rank_ != *row.rank) enter_rank(*row.rank);
     RankPlace& place = *last_place_;
-    if (place.left_out || !choice_.filter.accepts(row)) return;
-    if (row.type == RowType::run) coverage_.saw_run(*row.run);
+    if (place.left_out || !scope_.filter.accepts(row)) return;
+    if (row.type == RowType::run) parts_.coverage.saw_run(*row.run);
     if (place.run != run) enter_run(place, *row.rank, run);
     if (place.series == nullptr) return;
-    if (row.type != RowType::run && tracker_.is_settled() && choice_.filter.accepts_all()) settled_ = &place;
+    if (row.type != RowType::run && tracker_.is_settled() && scope_.filter.accepts_all()) settled_ = &place;
     switch (row.type) {
         case RowType::span:
             add(*place.series, row);
@@ -89,22 +87,17 @@ void FileSeries::take_other(const Row& row, std::uint64_t line) {
 JobParts FileSeries::finish() {
     for (const auto& [rank, of_rank] : ranks_)
         for (const auto& [run, series] : of_rank) spend(series);
-    JobParts parts;
-    parts.choice = meter_.choice();
-    parts.coverage = std::move(coverage_);
+    parts_.choice = meter_.choice();
     while (!ranks_.empty()) {  // one by one, so that few series are there twice
         auto of_rank = ranks_.extract(ranks_.begin());
-        parts.coverage.saw_rank(of_rank.key());
+        parts_.coverage.seen.insert(of_rank.key());
         for (auto& [run, series] : of_rank.mapped()) {
             series.seal();
-            parts.ranks[of_rank.key()].push_back(std::move(series));
+            parts_.ranks[of_rank.key()].push_back(std::move(series));
         }
     }
-    parts.left_out_ranks = left_out_ranks_;
-    parts.left_out_runs = left_out_runs_;
-    parts.open_spans = open_spans_.all();
-    parts.marks = std::move(marks_);
-    return parts;
+    parts_.open_spans = open_spans_.all();
+    return std::move(parts_);
 }
 
 }  // namespace cep::tool

@@ -20,12 +20,11 @@
 
 namespace cep::tool {
 
-using RowChoice = PartialScope;  // the rows that are kept
-
 class FileSeries final : public RowSink {
   public:
-    FileSeries(const RowChoice& choice, std::shared_ptr<SampleBudget> budget)
-        : choice_(choice), meter_(std::move(budget)) {}
+    /// `scope`: the rows that are kept.
+    FileSeries(const PartialScope& scope, std::shared_ptr<SampleBudget> budget)
+        : scope_(scope), meter_(std::move(budget)) {}
     // Nearly all rows are spans of the rank and the run that the row before was of.
     void take(const Row& row, std::uint64_t line) override {
         if (settled_ == nullptr || row.type != RowType::span || *row.rank != last_rank_) return take_other(row, line);
@@ -58,19 +57,16 @@ class FileSeries final : public RowSink {
     void take_other(const Row& row, std::uint64_t line);
     void take_mark(const Row& row);
 
-    const RowChoice& choice_;
+    const PartialScope& scope_;
     SampleMeter meter_;
     RunTracker tracker_;
-    CoverageCollector coverage_;
     std::map<std::int64_t, SeriesByRun> ranks_;
     std::unordered_map<std::int64_t, RankPlace> places_;
     RankPlace* last_place_ = nullptr;  // rows of a rank come together
     std::int64_t last_rank_ = 0;
     RankPlace* settled_ = nullptr;  // where all spans of the last rank go until a run row comes; nullptr: it depends
     OpenSpans open_spans_;
-    std::map<std::string, MarkCount> marks_;
-    std::uint64_t left_out_ranks_ = 0;
-    std::uint64_t left_out_runs_ = 0;
+    JobParts parts_;
 };
 
 }  // namespace cep::tool

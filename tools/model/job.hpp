@@ -100,6 +100,11 @@ void for_each_rank(std::span<const Series> series, Use use) {
 /// The numbers of the steps of all ranks, each once, ascending.
 [[nodiscard]] std::vector<std::int64_t> all_steps(const RankSeries& ranks);
 
+/// By place in `steps`, which ascend: whether only some ranks recorded the step, because the library lengthened the
+/// stride of others. Empty: there is none. What compares ranks leaves such steps out: a job that waits for a rank that
+/// has no row would seem to wait for nobody.
+[[nodiscard]] std::vector<bool> find_uneven_steps(const RankSeries& ranks, const std::vector<std::int64_t>& steps);
+
 /// The phase whose spans are whole steps: of step spans inside step spans the outermost, which take the most time.
 struct StepPhase {
     bool found = false;

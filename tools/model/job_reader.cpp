@@ -23,10 +23,10 @@ std::string why_unreadable(const FileReport& report, const std::string& why) {
     return fmt::format("{}: not a whole partial summary: line {}: {}", report.path, damage.line, damage.why);
 }
 
-RowChoice choice_of(const LoadOptions& options) {
-    RowChoice choice{options.filter, {}};
-    if (options.attempt && options.attempt->mode == AttemptChoice::Mode::one) choice.attempt = options.attempt->attempt;
-    return choice;
+PartialScope scope_of(const LoadOptions& options) {
+    PartialScope scope{options.filter, {}};
+    if (options.attempt && options.attempt->mode == AttemptChoice::Mode::one) scope.attempt = options.attempt->attempt;
+    return scope;
 }
 
 }  // namespace
@@ -44,12 +44,12 @@ void JobFile::take_other(const Row& row, std::uint64_t line) {
 }
 
 JobReader::JobReader(const LoadOptions& options)
-    : choice_(choice_of(options)),
+    : asked_for_(scope_of(options)),
       asked_for_all_(!options.attempt && options.filter == Filter{}),
       budget_(std::make_shared<SampleBudget>(options.max_samples)) {}
 
 std::unique_ptr<JobFile> JobReader::new_file() const {
-    return std::make_unique<JobFile>(std::make_unique<FileSeries>(choice_, budget_));
+    return std::make_unique<JobFile>(std::make_unique<FileSeries>(asked_for_, budget_));
 }
 
 void JobReader::take(JobFile&& file, FileReport&& report) {
@@ -71,16 +71,9 @@ void JobReader::add(JobParts&& parts) {
     const StepChoice choice = std::max({read_.parts.choice, parts.choice, budget_->choice()});
     read_.parts.thin(choice);
     parts.thin(choice);
-    share_steps(parts);
-    read_.parts.merge(std::move(parts));
-}
-
-void JobReader::share_steps(JobParts& parts) {
     for (auto& [rank, of_rank] : parts.ranks)
-        for (RunSeries& series : of_rank) {
-            series.steps.share(last_steps_);
-            last_steps_ = series.steps.alias();
-        }
+        for (RunSeries& series : of_rank) series.steps.share(last_steps_);
+    read_.parts.merge(std::move(parts));
 }
 
 void JobReader::spend(const JobParts& parts) {
@@ -113,7 +106,7 @@ void JobReader::take_partials(JobFile& file, const FileReport& report) {
 }
 
 void JobReader::settle_scope() {
-    read_.scope = choice_;
+    read_.scope = asked_for_;
     if (scopes_.empty()) return;
     if (asked_for_all_ && !any_rows_) read_.scope = scopes_.begin()->second.first;
     for (const auto& [description, scope] : scopes_)
@@ -122,7 +115,7 @@ void JobReader::settle_scope() {
                                          scope.second, description, read_.scope.describe()));
 }
 
-ReadParts JobReader::finish(const InputSet& set) {
+PartialSummary JobReader::finish(const InputSet& set) {
     settle_scope();
     read_.inputs.add(set);
     read_.parts.thin(budget_->choice());

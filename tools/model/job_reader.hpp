@@ -38,34 +38,27 @@ class JobFile final : public RowSink {
     std::string misplaced_;  // why it is neither the one nor the other
 };
 
-/// All that was read, as a partial summary holds it.
-struct ReadParts {
-    PartialScope scope;
-    InputCounts inputs;
-    JobParts parts;  // in their order()
-};
-
 class JobReader {
   public:
     explicit JobReader(const LoadOptions& options);
 
     [[nodiscard]] std::unique_ptr<JobFile> new_file() const;
     void take(JobFile&& file, FileReport&& report);
-    /// Once, after the last input. Throws UsageError where partial summaries were saved with another scope.
-    [[nodiscard]] ReadParts finish(const InputSet& set);
+    /// All that was read, once, after the last input. The parts are in their order(). Throws UsageError where partial
+    /// summaries were saved with another scope.
+    [[nodiscard]] PartialSummary finish(const InputSet& set);
 
   private:
     void add(JobParts&& parts);
-    void share_steps(JobParts& parts);
     void spend(const JobParts& parts);
     void take_partials(JobFile& file, const FileReport& report);
     void settle_scope();
 
-    const RowChoice choice_;
+    const PartialScope asked_for_;
     const bool asked_for_all_;  // so that partial summaries may say what is asked for
     std::shared_ptr<SampleBudget> budget_;
-    ReadParts read_;
-    StepNumbers last_steps_;  // of the series that was read last
+    PartialSummary read_;
+    std::shared_ptr<StepNumbers::Numbers> last_steps_;  // of the series that was read last
     bool any_rows_ = false;
     std::map<std::string, std::pair<PartialScope, std::string>> scopes_;  // by description; the first file that has it
 };

@@ -33,7 +33,7 @@ struct PartialSummary {
 };
 
 /// Throws as Output does. The parts are written in their order().
-void write_partial(Output& output, const PartialScope& scope, const InputCounts& inputs, const JobParts& parts);
+void write_partial(Output& output, const PartialSummary& partial);
 
 /// One series as its lines in a partial summary.
 [[nodiscard]] std::string series_text(std::int64_t rank, const RunSeries& series);

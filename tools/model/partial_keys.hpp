@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/members.hpp"
+#include "model/job_parts.hpp"
 #include "model/phase_series.hpp"
 #include "read/coverage.hpp"
 #include "read/open_spans.hpp"
@@ -17,6 +18,40 @@ inline constexpr std::tuple damage_keys = {
     member("path", &LocatedDamage::path),
     member("line", &LocatedDamage::line),
     member("why", &LocatedDamage::why),
+};
+
+inline constexpr std::tuple coverage_keys = {
+    member("ranks", &CoverageCollector::seen),
+    member("listed_ranks", &CoverageCollector::listed),
+    member("any_unlisted", &CoverageCollector::any_unlisted),
+    member("world_size", &CoverageCollector::world_size),
+};
+
+inline constexpr std::tuple stride_keys = {
+    member("from", &StrideChange::from),       member("to", &StrideChange::to),
+    member("longest", &StrideChange::longest), member("first_step", &StrideChange::first_step),
+    member("step", &StrideChange::step),       member("max_percent", &StrideChange::max_percent),
+};
+
+inline constexpr std::tuple counter_keys = {
+    member("name", &CounterSeries::name),
+    member("max", &CounterSeries::max),
+    member("last_step", &CounterSeries::last_step),
+    member("last", &CounterSeries::last),
+};
+
+inline constexpr std::tuple phase_keys = {
+    member("name", &PhaseSeries::name),
+    member("kind", &PhaseSeries::kind),
+    member("clock", &PhaseSeries::clock),
+    member("may_repeat", &PhaseSeries::may_repeat),
+};
+
+/// Of each a list. What a row does not say is null: its start and its lag.
+inline constexpr std::tuple sample_keys = {
+    member("duration_ms", &Sample::duration_ms), member("start_ns", &Sample::start_ns),
+    member("lag_ms", &Sample::lag_ms),           member("collective", &Sample::collective),
+    member("step_index", &Sample::step_index),   member("place", &Sample::place),
 };
 
 /// Of the durations in a histogram.
@@ -32,6 +67,13 @@ inline constexpr std::tuple open_span_keys = {
     member("step", &OpenSpan::step),         member("attempt", &OpenSpan::attempt),
     member("start_ns", &OpenSpan::start_ns), member("elapsed_ms", &OpenSpan::elapsed_ms),
     member("line", &OpenSpan::line),
+};
+
+/// Behind the name of the marks.
+inline constexpr std::tuple mark_keys = {
+    member("count", &MarkCount::count),
+    member("ranks", &MarkCount::ranks),
+    member("steps", &MarkCount::steps),
 };
 
 }  // namespace cep::tool

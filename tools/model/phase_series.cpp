@@ -120,18 +120,14 @@ void RunSeries::add_stride_change(const StrideChange& change) {
 
 // The counters of a step come in the same order in every step.
 void RunSeries::add_counter(const Row& row) {
-    if (next_counter_ < counters.size() && counters[next_counter_].name == row.name) {
-        counters[next_counter_].add(*row.step, row.value);
-        next_counter_ = (next_counter_ + 1) % counters.size();
-        return;
+    std::size_t index = next_counter_;
+    if (index >= counters.size() || counters[index].name != row.name) {
+        const auto [known, is_new] = counter_indices_.try_emplace(std::string(row.name), counters.size());
+        if (is_new) counters.emplace_back().name = row.name;
+        index = known->second;
     }
-    const auto [known, is_new] = counter_indices_.try_emplace(std::string(row.name), counters.size());
-    if (is_new) {
-        counters.emplace_back(row.name, *row.step, row.value);
-    } else {
-        counters[known->second].add(*row.step, row.value);
-    }
-    next_counter_ = (known->second + 1) % counters.size();
+    counters[index].add(*row.step, row.value);
+    next_counter_ = (index + 1) % counters.size();
 }
 
 void RunSeries::seal() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Phase series: the durations of one phase of one rank in one run, while a file is read.
+// Phase series: the durations of the phases, and what is kept of the counters, of one rank in one run.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "base/same_text.hpp"
-#include "model/counter_series.hpp"
 #include "model/sample_budget.hpp"
 #include "model/sample_list.hpp"
 #include "model/step_numbers.hpp"
@@ -65,6 +64,22 @@ struct PhaseSeries {
 [[nodiscard]] constexpr Clock combine(Clock a, Clock b) {
     return a == b ? a : Clock::mixed;
 }
+
+/// One counter on one rank in one run: memory in use, or anything else. The order of the rows does not matter, nor that
+/// some come twice.
+struct CounterSeries {
+    std::string name;
+    double max = -std::numeric_limits<double>::infinity();
+    std::int64_t last_step = INT64_MIN;
+    double last = -std::numeric_limits<double>::infinity();  // of that step; of several the largest
+
+    void add(std::int64_t step, double value) {
+        max = std::max(max, value);
+        if (step < last_step) return;
+        last = step > last_step ? value : std::max(last, value);
+        last_step = step;
+    }
+};
 
 /// The phases of one rank in one run, from one file.
 struct RunSeries {

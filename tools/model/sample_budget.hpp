@@ -3,7 +3,9 @@
 // Sample budget: how much of a job is kept in memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -26,8 +28,18 @@ class SampleBudget {
     explicit SampleBudget(std::uint64_t samples) : samples_(samples) {}
 
     /// Durations that a file has, and the steps of one of its series as far as it was read. Returns the steps to keep.
-    StepChoice spend(const StepTally& samples, const StepTally& steps_of_series);
-    [[nodiscard]] StepChoice choice() const;
+    StepChoice spend(const StepTally& samples, const StepTally& steps_of_series) {
+        const std::lock_guard guard(mutex_);
+        spent_.add(samples);
+        const StepTally::Left steps = steps_of_series.left();
+        for (std::size_t i = 0; i < steps.size(); ++i) most_steps_[i] = std::max(most_steps_[i], steps[i]);
+        while (is_exceeded()) ++halvings_;
+        return StepChoice(halvings_);
+    }
+    [[nodiscard]] StepChoice choice() const {
+        const std::lock_guard guard(mutex_);
+        return StepChoice(halvings_);
+    }
     /// Ask for room for one rank of one file, and for one run of it.
     [[nodiscard]] bool admit_rank() { return ranks_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
     [[nodiscard]] bool admit_run() { return runs_.fetch_add(1, std::memory_order_relaxed) < max_runs; }
@@ -36,7 +48,13 @@ class SampleBudget {
     static constexpr std::uint64_t max_runs = 150'000;  // of all ranks
 
   private:
-    [[nodiscard]] bool is_exceeded() const;
+    // Grows with what is known, so that what is exceeded now is at the end.
+    [[nodiscard]] bool is_exceeded() const {
+        if (halvings_ + 1 == StepChoice::none) return false;
+        const std::uint64_t kept = spent_.left()[halvings_];
+        if (kept <= samples_) return false;
+        return most_steps_[halvings_ + 1] >= few_steps || kept / times_for_few_steps > samples_;
+    }
 
     const std::uint64_t samples_;
     mutable std::mutex mutex_;

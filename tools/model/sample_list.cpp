@@ -5,13 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <numeric>
-
-#include "base/large_memory.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define CEP_FINDS_BAD_ADDRESSES true
@@ -25,49 +21,42 @@
 #endif
 
 namespace cep::tool {
-
-struct SampleList::ColumnSet {
-    static ColumnSet of(const SampleColumns& columns) {
-        return {columns.start_ns != nullptr, columns.lag_ms != nullptr, columns.collective != nullptr,
-                columns.step_index != nullptr, columns.place != nullptr};
-    }
-    [[nodiscard]] ColumnSet with(const ColumnSet& more) const {
-        return {start_ns || more.start_ns, lag_ms || more.lag_ms, collective || more.collective,
-                step_index || more.step_index, place || more.place};
-    }
-    /// Of each sample.
-    [[nodiscard]] std::size_t bytes() const {
-        const int narrow = lag_ms + collective + step_index + place;
-        return sizeof(double) + (start_ns ? sizeof(std::int64_t) : 0) +
-               static_cast<std::size_t>(narrow) * sizeof(std::uint32_t);
-    }
-    /// The wide columns first, so that all are aligned.
-    [[nodiscard]] SampleColumns in(std::byte* memory, std::size_t capacity) const {
-        const auto take = [&]<typename Value>(Value*& column) {
-            column = reinterpret_cast<Value*>(memory);
-            memory += capacity * sizeof(Value);
-        };
-        SampleColumns columns;
-        take(columns.duration_ms);
-        if (start_ns) take(columns.start_ns);
-        if (lag_ms) take(columns.lag_ms);
-        if (collective) take(columns.collective);
-        if (step_index) take(columns.step_index);
-        if (place) take(columns.place);
-        return columns;
-    }
-
-    bool start_ns;
-    bool lag_ms;
-    bool collective;
-    bool step_index;
-    bool place;
-};
-
 namespace {
 
 constexpr std::size_t first_samples = 16;
-constexpr std::size_t most_bytes = sizeof(Sample);  // of a sample with all columns
+
+/// Calls `use(column, bit)` for each of the sample columns.
+template <typename Use>
+void for_each_column(Use use) {
+    unsigned bit = 1;
+    std::apply([&](const auto&... column) { ((use(column, bit), bit <<= 1U), ...); }, sample_columns);
+}
+
+/// A bit for each column that there is.
+unsigned set_of(const SampleColumns& columns) {
+    unsigned set = 0;
+    for_each_column([&](const auto& column, unsigned bit) { set |= columns.*column.values != nullptr ? bit : 0; });
+    return set;
+}
+
+/// Of each sample.
+std::size_t bytes_of(unsigned set) {
+    std::size_t bytes = 0;
+    for_each_column(
+        [&](const auto& column, unsigned bit) { bytes += (set & bit) != 0 ? sizeof(Sample{}.*column.member) : 0; });
+    return bytes;
+}
+
+SampleColumns columns_in(std::byte* memory, unsigned set, std::size_t capacity) {
+    SampleColumns columns;
+    const auto take = [&]<typename Value>(const SampleColumn<Value>& column, unsigned bit) {
+        if ((set & bit) == 0) return;
+        columns.*column.values = reinterpret_cast<Value*>(memory);
+        memory += capacity * sizeof(Value);
+    };
+    for_each_column(take);
+    return columns;
+}
 
 /// Large chunks of one size, of all lists. What a list gives back is for the next one; but its memory is for the system
 /// until then, as samples that are thinned out are often followed by some of another size.
@@ -107,22 +96,26 @@ class ChunkPool {
         if (begin < end) static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
     }
 
+    // Its pages are mapped all at once, which takes half the time of mapping each when it is first touched. Huge pages
+    // are faster where they are available, but several times slower in virtual machines that return free memory to
+    // their host.
     void add_slab(std::size_t bytes) {
-        slabs_.emplace_back(slab_chunks * distance_bytes(bytes));
-        unused_ = slabs_.back().data();
+        constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
+        void* const slab = ::mmap(nullptr, slab_chunks * distance_bytes(bytes), PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (slab == MAP_FAILED) throw std::bad_alloc();
+        unused_ = static_cast<std::byte*>(slab);
         unused_chunks_ = slab_chunks;
     }
 
     std::mutex mutex_;
-    std::vector<LargeMemory> slabs_;
-    std::byte* unused_ = nullptr;  // of the last slab
+    std::byte* unused_ = nullptr;  // of the last slab; slabs are never unmapped
     std::size_t unused_chunks_ = 0;
     FreeChunk* free_ = nullptr;
 };
 
 // Never destroyed: a list may live as long as the process.
 ChunkPool& pool_of(std::size_t sample_bytes) {
-    static auto& pools = *new std::array<ChunkPool, most_bytes / sizeof(std::uint32_t) + 1>;
+    static auto& pools = *new std::array<ChunkPool, sizeof(Sample) / sizeof(std::uint32_t) + 1>;
     return pools[sample_bytes / sizeof(std::uint32_t)];
 }
 
@@ -134,7 +127,8 @@ std::byte* allocate(std::size_t capacity, std::size_t sample_bytes) {
     return static_cast<std::byte*>(chunk);
 }
 
-void free_chunk(const SampleColumns& columns, std::size_t capacity, std::size_t sample_bytes) {
+void free_chunk(const SampleColumns& columns, std::size_t capacity) {
+    const std::size_t sample_bytes = bytes_of(set_of(columns));
     if (capacity == SampleList::chunk_samples) {
         pool_of(sample_bytes).give_back(reinterpret_cast<std::byte*>(columns.duration_ms), capacity * sample_bytes);
     } else {
@@ -142,22 +136,16 @@ void free_chunk(const SampleColumns& columns, std::size_t capacity, std::size_t 
     }
 }
 
-/// What a column has in another place; a new one, what it had without.
-template <typename Value>
-void carry(const Value* from, Value* to, std::size_t count, Value without) {
-    if (to == nullptr) return;
-    if (from == nullptr) {
-        std::fill_n(to, count, without);
-    } else {
-        std::copy_n(from, count, to);
-    }
-}
-
 }  // namespace
 
+// Durations always.
 SampleList::ColumnSet SampleList::needed_for(const Sample& sample) const {
-    return {sample.has_start(), !std::isnan(sample.lag_ms), sample.collective != 0,
-            sample.step_index != first_step_index_ + count_, sample.place != place_};
+    const Sample plain = plain_sample();
+    ColumnSet needed = 1;
+    for_each_column([&](const auto& column, unsigned bit) {
+        if (!is_same(sample.*column.member, plain.*column.member)) needed |= bit;
+    });
+    return needed;
 }
 
 // Columns are for ever: what one sample needed, those behind it will.
@@ -166,7 +154,7 @@ void SampleList::store_in_new_room(Sample sample) {
         first_step_index_ = sample.step_index;
         place_ = sample.place;
     }
-    const ColumnSet columns = ColumnSet::of(last_).with(needed_for(sample));
+    const ColumnSet columns = set_of(last_) | needed_for(sample);
     std::size_t capacity = capacity_;
     if (count_ == chunk_samples) {
         full_.push_back(std::exchange(last_, {}));
@@ -188,17 +176,18 @@ void SampleList::append(const SampleList& other, std::size_t count) {
 }
 
 void SampleList::move_last(std::size_t capacity, ColumnSet columns) {
-    const SampleColumns to = columns.in(allocate(capacity, columns.bytes()), capacity);
-    const SampleColumns& from = last_;
-    carry(from.duration_ms, to.duration_ms, count_, 0.0);
-    carry(from.start_ns, to.start_ns, count_, Sample::no_start);
-    carry(from.lag_ms, to.lag_ms, count_, std::numeric_limits<float>::quiet_NaN());
-    carry(from.collective, to.collective, count_, 0U);
-    carry(from.step_index, to.step_index, count_, 0U);
-    if (from.step_index == nullptr && to.step_index != nullptr)
-        std::iota(to.step_index, to.step_index + count_, first_step_index_);
-    carry(from.place, to.place, count_, place_);
-    if (capacity_ > 0) free_chunk(last_, capacity_, ColumnSet::of(last_).bytes());
+    const SampleColumns to = columns_in(allocate(capacity, bytes_of(columns)), columns, capacity);
+    const SampleChunk from = last_chunk();
+    for_each_column([&](const auto& column, unsigned) {
+        auto* const values = to.*column.values;
+        if (values == nullptr) return;
+        if (const auto* const old = last_.*column.values) {
+            std::copy_n(old, count_, values);
+        } else {
+            for (std::size_t i = 0; i < count_; ++i) values[i] = from[i].*column.member;
+        }
+    });
+    if (capacity_ > 0) free_chunk(last_, capacity_);
     last_ = to;
     capacity_ = static_cast<std::uint32_t>(capacity);
 }
@@ -207,12 +196,12 @@ void SampleList::seal() {
     // Of many chunks, the room in the last one is little.
     constexpr std::size_t many_chunks = 32;
     if (count_ == 0 || count_ == capacity_ || full_.size() >= many_chunks) return;
-    move_last(count_, ColumnSet::of(last_));
+    move_last(count_, set_of(last_));
 }
 
 void SampleList::release() {
-    if (capacity_ > 0) free_chunk(last_, capacity_, ColumnSet::of(last_).bytes());
-    for (const SampleColumns& chunk : full_) free_chunk(chunk, chunk_samples, ColumnSet::of(chunk).bytes());
+    if (capacity_ > 0) free_chunk(last_, capacity_);
+    for (const SampleColumns& chunk : full_) free_chunk(chunk, chunk_samples);
     full_.clear();
     last_ = {};
     count_ = capacity_ = 0;

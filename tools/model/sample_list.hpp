@@ -10,6 +10,7 @@
 #include <iterator>
 #include <limits>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,21 @@ struct SampleColumns {
     std::uint32_t* collective = nullptr;  // without: 0
     std::uint32_t* step_index = nullptr;  // without: one more than that of the sample before
     std::uint32_t* place = nullptr;       // without: that of the first sample of the list
+};
+
+template <typename Value>
+struct SampleColumn {
+    Value* SampleColumns::*values;
+    Value Sample::*member;
+};
+/// The wide ones first, so that all are aligned where they lie one behind the other.
+inline constexpr std::tuple sample_columns = {
+    SampleColumn<double>{&SampleColumns::duration_ms, &Sample::duration_ms},
+    SampleColumn<std::int64_t>{&SampleColumns::start_ns, &Sample::start_ns},
+    SampleColumn<float>{&SampleColumns::lag_ms, &Sample::lag_ms},
+    SampleColumn<std::uint32_t>{&SampleColumns::collective, &Sample::collective},
+    SampleColumn<std::uint32_t>{&SampleColumns::step_index, &Sample::step_index},
+    SampleColumn<std::uint32_t>{&SampleColumns::place, &Sample::place},
 };
 
 /// Some samples of a list, one after the other. Valid as long as the list does not change.
@@ -64,8 +80,6 @@ class SampleChunk {
 class SampleList {
   public:
     class const_iterator;
-    using value_type = Sample;
-    using iterator = const_iterator;
 
     static constexpr std::size_t chunk_samples = 2048;
 
@@ -111,10 +125,15 @@ class SampleList {
     }
 
   private:
-    /// Which columns there are, beside the durations.
-    struct ColumnSet;
+    using ColumnSet = unsigned;  // a bit for each of sample_columns
 
     bool store(const Sample& sample);
+    template <typename Value>
+    bool store_in(Value* column, Value value, Value plain) {
+        if (column == nullptr) return is_same(value, plain);
+        column[count_] = value;
+        return true;
+    }
     void store_in_new_room(Sample sample);  // by value, so that push_back() needs it in registers only
     void append(const SampleList& other, std::size_t count);
     void swap(SampleList& other) noexcept {
@@ -126,6 +145,16 @@ class SampleList {
         std::swap(full_, other.full_);
     }
     [[nodiscard]] SampleChunk last_chunk() const { return {last_, count_, first_step_index_, place_}; }
+    /// The next sample without columns but for its duration.
+    [[nodiscard]] Sample plain_sample() const {
+        const float no_lag = std::numeric_limits<float>::quiet_NaN();
+        return {0, Sample::no_start, no_lag, 0, first_step_index_ + count_, place_};
+    }
+    template <typename Value>
+    static bool is_same(Value a, Value b) {
+        return a == b;
+    }
+    static bool is_same(float lag_ms, float) { return std::isnan(lag_ms); }  // a plain sample has none
     [[nodiscard]] ColumnSet needed_for(const Sample& sample) const;
     void move_last(std::size_t capacity, ColumnSet columns);
     void release();
@@ -141,12 +170,6 @@ class SampleList {
 
 class SampleList::const_iterator {
   public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = Sample;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const Sample*;
-    using reference = Sample;
-
     [[nodiscard]] Sample operator*() const { return chunk_[at_]; }
     const_iterator& operator++() {
         if (++at_ == chunk_.size()) [[unlikely]]
@@ -178,35 +201,14 @@ inline SampleList::const_iterator SampleList::begin() const {
 
 /// False, and nothing is stored, if a column is missing.
 inline bool SampleList::store(const Sample& sample) {
-    const std::size_t at = count_;
-    if (last_.start_ns != nullptr) {
-        last_.start_ns[at] = sample.start_ns;
-    } else if (sample.has_start()) {
-        return false;
-    }
-    if (last_.lag_ms != nullptr) {
-        last_.lag_ms[at] = sample.lag_ms;
-    } else if (!std::isnan(sample.lag_ms)) {
-        return false;
-    }
-    if (last_.collective != nullptr) {
-        last_.collective[at] = sample.collective;
-    } else if (sample.collective != 0) {
-        return false;
-    }
-    if (last_.step_index != nullptr) {
-        last_.step_index[at] = sample.step_index;
-    } else if (sample.step_index != first_step_index_ + count_) {
-        return false;
-    }
-    if (last_.place != nullptr) {
-        last_.place[at] = sample.place;
-    } else if (sample.place != place_) {
-        return false;
-    }
-    last_.duration_ms[at] = sample.duration_ms;
-    ++count_;
-    return true;
+    const Sample plain = plain_sample();
+    const bool stored = store_in(last_.start_ns, sample.start_ns, plain.start_ns) &&
+                        store_in(last_.lag_ms, sample.lag_ms, plain.lag_ms) &&
+                        store_in(last_.collective, sample.collective, plain.collective) &&
+                        store_in(last_.step_index, sample.step_index, plain.step_index) &&
+                        store_in(last_.place, sample.place, plain.place);
+    if (stored) last_.duration_ms[count_++] = sample.duration_ms;
+    return stored;
 }
 
 template <typename IsGone>

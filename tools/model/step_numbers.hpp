@@ -29,15 +29,10 @@ class StepNumbers {
 
     void push_back(std::int64_t number) { numbers_->push_back(number); }
     void shrink_to_fit() { numbers_->shrink_to_fit(); }
-    /// In the memory of `other`, if they are the same. None of those that share it may change.
-    void share(const StepNumbers& other) {
-        if (*this == other) numbers_ = other.numbers_;
-    }
-    /// The same numbers in the same memory; a copy has its own.
-    [[nodiscard]] StepNumbers alias() const {
-        StepNumbers same;
-        same.numbers_ = numbers_;
-        return same;
+    /// Takes the memory of `last` if they are the same, else becomes the last. None of those that share it may change.
+    void share(std::shared_ptr<Numbers>& last) {
+        if (last != nullptr && *last == *numbers_) numbers_ = last;
+        last = numbers_;
     }
 
     [[nodiscard]] const Numbers& all() const { return *numbers_; }

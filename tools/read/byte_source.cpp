@@ -21,26 +21,50 @@
 namespace cep::tool {
 namespace {
 
-constexpr std::size_t buffer_bytes = std::size_t{256} << 10;
+constexpr std::size_t block_bytes = std::size_t{256} << 10;
 constexpr std::size_t magic_bytes = 4;
 // Rank files decompress to 10 to 30 times their size. A file of blanks decompresses to 100,000 times its size.
 constexpr std::uint64_t max_ratio = 100;
 constexpr std::uint64_t always_allowed_bytes = std::uint64_t{64} << 20;
 
-class Descriptor {
+class PlainSource : public ByteSource {
   public:
-    explicit Descriptor(const InputFile& file) : path_(file.path) {
-        fd_ = file.is_standard_input() ? STDIN_FILENO : ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC);
-        if (fd_ < 0) throw ReadError(file.path + ": " + std::strerror(errno));
+    explicit PlainSource(const InputFile& file)
+        : path_(file.path),
+          fd_(file.is_standard_input() ? STDIN_FILENO : ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC)) {
+        if (fd_ < 0) throw ReadError(path_ + ": " + std::strerror(errno));
     }
-    Descriptor(Descriptor&& other) noexcept
-        : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), bytes_taken_(other.bytes_taken_) {}
-    Descriptor& operator=(Descriptor&&) = delete;
-    ~Descriptor() {
+    PlainSource(const PlainSource&) = delete;
+    PlainSource& operator=(const PlainSource&) = delete;
+    ~PlainSource() override {
         if (fd_ > STDIN_FILENO) ::close(fd_);
     }
 
-    std::size_t read(char* out, std::size_t capacity) {
+    /// The first bytes, by which the format is recognised; read() gives them too. Call it first.
+    std::string_view read_head() {
+        char bytes[magic_bytes];
+        for (std::size_t count = 1; count > 0 && head_.size() < magic_bytes;) {
+            count = read_file(bytes, magic_bytes - head_.size());
+            head_.append(bytes, count);
+        }
+        return head_;
+    }
+    std::size_t read(char* out, std::size_t capacity) override {
+        if (head_given_ == head_.size()) return read_file(out, capacity);
+        const std::size_t count = head_.copy(out, capacity, head_given_);
+        head_given_ += count;
+        return count;
+    }
+    [[nodiscard]] const std::string& damage() const override { return no_damage_; }
+    [[nodiscard]] std::uint64_t bytes_taken() const override { return bytes_taken_; }
+    // Standard input is excluded: its position need not be 0.
+    [[nodiscard]] int plain_file() const override {
+        struct stat info {};
+        return fd_ > STDIN_FILENO && ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) ? fd_ : -1;
+    }
+
+  private:
+    std::size_t read_file(char* out, std::size_t capacity) {
         for (;;) {
             const ssize_t count = ::read(fd_, out, capacity);
             if (count < 0 && errno == EINTR) continue;
@@ -49,75 +73,28 @@ class Descriptor {
             return static_cast<std::size_t>(count);
         }
     }
-    [[nodiscard]] std::uint64_t bytes_taken() const { return bytes_taken_; }
-    // Standard input is excluded: its position need not be 0.
-    [[nodiscard]] int regular_file() const {
-        struct stat info {};
-        return fd_ > STDIN_FILENO && ::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) ? fd_ : -1;
-    }
 
-  private:
-    std::string path_;
-    int fd_ = -1;
+    const std::string path_;
+    const int fd_;
+    std::string head_;
+    std::size_t head_given_ = 0;
     std::uint64_t bytes_taken_ = 0;
-};
-
-/// A descriptor whose first bytes were read ahead, to recognise the format.
-class Peeked {
-  public:
-    explicit Peeked(Descriptor descriptor) : descriptor_(std::move(descriptor)) {
-        while (size_ < magic_bytes) {
-            const std::size_t count = descriptor_.read(head_ + size_, magic_bytes - size_);
-            if (count == 0) break;
-            size_ += count;
-        }
-    }
-    [[nodiscard]] std::string_view head() const { return {head_, size_}; }
-    [[nodiscard]] std::uint64_t bytes_taken() const { return descriptor_.bytes_taken(); }
-    [[nodiscard]] int regular_file() const { return descriptor_.regular_file(); }
-
-    std::size_t read(char* out, std::size_t capacity) {
-        if (taken_ == size_) return descriptor_.read(out, capacity);
-        const std::size_t count = std::min(capacity, size_ - taken_);
-        std::memcpy(out, head_ + taken_, count);
-        taken_ += count;
-        return count;
-    }
-
-  private:
-    Descriptor descriptor_;
-    char head_[magic_bytes] = {};
-    std::size_t size_ = 0;
-    std::size_t taken_ = 0;
-};
-
-class PlainSource : public ByteSource {
-  public:
-    explicit PlainSource(Peeked input) : input_(std::move(input)), file_(input_.regular_file()) {}
-    std::size_t read(char* out, std::size_t capacity) override { return input_.read(out, capacity); }
-    [[nodiscard]] const std::string& damage() const override { return damage_; }
-    [[nodiscard]] std::uint64_t bytes_taken() const override { return input_.bytes_taken(); }
-    [[nodiscard]] int plain_file() const override { return file_; }
-
-  private:
-    Peeked input_;
-    int file_;
-    std::string damage_;
+    const std::string no_damage_;
 };
 
 /// The common part of gzip and zstd: a block of compressed input, and why the stream stopped.
 class CompressedSource : public ByteSource {
   public:
-    explicit CompressedSource(Peeked input) : input_(std::move(input)), block_(buffer_bytes) {}
+    explicit CompressedSource(std::unique_ptr<ByteSource> input) : input_(std::move(input)), block_(block_bytes) {}
     [[nodiscard]] const std::string& damage() const override { return damage_; }
-    [[nodiscard]] std::uint64_t bytes_taken() const override { return input_.bytes_taken(); }
+    [[nodiscard]] std::uint64_t bytes_taken() const override { return input_->bytes_taken(); }
 
   protected:
     // Fills the whole block: a pipe may return few bytes at a time.
     std::size_t refill() {
         std::size_t size = 0;
         for (std::size_t count = 1; count > 0 && size < block_.size(); size += count)
-            count = input_.read(block_.data() + size, block_.size() - size);
+            count = input_->read(block_.data() + size, block_.size() - size);
         return size;
     }
     [[nodiscard]] char* block() { return block_.data(); }
@@ -129,7 +106,7 @@ class CompressedSource : public ByteSource {
     // Counts decompressed bytes, and stops the stream when there are too many.
     std::size_t count(std::size_t bytes) {
         given_bytes_ += bytes;
-        if (!stopped_ && given_bytes_ > always_allowed_bytes + max_ratio * input_.bytes_taken())
+        if (!stopped_ && given_bytes_ > always_allowed_bytes + max_ratio * bytes_taken())
             stop(
                 "it decompresses to over 100 times its size: the rest is not read; decompress the file to read all of "
                 "it");
@@ -137,7 +114,7 @@ class CompressedSource : public ByteSource {
     }
 
   private:
-    Peeked input_;
+    std::unique_ptr<ByteSource> input_;
     std::vector<char> block_;
     std::string damage_;
     std::uint64_t given_bytes_ = 0;
@@ -146,7 +123,7 @@ class CompressedSource : public ByteSource {
 
 class GzipSource : public CompressedSource {
   public:
-    explicit GzipSource(Peeked input) : CompressedSource(std::move(input)) {
+    explicit GzipSource(std::unique_ptr<ByteSource> input) : CompressedSource(std::move(input)) {
         constexpr int gzip_only = 16;
         if (::inflateInit2(&stream_, gzip_only + MAX_WBITS) != Z_OK) throw ReadError("gzip: out of memory");
     }
@@ -197,7 +174,8 @@ class GzipSource : public CompressedSource {
 
 class ZstdSource : public CompressedSource {
   public:
-    explicit ZstdSource(Peeked input) : CompressedSource(std::move(input)), stream_(::ZSTD_createDStream()) {
+    explicit ZstdSource(std::unique_ptr<ByteSource> input)
+        : CompressedSource(std::move(input)), stream_(::ZSTD_createDStream()) {
         if (stream_ == nullptr) throw ReadError("zstd: out of memory");
     }
     ZstdSource(const ZstdSource&) = delete;
@@ -250,10 +228,11 @@ bool is_zstd(std::string_view head) {
 }  // namespace
 
 std::unique_ptr<ByteSource> open_source(const InputFile& file) {
-    Peeked input{Descriptor(file)};
-    if (input.head().starts_with("\x1f\x8b")) return std::make_unique<GzipSource>(std::move(input));
-    if (is_zstd(input.head())) return std::make_unique<ZstdSource>(std::move(input));
-    return std::make_unique<PlainSource>(std::move(input));
+    auto input = std::make_unique<PlainSource>(file);
+    const std::string_view head = input->read_head();
+    if (head.starts_with("\x1f\x8b")) return std::make_unique<GzipSource>(std::move(input));
+    if (is_zstd(head)) return std::make_unique<ZstdSource>(std::move(input));
+    return input;
 }
 
 }  // namespace cep::tool

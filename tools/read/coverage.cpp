@@ -77,40 +77,34 @@ void InputCounts::merge(const InputCounts& other) {
 }
 
 void CoverageCollector::saw_run(const RunInfo& run) {
-    saw_rank(run.rank);
-    if (run.world_size) facts_.world_size = std::max(facts_.world_size, *run.world_size);
+    seen.insert(run.rank);
+    if (run.world_size) world_size = std::max(world_size, *run.world_size);
     if (run.listed_ranks) {
-        for (const std::int64_t rank : *run.listed_ranks) facts_.listed.insert(rank);
+        for (const std::int64_t rank : *run.listed_ranks) listed.insert(rank);
     } else {
-        facts_.any_unlisted = true;
+        any_unlisted = true;
     }
 }
 
 void CoverageCollector::merge(const CoverageCollector& other) {
-    facts_.seen.merge(other.facts_.seen);
-    facts_.listed.merge(other.facts_.listed);
-    facts_.any_unlisted |= other.facts_.any_unlisted;
-    facts_.world_size = std::max(facts_.world_size, other.facts_.world_size);
-}
-
-CoverageCollector CoverageCollector::of(Facts facts) {
-    CoverageCollector collector;
-    collector.facts_ = std::move(facts);
-    return collector;
+    seen.merge(other.seen);
+    listed.merge(other.listed);
+    any_unlisted |= other.any_unlisted;
+    world_size = std::max(world_size, other.world_size);
 }
 
 Coverage CoverageCollector::finish(const Filter& filter) const {
     Coverage coverage;
-    coverage.ranks_seen = facts_.seen.size();
-    const std::int64_t highest = facts_.seen.empty() ? -1 : facts_.seen.highest();
-    const std::int64_t world_size = facts_.world_size > 0 ? facts_.world_size : highest + 1;
-    if (world_size <= 0 || world_size > max_world_size) return coverage;
+    coverage.ranks_seen = seen.size();
+    const std::int64_t highest = seen.empty() ? -1 : seen.highest();
+    const std::int64_t ranks = world_size > 0 ? world_size : highest + 1;
+    if (ranks <= 0 || ranks > max_world_size) return coverage;
     std::uint64_t expected = 0;
-    for (std::int64_t rank = 0; rank < world_size; ++rank) {
-        const bool recorded = facts_.any_unlisted || facts_.listed.empty() || facts_.listed.contains(rank);
-        if (!filter.accepts_rank(rank) || !(recorded || facts_.seen.contains(rank))) continue;
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+        const bool recorded = any_unlisted || listed.empty() || listed.contains(rank);
+        if (!filter.accepts_rank(rank) || !(recorded || seen.contains(rank))) continue;
         ++expected;
-        if (!facts_.seen.contains(rank)) coverage.missing_ranks.push_back(rank);
+        if (!seen.contains(rank)) coverage.missing_ranks.push_back(rank);
     }
     coverage.ranks_expected = expected;
     return coverage;

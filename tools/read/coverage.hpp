@@ -67,32 +67,24 @@ struct Coverage {
 };
 
 /// Which ranks a job has, from its run rows, and which of them were seen.
-class CoverageCollector {
-  public:
+struct CoverageCollector {
+    NumberRanges seen;
+    NumberRanges listed;        // the ranks that the profiler was switched on for; empty: all
+    bool any_unlisted = false;  // a run that recorded all ranks
+    std::int64_t world_size = 0;
+
     /// Takes a row that has a rank.
     void take(const Row& row) {
         if (row.type == RowType::run) saw_run(*row.run);
-        if (row.rank != last_rank_) saw_rank(*row.rank);
+        if (row.rank != last_rank_) seen.insert(*row.rank);
         last_rank_ = row.rank;
     }
-    void saw_rank(std::int64_t rank) { facts_.seen.insert(rank); }
     void saw_run(const RunInfo& run);
     void merge(const CoverageCollector& other);
     /// Ranks that the filter leaves out are neither expected nor missing.
     [[nodiscard]] Coverage finish(const Filter& filter) const;
 
-    /// Its whole state, for partial summaries.
-    struct Facts {
-        NumberRanges seen;
-        NumberRanges listed;        // the ranks that the profiler was switched on for; empty: all
-        bool any_unlisted = false;  // a run that recorded all ranks
-        std::int64_t world_size = 0;
-    };
-    [[nodiscard]] const Facts& facts() const { return facts_; }
-    [[nodiscard]] static CoverageCollector of(Facts facts);
-
   private:
-    Facts facts_;
     std::optional<std::int64_t> last_rank_;  // taken
 };
 

@@ -11,11 +11,10 @@
 namespace cep::tool {
 namespace {
 
-/// Calls `take_row(row)` for each line that matches a known pattern, `take_blank_lines(count)` for empty lines, and
-/// `take_line(text, complete)` for all others.
-template <typename TakeRow, typename TakeLine, typename TakeBlankLines>
-void scan_lines(std::string_view text, RowReader& reader, TakeRow take_row, TakeLine take_line,
-                TakeBlankLines take_blank_lines) {
+/// Calls `lines.take_row(row)` for each line that matches a known pattern, `lines.take_blank_lines(count)` for empty
+/// lines, and `lines.take_line(text, complete)` for all others.
+template <typename Lines>
+void scan_lines(std::string_view text, RowReader& reader, Lines& lines) {
     const char* at = text.data();
     const char* const end = at + text.size();
     while (at < end) {
@@ -23,7 +22,7 @@ void scan_lines(std::string_view text, RowReader& reader, TakeRow take_row, Take
             const char* behind = row->text.data() + row->text.size();
             behind += *behind == '\r';
             if (*behind == '\n') {
-                take_row(*row);
+                lines.take_row(*row);
                 at = behind + 1;
                 continue;
             }
@@ -31,40 +30,41 @@ void scan_lines(std::string_view text, RowReader& reader, TakeRow take_row, Take
         if (*at == '\n') {
             const char* const begin = at;
             while (*at == '\n') ++at;
-            take_blank_lines(static_cast<std::uint32_t>(at - begin));
+            lines.take_blank_lines(static_cast<std::uint32_t>(at - begin));
             continue;
         }
         const auto left = static_cast<std::size_t>(end - at);
         const auto* newline = static_cast<const char*>(std::memchr(at, '\n', left));
         const bool complete = newline != nullptr;
         const char* const line_end = complete ? newline : end;
-        take_line(std::string_view(at, static_cast<std::size_t>(line_end - at)), complete);
+        lines.take_line(std::string_view(at, static_cast<std::size_t>(line_end - at)), complete);
         at = line_end + complete;
     }
 }
 
+/// Keeps lines until their turn.
+struct LinesAhead {
+    void take_row(const Row& row) { add(row.text, &row); }
+    void take_line(std::string_view text, bool) {
+        add(text, reader.parse_in_place(text.ends_with('\r') ? text.substr(0, text.size() - 1) : text));
+    }
+    void take_blank_lines(std::uint32_t count) { blank_lines += count; }
+    void add(std::string_view text, const Row* row) {
+        scanned.lines.push_back({text, std::exchange(blank_lines, 0), row != nullptr});
+        if (row != nullptr) scanned.rows.push_back(*row);
+    }
+
+    ScannedBlock& scanned;
+    RowReader& reader;
+    std::uint32_t blank_lines = 0;
+};
+
 void scan_ahead(ScannedBlock& scanned, RowReader& reader) {
     scanned.lines.clear();
     scanned.rows.clear();
-    std::uint32_t blank_lines = 0;
-    const auto add = [&](std::string_view text, const Row* row) {
-        ScannedBlock::Line line{text.data(), static_cast<std::uint32_t>(text.size()), ScannedBlock::Line::not_read,
-                                std::exchange(blank_lines, 0)};
-        if (row != nullptr) {
-            line.row = static_cast<std::uint32_t>(scanned.rows.size());
-            scanned.rows.push_back(*row);
-        }
-        scanned.lines.push_back(line);
-    };
-    scan_lines(
-        scanned.block.text(), reader, [&](const Row& row) { add(row.text, &row); },
-        [&](std::string_view text, bool) {
-            std::string_view inner = text;
-            if (inner.ends_with('\r')) inner.remove_suffix(1);
-            add(text, reader.parse_in_place(inner));
-        },
-        [&](std::uint32_t count) { blank_lines += count; });
-    if (blank_lines > 0) add({}, nullptr);
+    LinesAhead lines{scanned, reader};
+    scan_lines(scanned.block.text(), reader, lines);
+    if (lines.blank_lines > 0) lines.add({}, nullptr);
 }
 
 }  // namespace
@@ -152,12 +152,13 @@ void FileReader::give(const ScannedBlock& block, RowReader& reader) {
     begin_block(block.block, reader);
     if (block.block.too_long) return validator_.take_too_long_line(block.block.complete);
     const char* const end = block.block.text().data() + block.block.text().size();
+    auto next_row = block.rows.begin();
     for (const ScannedBlock::Line& line : block.lines) {
         if (line.blank_lines > 0) validator_.take_blank_lines(line.blank_lines);
-        if (line.row != ScannedBlock::Line::not_read) {
-            validator_.take_row(block.rows[line.row]);
-        } else if (line.begin != nullptr) {
-            validator_.take_line({line.begin, line.size}, line.begin + line.size != end);
+        if (line.is_row) {
+            validator_.take_row(*next_row++);
+        } else if (line.text.data() != nullptr) {
+            validator_.take_line(line.text, line.text.data() + line.text.size() != end);
         }
     }
     stop_if_given_up();
@@ -174,10 +175,7 @@ void FileReader::give_directly(ReadingThread& thread) {
     const Block& block = thread.block->block;
     begin_block(block, thread.reader);
     if (block.too_long) return validator_.take_too_long_line(block.complete);
-    scan_lines(
-        block.text(), thread.reader, [this](const Row& row) { validator_.take_row(row); },
-        [this](std::string_view text, bool complete) { validator_.take_line(text, complete); },
-        [this](std::uint32_t count) { validator_.take_blank_lines(count); });
+    scan_lines(block.text(), thread.reader, validator_);
     stop_if_given_up();
 }
 

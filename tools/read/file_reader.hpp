@@ -31,12 +31,9 @@ struct BlockSizes {
 /// A block whose rows were scanned before its turn to deliver.
 struct ScannedBlock {
     struct Line {
-        static constexpr std::uint32_t not_read = UINT32_MAX;
-
-        const char* begin = nullptr;
-        std::uint32_t size = 0;
-        std::uint32_t row = not_read;   // index into rows; not_read: to be parsed when it is delivered
+        std::string_view text;          // none behind the last line
         std::uint32_t blank_lines = 0;  // in front of it
+        bool is_row = false;            // the next of the rows; else to be parsed when it is delivered
     };
 
     Block block;

@@ -10,12 +10,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iostream>
+#include <iterator>
+#include <map>
 #include <set>
 #include <string_view>
 #include <tuple>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -32,25 +32,13 @@ std::string_view without_suffix(std::string_view text, std::string_view suffix) 
     return text.ends_with(suffix) ? text.substr(0, text.size() - suffix.size()) : text;
 }
 
-struct FileId {
-    dev_t device;
-    ino_t inode;
-
-    friend bool operator==(const FileId&, const FileId&) = default;
-};
-
-struct FileIdHash {
-    std::size_t operator()(const FileId& id) const { return std::hash<ino_t>{}(id.inode) * 31 + id.device; }
-};
-
 class InputFinder {
   public:
     explicit InputFinder(const NamePattern& names) : names_(names) {}
 
     void add_argument(const std::string& argument) {
         if (argument == "-") {
-            if (std::exchange(reads_standard_input_, true))
-                throw UsageError("standard input (-) can be read only once");
+            take_standard_input();
             set_.files.push_back({"-", 0, std::nullopt});
             return;
         }
@@ -64,7 +52,7 @@ class InputFinder {
             if (!list) throw UsageError("--files-from " + files_from + ": " + std::strerror(errno));
             return add_lines(list);
         }
-        if (std::exchange(reads_standard_input_, true)) throw UsageError("standard input (-) can be read only once");
+        take_standard_input();
         add_lines(std::cin);
     }
 
@@ -75,36 +63,23 @@ class InputFinder {
     }
 
   private:
-    struct Place {
-        const fs::path* folder;
-        std::int64_t name_rank;
-        std::string_view name;
-        std::size_t file;
-    };
+    void take_standard_input() {
+        if (std::exchange(reads_standard_input_, true)) throw UsageError("standard input (-) can be read only once");
+    }
 
-    // Splits paths once for each folder: a job has many files in few folders.
     void sort_files() {
-        std::set<fs::path> folders;
-        std::string_view last_folder;
-        std::vector<Place> places;
-        places.reserve(set_.files.size());
-        for (const InputFile& file : set_.files) {
-            const std::string_view path = file.path;
-            const std::string_view folder = path.substr(0, path.rfind('/') + 1);
-            const bool is_known = !places.empty() && folder == last_folder;
-            const fs::path* const known =
-                is_known ? places.back().folder : &*folders.insert(fs::path(path).parent_path()).first;
-            places.push_back({known, file.name_rank.value_or(-1), path.substr(folder.size()), places.size()});
-            last_folder = folder;
+        std::map<fs::path, std::vector<InputFile>> folders;
+        for (InputFile& file : set_.files) folders[fs::path(file.path).parent_path()].push_back(std::move(file));
+        set_.files.clear();
+        const auto place_of = [](const InputFile& file) {
+            return std::tuple(file.name_rank.value_or(-1),
+                              std::string_view(file.path).substr(file.path.rfind('/') + 1));
+        };
+        for (auto& [folder, files] : folders) {
+            std::stable_sort(files.begin(), files.end(),
+                             [&place_of](const InputFile& a, const InputFile& b) { return place_of(a) < place_of(b); });
+            std::move(files.begin(), files.end(), std::back_inserter(set_.files));
         }
-        std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-            if (a.folder != b.folder) return *a.folder < *b.folder;
-            return std::tie(a.name_rank, a.name, a.file) < std::tie(b.name_rank, b.name, b.file);
-        });
-        std::vector<InputFile> sorted;
-        sorted.reserve(places.size());
-        for (const Place& place : places) sorted.push_back(std::move(set_.files[place.file]));
-        set_.files = std::move(sorted);
     }
 
     void add_lines(std::istream& list) {
@@ -188,7 +163,7 @@ class InputFinder {
 
     const NamePattern& names_;
     InputSet set_;
-    std::unordered_set<FileId, FileIdHash> seen_;
+    std::set<std::pair<dev_t, ino_t>> seen_;
     bool reads_standard_input_ = false;
 };
 

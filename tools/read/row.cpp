@@ -3,7 +3,9 @@
 
 #include <simdjson.h>
 
+#include <cmath>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 
 #include "read/row_keys.hpp"
@@ -95,6 +97,33 @@ void read_stats(const dom::object& object, StatsRow& stats) {
             look_up(dropped, key.cause, stats.*key.member);
         }
     for_each_member(self_time_keys, [&](const auto& time) { look_up(object, time.key, stats.*time.member); });
+}
+
+bool exceeds(const std::optional<std::int64_t>& number, std::int64_t least, std::int64_t most) {
+    return number && (*number < least || *number > most);
+}
+
+/// The key of the first number that is out of its limits; "" for none.
+std::string_view find_excess(const Row& row) {
+    for (const IntegerKey& key : integer_keys)
+        if (exceeds(row.*key.member, key.least, key.most)) return key.key;
+    for (const DecimalKey& key : decimal_keys)
+        if (!(row.*key.member >= key.least && row.*key.member <= key.most)) return key.key;
+    return row.lag_ms && !(std::abs(*row.lag_ms) <= limits::max_interval_ms) ? "lag_ms" : "";
+}
+
+std::string_view find_excess(const RunInfo& run) {
+    std::string_view excess;
+    const auto check = [&]<typename Value>(const RunKey<Value>& key) {
+        constexpr bool is_integer =
+            std::is_same_v<Value, std::int64_t> || std::is_same_v<Value, std::optional<std::int64_t>>;
+        if constexpr (is_integer)
+            if (key.most < INT64_MAX && excess.empty() && exceeds(run.*key.member, -key.most, key.most))
+                excess = key.key;
+    };
+    for_each_member(run_keys, check);
+    for_each_member(config_keys, check);
+    return excess;
 }
 
 std::string describe(simdjson::error_code error) {
@@ -216,7 +245,7 @@ class RowParser::Impl {
         if (!wrong_.empty()) return fail(std::string(wrong_));
         if (!row_.rank) return fail("no rank");
         if (row_.duration_ms < 0) return fail("duration_ms is negative");
-        if (const std::string_view key = limits::find_excess(row_); !key.empty()) return refuse_excess(key);
+        if (const std::string_view key = find_excess(row_); !key.empty()) return refuse_excess(key);
         if (row_.type == RowType::run) return complete_run();
         if (row_.type == RowType::stats) {
             read_stats(object, stats_);
@@ -236,7 +265,7 @@ class RowParser::Impl {
     const Row* refuse_excess(std::string_view key) { return fail(std::string(key) + " is out of range"); }
 
     const Row* complete_run() {
-        if (const std::string_view key = limits::find_excess(run_); !key.empty()) return refuse_excess(key);
+        if (const std::string_view key = find_excess(run_); !key.empty()) return refuse_excess(key);
         run_.rank = *row_.rank;
         row_.run = &run_;
         return &row_;

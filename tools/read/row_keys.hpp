@@ -13,9 +13,27 @@
 
 #include "base/members.hpp"
 #include "read/row.hpp"
-#include "read/row_limits.hpp"
 
 namespace cep::tool {
+
+/// A number beyond its limits is damage: the row is skipped. Within them, sums and differences of times in int64
+/// nanoseconds cannot overflow.
+namespace limits {
+
+inline constexpr std::int64_t max_time_ns = 4'000'000'000'000'000'000;  // UNIX time: the year 2096
+inline constexpr double max_interval_ms = 1e11;                         // three years
+inline constexpr std::int64_t max_bytes = std::int64_t{1} << 50;        // of one transfer
+inline constexpr std::int64_t max_index = std::int64_t{1} << 62;        // differences of two fit
+inline constexpr std::int64_t max_coordinate = INT32_MAX;               // in the parallel layout
+
+/// Whether the library can have written it.
+[[nodiscard]] constexpr bool is_stride_change(const StrideChange& change) {
+    const auto is_stride = [](std::int64_t stride) { return stride >= 1 && stride <= max_index; };
+    return is_stride(change.from) && is_stride(change.to) && is_stride(change.longest) && change.max_percent > 0 &&
+           change.max_percent <= 100;
+}
+
+}  // namespace limits
 
 struct IntegerKey {
     std::string_view key;

@@ -7,8 +7,6 @@
 #include <cmath>
 #include <iterator>
 
-#include "model/uneven_steps.hpp"
-
 namespace cep::tool {
 namespace {
 

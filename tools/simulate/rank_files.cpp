@@ -120,7 +120,7 @@ void RankFiles::reserve(File& file, std::size_t bytes) const {
 // Each flush is a gzip member or a zstd frame of its own, so that any number of them make a file.
 void RankFiles::flush(File& file) const {
     const std::string_view text(file.buffer.data(), file.size_bytes);
-    if (const auto encoder = tool::make_encoder(tool::compression_of(file.path), tool::Effort::least)) {
+    if (const auto encoder = tool::make_encoder(file.path, tool::Effort::least)) {
         std::vector<char> encoded;
         encoder->encode(text, true, encoded);
         append_to_file(file.path, {encoded.data(), encoded.size()});

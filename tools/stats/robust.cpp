@@ -149,16 +149,15 @@ double student_tail(double t, double freedom) {
         double c = 1;
         double d = 1 / std::max(1 - (p + q) * at / (p + 1), tiny);
         double value = d;
+        const auto continue_with = [&](double term) {
+            d = 1 / (std::abs(1 + term * d) < tiny ? tiny : 1 + term * d);
+            c = std::abs(1 + term / c) < tiny ? tiny : 1 + term / c;
+            value *= d * c;
+        };
         for (int i = 1; i < 500; ++i) {
             const double m = i;
-            double term = m * (q - m) * at / ((p + 2 * m - 1) * (p + 2 * m));
-            d = 1 / (std::abs(1 + term * d) < tiny ? tiny : 1 + term * d);
-            c = std::abs(1 + term / c) < tiny ? tiny : 1 + term / c;
-            value *= d * c;
-            term = -(p + m) * (p + q + m) * at / ((p + 2 * m) * (p + 2 * m + 1));
-            d = 1 / (std::abs(1 + term * d) < tiny ? tiny : 1 + term * d);
-            c = std::abs(1 + term / c) < tiny ? tiny : 1 + term / c;
-            value *= d * c;
+            continue_with(m * (q - m) * at / ((p + 2 * m - 1) * (p + 2 * m)));
+            continue_with(-(p + m) * (p + q + m) * at / ((p + 2 * m) * (p + 2 * m + 1)));
             if (std::abs(d * c - 1) < 1e-14) break;
         }
         return value;

@@ -13,7 +13,6 @@
 
 #include "base/parallel.hpp"
 #include "model/rank_spans.hpp"
-#include "model/uneven_steps.hpp"
 #include "stats/robust.hpp"
 #include "verdict/rank_steps.hpp"
 #include "verdict/table_quantiles.hpp"

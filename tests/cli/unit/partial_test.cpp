@@ -28,7 +28,7 @@ std::string written(const PartialScope& scope, const InputCounts& inputs, const 
     const std::string path = testing::TempDir() + "/cep_partial_test";
     {
         Output output(path);
-        write_partial(output, scope, inputs, parts);
+        write_partial(output, {scope, inputs, parts});
         output.close();
     }
     std::ifstream file(path, std::ios::binary);
@@ -89,11 +89,9 @@ JobParts some_parts() {
     parts.ranks[7].push_back(series);
     parts.open_spans.push_back({"backward", 7, 5, 2, std::nullopt, 0.5, 12});
     parts.marks["checkpoint"] = {{0, 1, 2, 9}, {-5, 100}, 6};
-    CoverageCollector::Facts facts;
-    facts.seen = {0, 1, 7};
-    facts.any_unlisted = true;
-    facts.world_size = 16;
-    parts.coverage = CoverageCollector::of(facts);
+    parts.coverage.seen = {0, 1, 7};
+    parts.coverage.any_unlisted = true;
+    parts.coverage.world_size = 16;
     return parts;
 }
 
