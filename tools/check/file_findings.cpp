@@ -170,9 +170,12 @@ void FileCheck::find_attempts(FileVerdict& verdict) {
     Attempts attempts = join_ranks();
     std::vector<Attempts::iterator> order;
     for (auto attempt = attempts.begin(); attempt != attempts.end(); ++attempt) order.push_back(attempt);
-    std::stable_sort(order.begin(), order.end(), [](const Attempts::iterator& a, const Attempts::iterator& b) {
+    const auto is_earlier = [](const Attempts::iterator& a, const Attempts::iterator& b) {
         return a->second.order < b->second.order;
-    });
+    };
+    // Half a million attempts that are known by their names only are in order.
+    if (!std::is_sorted(order.begin(), order.end(), is_earlier))
+        std::stable_sort(order.begin(), order.end(), is_earlier);
     std::unordered_set<std::int64_t> earlier;
     for (std::size_t i = 0; i < order.size(); ++i) {
         const auto& [run_id, number] = order[i]->first;

@@ -26,23 +26,31 @@ std::size_t RunTracker::HashRun::operator()(const RunKey& key) const {
 }
 
 RunTracker::Place RunTracker::observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run) {
-    const bool is_full = indices_.size() >= max_runs;
-    const auto run_id = is_full ? run_ids_.find(run.run_id) : run_ids_.insert(run.run_id).first;
-    const RunKey key{number, run.attempt, run_id == run_ids_.end() ? nullptr : &*run_id};
-    const std::size_t index = rank.runs.size();
-    const auto [known, is_new] =
-        is_full ? std::pair(indices_.find(key), false) : indices_.try_emplace(key, static_cast<std::uint32_t>(index));
-    if (!is_new && known != indices_.end()) return repeat_run(rank, known->second, run);
-    if (is_full) {
+    const std::size_t count = first_runs_.size() + more_runs_.size();
+    const bool is_full = count >= max_runs;
+    const auto index = static_cast<std::uint32_t>(rank.runs.size());
+    const auto [of_id, is_first] = is_full ? std::pair(first_runs_.find(run.run_id), false)
+                                           : first_runs_.try_emplace(run.run_id, FirstRun{number, run.attempt, index});
+    bool is_new = is_first;
+    if (!is_first && of_id != first_runs_.end()) {
+        const FirstRun& first = of_id->second;
+        if (first.rank == number && first.attempt == run.attempt) return repeat_run(rank, first.index, run);
+        const RunKey key{number, run.attempt, &of_id->first};
+        const auto [known, is_added] =
+            is_full ? std::pair(more_runs_.find(key), false) : more_runs_.try_emplace(key, index);
+        if (!is_added && known != more_runs_.end()) return repeat_run(rank, known->second, run);
+        is_new = is_added;
+    }
+    if (!is_new) {
         if (!std::exchange(has_too_many_runs_, true))
             say("more than {} runs in one input: rows of the others count for the runs before them\n", max_runs);
         return {static_cast<int>(rank.block_end) - 1, false, false, true};
     }
-    if (indices_.size() == many_runs) {
-        run_ids_.reserve(max_runs);
-        indices_.reserve(max_runs);
+    if (count == many_runs) {
+        first_runs_.reserve(max_runs);
+        more_runs_.reserve(max_runs);
     }
-    rank.runs.push_back({*run_id, run.attempt, run.start_unix_ns, run.clock_error_ns});
+    rank.runs.push_back({of_id->first, run.attempt, run.start_unix_ns, run.clock_error_ns});
     if (rank.other_rows_since) rank.block_begin = index;
     rank.block_end = index + 1;
     rank.block.reset();

@@ -12,7 +12,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "read/row.hpp"
@@ -100,12 +99,18 @@ class RunTracker {
     struct RunKey {
         std::int64_t rank;
         std::int64_t attempt;
-        const std::string* run_id;  // in run_ids_
+        const std::string* run_id;  // in first_runs_
 
         friend bool operator==(const RunKey&, const RunKey&) = default;
     };
     struct HashRun {
         std::size_t operator()(const RunKey& key) const;
+    };
+    /// The first run with a run_id, which often is the only one.
+    struct FirstRun {
+        std::int64_t rank;
+        std::int64_t attempt;
+        std::uint32_t index;  // into the runs of the rank
     };
 
     Place observe_run(RankRuns& rank, std::int64_t number, const RunInfo& run);
@@ -116,8 +121,8 @@ class RunTracker {
     // Runs are never forgotten, so their nodes are allocated side by side and freed at once: `cep check` of files with
     // half a million runs each takes two thirds of the time.
     std::unique_ptr<std::pmr::memory_resource> nodes_ = std::make_unique<std::pmr::monotonic_buffer_resource>();
-    std::pmr::unordered_set<std::string> run_ids_{nodes_.get()};
-    std::pmr::unordered_map<RunKey, std::uint32_t, HashRun> indices_{nodes_.get()};  // into the runs of the rank
+    std::pmr::unordered_map<std::string, FirstRun> first_runs_{nodes_.get()};          // by run_id
+    std::pmr::unordered_map<RunKey, std::uint32_t, HashRun> more_runs_{nodes_.get()};  // of the same run_ids
     bool has_too_many_runs_ = false;
     std::unordered_map<std::int64_t, RankRuns> ranks_;
     std::int64_t last_rank_ = 0;

@@ -103,8 +103,9 @@ std::vector<double> values_at(ValueParts parts, const SortedRanks& ranks) {
     constexpr std::size_t size = 2048;
     const std::size_t count = count_of(parts);
     if (count < fewest || count > UINT32_MAX) return select(parts, ranks);
-    const std::optional<Bins> bins = Bins::over(bounds_of(parts), size);
-    if (!bins) return select(parts, ranks);
+    const Bounds bounds = bounds_of(parts);
+    const std::optional<Bins> bins = Bins::over(bounds, size);
+    if (!bins) return std::vector<double>(ranks.size(), bounds.lower);
     std::array<std::uint32_t, size> counts{};
     for (const std::span<const double> part : parts)
         for (const double value : part) ++counts[bins->of(value)];

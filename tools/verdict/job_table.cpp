@@ -179,15 +179,18 @@ class Builder {
         const std::size_t kept = std::clamp<std::size_t>(std::max(few_cells, 4 * span_count_) / cells, 1, max_phases);
         std::vector<bool> is_kept(phases.size(), phases.size() <= kept);
         if (phases.size() <= kept) return is_kept;
-        std::unordered_map<std::string_view, double> totals_ms;
+        std::unordered_map<std::string_view, std::size_t> places;
+        for (std::size_t i = 0; i < phases.size(); ++i) places.try_emplace(phases[i]->name, i);
+        std::vector<double> totals_ms(phases.size());
         for (const auto* all_series : series_)
             for (const RunSeries& series : *all_series)
-                for (const PhaseSeries& phase : series.phases) totals_ms[phase.name] += totals_of(phase).sum_ms;
+                for (const PhaseSeries& phase : series.phases)
+                    if (const auto found = places.find(phase.name); found != places.end())
+                        totals_ms[found->second] += totals_of(phase).sum_ms;
         std::vector<std::size_t> by_time(phases.size());
         std::iota(by_time.begin(), by_time.end(), std::size_t{0});
-        std::stable_sort(by_time.begin(), by_time.end(), [&](std::size_t a, std::size_t b) {
-            return totals_ms.at(phases[a]->name) > totals_ms.at(phases[b]->name);
-        });
+        std::stable_sort(by_time.begin(), by_time.end(),
+                         [&](std::size_t a, std::size_t b) { return totals_ms[a] > totals_ms[b]; });
         for (std::size_t i = 0; i < kept; ++i) is_kept[by_time[i]] = true;
         return is_kept;
     }
