@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <simdjson.h>
 #include <zlib.h>
 
 #include <limits>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "base/failure.hpp"
 #include "model/partial.hpp"

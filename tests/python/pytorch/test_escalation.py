@@ -94,6 +94,24 @@ def test_it_fires_no_more_often_than_asked_for(tmp_path, profiler):
     assert len(list((tmp_path / "traces").glob("*_trace.json"))) == 2
 
 
+def test_the_end_waits_for_all_traces(profiler):
+    rule, steps, written, may_end = FiresWhenTold(), Steps(profiler), [], threading.Event()
+
+    def hold_the_first(path):
+        if path.name == f"rank_0_step_{first_step}_trace.json":
+            may_end.wait(timeout=60)
+        written.append(path)
+
+    with profiler.escalate(rule, steps=1, max_traces=2, pause_steps=0, on_trace=hold_the_first) as escalation:
+        fire(steps, rule, escalation)
+        first_step = escalation._captured_step
+        steps.run(3)
+        fire(steps, rule, escalation)
+        steps.run(3)
+        threading.Timer(0.5, may_end.set).start()
+    assert len(written) == 2
+
+
 def test_it_does_not_fire_while_it_pauses(profiler):
     rule, steps = FiresWhenTold(), Steps(profiler)
     with profiler.escalate(rule, steps=1, max_traces=2, pause_steps=1000) as escalation:

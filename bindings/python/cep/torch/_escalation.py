@@ -73,7 +73,7 @@ class Escalation(Handle):
         self._capture: Optional[Capture] = None
         self._captured_step = self._paused_until_step = -1
         self._reason: Optional[str] = None
-        self._exporter: Optional[threading.Thread] = None
+        self._exporters: list[threading.Thread] = []  # one a trace
         self._wake_requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._is_on = profiler.path is not None and profiler.enabled and (ranks is None or profiler.rank in ranks)
         if profiler.path is None or not self._is_on:
@@ -86,14 +86,14 @@ class Escalation(Handle):
 
     def close(self) -> None:
         """Ends the escalation. A trace that is under way is written with the steps that it has so far; this waits for
-        its file. For the trainer's thread. Calling it again does nothing."""
+        the files of all traces. For the trainer's thread. Calling it again does nothing."""
         if self._is_on:
             self._is_on = False
             self._retire()
             if self._capture is not None:
                 self._finish(self._capture.stop())
-        if self._exporter is not None:
-            self._exporter.join()
+        for exporter in self._exporters:
+            exporter.join()
 
     def _end(self) -> None:
         self.close()
@@ -135,8 +135,9 @@ class Escalation(Handle):
         self._capture = None
         if stopped is not None:
             path = self._directory / f"rank_{self._profiler.rank}_step_{self._captured_step}_trace.json"
-            self._exporter = threading.Thread(target=self._export, args=(stopped, path), name="cep-trace")
-            self._exporter.start()
+            self._exporters = [exporter for exporter in self._exporters if exporter.is_alive()]
+            self._exporters.append(threading.Thread(target=self._export, args=(stopped, path), name="cep-trace"))
+            self._exporters[-1].start()
 
     def _export(self, stopped: Any, path: Path) -> None:
         if export(stopped, path) and self._on_trace is not None:
