@@ -106,35 +106,37 @@ void JobRows::add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_
 
 StepReader::StepReader(const JobRows& rows) : rows_(rows) {
     for (const JobRows::SpansOfRank& rank : rows.spans_) {
-        std::vector<PartWalk>& walks = walks_.emplace_back();
-        rank.spans.for_each_part(std::nullopt, 0,
-                                 [&walks](std::uint32_t, const PartWalk& walk) { walks.push_back(walk); });
+        std::vector<NamedWalk>& parts = parts_.emplace_back();
+        auto name = rank.names.begin();
+        rank.spans.for_each_part(std::nullopt, 0, [&](std::uint32_t, const PartWalk& walk) {
+            if (*name != JobRows::other_name && !walk.series().samples.empty()) parts.push_back({*name, walk});
+            ++name;
+        });
     }
 }
 
 StepRows StepReader::read(std::uint32_t step) {
     StepRows found;
     found.step = step;
-    for (std::uint32_t rank = 0; rank < walks_.size(); ++rank) {
+    for (std::uint32_t rank = 0; rank < parts_.size(); ++rank) {
         RankRows of_rank;
         of_rank.rank = rank;
         of_rank.first = static_cast<std::uint32_t>(found.rows.size());
-        for (std::size_t part = 0; part < walks_[rank].size(); ++part) read_part(part, found, of_rank);
+        for (NamedWalk& part : parts_[rank]) read_part(part, found, of_rank);
         of_rank.last = static_cast<std::uint32_t>(found.rows.size());
         if (of_rank.first < of_rank.last) found.ranks.push_back(of_rank);
     }
     return found;
 }
 
-void StepReader::read_part(std::size_t part, StepRows& step, RankRows& of_rank) {
+void StepReader::read_part(NamedWalk& part, StepRows& step, RankRows& of_rank) const {
     const JobRows::SpansOfRank& rank = rows_.spans_[of_rank.rank];
-    const std::uint16_t name = rank.names[part];
-    if (name == JobRows::other_name) return;
+    const std::uint16_t name = part.name;
     const bool is_step = name == JobRows::step_name;
     const bool is_comm = !is_step && rows_.names_[name].is_comm();
     const std::size_t first = step.rows.size();
     bool has_seq = false;
-    PartWalk& walk = walks_[of_rank.rank][part];
+    PartWalk& walk = part.walk;
     const bool is_host = walk.series().clock == Clock::host;
     for (walk.advance_to_step(step.step); walk.is_in_step(step.step); walk.advance()) {
         const Sample sample = walk.sample();

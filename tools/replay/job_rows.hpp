@@ -121,10 +121,15 @@ class StepReader {
     [[nodiscard]] StepRows read(std::uint32_t step);
 
   private:
-    void read_part(std::size_t part, StepRows& step, RankRows& of_rank);
+    struct NamedWalk {
+        std::uint16_t name;
+        PartWalk walk;
+    };
+
+    void read_part(NamedWalk& part, StepRows& step, RankRows& of_rank) const;
 
     const JobRows& rows_;
-    std::vector<std::vector<PartWalk>> walks_;  // by rank and part
+    std::vector<std::vector<NamedWalk>> parts_;  // by rank: those with spans of interest
 };
 
 }  // namespace cep::tool

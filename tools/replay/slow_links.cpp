@@ -50,7 +50,7 @@ class LinkSearch {
         const auto without = [this_model = &model_, usual_ms](const StepGraph& graph, std::span<float> own_ms) {
             for (std::size_t node = 0; node < own_ms.size(); ++node) {
                 const std::uint32_t number = number_of(*this_model, graph, node);
-                if (number != no_index) own_ms[node] = std::min(own_ms[node], (*usual_ms)[number]);
+                if (number < usual_ms->size()) own_ms[node] = std::min(own_ms[node], (*usual_ms)[number]);
             }
         };
         return SpecialCause{std::move(slow), without};
@@ -122,7 +122,8 @@ class LinkSearch {
                 break;
             }
         }
-        if (std::all_of(hosts.begin(), hosts.end(), [&](std::uint32_t host) { return host == hosts.front(); }))
+        if (!hosts.empty() &&
+            std::all_of(hosts.begin(), hosts.end(), [&](std::uint32_t host) { return host == hosts.front(); }))
             cause.host = model_.rows->hosts()[hosts.front()];
     }
 
