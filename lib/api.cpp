@@ -9,12 +9,12 @@
 #include <exception>
 #include <new>
 
-#include "attributes.hpp"
+#include "base/error.hpp"
+#include "base/guarded.hpp"
+#include "base/host_clock.hpp"
 #include "cep/cep.h"
-#include "error.hpp"
-#include "guarded.hpp"
-#include "host_clock.hpp"
 #include "profiler.hpp"
+#include "record/attributes.hpp"
 
 #define CEP_STRINGIFY_(x) #x
 #define CEP_STRINGIFY(x) CEP_STRINGIFY_(x)
@@ -46,8 +46,8 @@ class CallTimer {
 };
 
 [[gnu::hot]] cep_span begin_span(cep_region& region, void* stream, const GivenAttributes* given) noexcept {
-    const StepContext context = region.profiler->inputs.board.read();
-    if (!context.recording) return CEP_SPAN_NONE;
+    const StepContext context = region.board->read();
+    if (!context.recording()) return CEP_SPAN_NONE;
     SessionGuard guard(*region.profiler);
     if (guard.session() == nullptr) {
         guard.count_if_refused();
@@ -72,10 +72,10 @@ class CallTimer {
                                                      const cep_region* region, cep_span span, SpanId& id) noexcept {
     if (span == CEP_SPAN_INNERMOST) [[unlikely]]
         return find_innermost(recorder, region, id) ? recorder : nullptr;
-    id = SpanId::from(span);
-    if (recorder != nullptr && recorder->index() == id.recorder) [[likely]]
+    id = {span};
+    if (recorder != nullptr && recorder->owns(id)) [[likely]]
         return recorder;  // as find() would say, without a look at its table
-    return span == CEP_SPAN_NONE ? nullptr : session.recorder.find(id);
+    return session.recorder.find(id);
 }
 
 [[gnu::hot]] void end_span(cep_region& region, cep_span span, void* stream, const GivenAttributes* given) noexcept {
@@ -83,7 +83,7 @@ class CallTimer {
     SessionGuard guard(*region.profiler);
     if (guard.session() == nullptr) return;
     ThreadRecorder* recorder = guard.existing_recorder();
-    SpanId id{};
+    SpanId id{CEP_SPAN_NONE};
     ThreadRecorder* began_by = locate(*guard.session(), recorder, &region, span, id);
     if (began_by == nullptr) return;
     if (recorder == nullptr && began_by->has_open(id)) recorder = guard.recorder();
@@ -93,29 +93,42 @@ class CallTimer {
     recorder->end(*began_by, id, stream, given);
 }
 
-[[gnu::hot]] cep_span switch_span(cep_region& region, cep_span span, void* stream) noexcept {
-    const StepContext context = region.profiler->inputs.board.read();
-    if (!context.recording && span == CEP_SPAN_INNERMOST && !this_thread_has_recorded()) return CEP_SPAN_NONE;
-    SessionGuard guard(*region.profiler);
+/// Without a region, the span ends and none begins.
+[[gnu::hot]] cep_span switch_span(cep_profiler& profiler, cep_region* region, cep_span span, void* stream) noexcept {
+    const StepContext context = profiler.board.read();
+    if (!context.recording()) region = nullptr;
+    if (region == nullptr && (span == CEP_SPAN_NONE || (span == CEP_SPAN_INNERMOST && !this_thread_has_recorded())))
+        return CEP_SPAN_NONE;
+    SessionGuard guard(profiler);
     if (guard.session() == nullptr) {
-        if (context.recording) guard.count_if_refused();
+        if (region != nullptr) guard.count_if_refused();
         return CEP_SPAN_NONE;
     }
     ThreadRecorder* recorder = guard.existing_recorder();
-    SpanId id{};
+    SpanId id{CEP_SPAN_NONE};
     ThreadRecorder* began_by = locate(*guard.session(), recorder, nullptr, span, id);
-    if (recorder == nullptr && (context.recording || (began_by != nullptr && began_by->has_open(id))))
+    if (recorder == nullptr && (region != nullptr || (began_by != nullptr && began_by->has_open(id))))
         recorder = guard.recorder();
     if (recorder == nullptr) return CEP_SPAN_NONE;
     recorder->prefetch();
     const CallTimer timer(*recorder);
-    return recorder->switch_span(began_by, id, context.recording ? &region : nullptr, context, stream);
+    return recorder->switch_span(began_by, id, region, context, stream);
+}
+
+/// The profiler that has made the span; null if that is closed. The innermost one is of the profiler that this thread
+/// has recorded with last.
+[[nodiscard, gnu::noinline, gnu::cold]] cep_profiler* profiler_of(cep_span span) noexcept {
+    if (span == CEP_SPAN_INNERMOST) return this_thread.node != nullptr ? this_thread.node->latest.profiler : nullptr;
+    cep_profiler* profiler = newest_profiler();
+    while (profiler != nullptr && !(profiler->is_on() && SpanId{span}.is_of_profiler(profiler->serial)))
+        profiler = profiler->opened_before;
+    return profiler;
 }
 
 [[gnu::hot]] void change_phase(cep_profiler& profiler, cep_region* region, void* stream) noexcept {
     if (!this_thread_has_phase() && (region == nullptr || !profiler.recording())) return;
-    const StepContext context = profiler.inputs.board.read();
-    if (!context.recording) region = nullptr;
+    const StepContext context = profiler.board.read();
+    if (!context.recording()) region = nullptr;
     SessionGuard guard(profiler);
     if (guard.session() == nullptr) {
         if (region != nullptr) guard.count_if_refused();
@@ -141,30 +154,29 @@ void add_record(cep_profiler& profiler, const Record& record, const GivenAttribu
     recorder->add(record, attributes);
 }
 
+void wake_writer(cep_profiler& profiler) noexcept {
+    const SessionGuard guard(profiler);
+    if (guard.session() != nullptr) guard.session()->wakeup.notify();
+}
+
+/// For the bound of the cost: notes when the first recorded step began, and lets the writer look at the cost now and
+/// then.
+[[gnu::noinline, gnu::cold]] void count_recorded_step(cep_profiler& profiler, std::int64_t step) noexcept {
+    constexpr std::uint64_t steps_between_looks = 8;
+    WriterInputs& inputs = profiler.inputs;
+    const std::uint64_t before = inputs.recorded_steps.fetch_add(1, std::memory_order_relaxed);
+    if (before == 0) {
+        inputs.first_step_ns.store(monotonic_ns(), std::memory_order_relaxed);
+        inputs.first_step.store(step, std::memory_order_release);
+    }
+    if ((before + 1) % steps_between_looks != 0) return;
+    wake_writer(profiler);
+}
+
 /// Tries again to start the threads that the system refused before. Called at flush steps.
 void retry_thread_start(cep_profiler& profiler) noexcept {
     const SessionGuard guard(profiler);
     if (guard.session() != nullptr) guard.session()->writer.start();
-}
-
-void copy_totals(const Totals& totals, cep_stats& stats) noexcept {
-    stats.threads = totals.threads;
-    stats.recorded = totals.recorded;
-    stats.written = totals.written;
-    stats.dropped_ring = totals.dropped_ring;
-    stats.dropped_slots = totals.dropped_slots;
-    stats.dropped_pool = totals.dropped_pool;
-    stats.dropped_file = totals.dropped_file;
-    stats.dropped_io = totals.dropped_io;
-    stats.dropped_meta = totals.dropped_meta;
-    stats.capture_skipped = totals.capture_skipped;
-    stats.cuda_errors = totals.cuda_errors;
-    stats.abandoned = totals.abandoned;
-    stats.open_spans = totals.open_spans;
-    stats.bytes_written = totals.bytes_written;
-    stats.self_ns = totals.self_ns;
-    stats.pending = totals.pending;
-    stats.trainer_ns = totals.trainer_ns;
 }
 
 /// Runs a load call on a copy, so that an error changes nothing.
@@ -283,9 +295,10 @@ int32_t cep_set_meta(cep_profiler* profiler, const char* json) {
     if (!profiler->is_on()) return CEP_OK;
     return cep::guarded("cep_set_meta", [&] {
         cep::WriterInputs& inputs = profiler->inputs;
-        const std::lock_guard guard(inputs.meta_mutex);
+        const cep::MetaLock lock(inputs);
         const int32_t code = inputs.meta.merge(json);
         if (code == CEP_OK) inputs.meta_version.fetch_add(1, std::memory_order_release);
+        if (code == CEP_OK) cep::wake_writer(*profiler);
         return code;
     });
 }
@@ -299,10 +312,9 @@ int32_t cep_get_stats(cep_profiler* profiler, cep_stats* stats) {
                     size);
     cep::Totals totals;
     if (const int32_t code = cep::read_totals(*profiler, totals); code != CEP_OK) return code;
-    cep_stats values{};
-    cep::copy_totals(totals, values);
-    values.struct_size = size;
-    std::memcpy(static_cast<void*>(stats), &values, std::min<std::size_t>(size, sizeof values));
+    totals.struct_size = size;
+    std::memcpy(static_cast<void*>(stats), static_cast<const cep_stats*>(&totals),
+                std::min<std::size_t>(size, sizeof *stats));
     return CEP_OK;
 }
 
@@ -314,7 +326,9 @@ int32_t cep_step(cep_profiler* profiler, int64_t step) {
     cep::WriterInputs& inputs = profiler->inputs;
     const bool in_window = sampling.in_window(step);
     const bool recorded = in_window && sampling.is_on_stride(step, profiler->stride.load(std::memory_order_relaxed));
-    inputs.board.publish(step, recorded, in_window);
+    profiler->board.publish(step, recorded, in_window);
+    if (profiler->is_bounded && recorded) [[unlikely]]
+        cep::count_recorded_step(*profiler, step);
     if (!sampling.flushes(step)) return CEP_OK;
     inputs.flush_due.store(true, std::memory_order_release);
     if (inputs.thread_start_failed.load(std::memory_order_relaxed)) cep::retry_thread_start(*profiler);
@@ -340,7 +354,7 @@ cep_region* cep_region_get(cep_profiler* profiler, const char* name, int32_t kin
         const auto given = static_cast<cep::schema::Kind>(kind);
         region = profiler->regions.find_or_add(name, [&](std::string_view text) {
             return new cep_region(text, given == cep::schema::Kind::infer ? cep::schema::infer_kind(text) : given,
-                                  profiler);
+                                  profiler, &profiler->board);
         });
         return region != nullptr
                    ? CEP_OK
@@ -376,9 +390,8 @@ int32_t cep_end_with(cep_region* region, cep_span span, void* stream, const cep_
 }
 
 [[gnu::hot]] cep_span cep_switch(cep_span span, cep_region* region, void* stream) {
-    if (region == nullptr || (span == CEP_SPAN_NONE && !region->profiler->recording())) return CEP_SPAN_NONE;
-    if (!region->profiler->is_on()) return CEP_SPAN_NONE;
-    return cep::switch_span(*region, span, stream);
+    cep_profiler* const profiler = region != nullptr ? region->profiler : cep::profiler_of(span);
+    return profiler != nullptr ? cep::switch_span(*profiler, region, span, stream) : CEP_SPAN_NONE;
 }
 
 [[gnu::hot]] int32_t cep_phase(cep_profiler* profiler, cep_region* region, void* stream) {
@@ -394,17 +407,17 @@ int32_t cep_record(cep_region* region, int64_t start_ns, int64_t duration_ns, co
     if (start_ns < 0) return fail(CEP_EINVAL, "cep_record: start_ns: %" PRId64 " is negative", start_ns);
     if (duration_ns < 0) return fail(CEP_EINVAL, "cep_record: duration_ns: %" PRId64 " is negative", duration_ns);
     cep_profiler& profiler = *region->profiler;
-    const cep::StepContext context = profiler.inputs.board.read();
-    if (!context.recording) return CEP_OK;
+    cep::StepContext context = profiler.board.read();
+    if (!context.recording()) return CEP_OK;
     cep::GivenAttributes given;
     const int32_t code = cep::read_attributes(profiler.names, attrs, given);
     cep::Record record;
+    if (!cep::number_span(*region, context, record.seq)) return code;
     record.type = start_ns != 0 ? cep::RecordType::external : cep::RecordType::external_ending_now;
     record.region = region;
     record.step = context.step;
-    record.seq = region->next_seq(context.epoch);
-    record.begin.host_ns = start_ns != 0 ? start_ns : cep::monotonic_ns();
-    record.end.host_ns = duration_ns;
+    record.begin_ns = start_ns != 0 ? start_ns : cep::monotonic_ns();
+    record.duration_ns = duration_ns;
     cep::add_record(profiler, record, given);
     return code;
 }
@@ -412,14 +425,14 @@ int32_t cep_record(cep_region* region, int64_t start_ns, int64_t duration_ns, co
 int32_t cep_counter(cep_profiler* profiler, const char* name, double value) {
     if (profiler == nullptr) return CEP_OK;
     if (!std::isfinite(value)) return fail(CEP_EINVAL, "cep_counter: value: %g is not a finite number", value);
-    const cep::StepContext context = profiler->inputs.board.read();
-    if (!context.recording || profiler->flat) return CEP_OK;
+    const cep::StepContext context = profiler->board.read();
+    if (!context.recording() || profiler->only_spans) return CEP_OK;
     cep::Record record;
     const int32_t code = cep::intern(profiler->names, "cep_counter: name", name, cep::max_name_bytes, record.name);
     if (code != CEP_OK) return code;
     record.type = cep::RecordType::counter;
     record.step = context.step;
-    record.begin.host_ns = cep::monotonic_ns();
+    record.begin_ns = cep::monotonic_ns();
     record.value = value;
     cep::add_record(*profiler, record, {});
     return CEP_OK;
@@ -427,8 +440,8 @@ int32_t cep_counter(cep_profiler* profiler, const char* name, double value) {
 
 int32_t cep_mark(cep_profiler* profiler, const char* name, const char* meta) {
     if (profiler == nullptr) return CEP_OK;
-    const cep::StepContext context = profiler->inputs.board.read();
-    if (!context.in_window || profiler->flat) return CEP_OK;
+    const cep::StepContext context = profiler->board.read();
+    if (!context.in_window() || profiler->only_spans) return CEP_OK;
     cep::Record record;
     cep::GivenAttributes given;
     int32_t code = cep::intern(profiler->names, "cep_mark: name", name, cep::max_name_bytes, record.name);
@@ -436,7 +449,7 @@ int32_t cep_mark(cep_profiler* profiler, const char* name, const char* meta) {
     if (code != CEP_OK) return code;
     record.type = cep::RecordType::mark;
     record.step = context.step;
-    record.begin.host_ns = cep::monotonic_ns();
+    record.begin_ns = cep::monotonic_ns();
     cep::add_record(*profiler, record, given);
     return CEP_OK;
 }

@@ -6,12 +6,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
-#include <mutex>
-#include <vector>
+#include <new>
 
-#include "error.hpp"
-#include "host_clock.hpp"
+#include "base/error.hpp"
+#include "base/host_clock.hpp"
 #include "profiler.hpp"
 
 namespace cep {
@@ -22,14 +22,14 @@ namespace {
 
 constexpr std::int64_t exit_timeout_ms = 5000;
 
-/// All profilers and recording threads, for close, exit and fork. Constant-initialised and never destroyed.
+/// All profilers and recording threads, for close, exit and fork. There is no lock: a signal handler that calls exit()
+/// or fork() may have interrupted any function here. Both lists only grow at their heads.
 struct Registry {
-    std::mutex mutex;
-    ThreadNode* threads = nullptr;
-    std::vector<cep_profiler*>* profilers = nullptr;
+    std::atomic<ThreadNode*> threads{nullptr};
+    std::atomic<cep_profiler*> profilers{nullptr};
     std::atomic<std::uint64_t> last_serial{0};
-    pthread_key_t thread_exit_key = 0;
-    bool handlers_registered = false;
+    std::atomic<std::int64_t> thread_exit_key{-1};
+    std::atomic<bool> handlers_registered{false};
     /// True: cep_close() makes every thread pass a memory barrier (membarrier(2)), so hot calls need none of their own.
     std::atomic<bool> remote_barriers{false};
 };
@@ -37,40 +37,28 @@ struct Registry {
 constinit Registry registry;
 
 void close_all_at_exit() {
-    std::vector<cep_profiler*> open;
-    {
-        const std::lock_guard guard(registry.mutex);
-        if (registry.profilers != nullptr) open = *registry.profilers;
-    }
     const std::int64_t deadline_ns = deadline_after(exit_timeout_ms);
-    for (cep_profiler* profiler : open) (void)close_profiler(*profiler, deadline_ns, true);
-}
-
-void lock_for_fork() {
-    registry.mutex.lock();
-}
-void unlock_in_parent() {
-    registry.mutex.unlock();
+    for (cep_profiler* profiler = newest_profiler(); profiler != nullptr; profiler = profiler->opened_before)
+        (void)close_profiler(*profiler, deadline_ns, true);
 }
 
 /// Turns the child's copy of a profiler off. Closes the file, because the child's descriptor would keep it locked.
 void turn_off_copy(cep_profiler& profiler) noexcept {
     profiler.forked.store(true, std::memory_order_relaxed);
-    profiler.inputs.board.stop();
+    profiler.board.stop();
     profiler.session.store(nullptr, std::memory_order_relaxed);
-    const int fd = profiler.inputs.fd.exchange(-1, std::memory_order_relaxed);
-    if (fd >= 0) ::close(fd);
+    profiler.inputs.descriptor.close(false);
 }
 
 /// The child has none of the parent's threads, so its copies of the profilers are turned off and never freed.
 void turn_off_in_child() {
     const KeepErrno keep;
-    registry.threads = this_thread.node;
-    // It stays inside if a signal handler forks: the call that the handler has interrupted goes on in the child, too.
-    if (this_thread.node != nullptr) this_thread.node->previous = this_thread.node->next = nullptr;
-    if (registry.profilers != nullptr)
-        for (cep_profiler* profiler : *registry.profilers) turn_off_copy(*profiler);
-    registry.mutex.unlock();
+    // Of the nodes, the child keeps its own. It stays inside if a signal handler forks: the call that the handler has
+    // interrupted goes on in the child, too.
+    if (this_thread.node != nullptr) this_thread.node->next = nullptr;
+    registry.threads.store(this_thread.node, std::memory_order_relaxed);
+    for (cep_profiler* profiler = newest_profiler(); profiler != nullptr; profiler = profiler->opened_before)
+        turn_off_copy(*profiler);
 }
 
 /// At thread exit: leaves the recorders to later threads. The writer still takes the records in them.
@@ -85,34 +73,42 @@ void leave_recorders(void* pointer) {
             attachment.session->recorder.leave(*attachment.recorder);
         node->inside.store(ThreadNode::in_no_session, std::memory_order_release);
     }
-    const std::lock_guard guard(registry.mutex);
-    (node->previous != nullptr ? node->previous->next : registry.threads) = node->next;
-    if (node->next != nullptr) node->next->previous = node->previous;
-    this_thread.node = nullptr;
-    delete node;
+    node->attachments.clear();
+    node->latest = {};
+    this_thread.node = nullptr;  // from here on, a signal handler that records gets another node
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    node->inside.store(0, std::memory_order_relaxed);
+    node->owned.store(false, std::memory_order_release);
 }
 
 [[nodiscard]] bool register_remote_barriers() noexcept {
     return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-/// After this call, the calling thread sees all that other threads had done before it, in their program order.
-void remote_barrier() noexcept {
-    if (!registry.remote_barriers.load(std::memory_order_relaxed)) return;
-    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0 && register_remote_barriers())
-        syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+[[nodiscard]] ThreadNode* adopt_node() noexcept {
+    for (ThreadNode* node = registry.threads.load(std::memory_order_acquire); node != nullptr; node = node->next) {
+        bool owned = false;
+        if (node->owned.compare_exchange_strong(owned, true, std::memory_order_acquire)) return node;
+    }
+    return nullptr;
 }
 
-void add_thread(ThreadNode& node) noexcept {
-    node.remote_barriers = registry.remote_barriers.load(std::memory_order_relaxed);
-    const std::lock_guard guard(registry.mutex);
-    node.next = registry.threads;
-    if (node.next != nullptr) node.next->previous = &node;
-    registry.threads = &node;
-    pthread_setspecific(registry.thread_exit_key, &node);
+[[nodiscard]] ThreadNode* create_node() noexcept {
+    auto* node = new (std::nothrow) ThreadNode;
+    if (node == nullptr) return nullptr;
+    node->next = registry.threads.load(std::memory_order_relaxed);
+    while (!registry.threads.compare_exchange_weak(node->next, node, std::memory_order_release)) {
+    }
+    return node;
 }
 
 }  // namespace
+
+bool pass_remote_barrier() noexcept {
+    const auto pass = [] { return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0; };
+    if (!registry.remote_barriers.load(std::memory_order_relaxed)) return false;
+    return pass() || (register_remote_barriers() && pass());
+}
 
 ThreadNode* make_thread_node() noexcept {
     if (this_thread.makes_node) return nullptr;
@@ -120,8 +116,13 @@ ThreadNode* make_thread_node() noexcept {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (this_thread.node == nullptr) {  // else a signal handler has just made it
         const KeepErrno keep;
-        auto* node = new (std::nothrow) ThreadNode;
-        if (node != nullptr) add_thread(*node);
+        ThreadNode* node = adopt_node();
+        if (node == nullptr) node = create_node();
+        if (node != nullptr) {
+            node->errno_place = &errno;
+            node->remote_barriers = registry.remote_barriers.load(std::memory_order_relaxed);
+            pthread_setspecific(static_cast<pthread_key_t>(registry.thread_exit_key.load()), node);
+        }
         this_thread.node = node;
     }
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -134,41 +135,49 @@ std::uint64_t next_serial() noexcept {
 }
 
 std::int32_t register_handlers() {
-    const std::lock_guard guard(registry.mutex);
-    if (registry.handlers_registered) return CEP_OK;
-    if (pthread_key_create(&registry.thread_exit_key, &leave_recorders) != 0)
-        return fail(
-            CEP_ELIMIT,
-            "cep_open: this process has used all its thread-specific keys (pthread_key_create, PTHREAD_KEYS_MAX)");
-    registry.handlers_registered = true;
+    pthread_key_t key = 0;
+    std::int64_t none = -1;
+    if (registry.thread_exit_key.load() == none) {
+        if (pthread_key_create(&key, &leave_recorders) != 0)
+            return fail(
+                CEP_ELIMIT,
+                "cep_open: this process has used all its thread-specific keys (pthread_key_create, PTHREAD_KEYS_MAX)");
+        if (!registry.thread_exit_key.compare_exchange_strong(none, key)) pthread_key_delete(key);  // another thread's
+    }
+    if (registry.handlers_registered.exchange(true)) return CEP_OK;
     registry.remote_barriers.store(register_remote_barriers(), std::memory_order_relaxed);
-    pthread_atfork(&lock_for_fork, &unlock_in_parent, &turn_off_in_child);
+    pthread_atfork(nullptr, nullptr, &turn_off_in_child);
     std::atexit(&close_all_at_exit);
     return CEP_OK;
 }
 
-void register_profiler(cep_profiler& profiler) {
-    const std::lock_guard guard(registry.mutex);
-    if (registry.profilers == nullptr) registry.profilers = new std::vector<cep_profiler*>;
-    registry.profilers->push_back(&profiler);
+void register_profiler(cep_profiler& profiler) noexcept {
+    profiler.opened_before = registry.profilers.load(std::memory_order_relaxed);
+    while (!registry.profilers.compare_exchange_weak(profiler.opened_before, &profiler, std::memory_order_release)) {
+    }
 }
 
-bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t deadline_ns, bool exiting) noexcept {
-    const auto is_inside = [&] {
-        const std::lock_guard guard(registry.mutex);
-        for (const ThreadNode* node = registry.threads; node != nullptr; node = node->next) {
-            if (exiting && node == this_thread.node) continue;  // exit() in a signal handler: the call never resumes
-            if (node->inside.load(std::memory_order_seq_cst) == profiler.serial) return true;
-        }
+cep_profiler* newest_profiler() noexcept {
+    return registry.profilers.load(std::memory_order_acquire);
+}
+
+bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t deadline_ns) noexcept {
+    const auto is_inside = [&](const ThreadNode& node) {
+        return node.inside.load(std::memory_order_seq_cst) == profiler.serial;
+    };
+    const auto others_are_inside = [&] {
+        const ThreadNode* node = registry.threads.load(std::memory_order_acquire);
+        for (; node != nullptr; node = node->next)
+            if (node != this_thread.node && is_inside(*node)) return true;
         return false;
     };
-    remote_barrier();
-    while (is_inside()) {
+    (void)pass_remote_barrier();
+    while (others_are_inside()) {
         if (monotonic_ns() >= deadline_ns) return false;
         const timespec pause{0, 50'000};
         nanosleep(&pause, nullptr);
     }
-    return true;
+    return this_thread.node == nullptr || !is_inside(*this_thread.node);
 }
 
 ThreadRecorder* SessionGuard::find_recorder(const cep_profiler& profiler, const Session& session,
@@ -210,6 +219,7 @@ ThreadRecorder* SessionGuard::attach(cep_profiler& profiler, Session& session, T
     if (recorder == nullptr && !session.recorder.is_full()) return nullptr;  // no memory: the next call tries again
     node.attachments.push_back({&profiler, &session, recorder, vacancies});
     session.writer.start();
+    session.wakeup.notify();  // a writer that sleeps for ever has not asked this recorder to wake it
     return recorder;
 }
 

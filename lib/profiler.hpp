@@ -6,24 +6,24 @@
 #include <atomic>
 #include <cstdint>
 
-#include "name_table.hpp"
-#include "options.hpp"
-#include "record.hpp"
-#include "recorder.hpp"
-#include "step_board.hpp"
-#include "this_thread.hpp"
-#include "writer.hpp"
+#include "options/options.hpp"
+#include "record/name_table.hpp"
+#include "record/record.hpp"
+#include "record/recorder.hpp"
+#include "record/step_board.hpp"
+#include "record/this_thread.hpp"
+#include "write/writer.hpp"
 
 namespace cep {
 
 /// The parts that exist only while a profiler is on. cep_close() frees them once no thread is inside.
 struct Session {
     /// `stride` is the one that cep_step() uses; the writer may lengthen it.
-    Session(Config checked, WriterInputs& inputs, std::atomic<std::int64_t>& stride);
+    Session(Config checked, std::uint64_t serial, WriterInputs& inputs, std::atomic<std::int64_t>& stride);
 
     const Config config;
     Wakeup wakeup;  ///< wakes the writer
-    const std::unique_ptr<Device> device;
+    const std::unique_ptr<cuda::CudaDevice> device;
     Recorder recorder;
     const std::unique_ptr<Poller> poller;
     Writer writer;
@@ -37,18 +37,26 @@ struct cep_profiler {
 
     explicit cep_profiler(std::uint64_t number) noexcept : serial(number) {}
 
-    // What each span reads and few calls write: one cache line, followed by the board's.
-    alignas(64) std::atomic<cep::Session*> session{nullptr};  ///< null: off, closed or forked
-    const std::uint64_t serial;                               ///< never 0, never reused
+    // What each span reads and few calls write: one cache line.
+    alignas(64) cep::StepBoard board;
+    std::atomic<cep::Session*> session{nullptr};  ///< null: off, closed or forked
+    const std::uint64_t serial;                   ///< never 0, never reused
+
     cep::Sampling sampling;
     std::atomic<std::int64_t> stride{1};  ///< the user's or a longer one; see StrideControl
-    bool flat = false;
+    bool only_spans = false;  ///< no rows of other types
+    bool is_bounded = false;  ///< max_overhead_percent is set
     std::int32_t rank = 0;
-    cep::WriterInputs inputs;
+    cep::WriterInputs inputs{board};
 
+    cep_profiler* opened_before = nullptr;  ///< the list of all profilers
     std::atomic<bool> closing{false};
-    std::atomic<bool> forked{false};      ///< a child's copy of its parent's profiler
-    cep::Session* left_behind = nullptr;  ///< a session that cep_close() could not free
+    std::atomic<const cep::ThisThread*> closer{nullptr};  ///< the thread that closes it
+    std::atomic<cep::Session*> ending{nullptr};           ///< the session that cep_close() ends
+    std::atomic<bool> forked{false};                      ///< a child's copy of its parent's profiler
+    cep::Requests closed;                                 ///< request 1 is served once close_code is known
+    std::int32_t close_code = 0;                          ///< what the first cep_close() has returned
+    cep::Session* left_behind = nullptr;                  ///< a session that cep_close() could not free
     cep::NameTable<cep_region> regions{max_names};
     cep::NameTable<cep::Name> names{max_names};
 
@@ -56,7 +64,7 @@ struct cep_profiler {
     cep::Totals totals_after_close;
     std::atomic<const cep::Totals*> kept_totals{nullptr};  ///< one of the two above once a close has begun
 
-    [[nodiscard]] bool recording() const noexcept { return inputs.board.recording(); }
+    [[nodiscard]] bool recording() const noexcept { return board.recording(); }
     /// Whether there is a session. A quick check; only a SessionGuard can tell for certain.
     [[nodiscard]] bool is_on() const noexcept { return session.load(std::memory_order_relaxed) != nullptr; }
 };
@@ -152,16 +160,17 @@ class SessionGuard {
 [[nodiscard]] std::int32_t read_totals(cep_profiler& profiler, Totals& totals) noexcept;
 [[nodiscard]] std::int64_t deadline_after(std::int64_t timeout_ms) noexcept;
 
-/// Waits until no thread is inside the session of that profiler. With `exiting` the calling thread does not count.
-/// False if the deadline passes first.
-[[nodiscard]] bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t deadline_ns,
-                                               bool exiting) noexcept;
+/// Waits until no other thread is inside the session of that profiler. False if the deadline passes first, or if this
+/// thread is inside: a signal handler has interrupted a call there, or has left it with siglongjmp().
+[[nodiscard]] bool wait_until_no_thread_inside(const cep_profiler& profiler, std::int64_t deadline_ns) noexcept;
 
 /// Registers the handlers for exit, fork and thread exit, once per process. Must succeed before a profiler is on.
 /// Returns CEP_ELIMIT if the process has no thread-specific key left.
 [[nodiscard]] std::int32_t register_handlers();
-/// Adds the profiler to the list that the exit and fork handlers use. May throw.
-void register_profiler(cep_profiler& profiler);
+/// Adds the profiler to the list of all.
+void register_profiler(cep_profiler& profiler) noexcept;
+/// The head of the list of all profilers.
+[[nodiscard]] cep_profiler* newest_profiler() noexcept;
 /// Serial number for a new profiler.
 [[nodiscard]] std::uint64_t next_serial() noexcept;
 

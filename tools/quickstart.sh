@@ -93,8 +93,10 @@ cat <<END
 first line    The rank, the phase and the steps that the verdict blames. In this job rank 5 read its data slowly in
               steps 35 to 94.
 because       How much longer that phase takes there than on the other ranks, and how long they wait for it.
-the table     A line for each phase. "slowest rank" is the one with the longest median, and "skew" is that median divided
-              by the median rank's. Where p99 is far above p50, few of the spans are slow, not all.
+where the     Each nanosecond of each rank is counted once, so that the lines add up to what the job took. What runs beside
+time went     compute is hidden, and costs nothing.
+the table     A line for each phase. "slowest rank" is the one with the most work of its own on average, and "skew" is that
+              divided by a typical rank's. Where p99 is far above p50, few of the spans are slow, not all.
 all_reduce    Ranks wait in a collective for the last one to come. So a long one need not be the network: "because" says
               how much of it is waiting; look for the reason in the phases before it.
 

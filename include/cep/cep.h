@@ -30,7 +30,8 @@
  *  - Signal handlers: only cep_version(), cep_strerror() and cep_recording() are async-signal-safe. If a handler
  *    interrupts a call on its thread that records, ends, flushes or reads the counts, such calls in the handler
  *    do nothing. Those that would have recorded something are counted in cep_stats.dropped_slots. A handler may
- *    call exit() if the C library allows it.
+ *    call exit() if the C library allows it. A handler must not leave an interrupted cep call with siglongjmp(): the
+ *    thread then counts as within that call for good, and what it would record is counted in dropped_slots.
  *  - Every function accepts a NULL profiler or region. cep_enabled() and the hot-path calls (cep_step,
  *    cep_recording, cep_begin*, cep_end*, cep_switch, cep_phase, cep_record, cep_counter, cep_mark) ignore it and
  *    return CEP_OK, 0 or CEP_SPAN_NONE, so that a job whose cep_open() failed continues unprofiled. The others
@@ -41,8 +42,9 @@
  *    call returns. Strings that it returns belong to the library.
  *  - Times are nanoseconds in int64_t. UNIX times count from 1970-01-01T00:00:00Z.
  *
- * The header needs C99 or C++11. All functions are available since version 0.1.0, except
- * cep_enabled(), cep_phase() and cep_rank(), which are available since 0.2.0.
+ * The header needs C99 or C++11. All is available since version 0.1.0, except what 0.2.0 added: cep_enabled(),
+ * cep_phase(), cep_rank(), cep_options.max_overhead_percent, cep_stats.pending, cep_stats.trainer_ns and
+ * CEP_ATTRS_ASYNC.
  */
 #ifndef CEP_CEP_H
 #define CEP_CEP_H
@@ -98,7 +100,7 @@ typedef uint64_t cep_span;
 #define CEP_EIO (-4)        /**< A directory or file cannot be created, read or written. */
 #define CEP_ENOMEM (-5)     /**< Memory ran out. */
 #define CEP_ETIMEDOUT (-6)  /**< The timeout passed first; unwritten records are counted. */
-#define CEP_ELIMIT (-7)     /**< A limit is reached: regions, names, metadata, or one of the process. */
+#define CEP_ELIMIT (-7)     /**< A limit is reached: regions, names, metadata, or a per-process limit. */
 #define CEP_EINTERNAL (-8)  /**< A defect in cep. */
 
 /* ---- Kinds of phase ---------------------------------------------------------------------------- */
@@ -144,8 +146,9 @@ CEP_API const char *cep_last_error(void);
 #define CEP_FIND_IT (-1)             /**< For rank, world_size, local_rank: take the launcher's value. */
 #define CEP_NO_END_STEP INT64_MAX    /**< For end_step: record to the end of the job. */
 
-#define CEP_LAYOUT_FULL 0 /**< Every row and key of cep-jsonl(5). */
-#define CEP_LAYOUT_FLAT 1 /**< Span rows only: duration_ms, name, rank, step, and metadata at top level. */
+#define CEP_LAYOUT_FULL 0  /**< Every row and key of cep-jsonl(5). */
+#define CEP_LAYOUT_FLAT 1  /**< Span rows only: duration_ms, name, rank, step, and metadata at top level. */
+#define CEP_LAYOUT_SPANS 2 /**< Those rows, and in each all other keys of a span that the metadata do not take. */
 
 #define CEP_BACKEND_AUTO 0 /**< CUDA events if the calling thread has a CUDA context, else the host clock. */
 #define CEP_BACKEND_HOST 1 /**< The host clock only; the library does not search for libcuda. */
@@ -178,7 +181,7 @@ typedef struct cep_options {
     int32_t rank;
     int32_t world_size; /**< Number of ranks in the job. See rank. */
     int32_t local_rank; /**< Rank within the host. See rank. */
-    /** CEP_LAYOUT_FULL (default) or CEP_LAYOUT_FLAT. In JSON and the environment: "full", "flat". */
+    /** CEP_LAYOUT_FULL (default), _FLAT or _SPANS. In JSON and the environment: "full", "flat", "spans". */
     int32_t layout;
     int64_t start_step;           /**< First step of the window, inclusive. Default 0. */
     int64_t end_step;             /**< Last step of the window, inclusive. Default CEP_NO_END_STEP (JSON: null). */
@@ -198,13 +201,18 @@ typedef struct cep_options {
     const char *run_id;
     /** A JSON object of at most 65536 bytes as for cep_set_meta(), or NULL. */
     const char *meta;
-    /** Memory of the cep_options_load_ calls, for the library only. cep_options_clear() frees it. */
+    /**
+     * Memory of the cep_options_load_ calls, for the library only. cep_options_clear() frees it. A copy of the struct
+     * shares it: clear one of the copies, and use none of them after that.
+     */
     void *storage;
     /**
-     * Bound of the time that recording may take from the trainer, in percent of its time, 0 to 100. To keep below it
-     * the library records fewer steps than record_every_n_steps asks for: it multiplies the stride by a power of two.
-     * It says so on standard error and in the rank file (a `mark` row, see cep-jsonl(5)), and halves the stride again
-     * when the cost is at most a quarter of the bound. 0 (default): no bound.
+     * Bound of the time that the calls which record (cep_begin() to cep_mark()) take on the trainer's threads, in percent
+     * of the time that passes, 0 to 100. It does not count cep_step(), a binding's own time, or the GPU's time. To keep
+     * below it the library records fewer steps than record_every_n_steps asks for: it multiplies the stride by a power of
+     * two. It decides after 32 strides of steps with 7 timed calls, which is within 50 recorded steps. It says so on
+     * standard error and in the rank file (a `mark` row, see cep-jsonl(5)), and halves the stride again when the cost is
+     * at most a quarter of the bound. 0 (default): no bound.
      */
     double max_overhead_percent;
 } cep_options;
@@ -271,9 +279,9 @@ CEP_API int32_t cep_open(const cep_options *options, cep_profiler **out);
 
 /**
  * Ends recording, writes all finished spans and an `open` row for each unfinished one, and closes the file.
- * Idempotent: a call while another thread is closing waits for that thread, up to its own timeout. Without a
- * call, exit() does the same with a timeout of 5 s. Rank 0 prints a line on standard error if there are regions and
- * no step was begun.
+ * Idempotent: a later call returns what the first returned, and one while another thread is closing waits for that
+ * thread, up to its own timeout. Without a call, exit() does the same with a timeout of 5 s. Rank 0 prints a line on
+ * standard error if there are regions and cep_step() was never called.
  * @param profiler   The profiler.
  * @param timeout_ms Longest wait in milliseconds. 0: does not wait for unfinished device work, but still writes
  *                   the spans that the device has finished, which may take a few 100 ms. Negative: an error.
@@ -295,7 +303,8 @@ CEP_API int32_t cep_close(cep_profiler *profiler, int64_t timeout_ms);
 CEP_API int32_t cep_flush(cep_profiler *profiler, int64_t timeout_ms);
 
 /**
- * Whether the profiler is on: enabled, its rank listed, its file its own, not closed, not inherited through fork().
+ * Whether the profiler is on: enabled, its rank listed, and it owns the rank file; not closed, not inherited
+ * through fork().
  * @param profiler The profiler; NULL: off.
  * @return 1 or 0.
  * Thread-safe. Does not block. Makes no CUDA call.
@@ -303,7 +312,8 @@ CEP_API int32_t cep_flush(cep_profiler *profiler, int64_t timeout_ms);
 CEP_API int32_t cep_enabled(const cep_profiler *profiler);
 
 /**
- * The rank of this process: the option's, or the launcher's that cep_open() found. Also if the profiler is off.
+ * The rank of this process: the option's, or the launcher's that cep_open() found. Valid even when the profiler is
+ * off.
  * @param profiler The profiler.
  * @return The rank, ≥ 0; CEP_EINVAL if profiler is NULL.
  * Thread-safe. Does not block. Makes no CUDA call.
@@ -353,7 +363,7 @@ typedef struct cep_stats {
     uint64_t self_ns;          /**< CPU time of the library's threads. */
     uint64_t pending;          /**< In rings, waiting for the device, or waiting for the disk. 0 after cep_close(). */
     /** Time that the trainer's threads spent in calls that recorded, in all: what cep costs the trainer. An estimate from
-     * every 61st such call of each thread, so that measuring costs nothing. */
+     * every 61st such call of each thread (with max_overhead_percent, from more), so that measuring costs nothing. */
     uint64_t trainer_ns;
 } cep_stats;
 
@@ -403,7 +413,7 @@ CEP_API cep_region *cep_region_get(cep_profiler *profiler, const char *name, int
 /**
  * A flag: the span ends with its work, at any time and on any thread (an asynchronous collective on the host clock). Spans
  * that begin while it is open are not nested in it: it is left out of their depth, and CEP_SPAN_INNERMOST does not find
- * it. Read at the begin only.
+ * it. Only cep_begin_with() honours it.
  */
 #define CEP_ATTRS_ASYNC 1
 
@@ -427,9 +437,15 @@ typedef struct cep_attrs {
  *
  * Spans nest. A span may begin and end on different threads and on different streams; it then lasts from the
  * event in the first stream to the event in the second. A span belongs to the step in which it begins.
+ *
+ * Work that a stream captures into a CUDA graph cannot be timed: a span that begins or ends on a capturing stream is
+ * not recorded, and is counted in cep_stats.capture_skipped. Bracket the launch of the graph instead: that times
+ * the replay as a whole.
  * @param region The region.
  * @param stream A cudaStream_t or CUstream of the calling thread's current context; NULL: the legacy default
- *               stream; CEP_HOST: the host clock only. Without a CUDA context the host clock is used, too.
+ *               stream; CEP_HOST: the host clock only. Without a CUDA context the host clock is used instead. With a
+ *               driver older than CUDA 12.0, close the profiler before a context in which it records is destroyed: such
+ *               a driver does not tell contexts apart (cuCtxGetId).
  * @return The span; CEP_SPAN_NONE if nothing is recorded. Never 0.
  * Thread-safe. Hot path: no synchronisation, no I/O, no lock, no allocation in steady state (a thread's first
  * call allocates its ring). CUDA: at most one cuEventRecord and three queries of state, plus cuEventCreate while
@@ -466,11 +482,12 @@ CEP_API int32_t cep_end_with(cep_region *region, cep_span span, void *stream, co
 
 /**
  * Ends one span and begins another, of the same or another region, with one event. So N back-to-back phases
- * cost N + 1 records instead of 2 N.
+ * cost N + 1 records instead of 2 N. If stream is CEP_HOST and the ending span is on a stream, that span ends by an
+ * event of its own in that stream.
  * @param span   The span to end, of any region. CEP_SPAN_INNERMOST: the innermost open span on this thread.
  *               CEP_SPAN_NONE: none.
- * @param region The region to begin. On a step that is not recorded, span ends and no new span begins. End the last
- *               phase of a chain with cep_end().
+ * @param region The region to begin; NULL: only ends the span (CEP_SPAN_INNERMOST: that of the profiler with which this
+ *               thread has recorded last). On a step that is not recorded, span ends and no new span begins.
  * @param stream As for cep_begin().
  * @return The new span; CEP_SPAN_NONE if nothing is recorded.
  * Thread-safe. Hot path, as cep_begin().
@@ -483,11 +500,26 @@ CEP_API cep_span cep_switch(cep_span span, cep_region *region, void *stream);
  *
  * Phases chain across steps: N phases a step cost N records, because the event that begins a step's first phase also
  * ends the last phase of the step before. Each thread has a phase of its own in each profiler. Spans may begin and end
- * within a phase, and phases within a span. A phase that its thread has not ended when it exits stays open.
+ * within a phase, and phases within a span. A phase lasts until its thread sets the next: end it with NULL before work
+ * that it should not span, such as an evaluation. A phase that its thread has not ended when it exits stays open.
+ *
+ * @code
+ *   for (int64_t step = 0; step < steps; ++step) {
+ *       cep_step(profiler, step);
+ *       cep_phase(profiler, data, CEP_HOST);              // also ends the backward pass of the step before
+ *       load_batch();
+ *       cep_phase(profiler, forward, stream);
+ *       run_forward(stream);
+ *       cep_phase(profiler, backward, stream);
+ *       run_backward(stream);
+ *   }
+ *   cep_phase(profiler, NULL, stream);
+ * @endcode
  * @param profiler The profiler.
  * @param region   The region to begin; NULL: only ends the phase. On a step that is not recorded, the call ends the
  *                 phase and begins none.
- * @param stream   As for cep_begin(). The phase that ends lasts to the event in this stream.
+ * @param stream   As for cep_begin(). The ending phase extends to the event recorded in this stream. If this is
+ *                 CEP_HOST, a phase on a stream ends by an event in its own stream, which must still exist.
  * @return CEP_OK; CEP_EINVAL if region belongs to another profiler (the phase then does not change).
  * Thread-safe. Hot path, as cep_begin().
  */

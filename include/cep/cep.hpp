@@ -65,7 +65,7 @@ enum class Kind : std::int32_t {
     other = CEP_KIND_OTHER,
 };
 
-enum class Layout : std::int32_t { full = CEP_LAYOUT_FULL, flat = CEP_LAYOUT_FLAT };
+enum class Layout : std::int32_t { full = CEP_LAYOUT_FULL, flat = CEP_LAYOUT_FLAT, spans = CEP_LAYOUT_SPANS };
 
 enum class Backend : std::int32_t { automatic = CEP_BACKEND_AUTO, host = CEP_BACKEND_HOST };
 
@@ -287,7 +287,8 @@ class [[nodiscard]] Span {
         return cep_end_with(region_, std::exchange(native_, CEP_SPAN_NONE), stream_, attributes.native());
     }
 
-    /// Ends the span and begins one of another region with one event: N back-to-back phases cost N + 1 records.
+    /// Ends the span and begins one of another region with one event: N back-to-back phases cost N + 1 records. An
+    /// empty region only ends the span.
     void switch_to(Region region) noexcept { switch_to(region, stream_); }
     void switch_to(Region region, void* stream) noexcept {
         native_ = cep_switch(native_, region.native(), stream);

@@ -18,53 +18,86 @@ Context::~Context() {
     }
 }
 
-std::int32_t Context::stream_number(std::uint64_t stream_key) noexcept {
+std::uint16_t Context::stream_number(std::uint64_t stream_key) noexcept {
     if (stream_key <= stream_handles::legacy) return 0;
     for (std::size_t i = 0; i < max_streams; ++i) {
         std::uint64_t known = streams_[i].load(std::memory_order_acquire);
         if (known == 0 && streams_[i].compare_exchange_strong(known, stream_key, std::memory_order_acq_rel))
             known = stream_key;
-        if (known == stream_key) return static_cast<std::int32_t>(i + 1);
+        if (known == stream_key) return static_cast<std::uint16_t>(i + 1);
     }
-    return static_cast<std::int32_t>(max_streams + 1);  // all further streams share this number
+    return static_cast<std::uint16_t>(max_streams + 1);  // all further streams share this number
 }
 
-Event* Context::create_event(const DriverApi& driver, EventPool& pool, CUresult& error) noexcept {
+bool Withheld::withhold_one(std::size_t idle) noexcept {
+    std::uint32_t now = word_.load(std::memory_order_relaxed);
+    while ((now & all) == 0 && now < idle)
+        if (word_.compare_exchange_weak(now, now + 1, std::memory_order_relaxed)) return true;
+    return false;
+}
+
+bool Withheld::return_one() noexcept {
+    std::uint32_t now = word_.load(std::memory_order_relaxed);
+    while ((now & ~all) > 0)
+        if (word_.compare_exchange_weak(now, now - 1, std::memory_order_relaxed)) return true;
+    return false;
+}
+
+void Context::set_lost() noexcept {
+    lost_.store(true);
+    for_each_pool([](EventPool& pool) { pool.withheld().withhold_everything(); });
+}
+
+bool Context::reserve(const EventPool& pool) noexcept {
+    if (reserved_.fetch_add(1, std::memory_order_relaxed) < pool_limit_) return true;
+    reserved_.fetch_sub(1, std::memory_order_relaxed);
+    bool found = false;
+    for_each_pool([&](EventPool& other) {
+        found = found || (&other != &pool && other.withheld().withhold_one(other.events.size()));
+    });
+    return found;
+}
+
+FreeEvent Context::create_event(const DriverApi& driver, EventPool& pool, CUresult& error) noexcept {
     error = result::success;
-    if (pool.created == pool.events.capacity()) return nullptr;
-    if (live_events_.fetch_add(1, std::memory_order_relaxed) < pool_limit_) {
-        auto* event = new (std::nothrow) Event;
-        if (event != nullptr) {
-            error = driver.event_create(&event->handle, event_flags::normal);
-            if (error == result::success) {
-                ++pool.created;
-                event->pool = &pool;
-                event->context = this;
-                return event;
-            }
-            delete event;
+    FreeEvent free;
+    const bool has_idle = pool.withheld().events() > 0;
+    if ((!has_idle && pool.created == pool.events.capacity()) || !reserve(pool)) return free;
+    if (pool.withheld().return_one() && pool.events.pop(free)) return free;
+    std::unique_ptr<Event> event(new (std::nothrow) Event);
+    if (event != nullptr && pool.created < pool.events.capacity()) {
+        error = driver.event_create(&event->handle, event_flags::normal);
+        if (error == result::success) {
+            ++pool.created;
+            event->pool = &pool;
+            event->context = this;
+            free.handle = event->handle;
+            free.event = event.release();
+            return free;
         }
     }
-    live_events_.fetch_sub(1, std::memory_order_relaxed);
-    return nullptr;
+    reserved_.fetch_sub(1, std::memory_order_relaxed);
+    return free;
 }
 
 EventPool* Context::add_pool(std::size_t capacity) {
     EventPool* head = pools_.load(std::memory_order_acquire);
     for (;;) {
         auto pool = std::make_unique<EventPool>(capacity, head);
-        if (pools_.compare_exchange_strong(head, pool.get(), std::memory_order_acq_rel)) return pool.release();
+        if (!pools_.compare_exchange_strong(head, pool.get())) continue;
+        if (lost_.load()) pool->withheld().withhold_everything();
+        return pool.release();
     }
 }
 
-void Context::release(Event& event, std::uint16_t references) noexcept {
+void Context::release(Event& event, std::uint8_t references) noexcept {
     if (!drop_references(event, references)) return;
     Event* head = released_.load(std::memory_order_relaxed);
     do event.next_released = head;
     while (!released_.compare_exchange_weak(head, &event, std::memory_order_release, std::memory_order_relaxed));
 }
 
-void Context::recycle(Event& event, std::uint16_t references) noexcept {
+void Context::recycle(Event& event, std::uint8_t references) noexcept {
     if (drop_references(event, references)) return_to_pool(event);
 }
 
@@ -83,12 +116,12 @@ void Context::return_to_pool(Event& event) noexcept {
 
 void Context::destroy_idle_events(const DriverApi& driver) noexcept {
     if (lost()) return;
-    for (EventPool* pool = pools_.load(std::memory_order_acquire); pool != nullptr; pool = pool->next)
-        for (FreeEvent free; pool->events.pop(free);) {
+    for_each_pool([&driver](EventPool& pool) {
+        for (FreeEvent free; pool.events.pop(free);) {
             (void)driver.event_destroy(free.handle);
-            live_events_.fetch_sub(1, std::memory_order_relaxed);
             delete free.event;
         }
+    });
 }
 
 }  // namespace cep::cuda

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "counts.hpp"
+#include "base/counts.hpp"
 
 namespace cep::cuda {
 namespace {
@@ -52,6 +52,7 @@ PollResult CudaDevice::poll(Ring<DeviceTimes>& results, bool final_pass) {
     PollResult result{.resolved = 0, .pending = false, .caught_up = true};
     if (state_.driver.load(std::memory_order_acquire) == nullptr) {
         search_for_driver();
+        result.searching = state_.fallback.load(std::memory_order_relaxed) != HostFallback::none;
         return result;
     }
     recycle_released();
@@ -68,6 +69,12 @@ PollResult CudaDevice::poll(Ring<DeviceTimes>& results, bool final_pass) {
         poll_queue(context, queue, results, result);
     }
     return result;
+}
+
+bool CudaDevice::has_released_events() noexcept {
+    bool found = false;
+    for_each_context([&](const Context& context) { found = found || context.has_released(); });
+    return found;
 }
 
 void CudaDevice::search_for_driver() {

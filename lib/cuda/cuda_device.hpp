@@ -14,10 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/counts.hpp"
+#include "base/host_clock.hpp"
+#include "base/ring.hpp"
 #include "cuda/clock_model.hpp"
 #include "cuda/cuda_thread.hpp"
-#include "device.hpp"
-#include "host_clock.hpp"
+#include "cuda/device.hpp"
 
 namespace cep::cuda {
 
@@ -41,30 +43,45 @@ class ContextClock {
     double newest_gpu_ns = 0;        ///< of the model's latest anchor
 };
 
-class CudaDevice final : public Device {
+/// Functions that other threads than the poller may call say so: a driver call can hang with the GPU, so only the
+/// poller makes driver calls in the background.
+class CudaDevice {
   public:
     explicit CudaDevice(std::size_t pool_limit) noexcept : state_(pool_limit) {}
-    ~CudaDevice() override;
+    CudaDevice(const CudaDevice&) = delete;
+    CudaDevice& operator=(const CudaDevice&) = delete;
+    ~CudaDevice();
 
-    // Any thread.
-    [[nodiscard]] std::unique_ptr<CudaThread> make_thread(bool full_ring) override;
-    void release(const Stamp& stamp) noexcept override;
-    [[nodiscard]] DeviceFacts facts() const override;
-    [[nodiscard]] std::uint32_t facts_version() const noexcept override {
+    /// Any thread: makes the part that the calling thread uses.
+    [[nodiscard]] std::unique_ptr<CudaThread> make_thread(bool full_ring);
+    /// Any thread: drops the stamp's references to its event. Makes no driver call.
+    static void release(const Stamp& stamp) noexcept;
+    /// Any thread.
+    [[nodiscard]] DeviceFacts facts() const;
+    [[nodiscard]] std::uint32_t facts_version() const noexcept {
         return facts_version_.load(std::memory_order_acquire);
     }
-    void add_counts(Totals& totals) const noexcept override;
+    void add_counts(Totals& totals) const noexcept;
+    /// Any thread: whether the poller has events to return to their pools.
+    [[nodiscard]] bool has_released_events() noexcept;
+    /// Before any other call: where the poller sleeps.
+    void set_poller(Wakeup& wakeup) noexcept { state_.poller = &wakeup; }
 
-    // Poller.
-    void accept(const DeviceSpan& span) override;
-    [[nodiscard]] PollResult poll(Ring<DeviceTimes>& results, bool final_pass) override;
-    [[nodiscard]] std::string take_notice(bool first_of_host) override;
-    void shut_down() noexcept override;
+    /// Poller: takes a span over. Throws if memory runs out; the caller then still owns the span.
+    void accept(const DeviceSpan& span);
+    /// Poller: puts the times of finished spans into `results` while there is room. A span waits until its device clock
+    /// has an anchor; on the `final_pass` it takes the host's submission time as its start instead.
+    [[nodiscard]] PollResult poll(Ring<DeviceTimes>& results, bool final_pass);
+    /// Poller: returns a message for the user once, else an empty text. A message that is the same on all ranks comes
+    /// from the first rank of a host only.
+    [[nodiscard]] std::string take_notice(bool first_of_host);
+    /// Poller's last call, after all recording has ended: drops the remaining spans and destroys the driver's objects.
+    void shut_down() noexcept;
 
   private:
     /// Spans in the order in which one stream will finish them.
     using Queue = std::deque<DeviceSpan>;
-    using QueueKey = std::pair<Context*, std::int32_t>;  ///< context and number of the stream that ends the span
+    using QueueKey = std::pair<Context*, std::uint16_t>;  ///< context and number of the stream that ends the span
 
     enum class Outcome : std::uint8_t {
         resolved,

@@ -61,7 +61,7 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
     const bool identified = now_ns - identified_ns_ < identity_lasts_ns;
     // A stream that the program has made belongs to one context, whichever is current. A default stream belongs to
     // each.
-    if (identified && stream == current_.last_stream && !is_default_stream(stream)) return true;
+    if (identified && knows(stream) && !is_default_stream(stream)) return true;
     CUcontext handle = nullptr;
     if (driver_->ctx_get_current(&handle) != result::success || handle == nullptr) return false;
     if (current_.handle != handle || !identified) [[unlikely]]
@@ -75,34 +75,46 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
     constexpr std::size_t driver_event_bytes = 592;  // distance of two new events, CUDA 13.0
     constexpr std::size_t line_bytes = 64;
     const auto* const bytes = reinterpret_cast<const char*>(event);
+#pragma GCC unroll 16
     for (std::size_t i = 0; i < driver_event_bytes; i += line_bytes) __builtin_prefetch(bytes + i, 1);
 }
 
-[[gnu::always_inline]] inline FreeEvent CudaThread::acquire_event() noexcept {
+[[gnu::always_inline]] inline FreeEvent CudaThread::acquire_event(EventPool& pool, bool is_whole) noexcept {
     FreeEvent free;
-    if (!current_.pool->events.pop(free)) [[unlikely]]
+    if (!is_whole) [[unlikely]]
+        return acquire_of_withheld();
+    if (!pool.events.pop(free)) [[unlikely]]
         return create_event();
-    if (const FreeEvent* next = current_.pool->events.prepare_pop()) [[likely]]
+    if (const FreeEvent* next = pool.events.prepare_pop()) [[likely]]
         prefetch_event(next->handle);
     return free;
+}
+
+[[gnu::always_inline]] inline std::uint16_t CudaThread::stream_number(void* stream) noexcept {
+    if (stream == current_.streams[0]) [[likely]]
+        return current_.stream_numbers[0];
+    return stream == current_.streams[1] ? current_.stream_numbers[1] : find_stream_number(stream);
 }
 
 [[gnu::hot]] DeviceStamp CudaThread::stamp(void* stream, std::int64_t now_ns) noexcept {
     if (driver_ == nullptr && !find_driver()) return fall_back(HostFallback::no_driver);
     if (!find_context(stream, now_ns)) return fall_back(HostFallback::no_context);
-    if (current_.context == nullptr) return {.result = StampResult::no_event};
-    if (current_.context->lost()) return {.result = StampResult::failed};
+    EventPool* const pool = current_.pool;
+    if (pool == nullptr) return {.result = StampResult::no_event};
+    const bool is_whole = pool->withheld().nothing();
+    if (!is_whole && pool->withheld().everything()) [[unlikely]]
+        return {.result = StampResult::failed};  // the context is lost
     const auto cuda_stream = static_cast<CUstream>(stream);
     CUstreamCaptureStatus capturing = capture_status::none;
     CUresult code = driver_->stream_is_capturing(cuda_stream, &capturing);
     if (capturing != capture_status::none || code == result::capture_implicit)
         return {.result = StampResult::capturing};
     if (code != result::success) return fail(code, nullptr);
-    const FreeEvent free = acquire_event();
+    const FreeEvent free = acquire_event(*pool, is_whole);
     if (free.event == nullptr) return {.result = StampResult::no_event};
     code = driver_->event_record(free.handle, cuda_stream);
     if (code != result::success) return fail(code, free.event);
-    return {free.event, stream == current_.last_stream ? current_.last_stream_number : stream_number(stream)};
+    return {free.event, stream_number(stream)};
 }
 
 [[gnu::noinline, gnu::cold]] bool CudaThread::find_driver() noexcept {
@@ -113,7 +125,9 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
 [[gnu::noinline, gnu::cold]] DeviceStamp CudaThread::fail(CUresult code, Event* event) noexcept {
     state_.count_error(current_.context, code);
     if (event != nullptr) current_.context->release(*event, Event::max_references);
-    current_.last_stream = nullptr;  // ask for the context again: the stream may be a new one at the same address
+    // Ask for the context again: the stream may be a new one at the same address.
+    current_.streams = {};
+    current_.stream_numbers = {};
     return {.result = StampResult::failed};
 }
 
@@ -148,22 +162,30 @@ CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
 }
 
 [[gnu::noinline, gnu::cold]] FreeEvent CudaThread::create_event() noexcept {
-    FreeEvent free;
     CUcontext current = nullptr;  // the driver makes the event for this one, which need not be the stream's
-    if (driver_->ctx_get_current(&current) != result::success || current != current_.handle) return free;
+    if (driver_->ctx_get_current(&current) != result::success || current != current_.handle) return {};
     CUresult code = result::success;
-    free.event = current_.context->create_event(*driver_, *current_.pool, code);
+    const FreeEvent free = current_.context->create_event(*driver_, *current_.pool, code);
     if (code != result::success) state_.count_error(current_.context, code);
-    if (free.event != nullptr) free.handle = free.event->handle;
+    if (free.event == nullptr && current_.context->has_released()) state_.poller->notify();  // it returns them
     return free;
 }
 
-[[gnu::noinline, gnu::cold]] std::int32_t CudaThread::stream_number(void* stream) noexcept {
+/// Some of the pool's events are withheld.
+[[gnu::noinline, gnu::cold]] FreeEvent CudaThread::acquire_of_withheld() noexcept {
+    EventPool& pool = *current_.pool;
+    FreeEvent free;
+    if (pool.events.size() > pool.withheld().events() && pool.events.pop(free)) return free;
+    return create_event();
+}
+
+[[gnu::noinline, gnu::cold]] std::uint16_t CudaThread::find_stream_number(void* stream) noexcept {
     auto key = reinterpret_cast<std::uint64_t>(stream);
     if (key == stream_handles::per_thread)
         key |= reinterpret_cast<std::uint64_t>(this) << 8;  // each thread has its own
-    current_.last_stream = stream;
-    return current_.last_stream_number = current_.context->stream_number(key);
+    current_.streams = {stream, current_.streams[0]};
+    current_.stream_numbers = {current_.context->stream_number(key), current_.stream_numbers[0]};
+    return current_.stream_numbers[0];
 }
 
 }  // namespace cep::cuda

@@ -9,9 +9,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/wakeup.hpp"
 #include "cuda/context.hpp"
+#include "cuda/device.hpp"
 #include "cuda/driver.hpp"
-#include "device.hpp"
 
 namespace cep::cuda {
 
@@ -41,12 +42,13 @@ struct CudaState {
     std::atomic<std::uint64_t> errors{0};
     std::atomic<CUresult> last_error{0};
     std::atomic<HostFallback> fallback{HostFallback::none};
+    Wakeup* poller = nullptr;  ///< where the poller sleeps
 };
 
 /// What the device adds to a stamp. It is returned in two registers, so that no stamp passes through memory.
 struct DeviceStamp {
     Event* event = nullptr;
-    std::int32_t stream = 0;
+    std::uint16_t stream = 0;
     StampResult result = StampResult::ok;
 };
 static_assert(sizeof(DeviceStamp) == 16);
@@ -66,20 +68,26 @@ class alignas(64) CudaThread {
         CUcontext handle = nullptr;
         Context* context = nullptr;
         EventPool* pool = nullptr;
-        void* last_stream = nullptr;
-        std::int32_t last_stream_number = 0;
+        /// Streams used last, and their numbers: a chain may go to and fro between two.
+        std::array<void*, 2> streams{};
+        std::array<std::uint16_t, 2> stream_numbers{};
     };
 
     [[nodiscard]] bool find_driver() noexcept;
-    /// Makes the stream's context the current binding; its context stays null if it cannot be made. A stream that is
-    /// not the last one belongs to the calling thread's current context. False if the thread has none.
+    /// Makes the stream's context the current binding; its context stays null if it cannot be made. A stream that was
+    /// not used lately belongs to the calling thread's current context. False if the thread has none.
     [[nodiscard]] bool find_context(void* stream, std::int64_t now_ns) noexcept;
     void identify(CUcontext handle, std::int64_t now_ns) noexcept;
     [[nodiscard]] Binding* bind(CUcontext handle) noexcept;
-    [[nodiscard]] FreeEvent acquire_event() noexcept;
+    [[nodiscard]] FreeEvent acquire_event(EventPool& pool, bool is_whole) noexcept;
     [[nodiscard]] FreeEvent create_event() noexcept;
+    [[nodiscard]] FreeEvent acquire_of_withheld() noexcept;
     static void prefetch_event(CUevent event) noexcept;
-    [[nodiscard]] std::int32_t stream_number(void* stream) noexcept;
+    [[nodiscard]] std::uint16_t stream_number(void* stream) noexcept;
+    [[nodiscard]] std::uint16_t find_stream_number(void* stream) noexcept;
+    [[nodiscard]] bool knows(const void* stream) const noexcept {
+        return stream == current_.streams[0] || stream == current_.streams[1];
+    }
     DeviceStamp fail(CUresult code, Event* event) noexcept;
     DeviceStamp fall_back(HostFallback reason) noexcept;
 

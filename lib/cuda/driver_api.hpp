@@ -105,13 +105,9 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
     X(device_get_name, cuDeviceGetName, cuDeviceGetName, cuDeviceGetName, required,                                    \
       (char* name, int capacity, CUdevice device))                                                                     \
     X(device_get_uuid, cuDeviceGetUuid, cuDeviceGetUuid_v2, cuDeviceGetUuid, required, (CUuuid* uuid, CUdevice device))\
-    X(device_get_pci_bus_id, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, optional,                  \
-      (char* id, int capacity, CUdevice device))                                                                       \
     X(stream_create, cuStreamCreateWithPriority, cuStreamCreateWithPriority, cuStreamCreateWithPriority, required,     \
       (CUstream* stream, unsigned int flags, int priority))                                                            \
     X(stream_destroy, cuStreamDestroy, cuStreamDestroy_v2, cuStreamDestroy_v2, required, (CUstream stream))            \
-    X(stream_get_id, cuStreamGetId, cuStreamGetId, cuStreamGetId, optional, (CUstream stream, unsigned long long* id)) \
-    X(stream_get_ctx, cuStreamGetCtx, cuStreamGetCtx, cuStreamGetCtx, optional, (CUstream stream, CUcontext* context)) \
     X(thread_exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode,       \
       cuThreadExchangeStreamCaptureMode, required, (CUstreamCaptureMode* mode))                                        \
     X(event_create, cuEventCreate, cuEventCreate, cuEventCreate, required, (CUevent* event, unsigned int flags))       \
@@ -119,11 +115,7 @@ inline constexpr CUstreamCaptureMode relaxed = 2;
     X(event_elapsed_time, cuEventElapsedTime, cuEventElapsedTime_v2, cuEventElapsedTime, required,                     \
       (float* milliseconds, CUevent start, CUevent end))                                                               \
     X(event_destroy, cuEventDestroy, cuEventDestroy_v2, cuEventDestroy_v2, required, (CUevent event))                  \
-    X(mem_get_info, cuMemGetInfo, cuMemGetInfo_v2, cuMemGetInfo_v2, optional,                                          \
-      (std::size_t* free_bytes, std::size_t* total_bytes))                                                             \
-    X(get_error_name, cuGetErrorName, cuGetErrorName, cuGetErrorName, required, (CUresult code, const char** name))    \
-    X(get_error_string, cuGetErrorString, cuGetErrorString, cuGetErrorString, optional,                                \
-      (CUresult code, const char** text))
+    X(get_error_name, cuGetErrorName, cuGetErrorName, cuGetErrorName, required, (CUresult code, const char** name))
 // clang-format on
 
 /// The entry points of one loaded driver.

@@ -64,115 +64,35 @@ inline constexpr std::string_view meta = "meta";
 
 namespace detail {
 
-struct Phrase {
-    std::string_view words;  // lower case, separated by one space
+struct Phrases {
     Kind kind;
+    std::string_view list;  // in lower case, separated by commas; the words of a phrase by one space
 };
 
 // The phrase with the most words decides; of equally long ones, the first in this table.
-inline constexpr Phrase phrases[] = {
-    {"allreduce", Kind::comm},
-    {"all reduce", Kind::comm},
-    {"allgather", Kind::comm},
-    {"all gather", Kind::comm},
-    {"all gather into tensor", Kind::comm},
-    {"reducescatter", Kind::comm},
-    {"reduce scatter", Kind::comm},
-    {"reduce scatter tensor", Kind::comm},
-    {"alltoall", Kind::comm},
-    {"all to all", Kind::comm},
-    {"all2all", Kind::comm},
-    {"a2a", Kind::comm},
-    {"broadcast", Kind::comm},
-    {"bcast", Kind::comm},
-    {"barrier", Kind::comm},
-    {"allgatherv", Kind::comm},
-    {"gather", Kind::comm},
-    {"scatter", Kind::comm},
-    {"send", Kind::comm},
-    {"recv", Kind::comm},
-    {"send recv", Kind::comm},
-    {"sendrecv", Kind::comm},
-    {"p2p", Kind::comm},
-    {"nccl", Kind::comm},
-    {"comm", Kind::comm},
-    {"communication", Kind::comm},
-    {"collective", Kind::comm},
-    {"grad sync", Kind::comm},
-    {"gradient sync", Kind::comm},
-    {"sync gradients", Kind::comm},
-    {"sync grads", Kind::comm},
-    {"data", Kind::data},
-    {"data load", Kind::data},
-    {"data loading", Kind::data},
-    {"dataload", Kind::data},
-    {"dataloader", Kind::data},
-    {"dataloading", Kind::data},
-    {"load batch", Kind::data},
-    {"get batch", Kind::data},
-    {"next batch", Kind::data},
-    {"fetch batch", Kind::data},
-    {"input", Kind::data},
-    {"h2d", Kind::data},
-    {"htod", Kind::data},
-    {"host to device", Kind::data},
-    {"to device", Kind::data},
-    {"preprocess", Kind::data},
-    {"tokenize", Kind::data},
-    {"collate", Kind::data},
-    {"d2h", Kind::memory},
-    {"dtoh", Kind::memory},
-    {"d2d", Kind::memory},
-    {"device to host", Kind::memory},
-    {"device to device", Kind::memory},
-    {"memcpy", Kind::memory},
-    {"memset", Kind::memory},
-    {"offload", Kind::memory},
-    {"prefetch", Kind::memory},
-    {"copy", Kind::memory},
-    {"metrics", Kind::host},
-    {"logging", Kind::host},
-    {"log", Kind::host},
-    {"checkpoint", Kind::host},
-    {"save checkpoint", Kind::host},
-    {"load checkpoint", Kind::host},
-    {"callback", Kind::host},
-    {"callbacks", Kind::host},
-    {"sleep", Kind::host},
-    {"gc", Kind::host},
-    {"forward", Kind::compute},
-    {"fwd", Kind::compute},
-    {"forward backward", Kind::compute},
-    {"backward", Kind::compute},
-    {"bwd", Kind::compute},
-    {"backprop", Kind::compute},
-    {"loss", Kind::compute},
-    {"optimizer", Kind::compute},
-    {"optimizer step", Kind::compute},
-    {"optim", Kind::compute},
-    {"optim step", Kind::compute},
-    {"opt step", Kind::compute},
-    {"zero grad", Kind::compute},
-    {"clip grad", Kind::compute},
-    {"grad clip", Kind::compute},
-    {"clip grad norm", Kind::compute},
-    {"grad norm", Kind::compute},
-    {"matmul", Kind::compute},
-    {"mm", Kind::compute},
-    {"gemm", Kind::compute},
-    {"attention", Kind::compute},
-    {"attn", Kind::compute},
-    {"mlp", Kind::compute},
-    {"ffn", Kind::compute},
-    {"moe", Kind::compute},
-    {"experts", Kind::compute},
-    {"layernorm", Kind::compute},
-    {"embedding", Kind::compute},
-    {"embed", Kind::compute},
-    {"lm head", Kind::compute},
-    {"ema", Kind::compute},
-    {"compute", Kind::compute},
+inline constexpr Phrases phrases_by_kind[] = {
+    {Kind::comm,
+     "allreduce,all reduce,allgather,all gather,all gather into tensor,reducescatter,reduce scatter,"
+     "reduce scatter tensor,alltoall,all to all,all2all,a2a,broadcast,bcast,barrier,allgatherv,gather,scatter,"
+     "send,recv,send recv,sendrecv,p2p,nccl,comm,communication,collective,grad sync,gradient sync,"
+     "sync gradients,sync grads"},
+    {Kind::data,
+     "data,data load,data loading,dataload,dataloader,dataloading,load batch,get batch,next batch,fetch batch,"
+     "input,h2d,htod,host to device,to device,preprocess,tokenize,collate"},
+    {Kind::memory, "d2h,dtoh,d2d,device to host,device to device,memcpy,memset,offload,prefetch,copy"},
+    {Kind::host, "metrics,logging,log,checkpoint,save checkpoint,load checkpoint,callback,callbacks,sleep,gc"},
+    {Kind::compute,
+     "forward,fwd,forward backward,backward,bwd,backprop,loss,optimizer,optimizer step,optim,optim step,"
+     "opt step,zero grad,clip grad,grad clip,clip grad norm,grad norm,matmul,mm,gemm,attention,attn,mlp,ffn,"
+     "moe,experts,layernorm,embedding,embed,lm head,ema,compute"},
 };
+
+/// Takes the first phrase off a list.
+[[nodiscard]] constexpr std::string_view take_phrase(std::string_view& list) noexcept {
+    const std::string_view phrase = list.substr(0, list.find(','));
+    list.remove_prefix(phrase.size() == list.size() ? phrase.size() : phrase.size() + 1);
+    return phrase;
+}
 
 // These names mean a whole step, but only as the whole name: "optimizer_step" is compute.
 inline constexpr std::string_view step_names[] = {
@@ -206,6 +126,13 @@ constexpr std::size_t normalize(std::string_view name, char (&out)[normalized_ca
     return size;
 }
 
+/// Whether these words, with spaces around each, have the phrase as whole words.
+[[nodiscard]] constexpr bool has_phrase(std::string_view words, std::string_view phrase) noexcept {
+    for (std::size_t at = words.find(phrase, 1); at != std::string_view::npos; at = words.find(phrase, at + 1))
+        if (words[at - 1] == ' ' && words[at + phrase.size()] == ' ') return true;
+    return false;
+}
+
 }  // namespace detail
 
 /// Infers the kind from the words of a phase's name. It compares whole words, because "mm" is inside "comm".
@@ -217,18 +144,15 @@ constexpr std::size_t normalize(std::string_view name, char (&out)[normalized_ca
         if (words.substr(1, words.size() - 2) == step) return Kind::step;
     Kind best = Kind::other;
     std::size_t best_words = 0;
-    for (const detail::Phrase& phrase : detail::phrases) {
-        std::size_t count = 1;
-        for (char c : phrase.words) count += c == ' ';
-        if (count <= best_words) continue;
-        for (std::size_t at = words.find(phrase.words, 1); at != std::string_view::npos;
-             at = words.find(phrase.words, at + 1)) {
-            if (words[at - 1] != ' ' || words[at + phrase.words.size()] != ' ') continue;
-            best = phrase.kind;
+    for (auto [kind, list] : detail::phrases_by_kind)
+        while (!list.empty()) {
+            const std::string_view phrase = detail::take_phrase(list);
+            std::size_t count = 1;
+            for (char c : phrase) count += c == ' ';
+            if (count <= best_words || !detail::has_phrase(words, phrase)) continue;
+            best = kind;
             best_words = count;
-            break;
         }
-    }
     return best;
 }
 

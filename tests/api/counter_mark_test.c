@@ -55,7 +55,7 @@ TEST(values_that_json_lacks_are_refused) {
 }
 
 TEST(bad_names_of_counters_and_marks_are_refused) {
-    static const char* const names[] = {NULL, "", "a\nb", "\xff"};
+    static const char* const names[] = {NULL, "", "a\nb", "a\xc2\x9b", "\xff"};
     cep_profiler* profiler = open_here();
     CHECK_EQ(cep_step(profiler, 0), CEP_OK);
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {

@@ -18,9 +18,10 @@ AROUND_FRAGMENT = """
 #include <cep/cep.h>
 #include <stdio.h>
 extern cep_profiler *profiler;
-extern cep_region *forward, *backward, *all_reduce;
+extern cep_region *data, *forward, *backward, *all_reduce;
 extern void *stream, *comm_stream;
 extern int64_t steps, bucket_bytes, bucket_index;
+void load_batch(void);
 void run_forward(void *on);
 void run_backward(void *on);
 void reduce_bucket(void *on);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "trainer.h"
@@ -120,4 +122,52 @@ TEST(calls_leave_errno_as_it_was) {
     CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
     CHECK_EQ(errno, EXDEV);
     close_now(profiler);
+}
+
+/* ---- Idle threads --------------------------------------------------------------------------------------------- */
+
+// Whether the thread sleeps in futex(2) without a timeout, so that only another thread's call can wake it.
+static bool sleeps_until_woken(const char* thread) {
+    char path[300];
+    unsigned long arguments[4] = {0};
+    long number = -1;
+    snprintf(path, sizeof path, "/proc/self/task/%s/syscall", thread);
+    FILE* file = fopen(path, "r");
+    if (file == NULL) return false;
+    const int read =
+        fscanf(file, "%ld %lx %lx %lx %lx", &number, &arguments[0], &arguments[1], &arguments[2], &arguments[3]);
+    fclose(file);
+    return read == 5 && number == SYS_futex && arguments[3] == 0;
+}
+
+static bool every_other_thread_sleeps_until_woken(void) {
+    DIR* threads = opendir("/proc/self/task");
+    CHECK(threads != NULL);
+    bool all = true;
+    for (struct dirent* entry = readdir(threads); entry != NULL; entry = readdir(threads))
+        if (entry->d_name[0] != '.' && atoi(entry->d_name) != gettid()) all = all && sleeps_until_woken(entry->d_name);
+    closedir(threads);
+    return all;
+}
+
+TEST(threads_with_nothing_to_do_sleep_until_a_call_wakes_them) {
+    need_exact_threads();
+    alarm(60);
+    cep_options options = host_options();
+    options.flush_every_n_steps = 1;
+    cep_profiler* profiler = open_with(&options);
+    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
+    for (int step = 1; step <= 3; ++step) {
+        CHECK_EQ(cep_step(profiler, step), CEP_OK);
+        cep_end(region, cep_begin(region, CEP_HOST), CEP_HOST);
+        if (step == 1) CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
+        while (stats_of(profiler).written < (uint64_t)step) sched_yield();  // the later ones by themselves
+        while (!every_other_thread_sleeps_until_woken()) sched_yield();
+    }
+    CHECK_EQ(cep_set_meta(profiler, "{\"dp\":3}"), CEP_OK);
+    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(rows_count(&all, SPAN), 3);
+    CHECK_EQ(row_int(rows_last(&all, "run"), "dp"), 3);
 }

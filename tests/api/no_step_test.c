@@ -50,9 +50,8 @@ static const char* messages_of(void (*body)(void)) {
 }
 
 static const char told[] =
-    "cep: rank 0: no step was begun, so nothing of a, b was recorded: call cep_step(), in Python prof.step(n), at the "
-    "start "
-    "of each step\n";
+    "cep: rank 0: cep_step() was never called; nothing was recorded for a, b: call it, in Python prof.step(n), at the "
+    "start of each step\n";
 
 TEST(no_step_is_told_once_at_close) {
     regions = 2;
@@ -66,7 +65,7 @@ TEST(no_step_is_told_at_the_exit_of_a_process_that_does_not_close) {
 
 TEST(of_many_regions_the_first_are_named) {
     regions = 6;
-    CHECK_CONTAINS(messages_of(train_and_close), "nothing of a, b, c and 3 more was recorded");
+    CHECK_CONTAINS(messages_of(train_and_close), "nothing was recorded for a, b, c and 3 more: ");
 }
 
 TEST(another_rank_does_not_repeat_it) {

@@ -134,6 +134,26 @@ TEST(a_number_with_trailing_text_is_refused) {
 TEST(a_number_beyond_64_bits_is_refused) {
     check_variable_refused("CEP_END_STEP", "99999999999999999999");
 }
+static void check_message(const char* variable, const char* value, const char* part) {
+    check_variable_refused(variable, value);
+    CHECK_CONTAINS(cep_last_error(), part);
+    unsetenv(variable);
+}
+
+TEST(a_rank_beyond_32_bits_is_refused_with_the_largest) {
+    check_message("CEP_RANK", "2147483648", "2147483648 is greater than 2147483647");
+    check_message("CEP_WORLD_SIZE", "2147483648", "2147483648 is greater than 2147483647");
+    check_message("CEP_RANK", "-2", "-2 is less than -1");
+}
+
+TEST(a_launchers_rank_beyond_32_bits_is_refused_with_the_largest) {
+    setenv("RANK", "2147483648", 1);
+    setenv("CEP_ENABLE", "1", 1);
+    cep_profiler* profiler = NULL;
+    CHECK_EQ(cep_open(NULL, &profiler), CEP_EOPTION);
+    CHECK_CONTAINS(cep_last_error(), "\"2147483648\" in RANK is not an integer in 0..2147483647");
+}
+
 TEST(a_bound_that_is_not_a_share_in_percent_is_refused) {
     check_variable_refused("CEP_MAX_OVERHEAD_PERCENT", "0.1%");
     check_variable_refused("CEP_MAX_OVERHEAD_PERCENT", "little");

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fenv.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,7 +120,7 @@ REFUSED(a_rank_equal_to_the_world_size_is_refused, rank, 1, "rank", "1")
 REFUSED(a_world_size_of_zero_is_refused, world_size, 0, "world_size", "0")
 REFUSED(a_negative_world_size_is_refused, world_size, -5, "world_size", "-5")
 REFUSED(a_negative_local_rank_is_refused, local_rank, -2, "local_rank", "-2")
-REFUSED(an_unknown_layout_is_refused, layout, 2, "layout", "2")
+REFUSED(an_unknown_layout_is_refused, layout, 3, "layout", "not one of 0 (full), 1 (flat) and 2 (spans)")
 REFUSED(an_unknown_backend_is_refused, backend, 2, "backend", "2")
 REFUSED(a_negative_file_size_is_refused, max_file_bytes, -1, "max_file_bytes", "-1")
 REFUSED(a_ring_below_its_smallest_is_refused, ring_capacity, 15, "ring_capacity", "15")
@@ -128,6 +130,15 @@ REFUSED(a_pool_limit_of_one_is_refused, pool_limit, 1, "pool_limit", "1")
 REFUSED(a_pool_limit_above_its_largest_is_refused, pool_limit, 1048577, "pool_limit", "1048577")
 REFUSED(a_negative_pool_limit_is_refused, pool_limit, -6, "pool_limit", "-6")
 REFUSED(reserved_fields_must_be_zero, reserved, 3, "reserved", "3")
+
+TEST(a_bound_that_is_no_number_is_refused_where_invalid_operations_trap) {
+    (void)feenableexcept(FE_INVALID);
+    cep_options options = host_options();
+    options.max_overhead_percent = NAN;
+    check_refused(&options, CEP_EOPTION, "max_overhead_percent", "nan");
+    options.max_overhead_percent = -INFINITY;
+    check_refused(&options, CEP_EOPTION, "max_overhead_percent", "-inf");
+}
 
 TEST(a_window_that_ends_before_it_starts_is_refused) {
     cep_options options = host_options();

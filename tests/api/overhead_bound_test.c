@@ -107,6 +107,24 @@ TEST(the_stride_is_lengthened_rather_than_the_bound_exceeded) {
     CHECK(row_int(change, "start_ns") > INT64_C(1600000000000000000));
 }
 
+TEST(the_library_decides_within_50_recorded_steps) {
+    enum { steps = 50, stride = 10 };
+    cep_options options = bounded_options(1e-6);
+    options.record_every_n_steps = stride;
+    cep_profiler* profiler = open_with(&options);
+    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
+    for (int64_t step = 0; step <= steps * stride; ++step) {
+        CHECK_EQ(cep_step(profiler, step), CEP_OK);
+        CHECK_EQ(cep_phase(profiler, region, CEP_HOST), CEP_OK);  // one call a step
+    }
+    CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
+    CHECK_EQ(cep_phase(profiler, NULL, CEP_HOST), CEP_OK);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK(rows_count(&all, "mark") >= 1);
+    CHECK(row_int(rows_nth(&all, "mark", 0), "step") <= steps * stride);
+}
+
 TEST(steps_that_the_longer_stride_leaves_out_are_not_lost) {
     const cep_options options = bounded_options(tight_percent);
     cep_profiler* profiler = open_with(&options);

@@ -239,3 +239,87 @@ TEST(a_forked_child_leaves_the_parents_phase_alone) {
     const rows all = close_and_read();
     CHECK_EQ(rows_count(&all, SPAN), phases);
 }
+
+/* ---- cep_switch() without a region --------------------------------------------------------------------------- */
+
+TEST(a_switch_to_no_region_ends_the_span) {
+    open_job(1);
+    for (int step = 0; step < 2000; ++step) {
+        CHECK_EQ(cep_step(profiler, step), CEP_OK);
+        const cep_span span = cep_switch(cep_begin(regions[0], CEP_HOST), regions[1], CEP_HOST);
+        CHECK_EQ(cep_switch(span, NULL, CEP_HOST), CEP_SPAN_NONE);
+        if (step % 100 == 0) CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
+    }
+    CHECK_EQ(stats_of(profiler).open_spans, 0);
+    CHECK_EQ(stats_of(profiler).dropped_slots, 0);
+    const rows all = close_and_read();
+    CHECK_EQ(rows_spans_named(&all, names[1]), 2000);
+    for (size_t i = 0; i < 2000; ++i) CHECK_EQ(row_int(rows_span(&all, names[1], i), "depth"), 0);
+}
+
+TEST(a_switch_to_no_region_ends_the_span_on_a_step_that_is_not_recorded) {
+    open_job(2);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    const cep_span span = cep_begin(regions[0], CEP_HOST);
+    CHECK_EQ(cep_step(profiler, 1), CEP_OK);
+    CHECK_EQ(cep_switch(span, NULL, CEP_HOST), CEP_SPAN_NONE);
+    CHECK_EQ(stats_of(profiler).open_spans, 0);
+    close_now(profiler);
+}
+
+TEST(a_switch_to_no_region_ends_the_innermost_span) {
+    open_job(1);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    (void)cep_begin(regions[0], CEP_HOST);
+    (void)cep_begin(regions[1], CEP_HOST);
+    CHECK_EQ(cep_switch(CEP_SPAN_INNERMOST, NULL, CEP_HOST), CEP_SPAN_NONE);
+    CHECK_EQ(stats_of(profiler).open_spans, 1);
+    CHECK_EQ(cep_switch(CEP_SPAN_INNERMOST, NULL, CEP_HOST), CEP_SPAN_NONE);
+    CHECK_EQ(cep_switch(CEP_SPAN_INNERMOST, NULL, CEP_HOST), CEP_SPAN_NONE);
+    CHECK_EQ(stats_of(profiler).open_spans, 0);
+    const rows all = close_and_read();
+    CHECK_EQ(rows_spans_named(&all, names[0]), 1);
+    CHECK_EQ(rows_spans_named(&all, names[1]), 1);
+}
+
+static cep_span handed_over;
+
+static void* end_on_another_thread(void* unused) {
+    CHECK_EQ(cep_switch(handed_over, NULL, CEP_HOST), CEP_SPAN_NONE);
+    return unused;
+}
+
+TEST(a_switch_to_no_region_ends_another_threads_span) {
+    open_job(1);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    handed_over = cep_begin(regions[0], CEP_HOST);
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, end_on_another_thread, NULL), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(stats_of(profiler).open_spans, 0);
+    close_now(profiler);
+}
+
+TEST(a_switch_to_no_region_ends_the_span_of_its_own_profiler_only) {
+    open_job(1);
+    cep_options options = host_options();
+    options.directory = "other";
+    cep_profiler* other = open_with(&options);
+    cep_region* elsewhere = cep_region_get(other, "elsewhere", CEP_KIND_AUTO);
+    CHECK_EQ(cep_step(profiler, 0), CEP_OK);
+    CHECK_EQ(cep_step(other, 0), CEP_OK);
+    const cep_span here = cep_begin(regions[0], CEP_HOST);
+    const cep_span there = cep_begin(elsewhere, CEP_HOST);
+    CHECK(here != there);
+    CHECK_EQ(cep_switch(here, NULL, CEP_HOST), CEP_SPAN_NONE);
+    CHECK_EQ(stats_of(profiler).open_spans, 0);
+    CHECK_EQ(stats_of(other).open_spans, 1);
+    cep_end(regions[0], there, CEP_HOST);  // a span of another profiler: nothing ends
+    CHECK_EQ(stats_of(other).open_spans, 1);
+    CHECK_EQ(cep_switch(there, NULL, CEP_HOST), CEP_SPAN_NONE);
+    CHECK_EQ(stats_of(other).open_spans, 0);
+    close_now(other);
+    CHECK_EQ(cep_switch(there, NULL, CEP_HOST), CEP_SPAN_NONE);
+    CHECK_EQ(cep_switch(CEP_SPAN_NONE, NULL, CEP_HOST), CEP_SPAN_NONE);
+    close_now(profiler);
+}

@@ -35,6 +35,16 @@ TEST(a_tab_in_a_name_is_refused) {
 TEST(a_delete_character_in_a_name_is_refused) {
     check_name_refused("for\x7fward");
 }
+TEST(a_control_character_above_ascii_in_a_name_is_refused) {
+    check_name_refused("for\xc2\x80ward");
+    check_name_refused("for\xc2\x85ward");
+    check_name_refused("forward\xc2\x9f");
+}
+TEST(the_first_character_after_the_control_characters_is_accepted) {
+    cep_profiler* profiler = open_here();
+    CHECK(cep_region_get(profiler, "for\xc2\xa0ward", CEP_KIND_AUTO) != NULL);
+    close_now(profiler);
+}
 TEST(a_name_that_is_not_utf8_is_refused) {
     check_name_refused("forward\xff");
 }

@@ -387,6 +387,56 @@ TEST(the_flat_layout_puts_metadata_at_top_level_without_overriding_a_core_key) {
     CHECK(!row_has(span, "meta"));
 }
 
+static cep_options spans_options(void) {
+    cep_options options = host_options();
+    options.layout = CEP_LAYOUT_SPANS;
+    return options;
+}
+
+TEST(the_spans_layout_has_all_keys_of_a_span_and_no_other_rows) {
+    const cep_options options = spans_options();
+    cep_profiler* profiler = open_with(&options);
+    cep_region* region = cep_region_get(profiler, "all_reduce", CEP_KIND_AUTO);
+    const cep_attrs attrs = {
+        .struct_size = sizeof attrs, .bytes = 64, .group = "dp", .coll = 3, .meta = "{\"micro_step\":2}"};
+    CHECK_EQ(cep_step(profiler, 6), CEP_OK);
+    cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
+    CHECK_EQ(cep_counter(profiler, "loss", 1), CEP_OK);
+    CHECK_EQ(cep_mark(profiler, "checkpoint", NULL), CEP_OK);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    CHECK_EQ(all.count, 1);
+    const row* span = &all.items[0];
+    CHECK_TEXT(row_text(span, "name"), "all_reduce");
+    CHECK_EQ(row_int(span, "step"), 6);
+    CHECK(row_int(span, "start_ns") > 0);
+    CHECK(row_number(span, "host_ms") >= 0);
+    CHECK_TEXT(row_text(span, "kind"), "comm");
+    CHECK_TEXT(row_text(span, "clock"), "host");
+    CHECK_EQ(row_int(span, "depth"), 0);
+    CHECK_EQ(row_int(span, "coll"), 3);
+    CHECK_EQ(row_int(span, "bytes"), 64);
+    CHECK_EQ(row_int(span, "micro_step"), 2);
+    CHECK(!row_has(span, "meta"));
+}
+
+TEST(the_spans_layout_leaves_keys_of_metadata_as_they_are_given) {
+    const cep_options options = spans_options();
+    cep_profiler* profiler = open_with(&options);
+    cep_region* region = cep_region_get(profiler, "forward", CEP_KIND_AUTO);
+    const cep_attrs attrs = {
+        .struct_size = sizeof attrs, .coll = -1, .meta = "{\"depth\":7,\"kind\":\"mine\",\"step\":-1}"};
+    CHECK_EQ(cep_step(profiler, 6), CEP_OK);
+    cep_end(region, cep_begin_with(region, CEP_HOST, &attrs), CEP_HOST);
+    close_now(profiler);
+    const rows all = rows_read(RANK_FILE);
+    const row* span = &all.items[0];
+    CHECK_EQ(row_int(span, "step"), 6);
+    CHECK_EQ(row_int(span, "depth"), 7);
+    CHECK_TEXT(row_text(span, "kind"), "mine");
+    CHECK(row_int(span, "start_ns") > 0);
+}
+
 TEST(the_trainers_time_is_estimated_from_some_of_its_recorded_calls) {
     cep_options options = host_options();
     options.record_every_n_steps = 2;

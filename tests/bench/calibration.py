@@ -81,18 +81,26 @@ def healthy_times(kind, rng, *, ranks=8, steps=200, size=None):
         own["backward"] -= 30 * factors
     if kind == "untimed gaps":
         own[GAP] = 3 * rng.lognormal(0, 0.5, (ranks, steps))
+    if kind == "now and then on random ranks":
+        there = rng.random((ranks, steps)) < rng.choice([0.005, 0.02, 0.1, 0.5, 0.8])
+        own["logging"] = np.where(there, rng.choice([3, 10, 40]) * rng.lognormal(0, 0.3, (ranks, steps)), np.nan)
+    if kind == "phases of their own":  # the same work under other names
+        for rank in range(ranks):
+            own[f"layer_{rank}"] = np.full((ranks, steps), np.nan)
+            own[f"layer_{rank}"][rank] = 20 * np.maximum(0.2, 1 + size * noise(rng, steps))
     return own
 
 
 KINDS = ("independent", "AR(1) 0.8", "AR(1) 0.95", "AR(1) 0.98", "slow drift and noise", "heavy tails", "skewed",
-         "garbage collection", "checkpoints", "all vary together", "±5 % that costs nothing", "untimed gaps")
+         "garbage collection", "checkpoints", "all vary together", "±5 % that costs nothing", "untimed gaps",
+         "now and then on random ranks", "phases of their own")
 SHAPES = {"4 ranks": {"ranks": 4}, "2 ranks": {"ranks": 2}, "32 ranks": {"ranks": 32}, "40 steps": {"steps": 40},
           "1,000 steps": {"steps": 1000}}
 
 
 def found_by_rules(own):
     found = {rule: set() for rule in RULES}
-    for times in (times for name, times in own.items() if name != GAP):
+    for times in (times for name, times in own.items() if name != GAP and not np.isnan(times).any()):
         means, medians = times.mean(axis=1), np.median(times, axis=1)
         mean, deviation = means.mean(), means.std()
         for rank in range(len(means)):
@@ -108,7 +116,8 @@ def found_by_rules(own):
 def verdict_on(own):
     with tempfile.TemporaryDirectory() as folder:
         phases = {name: times for name, times in own.items() if name != GAP}
-        write_job(Path(folder), phases, before=own.get(GAP), step_spans=False)
+        kinds = {name: PHASES.get(name, ("other",))[0] for name in phases}
+        write_job(Path(folder), phases, kinds=kinds, before=own.get(GAP), step_spans=False)
         answer = subprocess.run([os.environ["CEP_COMMAND"], "summarize", "--json", "-j", "1", folder], check=True,
                                 capture_output=True)
     return json.loads(answer.stdout)["verdict"]

@@ -14,7 +14,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ROOMS = ("verdict", "replay", "stats", "matching")
+ROOMS = ("ledger", "advice", "verdict", "replay", "stats", "matching")
 NUMBER = r"(?:double|float|int|unsigned|auto|(?:std::)?size_t|std::u?int\d+_t)"
 CONSTANT = re.compile(rf"\bconstexpr\s+{NUMBER}\s+(\w+)\s*=\s*([^;]+);")
 RULE = re.compile(rf"^\s+{NUMBER}\s+(\w+)\s*=\s*\n?\s*([^;]+);", re.MULTILINE)  # of a struct

@@ -18,15 +18,16 @@ MAIN, COMM, RECV, FORTH, BACK, HOST = 1, 2, 3, 4, 5, None
 
 @dataclass
 class Fault:
-    """``kind``: rank, host, stage, micro_batches, jitter, transfers, link, loader or none. ``factor``: how much longer;
-    of micro_batches and jitter, the sigma of the logarithm; of loader, milliseconds."""
+    """``kind``: rank, host, alone, stage, micro_batches, jitter, transfers, link, loader or none. ``factor``: how much
+    longer; of micro_batches and jitter, the sigma of the logarithm; of loader, and of alone, which is a phase that only
+    these ranks have, milliseconds."""
 
     kind: str = "none"
     factor: float = 1.0
     ranks: tuple = ()
     phases: tuple = ("forward", "backward")
     share: float = 1.0  # of the steps
-    every: int = 1  # steps, of loader
+    every: int = 1  # steps, of loader and alone
 
 
 class Op:
@@ -196,6 +197,14 @@ class Work:
             work *= fault.factor
         return work
 
+    def load(self, rank, base_ms):
+        """The data, and what the rank alone does on its host then."""
+        load = self.machine.run("data_load", "data", rank, HOST, self.of(rank, "data_load", base_ms, 0))
+        fault, step = self.fault, self.machine.step_number
+        if fault.kind != "alone" or rank not in fault.ranks or step % fault.every != fault.every // 2 or self.without:
+            return load
+        return self.machine.run("synthetic_straggler", "other", rank, HOST, fault.factor, [load])
+
     def stage_factor(self, pp):
         factors = self.shape.stage_work or (1.0,) * self.shape.pp
         if self.fault.kind == "stage":
@@ -220,7 +229,7 @@ def data_parallel(shape, machine, work):
     ends with them where the kind is blocking."""
     blocking = shape.kind == "blocking"
     for rank in range(shape.ranks):
-        load = machine.run("data_load", "data", rank, HOST, work.of(rank, "data_load", 2.0, 0))
+        load = work.load(rank, 2.0)
         before = [load]
         for micro in range(shape.micro_batches):
             forward = machine.run("forward", "compute", rank, MAIN,
@@ -245,7 +254,7 @@ def data_parallel(shape, machine, work):
 def fully_sharded(shape, machine, work):
     """Layers whose weights are gathered two ahead, and whose gradients are scattered."""
     for rank in range(shape.ranks):
-        load = machine.run("data_load", "data", rank, HOST, work.of(rank, "data_load", 1.0, 0))
+        load = work.load(rank, 1.0)
         forward, backward, count = [], [], machine.step_number * 3 * shape.layers
         for layer in range(shape.layers):
             gather = machine.run("all_gather", "comm", rank, COMM, work.transfer(1.5 * shape.transfer_ms, layer),
@@ -286,7 +295,7 @@ def pipeline(shape, machine, work):
     tasks, ops = {}, {}
     for rank in range(shape.ranks):
         tp, dp, stage = shape.place(rank)
-        load = machine.run("data_load", "data", rank, HOST, work.of(rank, "data_load", 1.0, 0))
+        load = work.load(rank, 1.0)
         before = load
         for backward, chunk, micro in schedule(shape, stage):
             phase = "backward" if backward else "forward"
@@ -339,7 +348,7 @@ def tensor_parallel(shape, machine, work):
     """Layers that each end in an all-reduce of the tensor-parallel ranks, inside of forward and backward."""
     for rank in range(shape.ranks):
         tp, dp, _ = shape.place(rank)
-        load = machine.run("data_load", "data", rank, HOST, work.of(rank, "data_load", 1.0, 0))
+        load = work.load(rank, 1.0)
         for number, (phase, factor) in enumerate((("forward", 1), ("backward", 2))):
             first = None
             for layer in range(4):

@@ -30,7 +30,7 @@ import tempfile
 OLD, NEW = os.environ.get("CEP_OLD", ""), os.environ.get("CEP_NEW", "")
 ADDED_KEYS = [key for key in os.environ.get("CEP_ADDED_KEYS", "").split(",") if key]
 TEXT_KEYS = ("headline", "evidence", "next", "reason", "refused", "message", "messages", "notes", "why")
-OUTPUT_OPTIONS = ("-o", "--output", "--save")
+OUTPUT_OPTIONS = ("-o", "--output")
 TIMEOUT_S = 120
 
 

@@ -4,7 +4,9 @@
 import random
 import re
 
+import numpy as np
 import pytest
+from array_jobs import own_times, write_job
 from conftest import attempt_rows
 from made_jobs import Damage, Fault, Shape, make
 
@@ -78,6 +80,20 @@ def test_work_that_varies_without_regard_to_micro_batches_is_jitter(summarized):
     assert verdict["headline"].startswith("No straggler") and verdict["stragglers"] == []
 
 
+@pytest.mark.parametrize("noise", [0.01, 0.03])
+@pytest.mark.parametrize("share, ms", [(0.01, 60), (0.03, 40), (0.1, 20), (0.3, 400)])
+@pytest.mark.parametrize("phase", ["data_load", "forward", "backward"])
+def test_random_pauses_are_jitter_in_the_phase_that_has_them(cep, tmp_path, phase, share, ms, noise):
+    """However long the other phases are: data_load takes 4 ms, backward 60 with some noise."""
+    chance = np.random.default_rng(1)
+    own = own_times(8, 200, noise=noise, rng=chance)
+    own[phase] += ms * (chance.random((8, 200)) < share)
+    write_job(tmp_path / "job", own)
+    verdict = cep.summary("job")["verdict"]
+    assert [(cause["kind"], cause["phase"]) for cause in verdict["causes"]] == [("jitter", phase)]
+    assert any(text.startswith(f"the same work in {phase} takes longer now and then") for text in verdict["evidence"])
+
+
 @pytest.mark.parametrize("kind", ["ddp", "accumulation", "blocking", "fsdp", "tensor", "pipeline"])
 def test_a_healthy_job_has_no_cause_and_its_replay_takes_as_long(summarized, kind):
     shape = {"tensor": Shape("tensor", dp=4, tp=4), "pipeline": PIPELINE}.get(kind, Shape(kind, micro_batches=2))
@@ -89,17 +105,41 @@ def test_a_healthy_job_has_no_cause_and_its_replay_takes_as_long(summarized, kin
     assert replay["observed_ms"] == pytest.approx(truth.step_ms, rel=0.01)
 
 
-@pytest.mark.parametrize("shape", [
+all_shapes = pytest.mark.parametrize("shape", [
     Shape("ddp"), Shape("accumulation", micro_batches=4), Shape("blocking"), Shape("fsdp"), Shape("tensor", dp=4, tp=4),
     PIPELINE, Shape("pipeline", dp=4, pp=4, micro_batches=8, chunks=2, steps=10)],
     ids=["ddp", "accumulation", "blocking", "fsdp", "tensor", "pipeline", "interleaved"])
-@pytest.mark.parametrize("damage", [Damage(), Damage(skew_ms=20), Damage(step_rows=False), Damage(lost=0.05)],
-                         ids=["whole", "clocks apart", "no step row", "rows lost"])
+all_damages = pytest.mark.parametrize("damage", [Damage(), Damage(skew_ms=20), Damage(step_rows=False), Damage(lost=0.05)],
+                                      ids=["whole", "clocks apart", "no step row", "rows lost"])
+
+
+@all_shapes
+@all_damages
 def test_what_a_slow_rank_costs(summarized, shape, damage):
     truth, verdict = summarized(shape, Fault("rank", 1.4, (3,)), damage)
     cause = verdict["causes"][0]
     assert (cause["kind"], cause["ranks"]) == ("ranks", [3])
     assert without(cause) == pytest.approx(1 / truth.slowdown, abs=0.03 if damage.lost else 0.005)
+
+
+@all_shapes
+@all_damages
+def test_what_a_phase_costs_that_one_rank_has(summarized, shape, damage):
+    truth, verdict = summarized(shape, Fault("alone", 20.0, (3,)), damage)
+    assert [(one["rank"], one["phase"], one["pattern"]) for one in verdict["stragglers"]] == [
+        (3, "synthetic_straggler", "persistent")]
+    cause = verdict["causes"][0]
+    assert (cause["kind"], cause["ranks"], cause["phase"]) == ("ranks", [3], "synthetic_straggler")
+    # Nothing stands for a lost row of a phase that few ranks have: what waits for it then waits for no reason.
+    assert without(cause) == pytest.approx(1 / truth.slowdown, abs=0.05 if damage.lost else 0.005)
+
+
+@pytest.mark.parametrize("kind", ["ddp", "blocking", "fsdp"])
+def test_what_a_phase_costs_that_one_rank_has_now_and_then(summarized, kind):
+    truth, verdict = summarized(Shape(kind, steps=40), Fault("alone", 60.0, (3,), every=5))
+    assert [(one["rank"], one["phase"], one["every_steps"]) for one in verdict["stragglers"]] == [
+        (3, "synthetic_straggler", 5)]
+    assert 1 / verdict["job_slowdown"] == pytest.approx(1 / truth.slowdown, abs=0.02)
 
 
 def test_stages_are_found_without_places_in_run_rows(summarized):

@@ -136,7 +136,7 @@ def test_the_block_of_inputs_has_what_was_expected_and_what_was_not_readable(com
     job.path(2).unlink()
     inputs = comm("job", "no_such_file")["inputs"]
     assert list(inputs) == ["files", "bytes", "rows", "ranks_seen", "ranks_expected", "missing_ranks", "truncated_files",
-                            "unreadable_files", "skipped_rows"]
+                            "unreadable_files", "skipped_rows", "run", "runs_left_out", "other_runs"]
     assert (inputs["ranks_seen"], inputs["ranks_expected"], inputs["missing_ranks"]) == (3, 4, [2])
     assert (inputs["files"], inputs["unreadable_files"]) == (3, 1)
 
@@ -486,9 +486,3 @@ def test_nothing_readable(cep, tmp_path):
 def test_wrong_usage_has_status_2(cep, four_ranks, arguments):
     done = cep("comm", *arguments, "job", status=2)
     assert done.stdout == b"" and done.stderr.startswith(b"cep")
-
-
-def test_partial_summaries_are_refused(cep, job):
-    job.write(0, attempt_rows(0, range(3), rng=random.Random(1)))
-    cep("summarize", "--save", "one.partial", "job")
-    assert b"partial summary" in cep("comm", "one.partial", status=2).stderr

@@ -62,13 +62,6 @@ def test_steps_that_are_alike_are_not_called_changes_more_often(compare, tmp_pat
     assert false_positives(compare(*two_jobs(tmp_path, seed, steps, correlation))) <= 0.10
 
 
-def test_single_steps_taken_for_independent_would_be(compare, tmp_path):
-    """What blocks are for: the same test on the steps themselves finds changes in jobs that have none."""
-    jobs = two_jobs(tmp_path, 12, 300, 0.6)
-    assert false_positives(compare("--block", 1, *jobs)) > 0.2
-    assert false_positives(compare(*jobs)) <= 0.10
-
-
 def test_after_holm_a_whole_table_is_rarely_wrong(cep, tmp_path):
     """Jobs with six phases each: the share of tables with any phase called changed."""
     tables = wrong = 0
@@ -108,10 +101,6 @@ def test_the_time_of_correlation_is_found(compare, tmp_path, correlation):
     report = compare(*two_jobs(tmp_path, 40, 2000, correlation))
     times = [phase["correlation_steps"] for phase in report["phases"]]
     assert np.median(times) == pytest.approx((1 + correlation) / (1 - correlation), rel=0.15)
-    for phase in report["phases"]:
-        time = phase["correlation_steps"]
-        expected = max(round(2000 ** (1 / 3)), np.ceil(4 * (time - 1 / time) - 1e-9))
-        assert phase["block_steps"] == expected
 
 
 def simulate(cep, name, seed, *more):

@@ -80,11 +80,3 @@ def test_without_counters_there_is_no_memory(cep, job):
 def test_steps_and_ranks_that_were_not_asked_for_do_not_count(cep, four_ranks_memory):
     memory = cep.summary("--steps", "0:1", "--ranks", "0-2", "job")["memory"]
     assert memory["peak_allocated_bytes"] == {"ranks": 3, "median": 56 * GB, "max": 58 * GB, "max_rank": 1}
-
-
-def test_partial_summaries_have_the_counters_of_the_whole(cep, four_ranks_memory):
-    whole = cep("summarize", "--json", "job").stdout
-    files = sorted(path.name for path in four_ranks_memory.folder.iterdir())
-    for number, file in enumerate(reversed(files)):
-        cep("summarize", "--save", f"{number}.partial", f"job/{file}")
-    assert cep("summarize", "--json", *[f"{number}.partial" for number in range(len(files))]).stdout == whole

@@ -206,13 +206,6 @@ def test_damage_is_counted(cep, four_ranks):
     cep("metrics", "--strict", "job", status=4)
 
 
-def test_partial_summaries_give_the_same(cep, slow_job):
-    cep("summarize", "--save", "sim.partial", "sim")
-    names = ("cep_step_p99_seconds", "cep_stragglers", "cep_job_slowdown_ratio", "cep_profiler_cpu_seconds_total")
-    saved, read = Metrics(cep("metrics", "sim.partial").stdout), Metrics(cep("metrics", "sim").stdout)
-    assert [saved[name] for name in names] == [read[name] for name in names]
-
-
 # The dashboard.
 
 def expressions():

@@ -31,12 +31,6 @@ def test_one_figure_is_enough_where_ranks_are_alike(cep, job):
     assert line_of(cep) == ["cep took 0.3 % of the recorded steps"]
 
 
-def test_partial_summaries_have_it_too(cep, job):
-    write_job(job, [0.4, 0.2, 0.6])
-    cep("summarize", "job", "--save", "part")
-    assert cep.summary("part")["own_cost"] == cep.summary("job")["own_cost"]
-
-
 def test_nothing_is_said_without_the_estimate_or_for_some_steps_only(cep, job):
     write_job(job, [None, None])
     assert cep.summary("job")["own_cost"] is None and line_of(cep) == []

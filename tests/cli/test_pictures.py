@@ -315,7 +315,7 @@ def test_hostile_names_do_not_break_lines(on_terminal, job, name, lang):
 
 def paragraphs(text):
     """The words before the table, without how lines are broken and indented."""
-    return text[:text.index("\nphase ")].split()
+    return text[:text.index("\nwhere the time went")].split()
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

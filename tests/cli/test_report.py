@@ -197,7 +197,8 @@ def test_the_tables_are_those_of_summarize(cep, report, slow_job):
     page, summary = report("sim"), cep.summary("sim")
     lines = cep("summarize", "sim").stdout.decode()
     assert page.contents["verdict"].split("\n")[1] == lines.split("\n")[0]
-    table = page.text.split('<section id="phases">')[1]
+    table, = (table for table in re.findall(r"<table>.*?</table>", page.text.split('<section id="phases">')[1], re.DOTALL)
+              if re.search(r"<th[^>]*>([^<]*)</th>", table)[1] == "phase")
     rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", table)]
     rows = {row[0]: row for row in rows if row}
     assert sorted(rows) == sorted(phase["name"] for phase in summary["phases"])
@@ -299,14 +300,15 @@ def test_ranks_and_steps_of_the_timeline_can_be_chosen(report, cep, slow_job):
 
 def test_two_jobs_are_compared(cep, report, simulate):
     simulate("before", "--ranks", 4, "--steps", 300)
-    simulate("after", "--ranks", 4, "--steps", 300, "--step-ms", 115, "--seed", 5)
+    simulate("after", "--ranks", 4, "--steps", 300, "--event", '{"type":"slowdown_all","step":0,"slowdown":1.15}',
+             "--seed", 5)
     page = report("--compare", "before", "after")
     assert page.sections() == SECTIONS[:1] + ["compare"] + SECTIONS[1:]
     truth = json.loads(cep("compare", "--json", "before", "after").stdout)
     rows = page.model()["compare"]["rows"]
     assert [row["name"] for row in rows] == [truth["step"]["name"]] + [phase["name"] for phase in truth["phases"]]
     for row, change in zip(rows, [truth["step"], *truth["phases"]]):
-        assert (row["change"], row["outcome"], row["a_ms"]) == (change["change"], change["finding"], change["a"]["median_ms"])
+        assert (row["change"], row["outcome"], row["a_ms"]) == (change["change"], change["finding"], change["a"]["mean_ms"])
     assert "more time in B" in page.contents["compare"]
     assert "compare" not in report("after").model()
 
@@ -498,13 +500,6 @@ def test_a_named_pipe_is_read_once(cep, slow_job, tmp_path):
     writer.join()
     assert "a pipe does not allow" in page.empty_sections()["comm"]
     assert "heat" not in page.empty_sections()
-
-
-def test_a_partial_summary_has_no_sizes(cep, report, slow_job):
-    cep("summarize", "--save", "sim.partial", "sim")
-    page = report("sim.partial")
-    assert "artial" in page.empty_sections()["comm"]
-    assert page.contents["verdict"] == report("sim").contents["verdict"]
 
 
 # The command

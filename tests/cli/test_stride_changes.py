@@ -107,12 +107,6 @@ def test_a_step_that_the_longest_stride_should_have_is_missing(cep, job):
     assert file["missing_steps"] == [200]
 
 
-def test_partial_summaries_have_the_changes_too(cep, job):
-    write_job(job, {0: {100: 4}, 1: {150: 4, 250: 8}})
-    cep("summarize", "job", "--save", "part")
-    assert cep.summary("part")["stride_changes"] == cep.summary("job")["stride_changes"] != []
-
-
 @pytest.mark.parametrize("changes", ({5: {100: 8}}, {1: {100: 4}, 5: {120: 8}, 6: {100: 4, 200: 2}}))
 def test_the_verdict_compares_the_steps_that_all_ranks_have(cep, tmp_path, changes):
     fault = {"rank": 5, "phase": "backward", "slowdown": 1.2}

@@ -4,34 +4,55 @@
 import csv
 import io
 import random
-from collections import defaultdict
 
 import numpy as np
 import pytest
 from conftest import START_NS, attempt_rows, run_row, span_row, stats_row
+from ledger_reference import kept_steps, recorded_ms, work_ms
 
 
 def expected_phase(spans, name):
     of_phase = [row for row in spans if row["name"] == name]
     values = np.array([row["duration_ms"] for row in of_phase], dtype=float)
-    by_rank = defaultdict(list)
-    for row in of_phase:
-        by_rank[row["rank"]].append(row["duration_ms"])
-    medians = {rank: np.median(v) for rank, v in by_rank.items()}
-    slowest = max(sorted(medians), key=lambda rank: medians[rank])
     p50, p90, p99 = np.percentile(values, [50, 90, 99])
     return {
-        "count": len(values), "ranks": len(by_rank), "mean_ms": values.mean(), "p50_ms": p50, "p90_ms": p90,
-        "p99_ms": p99, "min_ms": values.min(), "max_ms": values.max(), "total_ms": values.sum(),
-        "slowest_rank": slowest, "skew": medians[slowest] / np.median(list(medians.values())),
+        "count": len(values), "ranks": len({row["rank"] for row in of_phase}), "mean_ms": values.mean(),
+        "sd_ms": values.std(ddof=1) if len(values) > 1 else None, "p50_ms": p50, "p90_ms": p90, "p99_ms": p99,
+        "min_ms": values.min(), "max_ms": values.max(), "total_ms": values.sum(),
     }
 
 
 def assert_phases(summary, spans):
+    """But for shares, and what compares ranks."""
     assert {phase["name"] for phase in summary["phases"]} == {row["name"] for row in spans}
     for phase in summary["phases"]:
         for key, value in expected_phase(spans, phase["name"]).items():
-            assert phase[key] == pytest.approx(value, rel=1e-12), (phase["name"], key)
+            assert phase[key] == (value if value is None else pytest.approx(value, rel=1e-12)), (phase["name"], key)
+
+
+def assert_slowest(summary, spans):
+    """By own work, which is kept in single precision."""
+    for phase in summary["phases"]:
+        own_ms = work_ms(spans, phase["name"])
+        slowest = max(sorted(own_ms), key=lambda rank: own_ms[rank])
+        assert phase["slowest_rank"] == slowest, phase["name"]
+        skew = own_ms[slowest] / np.median(list(own_ms.values()))
+        assert phase["skew"] == pytest.approx(skew, rel=1e-6), phase["name"]
+
+
+def assert_shares(summary, spans, counted):
+    """Of phases that nothing hides. Of their rows, some may count; but a step ends where any other begins."""
+    whole_ms = recorded_ms(spans, counted)
+    for phase in summary["phases"]:
+        total_ms = sum(row["duration_ms"] for row in counted if row["name"] == phase["name"])
+        assert phase["share"] == pytest.approx(total_ms / whole_ms, rel=1e-6), phase["name"]
+
+
+def assert_table(summary, spans, counted=None):
+    counted = spans if counted is None else counted
+    assert_phases(summary, counted)
+    assert_slowest(summary, counted)
+    assert_shares(summary, spans, counted)
 
 
 def phase_of(summary, name):
@@ -48,7 +69,7 @@ def last_attempt(spans):
 
 def test_statistics_agree_with_numpy(cep, four_ranks):
     summary = cep.summary("job")
-    assert_phases(summary, four_ranks.spans())
+    assert_table(summary, four_ranks.spans())
     assert phase_of(summary, "backward")["slowest_rank"] == 2
     assert phase_of(summary, "backward")["skew"] > 1.3
 
@@ -57,29 +78,28 @@ def test_statistics_agree_with_numpy(cep, four_ranks):
 def test_percentiles_agree_with_numpy_for_any_count(cep, job, count):
     rng = random.Random(count)
     job.write(0, [span_row(0, s, "f", round(rng.expovariate(0.1), 6), START_NS + s) for s in range(count)])
-    assert_phases(cep.summary("job"), job.spans())
-
-
-def test_share_is_of_the_step_spans(cep, four_ranks):
     summary = cep.summary("job")
-    totals = {phase["name"]: phase["total_ms"] for phase in summary["phases"]}
-    for phase in summary["phases"]:
-        assert phase["share"] == pytest.approx(phase["total_ms"] / totals["training_step"], rel=1e-12)
+    assert_phases(summary, job.spans())
+    assert_slowest(summary, job.spans())
 
 
-def test_share_counts_only_ranks_and_steps_that_have_a_step_span(cep, job):
-    job.write(0, [span_row(0, 1, "step", 100.0, START_NS, kind="step", depth=0), span_row(0, 1, "f", 25.0, START_NS),
-                  span_row(0, 2, "f", 1000.0, START_NS + 1)])
-    job.write(1, [span_row(1, 1, "f", 1000.0, START_NS)])
-    assert phase_of(cep.summary("job"), "f")["share"] == pytest.approx(0.25)
+def test_share_is_of_all_recorded_time(cep, job):
+    """Also that of ranks and steps without a step span; a step goes on until the next one begins."""
+    at = [START_NS + ms * 10**6 for ms in (0, 200, 600)]
+    job.write(0, [span_row(0, 1, "step", 100.0, at[0], kind="step", depth=0), span_row(0, 1, "f", 25.0, at[0]),
+                  span_row(0, 2, "f", 300.0, at[1]), span_row(0, 3, "g", 50.0, at[2])])
+    job.write(1, [span_row(1, 1, "f", 150.0, at[0])])
+    summary = cep.summary("job")
+    assert_shares(summary, job.spans(), job.spans())
+    assert phase_of(summary, "f")["share"] == pytest.approx((25 + 300 + 150) / (650 + 150))
 
 
-def test_share_without_step_spans_is_of_outermost_spans(cep, job):
+def test_share_is_without_what_is_hidden(cep, job):
     job.write(0, [span_row(0, 1, "f", 30.0, START_NS, depth=0), span_row(0, 1, "inner", 20.0, START_NS, depth=1),
-                  span_row(0, 1, "g", 10.0, START_NS, depth=0)])
+                  span_row(0, 1, "load", 40.0, START_NS, depth=0, kind="data")])
     summary = cep.summary("job")
-    assert phase_of(summary, "f")["share"] == pytest.approx(0.75)
-    assert phase_of(summary, "inner")["share"] == pytest.approx(0.5)
+    assert {phase["name"]: phase["share"] for phase in summary["phases"]} == {
+        "f": pytest.approx(0.75), "inner": 0, "load": pytest.approx(0.25)}
 
 
 def test_share_of_chosen_phases_needs_step_spans_among_them(cep, four_ranks):
@@ -95,6 +115,7 @@ def test_rows_of_other_profilers_are_read(cep, job):
     job.write(0, rows)
     summary = cep.summary("job")
     assert_phases(summary, rows)
+    assert_slowest(summary, rows)
     assert {p["name"]: (p["kind"], p["clock"]) for p in summary["phases"]} == {
         "forward": ("compute", None), "all_reduce": ("comm", None), "dataloader": ("data", None)}
     assert sum(phase["share"] for phase in summary["phases"]) == pytest.approx(1)
@@ -116,7 +137,7 @@ def test_window_and_inputs(cep, four_ranks):
 
 def test_repeated_steps_count_with_their_last_attempt(cep, resumed):
     summary = cep.summary("job")
-    assert_phases(summary, last_attempt(resumed.spans()))
+    assert_table(summary, resumed.spans(), last_attempt(resumed.spans()))
     assert summary["inputs"]["runs"] == 2
     assert summary["inputs"]["superseded_rows"] == 2 * 20 * 4
 
@@ -127,7 +148,7 @@ def test_all_attempts_count_when_asked(cep, resumed):
 
 def test_one_attempt_counts_when_asked(cep, resumed):
     first = [row for row in resumed.spans() if row["start_ns"] < START_NS + 2 * 10**13]
-    assert_phases(cep.summary("--attempt", "1", "job"), first)
+    assert_table(cep.summary("--attempt", "1", "job"), first)
 
 
 def test_merged_file_summarizes_as_the_files(cep, resumed, tmp_path):
@@ -155,7 +176,7 @@ def test_run_row_repeated_with_more_metadata_is_no_new_run(cep, job):
 def test_a_copy_of_a_rank_file_is_counted_and_not_counted_twice(cep, four_ranks, tmp_path):
     (tmp_path / "copy.jsonl").write_bytes(four_ranks.path(1).read_bytes())
     summary = cep.summary("job", "copy.jsonl")
-    assert_phases(summary, four_ranks.spans())
+    assert_table(summary, four_ranks.spans())
     assert summary["inputs"]["duplicate_rows"] == 30 * 4
 
 
@@ -163,7 +184,7 @@ def test_copies_inside_a_merged_file_are_not_counted_twice(cep, four_ranks, tmp_
     (tmp_path / "copy.jsonl").write_bytes(four_ranks.path(1).read_bytes())
     cep("merge", "-o", "all.jsonl", "job", "copy.jsonl")
     summary = cep.summary("all.jsonl")
-    assert_phases(summary, four_ranks.spans())
+    assert_table(summary, four_ranks.spans())
     assert summary["inputs"]["duplicate_rows"] == 30 * 4
 
 
@@ -230,6 +251,7 @@ def test_filters(cep, four_ranks):
     wanted = [row for row in four_ranks.spans()
               if 10 <= row["step"] <= 19 and row["rank"] in (1, 2) and row["name"] == "forward"]
     assert_phases(summary, wanted)
+    assert_slowest(summary, wanted)
     assert (summary["inputs"]["ranks_expected"], summary["inputs"]["missing_ranks"]) == (2, [])
 
 
@@ -260,15 +282,20 @@ def test_beyond_the_budget_percentiles_are_within_their_error(cep, four_ranks):
         values = np.sort([r["duration_ms"] for r in four_ranks.spans() if r["name"] == one["name"]])
         for key, q in (("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99)):
             assert other[key] == pytest.approx(values[int(q * (len(values) - 1))], rel=0.005 + 1e-9)
-        for key in ("count", "min_ms", "max_ms", "slowest_rank"):
+        for key in ("count", "min_ms", "max_ms"):
             assert one[key] == other[key]
         assert one["total_ms"] == pytest.approx(other["total_ms"], rel=1e-12)
+    kept = kept_steps(range(30), rough["ledger"]["recorded_steps"])
+    # Own work is known of steps that are kept, and step spans, which have none, of all.
+    assert_slowest(rough, [row for row in four_ranks.spans() if row["kind"] == "step" or row["step"] in kept])
     assert b"within 0.5 %" in cep("summarize", "--max-samples", "50", "job").stdout
 
 
 def test_csv_has_the_numbers_of_json(cep, four_ranks):
     text = cep("summarize", "--csv", "job").stdout.decode()
     assert text.count("\r\n") == text.count("\n") == 5
+    for keys in (text, ",".join(cep.summary("job")["phases"][0])):
+        assert ",mean_ms,sd_ms,p50_ms," in keys
     for row, phase in zip(csv.DictReader(io.StringIO(text)), cep.summary("job")["phases"]):
         assert {key: phase[key] if key in ("name", "kind", "clock") else float(row[key]) for key in row} == {
             key: phase[key] for key in row}

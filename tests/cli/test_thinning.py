@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs with more durations than are kept: the verdict is from whole steps that a hash of their number chooses."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from array_jobs import own_times, write_job
-from conftest import line_of, run_row
+from conftest import as_rows, line_of, run_row
+from ledger_reference import by_step, end_ns, kept_steps, visible_ms
 
 RANKS, STEPS = 8, 4000
 BUDGET = 25_000  # of 160,000 durations, 5 a step: 1 step of 8 is kept
@@ -92,6 +95,32 @@ def test_a_change_of_all_ranks_is_found_where_it_is(cep, tmp_path, own):
     assert 2500 <= change["step"] < 2540 and change["phase"] == "backward"
 
 
+def expected_shares(folder, kept):
+    """Of steps that are kept. One goes on until the next begins, or to its last row where that one is not kept."""
+    rows = [row for path in folder.iterdir() for row in as_rows(path.read_bytes()) if row["step"] in kept]
+    steps = by_step(rows)
+    firsts = {key: min(row["start_ns"] for row in of_step) for key, of_step in steps.items()}
+    whole_ms, total_ms = 0.0, Counter()
+    for (*rank, step), of_step in steps.items():
+        next_ns = firsts.get((*rank, step + 1)) or max(map(end_ns, of_step))
+        whole_ms += (next_ns - firsts[*rank, step]) * 1e-6
+        total_ms.update(visible_ms(of_step))
+        total_ms["training_step"] += sum(row["duration_ms"] for row in of_step if row["kind"] == "step")
+    return {name: ms / whole_ms for name, ms in total_ms.items()}
+
+
+@pytest.mark.parametrize("limit", [(), ("--max-samples", BUDGET)])
+def test_shares_are_of_the_steps_that_are_kept(cep, tmp_path, own, limit):
+    own["forward"][5] *= 1.2
+    write_job(tmp_path / "job", own)
+    summary = cep.summary(*limit, "job")
+    kept = kept_steps(range(STEPS), summary["ledger"]["recorded_steps"])
+    assert len(kept) == STEPS if not limit else 256 <= len(kept) < STEPS / 4
+    expected = expected_shares(tmp_path / "job", kept)
+    for phase in summary["phases"]:
+        assert phase["share"] == pytest.approx(expected[phase["name"]], rel=1e-6)
+
+
 def test_tables_are_of_all_rows(cep, tmp_path, own):
     own["forward"][5] *= 1.2
     write_job(tmp_path / "job", own)
@@ -100,7 +129,7 @@ def test_tables_are_of_all_rows(cep, tmp_path, own):
     for one, other in zip(rough["phases"], exact["phases"], strict=True):
         for key in ("name", "count", "ranks", "min_ms", "max_ms"):
             assert one[key] == other[key]
-        for key in ("total_ms", "mean_ms", "share"):  # sums in another order
+        for key in ("total_ms", "mean_ms"):  # sums in another order
             assert one[key] == pytest.approx(other[key], rel=1e-12)
         for key in ("p50_ms", "p90_ms", "p99_ms"):
             assert one[key] == pytest.approx(other[key], rel=0.006)
@@ -118,27 +147,6 @@ def test_however_it_is_read_the_same_steps_are_kept(cep, tmp_path, own):
     rows = b"".join((tmp_path / name).read_bytes() for name in files)
     joined = cep.summary(*limit, "-", stdin=rows)
     assert joined["verdict"] == cep.summary(*limit, "job")["verdict"]
-
-
-def test_partial_summaries_are_thinned_and_joined_to_the_same(cep, tmp_path, own):
-    own["forward"][5] *= 1.2
-    write_job(tmp_path / "job", own)
-    limit = ("--max-samples", str(BUDGET))
-    files = [f"job/cuda_events_rank_{rank}.jsonl" for rank in range(RANKS)]
-    whole = cep("summarize", "--json", *limit, "job").stdout
-    # The first fits, the others are thinned once and more.
-    for name, group in (("a", files[:1]), ("b", files[1:3]), ("c", files[3:])):
-        cep("summarize", "--save", f"{name}.partial", *limit, *group)
-    heads = [(tmp_path / f"{name}.partial").read_bytes().splitlines()[0] for name in "abc"]
-    assert b'"schema":"cep.partial/1"' in heads[0] and b'"schema":"cep.partial/2","halvings":' in heads[2]
-    parts = [f"{name}.partial" for name in "abc"]
-    assert cep("summarize", "--json", *limit, *parts).stdout == whole
-    assert cep("summarize", "--json", *limit, *reversed(parts)).stdout == whole
-    assert cep("summarize", "--json", *limit, files[0], "c.partial", "b.partial").stdout == whole
-    cep("summarize", "--save", "whole.partial", *limit, *parts)
-    cep("summarize", "--save", "again.partial", "whole.partial")
-    assert (tmp_path / "again.partial").read_bytes() == (tmp_path / "whole.partial").read_bytes()
-    assert cep("summarize", "--json", "again.partial").stdout == whole
 
 
 def test_steps_that_a_later_attempt_repeated_count_once(cep, tmp_path, own):

@@ -66,15 +66,6 @@ def test_one_large_file_on_standard_input(cep, job):
     assert sorted(cep.merged("-j", "3", "-", stdin=data).splitlines()) == sorted(data.splitlines())
 
 
-def test_the_first_of_several_failures_is_reported(cep, job, tmp_path):
-    job.write(0, attempt_rows(0, range(3000), rng=random.Random(1)))
-    for name in ("b", "c", "d"):
-        cep("summarize", "--save", f"{name}.partial", "job")
-    for _ in range(5):
-        done = cep("merge", "-j", "7", "job", "d.partial", "c.partial", "b.partial", status=2)
-        assert done.stderr.startswith(b"cep: b.partial: a partial summary")
-
-
 def test_more_files_than_may_be_open(cep, job):
     for rank in range(300):
         job.write(rank, attempt_rows(rank, range(2), rng=random.Random(rank), world_size=300))

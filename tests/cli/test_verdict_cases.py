@@ -112,7 +112,7 @@ def test_one_rank_has_a_bound_and_no_abstention(cep, tmp_path):
     write_job(tmp_path / "job", own, collective=False)
     verdict = verdict_of(cep)
     assert not verdict["abstained"] and verdict["bound"] == "data"
-    assert verdict["headline"].startswith("One rank, bound by its input: 70 % of a step of 99.98 ms")
+    assert verdict["headline"].startswith("One rank, bound by its input: 70 % of a step of 100.1 ms")
 
 
 def test_without_collectives_an_outlier_is_named_and_its_waiters_are_not_known(cep, tmp_path):
@@ -178,7 +178,8 @@ def test_ranks_that_take_turns_in_a_phase_wait_for_whichever_is_last(cep, tmp_pa
     write_job(tmp_path / "job", own)
     verdict = verdict_of(cep)
     assert verdict["stragglers"] == [] and not verdict["abstained"]
-    assert verdict["headline"] == ("No single rank is slow, but 29 % of a step is waiting for whichever rank is last in "
+    # Seven of eight ranks wait 40 ms of some 137.
+    assert verdict["headline"] == ("No single rank is slow, but 26 % of a step is waiting for whichever rank is last in "
                                    "it.")
 
 
@@ -197,13 +198,14 @@ def test_what_cannot_be_is_said(cep, tmp_path):
     assert "cannot be" in cep("summarize", "job").stdout.decode()
 
 
-def test_a_phase_that_is_longer_than_its_step_is_said(cep, tmp_path):
+def test_a_phase_that_is_longer_than_its_step_span_is_beside_it(cep, tmp_path):
     write_job(tmp_path / "job", own_times(4, 30))
     for path in (tmp_path / "job").iterdir():
         path.write_text("".join(line.replace('"duration_ms":9', '"duration_ms":5') + "\n" if "training_step" in line
                                 else line + "\n" for line in path.read_text().splitlines()))
-    (impossible,) = verdict_of(cep)["impossible"]
-    assert impossible.startswith("backward takes 59.88 ms in a step of 56.50 ms, which cannot be")
+    verdict = verdict_of(cep)
+    assert verdict["impossible"] == [] and verdict["bound"] == "compute"
+    assert verdict["step_ms"] > 95, "from one step's first row to the next one's, whatever the span says"
 
 
 def test_what_costs_too_little_is_a_note(cep, tmp_path):

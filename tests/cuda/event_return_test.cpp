@@ -104,6 +104,16 @@ TEST_F(EventReturnTest, SpanEndedOnAnotherThread) {
     EXPECT_EQ(rows().spans("first").size(), 210U);
 }
 
+TEST_F(EventReturnTest, SwitchFromASpanOfAnotherThread) {
+    expect_events_come_back([&] {
+        cep_span begun = CEP_SPAN_NONE;
+        on_another_thread([&] { begun = cep_begin(first, stream); });
+        cep_end(second, cep_switch(begun, second, stream), stream);
+    });
+    EXPECT_EQ(rows().spans("first").size(), 210U);
+    EXPECT_EQ(rows().spans("second").size(), 210U);
+}
+
 TEST_F(EventReturnTest, SpanEndedInACapture) {
     expect_events_come_back([&] {
         const cep_span begun = cep_begin(first, stream);

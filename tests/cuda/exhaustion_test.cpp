@@ -4,6 +4,7 @@
 #include <barrier>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -99,6 +100,85 @@ TEST_F(ExhaustionTest, PoolHoldsExactlyItsLimit) {
     EXPECT_EQ(stats().dropped_pool, 0U);
     for (int i = 0; i < 30; ++i) EXPECT_EQ(cep_begin(phase, stream) != CEP_SPAN_NONE, i < 20) << i;
     EXPECT_EQ(stats().dropped_pool, 10U);
+}
+
+/// A thread that keeps the events that it has used.
+class IdleThread {
+  public:
+    explicit IdleThread(const std::function<void()>& first)
+        : thread_([this, first] {
+              first();
+              turns_.arrive_and_wait();
+              turns_.arrive_and_wait();
+              if (then_) then_();
+          }) {
+        turns_.arrive_and_wait();
+    }
+    IdleThread(const IdleThread&) = delete;
+    IdleThread& operator=(const IdleThread&) = delete;
+    ~IdleThread() { work({}); }
+
+    void work(const std::function<void()>& then) {
+        if (!thread_.joinable()) return;
+        then_ = then;
+        turns_.arrive_and_wait();
+        thread_.join();
+    }
+
+  private:
+    std::barrier<> turns_{2};
+    std::function<void()> then_;
+    std::thread thread_;
+};
+
+TEST_F(ExhaustionTest, EventsThatOneThreadNoLongerUsesServeAnother) {
+    cep_options options = default_options();
+    options.pool_limit = 256;
+    open(options);
+    CUstream stream = new_stream();
+    plug(stream);
+    const IdleThread idle([&] {
+        driver().ctx_set_current(context);
+        record_held_spans(stream, 128, nullptr);  // all 256 events
+    });
+    unplug();
+    EXPECT_EQ(flushed_rows().spans("held").size(), 128U);
+    plug(stream);
+    for (int i = 0; i < 200; ++i) span("other_thread", stream);
+    unplug();
+    EXPECT_EQ(flushed_rows().spans("other_thread").size(), 128U);  // as many as may be in flight
+    for (int i = 0; i < 100; ++i) span("later", stream);
+    EXPECT_EQ(closed_rows().spans("later").size(), 100U);
+    EXPECT_EQ(stats().dropped_pool, 72U);
+    expect_all_accounted_for();
+}
+
+TEST_F(ExhaustionTest, AThreadWhoseEventsServeAnotherGetsNoneBeyondTheLimit) {
+    cep_options options = default_options();
+    options.pool_limit = 256;
+    open(options);
+    CUstream stream = new_stream();
+    plug(stream);
+    IdleThread idle([&] {
+        driver().ctx_set_current(context);
+        record_held_spans(stream, 128, nullptr);
+    });
+    unplug();
+    EXPECT_EQ(flushed_rows().spans("held").size(), 128U);
+    plug(stream);
+    for (int i = 0; i < 100; ++i) span("other_thread", stream);
+    idle.work([&] {
+        for (int i = 0; i < 100; ++i) span("again", stream);
+    });
+    EXPECT_EQ(stats().dropped_pool, 100U - 28U);
+    unplug();
+    const Rows written = flushed_rows();
+    EXPECT_EQ(written.spans("other_thread").size(), 100U);
+    EXPECT_EQ(written.spans("again").size(), 28U);
+    for (int i = 0; i < 100; ++i) span("later", stream);
+    EXPECT_EQ(closed_rows().spans("later").size(), 100U);
+    EXPECT_EQ(fake.live_count("events"), 0);
+    expect_all_accounted_for();
 }
 
 TEST_F(ExhaustionTest, OfThreadsAliveAtOnceThosePastTheSixteenthGetFewEvents) {

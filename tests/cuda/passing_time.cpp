@@ -78,13 +78,15 @@ void wake_up(Sleeper& sleeper) {
     sleeper = {};
 }
 
-/// Futexes, whose deadlines are the kernel's time.
+/// Futexes, whose deadlines are the kernel's time; none means that only a call wakes the thread.
 [[nodiscard]] long sleep_on(const std::array<long, 6>& arguments) {
     const auto* const word = reinterpret_cast<const void*>(arguments[0]);
-    const std::int64_t deadline_ns = ns_of(*reinterpret_cast<const timespec*>(arguments[3]));
+    const auto* const deadline = reinterpret_cast<const timespec*>(arguments[3]);
+    const std::int64_t deadline_ns = deadline != nullptr ? ns_of(*deadline) : INT64_MAX;
     Sleeper& sleeper = fall_asleep(word, deadline_ns);
     const timespec until = time_of(std::max<std::int64_t>(deadline_ns - passed_ns, 0));
-    const long code = real_syscall()(SYS_futex, word, arguments[1], arguments[2], &until, arguments[4], arguments[5]);
+    const long code = real_syscall()(SYS_futex, word, arguments[1], arguments[2],
+                                     deadline != nullptr ? &until : nullptr, arguments[4], arguments[5]);
     wake_up(sleeper);
     return code;
 }
@@ -143,7 +145,7 @@ __attribute__((no_sanitize("address"))) long syscall(long number, ...) noexcept 
     for (long& argument : arguments) argument = va_arg(given, long);
     va_end(given);
     const bool sleeps = number == SYS_futex && (arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
-    if (sleeps && arguments[3] != 0) return cep::test::sleep_on(arguments);
+    if (sleeps) return cep::test::sleep_on(arguments);
     return cep::test::real_syscall()(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
                                      arguments[5]);
 }

@@ -44,6 +44,14 @@ using CUfunction = struct OpaqueFunction*;
     X(graph_launch, cuGraphLaunch, cuGraphLaunch, cuGraphLaunch, required, (CUgraphExec exec, CUstream stream))        \
     X(graph_exec_destroy, cuGraphExecDestroy, cuGraphExecDestroy, cuGraphExecDestroy, required, (CUgraphExec exec))    \
     X(graph_destroy, cuGraphDestroy, cuGraphDestroy, cuGraphDestroy, required, (CUgraph graph))                        \
+    X(device_get_pci_bus_id, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, cuDeviceGetPCIBusId, optional,                  \
+      (char* id, int capacity, CUdevice device))                                                                       \
+    X(stream_get_id, cuStreamGetId, cuStreamGetId, cuStreamGetId, optional, (CUstream stream, unsigned long long* id)) \
+    X(stream_get_ctx, cuStreamGetCtx, cuStreamGetCtx, cuStreamGetCtx, optional, (CUstream stream, CUcontext* context)) \
+    X(mem_get_info, cuMemGetInfo, cuMemGetInfo_v2, cuMemGetInfo_v2, optional,                                          \
+      (std::size_t* free_bytes, std::size_t* total_bytes))                                                             \
+    X(get_error_string, cuGetErrorString, cuGetErrorString, cuGetErrorString, optional,                                \
+      (CUresult code, const char** text))\
     X(module_load_data, cuModuleLoadData, cuModuleLoadData, cuModuleLoadData, optional,                                \
       (CUmodule* module, const void* image))                                                                           \
     X(module_get_function, cuModuleGetFunction, cuModuleGetFunction, cuModuleGetFunction, optional,                    \

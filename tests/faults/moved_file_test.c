@@ -60,6 +60,16 @@ TEST(a_removed_file_is_made_again) {
     check_new_file();
 }
 
+TEST(rows_after_a_removal_go_to_a_new_file_and_not_to_the_removed_one) {
+    begin_job();
+    CHECK_EQ(unlink(RANK_FILE), 0);
+    record_numbers(job.profiler, 101, 100);
+    CHECK_EQ(cep_flush(job.profiler, close_timeout_ms), CEP_OK);
+    check_has_numbers(RANK_FILE, 101, 100);
+    close_now(job.profiler);
+    check_new_file();
+}
+
 TEST(a_renamed_file_does_not_change_and_a_new_one_is_made) {
     begin_job();
     CHECK_EQ(rename(RANK_FILE, "out/cuda_events_rank_0.jsonl.1"), 0);

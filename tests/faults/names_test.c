@@ -45,6 +45,7 @@ TEST(names_that_are_not_text_are_refused_and_do_not_reach_the_file) {
                                         "a\n",
                                         "\x1b[31m",
                                         "a\x7f",
+                                        "\xc2\x85",
                                         "\xff",
                                         "\x80",
                                         "a\xc3",
@@ -65,7 +66,7 @@ TEST(names_that_are_not_text_are_refused_and_do_not_reach_the_file) {
 
 TEST(names_of_any_text_are_read_back_unchanged) {
     static const char* const names[] = {"\"",           "\\",       "\\u0000", "{\"type\":\"run\"}", "</script>",
-                                        "\xe2\x80\xa8", "\xc2\x85", " ",       "\xf0\x9f\x98\x80",   "%s%n"};
+                                        "\xe2\x80\xa8", "\xc2\xa0", " ",       "\xf0\x9f\x98\x80",   "%s%n"};
     enum { count = sizeof names / sizeof *names };
     cep_profiler* profiler = start();
     for (size_t i = 0; i < count; ++i) {

@@ -92,6 +92,15 @@ TEST(a_close_returns_by_its_timeout_while_a_write_is_stalled) {
     io_release_writes();
 }
 
+TEST(a_second_close_reports_the_first_ones_result) {
+    cep_profiler* profiler = start_and_stall();
+    check_closed_by_deadline(profiler);
+    CHECK_EQ(cep_close(profiler, timeout_ms), CEP_ETIMEDOUT);
+    CHECK_CONTAINS(cep_last_error(), "timed out");
+    io_release_writes();
+    CHECK_EQ(cep_close(profiler, close_timeout_ms), CEP_ETIMEDOUT);
+}
+
 TEST(a_close_whose_own_write_stalls_returns_by_its_timeout) {
     cep_profiler* profiler = start();
     record_and_flush(profiler, 1, 100);

@@ -81,7 +81,7 @@ def rows_of_an_event_profiler():
         rows = rows_in(directory)
         profiler.close()
     keys = {"duration_ms", "name", "rank", "step", "micro_step"}
-    near = all(set(row) == keys and is_near(row["duration_ms"], references[row["step"]]) for row in rows)
+    near = all(set(row) > keys and is_near(row["duration_ms"], references[row["step"]]) for row in rows)
     return near and [row["step"] for row in rows] == [0, 2, 4]
 
 

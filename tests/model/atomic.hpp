@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces lib/atomic.hpp for the structures under test.
+// Replaces lib/base/atomic.hpp for the structures under test.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ring.hpp"
+#include "base/ring.hpp"
 
 #include "checks.hpp"
 

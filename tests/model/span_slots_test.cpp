@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "span_slots.hpp"
+#include "record/span_slots.hpp"
 
 #include "checks.hpp"
 
@@ -21,12 +21,11 @@ struct Spans : Scenario {
         cep::SpanSlot& slot = slots.at(index);
         slot.region.store(reinterpret_cast<cep_region*>(number), std::memory_order_release);
         slot.step.store(number, std::memory_order_release);
-        slot.begin_host_ns.store(number, std::memory_order_release);
         slot.seq.store(static_cast<std::uint32_t>(number), std::memory_order_release);
         slot.depth.store(static_cast<std::uint16_t>(number), std::memory_order_release);
-        slot.on_device.store(number > 1, std::memory_order_release);
-        cep::note_write(&slot.begin, 1);
-        slot.begin.host_ns = number;
+        cep::note_write(&slot.stream_number, 1);
+        auto* const event = number > 1 ? reinterpret_cast<cep::Event*>(number) : nullptr;
+        slot.set_begin({number, event, static_cast<std::uint16_t>(number)}, nullptr);
         const std::uint32_t generation = slots.publish(index);
         last = static_cast<std::uint32_t>(index) << 16 | generation;
         handle.store(last, std::memory_order_release);
@@ -35,11 +34,11 @@ struct Spans : Scenario {
     bool end(std::uint32_t span, std::int64_t number, bool owner) {
         cep::SpanSlot* const slot = slots.find(span >> 16);
         if (slot == nullptr || !cep::SpanSlots::take(*slot, span & 0xFFFF)) return false;
-        cep::note_read(&slot->begin, 1);
-        require(slot->begin.host_ns == number, "another span's begin");
+        cep::note_read(&slot->stream_number, 1);
+        require(slot->begin().stream == number, "another span's begin");
         require(slot->step.load(std::memory_order_relaxed) == number, "another span's step");
-        cep::note_write(&slot->begin, 1);
-        slot->begin.host_ns = -1;
+        cep::note_write(&slot->stream_number, 1);
+        slot->stream_number = 99;
         ++ended.at(owner ? 1 : 2);
         owner ? slots.keep(span >> 16) : slots.release(span >> 16);
         return true;
@@ -127,6 +126,28 @@ TEST(SpanSlotsModel, EndsASpanOnce) {
     model::expect_holds(maker_of<EndedTwice>());
 }
 
+/// A reader looks while the owner ends spans that no other thread knows, each in the slot of the one before.
+struct Unshared : Spans {
+    void run(std::size_t thread) override {
+        if (thread == 2) {
+            require(visit() <= 1, "open twice");
+            return;
+        }
+        for (std::int64_t number = 1; number <= 2; ++number) {
+            begin(number);
+            cep::SpanSlot& slot = slots.at(last >> 16);
+            require(cep::SpanSlots::take_unshared(slot, last & 0xFFFF), "not open");
+            require(!cep::SpanSlots::take_unshared(slot, last & 0xFFFF), "ended twice");
+            slots.keep(last >> 16);
+        }
+    }
+    void finish() override { require(visit() == 0, "still open"); }
+};
+
+TEST(SpanSlotsModel, EndsSpansThatNoOtherThreadKnows) {
+    model::expect_holds(maker_of<Unshared>());
+}
+
 /// Another thread ends a span while the owner begins others, perhaps in the same slot.
 struct EndedElsewhere : Spans {
     void run(std::size_t thread) override {
@@ -155,7 +176,7 @@ struct ComesBack : Spans {
         if (thread == 1) {
             begin(1);
             if (const int claimed = slots.claim(); claimed >= 0)
-                cep::note_write(&slots.at(static_cast<std::size_t>(claimed)).begin, 1);
+                cep::note_write(&slots.at(static_cast<std::size_t>(claimed)).stream_number, 1);
         } else if (const std::uint32_t span = handle.load(std::memory_order_acquire); span != none) {
             (void)end(span, 1, false);
         }
@@ -266,10 +287,11 @@ TEST(MetaBudgetModel, IsNeverExceededAndRefusesNoRequestThatFits) {
 }
 
 TEST(SpanSlotsModel, NeedsEachOfItsOrders) {
-    model::expect_no_survivor({maker_of<EndedTwice>(), maker_of<Guessed>(), maker_of<Exhausted>(),
-                               maker_of<TakenAndGiven>(), maker_of<Asked>(), maker_of<ComesBack>(),
-                               maker_of<EndedElsewhere>(), maker_of<Visited>(), maker_of<EndedOnTheStack>()},
-                              "span_slots.hpp");
+    model::expect_no_survivor(
+        {maker_of<EndedTwice>(), maker_of<Guessed>(), maker_of<Exhausted>(), maker_of<TakenAndGiven>(),
+         maker_of<Asked>(), maker_of<ComesBack>(), maker_of<EndedElsewhere>(), maker_of<Visited>(),
+         maker_of<EndedOnTheStack>(), maker_of<Unshared>()},
+        "span_slots.hpp");
 }
 
 }  // namespace

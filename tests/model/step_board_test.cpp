@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step_board.hpp"
+#include "record/step_board.hpp"
 
 #include "checks.hpp"
 
@@ -21,9 +21,9 @@ void publish(Board& board, std::int64_t step) {
 
 template <class View>
 void check(const View& view) {
-    require(view.step >= 0 ? view.epoch > 0 : view.epoch == 0, "a step with another's epoch");
-    require(view.recording == (view.step > 0 && view.step % 2 != 0), "a step with another's recording");
-    require(view.in_window == (view.step >= 2), "a step with another's window");
+    require(view.step >= 0 ? view.epoch() > 0 : view.epoch() == 0, "a step with another's epoch");
+    require(view.recording() == (view.step > 0 && view.step % 2 != 0), "a step with another's recording");
+    require(view.in_window() == (view.step >= 2), "a step with another's window");
 }
 
 /// A reader and a publisher of several steps, which reuses slots.
@@ -37,9 +37,10 @@ struct Sequence : Scenario {
             for (int i = 0; i < 2; ++i) {
                 const auto view = board.read();
                 check(view);
-                require(view.step == (view.epoch == 0 ? -1 : std::int64_t{view.epoch}), "a step with another's epoch");
-                require(view.epoch >= epoch, "back to an earlier step");
-                epoch = view.epoch;
+                require(view.step == (view.epoch() == 0 ? -1 : std::int64_t{view.epoch()}),
+                        "a step with another's epoch");
+                require(view.epoch() >= epoch, "back to an earlier step");
+                epoch = view.epoch();
             }
         }
     }
@@ -65,7 +66,7 @@ struct Publishers : Scenario {
     void finish() override {
         const auto view = board.read();
         check(view);
-        require(view.epoch == 2, "a publish without an epoch");
+        require(view.epoch() == 2, "a publish without an epoch");
     }
     Board board;
 };
@@ -86,7 +87,7 @@ struct PublishersInTurn : Scenario {
         }
     }
     void finish() override {
-        require(board.read().epoch == 3 && board.read().step != 1, "an older step in the end");
+        require(board.read().epoch() == 3 && board.read().step != 1, "an older step in the end");
         check(board.read());
     }
     SmallBoard board;
@@ -133,8 +134,9 @@ struct StoppingOf : Scenario {
     }
     void require_stopped(std::size_t publishes) {
         const auto view = board.read();
-        require(!view.recording && !view.in_window && !board.recording() && !board.in_window(), "goes on recording");
-        require(view.step == 3 && view.epoch == publishes, "not the last step");
+        require(!view.recording() && !view.in_window() && !board.recording() && !board.in_window(),
+                "goes on recording");
+        require(view.step == 3 && view.epoch() == publishes, "not the last step");
     }
     Board board;
 };
@@ -160,9 +162,10 @@ class TwoWords {
   public:
     struct View {
         std::int64_t step;
-        std::uint32_t epoch;
-        bool recording;
-        bool in_window;
+        std::uint64_t flags;
+        [[nodiscard]] std::uint32_t epoch() const { return static_cast<std::uint32_t>(flags >> 2); }
+        [[nodiscard]] bool recording() const { return (flags & 1) != 0; }
+        [[nodiscard]] bool in_window() const { return (flags & 2) != 0; }
     };
     void publish(std::int64_t step, bool recording, bool in_window) noexcept {
         step_.store(step, std::memory_order_release);
@@ -171,8 +174,7 @@ class TwoWords {
     }
     [[nodiscard]] View read() const noexcept {
         const std::uint64_t flags = flags_.load(std::memory_order_acquire);
-        return {step_.load(std::memory_order_acquire), static_cast<std::uint32_t>(flags >> 2), (flags & 1) != 0,
-                (flags & 2) != 0};
+        return {step_.load(std::memory_order_acquire), flags};
     }
 
   private:
@@ -194,8 +196,7 @@ class Unchecked : public TwoWords {
     }
     [[nodiscard]] View read() const noexcept {
         const std::uint64_t word = word_.load(std::memory_order_acquire);
-        return {steps_[word >> 2 & 1].load(std::memory_order_acquire), static_cast<std::uint32_t>(word >> 2),
-                (word & 1) != 0, (word & 2) != 0};
+        return {steps_[word >> 2 & 1].load(std::memory_order_acquire), word};
     }
 
   private:

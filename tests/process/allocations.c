@@ -25,6 +25,9 @@ static int ranges_count;
 
 static _Thread_local unsigned long allocations;
 static _Thread_local bool spared;
+static _Thread_local long until_call;  // 0: nothing is called
+static void (*function_to_call)(void);
+static bool called;
 static atomic_long countdown;  // 0: nothing fails
 static atomic_long failures;
 static atomic_bool all_later;
@@ -59,6 +62,10 @@ static bool is_concerned(const void* caller) {
 static bool allowed(const void* caller) {
     if (!is_concerned(caller)) return true;
     ++allocations;
+    if (until_call > 0 && --until_call == 0) {
+        called = true;
+        function_to_call();
+    }
     if (spared || countdown <= 0) return true;
     long left = atomic_fetch_sub(&countdown, 1);
     if (left > 1) return true;
@@ -127,6 +134,16 @@ void allocations_work(void) {
     countdown = 0;
 }
 
+void allocations_call_at_nth(long n, void (*function)(void)) {
+    function_to_call = function;
+    called = false;
+    until_call = n;
+}
+
+bool allocations_called(void) {
+    return called;
+}
+
 void allocations_spare_this_thread(void) {
     spared = true;
 }
@@ -149,6 +166,13 @@ long allocations_failed(void) {
     return 0;
 }
 void allocations_work(void) {}
+void allocations_call_at_nth(long n, void (*function)(void)) {
+    (void)n;
+    (void)function;
+}
+bool allocations_called(void) {
+    return false;
+}
 void allocations_spare_this_thread(void) {}
 
 #endif

@@ -25,6 +25,10 @@ void allocations_fail_from(long n);
 long allocations_failed(void);
 // No more failures.
 void allocations_work(void);
+// The n-th of the library's allocations on the calling thread from now on first calls this function; n from 1.
+void allocations_call_at_nth(long n, void (*function)(void));
+// Whether it has been called.
+bool allocations_called(void);
 // Allocations of the calling thread never fail.
 void allocations_spare_this_thread(void);
 

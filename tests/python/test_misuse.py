@@ -8,8 +8,8 @@ import pytest
 
 STAND_INS = Path(__file__).resolve().parent / "integrations" / "stand_ins"
 NO_STEP = (
-    "cep: rank 0: no step was begun, so nothing of {} was recorded: call cep_step(), in Python prof.step(n), at the start of "
-    "each step\n"
+    "cep: rank 0: cep_step() was never called; nothing was recorded for {}: call it, in Python prof.step(n), at the start "
+    "of each step\n"
 )
 
 REGIONS = """

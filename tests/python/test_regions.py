@@ -367,3 +367,38 @@ def test_a_device_that_cannot_be_made_current_again_does_not_stop_the_trainer(tm
             pass
         profiler.phase("backward")
         profiler.end_phase()
+
+
+class WithoutInit(cep.Region):
+    def __init__(self, *arguments):
+        pass
+
+
+@pytest.mark.parametrize("make", [lambda *_: cep.Region.__new__(cep.Region), WithoutInit], ids=("new", "subclass"))
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda region: region.__enter__(),
+        lambda region: region(lambda: None)(),
+        lambda region: region._begin(),
+        lambda region: region._end(1, 0, None),
+        lambda region: region._recording,
+    ],
+    ids=("enter", "decorator", "begin", "end", "recording"),
+)
+def test_a_region_that_was_never_initialised_is_an_error(profiler, make, use):
+    region = make(profiler, "forward", None, None, None)
+    with pytest.raises(AttributeError):
+        use(region)
+
+
+def test_a_profiler_that_was_never_initialised_is_an_error():
+    class WithoutInit(cep.Profiler):
+        def __init__(self):
+            pass
+
+    for profiler in (cep.Profiler.__new__(cep.Profiler), WithoutInit()):
+        with pytest.raises(AttributeError):
+            profiler.region("forward")
+        with pytest.raises(AttributeError):
+            profiler.close()

@@ -24,6 +24,22 @@ def test_a_counter_refuses_what_json_has_no_number_for(profiler, value):
         profiler.counter("loss", value)
 
 
+@pytest.mark.parametrize("name", ["loss\0 of all", "\0", "", 7])
+def test_counters_and_marks_refuse_the_names_that_regions_refuse(profiler, files, name):
+    for call in (profiler.region, profiler.mark, lambda name: profiler.counter(name, 1)):
+        with pytest.raises(cep.OptionError, match="name"):
+            call(name)
+    profiler.close()
+    assert files.typed("counter") == [] and files.typed("mark") == []
+
+
+def test_metadata_with_a_nul_is_refused_whole(profiler, files):
+    with pytest.raises(cep.OptionError, match="meta"):
+        profiler.mark("checkpoint", '{"path":"model.pt"}\0')
+    profiler.close()
+    assert files.typed("mark") == []
+
+
 def test_a_mark_is_recorded_sampled_or_not(tmp_path, files):
     with cep.Profiler(tmp_path) as profiler:
         profiler.step(3)

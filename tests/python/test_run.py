@@ -543,13 +543,59 @@ def test_a_profiler_that_is_off_is_told(run, with_torch):
     assert err == "cep run: cep is off in each process that trained (CEP_ENABLE, CEP_RANKS), so nothing was recorded\n"
 
 
+# Where rank files go.
+
+
+def run_in(folder, run, *command, **variables):
+    """Without -o, in a folder."""
+    words = [sys.executable, "-m", "cep.run", "--every", "1", *map(str, command)]
+    where = {name: value for name, value in os.environ.items() if not name.startswith(("CEP_DIR", "SLURM_", "PMIX_"))}
+    return subprocess.run(words, cwd=folder, env={**where, **run.environment, **variables}, capture_output=True, text=True)
+
+
+def test_each_run_has_a_directory_of_its_own_and_latest_is_the_last(run, tmp_path, command, with_torch):
+    for samples in (320, 192):
+        done = run_in(tmp_path, run, sys.executable, EXAMPLE, "--samples", samples)
+        assert done.returncode == 0, done.stderr
+        last = (tmp_path / "cep_runs" / "latest").resolve()
+        assert f"the verdict of {last}" in done.stderr and "left out" not in done.stderr
+    runs = [path for path in (tmp_path / "cep_runs").iterdir() if not path.is_symlink()]
+    assert len(runs) == 2 and last == max(runs, key=lambda path: path.stat().st_mtime)
+    rows = [len(list(path.rglob("cuda_events_rank_0.jsonl"))) for path in runs]
+    assert rows == [1, 1]
+    shown = subprocess.run([str(command), "summarize", "--json", str(tmp_path / "cep_runs" / "latest")], capture_output=True)
+    assert shown.returncode == 0
+
+
+def test_the_verdict_of_a_directory_that_is_used_again_is_of_the_last_run(run, with_torch):
+    for samples in (320, 192):
+        _, err = run(sys.executable, EXAMPLE, "--samples", samples)
+    assert "left out: " in err and "--run " in err
+
+
+@pytest.mark.parametrize(
+    "variables, name",
+    [
+        ({"SLURM_JOB_ID": "71", "SLURM_STEP_ID": "2", "SLURM_NTASKS": "4"}, "slurm-71.2"),
+        ({"PMIX_NAMESPACE": "prterun-host-9@1"}, "mpi-prterun-host-9-1"),
+    ],
+)
+def test_launchers_of_one_job_choose_the_same_directory(run, tmp_path, variables, name):
+    told = run.write("import os; print(os.environ['CEP_DIRECTORY'])")
+    for _ in range(2):
+        done = run_in(tmp_path, run, sys.executable, told, **variables)
+        assert done.stdout == str(tmp_path / "cep_runs" / name / "cuda_event_profiler") + "\n"
+    assert os.readlink(tmp_path / "cep_runs" / "latest") == name
+
+
 # The launcher's own arguments.
 
 
 @pytest.mark.parametrize("arguments, status", [(["--every", "0", "true"], 2), ([], 2), (["--", "no-such-program"], 127)])
-def test_wrong_arguments_are_told(arguments, status):
-    done = subprocess.run([sys.executable, "-m", "cep.run", *arguments], capture_output=True, text=True)
+def test_wrong_arguments_are_told(tmp_path, arguments, status):
+    done = subprocess.run([sys.executable, "-m", "cep.run", *arguments], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == status and done.stderr.count("cep run:") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_becomes_the_launcher(command, tmp_path):

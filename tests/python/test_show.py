@@ -28,7 +28,7 @@ def job(tmp_path):
     for rank in range(4):
         rows = [{"type": "run", "schema": 1, "run_id": "a", "attempt": 1, "rank": rank, "world_size": 4, "host": "node0"}]
         for step in range(30):
-            start_ns = 1_763_700_000_000_000_000 + step * 10**9
+            start_ns = 1_763_700_000_000_000_000 + step * 25_000_000
             work_ms = 20.0 if rank == 3 else 10.0
             rows.append(span_row(rank, step, "step", 25.0, kind="step", depth=0, start_ns=start_ns))
             rows.append(span_row(rank, step, "forward", work_ms, depth=1, start_ns=start_ns))

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "json_text.hpp"
+#include "base/json_text.hpp"
 #include "text_mutator.hpp"
 
 namespace {

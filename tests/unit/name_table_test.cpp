@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "name_table.hpp"
+#include "record/name_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "span_slots.hpp"
+#include "record/span_slots.hpp"
 
 namespace {
 thread_local bool no_memory = false;
@@ -45,7 +45,7 @@ TEST(NoMemory, OpensASpanThatIsNotOnTheStack) {
     for (const SpanStack::Entry& span : spans) stack.push(slots, span);
     no_memory = false;
     EXPECT_GE(stack.depth(slots), 1);
-    for (const SpanStack::Entry& span : spans) stack.remove(span.slot, span.generation);
+    for (const SpanStack::Entry& span : spans) stack.remove(span);
     EXPECT_EQ(stack.depth(slots), 1);
     EXPECT_EQ(stack.innermost(slots, nullptr)->slot, known.slot);
     EXPECT_TRUE(SpanSlots::is_open(slots.at(spans.back().slot), spans.back().generation));

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "error.hpp"
-#include "json_text.hpp"
-#include "options.hpp"
+#include "base/error.hpp"
+#include "base/json_text.hpp"
+#include "options/options.hpp"
 #include "text_mutator.hpp"
 
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rank_file.hpp"
+#include "write/rank_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -49,30 +48,30 @@ class RankFileTest : public testing::Test {
         ASSERT_FALSE(busy);
     }
     [[nodiscard]] std::int32_t code_of_open() const {
-        std::atomic<int> fd{-1};
-        RankFile file(fd);
+        cep::RankDescriptor descriptor;
+        RankFile file(descriptor);
         bool busy = false;
         return file.open(config_, busy);
     }
     [[nodiscard]] std::int64_t attempt() const {
-        std::atomic<int> fd{-1};
-        RankFile file(fd);
+        cep::RankDescriptor descriptor;
+        RankFile file(descriptor);
         open(file);
         return file.attempt();
     }
 
     cep::Config config_;
     std::string directory_;
-    std::atomic<int> fd_{-1};
-    RankFile file_{fd_};
+    cep::RankDescriptor descriptor_;
+    RankFile file_{descriptor_};
     RowBlock block_;
     std::int64_t now_ns_ = 0;
 };
 
 TEST_F(RankFileTest, MakesItsDirectoriesAndAppends) {
     for (const char* line : {"one", "two"}) {
-        std::atomic<int> fd{-1};
-        RankFile file(fd);
+        cep::RankDescriptor descriptor;
+        RankFile file(descriptor);
         open(file);
         add(block_, line);
         EXPECT_TRUE(file.append(block_, now_ns_, false));
@@ -392,8 +391,8 @@ TEST_F(RankFileTest, RefusesEverythingButARegularFileWithOneLink) {
 
 TEST_F(RankFileTest, DoesNotTouchAFileThatAnotherProfilerIsWriting) {
     open(file_);
-    std::atomic<int> fd{-1};
-    RankFile second(fd);
+    cep::RankDescriptor descriptor;
+    RankFile second(descriptor);
     bool busy = false;
     EXPECT_EQ(second.open(config_, busy), CEP_OK);
     EXPECT_TRUE(busy);

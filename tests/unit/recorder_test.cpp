@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "recorder.hpp"
+#include "record/recorder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,6 @@
 
 namespace {
 
-using cep::Record;
 using cep::Recorder;
 using cep::ThreadRecorder;
 using cep::Totals;
@@ -15,7 +14,8 @@ using cep::Totals;
 /// A recorder on the host clock, whose rings nobody empties but the test, and the wakeups that the writer would get.
 class RecorderTest : public testing::Test {
   protected:
-    explicit RecorderTest(std::size_t ring_capacity = 128) : recorder_(config_with(ring_capacity), wakeup_, nullptr) {
+    explicit RecorderTest(std::size_t ring_capacity = 128)
+        : recorder_(config_with(ring_capacity), 1, wakeup_, nullptr) {
         // No thread has been started, so each notification tries to start it.
         wakeup_.set_start([](void* count) noexcept { ++*static_cast<int*>(count); }, &wakeups_);
     }
@@ -24,14 +24,13 @@ class RecorderTest : public testing::Test {
         for (std::size_t i = 0; i < spans; ++i) {
             const cep_span span = thread.begin(region_, context_, CEP_HOST, nullptr);
             ASSERT_NE(span, CEP_SPAN_NONE);
-            thread.end(thread, cep::SpanId::from(span), CEP_HOST, nullptr);
+            thread.end(thread, cep::SpanId{span}, CEP_HOST, nullptr);
         }
     }
     [[nodiscard]] static std::size_t take_all(ThreadRecorder& thread) {
-        Record record;
-        std::string meta;
+        cep::Measurement measurement;
         std::size_t taken = 0;
-        while (thread.take(record, meta)) ++taken;
+        while (thread.take(measurement)) ++taken;
         return taken;
     }
     [[nodiscard]] Totals totals() const {
@@ -43,8 +42,8 @@ class RecorderTest : public testing::Test {
     cep::Wakeup wakeup_;
     int wakeups_ = 0;
     Recorder recorder_;
-    cep_region region_{"forward", cep::schema::Kind::compute, nullptr};
-    cep::StepContext context_{.step = 1, .epoch = 1, .recording = true, .in_window = true};
+    cep_region region_{"forward", cep::schema::Kind::compute, nullptr, nullptr};
+    cep::StepContext context_{1, std::uint64_t{1} << 32 | 3};  // the first step, recorded
 
   private:
     [[nodiscard]] static cep::Config config_with(std::size_t ring_capacity) {
@@ -104,11 +103,10 @@ TEST_F(RecorderTest, LeavesNoOpenSpanOfTheLastThreadToTheNext) {
     cep::SpanId innermost{};
     EXPECT_FALSE(thread.innermost(nullptr, innermost));
     record(thread, 1);
-    Record taken;
-    std::string meta;
-    ASSERT_TRUE(thread.take(taken, meta));
-    EXPECT_EQ(taken.depth, 0);
-    EXPECT_TRUE(thread.has_open(cep::SpanId::from(left_open)));
+    cep::Measurement taken;
+    ASSERT_TRUE(thread.take(taken));
+    EXPECT_EQ(taken.record.depth, 0);
+    EXPECT_TRUE(thread.has_open(cep::SpanId{left_open}));
 }
 
 class SmallestRings : public RecorderTest {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "span_slots.hpp"
+#include "record/span_slots.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "ring.hpp"
+#include "base/ring.hpp"
 
 namespace {
 
@@ -341,7 +341,7 @@ TEST(SpanStack, RemovesFromTheMiddle) {
         stack->push(slots, {spans.back().index, spans.back().generation});
     }
     end(slots, spans[1]);
-    stack->remove(spans[1].index, spans[1].generation);
+    stack->remove({spans[1].index, spans[1].generation});
     EXPECT_EQ(stack->depth(slots), 2);
     EXPECT_EQ(stack->innermost(slots, nullptr)->slot, spans[2].index);
 }
@@ -372,7 +372,7 @@ TEST(SpanStack, HoldsAsManySpansAsCanBeOpen) {
     for (; !spans.empty(); spans.pop_back()) {
         ASSERT_EQ(thread.stack.innermost(thread.slots, nullptr)->slot, spans.back().index);
         end(thread.slots, spans.back());
-        thread.stack.remove(spans.back().index, spans.back().generation);
+        thread.stack.remove({spans.back().index, spans.back().generation});
     }
     EXPECT_TRUE(thread.stack.empty());
 }

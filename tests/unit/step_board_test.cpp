@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step_board.hpp"
+#include "record/step_board.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ TEST(StepBoard, HasNoStepBeforeTheFirst) {
     const StepBoard board;
     const StepBoard::View view = board.read();
     EXPECT_EQ(view.step, -1);
-    EXPECT_EQ(view.epoch, 0U);
-    EXPECT_FALSE(view.recording || view.in_window || board.recording() || board.in_window());
+    EXPECT_EQ(view.epoch(), 0U);
+    EXPECT_FALSE(view.recording() || view.in_window() || board.recording() || board.in_window());
 }
 
 TEST(StepBoard, ShowsWhatWasPublishedLast) {
@@ -26,15 +26,15 @@ TEST(StepBoard, ShowsWhatWasPublishedLast) {
     board.publish(4, false, true);
     const StepBoard::View view = board.read();
     EXPECT_EQ(view.step, 4);
-    EXPECT_FALSE(view.recording || board.recording());
-    EXPECT_TRUE(view.in_window && board.in_window());
+    EXPECT_FALSE(view.recording() || board.recording());
+    EXPECT_TRUE(view.in_window() && board.in_window());
 }
 
 TEST(StepBoard, CountsAnEpochForEachPublishAlsoOfTheSameStep) {
     StepBoard board;
     for (std::uint32_t i = 1; i <= 20; ++i) {
         board.publish(7, true, true);
-        EXPECT_EQ(board.read().epoch, i);
+        EXPECT_EQ(board.read().epoch(), i);
     }
 }
 
@@ -54,14 +54,13 @@ TEST(StepBoard, StaysStoppedWhateverIsPublished) {
     EXPECT_FALSE(board.recording() || board.in_window());
     EXPECT_EQ(board.read().step, 1);
     board.publish(2, true, true);
-    EXPECT_FALSE(board.recording() || board.in_window() || board.read().recording || board.read().in_window);
+    EXPECT_FALSE(board.recording() || board.in_window() || board.read().recording() || board.read().in_window());
     EXPECT_EQ(board.read().step, 2);
-    EXPECT_EQ(board.read().epoch, 2U);
+    EXPECT_EQ(board.read().epoch(), 2U);
 }
 
-TEST(StepBoard, FillsOneCacheLine) {
-    EXPECT_EQ(sizeof(StepBoard), 64U);
-    EXPECT_EQ(alignof(StepBoard), 64U);
+TEST(StepBoard, LeavesRoomInItsCacheLineForSessionAndSerialOfItsProfiler) {
+    EXPECT_LE(sizeof(StepBoard) + 2 * sizeof(void*), 64U);
 }
 
 // Even steps are recorded, and steps divisible by three are in the window.
@@ -85,14 +84,15 @@ TEST(StepBoard, PairsEachStepWithItsOwnFlagsWhileThreadsPublish) {
     int backwards = 0;
     while (running.load() > 0) {
         const StepBoard::View view = board.read();
-        if (view.step >= 0) mixed += view.recording != (view.step % 2 == 0) || view.in_window != (view.step % 3 == 0);
-        backwards += view.epoch < epoch;
-        epoch = view.epoch;
+        if (view.step >= 0)
+            mixed += view.recording() != (view.step % 2 == 0) || view.in_window() != (view.step % 3 == 0);
+        backwards += view.epoch() < epoch;
+        epoch = view.epoch();
     }
     for (auto& thread : threads) thread.join();
     EXPECT_EQ(mixed, 0);
     EXPECT_EQ(backwards, 0);
-    EXPECT_EQ(board.read().epoch, publishers * steps);
+    EXPECT_EQ(board.read().epoch(), publishers * steps);
 }
 
 }  // namespace

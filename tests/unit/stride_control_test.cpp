@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stride_control.hpp"
+#include "record/stride_control.hpp"
 
 #include <gtest/gtest.h>
 
@@ -92,17 +92,26 @@ TEST(StrideControl, NeverGoesBelowTheUsersStride) {
     EXPECT_EQ(trainer.stride(), 3);
 }
 
-TEST(StrideControl, WaitsForSixteenStrides) {
+TEST(StrideControl, WaitsForThirtyTwoStrides) {
     Trainer trainer(0.1, 8);
-    EXPECT_FALSE(trainer.run(15, ms, ms));
+    EXPECT_FALSE(trainer.run(31, ms, ms));
     EXPECT_TRUE(trainer.run(1, ms, ms));
 }
 
-TEST(StrideControl, WaitsForSixtyFourTimedCalls) {
+TEST(StrideControl, WaitsForSevenTimedCalls) {
     StrideControl control(0.1, 1);
     EXPECT_FALSE(control.decide({0, 0}, 0, 0));
-    EXPECT_FALSE(control.decide({63, 100'000'000}, 1000, 1000 * ms));
-    EXPECT_TRUE(control.decide({64, 100'000'000}, 1000, 1000 * ms));
+    EXPECT_FALSE(control.decide({6, 100'000'000}, 1000, 1000 * ms));
+    EXPECT_TRUE(control.decide({7, 100'000'000}, 1000, 1000 * ms));
+}
+
+TEST(StrideControl, CountsFromTheBeginOfTheFirstStep) {
+    StrideControl control(0.1, 1);
+    control.start(0, 0);
+    control.start(50, 50 * ms);  // only the first call counts
+    const auto change = control.decide({10, 200'000}, 100, 100 * ms);
+    ASSERT_TRUE(change);
+    EXPECT_NEAR(change->cost_percent, 0.2, 1e-9);
 }
 
 TEST(StrideControl, WaitsForTheFirstStep) {
@@ -119,8 +128,8 @@ TEST(StrideControl, StartsAnewWhenStepsGoBack) {
     EXPECT_FALSE(trainer.run(100, ms, 0));
     trainer.go_to(20);
     EXPECT_FALSE(trainer.run(10, ms, ms));  // starts at step 30
-    EXPECT_FALSE(trainer.run(10, ms, ms));
-    EXPECT_TRUE(trainer.run(10, ms, ms));
+    EXPECT_FALSE(trainer.run(20, ms, ms));
+    EXPECT_TRUE(trainer.run(20, ms, ms));
 }
 
 TEST(StrideControl, StopsBeforeTheStrideOverflows) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "wakeup.hpp"
+#include "base/wakeup.hpp"
 
 #include <gtest/gtest.h>
 

@@ -285,6 +285,7 @@ Document make_document(CheckResult made) {
     const auto result = std::make_shared<const CheckResult>(std::move(made));
     Document document;
     document.title = "Check";
+    document.scope = describe_other_runs(result->inputs);
     document.headline = make_headline(*result);
     document.tone = tone_of(*result);
     const bool is_in_headline = result->inputs.rows > 0;

@@ -37,9 +37,7 @@ void JobCheck::add_rank(std::int64_t rank, const FileCheck& file, const FileChec
     const auto file_index = static_cast<std::uint32_t>(files_.size());
     const std::vector<RunStart>& runs = file.tracker_.runs(rank);
     for (std::size_t i = 0; i < runs.size() && !(has_too_many_runs_ = runs_.size() >= max_runs); ++i) {
-        auto& [run_id, start_ns] = *run_starts_ns_.try_emplace(std::string(runs[i].run_id), INT64_MIN).first;
-        start_ns = std::max(start_ns, runs[i].start_unix_ns.value_or(INT64_MIN));
-        const RunKey key{run_id, runs[i].attempt};
+        const RunKey key{*run_ids_.emplace(runs[i].run_id).first, runs[i].attempt};
         runs_.push_back({key, rank, file_index, true});
         if (i + 1 >= state.runs.size() || !state.runs[i + 1].first_start_ns) continue;
         const FileCheck::RunState& recorded = state.runs[i + 1];
@@ -105,32 +103,6 @@ void JobCheck::find_early_ends() {
                                             format_ranges(early), format_integer(earliest)));
 }
 
-// A smaller job in the directory of a larger one leaves files of ranks that it does not have.
-void JobCheck::find_left_ranks() {
-    std::map<std::string_view, std::set<std::int64_t>> ranks;  // of each run
-    for (const RunOfRank& run : runs_)
-        if (run.has_run_row) ranks[run.run.run_id].insert(run.rank);
-    const std::pair<const std::string_view, std::set<std::int64_t>>* latest = nullptr;
-    std::int64_t latest_start_ns = 0;
-    for (const auto& run : ranks) {
-        const std::int64_t start_ns = run_starts_ns_.at(std::string(run.first));
-        if (latest != nullptr && start_ns <= latest_start_ns) continue;
-        latest = &run;
-        latest_start_ns = start_ns;
-    }
-    for (const auto& [id, of_run] : ranks) {
-        const std::string_view run_id = id;  // clang 14 captures no structured binding
-        std::vector<std::int64_t> left;
-        std::set_difference(of_run.begin(), of_run.end(), latest->second.begin(), latest->second.end(),
-                            std::back_inserter(left));
-        if (left.empty()) continue;
-        findings_.note("left_ranks", [&] {
-            return fmt::format("{} of run {} that the latest run {} does not have", format_numbers("rank", left),
-                               run_id, latest->first);
-        });
-    }
-}
-
 // Ranks of a job do the same step at the same time, give or take the time that a collective waits for the others.
 void JobCheck::find_clocks_apart() {
     const auto key = [](const FirstStart& start) { return std::pair(start.run, start.step); };
@@ -176,7 +148,6 @@ CheckResult JobCheck::finish(const InputCounts& inputs) {
                                                     format_count(max_runs)));
     find_repeated_ranks();
     find_early_ends();
-    find_left_ranks();
     find_clocks_apart();
     result.findings = findings_.finish();
     result.files = std::move(files_);

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -34,7 +34,7 @@ class JobCheck {
 
   private:
     struct RunKey {
-        std::string_view run_id;  // in run_starts_ns_
+        std::string_view run_id;  // in run_ids_
         std::int64_t attempt = 0;
 
         friend auto operator<=>(const RunKey&, const RunKey&) = default;
@@ -61,13 +61,12 @@ class JobCheck {
     void find_missing_ranks(const Coverage& coverage);
     void find_repeated_ranks();
     void find_early_ends();
-    void find_left_ranks();
     void find_clocks_apart();
     void check_starts(const std::vector<FirstStart>& starts);
 
     CoverageCollector coverage_;
     std::vector<FileVerdict> files_;
-    std::unordered_map<std::string, std::int64_t> run_starts_ns_;  // by run_id: the latest of its ranks
+    std::unordered_set<std::string> run_ids_;
     std::vector<RunOfRank> runs_;
     std::vector<FirstStart> first_starts_;
     std::vector<std::pair<std::int64_t, std::int64_t>> last_steps_;  // rank, its last step in a file

@@ -289,6 +289,7 @@ tool::Document make_document(CommReport made, tool::Format format) {
     const auto report = std::make_shared<const CommReport>(std::move(made));
     Document document;
     document.title = "Communication";
+    document.scope = tool::describe_other_runs(report->inputs);
     document.headline = make_headline(*report);
     document.next = advise(*report);
     const bool for_people = format == Format::text || format == Format::markdown;

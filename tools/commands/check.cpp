@@ -8,8 +8,7 @@
 #include "check/check_document.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
-#include "read/read_all.hpp"
-#include "read/rows_only.hpp"
+#include "read/read_run.hpp"
 
 namespace cep::cli {
 namespace {
@@ -23,6 +22,7 @@ Status status_of_check(const InputCounts& inputs, Severity severity, bool lenien
 
 struct CheckCommand {
     InputOptions input;
+    RunOptions run_options;
     OutputOptions output;
     bool lenient = false;
 
@@ -31,11 +31,13 @@ struct CheckCommand {
         const InputSet set = input.find();
         refuse_input_as_output(set, output.path);
         JobCheck job;
-        const InputCounts counts = read_all(
-            set, input.reading(),
-            [](const InputFile& file, std::size_t) { return std::make_unique<RowsOnly<FileCheck>>(file.path, file); },
+        RunSelection selection(run_options.choice());
+        const InputCounts counts = read_run(
+            set, input.reading(), selection, [&] { job = JobCheck(); },
+            [](const InputFile& file, std::size_t) { return std::make_unique<FileCheck>(file); },
             [&](FileCheck&& file, FileReport&& report) { job.add(std::move(file), std::move(report)); });
         CheckResult result = job.finish(counts);
+        if (counts.runs_left_out > 0) say("cep check: {}\n", describe_other_runs(counts));
         const Status status = status_of_check(counts, result.severity, lenient);
         output.write(make_document(std::move(result)), input);
         if (counts.files == 0)
@@ -45,6 +47,7 @@ struct CheckCommand {
 
     void add_to(CLI::App& check) {
         input.add_to(check);
+        run_options.add_to(check);
         output.add_to(check, "cep.check/1", "A line for each file");
         CLI::Option* const strict = check.get_option("--strict");
         strict->description("Exit with status 4 if the input is incomplete or damaged (the default)");

@@ -13,8 +13,7 @@
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "matching/row_matcher.hpp"
-#include "read/read_all.hpp"
-#include "read/rows_only.hpp"
+#include "read/read_run.hpp"
 
 namespace cep::cli {
 namespace {
@@ -58,6 +57,7 @@ std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view
 struct CommCommand {
     InputOptions input;
     FilterOptions filter;
+    RunOptions run_options;
     OutputOptions output;
     std::string by = "kind";
     std::string predicted_bytes;
@@ -90,13 +90,17 @@ struct CommCommand {
         const Filter rows = filter.filter();
         MatchTable table(MatchTable::max_matches_of_job);
         CoverageCollector collector;
-        using Sink = RowsOnly<RowMatcher>;
         const InputSet set = input.find();
         refuse_input_as_output(set, output.path);
-        const InputCounts counts = read_all(
-            set, input.reading(),
-            [&](const InputFile& file, std::size_t) { return std::make_unique<Sink>(file.path, rows); },
-            [&](Sink&& spans, FileReport&&) {
+        RunSelection selection(run_options.choice());
+        const InputCounts counts = read_run(
+            set, input.reading(), selection,
+            [&] {
+                table = MatchTable(MatchTable::max_matches_of_job);
+                collector = {};
+            },
+            [&](const InputFile&, std::size_t) { return std::make_unique<RowMatcher>(rows); },
+            [&](RowMatcher&& spans, FileReport&&) {
                 table.merge(spans.table());
                 collector.merge(spans.coverage());
             });
@@ -136,6 +140,7 @@ struct CommCommand {
         input.add_to(comm);
         output.add_to(comm, "cep.comm/1", "A line for each size, times in milliseconds,");
         add_model_options(comm);
+        run_options.add_to(comm);
         filter.add_to(comm);
         set_examples(comm,
                      "  cep comm output/cuda_event_profiler\n"

@@ -39,6 +39,8 @@ struct CompareCommand {
     std::string files_from_b;
     std::string threshold = "0%";
     std::vector<std::string> fail_on;
+    RunOptions run_a;
+    RunOptions run_b;
     JobOptions job_options;
     std::uint64_t block_steps = 0;
 
@@ -57,14 +59,14 @@ struct CompareCommand {
     }
 
     [[nodiscard]] compare::JobFacts read(const std::string& name, const std::string& path,
-                                         const std::string& files_from) const {
+                                         const std::string& files_from, const RunOptions& run_options) const {
         const InputSet set =
             find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
         refuse_input_as_output(set, output.path);
-        const Job loaded = load(set, job_options.load_options(filter, input));
+        const Job loaded = load(set, job_options.load_options(filter, input, run_options));
         compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded,
                                                 judge(loaded, {{}, input.reading().thread_count(), false}));
-        report_inputs("compare: " + name, facts.inputs, facts.coverage);
+        report_inputs("compare: " + name, facts.inputs, facts.coverage, name == "A" ? "--run-a" : "--run-b");
         return facts;
     }
 
@@ -87,10 +89,10 @@ struct CompareCommand {
         compare::CompareOptions options;
         options.block_steps = static_cast<std::size_t>(block_steps);
         options.threshold = parse_threshold(threshold);
-        compare::JobFacts a = read("A", path_a, files_from_a);
-        compare::JobFacts b = read("B", path_b, files_from_b);
+        compare::JobFacts a = read("A", path_a, files_from_a, run_a);
+        compare::JobFacts b = read("B", path_b, files_from_b, run_b);
         for (const auto& [name, job] : {std::pair("A", &a), std::pair("B", &b)}) {
-            if (!job->steps.step.steps.empty() || !job->steps.phases.empty()) continue;
+            if (!job->steps.step.ms.empty() || !job->steps.phases.empty()) continue;
             say("cep compare: no {} in {}\n", job->inputs.rows == 0 ? "rows" : "spans", name);
             return Status::nothing_readable;
         }
@@ -104,8 +106,7 @@ struct CompareCommand {
         input.add_to(app);
         app.remove_option(app.get_option("INPUT"));
         app.remove_option(app.get_option("--files-from"));
-        app.add_option("A", path_a,
-                       "The job before: a rank file, a directory, a quoted glob, a saved partial summary, or -");
+        app.add_option("A", path_a, "The job before: a rank file, a directory, a quoted glob, or -");
         app.add_option("B", path_b, "The job after");
         app.add_option("--files-from-a", files_from_a, "Read more inputs of A from FILE, one a line")
             ->option_text("FILE");
@@ -115,7 +116,7 @@ struct CompareCommand {
 
     void add_test_options(CLI::App& app) {
         app.add_option("--block", block_steps,
-                       "Test medians of blocks of N recorded steps (default: long enough that blocks are independent)")
+                       "Resample blocks of N recorded steps (default: as long as steps are alike)")
             ->check(whole_number_from(std::uint64_t{1}, std::uint64_t{1} << 32))
             ->option_text("N");
         app.add_option("--threshold", threshold, "Ignore smaller changes (default 0%)")->option_text("PERCENT");
@@ -131,12 +132,14 @@ struct CompareCommand {
         add_inputs(compare);
         add_test_options(compare);
         output.add_to(compare, "cep.compare/1", "The table, times in milliseconds, changes as fractions,");
+        run_a.add_to(compare, "--run-a");
+        run_b.add_to(compare, "--run-b");
         filter.add_to(compare);
         job_options.add_to(compare, "Most durations of a job; with more, nothing is compared");
         set_examples(compare,
                      "  cep compare before/ after/\n"
                      "  cep compare --steps 100: before/ after/\n"
-                     "  cep compare --threshold 2% --fail-on regression main.partial.zst branch/\n"
+                     "  cep compare --threshold 2% --fail-on regression main.jsonl.zst branch/\n"
                      "  cep compare --json before/ after/ | jq '.phases[] | {name, finding, change}'");
     }
 };

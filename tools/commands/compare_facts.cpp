@@ -17,7 +17,7 @@ compare::JobFacts compare_facts(std::string_view command, const std::string& sid
     facts.name = name;
     facts.inputs = job.inputs;
     facts.coverage = job.coverage;
-    facts.steps = compare::collect_steps(job);
+    facts.steps = compare::collect_steps(job, verdict.ledger);
     if (facts.steps.folded_phases > 0)
         say("cep {}: {}: the {} with the least time are compared as one, \"other phases\"\n", command, side,
             format_plural(facts.steps.folded_phases, "phase"));

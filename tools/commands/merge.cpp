@@ -10,8 +10,7 @@
 #include "merge/merger.hpp"
 #include "merge/row_sorter.hpp"
 #include "merge/spill_file.hpp"
-#include "read/read_all.hpp"
-#include "read/rows_only.hpp"
+#include "read/read_run.hpp"
 
 namespace cep::cli {
 namespace {
@@ -21,24 +20,41 @@ using namespace tool;
 struct MergeCommand {
     InputOptions input;
     FilterOptions filter;
+    RunOptions run_options{"all"};
     std::string out;
     std::string attempt = "all";
     std::uint64_t memory_mib = RowSorter::default_memory_bytes >> 20;
     bool force = false;
+
+    // Of other commands, only the rows of one of them count.
+    void say_runs(const RunSelection& selection) const {
+        const std::vector<InputRun>& runs = selection.runs();
+        if (run_options.run != "all" || runs.size() < 2) return;
+        say("cep merge: rows of {}, which other commands do not take as one; the latest is {}: --run latest merges "
+            "only its rows\n",
+            format_plural(runs.size(), "run"), describe_run(runs.back()));
+    }
 
     Status run() const {
         const MergeOptions options{filter.filter(), AttemptChoice::parse(attempt)};
         const InputSet set = input.find();
         if (!force) refuse_input_as_output(set, out, "; --force replaces it");
         Output output(out);
-        RowSorter sorter(memory_mib << 20, spill_directory_for(out), input.reading().thread_count());
         RunIndex runs;
         CoverageCollector coverage;
         std::uint64_t text_bytes = 0;
-        const InputCounts counts = read_all(
-            set, input.reading(),
+        std::optional<RowSorter> sorter;
+        const auto restart = [&] {
+            sorter.emplace(memory_mib << 20, spill_directory_for(out), input.reading().thread_count());
+            coverage = {};
+            text_bytes = 0;
+        };
+        restart();
+        RunSelection selection(run_options.choice());
+        const InputCounts counts = read_run(
+            set, input.reading(), selection, restart,
             [&](const InputFile& file, std::size_t index) {
-                return std::make_unique<RowsOnly<FileMerge>>(file.path, options, sorter, runs, file, index);
+                return std::make_unique<FileMerge>(options, *sorter, runs, file, index);
             },
             [&](FileMerge&& file, FileReport&&) {
                 coverage.merge(file.coverage());
@@ -47,9 +63,10 @@ struct MergeCommand {
         const Coverage covered = coverage.finish(options.filter);
         const Status status = report_status("merge", counts, covered, input.strict);
         if (status == Status::nothing_readable) return status;
+        say_runs(selection);
         Progress progress(text_bytes, "written");
         RowWriter writer(output, progress, runs, options.attempt.mode == AttemptChoice::Mode::last);
-        sorter.finish([&](const RowEntry& row, std::string_view text) { writer.take(row, text); });
+        sorter->finish([&](const RowEntry& row, std::string_view text) { writer.take(row, text); });
         writer.finish();
         output.close();
         return status;
@@ -60,6 +77,7 @@ struct MergeCommand {
         merge.add_option("-o,--output", out, "Write to OUT (default: standard output); .gz and .zst compress")
             ->option_text("OUT");
         merge.add_flag("--force", force, "Replace OUT even if it is one of the inputs or has the name of a rank file");
+        run_options.add_to(merge);
         filter.add_to(merge);
         merge.add_option("--attempt", attempt, "Rows of which attempts: all, last, or a number (default all)")
             ->option_text("WHICH");

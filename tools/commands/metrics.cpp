@@ -20,21 +20,22 @@ using namespace tool;
 struct MetricsCommand {
     InputOptions input;
     FilterOptions filter;
+    RunOptions run_options;
     JobOptions job_options;
     std::string out;
     std::uint64_t max_phases = default_max_phases;
     std::optional<double> peak_flops;
 
     Status run() const {
-        const LoadOptions options = job_options.load_options(filter, input);
+        const LoadOptions options = job_options.load_options(filter, input, run_options);
         const InputSet set = input.find();
         refuse_input_as_output(set, out);
         const Job job = load(set, options);
         const Status status = report_status("metrics", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
         const std::size_t threads = input.reading().thread_count();
-        const Summary summary = summarize(job, Grouping{}, threads);
         const Verdict verdict = judge(job, {peak_flops, threads, true});
+        const Summary summary = summarize(job, Grouping{}, threads, &verdict.ledger);
         write_output(out, job_metrics(job, summary, verdict, max_phases));
         return status;
     }
@@ -42,6 +43,7 @@ struct MetricsCommand {
     void add_to(CLI::App& metrics) {
         input.add_to(metrics);
         metrics.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
+        run_options.add_to(metrics);
         filter.add_to(metrics);
         metrics
             .add_option(

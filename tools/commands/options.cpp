@@ -141,6 +141,15 @@ tool::Filter FilterOptions::filter() const {
     return filter;
 }
 
+void RunOptions::add_to(CLI::App& command, const std::string& option) {
+    command
+        .add_option(option, run,
+                    fmt::format("{}, if the inputs have several: latest, all (as if they were one), or its "
+                                "name (default {})",
+                                option == "--run" ? "The run" : "The run of " + option.substr(option.size() - 1), run))
+        ->option_text("NAME");
+}
+
 void JobOptions::add_to(CLI::App& command, const std::string& kept) {
     command
         .add_option("--attempt", attempt,
@@ -149,17 +158,16 @@ void JobOptions::add_to(CLI::App& command, const std::string& kept) {
     command.add_option("--max-samples", max_samples, kept + " (default 16000000)")->option_text("N");
 }
 
-tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const InputOptions& input) const {
-    tool::LoadOptions options{filter.filter(), {}, max_samples, input.reading(), nullptr};
+tool::LoadOptions JobOptions::load_options(const FilterOptions& filter, const InputOptions& input,
+                                           const RunOptions& run) const {
+    tool::LoadOptions options{filter.filter(), run.choice(), {}, max_samples, input.reading()};
     if (!attempt.empty()) options.attempt = tool::AttemptChoice::parse(attempt);
     return options;
 }
 
 bool can_be_read_twice(const tool::InputSet& inputs) {
-    std::error_code error;
-    return std::all_of(inputs.files.begin(), inputs.files.end(), [&error](const tool::InputFile& file) {
-        return !file.is_standard_input() && std::filesystem::is_regular_file(file.path, error);
-    });
+    return std::all_of(inputs.files.begin(), inputs.files.end(),
+                       [](const tool::InputFile& file) { return tool::can_be_read_twice(file); });
 }
 
 Status status_of(const tool::InputCounts& inputs, const tool::Coverage& coverage, bool strict) {

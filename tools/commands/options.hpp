@@ -15,6 +15,7 @@
 #include "read/filter.hpp"
 #include "read/inputs.hpp"
 #include "read/read_all.hpp"
+#include "read/run_choice.hpp"
 #include "show/document.hpp"
 
 namespace cep::cli {
@@ -70,6 +71,15 @@ struct OutputOptions {
     void write(const tool::Document& document, const tool::Rendering& rendering) const;
 };
 
+/// Which run of the inputs a command is about.
+struct RunOptions {
+    std::string run = "latest";
+
+    void add_to(CLI::App& command, const std::string& option = "--run");
+    /// Throws UsageError.
+    [[nodiscard]] tool::RunChoice choice() const { return tool::RunChoice::parse(run); }
+};
+
 /// Which attempts of a job count, and how many of its durations are kept.
 struct JobOptions {
     std::string attempt;
@@ -78,10 +88,11 @@ struct JobOptions {
     /// `kept` says what --max-samples means for the command.
     void add_to(CLI::App& command, const std::string& kept);
     /// Throws UsageError.
-    [[nodiscard]] tool::LoadOptions load_options(const FilterOptions& filter, const InputOptions& input) const;
+    [[nodiscard]] tool::LoadOptions load_options(const FilterOptions& filter, const InputOptions& input,
+                                                 const RunOptions& run) const;
 };
 
-/// Standard input, pipes and devices can be read only once.
+/// Whether no input is standard input, a pipe or a device.
 [[nodiscard]] bool can_be_read_twice(const tool::InputSet& inputs);
 
 /// nothing_readable, incomplete (only if `strict`), or done.

@@ -18,7 +18,7 @@
 #include "commands/options.hpp"
 #include "matching/row_matcher.hpp"
 #include "model/job.hpp"
-#include "read/partial_format.hpp"
+#include "read/read_run.hpp"
 #include "report/page_text.hpp"
 #include "report/report.hpp"
 #include "summary/summary.hpp"
@@ -36,21 +36,18 @@ class SecondReading : public RowSink {
         if (heat != nullptr) heat_.emplace(*heat, filter);
     }
     void take(const Row& row, std::uint64_t line) override {
-        is_partial_ |= row.type == RowType::unknown && begins_partial(row.text);
         spans_.take(row, line);
         if (heat_) heat_->take(row, line);
     }
     void end() override {
         if (heat_) heat_->end();
     }
-    [[nodiscard]] bool is_partial() const { return is_partial_; }
     [[nodiscard]] const RowMatcher& spans() const { return spans_; }
     [[nodiscard]] const std::optional<report::FileHeat>& heat() const { return heat_; }
 
   private:
     RowMatcher spans_;
     std::optional<report::FileHeat> heat_;
-    bool is_partial_ = false;
 };
 
 bool has_comm(const Job& job) {
@@ -72,23 +69,20 @@ struct SecondLook {
     std::string why_no_comm;  // else ""
 };
 
-void read_again(const InputSet& set, const InputOptions& input, const Filter& filter, SecondLook& found) {
+void read_again(const Job& job, const InputSet& set, const InputOptions& input, SecondLook& found) {
     MatchTable table(MatchTable::max_matches_of_job);
     CoverageCollector collector;
-    bool any_partial = false;
     const report::RowHeat* const heat = found.rows ? &*found.rows : nullptr;
-    read_all(
-        set, input.reading(),
-        [&](const InputFile&, std::size_t) { return std::make_unique<SecondReading>(filter, heat); },
+    RunSelection selection = job.selection;
+    read_run(
+        set, input.reading(), selection, [] {},
+        [&](const InputFile&, std::size_t) { return std::make_unique<SecondReading>(job.filter, heat); },
         [&](SecondReading&& reading, FileReport&&) {
             table.merge(reading.spans().table());
             collector.merge(reading.spans().coverage());
-            any_partial |= reading.is_partial();
             if (reading.heat()) reading.heat()->merge_into(*found.rows);
         });
-    found.comm = comm::make_report(table, collector.finish(filter), {});
-    if (found.comm.models.empty() && any_partial && found.why_no_comm.empty())
-        found.why_no_comm = "Partial summaries do not keep the sizes of collectives.";
+    found.comm = comm::make_report(table, collector.finish(job.filter), {});
 }
 
 /// Binds the columns of the view to those that there is room for, where the rows are looked at for durations.
@@ -105,7 +99,7 @@ SecondLook look_again(const Job& job, const InputSet& set, const InputOptions& i
         view.steps = report::RowHeat::columns_for(view);
         found.rows.emplace(view);
     }
-    if (found.rows || found.why_no_comm.empty()) read_again(set, input, job.filter, found);
+    if (found.rows || found.why_no_comm.empty()) read_again(job, set, input, found);
     return found;
 }
 
@@ -141,6 +135,8 @@ void say_result(const report::Report& report, const std::string& out, std::uint6
 struct ReportCommand {
     InputOptions input;
     FilterOptions filter;
+    RunOptions run_options;
+    RunOptions run_options_a;
     JobOptions job_options;
     std::string out;
     std::string compared;
@@ -166,8 +162,8 @@ struct ReportCommand {
         const InputSet set = find_inputs(
             compared.empty() ? std::vector<std::string>{} : std::vector<std::string>{compared}, files_from_compared);
         refuse_outputs(set);
-        const Job before = load(set, job_options.load_options(filter, input));
-        report_inputs("report: A", before.inputs, before.coverage);
+        const Job before = load(set, job_options.load_options(filter, input, run_options_a));
+        report_inputs("report: A", before.inputs, before.coverage, "--run-a");
         return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before,
                              judge(before, {{}, input.reading().thread_count(), false}));
     }
@@ -175,7 +171,7 @@ struct ReportCommand {
     [[nodiscard]] Status status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
         const Status status = report_status("report", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable || !a) return status;
-        if (a->steps.step.steps.empty() && a->steps.phases.empty()) {
+        if (a->steps.step.ms.empty() && a->steps.phases.empty()) {
             say("cep report: no {} in A\n", a->inputs.rows == 0 ? "rows" : "spans");
             return Status::nothing_readable;
         }
@@ -193,7 +189,7 @@ struct ReportCommand {
         report::ReportInputs inputs;
         inputs.timeline = timeline();
         inputs.max_bytes = static_cast<std::size_t>(max_bytes);
-        const LoadOptions options = job_options.load_options(filter, input);
+        const LoadOptions options = job_options.load_options(filter, input, run_options);
         const InputSet set = input.find();
         refuse_outputs(set);
         if (compares() && compared == "-" && reads_standard_input(set))
@@ -204,9 +200,9 @@ struct ReportCommand {
         const Status status = status_of(job, a);
         if (status == Status::nothing_readable) return status;
         const std::size_t threads = input.reading().thread_count();
-        const Summary summary = summarize(job, Grouping{}, threads);
         JobTable table;
         const Verdict verdict = judge(job, {peak_flops, threads, true, false, &table});
+        const Summary summary = summarize(job, Grouping{}, threads, &verdict.ledger);
         const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
         inputs.job = &job;
         inputs.summary = &summary;
@@ -218,7 +214,7 @@ struct ReportCommand {
         if (inputs.why_no_table.empty()) {
             // The page has room for more steps than a verdict needs.
             if (table.steps.size() < table.all_steps)
-                table = make_job_table(job.ranks, job.choice, threads, report::most_table_cells);
+                table = find_job_time(job, {peak_flops, threads, report::most_table_cells}).table;
             report::add_derived_step(table, view);
             inputs.table = &table;
         }
@@ -237,8 +233,8 @@ struct ReportCommand {
         command.add_option("-o,--output", out, "Write to F (default: standard output)")->option_text("F");
         command
             .add_option("--compare", compared,
-                        "Show what changed from A, the job before, to INPUT: a rank file, a directory, a quoted glob "
-                        "or a saved partial summary")
+                        "Show what changed from A, the job before, to INPUT: a rank file, a directory or a quoted "
+                        "glob")
             ->option_text("A");
         command.add_option("--files-from-a", files_from_compared, "Read more inputs of A from FILE, one a line")
             ->option_text("FILE");
@@ -256,6 +252,8 @@ struct ReportCommand {
             .add_option("--timeline-steps", timeline_steps,
                         "The timeline shows these steps, such as 100,110 (default: by the verdict)")
             ->option_text("LIST");
+        run_options.add_to(command);
+        run_options_a.add_to(command, "--run-a");
         filter.add_to(command);
         command
             .add_option("--peak-flops", peak_flops,

@@ -41,7 +41,8 @@ struct RunCommand {
 
     void add_to(CLI::App& run) {
         run.add_option("-o,--output", output,
-                       "Rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else output)")
+                       "Rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else a "
+                       "new one in cep_runs, with a link cep_runs/latest)")
             ->option_text("DIR");
         run.add_option("--every", every, "Record every Nth step (default 10)")->option_text("N");
         run.add_flag("--no-summary", no_summary, "Print no verdict at the end");

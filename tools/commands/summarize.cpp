@@ -29,6 +29,7 @@ struct SummarizeCommand {
     InputOptions input;
     FilterOptions filter;
     OutputOptions output;
+    RunOptions run_options;
     JobOptions job_options;
     std::string by = "phase";
     std::string save;
@@ -43,19 +44,16 @@ struct SummarizeCommand {
         if (no_verdict && !fail_on.empty())
             throw UsageError("--fail-on needs the verdict that --no-verdict leaves out");
         if (pictures && no_pictures) throw UsageError("only one of --pictures and --no-pictures");
-        if (rank_of_file_name(save)) throw UsageError("--save: a rank file has this name: " + save);
+        if (!save.empty())
+            throw UsageError(
+                "--save: there are no partial summaries; run cep merge -o node.jsonl.zst on each node, then one "
+                "cep summarize of these files");
     }
 
-    [[nodiscard]] Job load_and_save() const {
-        LoadOptions options = job_options.load_options(filter, input);
+    [[nodiscard]] Job load_inputs() const {
         const InputSet inputs = input.find();
         refuse_input_as_output(inputs, output.path);
-        if (save.empty()) return load(inputs, options);
-        Output saved(save);
-        options.partial = &saved;
-        Job loaded = load(inputs, options);
-        saved.close();
-        return loaded;
+        return load(inputs, job_options.load_options(filter, input, run_options));
     }
 
     // Pictures are for people at a terminal; what is written to a file is read by programs too.
@@ -70,16 +68,15 @@ struct SummarizeCommand {
 
     Status show(const Job& job, const Grouping& grouping, const std::vector<FailCondition>& conditions) const {
         const std::size_t threads = input.reading().thread_count();
-        const Summary summary = summarize(job, grouping, threads);
         std::optional<Verdict> verdict;
         const Rendering rendering = this->rendering();
         if (!no_verdict) verdict = judge(job, {peak_flops, threads, true, rendering.pictures.columns > 0});
+        const Summary summary = summarize(job, grouping, threads, verdict ? &verdict->ledger : nullptr);
         const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
         if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));
         if (summary.phases.empty()) say("cep summarize: no spans among the rows that were asked for\n");
-        if (save != "-")
-            output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);
+        output.write(summary_document(job, summary, verdict ? &*verdict : nullptr, rendering), rendering);
         for (const FailCondition& condition : conditions)
             if (is_in(condition, *verdict)) {
                 say("cep summarize: --fail-on {}: {}\n", condition, verdict_document(*verdict).headline);
@@ -92,7 +89,7 @@ struct SummarizeCommand {
         check();
         const Grouping grouping = Grouping::parse(by);
         const std::vector<FailCondition> conditions = parse_fail_conditions(fail_on);
-        return show(load_and_save(), grouping, conditions);
+        return show(load_inputs(), grouping, conditions);
     }
 
     void add_to(CLI::App& summarize) {
@@ -103,12 +100,9 @@ struct SummarizeCommand {
                         "A line for each phase, or for each phase of each rank, host, or window of N steps: phase, "
                         "rank, host, step:N (default phase)")
             ->option_text("WHAT");
+        run_options.add_to(summarize);
         filter.add_to(summarize);
-        summarize
-            .add_option(
-                "--save", save,
-                "Also write a partial summary, an input for later, to F (-: print it alone); .gz and .zst compress")
-            ->option_text("F");
+        summarize.add_option("--save", save)->group("");  // check() says what to use
         summarize
             .add_option(
                 "--fail-on", fail_on,
@@ -131,8 +125,7 @@ struct SummarizeCommand {
                      "  cep summarize output/cuda_event_profiler\n"
                      "  cep summarize --steps 1000: --ranks 0-7 output\n"
                      "  cep summarize --by rank --limit 10 output\n"
-                     "  cep summarize --save node3.partial.zst output\n"
-                     "  cep summarize 'node*.partial.zst'\n"
+                     "  cep summarize 'node*.jsonl.zst'\n"
                      "  cep summarize --json output | jq '.phases[] | {name, p50_ms, slowest_rank}'");
     }
 };

@@ -16,8 +16,7 @@
 #include "commands/options.hpp"
 #include "merge/row_sorter.hpp"
 #include "merge/spill_file.hpp"
-#include "read/read_all.hpp"
-#include "read/rows_only.hpp"
+#include "read/read_run.hpp"
 #include "trace/trace_rows.hpp"
 #include "trace/trace_writer.hpp"
 
@@ -31,6 +30,7 @@ constexpr std::uint64_t default_max_bytes = 200'000'000;
 struct TraceCommand {
     InputOptions input;
     FilterOptions filter;
+    RunOptions run_options;
     std::string out;
     std::uint64_t max_bytes = default_max_bytes;
     bool all = false;
@@ -94,24 +94,28 @@ struct TraceCommand {
     }
 
     // Of inputs that can be read only once, the rows are surveyed while they are collected.
-    [[nodiscard]] std::optional<Selection> select(const InputSet& set, TraceFilter& filters) const {
+    [[nodiscard]] std::optional<Selection> select(const InputSet& set, TraceFilter& filters, RunSelection& run) const {
         if (!filters.surveys || !can_be_read_twice(set)) return std::nullopt;
         filters.surveys = false;
         Survey survey;
-        read_all(
-            set, input.reading(),
-            [&](const InputFile& file, std::size_t) {
-                return std::make_unique<RowsOnly<FileSurvey>>(file.path, filters.surveyed);
-            },
+        read_run(
+            set, input.reading(), run, [&] { survey = {}; },
+            [&](const InputFile&, std::size_t) { return std::make_unique<FileSurvey>(filters.surveyed); },
             [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
         return survey.empty() ? std::nullopt : std::optional(survey.select());
     }
 
-    InputCounts collect(const InputSet& set, const TraceFilter& filters, RowSorter& sorter, TraceFacts& facts) const {
-        return read_all(
-            set, input.reading(),
+    InputCounts collect(const InputSet& set, const TraceFilter& filters, RunSelection& run,
+                        std::optional<RowSorter>& sorter, TraceFacts& facts) const {
+        const auto restart = [&] {
+            sorter.emplace(RowSorter::default_memory_bytes, spill_directory_for(out), input.reading().thread_count());
+            facts = {};
+        };
+        restart();
+        return read_run(
+            set, input.reading(), run, restart,
             [&](const InputFile& file, std::size_t index) {
-                return std::make_unique<RowsOnly<FileTrace>>(file.path, filters, sorter, file, index);
+                return std::make_unique<FileTrace>(filters, *sorter, file, index);
             },
             [&](FileTrace&& file, FileReport&&) { facts.merge(std::move(file.facts())); });
     }
@@ -120,12 +124,13 @@ struct TraceCommand {
         TraceFilter filters = this->filters();
         const InputSet set = input.find();
         refuse_input_as_output(set, out);
-        std::optional<Selection> selection = select(set, filters);
+        RunSelection run(run_options.choice());
+        std::optional<Selection> selection = select(set, filters, run);
         if (selection) narrow(filters.shown, *selection);
         Output output(out);
-        RowSorter sorter(RowSorter::default_memory_bytes, spill_directory_for(out), input.reading().thread_count());
+        std::optional<RowSorter> sorter;
         TraceFacts facts;
-        const InputCounts counts = collect(set, filters, sorter, facts);
+        const InputCounts counts = collect(set, filters, run, sorter, facts);
         const Coverage covered = facts.coverage.finish(filters.asked);
         const Status status = report_status("trace", counts, covered, input.strict);
         if (status == Status::nothing_readable) return status;
@@ -134,7 +139,7 @@ struct TraceCommand {
             narrow(filters.shown, *selection);
         }
         TraceWriter writer(output, max_bytes, filters.shown, facts);
-        sorter.finish([&](const RowEntry& entry, std::string_view text) { writer.take(entry, text); });
+        sorter->finish([&](const RowEntry& entry, std::string_view text) { writer.take(entry, text); });
         writer.finish();
         output.close();
         report(selection, writer.counts());
@@ -145,6 +150,7 @@ struct TraceCommand {
         input.add_to(trace);
         trace.add_option("-o,--output", out, "Write to F (default: standard output); .gz and .zst compress")
             ->option_text("F");
+        run_options.add_to(trace);
         filter.add_to(trace);
         trace.add_flag("--all", all, "All ranks and steps, or all that --ranks and --steps name");
         trace

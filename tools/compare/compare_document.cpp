@@ -10,118 +10,12 @@
 #include <utility>
 
 #include "base/units.hpp"
+#include "compare/sentences.hpp"
 
 namespace cep::compare {
 namespace {
 
 using namespace tool;
-
-constexpr std::size_t max_phases_named = 3;
-
-/// A fraction in percent, with as many decimals as it needs to show its size.
-std::string percent(double fraction) {
-    const double value = 100 * fraction;
-    return fmt::format("{:.{}f}", value, std::abs(value) < 1 ? 2 : 1);
-}
-
-// A change that vanishes in its digits has no sign.
-std::string signed_percent(double fraction) {
-    const std::string text = fmt::format("{:+.2f}", 100 * fraction);
-    return text == "-0.00" ? "+0.00" : text;
-}
-
-std::string describe_medians(const Change& change) {
-    return format_times_ms(change.a.median_ms, change.b.median_ms);
-}
-
-/// For a decrease, the size and its interval are positive too.
-std::string describe_significant_step(const Change& step) {
-    const bool is_longer = *step.change > 0;
-    const ConfidenceInterval& interval = *step.change_interval;
-    return fmt::format("Steps take {} % {} time in B ({}; 95 % interval {} % to {} %)", percent(std::abs(*step.change)),
-                       is_longer ? "more" : "less", describe_medians(step),
-                       percent(is_longer ? interval.low : -interval.high),
-                       percent(is_longer ? interval.high : -interval.low));
-}
-
-std::string describe_share_change(const Change& change) {
-    if (!change.a.share || !change.b.share || std::abs(*change.a.share - *change.b.share) < 0.005) return "";
-    return fmt::format(", its share of the step from {} % to {} %", percent(*change.a.share), percent(*change.b.share));
-}
-
-std::string describe_phase(const Change& change) {
-    const std::string size = change.change ? fmt::format(" ({:+.1f} %)", 100 * *change.change) : "";
-    return fmt::format("{}: {}{}{}.", change.name, describe_medians(change), size, describe_share_change(change));
-}
-
-void describe_phases(const Comparison& comparison, std::vector<std::string>& sentences) {
-    std::vector<const Change*> changed;
-    std::size_t undecided = 0;
-    for (const Change& change : comparison.phases) {
-        if (change.outcome == Outcome::slower || change.outcome == Outcome::faster) changed.push_back(&change);
-        undecided += change.outcome == Outcome::undecided;
-    }
-    std::stable_sort(changed.begin(), changed.end(), [](const Change* a, const Change* b) {
-        return std::abs(a->test->shift) > std::abs(b->test->shift);
-    });
-    for (std::size_t i = 0; i < std::min(changed.size(), max_phases_named); ++i)
-        sentences.push_back(describe_phase(*changed[i]));
-    if (changed.size() > max_phases_named)
-        sentences.push_back(
-            fmt::format("{} changed by less.", format_plural(changed.size() - max_phases_named, "other phase")));
-    if (changed.empty() && undecided < comparison.phases.size())
-        sentences.emplace_back("No phase changed significantly.");
-}
-
-/// "rank 5 in forward"; nothing where the verdict does not know.
-std::optional<std::vector<std::string>> name_stragglers(const Verdict& verdict) {
-    if (verdict.abstained && verdict.stragglers.empty()) return std::nullopt;
-    std::vector<std::string> names;
-    for (const StragglerFact& straggler : verdict.stragglers)
-        names.push_back(fmt::format("rank {} in {}", straggler.rank, straggler.phase));
-    for (const GroupFact& group : verdict.groups)
-        names.push_back(fmt::format("ranks {} in {}", format_ranges(group.slow_ranks, 4), group.typical.phase));
-    return names;
-}
-
-std::string list(const std::optional<std::vector<std::string>>& names) {
-    if (!names) return "not known";
-    std::string text;
-    for (const std::string& name : *names) text += (text.empty() ? "" : ", ") + name;
-    return text.empty() ? "none" : text;
-}
-
-void describe_verdict_change(const Verdict& a, const Verdict& b, std::vector<std::string>& sentences) {
-    if (a.bound != b.bound)
-        sentences.push_back(fmt::format("The bound changed from {} to {}.", bound_name(a.bound), bound_name(b.bound)));
-    const auto before = name_stragglers(a);
-    const auto after = name_stragglers(b);
-    if (before != after) sentences.push_back(fmt::format("Stragglers: {} in A, {} in B.", list(before), list(after)));
-}
-
-/// "Steps take 4.2 % less time in B (130.0 ms → 124.5 ms; 95 % interval 3.1 % to 5.3 %)."
-std::string describe_step(const Comparison& comparison) {
-    if (!comparison.step) return "The selected spans make no whole steps; only phases are compared.";
-    const Change& step = *comparison.step;
-    if (step.outcome == Outcome::undecided) return fmt::format("Step times cannot be compared: {}.", step.reason);
-    if (!step.change) return "A step took no time in A, so that its change has no percentage.";
-    if (step.below_threshold)
-        return fmt::format("{}, which is below the threshold of {} %.", describe_significant_step(step),
-                           percent(comparison.options.threshold));
-    if (step.outcome == Outcome::same)
-        return fmt::format("The step time did not change significantly: {} % (95 % interval {} % to {} %).",
-                           signed_percent(*step.change), signed_percent(step.change_interval->low),
-                           signed_percent(step.change_interval->high));
-    return describe_significant_step(step) + ".";
-}
-
-/// The phases that changed most, and how the verdict changed.
-std::vector<std::string> describe_reasons(const Comparison& comparison) {
-    std::vector<std::string> sentences;
-    describe_phases(comparison, sentences);
-    describe_verdict_change(comparison.a.verdict, comparison.b.verdict, sentences);
-    return sentences;
-}
 
 /// What makes the jobs hard to compare: different numbers of ranks, steps that are sums of phases.
 std::vector<std::string> describe_differences(const Comparison& comparison) {
@@ -131,20 +25,14 @@ std::vector<std::string> describe_differences(const Comparison& comparison) {
     if (ranks_a != ranks_b)
         notes.push_back(
             fmt::format("A has {} and B {}", format_plural(ranks_a, "rank"), format_plural(ranks_b, "rank")));
-    const bool sum_a = comparison.a.steps.step_is_a_sum;
-    const bool sum_b = comparison.b.steps.step_is_a_sum;
+    const JobSteps& a = comparison.a.steps;
+    const JobSteps& b = comparison.b.steps;
+    const bool sum_a = !a.is_timed && !a.has_step_spans;
+    const bool sum_b = !b.is_timed && !b.has_step_spans;
     if (sum_a || sum_b)
         notes.push_back(fmt::format("no spans of whole steps in {}: a step is the sum of its outermost phases",
                                     sum_a && sum_b ? "A and B" : (sum_a ? "A" : "B")));
     return notes;
-}
-
-// The median, and the farther end of its interval, as benchstat writes it.
-std::string describe_median(const PhaseSide& side, const DurationFormat& duration) {
-    if (!side.interval_ms || side.median_ms <= 0) return duration(side.median_ms);
-    const double half =
-        std::max(side.interval_ms->high - side.median_ms, side.median_ms - side.interval_ms->low) / side.median_ms;
-    return fmt::format("{} ± {:.1f} %", duration(side.median_ms), 100 * half);
 }
 
 std::string describe_change(const Change& change) {
@@ -165,11 +53,6 @@ std::string describe_share(const Change& change) {
     return change.outcome == Outcome::only_a ? a : b;
 }
 
-std::string describe_blocks(const Change& change) {
-    if (change.block_steps == 0) return "-";
-    return fmt::format("{} + {} of {}", change.a.blocks, change.b.blocks, change.block_steps);
-}
-
 std::vector<Column> change_columns() {
     std::vector<Column> columns = {
         {"name", "phase", Align::left, "", "the phase, or the phase that is the step"},
@@ -179,23 +62,26 @@ std::vector<Column> change_columns() {
     };
     for (const auto& [key, heading] : {std::pair("a", "A"), std::pair("b", "B")}) {
         const std::string side(key);
-        columns.push_back({side + "_steps", "", Align::right, "", "recorded steps"});
-        columns.push_back({side + "_blocks", "", Align::right, "", "blocks of steps that were tested"});
-        columns.push_back({side + "_median_ms", heading, Align::right, "ms", "median over steps"});
+        columns.push_back({side + "_steps", "", Align::right, "", "recorded steps that have it"});
+        columns.push_back({side + "_blocks", "", Align::right, "", "blocks of steps"});
+        columns.push_back({side + "_mean_ms", heading, Align::right, "ms", "mean of all recorded steps"});
+        columns.push_back({side + "_median_ms", "", Align::right, "ms", "median over the steps that have it"});
         columns.push_back({side + "_low_ms", "", Align::right, "ms", "lower end of the median's 95 % interval"});
         columns.push_back({side + "_high_ms", "", Align::right, "ms", "upper end of the median's 95 % interval"});
-        columns.push_back({side + "_share", "", Align::right, "", "median over the median of the step"});
+        columns.push_back({side + "_p99_ms", "", Align::right, "ms", "99th percentile of the steps that have it"});
+        columns.push_back({side + "_share", "", Align::right, "", "mean over the mean of the step"});
     }
     const std::vector<Column> test = {
-        {"shift_ms", "", Align::right, "ms", "Hodges and Lehmann's shift from A to B"},
-        {"change", "change", Align::right, "", "shift over the median of A"},
+        {"shift_ms", "", Align::right, "ms", "change of the mean for the work of a step of A"},
+        {"change", "change", Align::right, "", "that over the mean of A"},
         {"change_low", "", Align::right, "", "lower end of the change's 95 % interval"},
         {"change_high", "", Align::right, "", "upper end of the change's 95 % interval"},
-        {"p", "", Align::right, "", "p of Mann and Whitney's test"},
+        {"p", "", Align::right, "", "p of no change"},
         {"corrected_p", "p", Align::right, "", "p after Holm's correction for the number of phases"},
-        {"rank_biserial", "", Align::right, "", "from -1 (B shorter in every pair of blocks) to 1 (B longer)"},
+        {"rank_biserial", "", Align::right, "", "from -1 (B shorter in every pair of steps) to 1 (B longer)"},
+        {"", "typical", Align::right, "", "medians of the steps of A and B that have it"},
         {"", "share", Align::right, "", "shares of the step in A and B"},
-        {"block_steps", "blocks", Align::right, "", "recorded steps in a block"},
+        {"block_steps", "", Align::right, "", "recorded steps in a block"},
     };
     columns.insert(columns.end(), test.begin(), test.end());
     return columns;
@@ -207,29 +93,35 @@ void add_interval(std::vector<Cell>& cells, const std::optional<ConfidenceInterv
 }
 
 void add_side_cells(std::vector<Cell>& cells, const PhaseSide& side, const DurationFormat& duration) {
+    const auto if_recorded = [&side](double ms) { return side.steps > 0 ? Cell::number(ms) : Cell::none(); };
     cells.push_back(Cell::count(side.steps));
     cells.push_back(Cell::count(side.blocks));
-    cells.push_back(side.steps > 0 ? Cell::shown(side.median_ms, describe_median(side, duration)) : Cell::none());
+    cells.push_back(side.steps > 0 ? Cell::shown(side.mean_ms, duration(side.mean_ms)) : Cell::none());
+    cells.push_back(if_recorded(side.median_ms));
     add_interval(cells, side.interval_ms);
+    cells.push_back(if_recorded(side.p99_ms));
     cells.push_back(Cell::number(side.share));
 }
 
 void add_test_cells(std::vector<Cell>& cells, const Change& change) {
-    const auto of_test = [&](double RankTest::*figure) {
+    const auto of_test = [&](double ChangeTest::*figure) {
         return change.test ? Cell::number((*change.test).*figure) : Cell::none();
     };
-    cells.push_back(of_test(&RankTest::shift));
+    cells.push_back(of_test(&ChangeTest::shift_ms));
     cells.push_back({change.change ? Value(*change.change) : Value(), describe_change(change)});
     add_interval(cells, change.change_interval);
-    cells.push_back(of_test(&RankTest::p));
+    cells.push_back(of_test(&ChangeTest::p));
     const std::string p = change.corrected_p < 0.001 ? "<0.001" : fmt::format("{:.3f}", change.corrected_p);
     cells.push_back(change.test ? Cell::shown(change.corrected_p, p) : Cell::none());
-    cells.push_back(of_test(&RankTest::rank_biserial));
+    cells.push_back(of_test(&ChangeTest::rank_biserial));
+    cells.push_back(Cell::words(change.in_both() ? format_times_ms(change.a.median_ms, change.b.median_ms) : "-"));
+    cells.push_back(Cell::words(describe_share(change)));
+    cells.push_back(Cell::count(change.block_steps));
 }
 
 void add_change(Table& table, const Change& change, bool is_step, const std::string& shown_name) {
-    const double longest_ms = std::max(change.a.median_ms, change.b.median_ms);
-    const double shortest_ms = change.in_both() ? std::min(change.a.median_ms, change.b.median_ms) : longest_ms;
+    const double longest_ms = std::max(change.a.mean_ms, change.b.mean_ms);
+    const double shortest_ms = change.in_both() ? std::min(change.a.mean_ms, change.b.mean_ms) : longest_ms;
     const DurationFormat duration(shortest_ms > 0 ? shortest_ms : longest_ms, longest_ms);
     std::vector<Cell> cells = {Cell::shown(change.name, shown_name), Cell::text_of(schema::kind_name(change.kind)),
                                Cell::text_of(is_step ? "step" : "phase"),
@@ -237,8 +129,6 @@ void add_change(Table& table, const Change& change, bool is_step, const std::str
     add_side_cells(cells, change.a, duration);
     add_side_cells(cells, change.b, duration);
     add_test_cells(cells, change);
-    cells.push_back(Cell::words(describe_share(change)));
-    cells.push_back(Cell::shown(std::uint64_t{change.block_steps}, describe_blocks(change)));
     table.add(std::move(cells));
 }
 
@@ -246,10 +136,42 @@ Table change_table(const Comparison& comparison) {
     Table table(change_columns(), "Phases");
     table.set_rest("shorter phase");
     if (comparison.step) {
-        const bool is_sum = comparison.a.steps.step_is_a_sum || comparison.b.steps.step_is_a_sum;
-        add_change(table, *comparison.step, true, is_sum ? "step (sum)" : comparison.step->name);
+        add_change(table, *comparison.step, true, comparison.step->name);
     }
     for (const Change& change : comparison.phases) add_change(table, change, false, change.name);
+    return table;
+}
+
+/// The lines add up to the last one.
+Table piece_table(const Comparison& comparison) {
+    Table table({{"piece", "where a step's time goes", Align::left, "", "piece of the ledger"},
+                 {"a_ms", "A", Align::right, "ms", "mean of all ranks and steps"},
+                 {"b_ms", "B", Align::right, "ms", "mean of all ranks and steps"},
+                 {"difference_ms", "difference", Align::right, "ms", "for the work of a step of A"}},
+                "Where a step's time goes");
+    table.keep_whole();
+    if (comparison.pieces.empty()) return table;
+    double longest_ms = 0;
+    PieceChange all;
+    for (const PieceChange& piece : comparison.pieces) {
+        longest_ms = std::max({longest_ms, piece.a_ms, piece.b_ms});
+        all.a_ms += piece.a_ms;
+        all.b_ms += piece.b_ms;
+        all.difference_ms += piece.difference_ms;
+    }
+    const DurationFormat duration(longest_ms, longest_ms);
+    const auto add = [&](std::string_view name, const PieceChange& piece) {
+        const std::string none = duration(0);
+        const std::string a = duration(piece.a_ms);
+        const std::string b = duration(piece.b_ms);
+        const std::string size = duration(std::abs(piece.difference_ms));
+        const std::string difference = (piece.difference_ms < 0 && size != none ? "-" : "+") + size;
+        table.add({{Cell::text_of(name), Cell::shown(piece.a_ms, a), Cell::shown(piece.b_ms, b),
+                    Cell::shown(piece.difference_ms, difference)},
+                   a != none || b != none});
+    };
+    for (const PieceChange& piece : comparison.pieces) add(facts_of(piece.piece).meaning, piece);
+    add("a step", all);
     return table;
 }
 
@@ -270,12 +192,31 @@ std::vector<std::string> make_notes(const Comparison& comparison) {
         any_same |= change.outcome == Outcome::same;
     }
     any_same |= comparison.step && comparison.step->outcome == Outcome::same;
-    for (const std::string& reason : reasons) notes.push_back("? too few blocks to test: " + reason);
+    for (const std::string& reason : reasons) notes.push_back("? too few steps to test: " + reason);
+    const JobSteps& a = comparison.a.steps;
+    const JobSteps& b = comparison.b.steps;
+    if (a.left_out_ms > 0 || b.left_out_ms > 0)
+        notes.push_back(
+            fmt::format("start-up, restarts and steps done again are not in these figures: {} in A, {} in B",
+                        format_duration_ms(a.left_out_ms), format_duration_ms(b.left_out_ms)));
     if (any_same) notes.emplace_back("~ not significant; [ ] the 95 % confidence interval of the change");
+    if (!comparison.same_work.is_step())
+        notes.push_back(fmt::format("A and B: {} a step; difference and change: for the same number of {}s",
+                                    comparison.same_work.of_devices ? "time of a rank" : "time",
+                                    comparison.same_work.unit));
     notes.emplace_back(
-        "tested: medians of blocks of steps, because steps that follow each other are alike; p of phases is corrected "
-        "for their number (Holm)");
+        "A and B: mean over all recorded steps; intervals by a block bootstrap, because steps that follow each other "
+        "are "
+        "alike; p of phases is corrected for their number (Holm)");
     return notes;
+}
+
+std::string describe_scope(const Comparison& comparison) {
+    std::string text;
+    for (const auto& [side, option, job] : {std::tuple("A", "--run-a", &comparison.a), {"B", "--run-b", &comparison.b}})
+        if (job->inputs.runs_left_out > 0)
+            text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", side, describe_other_runs(job->inputs, option));
+    return text;
 }
 
 void write_interval(JsonWriter& json, const char* key, const std::optional<ConfidenceInterval>& interval) {
@@ -290,16 +231,20 @@ void write_job(JsonWriter& json, const char* key, const JobFacts& job) {
         json.members("name", job.name);
         write_inputs(json, job.inputs, job.coverage);
         json.members("steps", steps.size(), "first_step", step(steps.begin()), "last_step", step(steps.rbegin()),
-                     "step_is_a_sum", job.steps.step_is_a_sum);
+                     "step_is_a_sum", !job.steps.has_step_spans);
+        json.members("ranks", job.steps.work.ranks, "tokens_per_step", job.steps.work.tokens, "flops_per_step",
+                     job.steps.work.flops);
         json.members("bound", bound_name(job.verdict.bound), "stragglers", name_stragglers(job.verdict));
     });
 }
 
 void write_side(JsonWriter& json, const char* key, const PhaseSide& side) {
     json.object_or_null(key, side.steps > 0 ? &side : nullptr, [&json](const PhaseSide& recorded) {
-        json.members("steps", recorded.steps, "blocks", recorded.blocks, "median_ms", recorded.median_ms);
+        json.members("steps", recorded.steps, "blocks", recorded.blocks, "mean_ms", recorded.mean_ms);
+        write_interval(json, "mean_interval_ms", recorded.mean_interval_ms);
+        json.members("median_ms", recorded.median_ms);
         write_interval(json, "median_interval_ms", recorded.interval_ms);
-        json.members("share", recorded.share);
+        json.members("p99_ms", recorded.p99_ms, "share", recorded.share);
     });
 }
 
@@ -312,10 +257,10 @@ void write_change(JsonWriter& json, const Change& change) {
                  "block_steps", change.block_steps);
     write_side(json, "a", change.a);
     write_side(json, "b", change.b);
-    json.object_or_null("test", change.test, [&](const RankTest& test) {
-        json.members("u", test.u, "p", test.p, "corrected_p", change.corrected_p, "exact", test.exact, "rank_biserial",
-                     test.rank_biserial, "shift_ms", test.shift);
-        write_interval(json, "shift_interval_ms", test.shift_interval);
+    json.object_or_null("test", change.test, [&](const ChangeTest& test) {
+        json.members("u", test.u, "p", test.p, "corrected_p", change.corrected_p, "exact", false, "rank_biserial",
+                     test.rank_biserial, "shift_ms", test.shift_ms);
+        write_interval(json, "shift_interval_ms", test.shift_interval_ms);
     });
 }
 
@@ -325,8 +270,13 @@ void write_comparison(JsonWriter& json, const Comparison& comparison, const std:
     write_job(json, "a", comparison.a);
     write_job(json, "b", comparison.b);
     json.members("notes", describe_differences(comparison), "alpha", CompareOptions::alpha, "threshold",
-                 comparison.options.threshold);
+                 comparison.options.threshold, "per", comparison.same_work.unit, "of_devices",
+                 comparison.same_work.of_devices, "factor", comparison.same_work.factor);
     json.object_or_null("step", comparison.step, write).objects("phases", comparison.phases, write);
+    json.objects("pieces", comparison.pieces, [&json](const PieceChange& piece) {
+        json.members("piece", facts_of(piece.piece).key, "a_ms", piece.a_ms, "b_ms", piece.b_ms, "difference_ms",
+                     piece.difference_ms);
+    });
 }
 
 Tone tone_of(const Comparison& comparison) {
@@ -340,13 +290,15 @@ tool::Document make_document(Comparison made) {
     const auto comparison = std::make_shared<const Comparison>(std::move(made));
     Document document;
     document.title = "Comparison";
+    document.scope = describe_scope(*comparison);
     document.headline = describe_step(*comparison);
     document.tone = tone_of(*comparison);
     document.evidence = describe_reasons(*comparison);
     if (comparison->step && comparison->step->outcome == Outcome::undecided)
         document.next.emplace_back("record more steps, or compare jobs that have spans of whole steps");
     document.facts = {{"A", describe_job(comparison->a)}, {"B", describe_job(comparison->b)}};
-    document.tables.push_back(change_table(*comparison));
+    document.tables = {piece_table(*comparison), change_table(*comparison)};
+    document.csv_table = 1;
     document.notes = make_notes(*comparison);
     std::string sentences = document.headline;
     for (const std::string& sentence : document.evidence) sentences += " " + sentence;

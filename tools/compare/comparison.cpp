@@ -4,63 +4,76 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <cmath>
+#include <numeric>
 #include <utility>
 
-#include "stats/autocorrelation.hpp"
-#include "stats/robust.hpp"
+#include "stats/block_bootstrap.hpp"
+#include "stats/quantiles.hpp"
 
 namespace cep::compare {
 namespace {
 
-using tool::median_of;
+using tool::MeanBootstrap;
 
-PhaseSide side_of(const PhaseSteps& phase, double correlation_steps, const PhaseSteps& step) {
+constexpr std::uint64_t seed_a = 1;
+constexpr std::uint64_t seed_b = 2;
+
+PhaseSide side_of(const PhaseSteps& phase, const MeanBootstrap& mean, const PhaseSteps& step) {
     PhaseSide side;
-    side.steps = phase.steps.size();
-    side.median_ms = median_of(phase.durations_ms);
+    side.steps = phase.with_ms.size();
+    side.blocks = (phase.ms.size() + mean.block() - 1) / mean.block();
+    side.mean_ms = mean.mean();
+    side.mean_interval_ms = tool::mean_interval(mean);
+    const std::vector<double> quantiles = tool::exact_quantiles(phase.with_ms, {0.5, 0.99});
+    side.median_ms = quantiles[0];
+    side.p99_ms = quantiles[1];
     ConfidenceInterval interval;
-    if (median_interval(phase.durations_ms, correlation_steps, interval)) side.interval_ms = interval;
-    const double step_ms = step.steps.empty() ? 0 : median_of(step.durations_ms);
-    if (step_ms > 0) side.share = side.median_ms / step_ms;
+    if (tool::median_interval(phase.with_ms, mean.correlation_time(), interval)) side.interval_ms = interval;
+    const double step_ms =
+        step.ms.empty() ? 0
+                        : std::accumulate(step.ms.begin(), step.ms.end(), 0.0) / static_cast<double>(step.ms.size());
+    if (step_ms > 0) side.share = side.mean_ms / step_ms;
     return side;
 }
 
-std::size_t block_steps_for(const CompareOptions& options, const Change& change) {
-    const std::size_t longest = std::max(change.a.steps, change.b.steps);
-    const std::size_t shortest = std::min(change.a.steps, change.b.steps);
-    const std::size_t wanted =
-        options.block_steps > 0 ? options.block_steps : choose_block_steps(change.correlation_steps, shortest);
-    return std::max(wanted, (longest + CompareOptions::max_blocks - 1) / CompareOptions::max_blocks);
+/// Why there are too few steps; "" if there are enough.
+std::string count_short(std::size_t steps_a, std::size_t steps_b, const CompareOptions& options) {
+    const std::size_t needed = std::max(CompareOptions::min_steps, MeanBootstrap::least_blocks * options.block_steps);
+    if (std::min(steps_a, steps_b) >= needed) return "";
+    return fmt::format("{} and {} recorded steps; each job needs {}{}: record more steps", steps_a, steps_b, needed,
+                       needed > CompareOptions::min_steps ? fmt::format(" for blocks of {}", options.block_steps) : "");
 }
 
-void test_change(Change& change, const PhaseSteps& a, const PhaseSteps& b) {
-    const std::vector<double> blocks_a = block_medians(a.durations_ms, change.block_steps);
-    const std::vector<double> blocks_b = block_medians(b.durations_ms, change.block_steps);
-    change.a.blocks = blocks_a.size();
-    change.b.blocks = blocks_b.size();
-    if (std::min(blocks_a.size(), blocks_b.size()) < CompareOptions::min_blocks) {
-        change.reason = fmt::format("{} and {} blocks of {} recorded steps; each job needs {}: record more steps",
-                                    blocks_a.size(), blocks_b.size(), change.block_steps, CompareOptions::min_blocks);
-        return;
-    }
-    change.test = test_ranks(blocks_a, blocks_b);
-    change.corrected_p = change.test->p;
-    if (change.a.median_ms <= 0) return;
-    const ConfidenceInterval& shift = change.test->shift_interval;
-    change.change = change.test->shift / change.a.median_ms;
-    change.change_interval = ConfidenceInterval{shift.low / change.a.median_ms, shift.high / change.a.median_ms};
+void test_change(Change& change, const PhaseSteps& a, const PhaseSteps& b, const tool::MeanChange& means,
+                 double factor) {
+    std::vector<double> of_b = b.ms;
+    for (double& ms : of_b) ms *= factor;
+    ChangeTest test;
+    test.p = means.p;
+    test.u = tool::count_larger_pairs(a.ms, of_b);
+    test.rank_biserial = 2 * test.u / (static_cast<double>(a.ms.size()) * static_cast<double>(b.ms.size())) - 1;
+    test.shift_ms = factor * change.b.mean_ms - change.a.mean_ms;
+    test.shift_interval_ms = {means.interval.low * change.a.mean_ms, means.interval.high * change.a.mean_ms};
+    change.corrected_p = means.p;
+    change.change = means.change;
+    if (means.change) change.change_interval = means.interval;
+    change.test = test;
 }
 
 Change change_of(const PhaseSteps& a, const PhaseSteps& b, const Comparison& comparison) {
+    const MeanBootstrap mean_a(a.ms, comparison.options.block_steps, seed_a);
+    const MeanBootstrap mean_b(b.ms, comparison.options.block_steps, seed_b);
     Change change;
     change.name = a.name;
     change.kind = a.kind;
-    change.correlation_steps = correlation_time_steps({a.durations_ms, b.durations_ms});
-    change.a = side_of(a, change.correlation_steps, comparison.a.steps.step);
-    change.b = side_of(b, change.correlation_steps, comparison.b.steps.step);
-    change.block_steps = block_steps_for(comparison.options, change);
-    test_change(change, a, b);
+    change.correlation_steps = std::max(mean_a.correlation_time(), mean_b.correlation_time());
+    change.block_steps = std::max(mean_a.block(), mean_b.block());
+    change.a = side_of(a, mean_a, comparison.a.steps.step);
+    change.b = side_of(b, mean_b, comparison.b.steps.step);
+    change.reason = count_short(a.ms.size(), b.ms.size(), comparison.options);
+    const double factor = comparison.same_work.factor;
+    if (change.reason.empty()) test_change(change, a, b, tool::compare_means(mean_a, mean_b, factor), factor);
     return change;
 }
 
@@ -69,25 +82,24 @@ Change change_of_one(const PhaseSteps& phase, Outcome outcome, const PhaseSteps&
     change.name = phase.name;
     change.kind = phase.kind;
     change.outcome = outcome;
-    (outcome == Outcome::only_a ? change.a : change.b) =
-        side_of(phase, correlation_time_steps({phase.durations_ms}), step);
+    (outcome == Outcome::only_a ? change.a : change.b) = side_of(phase, MeanBootstrap(phase.ms, 0, seed_a), step);
     return change;
 }
 
 void decide(Change& change, const CompareOptions& options) {
     if (!change.test) return;
     change.outcome = Outcome::same;
-    const double shift = change.test->shift;
-    if (change.corrected_p > CompareOptions::alpha || shift == 0) return;
+    const double shift_ms = change.test->shift_ms;
+    if (change.corrected_p > CompareOptions::alpha || shift_ms == 0) return;
     change.below_threshold = change.change && std::abs(*change.change) < options.threshold;
-    if (!change.below_threshold) change.outcome = shift > 0 ? Outcome::slower : Outcome::faster;
+    if (!change.below_threshold) change.outcome = shift_ms > 0 ? Outcome::slower : Outcome::faster;
 }
 
 void correct_phases(std::vector<Change>& phases) {
     std::vector<double> p_values;
     for (const Change& change : phases)
         if (change.test) p_values.push_back(change.test->p);
-    const std::vector<double> corrected = correct_by_holm(p_values);
+    const std::vector<double> corrected = tool::correct_by_holm(p_values);
     std::size_t next = 0;
     for (Change& change : phases)
         if (change.test) change.corrected_p = corrected[next++];
@@ -113,9 +125,36 @@ std::vector<Change> compare_phases(const Comparison& comparison) {
     correct_phases(phases);
     for (Change& change : phases) decide(change, comparison.options);
     std::stable_sort(phases.begin(), phases.end(), [](const Change& one, const Change& other) {
-        return std::max(one.a.median_ms, one.b.median_ms) > std::max(other.a.median_ms, other.b.median_ms);
+        return std::max(one.a.mean_ms, one.b.mean_ms) > std::max(other.a.mean_ms, other.b.mean_ms);
     });
     return phases;
+}
+
+bool differ(const std::optional<double>& a, const std::optional<double>& b) {
+    return a && b && std::abs(*a - *b) > 1e-9 * std::max(*a, *b);
+}
+
+/// Where the work of a step is not known, a step of B is taken to do what one of A does, on whatever ranks.
+SameWork find_same_work(const Work& a, const Work& b) {
+    const bool by_tokens = a.tokens && b.tokens;
+    const auto& work_a = by_tokens ? a.tokens : a.flops;
+    const auto& work_b = by_tokens ? b.tokens : b.flops;
+    const bool other_ranks = work_a && work_b && a.ranks != b.ranks;
+    if (!other_ranks && !differ(work_a, work_b)) return {};
+    const double factor = *work_a / *work_b;
+    return {by_tokens ? "token" : "FLOP", other_ranks,
+            other_ranks ? factor * static_cast<double>(b.ranks) / static_cast<double>(a.ranks) : factor};
+}
+
+std::vector<PieceChange> compare_pieces(const Comparison& comparison) {
+    std::vector<PieceChange> pieces;
+    for (std::size_t i = 0; i < tool::piece_count; ++i) {
+        const double a_ms = comparison.a.steps.pieces[i];
+        const double b_ms = comparison.b.steps.pieces[i];
+        if (a_ms == 0 && b_ms == 0) continue;
+        pieces.push_back({tool::TimeKind(i), a_ms, b_ms, comparison.same_work.factor * b_ms - a_ms});
+    }
+    return pieces;
 }
 
 }  // namespace
@@ -127,16 +166,19 @@ bool Comparison::any(Outcome outcome) const {
 }
 
 Comparison compare_jobs(JobFacts a, JobFacts b, const CompareOptions& options) {
-    Comparison comparison{std::move(a), std::move(b), options, {}, {}};
+    const SameWork same_work = find_same_work(a.steps.work, b.steps.work);
+    Comparison comparison{std::move(a), std::move(b), options, same_work, {}, {}, {}};
     const PhaseSteps& step_a = comparison.a.steps.step;
     const PhaseSteps& step_b = comparison.b.steps.step;
-    if (!step_a.steps.empty() && !step_b.steps.empty()) {
+    if (!step_a.ms.empty() && !step_b.ms.empty()) {
         comparison.step = change_of(step_a, step_b, comparison);
-        if (comparison.a.steps.step_is_a_sum != comparison.b.steps.step_is_a_sum) {
+        const bool is_timed = comparison.a.steps.is_timed && comparison.b.steps.is_timed;
+        if (!is_timed && comparison.a.steps.has_step_spans != comparison.b.steps.has_step_spans) {
             comparison.step->test.reset();
             comparison.step->reason = "only one of the jobs has spans of whole steps";
         }
         decide(*comparison.step, options);
+        comparison.pieces = compare_pieces(comparison);
     }
     comparison.phases = compare_phases(comparison);
     return comparison;

@@ -4,74 +4,18 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/failure.hpp"
-#include "stats/quantiles.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::compare {
 namespace {
 
 using namespace tool;
-
-struct TimeInStep {
-    std::int64_t step = 0;
-    double duration_ms = 0;
-};
-
-bool is_before(const TimeInStep& a, const TimeInStep& b) {
-    return a.step < b.step;
-}
-
-/// One phase of all ranks: for each rank and step, the time of all its spans.
-class PhaseTimes {
-  public:
-    void add(std::int64_t step, double duration_ms) { of_rank_.push_back({step, duration_ms}); }
-
-    void end_rank() {
-        std::stable_sort(of_rank_.begin(), of_rank_.end(), is_before);
-        const std::size_t first = all_.size();
-        for (const TimeInStep& one : of_rank_) {
-            if (all_.size() > first && all_.back().step == one.step) {
-                all_.back().duration_ms += one.duration_ms;
-            } else {
-                all_.push_back(one);
-            }
-        }
-        of_rank_.clear();
-    }
-
-    [[nodiscard]] PhaseSteps medians(std::string name, schema::Kind kind) {
-        PhaseSteps phase{std::move(name), kind, {}, {}};
-        std::stable_sort(all_.begin(), all_.end(), is_before);
-        std::size_t most = 0;
-        for_steps([&most](std::span<const TimeInStep> ranks) { most = std::max(most, ranks.size()); });
-        std::vector<double> values;
-        for_steps([&](std::span<const TimeInStep> ranks) {
-            if (2 * ranks.size() < most) return;
-            values.clear();
-            for (const TimeInStep& rank : ranks) values.push_back(rank.duration_ms);
-            phase.steps.push_back(ranks.front().step);
-            phase.durations_ms.push_back(exact_quantile(values, 0.5));
-        });
-        return phase;
-    }
-
-  private:
-    template <typename Use>
-    void for_steps(Use use) const {
-        for (std::size_t first = 0, last = 0; first < all_.size(); first = last) {
-            while (last < all_.size() && all_[last].step == all_[first].step) ++last;
-            use(std::span(all_).subspan(first, last - first));
-        }
-    }
-
-    std::vector<TimeInStep> of_rank_;
-    std::vector<TimeInStep> all_;
-};
 
 /// A phase over all ranks.
 struct PhaseOfJob {
@@ -99,17 +43,6 @@ Phases find_phases(const std::vector<SeriesOfRank>& all_series) {
     return phases;
 }
 
-PhaseSteps collect_phase(std::string_view name, const PhaseOfJob& of_job) {
-    PhaseTimes times;
-    for_each_rank(std::span(of_job.parts), [&times](std::span<const SeriesOfPhase> of_rank) {
-        for (const SeriesOfPhase& part : of_rank)
-            for (const Sample sample : part.phase->samples)
-                times.add(part.series->steps[sample.step_index], sample.duration_ms);
-        times.end_rank();
-    });
-    return times.medians(std::string(name), of_job.kind());
-}
-
 /// Takes the phases with the least time out of `phases`, beyond max_phases of them, and joins them.
 PhaseOfJob fold_phases(Phases& phases) {
     std::vector<Phases::iterator> by_time;
@@ -128,57 +61,172 @@ PhaseOfJob fold_phases(Phases& phases) {
     return folded;
 }
 
-/// Of spans inside each other, a step is the sum of the outermost that were recorded.
-PhaseSteps sum_outermost(const Job& job) {
-    const std::vector<SeriesOfRank> all_series = tool::all_series(job.ranks);
-    std::uint32_t outermost = Sample::max_depth;
-    for (const SeriesOfRank& of : all_series)
-        for (const PhaseSeries& phase : of.series->phases)
-            for (const Sample sample : phase.samples) outermost = std::min(outermost, sample.depth());
-    PhaseTimes times;
-    for_each_rank(std::span(all_series), [&](std::span<const SeriesOfRank> of_rank) {
-        for (const SeriesOfRank& of : of_rank)
-            for (const PhaseSeries& phase : of.series->phases)
-                for (const Sample sample : phase.samples)
-                    if (sample.depth() == outermost) times.add(of.series->steps[sample.step_index], sample.duration_ms);
-        times.end_rank();
-    });
-    return times.medians("step", schema::Kind::step);
+/// Makes the times of phases in the steps of a job, one phase after the other.
+class StepCollector {
+  public:
+    explicit StepCollector(const Job& job)
+        : all_series_(tool::all_series(job.ranks)), steps_(tool::all_steps(job.ranks)), is_used_(steps_.size()) {
+        for (const SeriesOfRank& of : all_series_) {
+            const auto [found, is_new] = places_.try_emplace(&of.series->steps.all());
+            if (!is_new) continue;
+            for (const std::int64_t step : *found->first)
+                found->second.push_back(
+                    static_cast<std::uint32_t>(std::lower_bound(steps_.begin(), steps_.end(), step) - steps_.begin()));
+        }
+    }
+
+    [[nodiscard]] const std::vector<SeriesOfRank>& all_series() const { return all_series_; }
+
+    [[nodiscard]] PhaseSteps collect(std::string name, const PhaseOfJob& of_job) {
+        sums_ms_.assign(steps_.size(), 0);
+        has_it_.assign(steps_.size(), false);
+        std::vector<std::int64_t> ranks;
+        for (const SeriesOfPhase& part : of_job.parts) {
+            add(*part.series, *part.phase);
+            if (ranks.empty() || ranks.back() != part.rank) ranks.push_back(part.rank);
+        }
+        return finish(std::move(name), of_job.kind(), count_recorded(ranks));
+    }
+
+    [[nodiscard]] std::vector<std::int64_t> used_steps() const {
+        std::vector<std::int64_t> used;
+        for (std::size_t i = 0; i < steps_.size(); ++i)
+            if (is_used_[i]) used.push_back(steps_[i]);
+        return used;
+    }
+
+  private:
+    void add(const RunSeries& series, const PhaseSeries& phase) {
+        const std::vector<std::uint32_t>& places = places_.at(&series.steps.all());
+        for (const Sample sample : phase.samples) {
+            sums_ms_[places[sample.step_index]] += sample.duration_ms;
+            has_it_[places[sample.step_index]] = true;
+        }
+    }
+
+    /// By step: how many of these ranks recorded it. Phases of the same ranks share it.
+    const std::vector<std::uint32_t>& count_recorded(const std::vector<std::int64_t>& ranks) {
+        const auto [found, is_new] = recorded_.try_emplace(ranks);
+        std::vector<std::uint32_t>& counts = found->second;
+        if (!is_new) return counts;
+        counts.assign(steps_.size(), 0);
+        std::vector<std::int64_t> last_rank(steps_.size(), -1);
+        for (const SeriesOfRank& of : all_series_) {
+            if (!std::binary_search(ranks.begin(), ranks.end(), of.rank)) continue;
+            for (const std::uint32_t place : places_.at(&of.series->steps.all()))
+                if (std::exchange(last_rank[place], of.rank) != of.rank) ++counts[place];
+        }
+        return counts;
+    }
+
+    PhaseSteps finish(std::string name, schema::Kind kind, const std::vector<std::uint32_t>& counts) {
+        PhaseSteps phase{std::move(name), kind, {}, {}};
+        const std::uint32_t most = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+        for (std::size_t i = 0; i < steps_.size(); ++i) {
+            if (counts[i] == 0 || 2 * counts[i] < most) continue;
+            is_used_[i] = true;
+            phase.ms.push_back(sums_ms_[i] / counts[i]);
+            if (has_it_[i]) phase.with_ms.push_back(phase.ms.back());
+        }
+        return phase;
+    }
+
+    std::vector<SeriesOfRank> all_series_;  // rank by rank
+    std::vector<std::int64_t> steps_;
+    std::map<const std::vector<std::int64_t>*, std::vector<std::uint32_t>> places_;  // in steps_, of those of a series
+    std::map<std::vector<std::int64_t>, std::vector<std::uint32_t>> recorded_;
+    std::vector<bool> is_used_;
+    std::vector<double> sums_ms_;  // by step, over the ranks of a phase
+    std::vector<bool> has_it_;
+};
+
+Work find_work(const Job& job) {
+    Work work;
+    work.ranks = job.coverage.ranks_expected.value_or(job.coverage.ranks_seen);
+    std::vector<double> tokens;
+    std::size_t with_flops = 0;
+    for (const auto& [rank, series] : job.ranks) {
+        const RankRole role = role_of(rank, series);
+        if (role.tokens_per_step) tokens.push_back(*role.tokens_per_step);
+        if (!role.flops_per_step) continue;
+        work.flops = work.flops.value_or(0) + *role.flops_per_step;
+        ++with_flops;
+    }
+    if (!tokens.empty()) work.tokens = median_of(tokens);
+    // Of the ranks that are missing, as much as of the others.
+    if (work.flops) *work.flops *= static_cast<double>(work.ranks) / static_cast<double>(with_flops);
+    return work;
 }
 
-std::vector<std::int64_t> all_steps(const JobSteps& job) {
-    std::set<std::int64_t> steps(job.step.steps.begin(), job.step.steps.end());
-    for (const PhaseSteps& phase : job.phases) steps.insert(phase.steps.begin(), phase.steps.end());
-    return {steps.begin(), steps.end()};
+bool is_training(TimeKind piece) {
+    return piece != TimeKind::startup && piece != TimeKind::restart && piece != TimeKind::redone;
+}
+
+/// Takes `startup_ms`, the sum of what the ledger counts as start-up in them, off the first steps. Scales all to a mean
+/// of `mean_ms`, which the ledger has to the nanosecond.
+void settle_startup(double typical_ms, double mean_ms, JobSteps& job) {
+    std::vector<double>& ms = job.step.ms;
+    const auto steps = static_cast<double>(ms.size());
+    double startup_ms = std::accumulate(ms.begin(), ms.end(), 0.0) - mean_ms * steps;
+    constexpr std::size_t most = 10;
+    for (std::size_t i = 0; i < std::min(most, ms.size()) && startup_ms > 0 && ms[i] > typical_ms; ++i) {
+        const double taken_ms = std::min(startup_ms, ms[i] - typical_ms);
+        ms[i] -= taken_ms;
+        job.step.with_ms[i] = std::max(typical_ms, job.step.with_ms[i] - taken_ms);
+        startup_ms -= taken_ms;
+    }
+    const double sum_ms = std::accumulate(ms.begin(), ms.end(), 0.0);
+    if (sum_ms <= 0) return;
+    for (double& one : ms) one *= mean_ms * steps / sum_ms;
+}
+
+/// The series of the step from the ledger.
+void take_steps(const Ledger& ledger, JobSteps& job) {
+    std::uint32_t most_ranks = 0;
+    for (const LedgerStep& step : ledger.steps) most_ranks = std::max(most_ranks, step.recorded);
+    for (const LedgerStep& step : ledger.steps) {
+        if (2 * step.recorded < most_ranks) continue;
+        job.step.ms.push_back(step.mean_ms());
+        job.step.with_ms.push_back(step.own_ms());
+        job.numbers.push_back(step.step);
+    }
+    job.is_timed = ledger.is_timed;
+    double mean_ms = 0;
+    for (std::size_t i = 0; i < piece_count; ++i) {
+        const double ms = ledger.mean_ms(TimeKind(i));
+        if (!is_training(TimeKind(i)))
+            job.left_out_ms += ms;
+        else if (ledger.run.steps > 0)
+            mean_ms += job.pieces[i] = ms / ledger.run.steps;
+    }
+    settle_startup(ledger.step_times.typical_ms, mean_ms, job);
 }
 
 }  // namespace
 
-JobSteps collect_steps(const tool::Job& job) {
+JobSteps collect_steps(const tool::Job& job, const tool::Ledger& ledger) {
     if (!job.choice.keeps_all())
         throw UsageError(
             "more durations than are kept, and a comparison needs every one: choose some with --steps, --ranks or "
             "--phases, or keep more with --max-samples");
-    const std::vector<SeriesOfRank> all_series = tool::all_series(job.ranks);
-    Phases phases = find_phases(all_series);
-    const StepPhase step = find_step_phase(all_series);
-    auto step_phase = step.found ? phases.find(step.name) : phases.end();
+    StepCollector collector(job);
+    Phases phases = find_phases(collector.all_series());
+    const StepPhase step = find_step_phase(collector.all_series());
+    const auto step_phase = step.found ? phases.find(step.name) : phases.end();
     JobSteps steps;
-    if (step_phase != phases.end()) {
-        steps.step = collect_phase(step.name, step_phase->second);
-        steps.step.kind = schema::Kind::step;
-    } else if (!job.filter.has_phases()) {
-        steps.step_is_a_sum = true;
-        steps.step = sum_outermost(job);
-    }
-    if (step_phase != phases.end()) phases.erase(step_phase);
+    steps.work = find_work(job);
+    steps.has_step_spans = step_phase != phases.end();
+    steps.step.name = steps.has_step_spans ? step.name : "step";
+    steps.step.kind = schema::Kind::step;
+    if (steps.has_step_spans || !job.filter.has_phases()) take_steps(ledger, steps);
+    if (steps.has_step_spans) phases.erase(step_phase);
     if (phases.size() > max_phases) {
         steps.folded_phases = phases.size() - max_phases;
-        const PhaseOfJob folded = fold_phases(phases);
-        steps.phases.push_back(collect_phase("other phases", folded));
+        steps.phases.push_back(collector.collect("other phases", fold_phases(phases)));
     }
-    for (const auto& [name, of_job] : phases) steps.phases.push_back(collect_phase(name, of_job));
-    steps.recorded = all_steps(steps);
+    for (const auto& [name, of_job] : phases) steps.phases.push_back(collector.collect(std::string(name), of_job));
+    steps.recorded = collector.used_steps();
+    if (steps.phases.empty()) steps.recorded = steps.numbers;
     return steps;
 }
 

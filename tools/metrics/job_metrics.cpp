@@ -97,6 +97,7 @@ void add_inputs(Exposition& out, const Job& job) {
     out.gauge("cep_input_skipped_rows", "Rows that could not be read", inputs.skipped_rows);
     out.gauge("cep_input_damaged_files", "Files that were cut off or could not be read",
               inputs.truncated_files + inputs.unreadable_files);
+    out.gauge("cep_runs_left_out", "Other runs of which the inputs have rows", inputs.runs_left_out);
     out.gauge("cep_ranks", "Ranks that have rows", job.coverage.ranks_seen);
     out.gauge("cep_ranks_missing", "Ranks of the job that have no rows", job.coverage.missing_ranks.size());
     out.gauge("cep_hosts", "Hosts of the job", job.hosts);
@@ -120,9 +121,8 @@ void add_durations(Exposition& out, Label phase, Label kind, const PhaseSummary&
 }
 
 void add_steps(Exposition& out, const Job& job, const Summary& summary, const Verdict& verdict) {
-    out.gauge("cep_step_typical_seconds", "Time of a step on the median rank, median of the steps",
-              seconds(verdict.step_ms));
-    out.gauge("cep_step_mean_seconds", "Time of a step on the median rank, mean of the steps",
+    out.gauge("cep_step_typical_seconds", "Time of a recorded step, median of the steps", seconds(verdict.step_ms));
+    out.gauge("cep_step_mean_seconds", "Time of a step of steady training, mean of all steps",
               seconds(verdict.mean_step_ms));
     const std::vector<SeriesOfRank> series = all_series(job.ranks);
     const StepPhase step = find_step_phase(series);
@@ -157,12 +157,12 @@ void add_phases(Exposition& out, const Summary& summary, std::size_t max_phases)
         const auto [name, kind] = labels(*phase);
         add_durations(out, name, kind, *phase);
     }
-    out.begin("cep_phase_share_ratio", "gauge", "Part of a phase in the time of all steps");
+    out.begin("cep_phase_share_ratio", "gauge", "Part of the time of steps in which nothing hides the phase");
     for (const PhaseSummary* phase : shown) {
         const auto [name, kind] = labels(*phase);
         if (phase->share) out.sample({name, kind}, *phase->share);
     }
-    out.begin("cep_phase_skew_ratio", "gauge", "Median on the slowest rank over the typical median");
+    out.begin("cep_phase_skew_ratio", "gauge", "Mean own work of the slowest rank over the typical mean");
     for (const PhaseSummary* phase : shown) {
         const auto [name, kind] = labels(*phase);
         if (phase->skew && phase->ranks > 1) out.sample({name, kind}, *phase->skew);
@@ -211,8 +211,7 @@ void add_bound(Exposition& out, const Verdict& verdict) {
     if (!verdict.shares) return;
     const StepShares& shares = *verdict.shares;
     const double wait = std::min(shares.wait, shares.comm);
-    out.begin("cep_step_part_ratio", "gauge",
-              "Part of a step on the median rank; communication is what is beside no other work");
+    out.begin("cep_step_part_ratio", "gauge", "Part of the time of all steps; communication is what no compute hides");
     out.sample({{"part", "compute"}}, shares.compute);
     out.sample({{"part", "comm_wait"}}, wait);
     out.sample({{"part", "comm_transfer"}}, shares.comm - wait);
@@ -222,10 +221,9 @@ void add_bound(Exposition& out, const Verdict& verdict) {
 }
 
 void add_efficiency(Exposition& out, const Efficiency& efficiency) {
-    out.gauge("cep_comm_seconds", "Communication of a step on the median rank", seconds(efficiency.comm_ms));
-    out.gauge("cep_exposed_comm_seconds", "The part of it that is beside no other work",
-              seconds(efficiency.exposed_comm_ms));
-    out.gauge("cep_overlap_ratio", "Part of communication that is beside other work", efficiency.overlap_efficiency);
+    out.gauge("cep_comm_seconds", "Communication of a recorded step, mean", seconds(efficiency.comm_ms));
+    out.gauge("cep_exposed_comm_seconds", "The part of it that no compute hides", seconds(efficiency.exposed_comm_ms));
+    out.gauge("cep_overlap_ratio", "Part of communication that compute hides", efficiency.overlap_efficiency);
     out.gauge("cep_mfu_ratio", "Model FLOPs utilization", efficiency.mfu);
     out.gauge("cep_hfu_ratio", "Hardware FLOPs utilization, with recomputation", efficiency.hfu);
     out.gauge("cep_tokens_per_second", "Tokens of the job per second", efficiency.tokens_per_s);

@@ -7,23 +7,29 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "model/job_parts.hpp"
-#include "model/partial.hpp"
 #include "model/phase_series.hpp"
 #include "read/file_reader.hpp"
+#include "read/filter.hpp"
 #include "read/open_spans.hpp"
 #include "read/run_tracker.hpp"
 
 namespace cep::tool {
 
+/// The rows that are kept.
+struct RowScope {
+    Filter filter;
+    std::optional<std::int64_t> attempt;  // only this one; otherwise all
+};
+
 class FileSeries final : public RowSink {
   public:
-    /// `scope`: the rows that are kept.
-    FileSeries(const PartialScope& scope, std::shared_ptr<SampleBudget> budget)
+    FileSeries(const RowScope& scope, std::shared_ptr<SampleBudget> budget)
         : scope_(scope), meter_(std::move(budget)) {}
     // Nearly all rows are spans of the rank and the run that the row before was of.
     void take(const Row& row, std::uint64_t line) override {
@@ -57,7 +63,7 @@ class FileSeries final : public RowSink {
     void take_other(const Row& row, std::uint64_t line);
     void take_mark(const Row& row);
 
-    const PartialScope& scope_;
+    const RowScope& scope_;
     SampleMeter meter_;
     RunTracker tracker_;
     std::map<std::int64_t, SeriesByRun> ranks_;

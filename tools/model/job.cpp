@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "base/say.hpp"
 #include "base/units.hpp"
-#include "model/job_reader.hpp"
+#include "model/file_series.hpp"
 #include "model/repeats.hpp"
+#include "read/read_run.hpp"
 #include "stats/step_pattern.hpp"
 
 namespace cep::tool {
@@ -106,36 +108,53 @@ void say_left_out(std::uint64_t count, std::string_view noun, std::uint64_t kept
     if (count > 0) say("cep: {} left out: at most {} are kept\n", format_plural(count, noun), format_count(kept));
 }
 
+/// All that the inputs hold. The parts are in their order().
+JobParts read_parts(const InputSet& inputs, const LoadOptions& options, RunSelection& selection, InputCounts& counts) {
+    RowScope scope{options.filter, {}};
+    if (options.attempt.mode == AttemptChoice::Mode::one) scope.attempt = options.attempt.attempt;
+    auto budget = std::make_shared<SampleBudget>(options.max_samples);
+    JobParts parts;
+    std::shared_ptr<StepNumbers::Numbers> last_steps;  // of the series that was read last
+    counts = read_run(
+        inputs, options.reading, selection,
+        [&] {
+            budget = std::make_shared<SampleBudget>(options.max_samples);
+            parts = JobParts();
+        },
+        [&](const InputFile&, std::size_t) { return std::make_unique<FileSeries>(scope, budget); },
+        [&](FileSeries&& file, FileReport&&) {
+            JobParts more = file.finish();
+            parts.thin(std::max(more.choice, budget->choice()));
+            more.thin(parts.choice);
+            for (auto& [rank, of_rank] : more.ranks)
+                for (RunSeries& series : of_rank) series.steps.share(last_steps);
+            parts.merge(std::move(more));
+        });
+    parts.thin(budget->choice());
+    parts.order();
+    return parts;
+}
+
 }  // namespace
 
 Job load(const InputSet& inputs, const LoadOptions& options) {
-    JobReader reader(options);
-    // Partial summaries count the inputs that they were made from, so that the reader keeps counts of its own.
-    static_cast<void>(read_all(
-        inputs, options.reading, [&](const InputFile&, std::size_t) { return reader.new_file(); },
-        [&](JobFile&& file, FileReport&& report) { reader.take(std::move(file), std::move(report)); }));
-    PartialSummary read = reader.finish(inputs);
-    if (options.partial != nullptr) write_partial(*options.partial, read);
-
     Job job;
-    job.inputs = std::move(read.inputs);
-    job.filter = std::move(read.scope.filter);
-    job.coverage = read.parts.coverage.finish(job.filter);
-    job.ranks = std::move(read.parts.ranks);
-    job.open_spans = std::move(read.parts.open_spans);
-    job.marks = std::move(read.parts.marks);
-    job.choice = read.parts.choice;
-    say_left_out(read.parts.left_out_ranks, "rank", SampleBudget::max_ranks);
-    say_left_out(read.parts.left_out_runs, "run", SampleBudget::max_runs);
+    job.selection = RunSelection(options.run);
+    JobParts parts = read_parts(inputs, options, job.selection, job.inputs);
+    job.filter = options.filter;
+    job.coverage = parts.coverage.finish(job.filter);
+    job.ranks = std::move(parts.ranks);
+    job.open_spans = std::move(parts.open_spans);
+    job.marks = std::move(parts.marks);
+    job.choice = parts.choice;
+    say_left_out(parts.left_out_ranks, "rank", SampleBudget::max_ranks);
+    say_left_out(parts.left_out_runs, "run", SampleBudget::max_runs);
     RunCollector runs;
     for (const auto& [rank, all_series] : job.ranks) runs.add_rank(all_series, job.loss);
     job.hosts = runs.hosts();
     job.runs = runs.finish();
     job.steps = find_window(job.ranks);
-    const AttemptChoice last_attempt;
-    const bool last_attempt_only =
-        !read.scope.attempt && options.attempt.value_or(last_attempt).mode == AttemptChoice::Mode::last;
-    resolve_repeats(job, last_attempt_only);
+    resolve_repeats(job, options.attempt.mode == AttemptChoice::Mode::last);
     return job;
 }
 

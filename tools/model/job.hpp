@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/output.hpp"
 #include "model/job_parts.hpp"
 #include "model/phase_series.hpp"
 #include "read/coverage.hpp"
@@ -21,6 +20,7 @@
 #include "read/loss.hpp"
 #include "read/open_spans.hpp"
 #include "read/read_all.hpp"
+#include "read/run_choice.hpp"
 
 namespace cep::tool {
 
@@ -28,10 +28,10 @@ struct LoadOptions {
     static constexpr std::uint64_t default_max_samples = 16'000'000;  // 512 MB at most; see SampleBudget for more
 
     Filter filter;
-    std::optional<AttemptChoice> attempt;  // none: the last, and what partial summaries were saved with
+    RunChoice run;
+    AttemptChoice attempt;
     std::uint64_t max_samples = default_max_samples;
     ReadOptions reading;
-    Output* partial = nullptr;  // gets a partial summary of all that was read
 };
 
 /// One start of the trainer, over all ranks that took part.
@@ -54,6 +54,7 @@ struct StepWindow {
 
 struct Job {
     InputCounts inputs;
+    RunSelection selection;  // the run that it is, for those who read its rows again
     Coverage coverage;
     Loss loss;
     Filter filter;             // that spans have passed
@@ -69,8 +70,7 @@ struct Job {
     bool repeats_unresolved = false;    // of these, steps of several attempts count several times
 };
 
-/// Reads all inputs, rank files and partial summaries. Throws UsageError where partial summaries were saved with
-/// another filter than the rest is read with, and what read_all() and `options.partial` throw.
+/// Reads one run of the inputs. Throws what read_run() throws.
 [[nodiscard]] Job load(const InputSet& inputs, const LoadOptions& options);
 
 /// One series, and whose it is.

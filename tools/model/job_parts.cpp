@@ -41,10 +41,4 @@ void JobParts::order() {
     });
 }
 
-std::uint64_t JobParts::listed() const {
-    std::uint64_t count = coverage.seen.size() + coverage.listed.size();
-    for (const auto& [name, mark] : marks) count += mark.ranks.size() + mark.steps.size();
-    return count;
-}
-
 }  // namespace cep::tool

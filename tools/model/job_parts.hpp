@@ -23,8 +23,6 @@ struct MarkCount {
 
 /// Everything but the counts of the inputs. Joined parts hold the same, in order(), whatever was joined first.
 struct JobParts {
-    static constexpr std::uint64_t max_listed = std::uint64_t{1} << 22;  // see listed()
-
     RankSeries ranks;
     StepChoice choice;  // of the steps that have samples
     std::vector<OpenSpan> open_spans;
@@ -38,8 +36,6 @@ struct JobParts {
     /// Leaves the samples of fewer steps, and of no fewer than before.
     void thin(StepChoice wanted);
     void order();
-    /// How many ranks and marked steps are kept one by one.
-    [[nodiscard]] std::uint64_t listed() const;
 };
 
 }  // namespace cep::tool

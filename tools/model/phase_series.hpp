@@ -20,6 +20,7 @@
 #include "model/sample_list.hpp"
 #include "model/step_numbers.hpp"
 #include "read/row.hpp"
+#include "stats/interval_set.hpp"
 #include "stats/quantiles.hpp"
 
 namespace cep::tool {
@@ -89,8 +90,9 @@ struct RunSeries {
     std::vector<PhaseSeries> phases;
     StatsRow stats;
     bool has_stats = false;
-    std::optional<StrideChange> stride;   // from the user's to that of the last change
-    std::vector<CounterSeries> counters;  // sealed: by name
+    Interval superseded{INT64_MAX, INT64_MIN};  // of the spans that a later attempt did again; empty for none
+    std::optional<StrideChange> stride;         // from the user's to that of the last change
+    std::vector<CounterSeries> counters;        // sealed: by name
 
     void add(const Row& row, SampleMeter& meter);
     void add_counter(const Row& row);
@@ -123,6 +125,7 @@ struct RunSeries {
     std::uint32_t last_phase_ = 0;
     std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
     std::uint32_t last_step_ = 0;
+    std::uint32_t last_step_span_ = UINT32_MAX;  // the step whose step span was seen last
     bool steps_ascend_ = true;
     unsigned halvings_of_step_ = 0;           // of last_step_
     std::vector<std::uint32_t> step_counts_;  // by halvings_of() the steps; as long as needed
@@ -141,7 +144,8 @@ inline void RunSeries::add(const Row& row, SampleMeter& meter) {
                         row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
                         row.kind == schema::Kind::comm ? Sample::collective_of(row, run) : 0,
                         index_of_step(*row.step),
-                        Sample::place_of(row)};
+                        Sample::place_of(row, last_step_ == last_step_span_)};
+    if (row.kind == schema::Kind::step) last_step_span_ = last_step_;
     if (!meter.choice().keeps_all()) [[unlikely]] {
         phase.count_in_histogram(sample.duration_ms, sample.is_top_level());
         if (halvings_of_step_ < meter.choice().halvings()) return;

@@ -118,7 +118,6 @@ void RankSpans::sort_disordered() {
 }
 
 void StepWalk::start(const RankSpans& spans) {
-    step_ = range_.first;
     parts_.clear();
     spans.for_each_part(std::nullopt, range_.first, [this](std::uint32_t phase, const PartWalk& walk) {
         parts_.push_back({phase, walk});
@@ -131,10 +130,15 @@ void StepWalk::start(const RankSpans& spans) {
 std::span<const StepSpan> StepWalk::next() {
     spans_.clear();
     if (parts_.size() > few_parts) return next_of_many();
-    for (; step_ < range_.last && spans_.empty(); ++step_)
-        for (Part& part : parts_)
-            for (part.walk.advance_to_step(step_); part.walk.is_in_step(step_); part.walk.advance())
-                spans_.push_back({step_, part.phase, part.walk.sample()});
+    std::uint32_t place = 2 * range_.last;  // of the next step that any part is in
+    for (Part& part : parts_) {
+        while (part.walk.place() % 2 == 0 && part.walk.place() < place) part.walk.advance();
+        place = std::min(place, part.walk.place());
+    }
+    if (place >= 2 * range_.last) return spans_;
+    for (Part& part : parts_)
+        for (; part.walk.place() == place; part.walk.advance())
+            spans_.push_back({place / 2, part.phase, part.walk.sample()});
     return spans_;
 }
 

@@ -153,7 +153,6 @@ class StepWalk {
     [[nodiscard]] std::span<const StepSpan> next_of_many();
 
     const StepRange range_;
-    std::uint32_t step_ = 0;
     std::vector<Part> parts_;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> next_parts_;  // of many: a heap of next places and indices
     std::vector<StepSpan> spans_;

@@ -52,8 +52,10 @@ void remove_superseded(RunSeries& series, std::size_t run, const LastRuns& last,
     const bool any = std::find(superseded.begin(), superseded.end(), true) != superseded.end();
     if (!any) return;
     for (PhaseSeries& phase : series.phases) {
-        counts.superseded_rows +=
-            remove_samples(phase, [&](const Sample& sample) { return superseded[sample.step_index]; });
+        counts.superseded_rows += remove_samples(phase, [&](const Sample& sample) {
+            if (superseded[sample.step_index] && sample.has_start()) series.superseded.include(sample.interval());
+            return superseded[sample.step_index];
+        });
         counts.unresolved |= phase.in_histogram.count > 0;
     }
 }

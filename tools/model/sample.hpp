@@ -10,6 +10,7 @@
 
 #include "matching/process_group.hpp"
 #include "read/row.hpp"
+#include "stats/interval_set.hpp"
 
 namespace cep::tool {
 
@@ -18,11 +19,25 @@ struct Sample {
     static constexpr std::int64_t no_start = std::numeric_limits<std::int64_t>::min();
     static constexpr std::uint32_t max_depth = 15;
     static constexpr std::uint32_t max_stream = 1023;
-    static constexpr std::uint32_t max_seq = (1U << 18) - 1;
+    static constexpr std::uint32_t max_seq = (1U << 17) - 1;
+    static constexpr std::uint32_t flag = 1U << 17;
 
     /// A span's place in its step, as far as it is known. What is larger than there is room for becomes the maximum.
-    [[nodiscard]] static std::uint32_t place_of(const Row& row) {
-        return clamped(row.depth, max_depth) << 28 | clamped(row.stream, max_stream) << 18 | clamped(row.seq, max_seq);
+    /// `is_behind_step`: its row stands behind that of the step span.
+    [[nodiscard]] static std::uint32_t place_of(const Row& row, bool is_behind_step) {
+        const bool is_flagged = row.start_ns ? is_host_paced(row) : is_behind_step;
+        return clamped(row.depth, max_depth) << 28 | clamped(row.stream, max_stream) << 18 | (is_flagged ? flag : 0) |
+               clamped(row.seq, max_seq);
+    }
+    /// The device began it as soon as it was launched, and had done it about when the host had launched all of it: the
+    /// span is as long as the host's work. (A span that ends by waiting for the device looks the same.)
+    [[nodiscard]] static bool is_host_paced(const Row& row) {
+        constexpr double least_lag_ms = 0.02;  // a launch takes a quarter of it
+        constexpr double small_lag = 0.05;     // of the duration
+        constexpr double small_rest = 0.1;     // of the duration: what the device does after the host is done
+        if (row.clock != Clock::gpu || !row.lag_ms || !row.host_ms) return false;
+        return *row.lag_ms <= std::max(least_lag_ms, small_lag * row.duration_ms) &&
+               row.duration_ms + *row.lag_ms - *row.host_ms <= small_rest * row.duration_ms;
     }
     /// The low half of the key of a collective; 0 where the row does not say. Half is enough, as keys are compared
     /// within one step only: of n collectives in a step, any two have the same with a chance of n² / 2^33. With 1,000
@@ -32,10 +47,18 @@ struct Sample {
         return key ? std::max(1U, static_cast<std::uint32_t>(*key)) : 0;
     }
 
+    /// With a start only.
+    [[nodiscard]] Interval interval() const {
+        return {start_ns, start_ns + static_cast<std::int64_t>(duration_ms * 1e6 + 0.5)};
+    }
     [[nodiscard]] bool has_start() const { return start_ns != no_start; }
     [[nodiscard]] std::uint32_t seq() const { return place & max_seq; }
     [[nodiscard]] std::uint32_t stream() const { return place >> 18 & max_stream; }
     [[nodiscard]] std::uint32_t depth() const { return place >> 28; }
+    /// Of a sample with a start, see place_of().
+    [[nodiscard]] bool is_host_paced() const { return (place & flag) != 0; }
+    /// Of a sample without a start.
+    [[nodiscard]] bool is_behind_step() const { return (place & flag) != 0; }
     [[nodiscard]] bool is_top_level() const { return is_top_level(place); }
     [[nodiscard]] static bool is_top_level(std::uint32_t place) { return place >> 28 == 0; }
 

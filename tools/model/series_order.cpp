@@ -9,7 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "model/partial.hpp"
 #include "read/run_tracker.hpp"
 
 namespace cep::tool {
@@ -19,6 +18,17 @@ using RunKey = std::pair<std::int64_t, std::string>;  // attempt, run id
 
 RunKey key_of(const RunSeries& series) {
     return {series.run.attempt, series.run.run_id};
+}
+
+std::partial_ordering compare(const PhaseSeries& a, const PhaseSeries& b) {
+    if (const auto order = a.name <=> b.name; order != 0) return order;
+    const auto order_of_samples = [](const Sample& x, const Sample& y) {
+        return std::tie(x.duration_ms, x.start_ns) <=> std::tie(y.duration_ms, y.start_ns);
+    };
+    const std::size_t both = std::min(a.samples.size(), b.samples.size());
+    for (std::size_t i = 0; i < both; ++i)
+        if (const auto order = order_of_samples(a.samples[i], b.samples[i]); order != 0) return order;
+    return a.samples.size() <=> b.samples.size();
 }
 
 class SeriesOrder {
@@ -39,7 +49,8 @@ class SeriesOrder {
         if (const auto order = place_of(a) <=> place_of(b); order != 0) return order < 0;
         if (const auto order = a.steps.all() <=> b.steps.all(); order != 0) return order < 0;
         // Only copies of the same rows come this far.
-        return series_text(0, a) < series_text(0, b);
+        return std::lexicographical_compare_three_way(a.phases.begin(), a.phases.end(), b.phases.begin(),
+                                                      b.phases.end(), compare) < 0;
     }
 
   private:

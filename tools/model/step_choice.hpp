@@ -15,8 +15,8 @@
 namespace cep::tool {
 
 /// A step is kept if the hash of its number begins with enough zero bits. Each halving asks for one more, and leaves
-/// about half of the steps: some of those that were kept before it. So every file, thread and partial summary keeps the
-/// same steps, however many halvings it went through on the way; and no fault that comes every n-th step is kept always
+/// about half of the steps: some of those that were kept before it. So every file and thread keeps the same
+/// steps, however many halvings it went through on the way; and no fault that comes every n-th step is kept always
 /// or never.
 class StepChoice {
   public:

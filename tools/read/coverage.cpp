@@ -2,7 +2,9 @@
 #include "read/coverage.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <iterator>
 #include <tuple>
@@ -61,19 +63,12 @@ void InputCounts::add(const FileReport& report) {
         located.push_back({report.path, damage.line, damage.why});
     }
     show_first(shown, std::move(located));
-    if (!report.unreadable.empty()) return add_unreadable(report.unreadable);
-    ++files;
-}
-
-void InputCounts::add_unreadable(std::string why) {
+    if (report.unreadable.empty()) {
+        ++files;
+        return;
+    }
     ++unreadable_files;
-    unreadable.push_back(std::move(why));
-}
-
-void InputCounts::merge(const InputCounts& other) {
-    for_each_member(input_keys, [&](const auto& count) { this->*count.member += other.*count.member; });
-    show_first(shown, other.shown);
-    unreadable.insert(unreadable.end(), other.unreadable.begin(), other.unreadable.end());
+    unreadable.push_back(report.unreadable);
 }
 
 void CoverageCollector::saw_run(const RunInfo& run) {
@@ -126,7 +121,36 @@ std::string describe_gaps(const InputCounts& inputs, const Coverage& coverage) {
     return text;
 }
 
-void report_inputs(std::string_view command, const InputCounts& inputs, const Coverage& coverage) {
+std::string describe_run(const InputRun& run) {
+    std::string text = fmt::format("{} ({}", run.has_run_rows ? printable(run.name) : "rows of no run",
+                                   format_plural(run.ranks, "rank"));
+    if (run.start_unix_ns) {
+        const auto seconds = static_cast<std::time_t>(*run.start_unix_ns / 1'000'000'000);
+        std::tm time{};
+        std::array<char, 32> written{};
+        gmtime_r(&seconds, &time);
+        std::strftime(written.data(), written.size(), "%Y-%m-%d %H:%M:%S", &time);
+        text += fmt::format(", started {} UTC", written.data());
+    }
+    return text + ")";
+}
+
+std::string describe_other_runs(const InputCounts& inputs, std::string_view option) {
+    constexpr std::size_t max_named = 3;
+    if (inputs.runs_left_out == 0) return "";
+    std::string text;
+    for (std::size_t i = 0; i < std::min(inputs.other_runs.size(), max_named); ++i)
+        text += (i == 0 ? "" : ", ") + describe_run(inputs.other_runs[i]);
+    if (inputs.runs_left_out > max_named)
+        text += fmt::format(" and {} more", format_count(inputs.runs_left_out - max_named));
+    return fmt::format("run {}; left out: {}; {} {} chooses {}", printable(inputs.run), text, option,
+                       printable(inputs.other_runs.front().name),
+                       inputs.runs_left_out == 1 ? "it" : "the first of these");
+}
+
+void report_inputs(std::string_view command, const InputCounts& inputs, const Coverage& coverage,
+                   std::string_view run_option) {
+    if (inputs.runs_left_out > 0) say("cep {}: {}\n", command, describe_other_runs(inputs, run_option));
     const std::string gaps = describe_gaps(inputs, coverage);
     if (!gaps.empty()) say("cep {}: {}\n", command, gaps);
     if (!coverage.missing_ranks.empty()) say("  missing {}\n", format_numbers("rank", coverage.missing_ranks));

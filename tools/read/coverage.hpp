@@ -6,10 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
-#include "base/members.hpp"
 #include "base/number_ranges.hpp"
 #include "read/file_reader.hpp"
 #include "read/filter.hpp"
@@ -24,10 +22,24 @@ struct LocatedDamage {
     std::string why;
 };
 
-/// Sums over the reports of all files, and the first pieces of damage. Merging the counts of parts in any order gives
-/// the counts of the whole.
+/// A run of the trainer, of which the inputs have rows.
+struct InputRun {
+    std::string name;              // that chooses it
+    std::vector<std::string> ids;  // run_id of its rows: one, or one for each host or rank
+    std::uint64_t ranks = 0;
+    bool has_run_rows = true;
+    std::optional<std::int64_t> start_unix_ns;  // of its first start
+    std::int64_t last_start_ns = INT64_MIN;
+    std::optional<std::int64_t> first_step;
+};
+
+/// "run-a (4 ranks, started 2025-11-21 04:13:20 UTC)".
+[[nodiscard]] std::string describe_run(const InputRun& run);
+
+/// Sums over the reports of all files, and the first pieces of damage.
 struct InputCounts {
     static constexpr std::size_t max_shown = 5;
+    static constexpr std::size_t max_other_runs = 100;
 
     std::uint64_t files = 0;
     std::uint64_t bytes = 0;
@@ -39,25 +51,13 @@ struct InputCounts {
     std::uint64_t damages = 0;            // located pieces of damage, shown or not
     std::vector<LocatedDamage> shown;     // the first max_shown in the order of find_inputs()
     std::vector<std::string> unreadable;  // "file: why"
+    std::string run;                      // the one that was read, where the inputs have others
+    std::uint64_t runs_left_out = 0;
+    std::vector<InputRun> other_runs;  // that are left out, the latest first; at most max_other_runs
 
     void add(const InputSet& set);
     void add(const FileReport& report);
-    /// An input that cannot be used: "file: why".
-    void add_unreadable(std::string why);
-    void merge(const InputCounts& other);
     [[nodiscard]] bool complete() const { return truncated_files + unreadable_files + skipped_rows + damages == 0; }
-};
-
-/// The counts, with their keys in a partial summary.
-inline constexpr std::tuple input_keys = {
-    member("files", &InputCounts::files),
-    member("bytes", &InputCounts::bytes),
-    member("rows", &InputCounts::rows),
-    member("truncated_files", &InputCounts::truncated_files),
-    member("unreadable_files", &InputCounts::unreadable_files),
-    member("repeated_files", &InputCounts::repeated_files),
-    member("skipped_rows", &InputCounts::skipped_rows),
-    member("damages", &InputCounts::damages),
 };
 
 struct Coverage {
@@ -95,7 +95,12 @@ struct CoverageCollector {
 /// nothing.
 [[nodiscard]] std::string describe_gaps(const InputCounts& inputs, const Coverage& coverage);
 
-/// Says on standard error what the inputs lacked, where, and which ranks are missing. Says nothing about good inputs.
-void report_inputs(std::string_view command, const InputCounts& inputs, const Coverage& coverage);
+/// Which runs are left out, and how to choose one; "" for none.
+[[nodiscard]] std::string describe_other_runs(const InputCounts& inputs, std::string_view option = "--run");
+
+/// Says on standard error which runs are left out, what the inputs lacked, where, and which ranks are missing. Says
+/// nothing about good inputs.
+void report_inputs(std::string_view command, const InputCounts& inputs, const Coverage& coverage,
+                   std::string_view run_option = "--run");
 
 }  // namespace cep::tool

@@ -13,6 +13,8 @@
 
 namespace cep::tool {
 
+struct FileReport;
+
 /// Where the bytes of rows are.
 struct BlockPlace {
     const char* begin = nullptr;  // in memory
@@ -30,6 +32,8 @@ class RowSink {
     virtual void take(const Row& row, std::uint64_t line) = 0;
     /// After the last row. Files may end at the same time, each in a thread of its own.
     virtual void end() {}
+    /// Takes the rows out of the report that the sink did not take.
+    virtual void amend(FileReport&) const {}
 };
 
 struct Damage {

@@ -46,41 +46,6 @@ void Filter::set_phases(std::string_view text) {
     phases_.erase(std::unique(phases_.begin(), phases_.end()), phases_.end());
 }
 
-std::string Filter::steps() const {
-    constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
-    constexpr std::int64_t highest = std::numeric_limits<std::int64_t>::max();
-    if (first_step_ == lowest && last_step_ == highest) return "";
-    if (first_step_ == last_step_) return std::to_string(first_step_);
-    return (first_step_ == lowest ? "" : std::to_string(first_step_)) + ":" +
-           (last_step_ == highest ? "" : std::to_string(last_step_));
-}
-
-std::string Filter::ranks() const {
-    std::string text;
-    for (const auto& [first, last] : ranks_.ranges()) {
-        text += (text.empty() ? "" : ",") + std::to_string(first);
-        if (last != first) text += "-" + std::to_string(last);
-    }
-    return text;
-}
-
-std::string Filter::phases() const {
-    std::string text;
-    for (const std::string& phase : phases_) text += (text.empty() ? "" : ",") + phase;
-    return text;
-}
-
-std::string Filter::describe() const {
-    std::string text;
-    const auto add = [&text](std::string_view option, const std::string& value) {
-        if (!value.empty()) text += (text.empty() ? "" : " ") + std::string(option) + " " + value;
-    };
-    add("--steps", steps());
-    add("--ranks", ranks());
-    add("--phases", phases());
-    return text;
-}
-
 bool Filter::accepts_among_others(const Row& row) const {
     if (!ranks_.empty() && !(row.rank && accepts_rank(*row.rank))) return false;
     if (row.type == RowType::run || row.type == RowType::stats) return true;

@@ -23,23 +23,17 @@ class Filter {
     /// "forward,backward". Throws UsageError.
     void set_phases(std::string_view text);
 
-    /// The filter as options that give the same one; "" for a filter that lets everything through.
-    [[nodiscard]] std::string describe() const;
-    [[nodiscard]] std::string steps() const;   // as set_steps() takes it; "" for all
-    [[nodiscard]] std::string ranks() const;   // as set_ranks() takes it; "" for all
-    [[nodiscard]] std::string phases() const;  // as set_phases() takes it; "" for all
-    friend bool operator==(const Filter&, const Filter&) = default;
-
+    [[nodiscard]] bool has_steps() const {
+        return first_step_ != std::numeric_limits<std::int64_t>::min() ||
+               last_step_ != std::numeric_limits<std::int64_t>::max();
+    }
     [[nodiscard]] bool has_phases() const { return !phases_.empty(); }
     [[nodiscard]] bool accepts_rank(std::int64_t rank) const { return ranks_.empty() || ranks_.contains(rank); }
     /// Run and stats rows are kept whatever the steps and phases: they are about the whole run. With phases, counters
     /// and marks are left out, as they belong to none.
     [[nodiscard]] bool accepts(const Row& row) const { return accepts_all() || accepts_among_others(row); }
 
-    [[nodiscard]] bool accepts_all() const {
-        return ranks_.empty() && phases_.empty() && first_step_ == std::numeric_limits<std::int64_t>::min() &&
-               last_step_ == std::numeric_limits<std::int64_t>::max();
-    }
+    [[nodiscard]] bool accepts_all() const { return ranks_.empty() && phases_.empty() && !has_steps(); }
 
   private:
     [[nodiscard]] bool accepts_among_others(const Row& row) const;

@@ -169,6 +169,11 @@ class InputFinder {
 
 }  // namespace
 
+bool can_be_read_twice(const InputFile& file) {
+    std::error_code error;
+    return !file.is_standard_input() && std::filesystem::is_regular_file(file.path, error);
+}
+
 std::optional<std::int64_t> rank_of_file_name(std::string_view path) {
     std::string_view name = path.substr(path.rfind('/') + 1);
     name = without_suffix(without_suffix(name, ".gz"), ".zst");

@@ -40,6 +40,9 @@ struct NamePattern {
 [[nodiscard]] InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from,
                                    const NamePattern& names);
 
+/// Standard input, pipes and devices can be read only once.
+[[nodiscard]] bool can_be_read_twice(const InputFile& file);
+
 /// The rank in a rank file's name, compressed or not; nothing for another name.
 [[nodiscard]] std::optional<std::int64_t> rank_of_file_name(std::string_view path);
 

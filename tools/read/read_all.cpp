@@ -160,6 +160,7 @@ void ReadingPool::finish(Task& task) {
     try {
         task.report = task.reader->finish();
         task.sink->end();
+        task.sink->amend(task.report);
     } catch (...) {
         const std::lock_guard lock(mutex_);
         fail(task.index);

@@ -109,7 +109,9 @@ std::string_view find_excess(const Row& row) {
         if (exceeds(row.*key.member, key.least, key.most)) return key.key;
     for (const DecimalKey& key : decimal_keys)
         if (!(row.*key.member >= key.least && row.*key.member <= key.most)) return key.key;
-    return row.lag_ms && !(std::abs(*row.lag_ms) <= limits::max_interval_ms) ? "lag_ms" : "";
+    for (const LagKey& key : lag_keys)
+        if (const auto& ms = row.*key.member; ms && !(std::abs(*ms) <= limits::max_interval_ms)) return key.key;
+    return "";
 }
 
 std::string_view find_excess(const RunInfo& run) {
@@ -218,7 +220,8 @@ class RowParser::Impl {
         if (key == "duration_ms")
             return need(has_duration_ = read(value, row_.duration_ms), "duration_ms is not a number");
         if (key == "elapsed_ms") return read(value, row_.elapsed_ms);
-        if (key == "lag_ms") return read(value, row_.lag_ms);
+        for (const LagKey& known : lag_keys)
+            if (key == known.key) return read(value, row_.*known.member);
         if (key == "group") return read(value, row_.group) || value.is_null();
         if (key == "kind") return read(value, kind_name_) || value.is_null();
         if (key != "clock") return true;

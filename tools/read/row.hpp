@@ -117,6 +117,7 @@ struct Row {
     double value = 0;                  // counter
     std::optional<std::int64_t> start_ns;
     std::optional<double> lag_ms;
+    std::optional<double> host_ms;
     std::optional<std::int64_t> seq;
     std::optional<std::int64_t> depth;
     std::optional<std::int64_t> stream;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row keys: the keys of rows whose values have members in Row, RunInfo and StatsRow, and the limits of their numbers. A
-// partial summary has the same keys.
+// Row keys: the keys of rows whose values have members in Row, RunInfo and StatsRow, and the limits of their
+// numbers.
 #pragma once
 
 #include <array>
@@ -65,6 +65,13 @@ inline constexpr std::array<DecimalKey, 3> decimal_keys = {{
     {"value", &Row::value, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max()},
 }};
 
+/// Of a span: milliseconds of any sign, at most limits::max_interval_ms.
+struct LagKey {
+    std::string_view key;
+    std::optional<double> Row::*member;
+};
+inline constexpr std::array<LagKey, 2> lag_keys = {{{"lag_ms", &Row::lag_ms}, {"host_ms", &Row::host_ms}}};
+
 template <typename Value>
 struct RunKey : Member<RunInfo, Value> {
     std::int64_t most;  // of an integer's magnitude
@@ -75,7 +82,7 @@ template <typename Value>
     return {{key, pointer}, most};
 }
 
-/// Of a run row, in the order in which a partial summary has them.
+/// Of a run row.
 inline constexpr std::tuple run_keys = {
     run_key("schema", &RunInfo::schema),
     run_key("run_id", &RunInfo::run_id),
@@ -98,14 +105,14 @@ inline constexpr std::tuple run_keys = {
     run_key("start_unix_ns", &RunInfo::start_unix_ns, limits::max_time_ns),
     run_key("clock_error_ns", &RunInfo::clock_error_ns, limits::max_time_ns),
 };
-/// Of its "config". A partial summary has them beside the others.
+/// Of its "config".
 inline constexpr std::tuple config_keys = {
     run_key("start_step", &RunInfo::start_step, limits::max_index),
     run_key("end_step", &RunInfo::end_step, limits::max_index),
     run_key("record_every_n_steps", &RunInfo::record_every_n_steps, limits::max_index),
 };
 
-/// Of a stats row, in the order in which a partial summary has them.
+/// Of a stats row.
 struct CountKey {
     std::string_view key;
     std::uint64_t StatsCounts::*member;

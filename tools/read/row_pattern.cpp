@@ -37,10 +37,11 @@ RowField field_of(Row& row, const RowNumber& number) {
             field.may_be_negative = key.least < 0;
             field.max = key.most;
         }
-    if (number.key == "lag_ms" && row.lag_ms) {
-        field.decimal = &*row.lag_ms;
-        field.max = limits::max_interval_ms;
-    }
+    for (const LagKey& key : lag_keys)
+        if (key.key == number.key && row.*key.member) {
+            field.decimal = &*(row.*key.member);
+            field.max = limits::max_interval_ms;
+        }
     return field;
 }
 

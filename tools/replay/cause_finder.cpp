@@ -89,12 +89,17 @@ class CauseFinder {
             }
     }
 
-    // A slow rank among them does not make a role slow.
+    // If ranks differ by chance only, that is part of what varies within them. What few ranks do is no chance.
+    [[nodiscard]] float usual_ms(std::uint32_t key, std::uint32_t rank) const {
+        return result_.ranks_persist || model_.is_of_few(key) ? typical_.of_rank(key, rank) : typical_.of_role(key);
+    }
+
+    // A slow rank among them does not make a role slow, nor does what few of them do.
     void find_role_medians() {
         role_medians_ms_.assign(model_.keys.size(), 0);
         std::map<decltype(NodeKey().place()), std::pair<double, double>> means;
         for (std::uint32_t key = 0; key < model_.keys.size(); ++key) {
-            if (is_comm(key)) continue;
+            if (is_comm(key) || model_.is_of_few(key)) continue;
             std::vector<double> of_rank;
             for (const std::uint32_t rank : model_.roles.members[role_of(key)])
                 of_rank.push_back(static_cast<double>(typical_.of_rank(key, rank)));
@@ -116,10 +121,7 @@ class CauseFinder {
             return typical_.of_rank(key, rank);
         };
         const auto by_role = [this](float, std::uint32_t key, std::uint32_t) { return typical_.of_role(key); };
-        // If ranks differ by chance only, that is part of what varies within them.
-        const auto within = [this](float, std::uint32_t key, std::uint32_t rank) {
-            return result_.ranks_persist ? typical_.of_rank(key, rank) : typical_.of_role(key);
-        };
+        const auto within = [this](float, std::uint32_t key, std::uint32_t rank) { return usual_ms(key, rank); };
         const auto by_all = [this](float, std::uint32_t key, std::uint32_t) { return typical_.of_all(key); };
         const auto even_stages = [this](float own_ms, std::uint32_t key, std::uint32_t) {
             const float median_ms = role_medians_ms_[key];
@@ -253,7 +255,35 @@ class CauseFinder {
         const double share = result_.shares.within_ranks + (result_.ranks_persist ? 0 : result_.shares.ranks);
         if (Cause* cause =
                 add({.kind = is_data ? CauseKind::micro_batches : CauseKind::jitter}, within_saving_ms_, share))
-            cause->phase = largest_phase(local_ms_);
+            cause->phase = is_data ? largest_phase(local_ms_) : most_varying_phase();
+    }
+
+    // The phase without whose variation steps would take the least time. Of the largest one, small noise adds up to
+    // more than long pauses do that are rare.
+    [[nodiscard]] std::string most_varying_phase() const {
+        constexpr std::size_t most_replayed = 4;
+        std::map<std::uint16_t, double> excess_ms;
+        for (const StepGraph& graph : graphs_)
+            for (std::size_t node = 0; node < graph.size(); ++node)
+                if (const std::uint32_t key = graph.keys[node]; !is_comm(key))
+                    excess_ms[model_.keys[key].name] +=
+                        static_cast<double>(std::max(0.0F, graph.own_ms[node] - usual_ms(key, graph.ranks[node])));
+        std::map<std::uint16_t, double> savings_ms;
+        std::vector<std::uint16_t> names;
+        std::vector<Scenario> scenarios;
+        for (std::size_t i = std::min(most_replayed, excess_ms.size()); i > 0; --i) {
+            const auto most = std::max_element(excess_ms.begin(), excess_ms.end(),
+                                               [](const auto& a, const auto& b) { return a.second < b.second; });
+            const std::uint16_t name = most->first;
+            scenarios.push_back(scenario(keep_comm, [this, name](float own_ms, std::uint32_t key, std::uint32_t rank) {
+                return model_.keys[key].name == name ? usual_ms(key, rank) : own_ms;
+            }));
+            names.push_back(name);
+            excess_ms.erase(most);
+        }
+        const std::vector<double> without_ms = replayer_.mean_steps_ms(scenarios);
+        for (std::size_t i = 0; i < names.size(); ++i) savings_ms[names[i]] = as_it_was_ms_ - without_ms[i];
+        return largest_phase(savings_ms);
     }
 
     void add_stage() {

@@ -116,6 +116,11 @@ Scenario PeerWork::without(const std::vector<std::uint32_t>& ranks) const {
         for (const std::uint32_t node : suspects) {
             const std::uint32_t key = graph.keys[node];
             const std::vector<double>* of = &values->of_key[key];
+            const std::size_t in_role = peers[model_.keys[key].role];
+            if (in_role > 0 && model_.is_of_few(key) && 2 * of->size() * (in_role / enough_peers + 1) <= in_role) {
+                own_ms[node] = 0;
+                continue;
+            }
             if (of->empty()) of = &values->of_place[place_of_[key]];
             if (!of->empty()) own_ms[node] = static_cast<float>(median_of(*of));
         }

@@ -18,8 +18,8 @@ class PeerWork {
 
     /// Sets of the first of these ranks, from one to many. In none are more than half of a role.
     [[nodiscard]] std::vector<std::vector<std::uint32_t>> suspect_sets(const std::vector<std::uint32_t>& order) const;
-    /// The local work of these ranks as in the median over their peers, of the same place in the same step. Where a
-    /// rank is the only one of its role, over all.
+    /// The local work of these ranks as in the median over their peers, of the same place in the same step: none of
+    /// what most of them do not do. Where a rank is the only one of its role, over all.
     [[nodiscard]] Scenario without(const std::vector<std::uint32_t>& ranks) const;
 
   private:

@@ -64,13 +64,13 @@ class RoleFinder {
     }
 
     Roles finish() {
-        using Signature = std::pair<int, std::vector<std::uint16_t>>;
         std::vector<Signature> signatures;
         for (std::uint32_t rank = 0; rank < votes_.size(); ++rank) {
             Signature& signature = signatures.emplace_back(depth_of(rank), std::vector<std::uint16_t>());
             for (const auto& [name, steps] : steps_with_[rank])
                 if (2 * steps >= steps_[rank]) signature.second.push_back(name);
         }
+        join_larger_roles(signatures);
         const std::vector<Signature> sorted = each_once(signatures);
         Roles roles;
         roles.are_inferred = true;
@@ -81,6 +81,36 @@ class RoleFinder {
     }
 
   private:
+    /// How far from the pipeline's begin, and the names of its rows, ascending.
+    using Signature = std::pair<int, std::vector<std::uint16_t>>;
+
+    // A rank that does all that the ranks of a larger role do, and more on its own, is one of them.
+    void join_larger_roles(std::vector<Signature>& signatures) const {
+        std::map<Signature, std::size_t> ranks;
+        for (const Signature& signature : signatures) ++ranks[signature];
+        std::map<Signature, Signature> larger;
+        for (const auto& [signature, count] : ranks) {
+            std::size_t most = count;
+            for (const auto& [other, of_other] : ranks) {
+                if (of_other <= most || !does_more(signature, other)) continue;
+                most = of_other;
+                larger[signature] = other;
+            }
+        }
+        for (Signature& signature : signatures)
+            if (const auto found = larger.find(signature); found != larger.end()) signature = found->second;
+    }
+
+    [[nodiscard]] bool does_more(const Signature& signature, const Signature& other) const {
+        const std::vector<std::uint16_t>& names = signature.second;
+        if (signature.first != other.first ||
+            !std::includes(names.begin(), names.end(), other.second.begin(), other.second.end()))
+            return false;
+        return std::all_of(names.begin(), names.end(), [&](std::uint16_t name) {
+            return !job_.names()[name].is_comm() || std::binary_search(other.second.begin(), other.second.end(), name);
+        });
+    }
+
     static constexpr int unknown = -1;
     static constexpr std::int64_t nobody = -1;
 

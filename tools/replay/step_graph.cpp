@@ -99,6 +99,7 @@ class StepBuilder {
         RankPieces pieces;
         PiecesBySlot by_slot;
         std::uint32_t role = 0;
+        std::vector<std::uint32_t> of_few;  // pieces that few ranks of the role have
     };
     /// One rank's part of a collective.
     struct CommPart {
@@ -225,8 +226,10 @@ class StepBuilder {
         for (Piece& piece : all) {
             if (piece.is_comm) continue;
             piece.node = static_cast<std::uint32_t>(nodes_.size());
-            nodes_.push_back({piece.start_ms, piece.own_ms, key_of(rank, piece), rank.pieces.rank,
+            const std::uint32_t key = key_of(rank, piece);
+            nodes_.push_back({piece.start_ms, piece.own_ms, key, rank.pieces.rank,
                               piece.is_typical ? Weight::typical : Weight::observed});
+            if (model_.is_of_few(key)) rank.of_few.push_back(static_cast<std::uint32_t>(&piece - all.data()));
         }
         for (std::size_t stream = 0; stream < rank.pieces.stream_ends.size(); ++stream)
             for (std::uint32_t i = rank.pieces.begin_of(stream); i < rank.pieces.stream_ends[stream]; ++i)
@@ -247,6 +250,7 @@ class StepBuilder {
             held_up |= before.end_ms > piece.start_ms - held_up_within_ms(before.own_ms, model_.tolerance_ms);
             wait_for(before);
         });
+        wait_for_work_of_few(rank, piece, wait_for);
         if (piece.slot != no_index) {
             const TemplateSlot& slot = model_.templates[rank.role].slots[piece.slot];
             for (const std::uint32_t other : slot.waits_for) {
@@ -286,6 +290,19 @@ class StepBuilder {
             if (before.end_ms < overlap_ms) break;
             wait(before);
             overlap_ms = std::max(overlap_ms, before.start_ms + model_.tolerance_ms);
+        }
+    }
+
+    // No template says what waits for work that few ranks do: what began on another stream as soon as it ended.
+    template <typename Wait>
+    void wait_for_work_of_few(const OfRank& rank, const Piece& piece, Wait wait) const {
+        if (piece.is_lost) return;
+        for (const std::uint32_t number : rank.of_few) {
+            const Piece& before = rank.pieces.all[number];
+            const double gap_ms = piece.start_ms - before.end_ms;
+            if (before.stream() != piece.stream() && before.start_ms < piece.start_ms &&
+                std::abs(gap_ms) <= model_.tolerance_ms)
+                wait(before);
         }
     }
 
@@ -410,12 +427,20 @@ void JobModel::number_keys() {
     const auto names = static_cast<std::uint32_t>(rows->names().size());
     first_keys.assign(1, 0);
     keys.clear();
+    is_of_few_.clear();
     for (std::uint32_t role = 0; role < templates.size(); ++role) {
-        for (const TemplateSlot& slot : templates[role].slots)
+        std::vector<bool> has_slot(names);
+        for (const TemplateSlot& slot : templates[role].slots) {
             keys.push_back({role, PieceKey::name(slot.key), slot.is_comm, slot.part, PieceKey::seq(slot.key)});
-        for (std::uint32_t name = 0; name < names; ++name)
+            has_slot[PieceKey::name(slot.key)] = true;
+        }
+        is_of_few_.resize(keys.size());
+        for (std::uint32_t name = 0; name < names; ++name) {
             keys.push_back({role, static_cast<std::uint16_t>(name), rows->names()[name].is_comm(), 0, 0});
+            is_of_few_.push_back(!has_slot[name] && !keys.back().is_comm);
+        }
         keys.push_back({role, 0, false, PieceKey::max_part, 0});
+        is_of_few_.push_back(false);
         first_keys.push_back(static_cast<std::uint32_t>(keys.size()));
     }
 }

@@ -67,6 +67,8 @@ struct JobModel {
     /// Of the nodes at the ends of steps.
     [[nodiscard]] std::uint32_t key_of_end(std::uint32_t role) const { return first_keys[role + 1] - 1; }
     void number_keys();
+    /// Whether it is local work that few ranks of the role do: the others do nothing in its place.
+    [[nodiscard]] bool is_of_few(std::uint32_t key) const { return is_of_few_[key]; }
 
     const JobRows* rows;
     MatchRules rules;
@@ -77,6 +79,9 @@ struct JobModel {
     std::vector<std::uint32_t> first_keys;  // by role, and behind the last
     std::vector<NodeKey> keys;
     CollectiveSlots collectives;
+
+  private:
+    std::vector<bool> is_of_few_;  // by key
 };
 
 /// Finds it in a sample of the job's steps.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "stats/robust.hpp"
@@ -72,6 +73,12 @@ void TypicalWork::find_means(std::span<const StepGraph> graphs) {
         }
     std::vector<Mean> of_class(classes_);
     std::vector<Mean> of_role(model_.roles.count() * classes_);
+    const std::vector<double> idle = count_idle_ranks(graphs);
+    for (std::uint32_t key = 0; key < idle.size(); ++key) {
+        if (idle[key] == 0) continue;
+        of_class[class_of_[key]].count += idle[key];
+        of_role[role_index(key)].count += idle[key];
+    }
     for (std::size_t rank = 0; rank < ranks; ++rank)
         for (std::size_t i = 0; i < classes_; ++i) {
             const Sum& sum = of_rank[rank * classes_ + i];
@@ -91,6 +98,25 @@ void TypicalWork::find_means(std::span<const StepGraph> graphs) {
             of_rank_[rank * classes_ + i] = sum.count > 0 ? static_cast<float>(sum.ms / sum.count)
                                                           : of_role_[model_.roles.of_rank[rank] * classes_ + i];
         }
+}
+
+/// By key of what few ranks do: how many ranks of the role do not do it in the steps that have it, over all steps.
+std::vector<double> TypicalWork::count_idle_ranks(std::span<const StepGraph> graphs) const {
+    std::vector<double> idle(model_.keys.size());
+    for (const StepGraph& graph : graphs) {
+        std::set<std::pair<std::uint32_t, std::uint32_t>> doers;  // key and rank
+        for (std::size_t node = 0; node < graph.size(); ++node)
+            if (model_.is_of_few(graph.keys[node])) doers.emplace(graph.keys[node], graph.ranks[node]);
+        if (doers.empty()) continue;
+        std::vector<double> ranks(model_.roles.count());  // that are in the step
+        for (const auto& [rank, end] : graph.ends) ++ranks[model_.roles.of_rank[rank]];
+        for (auto at = doers.begin(); at != doers.end();) {
+            const std::uint32_t key = at->first;
+            idle[key] += ranks[model_.keys[key].role];
+            for (; at != doers.end() && at->first == key; ++at) --idle[key];
+        }
+    }
+    return idle;
 }
 
 void TypicalWork::find_comm_medians(std::span<const StepGraph> graphs) {

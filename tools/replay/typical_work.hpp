@@ -20,7 +20,7 @@ class TypicalWork {
 
     /// Of local work the mean, as the sum is what a balanced job has to do; of communication the median.
     [[nodiscard]] float of_all(std::uint32_t key) const { return of_class_[class_of_[key]]; }
-    /// Local work only.
+    /// Local work only. Of what few ranks do, the others do none in the steps that have it.
     [[nodiscard]] float of_role(std::uint32_t key) const { return of_role_[role_index(key)]; }
     [[nodiscard]] float of_rank(std::uint32_t key, std::uint32_t rank) const {
         return of_rank_[std::size_t{rank} * classes_ + class_of_[key]];
@@ -51,6 +51,7 @@ class TypicalWork {
     }
     void find_classes(const std::vector<Mean>& by_key, bool by_place);
     void find_means(std::span<const StepGraph> graphs);
+    [[nodiscard]] std::vector<double> count_idle_ranks(std::span<const StepGraph> graphs) const;
     void find_comm_medians(std::span<const StepGraph> graphs);
     void complete(std::span<StepGraph> graphs) const;
 

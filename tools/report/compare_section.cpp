@@ -41,7 +41,7 @@ void draw_change(Svg& svg, const Plot& plot, const Change& change, const Axis& x
     const std::string doubt = change.outcome == Outcome::same ? " ~" : change.outcome == Outcome::undecided ? " ?" : "";
     svg.text("label", {plot.right + 12, y + 4}, Anchor::start, fmt::format("{:+.1f} %{}", 100 * *change.change, doubt));
     svg.text("tick", {plot.right + 92, y + 4}, Anchor::start,
-             tool::format_times_ms(change.a.median_ms, change.b.median_ms));
+             tool::format_times_ms(change.a.mean_ms, change.b.mean_ms));
 }
 
 Figure draw(const std::vector<const Change*>& changes) {
@@ -70,7 +70,7 @@ Figure draw(const std::vector<const Change*>& changes) {
     svg.text("axis", {plot.right, plot.bottom + 34}, Anchor::end, "B is slower →");
     for (std::size_t i = 0; i < changes.size(); ++i)
         draw_change(svg, plot, *changes[i], x, 32 + row_height * static_cast<double>(i));
-    return {svg.finish(), "~ not significant; ? too few blocks of steps to test."};
+    return {svg.finish(), "~ not significant; ? too few steps to test."};
 }
 
 }  // namespace
@@ -83,7 +83,8 @@ Section compare_section(const compare::Comparison& comparison) {
                     document.headline,
                     {},
                     {},
-                    tool::html_facts(document.facts) + tool::html_tables(document, 40) +
+                    (document.scope.empty() ? "" : tool::html_notes({document.scope})) +
+                        tool::html_facts(document.facts) + tool::html_tables(document, 40) +
                         tool::html_notes(document.evidence) + tool::html_notes(document.notes)};
     if (!changes.empty()) section.figures.push_back(draw(changes));
     return section;

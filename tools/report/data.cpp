@@ -295,10 +295,8 @@ class Writer {
     void write_side(std::string_view side, const compare::PhaseSide& of) {
         const std::string prefix(side);
         const bool any = of.steps > 0;
-        const double low = of.interval_ms ? of.interval_ms->low : NAN;
-        const double high = of.interval_ms ? of.interval_ms->high : NAN;
-        json_.members(prefix + "_ms", any ? std::optional(of.median_ms) : std::nullopt, prefix + "_low_ms", low,
-                      prefix + "_high_ms", high);
+        json_.members(prefix + "_ms", any ? std::optional(of.mean_ms) : std::nullopt, prefix + "_low_ms",
+                      any ? of.mean_interval_ms.low : NAN, prefix + "_high_ms", any ? of.mean_interval_ms.high : NAN);
     }
 
     void write_comparison(const compare::Comparison& comparison) {

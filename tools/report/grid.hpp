@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "verdict/job_table.hpp"
+#include "ledger/job_table.hpp"
 
 namespace cep::report {
 

@@ -58,6 +58,7 @@ std::string text_of(const Document& document, const Rendering& rendering) {
     const Colors colors = colors_for(rendering, document.tone);
     const std::size_t columns = rendering.columns;
     Paragraphs text;
+    if (!document.scope.empty()) text.add(wrap_to_width(printable(document.scope), 0, columns) + "\n");
     if (!document.headline.empty())
         text.add(fmt::format("{}{}{}\n", colors.headline, wrap_to_width(printable(document.headline), 0, columns),
                              colors.plain));
@@ -100,6 +101,7 @@ std::string in_ascii(std::string text) {
 std::string markdown_of(const Document& document, const Rendering& rendering) {
     Paragraphs text;
     if (!document.title.empty()) text.add("# " + markdown_text(document.title) + "\n");
+    if (!document.scope.empty()) text.add(markdown_text(document.scope) + "\n");
     if (!document.headline.empty()) text.add("**" + markdown_text(document.headline) + "**\n");
     std::string lines;
     for (const std::string& line : document.evidence) lines += "- " + markdown_text(line) + "\n";
@@ -142,7 +144,11 @@ void write_inputs(JsonWriter& json, const InputCounts& inputs, const Coverage& c
     json.members("files", inputs.files, "bytes", inputs.bytes, "rows", inputs.rows, "ranks_seen", coverage.ranks_seen,
                  "ranks_expected", coverage.ranks_expected, "missing_ranks", coverage.missing_ranks, "truncated_files",
                  inputs.truncated_files, "unreadable_files", inputs.unreadable_files, "skipped_rows",
-                 inputs.skipped_rows);
+                 inputs.skipped_rows, "run", text_or_null(inputs.run), "runs_left_out", inputs.runs_left_out);
+    json.objects("other_runs", inputs.other_runs, [&json](const InputRun& run) {
+        json.members("run", run.name, "ranks", run.ranks, "start_unix_ns", run.start_unix_ns, "first_step",
+                     run.first_step);
+    });
 }
 
 }  // namespace cep::tool

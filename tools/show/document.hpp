@@ -30,6 +30,7 @@ enum class Tone : std::uint8_t { neutral, warning, bad };
 /// Texts are plain; renderers escape them. Parts that are empty are left out.
 struct Document {
     std::string title;     // of the whole, for Markdown and pages: "GPU kernels"
+    std::string scope;     // which part of the inputs it is about, where they hold more: other runs are left out
     std::string headline;  // what a tired person must know, in one or two sentences
     Tone tone = Tone::neutral;
     std::vector<std::string> evidence;   // why the headline says so
@@ -57,7 +58,8 @@ struct Rendering {
 [[nodiscard]] std::string render(const Document& document, const Rendering& rendering);
 
 /// The members of "inputs", which says what was read: files, bytes, rows, ranks_seen, ranks_expected, missing_ranks,
-/// truncated_files, unreadable_files, skipped_rows.
+/// truncated_files, unreadable_files, skipped_rows, and which run it was of those that the inputs have: run,
+/// runs_left_out, other_runs.
 void write_inputs(JsonWriter& json, const InputCounts& inputs, const Coverage& coverage);
 
 }  // namespace cep::tool

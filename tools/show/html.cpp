@@ -40,6 +40,7 @@ std::string html_text(std::string_view text) {
 
 std::string html_findings(const Document& document) {
     std::string html;
+    if (!document.scope.empty()) html += "<p class=\"note\">" + html_text(document.scope) + "</p>\n";
     if (!document.headline.empty())
         html += "<p class=\"" + std::string(class_of(document.tone)) + "\">" + html_text(document.headline) + "</p>\n";
     const std::string lists =

@@ -251,7 +251,9 @@ std::string Table::text(std::size_t limit, const TextStyle& style) const {
     for (std::size_t i = 1; i < grid.rows(); ++i) text += grid.line(i) + "\n";
     if (hidden > 0) text += describe_rest(hidden) + "\n";
     if (!left_out.empty())
-        text += fmt::format("… no room for {}; --markdown and --csv have all\n", fmt::join(left_out, ", "));
+        text += wrap_to_width(fmt::format("… no room for {}; --markdown and --csv have all", fmt::join(left_out, ", ")),
+                              0, style.columns) +
+                "\n";
     return text;
 }
 

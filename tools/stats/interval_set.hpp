@@ -3,6 +3,7 @@
 // Sets of intervals of time, in nanoseconds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -12,6 +13,12 @@ struct Interval {
     std::int64_t begin_ns = 0;
     std::int64_t end_ns = 0;
 
+    [[nodiscard]] std::int64_t length_ns() const { return end_ns - begin_ns; }
+    [[nodiscard]] bool empty() const { return end_ns <= begin_ns; }
+    void include(const Interval& other) {
+        begin_ns = std::min(begin_ns, other.begin_ns);
+        end_ns = std::max(end_ns, other.end_ns);
+    }
     [[nodiscard]] bool contains(const Interval& other, std::int64_t tolerance_ns) const {
         return begin_ns <= other.begin_ns + tolerance_ns && other.end_ns <= end_ns + tolerance_ns;
     }

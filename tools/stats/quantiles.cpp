@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -196,15 +195,6 @@ void LogHistogram::merge(const LogHistogram& other) {
     include(other.first_bucket_ + static_cast<int>(other.buckets_.size()) - 1);
     const auto shift = static_cast<std::size_t>(other.first_bucket_ - first_bucket_);
     for (std::size_t i = 0; i < other.buckets_.size(); ++i) buckets_[shift + i] += other.buckets_[i];
-}
-
-LogHistogram LogHistogram::of(Buckets buckets) {
-    LogHistogram histogram;
-    histogram.first_bucket_ = static_cast<int>(buckets.first);
-    histogram.zeros_ = buckets.zeros;
-    histogram.buckets_ = std::move(buckets.counts);
-    histogram.count_ = std::accumulate(histogram.buckets_.begin(), histogram.buckets_.end(), buckets.zeros);
-    return histogram;
 }
 
 double LogHistogram::quantile(double q) const {

@@ -52,15 +52,6 @@ class LogHistogram {
     /// NaN for none.
     [[nodiscard]] double quantile(double q) const;
 
-    /// All that it holds, to be written down and read again.
-    struct Buckets {
-        std::int64_t first = 0;
-        std::uint64_t zeros = 0;
-        std::vector<std::uint32_t> counts;
-    };
-    [[nodiscard]] Buckets buckets() const { return {first_bucket_, zeros_, buckets_}; }
-    [[nodiscard]] static LogHistogram of(Buckets buckets);
-
   private:
     void include(int bucket);
 

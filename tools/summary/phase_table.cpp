@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -126,18 +127,14 @@ class Durations {
             parts_.push_back(durations_ms);
         }
     }
-    void end_rank() { ends_.push_back(parts_.size()); }
+    [[nodiscard]] double squares_about(double mean_ms) const {
+        double sum = 0;
+        for (const std::span<const double> part : parts_)
+            for (const double ms : part) sum += (ms - mean_ms) * (ms - mean_ms);
+        return sum;
+    }
     [[nodiscard]] std::vector<double> quantiles(std::initializer_list<double> qs) const {
         return exact_quantiles(ValueParts(parts_), qs);
-    }
-    [[nodiscard]] std::vector<double> medians_of_ranks() const {
-        std::vector<double> medians;
-        std::size_t first = 0;
-        for (const std::size_t end : ends_) {
-            medians.push_back(exact_quantile(ValueParts(parts_).subspan(first, end - first), 0.5));
-            first = end;
-        }
-        return medians;
     }
 
   private:
@@ -145,7 +142,6 @@ class Durations {
 
     std::vector<double> few_;  // never moves, as there is room for all
     std::vector<std::span<const double>> parts_;
-    std::vector<std::size_t> ends_;  // by rank: index of the part behind its last
 };
 
 /// One phase over all ranks, either from exact durations or from histograms.
@@ -157,23 +153,22 @@ class PhaseCollector {
 
     /// The series of one rank.
     void add_rank(std::span<const SeriesOfPhase> all_series) {
-        LogHistogram of_rank;
         std::uint64_t count = 0;
+        double sum_ms = 0;
         for (const SeriesOfPhase& of : all_series) {
             const Totals totals = totals_of(*of.phase);
             if (totals.count == 0) continue;
             if (of.phase->in_histogram.count == 0) durations_.add(of.phase->samples);
             count += totals.count;
-            of_rank.merge(of.phase->histogram);
+            sum_ms += totals.sum_ms;
+            histogram_.merge(of.phase->histogram);
             add_labels(*of.phase, totals.count);
             totals_.merge(totals);
             part_ms_ += step_time_.part_ms(of, totals);
         }
         if (count == 0) return;
-        histogram_.merge(of_rank);
         ranks_.push_back(all_series.front().rank);
-        durations_.end_rank();
-        if (of_rank.count() > 0) medians_ms_.push_back(of_rank.quantile(0.5));
+        means_ms_.push_back(sum_ms / static_cast<double>(count));
     }
 
     /// Its count is zero for a phase that has nothing in it.
@@ -206,8 +201,9 @@ class PhaseCollector {
         if (histogram_.count() > 0) {
             for (const double q : wanted) found.push_back(histogram_.quantile(q));
         } else {
-            medians_ms_ = durations_.medians_of_ranks();
             found = durations_.quantiles(wanted);
+            const double squares = durations_.squares_about(summary_.mean_ms);
+            if (summary_.count > 1) summary_.sd_ms = std::sqrt(squares / static_cast<double>(summary_.count - 1));
         }
         summary_.p50_ms = found[0];
         summary_.p90_ms = found[1];
@@ -215,9 +211,9 @@ class PhaseCollector {
     }
 
     void find_slowest() {
-        const auto slowest = std::max_element(medians_ms_.begin(), medians_ms_.end());
-        summary_.slowest_rank = ranks_[static_cast<std::size_t>(slowest - medians_ms_.begin())];
-        const double typical_ms = exact_quantile(medians_ms_, 0.5);
+        const auto slowest = std::max_element(means_ms_.begin(), means_ms_.end());
+        summary_.slowest_rank = ranks_[static_cast<std::size_t>(slowest - means_ms_.begin())];
+        const double typical_ms = exact_quantile(means_ms_, 0.5);
         if (typical_ms > 0) summary_.skew = *slowest / typical_ms;
     }
 
@@ -230,7 +226,7 @@ class PhaseCollector {
     Clock clock_ = Clock::none;
     std::array<std::uint64_t, schema::kind_names.size()> kinds_{};
     std::vector<std::int64_t> ranks_;
-    std::vector<double> medians_ms_;  // by index into ranks_
+    std::vector<double> means_ms_;  // by index into ranks_
 };
 
 /// By name.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "summary/summary.hpp"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -30,7 +31,7 @@ void drop_baseless_shares(Summary& summary) {
 
 std::optional<OwnCost> find_own_cost(const Job& job) {
     const StepPhase step = find_step_phase(all_series(job.ranks));
-    if (!step.found || !job.filter.steps().empty()) return std::nullopt;
+    if (!step.found || job.filter.has_steps()) return std::nullopt;
     std::vector<double> shares;
     OwnCost cost;
     for (const auto& [rank, series] : job.ranks) {
@@ -81,6 +82,25 @@ std::vector<StrideChangeGroup> find_stride_changes(const Job& job) {
     return found;
 }
 
+// The share is of what nothing hides; of spans that enclose others, of all of them. The slowest rank is the one with
+// the most work of its own.
+void take_from(const Ledger& ledger, PhaseSummary& phase) {
+    const PhaseLedger* const found = ledger.find(phase.name);
+    if (found == nullptr) return;
+    const bool encloses = phase.kind == schema::Kind::step && found->visible_ms == 0 && ledger.recorded_ms > 0;
+    phase.share = encloses ? ledger.step_span_ms / ledger.recorded_ms : ledger.share(*found);
+    std::vector<double> own_ms;
+    for (const double ms : found->own_ms)
+        if (!is_missing(ms)) own_ms.push_back(ms);
+    if (own_ms.empty()) return;
+    std::size_t slowest = 0;
+    for (std::size_t i = 0; i < found->own_ms.size(); ++i)
+        if (!(found->own_ms[i] <= found->own_ms[slowest]) && !is_missing(found->own_ms[i])) slowest = i;
+    phase.slowest_rank = ledger.ranks[slowest].rank;
+    const double typical_ms = median_of(own_ms);
+    if (typical_ms > 0) phase.skew = found->own_ms[slowest] / typical_ms;
+}
+
 }  // namespace
 
 Grouping Grouping::parse(std::string_view text) {
@@ -100,15 +120,19 @@ std::string Grouping::name() const {
     return std::string(step_prefix) + std::to_string(window_steps);
 }
 
-Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads) {
+Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads, const Ledger* ledger) {
     Summary summary;
     summary.phases = summarize_phases(all_series(job.ranks), threads);
+    for (PhaseSummary& phase : summary.phases) {
+        phase.share.reset();
+        if (ledger != nullptr && !ledger->empty()) take_from(*ledger, phase);
+    }
     summary.counters = summarize_counters(job.ranks);
     summary.memory = summarize_memory(job.ranks);
     summary.own_cost = find_own_cost(job);
     summary.stride_changes = find_stride_changes(job);
     summary.grouping = grouping;
-    summary.groups = summarize_groups(job, grouping, threads);
+    summary.groups = summarize_groups(job, grouping, threads, ledger);
     if (job.filter.has_phases()) drop_baseless_shares(summary);
     return summary;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/number_ranges.hpp"
+#include "ledger/ledger.hpp"
 #include "model/job.hpp"
 #include "summary/counter_summary.hpp"
 
@@ -40,6 +41,7 @@ struct PhaseSummary {
     double min_ms = 0;
     double max_ms = 0;
     double total_ms = 0;
+    std::optional<double> sd_ms;  // none where not all durations are kept
     std::optional<double> share;
     std::int64_t slowest_rank = 0;
     std::optional<double> skew;
@@ -51,8 +53,8 @@ struct GroupSummary {
     std::int64_t last = 0;   // By::step: the last one
     std::string host;        // By::host; and of a rank the last one it was on
     PhaseSummary phase;
-    double excess_ms = 0;                // of the median over the median of all groups' medians
-    std::optional<double> median_ratio;  // of the same two
+    double excess_ms = 0;  // of the mean over the median of all groups' means; of ranks, of what they do themselves
+    std::optional<double> median_ratio;  // the median over the median of all groups' medians
 };
 
 /// What the profiler took of the steps that it recorded, by its own estimate.
@@ -82,7 +84,8 @@ struct Summary {
     std::vector<StrideChangeGroup> stride_changes;  // by strides, without ranks whose stride came back to the user's
 };
 
-/// Throws UsageError where the job does not hold the durations that the grouping needs.
-[[nodiscard]] Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads);
+/// `ledger`: for shares of the time, and what ranks do themselves; nullptr without. Throws UsageError where the job
+/// does not hold the durations that the grouping needs.
+[[nodiscard]] Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads, const Ledger* ledger);
 
 }  // namespace cep::tool

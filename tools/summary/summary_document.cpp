@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "advice/ledger_document.hpp"
 #include "base/units.hpp"
 #include "verdict/verdict_document.hpp"
 
@@ -188,15 +189,17 @@ std::vector<Column> phase_columns(bool of_groups, bool of_one_rank) {
             {"count", "count", Align::right, "", "Spans", false, 2},
             {"ranks", "", Align::right, "", "Ranks that have such spans"},
             {"mean_ms", "mean", Align::right, "ms", "Mean duration"},
+            {"sd_ms", "sd", Align::right, "ms", "Standard deviation of the durations", false, 3},
             {"p50_ms", "p50", Align::right, "ms", "Median duration"},
             {"p90_ms", "p90", Align::right, "ms", "Duration that one span in ten exceeds", false, 3},
             {"p99_ms", "p99", Align::right, "ms", "Duration that one span in a hundred exceeds"},
             {"min_ms", "", Align::right, "ms", "Shortest duration"},
             {"max_ms", "max", Align::right, "ms", "Longest duration", false, 1},
             {"total_ms", "", Align::right, "ms", "Time of all spans"},
-            {"share", "share", Align::right, "", "Part of the time of all steps", true},
-            {"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "", "The rank with the highest median"},
-            {"skew", of_groups ? "" : "skew", Align::right, "", "Median of the slowest rank over the typical median"}};
+            {"share", "share", Align::right, "", "Part of the time of recorded steps in which nothing hides it", true},
+            {"slowest_rank", of_one_rank ? "" : "slowest rank", Align::right, "",
+             "The rank with the most work of its own, by mean"},
+            {"skew", of_groups ? "" : "skew", Align::right, "", "Mean of the slowest rank over the typical rank's"}};
 }
 
 void add_phase_cells(std::vector<Cell>& cells, const PhaseSummary& phase) {
@@ -208,8 +211,9 @@ void add_phase_cells(std::vector<Cell>& cells, const PhaseSummary& phase) {
     cells.push_back(Cell::text_of(clock_names[static_cast<std::size_t>(phase.clock)]));
     cells.push_back(Cell::count(phase.count));
     cells.push_back(Cell::count(phase.ranks));
-    for (const double ms :
-         {phase.mean_ms, phase.p50_ms, phase.p90_ms, phase.p99_ms, phase.min_ms, phase.max_ms, phase.total_ms})
+    cells.push_back(time(phase.mean_ms));
+    cells.push_back(Cell::shown_if(phase.sd_ms, duration));
+    for (const double ms : {phase.p50_ms, phase.p90_ms, phase.p99_ms, phase.min_ms, phase.max_ms, phase.total_ms})
         cells.push_back(time(ms));
     cells.push_back(Cell::percent(phase.share));
     cells.push_back(Cell::shown(phase.slowest_rank, comparable ? fmt::format("{}", phase.slowest_rank) : "-"));
@@ -238,7 +242,8 @@ std::vector<Column> group_columns(By by) {
         columns.push_back({"host", "host", Align::left, "", "The host"});
     }
     for (Column& column : phase_columns(true, by == By::rank)) columns.push_back(std::move(column));
-    columns.push_back({"excess_ms", "excess", Align::right, "ms", "Median less the typical median of all lines"});
+    columns.push_back({"excess_ms", "excess", Align::right, "ms",
+                       "Mean less the typical mean of all lines; of ranks, of their own work in a step"});
     columns.push_back({"median_ratio", "× median", Align::right, "", "Median over the typical median of all lines"});
     return columns;
 }
@@ -306,9 +311,9 @@ void write_job(JsonWriter& json, const Job& job) {
 void write_phase(JsonWriter& json, const PhaseSummary& phase) {
     json.members("name", phase.name, "kind", schema::kind_name(phase.kind), "clock",
                  text_or_null(clock_names[static_cast<std::size_t>(phase.clock)]), "count", phase.count, "ranks",
-                 phase.ranks, "mean_ms", phase.mean_ms, "p50_ms", phase.p50_ms, "p90_ms", phase.p90_ms, "p99_ms",
-                 phase.p99_ms, "min_ms", phase.min_ms, "max_ms", phase.max_ms, "total_ms", phase.total_ms, "share",
-                 phase.share, "slowest_rank", phase.slowest_rank, "skew", phase.skew);
+                 phase.ranks, "mean_ms", phase.mean_ms, "sd_ms", phase.sd_ms, "p50_ms", phase.p50_ms, "p90_ms",
+                 phase.p90_ms, "p99_ms", phase.p99_ms, "min_ms", phase.min_ms, "max_ms", phase.max_ms, "total_ms",
+                 phase.total_ms, "share", phase.share, "slowest_rank", phase.slowest_rank, "skew", phase.skew);
 }
 
 void write_loss(JsonWriter& json, const Loss& loss) {
@@ -375,6 +380,11 @@ void write_summary(JsonWriter& json, const Job& job, const Summary& summary, con
     json.objects("phases", summary.phases, [&json](const PhaseSummary& phase) { write_phase(json, phase); });
     json.key("efficiency");
     write_efficiency(json, verdict != nullptr ? verdict->efficiency : Efficiency{});
+    if (verdict != nullptr) {
+        write_ledger(json, verdict->ledger, verdict->losses);
+    } else {
+        json.key("ledger").null();
+    }
     write_loss(json, job.loss);
     json.object_or_null("own_cost", summary.own_cost, [&json](const OwnCost& cost) {
         json.members("median_share", cost.median_share, "largest_share", cost.largest_share, "largest_rank",
@@ -402,8 +412,12 @@ Document summary_document(const Job& job, const Summary& summary, const Verdict*
     Document document;
     if (verdict != nullptr && !summary.phases.empty()) document = verdict_document(*verdict);
     document.title = "Training job";
+    document.scope = describe_other_runs(job.inputs);
     if (verdict != nullptr) document.picture = verdict->picture;
     add_facts(document, job, summary);
+    if (verdict != nullptr && !verdict->losses.empty())
+        document.tables.push_back(ledger_table(verdict->ledger, verdict->losses));
+    document.csv_table = document.tables.size();
     document.tables.push_back(summary.grouping.by == By::phase ? phase_table(summary)
                                                                : group_table(summary, rendering));
     add_notes(document, job);

@@ -14,6 +14,7 @@
 #include "base/failure.hpp"
 #include "base/parallel.hpp"
 #include "stats/quantiles.hpp"
+#include "stats/robust.hpp"
 #include "summary/phase_table.hpp"
 
 namespace cep::tool {
@@ -177,22 +178,42 @@ void add_groups(const std::vector<Group>& groups, const Grouping& grouping, std:
         }
 }
 
+/// What a group is compared by: of a rank, what it does itself in a step, where that is known.
+double compared_ms(const GroupSummary& group, By by, const Ledger* ledger) {
+    const PhaseLedger* const phase = by == By::rank && ledger != nullptr ? ledger->find(group.phase.name) : nullptr;
+    if (phase == nullptr || phase->own_ms.empty()) return group.phase.mean_ms;
+    const auto rank = std::lower_bound(ledger->ranks.begin(), ledger->ranks.end(), group.first,
+                                       [](const RankLedger& one, std::int64_t number) { return one.rank < number; });
+    if (rank == ledger->ranks.end() || rank->rank != group.first) return group.phase.mean_ms;
+    const double own_ms = phase->own_ms[static_cast<std::size_t>(rank - ledger->ranks.begin())];
+    return is_missing(own_ms) ? group.phase.mean_ms : own_ms;
+}
+
 // Against the other groups: the same phase, a group as good as another whatever its number of spans.
-void compare_groups(std::vector<GroupSummary>& groups) {
-    std::map<std::string_view, std::vector<double>> medians_ms;
-    for (const GroupSummary& group : groups) medians_ms[group.phase.name].push_back(group.phase.p50_ms);
-    std::map<std::string_view, double> typical_ms;
-    for (auto& [name, values] : medians_ms) typical_ms[name] = exact_quantile(values, 0.5);
+void compare_groups(std::vector<GroupSummary>& groups, By by, const Ledger* ledger) {
+    struct Values {
+        std::vector<double> means_ms;
+        std::vector<double> medians_ms;
+    };
+    std::map<std::string_view, Values> of_phases;
+    for (const GroupSummary& group : groups) {
+        of_phases[group.phase.name].means_ms.push_back(compared_ms(group, by, ledger));
+        of_phases[group.phase.name].medians_ms.push_back(group.phase.p50_ms);
+    }
+    std::map<std::string_view, std::pair<double, double>> typical_ms;  // mean, median
+    for (auto& [name, values] : of_phases)
+        typical_ms[name] = {exact_quantile(values.means_ms, 0.5), exact_quantile(values.medians_ms, 0.5)};
     for (GroupSummary& group : groups) {
-        const double typical = typical_ms[group.phase.name];
-        group.excess_ms = group.phase.p50_ms - typical;
-        if (typical > 0) group.median_ratio = group.phase.p50_ms / typical;
+        const auto [mean_ms, median_ms] = typical_ms[group.phase.name];
+        group.excess_ms = compared_ms(group, by, ledger) - mean_ms;
+        if (median_ms > 0) group.median_ratio = group.phase.p50_ms / median_ms;
     }
 }
 
 }  // namespace
 
-std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& grouping, std::size_t threads) {
+std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& grouping, std::size_t threads,
+                                           const Ledger* ledger) {
     std::vector<GroupSummary> result;
     if (grouping.by == By::step) {
         if (!job.choice.keeps_all())
@@ -209,7 +230,7 @@ std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& group
     } else if (grouping.by == By::host) {
         add_groups(group_by_host(job.ranks), grouping, threads, result);
     }
-    compare_groups(result);
+    compare_groups(result, grouping.by, ledger);
     return result;
 }
 

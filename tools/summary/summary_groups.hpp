@@ -12,6 +12,7 @@ namespace cep::tool {
 
 /// Nothing for Grouping::By::phase. Throws UsageError for windows of steps where durations are in histograms, which
 /// know no steps.
-[[nodiscard]] std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& grouping, std::size_t threads);
+[[nodiscard]] std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& grouping, std::size_t threads,
+                                                         const Ledger* ledger);
 
 }  // namespace cep::tool

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ledger/table_quantiles.hpp"
 #include "stats/change_points.hpp"
 #include "stats/robust.hpp"
-#include "verdict/table_quantiles.hpp"
 
 namespace cep::tool {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/number_ranges.hpp"
-#include "verdict/job_table.hpp"
+#include "ledger/job_table.hpp"
 
 namespace cep::tool {
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "ledger/table_quantiles.hpp"
 #include "stats/robust.hpp"
-#include "verdict/table_quantiles.hpp"
 
 namespace cep::tool {
 namespace {
@@ -28,30 +28,29 @@ constexpr double most_correlation = 0.995;  // no series is long enough to know 
 
 }  // namespace
 
-Deviation::Deviation(const LocalPhase& phase, const PeerGroup& group, double floor_ms, ChosenSteps steps)
+Deviation::Deviation(const LocalPhase& phase, const StepMatrix& own_ms, const PeerGroup& group, double floor_ms,
+                     ChosenSteps steps)
     : group_(group) {
     fast_.resize(group.ranks.size());
     std::iota(fast_.begin(), fast_.end(), std::size_t{0});
-    usual_ = quantiles_over_ranks(phase.own_ms, group.ranks, typical_quantile);
-    find_excess(phase);
+    usual_ = quantiles_over_ranks(own_ms, fast_, typical_quantile);
+    find_excess(phase, own_ms);
     if (floor_ms > 0) find_fast(floor_ms);
-    std::vector<std::size_t> ranks;
-    for (const std::size_t peer : fast_) ranks.push_back(group.ranks[peer]);
-    usual_ = quantiles_over_ranks(phase.own_ms, ranks, is_split() ? typical_quantile : usual_quantile);
-    find_excess(phase);
+    usual_ = quantiles_over_ranks(own_ms, fast_, is_split() ? typical_quantile : usual_quantile);
+    find_excess(phase, own_ms);
     if (steps == ChosenSteps::of_device) leave_out_late_hosts(phase);
     centre();
     find_noise();
 }
 
-void Deviation::find_excess(const LocalPhase& phase) {
+void Deviation::find_excess(const LocalPhase& phase, const StepMatrix& own_ms) {
     excess_.resize(group_.ranks.size() * usual_.size());
     for (std::size_t peer = 0; peer < group_.ranks.size(); ++peer) {
-        const std::span<const float> own_ms = phase.own_ms.of_rank(group_.ranks[peer]);
+        const std::span<const float> of_peer_ms = own_ms.of_rank(peer);
         const std::span<const float> duration_ms = phase.duration_ms.of_rank(group_.ranks[peer]);
         double* const excess_ms = excess_.data() + peer * usual_.size();
         for (std::size_t step = 0; step < usual_.size(); ++step) {
-            const double ms = own_ms[step];
+            const double ms = of_peer_ms[step];
             excess_ms[step] = ms - usual_[step];
             contains_waiting_ |= duration_ms[step] > ms * (1 + 1e-6);
         }

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "verdict/job_table.hpp"
+#include "ledger/job_table.hpp"
 #include "verdict/peers.hpp"
 
 namespace cep::tool {
@@ -18,8 +18,8 @@ enum class ChosenSteps : std::uint8_t { all, of_device };
 
 class Deviation {
   public:
-    /// `floor_ms`: what is less separates nobody.
-    Deviation(const LocalPhase& phase, const PeerGroup& group, double floor_ms = 0,
+    /// `own_ms`: of the phase, by peer and step. `floor_ms`: what is less separates nobody.
+    Deviation(const LocalPhase& phase, const StepMatrix& own_ms, const PeerGroup& group, double floor_ms,
               ChosenSteps steps = ChosenSteps::all);
 
     [[nodiscard]] const std::vector<std::size_t>& ranks() const { return group_.ranks; }
@@ -50,7 +50,7 @@ class Deviation {
     [[nodiscard]] std::size_t peers_with(std::size_t steps) const;
 
   private:
-    void find_excess(const LocalPhase& phase);
+    void find_excess(const LocalPhase& phase, const StepMatrix& own_ms);
     void find_fast(double floor_ms);
     void leave_out_late_hosts(const LocalPhase& phase);
     void centre();

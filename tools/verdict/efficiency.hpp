@@ -7,23 +7,24 @@
 #include <optional>
 #include <string_view>
 
-#include "verdict/job_table.hpp"
+#include "ledger/job_table.hpp"
 
 namespace cep::tool {
 
-/// Shares of a step on the median rank.
+/// Shares of the time of iterations, over all ranks; see Ledger.
 struct StepShares {
     double compute = 0;
-    double comm = 0;  // exposed
-    double wait = 0;  // of comm: waiting for other ranks, as far as it is known
-    double data = 0;
+    double comm = 0;          // exposed
+    double wait = 0;          // of comm: waiting for other ranks, as far as it is known
+    double data = 0;          // with copies
     double host = 0;          // the device idle while its host works, or as slow as its host launches
     double rest = 0;          // phases of other kinds, and what no phase covers
+    double host_phases = 0;   // of rest: phases of the host, checkpoints, evaluation, logging
     bool hides_comm = false;  // of several ranks no communication is timed: it is inside of the other phases
 };
 
 /// None where steps have no time, or no phases.
-[[nodiscard]] std::optional<StepShares> find_shares(const JobTable& table);
+[[nodiscard]] std::optional<StepShares> find_shares(const Ledger& ledger);
 
 /// What most of a step's time goes to.
 enum class Bound : std::uint8_t { unknown, compute, comm, data, host, mixed };
@@ -31,21 +32,16 @@ enum class Bound : std::uint8_t { unknown, compute, comm, data, host, mixed };
 [[nodiscard]] Bound bound_of(const StepShares& shares);
 
 struct Efficiency {
-    std::optional<double> mfu;  // flops_per_step / step time / peak
+    std::optional<double> mfu;  // FLOPs of the run / its elapsed time / peak
     std::optional<double> hfu;  // the same of the FLOPs that the hardware did, with recomputation
     std::optional<double> tokens_per_s;
-    std::optional<double> comm_ms;          // a step on the median rank
-    std::optional<double> exposed_comm_ms;  // of that: beside no local work
-    std::optional<double> overlap_efficiency;
+    std::optional<double> comm_ms;                      // a recorded step, mean over ranks
+    std::optional<double> exposed_comm_ms;              // of that: beside no compute
+    std::optional<double> overlap_efficiency;           // hidden communication / all of it, over all steps and ranks
     std::optional<double> bubble_fraction;              // measured: idle share of a pipeline stage
     std::optional<double> theoretical_bubble_fraction;  // (p − 1) / (m + p − 1)
 };
 
-/// Dense peak of a device, FLOP/s, of 16-bit floats with 32-bit accumulation; none for a device that is not in the
-/// table.
-[[nodiscard]] std::optional<double> known_peak_flops(std::string_view device_name);
-
-/// `peak_flops` precedes what run rows and the table say.
-[[nodiscard]] Efficiency find_efficiency(const JobTable& table, std::optional<double> peak_flops);
+[[nodiscard]] Efficiency find_efficiency(const JobTable& table, const Ledger& ledger);
 
 }  // namespace cep::tool

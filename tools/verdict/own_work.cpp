@@ -3,87 +3,44 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
+#include <numeric>
 
+#include "ledger/table_quantiles.hpp"
 #include "stats/robust.hpp"
-#include "verdict/table_quantiles.hpp"
+#include "verdict/absent_rows.hpp"
 
 namespace cep::tool {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// By rank, in how many steps it has a row of a phase.
-using StepCounts = std::vector<std::size_t>;
-
-StepCounts count_steps(const StepMatrix& phase_ms) {
-    StepCounts counts;
-    for (std::size_t rank = 0; rank < phase_ms.ranks(); ++rank) counts.push_back(count_values(phase_ms.of_rank(rank)));
-    return counts;
-}
-
-/// Of one phase and the ranks of one role: which of the rows that are not there were lost. A phase that one rank does,
-/// or that the ranks do in turns, is no work of the others.
-class LostRows {
-  public:
-    /// `counts`: of the phase. `fullest`: of each rank's phase of most rows.
-    LostRows(const StepMatrix& phase_ms, const PeerGroup& group, const StepCounts& counts, const StepCounts& fullest)
-        : counts_(counts), fullest_(fullest), ranks_of_step_(phase_ms.steps()), ranks_(group.ranks.size()) {
-        for (const std::size_t rank : group.ranks)
-            for (std::size_t step = 0; step < ranks_of_step_.size(); ++step)
-                ranks_of_step_[step] += !is_missing(phase_ms.at(rank, step));
-        const auto without = std::count(ranks_of_step_.begin(), ranks_of_step_.end(), std::size_t{0});
-        steps_ = ranks_of_step_.size() - static_cast<std::size_t>(without);
-    }
-
-    /// Of a row that is not there: the rank has most of the rows that it could have, or most ranks have theirs in this
-    /// step.
-    [[nodiscard]] bool is_lost(std::size_t rank, std::size_t step) const {
-        const std::size_t steps = counts_[rank];
-        return 2 * steps > std::min(steps_, fullest_[rank]) || (steps > 0 && 2 * ranks_of_step_[step] > ranks_);
-    }
-
-  private:
-    const StepCounts& counts_;
-    const StepCounts& fullest_;
-    std::vector<std::size_t> ranks_of_step_;  // that have a row in it
-    const std::size_t ranks_;
-    std::size_t steps_ = 0;  // in which any rank has one
-};
-
-/// `lost`: nothing where every rank has all rows.
-void add_phase(const StepMatrix& phase_ms, const PeerGroup& group, const std::optional<LostRows>& lost,
+/// A rank whose row was lost works as its peers do in the step.
+void add_phase(const RolePhase& phase, const PeerGroup& role, const std::vector<std::size_t>& rows,
                StepMatrix& own_ms) {
+    std::vector<std::size_t> peers(role.ranks.size());
+    std::iota(peers.begin(), peers.end(), std::size_t{0});
+    const bool any_missing =
+        std::any_of(rows.begin(), rows.end(), [&](std::size_t count) { return count < own_ms.steps(); });
     std::vector<double> usual_ms;
-    if (lost) usual_ms = quantiles_over_ranks(phase_ms, group.ranks, 0.5);
-    for (const std::size_t rank : group.ranks)
+    if (any_missing) usual_ms = quantiles_over_ranks(phase.own_ms, peers, 0.5);
+    for (const std::size_t peer : peers)
         for (std::size_t step = 0; step < own_ms.steps(); ++step) {
-            double ms = phase_ms.at(rank, step);
-            if (is_missing(ms) && lost->is_lost(rank, step)) ms = usual_ms[step];
-            if (!is_missing(ms)) own_ms.add_to_cell(rank * own_ms.steps() + step, ms);
+            double ms = phase.own_ms.at(peer, step);
+            if (is_missing(ms) && rows[peer] > 0) ms = usual_ms[step];
+            if (!is_missing(ms)) own_ms.add_to_cell(role.ranks[peer] * own_ms.steps() + step, ms);
         }
 }
 
 }  // namespace
 
 StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups) {
+    const AbsentRows absent(table);
     StepMatrix own_ms(table.ranks.size(), table.steps.size());
-    std::vector<StepCounts> counts;
-    StepCounts fullest(table.ranks.size());
-    for (const LocalPhase& phase : table.local) {
-        counts.push_back(count_steps(phase.own_ms));
-        std::transform(fullest.begin(), fullest.end(), counts.back().begin(), fullest.begin(),
-                       [](std::size_t a, std::size_t b) { return std::max(a, b); });
-    }
     for (const PeerGroup& group : groups)
         for (std::size_t i = 0; i < table.local.size(); ++i) {
-            const StepMatrix& phase_ms = table.local[i].own_ms;
-            const bool any_missing = std::any_of(group.ranks.begin(), group.ranks.end(), [&](std::size_t rank) {
-                return counts[i][rank] < table.steps.size();
-            });
-            std::optional<LostRows> lost;
-            if (any_missing) lost.emplace(phase_ms, group, counts[i], fullest);
-            add_phase(phase_ms, group, lost, own_ms);
+            std::vector<std::size_t> rows;
+            for (const std::size_t rank : group.ranks) rows.push_back(absent.rows_of(i, rank));
+            add_phase(absent.find(i, group), group, rows, own_ms);
         }
     return own_ms;
 }

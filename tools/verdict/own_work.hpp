@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "verdict/job_table.hpp"
+#include "ledger/job_table.hpp"
 #include "verdict/peers.hpp"
 
 namespace cep::tool {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "verdict/job_table.hpp"
+#include "ledger/job_table.hpp"
 
 namespace cep::tool {
 

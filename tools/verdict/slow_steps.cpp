@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
-#include "verdict/table_quantiles.hpp"
+#include "ledger/table_quantiles.hpp"
 
 namespace cep::tool {
 namespace {
@@ -23,6 +24,22 @@ constexpr double least_growth = 0.5;     // of the excess, from the first third 
 constexpr double growth_errors = 4;      // standard errors of that
 constexpr double median_error = 1.2533;  // of normal values, over that of their mean: √(π / 2)
 
+std::vector<std::size_t> places_of(const std::vector<bool>& slow) {
+    std::vector<std::size_t> places;
+    for (std::size_t step = 0; step < slow.size(); ++step)
+        if (slow[step]) places.push_back(step);
+    return places;
+}
+
+/// Of at least four places; 0 where they are not evenly spaced.
+std::size_t even_distance(const std::vector<std::size_t>& places) {
+    if (places.size() < StragglerRules::least_slow_steps) return 0;
+    const std::size_t distance = places[1] - places[0];
+    for (std::size_t i = 2; i < places.size(); ++i)
+        if (places[i] - places[i - 1] != distance) return 0;
+    return distance;
+}
+
 class SlowStepSearch {
   public:
     SlowStepSearch(const Deviation& deviation, std::size_t peer, BeyondThresholds& beyond, const SearchScale& scale)
@@ -35,6 +52,8 @@ class SlowStepSearch {
 
     std::optional<Straggler> find() {
         if (count_values(excess_ms_) < StragglerRules::least_steps) return std::nullopt;
+        const auto is_much = [this](double ms) { return ms >= scale_.floor_ms; };
+        if (std::none_of(excess_ms_.begin(), excess_ms_.end(), is_much)) return std::nullopt;
         if (!(find_range() ? refine_range() : find_single_steps())) return std::nullopt;
         Straggler straggler;
         describe(straggler);
@@ -120,9 +139,24 @@ class SlowStepSearch {
         if (slow_ms.size() < StragglerRules::least_slow_steps) return false;
         const Beyond& all = beyond_.of(scale_.threshold_ms);
         if (all.bursts_of(peer_) < static_cast<double>(StragglerRules::least_slow_steps)) return false;
-        chance_ = std::min(1.0, scale_.tests * all.chance_of(peer_));
+        chance_ = std::min(1.0, scale_.tests * all.chance_of(peer_) * chance_of_places(all));
         halfway_ms_ = std::max(median_of(std::move(slow_ms)) / 2, least_halfway * noise_ms_);
         return chance_ <= StragglerRules::false_alarms;
+    }
+
+    /// Of a phase that no other rank has: the chance that steps at random places are as evenly spaced as its own.
+    [[nodiscard]] double chance_of_places(const Beyond& all) const {
+        std::vector<std::size_t> places;
+        for (std::size_t step = 0; step < excess_ms_.size(); ++step) {
+            if (!(excess_ms_[step] > scale_.threshold_ms)) continue;
+            if (deviation_.usual_ms(step) > 0) return 1;
+            places.push_back(step);
+        }
+        if (all.count_of_others(peer_) > 0 || even_distance(places) == 0) return 1;
+        const auto steps = static_cast<double>(excess_ms_.size());
+        const auto slow = static_cast<double>(places.size());
+        const double log_choices = std::lgamma(steps + 1) - std::lgamma(slow + 1) - std::lgamma(steps - slow + 1);
+        return std::min(1.0, steps * steps / (2 * (slow - 1)) * std::exp(-log_choices));
     }
 
     /// The share of slow steps, less those that noise takes across the line, plus those that it takes back.
@@ -159,6 +193,8 @@ class SlowStepSearch {
             straggler.steps = slow_extent();
         }
         mark_slow(straggler);
+        if (straggler.pattern == Pattern::intermittent)
+            straggler.every_recorded = static_cast<std::int64_t>(even_distance(places_of(straggler.slow)));
         measure(straggler);
         if (straggler.pattern != Pattern::intermittent) find_growth(straggler);
     }
@@ -189,7 +225,8 @@ class SlowStepSearch {
             if (deviation_.usual_ms(step) > 0) ratios.push_back(1 + excess_ms_[step] / deviation_.usual_ms(step));
         }
         straggler.excess_ms = slow_ms.empty() ? 0 : median_of(std::move(slow_ms));
-        straggler.slowdown = ratios.empty() ? 1 : median_of(std::move(ratios));
+        constexpr double over_nothing = std::numeric_limits<double>::infinity();
+        straggler.slowdown = ratios.empty() ? over_nothing : median_of(std::move(ratios));
     }
 
     // Thirds: the last one is slower than the first by more than half of the median, and beyond chance.

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "base/units.hpp"
+#include "ledger/table_quantiles.hpp"
 #include "stats/robust.hpp"
-#include "verdict/table_quantiles.hpp"
 
 namespace cep::tool {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/number_ranges.hpp"
+#include "ledger/job_table.hpp"
 #include "show/picture.hpp"
-#include "verdict/job_table.hpp"
 #include "verdict/peers.hpp"
 
 namespace cep::tool {

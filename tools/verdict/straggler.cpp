@@ -10,10 +10,11 @@
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "ledger/table_quantiles.hpp"
+#include "verdict/absent_rows.hpp"
 #include "verdict/deviation.hpp"
 #include "verdict/own_work.hpp"
 #include "verdict/slow_steps.hpp"
-#include "verdict/table_quantiles.hpp"
 
 namespace cep::tool {
 namespace {
@@ -46,7 +47,8 @@ class OtherWaits {
 struct Search {
     const PeerGroup* role;
     const LocalPhase* phase;
-    std::vector<Straggler> found;
+    RolePhase work{};
+    std::vector<Straggler> found{};
     double usual_ms = 0;
     bool contains_waiting = false;
 };
@@ -82,7 +84,7 @@ bool is_host_mostly_late(const LocalPhase& phase, const Straggler& straggler) {
 // in a part of the others.
 void search_steps_of_device(Search& search, const SearchScale& scale) {
     const LocalPhase& phase = *search.phase;
-    const Deviation deviation(phase, *search.role, scale.floor_ms, ChosenSteps::of_device);
+    const Deviation deviation(phase, search.work.own_ms, *search.role, scale.floor_ms, ChosenSteps::of_device);
     if (2 * deviation.peers_with(StragglerRules::least_steps) <= deviation.usual_peers().size()) return;
     std::vector<Straggler> found = search_steps(search, deviation, scale);
     std::erase_if(found, [&](const Straggler& one) {
@@ -95,13 +97,18 @@ void search_steps_of_device(Search& search, const SearchScale& scale) {
 
 void search_phase(Search& search, const SearchScale& scale) {
     const LocalPhase& phase = *search.phase;
-    const Deviation deviation(phase, *search.role, scale.floor_ms);
+    const Deviation deviation(phase, search.work.own_ms, *search.role, scale.floor_ms);
     search.contains_waiting = deviation.contains_waiting();
     std::vector<double> usual_ms;
     for (std::size_t step = 0; step < phase.own_ms.steps(); ++step) usual_ms.push_back(deviation.usual_ms(step));
     search.usual_ms = typical_ms(usual_ms);
     search.found = search_steps(search, deviation, scale);
     if (!phase.is_host_late.empty()) search_steps_of_device(search, scale);
+    for (Straggler& one : search.found) {
+        one.is_of_some = search.work.is_of_some;
+        one.is_alone = search.work.ranks == 1;
+    }
+    search.work = {};
 }
 
 double weight_of(const Straggler& straggler) {
@@ -120,10 +127,11 @@ SearchScale scale_for(const JobTable& table, double relative_floor) {
 class Finder {
   public:
     Finder(const JobTable& table, StepMatrix& own_ms)
-        : table_(table), own_ms_(own_ms), all_ms_(sum_ms(table.median_step_ms)) {}
+        : table_(table), absent_(table), own_ms_(own_ms), all_ms_(sum_ms(table.median_step_ms)) {}
 
     Stragglers find(const std::vector<PeerGroup>& roles, std::size_t threads) {
         search(roles, threads);
+        for (const PeerGroup& role : roles) drop_exchanged(role);
         one_for_each_rank();
         one_for_each_split();
         if (!table_.has_comm) drop_what_waits();
@@ -154,10 +162,16 @@ class Finder {
         for (const PeerGroup& role : roles) {
             for (const std::size_t rank : role.ranks) peers_[rank] = &role;
             if (role.ranks.size() < 2) continue;
-            for (const LocalPhase& phase : table_.local) searches.push_back({&role, &phase, {}, 0, false});
-            if (uncovered.own_ms.ranks() > 0) searches.push_back({&role, &uncovered, {}, 0, false});
+            for (const LocalPhase& phase : table_.local) searches.push_back({&role, &phase});
+            if (uncovered.own_ms.ranks() > 0) searches.push_back({&role, &uncovered});
         }
-        for_all(searches.size(), threads, [&](std::size_t i) { search_phase(searches[i], scale); });
+        for_all(searches.size(), threads, [&](std::size_t i) {
+            Search& one = searches[i];
+            one.work = one.phase == &uncovered
+                           ? RolePhase{rows_of_role(uncovered.own_ms, *one.role)}
+                           : absent_.find(static_cast<std::size_t>(one.phase - table_.local.data()), *one.role);
+            search_phase(one, scale);
+        });
         for (Search& one : searches) {
             result_.waits_inside |= one.contains_waiting;
             const std::size_t ranks = one.role->ranks.size();
@@ -183,6 +197,41 @@ class Finder {
                              [rank](const auto& one) { return one.rank == rank; }))
                 group.fast.push_back(rank);
         result_.groups.push_back(std::move(group));
+    }
+
+    // What a rank does in place of another phase, which others do, is no more work than theirs.
+    void drop_exchanged(const PeerGroup& role) {
+        const auto is_of_role = [&](const Straggler& one) { return one.is_of_some && peers_[one.rank] == &role; };
+        const auto is_group = [&](const SlowGroup& group) { return group.role == &role && group.typical.is_of_some; };
+        std::vector<SlowGroup>& groups = result_.groups;
+        if (std::none_of(found_.begin(), found_.end(), is_of_role) &&
+            std::none_of(groups.begin(), groups.end(), is_group))
+            return;
+        const StepMatrix work_ms = work_of_some(role);
+        constexpr double low_quantile = 0.25;
+        const std::vector<double> usual_ms = quantiles_over_ranks(work_ms, low_quantile);
+        const auto is_exchanged = [&](const Straggler& one) {
+            const auto peer = std::lower_bound(role.ranks.begin(), role.ranks.end(), one.rank) - role.ranks.begin();
+            std::vector<double> excess_ms;
+            for (std::size_t step = 0; step < usual_ms.size(); ++step)
+                if (one.slow[step])
+                    excess_ms.push_back(work_ms.at(static_cast<std::size_t>(peer), step) - usual_ms[step]);
+            return median_of(std::move(excess_ms)) < one.excess_ms / 2;
+        };
+        std::erase_if(found_, [&](const Straggler& one) { return is_of_role(one) && is_exchanged(one); });
+        std::erase_if(groups, [&](const SlowGroup& group) { return is_group(group) && is_exchanged(group.typical); });
+    }
+
+    /// By peer and step: milliseconds in phases that some ranks of the role do not do.
+    [[nodiscard]] StepMatrix work_of_some(const PeerGroup& role) const {
+        StepMatrix work_ms(role.ranks.size(), table_.steps.size());
+        for (std::size_t phase = 0; phase < table_.local.size(); ++phase) {
+            const RolePhase of_role = absent_.find(phase, role);
+            if (!of_role.is_of_some) continue;
+            for (std::size_t cell = 0; cell < role.ranks.size() * table_.steps.size(); ++cell)
+                if (const double ms = of_role.own_ms.at(0, cell); !is_missing(ms)) work_ms.add_to_cell(cell, ms);
+        }
+        return work_ms;
     }
 
     // A slow GPU is slow in all that it computes: the phase that costs most stands for all.
@@ -363,12 +412,14 @@ class Finder {
         }
         if (!waits_ms.empty()) straggler.waiters_median_wait_ms = median_of(std::move(waits_ms));
         const bool is_uncovered = straggler.phase == uncovered_name;
+        const bool needs_waiters = is_uncovered || straggler.is_of_some;
         const double share = is_uncovered ? StragglerRules::uncovered_margin : StragglerRules::least_margin;
         straggler.keeps_waiting =
-            margins == 0 ? !is_uncovered : margin_ms > share * straggler.excess_ms * static_cast<double>(margins);
+            margins == 0 ? !needs_waiters : margin_ms > share * straggler.excess_ms * static_cast<double>(margins);
     }
 
     const JobTable& table_;
+    const AbsentRows absent_;
     StepMatrix& own_ms_;
     const double all_ms_;  // of all steps
     std::vector<Straggler> found_;
@@ -409,7 +460,7 @@ std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGr
                 lateness.own_ms.set(rank, step, most_ms - table.wait_ms.at(rank, step));
         }
         lateness.duration_ms = lateness.own_ms;
-        Search search{&role, &lateness, {}, 0, false};
+        Search search{&role, &lateness, {rows_of_role(lateness.own_ms, role)}};
         search_phase(search, scale);
         for (Straggler& one : search.found) late.push_back(std::move(one));
     }

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ledger/job_table.hpp"
 #include "stats/robust.hpp"
-#include "verdict/job_table.hpp"
 #include "verdict/peers.hpp"
 
 namespace cep::tool {
@@ -43,12 +43,16 @@ struct Slowness {
     std::vector<std::string> also;  // further phases of the rank that are slow
     Pattern pattern = Pattern::persistent;
     bool grows = false;                            // from step to step
-    double slowdown = 1;                           // of the phase, in slow steps: own time / that of a usual rank
+    double slowdown = 1;                           // of the phase, in slow steps: own time / that of a usual rank,
+                                                   // infinite where that does not do it
     double excess_ms = 0;                          // a slow step, median
     double step_fraction = 0;                      // of all steps that are slow
+    std::int64_t every_recorded = 0;               // so many recorded steps apart; 0 if slow ones are not evenly spaced
     std::optional<double> waiters_median_wait_ms;  // in slow steps; none if waiting is unknown
     double confidence = 0;                         // 1 − the chance that noise alone makes any rank look like this
     bool keeps_waiting = true;                     // the others wait for it, as far as that is known
+    bool is_of_some = false;                       // some ranks do not do the phase
+    bool is_alone = false;                         // no other rank does it
 };
 
 struct Straggler : Slowness {

@@ -10,10 +10,10 @@
 #include <tuple>
 
 #include "base/units.hpp"
+#include "ledger/table_quantiles.hpp"
 #include "verdict/causes.hpp"
 #include "verdict/own_work.hpp"
 #include "verdict/step_picture.hpp"
-#include "verdict/table_quantiles.hpp"
 
 namespace cep::tool {
 namespace {
@@ -26,12 +26,14 @@ constexpr double slow_host_share = 0.75;  // of a host's ranks
 constexpr double much_waiting = 0.1;      // of a step: no job that waits so long is called healthy
 constexpr double nearly_all_steps = 0.9;  // in which the same rank is the last
 constexpr double unexplained = 1.5;       // waiting than what is timed explains
-constexpr double longest_share = 1.01;    // of a step: what its phases can take, but for clocks
 
 class Judge {
   public:
-    Judge(const Job& job, const JudgeOptions& options)
-        : job_(job), options_(options), table_(make_job_table(job.ranks, job.choice, options.threads)) {}
+    Judge(const Job& job, const JudgeOptions& options) : job_(job), options_(options) {
+        JobTime time = find_job_time(job, {options.peak_flops, options.threads});
+        table_ = std::move(time.table);
+        verdict_.ledger = std::move(time.ledger);
+    }
 
     Verdict judge() {
         verdict_.folded_phases = table_.folded_phases;
@@ -50,11 +52,12 @@ class Judge {
         explained_ms_ = saved_ms_;
         const bool all_phases = !job_.choice.keeps_none() && !job_.filter.has_phases();
         if (all_phases) {
-            verdict_.shares = find_shares(table_);
+            verdict_.losses = find_losses(job_, verdict_.ledger);
+            verdict_.shares = find_shares(verdict_.ledger);
             if (verdict_.shares) find_bound();
-            verdict_.step_ms = typical_ms(table_.median_step_ms);
+            verdict_.step_ms = verdict_.ledger.step_times.typical_ms;
             verdict_.uncovered_ms = typical_ms(table_.uncovered_ms);
-            verdict_.efficiency = find_efficiency(table_, options_.peak_flops);
+            verdict_.efficiency = find_efficiency(table_, verdict_.ledger);
             find_impossible();
             find_stage_imbalance();  // of timed work: stragglers add time that no phase covers to it
         }
@@ -255,14 +258,6 @@ class Judge {
                     "{} of {:.0f} % cannot be: no device does more than its peak; check {} (of one step of one "
                     "rank) and the peak (--peak-flops)",
                     name, 100 * *value, flops));
-        if (!table_.has_step_spans) return;
-        const double step_ms = *verdict_.step_ms;
-        for (const LocalPhase& phase : table_.local)
-            if (const double ms = typical_ms(phase.duration_ms); ms > longest_share * step_ms && phase.usual_spans <= 1)
-                verdict_.impossible.push_back(fmt::format(
-                    "{} takes {} in a step of {}, which cannot be inside of it: check where its region and the "
-                    "step's begin and end",
-                    phase.name, format_duration_ms(ms), format_duration_ms(step_ms)));
     }
 
     /// What the rank with the least communication spends in it.
@@ -291,10 +286,12 @@ class Judge {
 
     void find_slowdown(double all_ms) {
         if (all_ms <= 0) return;
-        verdict_.mean_step_ms = all_ms / static_cast<double>(count_values(table_.median_step_ms));
+        verdict_.mean_step_ms = verdict_.ledger.steady.step_ms;
         double saved = 0;
         for (const double ms : saved_ms_) saved += ms;
-        verdict_.job_slowdown = all_ms / std::max(all_ms - saved, 1e-6 * all_ms);
+        const double saved_of_step = saved / static_cast<double>(count_values(table_.median_step_ms));
+        const double step_ms = *verdict_.mean_step_ms;
+        verdict_.job_slowdown = step_ms / std::max(step_ms - saved_of_step, 1e-6 * step_ms);
         constexpr double ms_per_hour = 3.6e6;
         const double thinned = static_cast<double>(table_.all_steps) / static_cast<double>(table_.steps.size());
         verdict_.gpu_hours_lost = saved * thinned * static_cast<double>(job_.steps.stride.value_or(1)) *
@@ -310,8 +307,20 @@ class Judge {
         fact.kind = kind_of(straggler.phase);
         fact.first_step = table_.steps[straggler.steps.first];
         fact.last_step = table_.steps[straggler.steps.last];
+        fact.every_steps = find_every_steps(straggler);
         if (!is_missing(straggler.cost_ms)) fact.cost_share = all_ms > 0 ? straggler.cost_ms / all_ms : 0;
         return fact;
+    }
+
+    /// Between the numbers of its slow steps, if that is always the same.
+    [[nodiscard]] std::optional<std::int64_t> find_every_steps(const Straggler& straggler) const {
+        if (straggler.every_recorded < 2) return std::nullopt;
+        const std::size_t second = straggler.steps.first + static_cast<std::size_t>(straggler.every_recorded);
+        const std::int64_t first_step = table_.steps[straggler.steps.first];
+        const std::int64_t every = table_.steps[second] - first_step;
+        const auto slow = std::count(straggler.slow.begin(), straggler.slow.end(), true);
+        const bool is_even = table_.steps[straggler.steps.last] - first_step == every * (slow - 1);
+        return is_even ? std::optional(every) : std::nullopt;
     }
 
     void find_late_hosts() {

@@ -9,12 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "advice/losses.hpp"
+#include "ledger/job_table.hpp"
+#include "ledger/ledger.hpp"
 #include "model/job.hpp"
 #include "replay/replay.hpp"
 #include "show/picture.hpp"
 #include "verdict/changes.hpp"
 #include "verdict/efficiency.hpp"
-#include "verdict/job_table.hpp"
 #include "verdict/late_host.hpp"
 #include "verdict/straggler.hpp"
 
@@ -26,7 +28,8 @@ struct StragglerFact : Slowness {
     schema::Kind kind = schema::Kind::other;  // of the phase
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
-    std::optional<double> cost_share;  // of the time of all steps, if it were the only straggler
+    std::optional<std::int64_t> every_steps;  // slow steps are so many steps apart
+    std::optional<double> cost_share;         // of the time of all steps, if it were the only straggler
     std::optional<LateHost> late_host;
 };
 
@@ -66,6 +69,8 @@ struct StageImbalance {
 };
 
 struct Verdict {
+    Ledger ledger;
+    std::vector<TimeLoss> losses;  // the largest first
     Bound bound = Bound::unknown;
     std::optional<StepShares> shares;
     std::optional<double> step_ms;  // typical

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "advice/ledger_document.hpp"
 #include "base/units.hpp"
 #include "verdict/causes.hpp"
 
@@ -15,6 +16,9 @@ namespace cep::tool {
 namespace {
 
 constexpr std::size_t max_shown = 5;
+constexpr std::size_t max_losses = 3;
+constexpr double worth_acting = 0.05;  // of the time
+constexpr double good_mfu = 0.5;
 
 std::string times(double ratio) {
     return ratio < 9.95 ? fmt::format("{:.2f} times", ratio) : fmt::format("{:.0f} times", ratio);
@@ -31,6 +35,10 @@ std::string when(const StragglerFact& straggler) {
         case Pattern::window:
             return "in " + range_of(straggler);
         default:
+            if (straggler.every_steps)
+                return fmt::format("every {} {}steps, in {}", straggler.every_recorded,
+                                   *straggler.every_steps == straggler.every_recorded ? "" : "recorded ",
+                                   range_of(straggler));
             return fmt::format("now and then, in {} of the {}", format_percent(straggler.step_fraction),
                                range_of(straggler));
     }
@@ -67,13 +75,19 @@ std::string also_slow(const StragglerFact& straggler) {
     return text.empty() ? text : text + ")";
 }
 
+std::string how_slow(const StragglerFact& straggler) {
+    const std::string excess = format_duration_ms(straggler.excess_ms);
+    if (is_uncovered(straggler))
+        return fmt::format("it spends {} more a step than its peers in time that no phase covers", excess);
+    if (std::isinf(straggler.slowdown))
+        return fmt::format("{} takes {} a step, and {} do not have it", straggler.phase, excess,
+                           straggler.is_alone ? "its peers" : "most of its peers");
+    return fmt::format("{} takes {} as long as on its peers, {} more a step", straggler.phase,
+                       times(straggler.slowdown), excess);
+}
+
 std::string describe(const StragglerFact& straggler) {
-    const std::string how_slow =
-        is_uncovered(straggler) ? fmt::format("it spends {} more a step than its peers in time that no phase covers",
-                                              format_duration_ms(straggler.excess_ms))
-                                : fmt::format("{} takes {} as long as on its peers, {} more a step", straggler.phase,
-                                              times(straggler.slowdown), format_duration_ms(straggler.excess_ms));
-    std::string text = fmt::format("{}: {}, {}{}{}", name_of(straggler), how_slow, when(straggler),
+    std::string text = fmt::format("{}: {}, {}{}{}", name_of(straggler), how_slow(straggler), when(straggler),
                                    straggler.grows ? ", and it grows" : "", also_slow(straggler));
     if (straggler.waiters_median_wait_ms)
         text += fmt::format("; meanwhile the others wait {} a step in collectives",
@@ -102,7 +116,7 @@ class Sentences {
         add_history();
         add_shares();
         if (verdict_.abstained && !verdict_.to_do.empty()) document_.next.push_back(verdict_.to_do);
-        if (verdict_.shares) document_.next.emplace_back(what_to_do(verdict_.bound, *verdict_.shares));
+        add_losses();
         for (const std::string& text : verdict_.impossible) document_.evidence.push_back(text);
         if (verdict_.steps_used < verdict_.all_steps)
             document_.notes.push_back(
@@ -189,6 +203,9 @@ class Sentences {
             return fmt::format("{} spend{} {} more a step in time that no phase covers than {}", slow,
                                group.slow_ranks.size() == 1 ? "s" : "", format_duration_ms(group.typical.excess_ms),
                                fast);
+        if (std::isinf(group.typical.slowdown))
+            return fmt::format("{} takes {} on {}, and {} {} not have it", group.typical.phase, duration(slow_ms), slow,
+                               fast, group.fast_ranks.size() == 1 ? "does" : "do");
         return fmt::format("{} takes {} on {}, {} on {} ({} as long)", group.typical.phase, duration(slow_ms), slow,
                            duration(group.fast_ms), fast, times(group.typical.slowdown));
     }
@@ -380,22 +397,25 @@ class Sentences {
 
     void add_shares() {
         if (!verdict_.shares) return;
+        for (std::string& line : describe_steps(verdict_.ledger)) document_.evidence.push_back(std::move(line));
         const StepShares& shares = *verdict_.shares;
         constexpr double worth_mention = 0.005;
         std::string text;
-        for (const auto& [share, what] :
-             {std::pair(shares.compute, shares.hides_comm ? "compute with hidden communication" : "compute"),
-              {shares.comm, "exposed communication"},
-              {shares.data, "data"},
-              {shares.host, "idle waiting for the host"},
-              {shares.rest, "other"}})
+        const auto add = [&](double share, std::string_view what) {
             if (share >= worth_mention)
-                text += fmt::format("{} {} {}", text.empty() ? ":" : ",", format_percent(share), what);
-        document_.evidence.push_back(fmt::format("a step of {}{}{}", format_duration_ms(verdict_.step_ms.value_or(0)),
-                                                 verdict_.ranks == 1 ? "" : " on the median rank", text));
-        if (shares.wait >= 0.02 && shares.wait <= shares.comm * 1.05)
+                text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_percent(share), what);
+        };
+        add(shares.compute, shares.hides_comm ? "compute with hidden communication" : "compute");
+        add(shares.comm, "exposed communication");
+        add(shares.data, "data");
+        add(shares.host, "idle waiting for the host");
+        const auto [named_share, name] = largest_of_rest();
+        add(named_share, name);
+        add(shares.rest - named_share, "other");
+        document_.evidence.push_back("of the time of steps: " + text);
+        if (shares.wait >= 0.02)
             document_.evidence.push_back(
-                fmt::format("{} of the step is waiting for other ranks inside collectives, the rest "
+                fmt::format("{} of the time is waiting for other ranks inside collectives, the rest "
                             "of communication is transfer",
                             format_percent(shares.wait)));
         const Efficiency& efficiency = verdict_.efficiency;
@@ -407,30 +427,30 @@ class Sentences {
                 format_percent(*efficiency.bubble_fraction), format_percent(*efficiency.theoretical_bubble_fraction)));
     }
 
-    [[nodiscard]] static std::string_view what_to_do(Bound bound, const StepShares& shares) {
-        switch (bound) {
-            case Bound::compute:
-                return "the job is compute-bound: to shorten its steps, look at its kernels (torch.profiler on any "
-                       "rank, then cep kernels)";
-            case Bound::comm:
-                return shares.wait > shares.comm / 2
-                           ? "the job is bound by communication, and most of that is waiting for slower ranks: even "
-                             "out their work first"
-                           : "the job is bound by communication: overlap it with backward, make messages larger or "
-                             "fewer, and check the links (cep comm)";
-            case Bound::data:
-                return "the job is bound by its input: more loader workers, prefetching, pinned memory, faster storage";
-            case Bound::host:
-                return "the job is bound by its hosts: devices wait for launches; look for synchronising calls, Python "
-                       "overhead, small kernels (CUDA graphs, torch.compile)";
-            case Bound::mixed:
-                return "no single resource bounds the job";
-            default:
-                return shares.hides_comm ? "what bounds the job is not known: no communication is timed, and what "
-                                           "looks like compute has it inside"
-                                         : "what bounds the job is not known: too little of a step is in phases of a "
-                                           "known kind; time more of them";
+    /// Of the time that is neither compute nor communication nor data, if it is much.
+    [[nodiscard]] std::pair<double, std::string_view> largest_of_rest() const {
+        constexpr double worth_naming = 0.1;
+        for (const TimeLoss& loss : verdict_.losses) {
+            if (loss.piece < TimeKind::host || loss.piece == TimeKind::host_late || loss.piece == TimeKind::startup ||
+                loss.piece == TimeKind::restart || loss.piece == TimeKind::redone)
+                continue;
+            const double share = std::min(verdict_.shares->rest, loss.ms / verdict_.ledger.iteration_ms());
+            if (share >= worth_naming) return {share, facts_of(loss.piece).meaning};
         }
+        return {0, ""};
+    }
+
+    void add_losses() {
+        const Ledger& ledger = verdict_.ledger;
+        const double compute_ms = ledger.mean_ms(TimeKind::compute);
+        const bool is_largest = verdict_.losses.empty() || compute_ms > verdict_.losses.front().ms;
+        const bool is_seen = verdict_.shares && !verdict_.shares->hides_comm;
+        if (is_seen && is_largest && compute_ms > 0 && ledger.steady.mfu.value_or(0) < good_mfu)
+            document_.next.emplace_back(advice_on(TimeKind::compute));
+        for (std::size_t i = 0; i < std::min(max_losses, verdict_.losses.size()); ++i)
+            if (verdict_.losses[i].share >= worth_acting) document_.next.emplace_back(verdict_.losses[i].next);
+        if (verdict_.shares && verdict_.shares->hides_comm)
+            document_.evidence.emplace_back("no communication is timed: what looks like compute has it inside");
     }
 
     const Verdict& verdict_;

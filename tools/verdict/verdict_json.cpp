@@ -12,9 +12,9 @@ void write_straggler(JsonWriter& json, const StragglerFact& straggler) {
     json.members("rank", straggler.rank, "host", text_or_null(straggler.host), "phase", straggler.phase, "also",
                  straggler.also, "pattern", pattern_name(straggler.pattern), "grows", straggler.grows, "first_step",
                  straggler.first_step, "last_step", straggler.last_step, "slowdown", straggler.slowdown, "excess_ms",
-                 straggler.excess_ms, "step_fraction", straggler.step_fraction, "waiters_median_wait_ms",
-                 straggler.waiters_median_wait_ms, "cost_share", straggler.cost_share, "confidence",
-                 straggler.confidence);
+                 straggler.excess_ms, "step_fraction", straggler.step_fraction, "every_steps", straggler.every_steps,
+                 "waiters_median_wait_ms", straggler.waiters_median_wait_ms, "cost_share", straggler.cost_share,
+                 "confidence", straggler.confidence);
 }
 
 void write_group(JsonWriter& json, const GroupFact& group) {

@@ -33,7 +33,7 @@ end
 @inline check(code::Int32) = code == OK ? nothing : raise(code)
 
 const KINDS = (auto = 0, step = 1, compute = 2, comm = 3, data = 4, memory = 5, host = 6, other = 7)
-const LAYOUTS = (full = 0, flat = 1)
+const LAYOUTS = (full = 0, flat = 1, spans = 2)
 const BACKENDS = (auto = 0, host = 1)
 
 """The number of the choice with that name."""

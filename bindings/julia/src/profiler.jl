@@ -17,7 +17,7 @@ unless the environment enables it.
 
 Keywords: `enable`, `directory` (the rank file's directory itself, instead of `output_dir`), `rank`, `world_size`,
 `local_rank`, `start_step`, `end_step`, `record_every_n_steps` (10), `flush_every_n_steps` (10), `ranks`, `layout`
-(`:full`, `:flat`), `max_file_bytes`, `ring_capacity`, `pool_limit`, `backend` (`:auto`, `:host`), `run_id`, `meta`,
+(`:full`, `:flat`, `:spans`), `max_file_bytes`, `ring_capacity`, `pool_limit`, `backend` (`:auto`, `:host`), `run_id`, `meta`,
 `max_overhead_percent` (records fewer steps rather than take more of the trainer's time; 0, the default: no bound), and
 `current_stream`, a function that returns the stream for spans without one; by default that is the legacy default
 stream. In CUDA.jl each task has its own stream, so pass `current_stream = CUDA.stream`.

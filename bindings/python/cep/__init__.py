@@ -111,7 +111,7 @@ def show(
     The cep command reads the files: the one in ``CEP_COMMAND``, else that of the package, else the first on PATH.
 
     Args:
-        output: A directory, rank file, quoted glob or partial summary, or a sequence of these, as for cep(1).
+        output: A directory, rank file, or quoted glob, or a sequence of these, as for cep(1).
         steps: Only steps ``"A:B"``.
         ranks: Only these ranks, such as ``"0,3-7"``.
         by: What the table ``groups`` has a line for: ``"rank"``, ``"host"`` or ``"step:N"``.

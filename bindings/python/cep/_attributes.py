@@ -51,6 +51,8 @@ def _plain_number(value: object) -> Union[int, float]:
 def meta_text(meta: Meta) -> bytes:
     """The text of a JSON object for libcep. A mapping is serialised; a string is passed on as it is."""
     if isinstance(meta, str):
+        if "\0" in meta:
+            raise OptionError(EJSON, f"meta: the text contains a NUL: {meta[:100]!r}")
         return meta.encode()
     if not isinstance(meta, Mapping):
         raise OptionError(EJSON, f"meta: a mapping or JSON text is needed, not {type(meta).__name__}")
@@ -58,6 +60,13 @@ def meta_text(meta: Meta) -> bytes:
         return json.dumps(dict(meta), default=_plain_number, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise OptionError(EJSON, f"meta: {error}") from None
+
+
+def name_bytes(name: object) -> bytes:
+    """The name of a region, counter or mark for libcep, which checks what a C string can contain."""
+    if isinstance(name, str) and name and "\0" not in name:
+        return name.encode()
+    raise OptionError(EINVAL, f"name: a string of 1 to 255 bytes without control characters, not {name!r}")
 
 
 def whole_number(name: str, value: object, minimum: int) -> int:

@@ -211,11 +211,12 @@ class ProfilerCalls:
             return
         region = self.region(name, kind, stream)
         pointer = region._stream if region._stream is not None else self._current_stream()
+        ending = self._phases.pop(thread, None)
         if self._recording:
             self._phases[thread] = (pointer, region._keeps_lock)
-        else:
-            self._phases.pop(thread, None)
-        region._calls.phase(self._pointer, region._handle, pointer)
+        # A phase on a stream ends by an event, also where the next one is on the host clock.
+        calls = region._calls if ending is None or ending[1] else self._span_calls
+        calls.phase(self._pointer, region._handle, pointer)
 
     def end_phase(self) -> None:
         """Ends this thread's current phase, if it has one."""

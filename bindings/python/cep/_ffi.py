@@ -16,7 +16,7 @@ SONAME = "libcep.so.0"
 REQUIRED_VERSION = (0, 2)
 
 KINDS = {"auto": 0, "step": 1, "compute": 2, "comm": 3, "data": 4, "memory": 5, "host": 6, "other": 7}
-LAYOUTS = {"full": 0, "flat": 1}
+LAYOUTS = {"full": 0, "flat": 1, "spans": 2}
 BACKENDS = {"auto": 0, "host": 1}
 
 

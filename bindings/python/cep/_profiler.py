@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
 from . import _ffi, _streams
-from ._attributes import Attributes, Meta, attributes_struct, meta_text, whole_number
+from ._attributes import Attributes, Meta, attributes_struct, meta_text, name_bytes, whole_number
 from ._binding import ProfilerCalls
 from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, open_profilers
-from ._errors import EINVAL, ETIMEDOUT, OptionError, error_for
+from ._errors import EINVAL, ETIMEDOUT, error_for
 from ._handle import Handle, Removal, undo_all
 from ._iterate import TimedIterable
 from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
@@ -54,7 +54,8 @@ class Profiler(ProfilerCalls, Handle):
         record_every_n_steps: Stride within the window, from start_step. Default 10.
         flush_every_n_steps: Rows are written at steps divisible by this. Default 10.
         ranks: The ranks to profile; on others the profiler is off. Default: all.
-        layout: "full" (default), or "flat" for span rows with the four core keys only.
+        layout: "full" (default); "flat" for span rows with the four core keys only; or "spans" for span rows with all
+            of their keys, and their metadata at top level.
         max_file_bytes: Rows beyond this size of the file are dropped and counted. Default 0: no limit.
         ring_capacity: Finished spans a thread can hold before they are written. Default 4096.
         pool_limit: CUDA events in flight. Default 16384.
@@ -304,9 +305,7 @@ class Profiler(ProfilerCalls, Handle):
             return self._native_regions[name]
         except (KeyError, TypeError):
             pass
-        if not isinstance(name, str) or not name or "\0" in name:
-            raise OptionError(EINVAL, f"name: a string of 1 to 255 bytes without control characters, not {name!r}")
-        address = _ffi.region_get(self._handle, name.encode(), number)
+        address = _ffi.region_get(self._handle, name_bytes(name), number)
         if not address and self._enabled:
             raise error_for(EINVAL, _ffi.last_message(EINVAL))
         return self._native_regions.setdefault(name, address or None)
@@ -377,7 +376,7 @@ class Profiler(ProfilerCalls, Handle):
             OptionError: The name is invalid, or the value is NaN or infinite. Checked only on recorded steps.
         """
         if self._recording:
-            _ffi.check(_ffi.counter(self._handle, name.encode(), float(value)))
+            _ffi.check(_ffi.counter(self._handle, name_bytes(name), float(value)))
 
     def mark(self, name: str, meta: Optional[Meta] = None) -> None:
         """Records that something happened in the current step (checkpoint, evaluation, restart), sampled or not.
@@ -392,4 +391,4 @@ class Profiler(ProfilerCalls, Handle):
         if self._enabled:
             if self._library_step != self._step:
                 self._set_library_step()
-            _ffi.check(_ffi.mark(self._handle, name.encode(), None if meta is None else meta_text(meta)))
+            _ffi.check(_ffi.mark(self._handle, name_bytes(name), None if meta is None else meta_text(meta)))

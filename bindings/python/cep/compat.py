@@ -13,8 +13,8 @@ CudaEventProfiler replaces the class of that name: the same calls, file and rows
     profiler.close()
 
 It writes ``<directory>/cuda_events_rank_<rank>.jsonl``: a row for each span with ``duration_ms``, ``name``, ``rank``,
-``step``, and the metadata given to record(). cep.Profiler records more: start times, kinds, counters, and what was
-lost.
+``step``, the metadata given to record(), and the other keys of a span: its start, kind, clock and depth, from which the
+cep command tells what lies beside what. cep.Profiler records more: the run, counters, and what was lost.
 
 CUDATimer, CUDATimerCollection, build_profiler() and print_profiler_summary() replace those of trainers that wrap
 torch.profiler and torch.cuda.Event. They need PyTorch, which is imported when one of them is first used.
@@ -44,6 +44,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
+from ._errors import EOPTION, OptionError
 from ._launcher import launched_rank
 from ._profiler import Profiler
 
@@ -70,6 +71,7 @@ _WITH_TORCH = {
 _NO_SPAN: AbstractContextManager[Any] = nullcontext()
 _DEFAULT_STRIDE = _DEFAULT_FLUSH_CADENCE = 10
 _FLUSH_TIMEOUT_S = 30.0
+_LAYOUTS = ("spans", "flat")
 
 
 def _at_least_one(value: Any) -> int:
@@ -99,7 +101,8 @@ class CudaEventProfiler:
         profiler_config: ``start_step`` (0) and ``end_step`` (None: no end) of the window, both inclusive;
             ``record_every_n_steps`` (10), the stride from start_step; ``flush_every_n_steps`` (10), at whose multiples
             maybe_flush() flushes; ``ranks`` (None: all); ``backend``: "host" times on the host clock, with or without
-            CUDA. A stride or cadence below 1 is taken as 1.
+            CUDA; ``layout``: "spans" (default), or "flat" for rows without the other keys of a span. A stride or
+            cadence below 1 is taken as 1.
 
     Raises:
         cep.OptionError: A value is invalid. The message names it.
@@ -127,7 +130,7 @@ class CudaEventProfiler:
         backend = config.get("backend", "auto")
         self.enable = bool(enable) and self._is_listed() and self._has_clock(backend)
         self._begin_lock = threading.Lock()
-        self._profiler = self._open(backend)
+        self._profiler = self._open(backend, self._layout(config.get("layout") or "spans"))
 
     def _is_listed(self) -> bool:
         return self.ranks is None or self.rank in self.ranks
@@ -139,7 +142,13 @@ class CudaEventProfiler:
         warnings.warn("cep: CUDA is not available; the CUDA event profiler is off", RuntimeWarning, stacklevel=3)
         return False
 
-    def _open(self, backend: str) -> Profiler:
+    @staticmethod
+    def _layout(layout: str) -> str:
+        if layout not in _LAYOUTS:
+            raise OptionError(EOPTION, f"layout: {layout!r} is not one of 'spans' and 'flat'")
+        return layout
+
+    def _open(self, backend: str, layout: str) -> Profiler:
         # The rows of this class do not hold world_size, so any value above the rank will do.
         return Profiler(
             None,
@@ -148,7 +157,7 @@ class CudaEventProfiler:
             rank=self.rank,
             world_size=self.rank + 1,
             local_rank=0,
-            layout="flat",
+            layout=layout,
             start_step=self.start_step,
             end_step=self.end_step,
             record_every_n_steps=self.record_every_n_steps,
@@ -174,7 +183,8 @@ class CudaEventProfiler:
         Args:
             name: The row's name.
             step: The row's step.
-            **metadata: Further keys of the row, with values that JSON has. They never replace the row's own keys.
+            **metadata: Further keys of the row, with values that JSON has. They never replace ``duration_ms``,
+                ``name``, ``rank`` and ``step``. Of another key of the row that metadata name, the row has theirs.
 
         Raises:
             cep.OptionError: The name or the metadata is invalid. Checked only on recorded steps.

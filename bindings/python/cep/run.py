@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Mapping, NoReturn, Optional, Sequence
 
 from ._run_records import VARIABLE
 from ._run_report import report, say
 
+_RUNS = "cep_runs"  # without an option, each run gets a directory of its own in it
 _USAGE = 2
 _CANNOT_RUN = 126
 _NOT_FOUND = 127
@@ -44,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         "-o",
         "--output",
         metavar="DIR",
-        help="rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else output)",
+        help="rank files go to DIR/cuda_event_profiler (default: what CEP_DIRECTORY says, else a new one in cep_runs)",
     )
     parser.add_argument("--every", metavar="N", type=_positive, help="record every Nth step (default 10)")
     parser.add_argument("--no-summary", action="store_true", help="print no verdict at the end")
@@ -62,15 +65,38 @@ def _positive(text: str) -> int:
     return number
 
 
-def _environment(output: Optional[str], every: Optional[int], records: str) -> dict[str, str]:
+def _run_directory(environment: Mapping[str, str]) -> Path:
+    """A directory for this run alone. Where srun or mpirun start a launcher for each rank, all choose the same one."""
+    namespace = environment.get("PMIX_NAMESPACE")
+    if environment.get("SLURM_STEP_ID") and environment.get("SLURM_NTASKS", "1") != "1":
+        name = f"slurm-{environment.get('SLURM_JOB_ID')}.{environment['SLURM_STEP_ID']}"
+    elif namespace:
+        name = "mpi-" + re.sub("[^A-Za-z0-9._-]", "-", namespace)
+    else:
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    return Path(_RUNS).absolute() / name
+
+
+def _link_latest(directory: Path) -> None:
+    """Makes the link ``latest`` beside the directory point to it."""
+    link, new_link = directory.with_name("latest"), directory.with_name(f".latest-{os.getpid()}")
+    try:
+        directory.parent.mkdir(exist_ok=True)
+        new_link.symlink_to(directory.name)
+        new_link.replace(link)
+    except OSError as error:
+        say(f"{link}: {error.strerror}")
+
+
+def _environment(directory: Optional[Path], every: Optional[int], records: str) -> dict[str, str]:
     """The environment of the command: that of this process, and what instruments Python in it."""
     environment = dict(os.environ)
     startup = str(Path(__file__).resolve().parent / "_startup")
     before = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = startup + (os.pathsep + before if before else "")
     environment[VARIABLE] = records
-    if output is not None or not (environment.get("CEP_DIRECTORY") or environment.get("CEP_CONFIG")):
-        environment["CEP_DIRECTORY"] = str(Path(output or "output").absolute() / "cuda_event_profiler")
+    if directory is not None:
+        environment["CEP_DIRECTORY"] = str(directory / "cuda_event_profiler")
     if every is not None:
         environment["CEP_RECORD_EVERY_N_STEPS"] = str(every)
     return environment
@@ -95,11 +121,14 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
     return child.returncode if child.returncode >= 0 else _SIGNAL - child.returncode
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, bool]:
-    """The exit status, and whether the command could be started."""
+def _run(command: Sequence[str], environment: Mapping[str, str], own_directory: Optional[Path]) -> tuple[int, bool]:
+    """The exit status, and whether the command could be started. ``latest`` then points to the run's own directory."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED, signal.SIGCHLD})
     try:
-        return _wait(_start(command, environment)), True
+        child = _start(command, environment)
+        if own_directory is not None:
+            _link_latest(own_directory)
+        return _wait(child), True
     except FileNotFoundError:
         say(f"{command[0]}: no such command")
         return _NOT_FOUND, False
@@ -117,8 +146,13 @@ def run(arguments: Sequence[str]) -> int:
     if not command:
         say("no command to run; try: cep run -- python train.py")
         return _USAGE
+    own_directory = None
+    if options.output is None and not (os.environ.get("CEP_DIRECTORY") or os.environ.get("CEP_CONFIG")):
+        own_directory = _run_directory(os.environ)
+    directory = own_directory if options.output is None else Path(options.output).absolute()
     with tempfile.TemporaryDirectory(prefix="cep-run-") as records:
-        status, was_started = _run(command, _environment(options.output, options.every, records))
+        environment = _environment(directory, options.every, records)
+        status, was_started = _run(command, environment, own_directory)
         try:
             if was_started:
                 report(Path(records), with_summary=not options.no_summary)

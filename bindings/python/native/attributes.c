@@ -82,6 +82,6 @@ bool fill_attrs(region_object* self) {
     }
     self->attrs = attrs;
     self->attrs_owner = owner;
-    self->has_attrs = 1;
+    self->has_attrs = true;
     return true;
 }

@@ -35,7 +35,7 @@ static PyObject* connect(PyObject* module, PyObject* args) {
         return NULL;
     if (!connect_library(addresses)) return NULL;
     PyObject** objects = (PyObject**)&given;
-    for (size_t i = 0; i < sizeof given / sizeof *objects; ++i) Py_INCREF(objects[i]);  // for the life of the process
+    for (size_t i = 0; i < sizeof given / sizeof(void*); ++i) Py_INCREF(objects[i]);  // for the life of the process
     package = given;
     return new_none();
 }

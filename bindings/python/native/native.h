@@ -90,9 +90,9 @@ typedef struct region_object {
     PyObject* next;      ///< the region of the same name on another stream; NULL or None: none
     cep_region* handle;
     void* stream;
-    char has_stream;  ///< else spans use the current stream
+    bool has_stream;  ///< else spans use the current stream
     char keeps_lock;  ///< spans are on the host clock: they make no CUDA call, so they keep the GIL
-    char has_attrs;   ///< attrs is filled in
+    bool has_attrs;   ///< attrs is filled in
     block* blocks;    ///< open `with` blocks, innermost last
     Py_ssize_t block_count, block_capacity;
     block small[small_blocks];
@@ -112,6 +112,13 @@ static inline bool is_given(const PyObject* object) {
 
 static inline bool is_recording(const profiler_object* profiler) {
     return profiler->recording != NULL && PyList_Size(profiler->recording) > 0;
+}
+
+/// Whether the region's __init__() has run; false with an exception. A subclass can forget to call it.
+static inline bool is_initialised(const region_object* region) {
+    if (region != NULL && region->profiler != NULL) return true;
+    PyErr_SetString(PyExc_AttributeError, "the region has no profiler: its __init__() was not called");
+    return false;
 }
 
 static inline PyObject* new_none(void) {

@@ -332,8 +332,11 @@ static void change_phase(profiler_object* self, cep_region* region, void* stream
 static bool enter_phase(profiler_object* self, region_object* region) {
     void* stream = region->stream;
     if (!region->has_stream && !current_stream(self, &stream)) return false;
+    // A phase on a stream ends by an event, also where the next one is on the host clock.
+    const struct phase_thread* ending = find_phase(self);
+    const bool keeps_lock = region->keeps_lock && (ending == NULL || ending->keeps_lock);
     note_phase(self, is_recording(self), stream, region->keeps_lock);
-    change_phase(self, region->handle, stream, region->keeps_lock);
+    change_phase(self, region->handle, stream, keeps_lock);
     return true;
 }
 
@@ -370,7 +373,7 @@ static PyObject* profiler_attach(PyObject* object, PyObject* args) {
     void* address = NULL;
     if (!address_of(handle, &address)) return NULL;
     self->handle = address;
-    self->on_host = on_host != 0;
+    self->on_host = (char)(on_host != 0);
     self->step = self->library_step = -1;
     set_reference(&self->recording, recording);
     set_reference(&self->regions, regions);
@@ -422,7 +425,7 @@ static void profiler_free(PyObject* object) {
 }
 
 #define MEMBER(name, type, field, flags) \
-    { (char*)name, type, offsetof(profiler_object, field), flags, NULL }
+    { (char*)(name), type, offsetof(profiler_object, field), flags, NULL }
 static PyMemberDef members[] = {
     MEMBER("_enabled", T_BOOL, enabled, 0),
     MEMBER("_on_host", T_BOOL, on_host, READONLY),

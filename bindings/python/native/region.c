@@ -10,23 +10,24 @@ enum { error_max_bytes = 63 };
 /// A span records a CUDA event, which can wait for room in the GPU's queue. The work in the queue may wait for a host
 /// function that needs the GIL, so only spans on the host clock keep it. Where the profiler has a device, it is current
 /// during the call.
-#define WITHOUT_LOCK(region, call)                                         \
-    do {                                                                   \
-        if ((region)->keeps_lock) {                                        \
-            call;                                                          \
-        } else {                                                           \
-            profiler_object* const owner = (void*)(region)->profiler;      \
-            PyObject* const before = enter_device(owner);                  \
-            PyThreadState* const released = PyEval_SaveThread();           \
-            call;                                                          \
-            PyEval_RestoreThread(released);                                \
-            leave_device(owner, before);                                   \
-        }                                                                  \
+#define WITHOUT_LOCK(region, call)                                    \
+    do {                                                              \
+        if ((region)->keeps_lock) {                                   \
+            call;                                                     \
+        } else {                                                      \
+            profiler_object* const owner = (void*)(region)->profiler; \
+            PyObject* const before = enter_device(owner);             \
+            PyThreadState* const released = PyEval_SaveThread();      \
+            call;                                                     \
+            PyEval_RestoreThread(released);                           \
+            leave_device(owner, before);                              \
+        }                                                             \
     } while (0)
 
 // ---- Spans ---------------------------------------------------------------------------------------------------------
 
 bool begin_span(region_object* self, cep_span* span, void** stream) {
+    if (!is_initialised(self)) return false;
     *stream = self->stream;
     if (!self->has_stream && !current_stream((profiler_object*)self->profiler, stream)) return false;
     if (!is_given(self->attributes)) {
@@ -65,6 +66,7 @@ static bool end_failed_span(region_object* self, cep_span span, void* stream, Py
 
 bool end_span(region_object* self, cep_span span, void* stream, PyObject* error) {
     if (span == CEP_SPAN_NONE) return true;
+    if (!is_initialised(self)) return false;
     if (is_given(error) && !PyErr_GivenExceptionMatches(error, package.not_failures))
         return end_failed_span(self, span, stream, error);
     WITHOUT_LOCK(self, library.end(self->handle, span, stream));
@@ -105,8 +107,9 @@ static bool pop_block(region_object* self, block* left) {
 
 static PyObject* region_enter(PyObject* object, PyObject* unused) {
     region_object* self = (region_object*)object;
-    const bool recording = is_recording((profiler_object*)self->profiler);
     (void)unused;
+    if (!is_initialised(self)) return NULL;
+    const bool recording = is_recording((profiler_object*)self->profiler);
     if (recording || self->block_count > 0) {
         block entered = {this_thread(), CEP_SPAN_NONE, NULL};
         if (recording && !begin_span(self, &entered.span, &entered.stream)) return NULL;
@@ -144,7 +147,7 @@ static PyObject* region_end(PyObject* object, PyObject* args) {
 // ---- The type ------------------------------------------------------------------------------------------------------
 
 /// An address or None.
-static bool optional_address(PyObject* given, void** address, char* has_address) {
+static bool optional_address(PyObject* given, void** address, bool* has_address) {
     *has_address = is_given(given);
     return !*has_address || address_of(given, address);
 }
@@ -153,14 +156,14 @@ static int region_init(PyObject* object, PyObject* args, PyObject* keywords) {
     region_object* self = (region_object*)object;
     PyObject *profiler = NULL, *name = NULL, *handle = NULL, *stream = NULL, *attributes = NULL;
     void* address = NULL;
-    char has_handle = 0;
+    bool has_handle = false;
     (void)keywords;
     if (self->profiler != NULL) return 0;
     if (!PyArg_ParseTuple(args, "O!OOOO", profiler_type, &profiler, &name, &handle, &stream, &attributes)) return -1;
     if (!optional_address(handle, &address, &has_handle)) return -1;
     if (!optional_address(stream, &self->stream, &self->has_stream)) return -1;
     self->handle = address;
-    self->keeps_lock = ((profiler_object*)profiler)->on_host || (self->has_stream && self->stream == CEP_HOST);
+    self->keeps_lock = (char)(((profiler_object*)profiler)->on_host || (self->has_stream && self->stream == CEP_HOST));
     self->blocks = self->small;
     self->block_capacity = small_blocks;
     Py_INCREF(profiler);
@@ -179,7 +182,7 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
     self->handle = like->handle;
     self->stream = stream;
     self->has_stream = has_stream;
-    self->keeps_lock = ((profiler_object*)like->profiler)->on_host || (has_stream && stream == CEP_HOST);
+    self->keeps_lock = (char)(((profiler_object*)like->profiler)->on_host || (has_stream && stream == CEP_HOST));
     self->blocks = self->small;
     self->block_capacity = small_blocks;
     set_reference(&self->profiler, like->profiler);
@@ -189,8 +192,10 @@ PyObject* region_with(region_object* like, bool has_stream, void* stream, PyObje
 }
 
 static PyObject* region_recording(PyObject* object, void* unused) {
+    const region_object* self = (region_object*)object;
     (void)unused;
-    PyObject* recording = ((profiler_object*)((region_object*)object)->profiler)->recording;
+    if (!is_initialised(self)) return NULL;
+    PyObject* recording = ((profiler_object*)self->profiler)->recording;
     Py_INCREF(recording);
     return recording;
 }

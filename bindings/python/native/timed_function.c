@@ -29,6 +29,7 @@ static PyObject* call_timed(region_object* region, PyObject* function, PyObject*
 static PyObject* timed_function_call(PyObject* object, PyObject* args, PyObject* keywords) {
     timed_function_object* self = (timed_function_object*)object;
     region_object* region = (region_object*)self->region;
+    if (!is_initialised(region)) return NULL;
     if (!is_recording((profiler_object*)region->profiler)) return PyObject_Call(self->function, args, keywords);
     Py_INCREF(region);  // the call may drop this object
     PyObject* result = call_timed(region, self->function, args, keywords);

@@ -18,7 +18,7 @@ TEST(Deviation, OfRanksWithoutNoiseIsByHand) {
     // smaller than that of the median distance 2 from the median, 1.4826 · 2 · (1 + 2 / 9).
     const auto time_of = [](std::size_t rank, std::size_t step) { return 10.0 + double(rank) + double(step); };
     const PeerGroup group = peers_of(9);
-    const Deviation deviation(phase_of("forward", 9, 20, time_of), group);
+    const Deviation deviation = deviation_of(phase_of("forward", 9, 20, time_of), group);
     for (std::size_t rank = 0; rank < 9; ++rank)
         for (std::size_t step = 0; step < 20; ++step)
             EXPECT_NEAR(deviation.excess_ms(rank)[step], double(rank) - 2, 1e-5);
@@ -33,7 +33,7 @@ TEST(Deviation, IsCentredOnAUsualRankAndNotOnTheFastest) {
     Normal normal(1);
     const auto time_of = [&normal](std::size_t, std::size_t) { return 10 + 0.5 * normal(); };
     const PeerGroup group = peers_of(16);
-    const Deviation deviation(phase_of("forward", 16, 400, time_of), group);
+    const Deviation deviation = deviation_of(phase_of("forward", 16, 400, time_of), group);
     std::vector<double> medians;
     for (std::size_t rank = 0; rank < 16; ++rank) {
         const auto excess = deviation.excess_ms(rank);
@@ -49,7 +49,7 @@ TEST(Deviation, NoiseAndInflationAgreeWithTheirDefinitions) {
         return 20 + (level[rank] = 0.5 * level[rank] + normal());
     };
     const PeerGroup group = peers_of(12);
-    const Deviation deviation(phase_of("forward", 12, 300, time_of), group);
+    const Deviation deviation = deviation_of(phase_of("forward", 12, 300, time_of), group);
     std::vector<double> noises;
     std::vector<double> correlations;
     for (std::size_t rank = 0; rank < 12; ++rank) {
@@ -91,8 +91,8 @@ TEST(Deviation, WhatHostsAddIsNoNoiseOfDevices) {
     for (std::size_t rank = 0; rank < 4; ++rank)
         for (std::size_t step = 0; step < 200; ++step) phase.is_host_late.push_back(is_late(rank, step));
     const PeerGroup group = peers_of(4);
-    const Deviation all(phase, group);
-    const Deviation of_device(phase, group, 0, ChosenSteps::of_device);
+    const Deviation all = deviation_of(phase, group);
+    const Deviation of_device = deviation_of(phase, group, 0, ChosenSteps::of_device);
     EXPECT_GT(all.noise_ms(), 1);
     EXPECT_NEAR(of_device.noise_ms(), 0.1, 0.03);
     EXPECT_EQ(of_device.peers_with(160), 4U);
@@ -111,7 +111,7 @@ TEST(Deviation, ASlowDriftUnderFastNoiseInflatesMoreThanNeighboursShow) {
         return 20 + (level[rank] = 0.98 * level[rank] + 0.2 * normal()) + normal();
     };
     const PeerGroup group = peers_of(16);
-    const Deviation deviation(phase_of("forward", 16, 1000, time_of), group);
+    const Deviation deviation = deviation_of(phase_of("forward", 16, 1000, time_of), group);
     EXPECT_GT(deviation.inflation(), 15) << "the correlation of neighbours is about 0.5: 3";
 }
 
@@ -119,14 +119,14 @@ TEST(Deviation, OfTwoPopulationsTheFasterOneIsUsual) {
     Normal normal(4);
     const auto time_of = [&normal](std::size_t rank, std::size_t) { return (rank < 6 ? 25 : 20) + 0.1 * normal(); };
     const PeerGroup group = peers_of(8);
-    const Deviation deviation(phase_of("forward", 8, 100, time_of), group, 0.5);
+    const Deviation deviation = deviation_of(phase_of("forward", 8, 100, time_of), group, 0.5);
     EXPECT_TRUE(deviation.is_split());
     EXPECT_EQ(deviation.usual_peers(), (std::vector<std::size_t>{6, 7}));
     for (std::size_t rank = 0; rank < 6; ++rank) {
         const auto excess = deviation.excess_ms(rank);
         EXPECT_NEAR(sorted_quantile({excess.begin(), excess.end()}, 0.5), 5, 0.1);
     }
-    EXPECT_FALSE(Deviation(phase_of("forward", 8, 100, time_of), group, 6).is_split()) << "a gap below the floor";
+    EXPECT_FALSE(deviation_of(phase_of("forward", 8, 100, time_of), group, 6).is_split()) << "a gap below the floor";
 }
 
 TEST(CountBelowGap, NeedsAGapThatNothingInAPopulationResembles) {
@@ -143,7 +143,7 @@ TEST(Deviation, APhaseThatIsLongerThanItsOwnTimeContainsWaiting) {
     LocalPhase phase = phase_of("backward", 4, 10, [](std::size_t, std::size_t) { return 10.0; });
     phase.duration_ms.set(2, 3, 10.5);
     const PeerGroup group = peers_of(4);
-    EXPECT_TRUE(Deviation(phase, group).contains_waiting());
+    EXPECT_TRUE(deviation_of(phase, group).contains_waiting());
 }
 
 }  // namespace

@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "verdict/job_table.hpp"
+#include "ledger/job_table.hpp"
+#include "verdict/absent_rows.hpp"
+#include "verdict/deviation.hpp"
 #include "verdict/peers.hpp"
 
 namespace cep::tool {
@@ -75,8 +77,15 @@ inline JobTable table_of(std::size_t ranks, std::size_t steps, std::vector<Local
         ranks, steps, [&](std::size_t rank, std::size_t step) { return slowest_ms[step] - own_ms(rank, step); });
     table.group_wait_ms = table.wait_ms;
     table.has_comm = true;
+    table.step_ms = matrix_of(ranks, steps, [&](std::size_t, std::size_t step) { return slowest_ms[step]; });
     table.uncovered_ms = matrix_of(ranks, steps, [](std::size_t, std::size_t) { return 0.0; });
     return table;
+}
+
+/// Of rows none of which is absent.
+inline Deviation deviation_of(const LocalPhase& phase, const PeerGroup& group, double floor_ms = 0,
+                              ChosenSteps steps = ChosenSteps::all) {
+    return {phase, rows_of_role(phase.own_ms, group), group, floor_ms, steps};
 }
 
 /// Quantile of type 7, by sorting.

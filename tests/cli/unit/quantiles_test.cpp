@@ -135,14 +135,6 @@ TEST(LogHistogram, MergedPartsAreTheWhole) {
     for (const double q : {0.0, 0.2, 0.5, 0.9, 1.0}) EXPECT_DOUBLE_EQ(merged.quantile(q), whole.quantile(q));
 }
 
-TEST(LogHistogram, ItsBucketsMakeItAgain) {
-    LogHistogram histogram;
-    for (int i = 0; i < 500; ++i) histogram.add(i < 7 ? 0 : std::exp(0.05 * i - 12));
-    const LogHistogram again = LogHistogram::of(histogram.buckets());
-    EXPECT_EQ(again.count(), histogram.count());
-    for (const double q : {0.0, 0.01, 0.5, 0.99, 1.0}) EXPECT_DOUBLE_EQ(again.quantile(q), histogram.quantile(q));
-}
-
 TEST(LogHistogram, KeepsZeros) {
     LogHistogram histogram;
     for (int i = 0; i < 3; ++i) histogram.add(0);

@@ -25,7 +25,7 @@ struct SlowRank {
         phase = phase_of("forward", slow_ranks, slow_steps, [&](std::size_t rank, std::size_t step) {
             return 20 + 0.1 * normal() + (rank == 4 ? more_ms(step) : 0);
         });
-        deviation = std::make_unique<Deviation>(phase, group);
+        deviation = std::make_unique<Deviation>(deviation_of(phase, group));
     }
     [[nodiscard]] std::optional<Straggler> find(const SearchScale& scale) const {
         BeyondThresholds beyond(*deviation);
@@ -129,7 +129,7 @@ TEST(Beyond, StepsInARowCountOnceIfOtherRanksHaveSuchRowsToo) {
             return 20 + 0.1 * normal() + (is_slow ? 4.0 : 0);
         });
         const PeerGroup group = peers_of(8);
-        EXPECT_EQ(Beyond(Deviation(phase, group), 2).bursts_of(4), others_too ? 10 : 30) << others_too;
+        EXPECT_EQ(Beyond(deviation_of(phase, group), 2).bursts_of(4), others_too ? 10 : 30) << others_too;
     }
 }
 
@@ -139,7 +139,7 @@ TEST(Beyond, ARankHasItsShareOfWhatAllHave) {
         return 20 + 0.1 * normal() + ((step * 7 + rank * 31) % 50 == 0 || (rank == 2 && step % 20 == 7) ? 5.0 : 0);
     });
     const PeerGroup group = peers_of(8);
-    const Deviation deviation(phase, group);
+    const Deviation deviation = deviation_of(phase, group);
     const Beyond beyond(deviation, 2);
     EXPECT_EQ(beyond.count_of_others(2), 7 * 8);
     EXPECT_EQ(beyond.bursts_of(2), 28);

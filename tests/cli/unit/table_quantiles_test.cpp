@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verdict/table_quantiles.hpp"
+#include "ledger/table_quantiles.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 import json
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -71,15 +72,53 @@ def test_without_cuda_it_is_off_and_says_so(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_rows_have_four_keys_and_the_metadata_beside_them(tmp_path):
-    profiler = profiler_in(tmp_path, rank=3, record_every_n_steps=1)
-    with profiler.record("training_step", step=7, micro_step=2, phase="warm-up"):
+def one_row(directory, layout, **metadata):
+    profiler = profiler_in(directory, rank=3, record_every_n_steps=1, layout=layout)
+    with profiler.record("training_step", step=7, **metadata):
         pass
     profiler.close()
-    (row,) = rows_in(tmp_path, rank=3)
+    (row,) = rows_in(directory, rank=3)
+    return row
+
+
+def test_flat_rows_have_four_keys_and_the_metadata_beside_them(tmp_path):
+    row = one_row(tmp_path, "flat", micro_step=2, phase="warm-up")
     duration_ms = row.pop("duration_ms")
     assert row == {"name": "training_step", "rank": 3, "step": 7, "micro_step": 2, "phase": "warm-up"}
     assert isinstance(duration_ms, float) and duration_ms >= 0
+
+
+def test_rows_say_besides_when_and_how_they_were_timed(tmp_path):
+    before_ns = time.time_ns()
+    row = one_row(tmp_path, None, micro_step=2)
+    assert row["micro_step"] == 2
+    assert before_ns - 10**9 < row["start_ns"] < time.time_ns() + 10**9
+    assert (row["kind"], row["clock"], row["depth"], row["seq"]) == ("step", "host", 0, 0)
+    assert row["host_ms"] == row["duration_ms"]
+    assert "type" not in row and "meta" not in row
+
+
+def test_metadata_keep_the_name_of_a_key_that_only_cep_writes(tmp_path):
+    row = one_row(tmp_path, "spans", depth="shallow", stream="main")
+    assert (row["depth"], row["stream"]) == ("shallow", "main")
+    assert row["start_ns"] > 0
+
+
+def test_a_nested_region_is_deeper_and_has_its_place_in_time(tmp_path):
+    profiler = profiler_in(tmp_path)
+    with profiler.record("training_step", step=0):
+        with profiler.record("forward", step=0):
+            pass
+    profiler.close()
+    inner, outer = rows_in(tmp_path)
+    assert (inner["name"], inner["depth"], outer["depth"]) == ("forward", 1, 0)
+    assert outer["start_ns"] <= inner["start_ns"]
+
+
+def test_another_layout_is_named(tmp_path):
+    with pytest.raises(cep.OptionError, match="layout"):
+        profiler_in(tmp_path / "events", layout="full")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_metadata_replaces_no_key_of_the_row(tmp_path):
@@ -251,8 +290,10 @@ driver.fake_cuda_open_gates()
 profiler.close()
 """,
     )
-    assert row.pop("duration_ms") == pytest.approx(1.25, abs=1e-4)  # the device's clock has ticks of 32 ns
-    assert row == {"name": "training_step", "rank": 3, "step": 7, "micro_step": 2}
+    assert row["duration_ms"] == pytest.approx(1.25, abs=1e-4)  # the device's clock has ticks of 32 ns
+    assert {key: row[key] for key in ("name", "rank", "step", "micro_step", "clock")} == {
+        "name": "training_step", "rank": 3, "step": 7, "micro_step": 2, "clock": "gpu"}
+    assert row["lag_ms"] >= 0 and row["start_ns"] > 0
 
 
 @needs_fake_driver

@@ -25,6 +25,7 @@ pub const CEP_KIND_OTHER: i32 = 7;
 pub const CEP_FIND_IT: i32 = -1;
 pub const CEP_LAYOUT_FULL: i32 = 0;
 pub const CEP_LAYOUT_FLAT: i32 = 1;
+pub const CEP_LAYOUT_SPANS: i32 = 2;
 pub const CEP_BACKEND_AUTO: i32 = 0;
 pub const CEP_BACKEND_HOST: i32 = 1;
 pub const CEP_ATTRS_ASYNC: i32 = 1;

@@ -127,6 +127,7 @@ fn constants_have_the_values_of_c() {
         CEP_NO_END_STEP,
         CEP_LAYOUT_FULL,
         CEP_LAYOUT_FLAT,
+        CEP_LAYOUT_SPANS,
         CEP_BACKEND_AUTO,
         CEP_BACKEND_HOST,
         CEP_ATTRS_ASYNC

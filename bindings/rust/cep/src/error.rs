@@ -20,7 +20,7 @@ impl Code {
     pub const ENOMEM: Code = Code(cep_sys::CEP_ENOMEM);
     /// The timeout passed first; unwritten records are counted.
     pub const ETIMEDOUT: Code = Code(cep_sys::CEP_ETIMEDOUT);
-    /// A limit is reached: regions, names, metadata, or one of the process.
+    /// A limit is reached: regions, names, metadata, or a per-process limit.
     pub const ELIMIT: Code = Code(cep_sys::CEP_ELIMIT);
     /// A defect in cep.
     pub const EINTERNAL: Code = Code(cep_sys::CEP_EINTERNAL);

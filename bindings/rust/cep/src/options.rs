@@ -18,6 +18,8 @@ pub enum Layout {
     Full = cep_sys::CEP_LAYOUT_FULL as isize,
     /// Span rows with the four core keys only.
     Flat = cep_sys::CEP_LAYOUT_FLAT as isize,
+    /// Span rows with all of their keys, and metadata at top level.
+    Spans = cep_sys::CEP_LAYOUT_SPANS as isize,
 }
 
 /// The clock for spans.

@@ -157,7 +157,7 @@ impl Span {
     }
 
     /// Ends the span and begins one of another region on the same stream with one event: N back-to-back phases cost
-    /// N + 1 records instead of 2 N.
+    /// N + 1 records instead of 2 N. A region of [`crate::Profiler::off`] only ends the span.
     #[inline]
     pub fn switch_to(self, region: Region) -> Span {
         let span = ManuallyDrop::new(self);

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chains of phases on streams and on the host's clock. Runs on the fake driver and on a real GPU.
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "profiler_fixture.hpp"
+
+namespace cep::test {
+namespace {
+
+/// A training loop whose optimizer runs on a stream and is followed by data loading on the host.
+class ChainOntoTheHostTest : public ProfilerTest {
+  protected:
+    void SetUp() override {
+        ProfilerTest::SetUp();
+        if (HasFatalFailure() || IsSkipped()) return;
+        stopwatch.emplace(driver());
+        stream = new_stream();
+    }
+
+    void open_with_stride(std::int64_t stride) {
+        cep_options options = default_options();
+        options.record_every_n_steps = stride;
+        open(options);
+        data = region("data");
+        optimizer = region("optimizer");
+    }
+
+    /// Begins the optimizer's phase with `begin`, and the phase of the next data with `next`.
+    void train(std::int64_t step, const std::function<void()>& next, const std::function<void()>& begin) {
+        ASSERT_EQ(cep_step(profiler, step), CEP_OK);
+        next();
+        if (cep_recording(profiler) == 0) return;
+        begin();
+        spins.push_back(stopwatch->spin(stream, work_ns));
+    }
+
+    /// Every optimizer lasts as long as its work on the GPU's clock, and each data phase has the host's clock.
+    void expect_true_durations(std::size_t steps) {
+        const Rows written = closed_rows();
+        const std::vector<Row> rows = written.spans("optimizer");
+        ASSERT_EQ(rows.size(), steps);
+        for (std::size_t i = 0; i < steps; ++i) {
+            EXPECT_EQ(rows[i].clock(), "gpu") << rows[i].text;
+            EXPECT_GE(rows[i].duration_ns(), stopwatch->length_ns(spins[i])) << rows[i].text;
+            EXPECT_EQ(rows[i].integer("/stream"), 1);
+        }
+        for (const Row& row : written.spans("data")) EXPECT_EQ(row.clock(), "host");
+        EXPECT_EQ(stats().abandoned + stats().dropped_pool + stats().open_spans, 0U);
+        expect_all_accounted_for();
+    }
+
+    static constexpr std::uint64_t work_ns = 3 * ms;
+    std::optional<Stopwatch> stopwatch;
+    std::vector<std::size_t> spins;
+    CUstream stream = nullptr;
+    cep_region* data = nullptr;
+    cep_region* optimizer = nullptr;
+};
+
+TEST_F(ChainOntoTheHostTest, PhaseOnAStreamLastsToTheEndOfItsWork) {
+    open_with_stride(1);
+    for (int step = 0; step < 5; ++step)
+        ASSERT_NO_FATAL_FAILURE(train(
+            step, [&] { (void)cep_phase(profiler, data, CEP_HOST); },
+            [&] { (void)cep_phase(profiler, optimizer, stream); }));
+    (void)cep_phase(profiler, nullptr, CEP_HOST);
+    expect_true_durations(5);
+}
+
+TEST_F(ChainOntoTheHostTest, SwitchFromAStreamLastsToTheEndOfItsWork) {
+    open_with_stride(1);
+    cep_span span = CEP_SPAN_NONE;
+    for (int step = 0; step < 5; ++step)
+        ASSERT_NO_FATAL_FAILURE(train(
+            step, [&] { span = cep_switch(span, data, CEP_HOST); },
+            [&] { span = cep_switch(span, optimizer, stream); }));
+    cep_end(optimizer, span, stream);
+    expect_true_durations(5);
+}
+
+TEST_F(ChainOntoTheHostTest, StepThatIsNotRecordedEndsThePhaseByAnEventInItsStream) {
+    open_with_stride(2);
+    for (int step = 0; step < 10; ++step)
+        ASSERT_NO_FATAL_FAILURE(train(
+            step, [&] { (void)cep_phase(profiler, data, CEP_HOST); },
+            [&] { (void)cep_phase(profiler, optimizer, stream); }));
+    expect_true_durations(5);
+}
+
+TEST_F(ChainOntoTheHostTest, SwitchOnAStepThatIsNotRecordedEndsTheSpanByAnEventInItsStream) {
+    open_with_stride(2);
+    cep_span span = CEP_SPAN_NONE;
+    for (int step = 0; step < 10; ++step)
+        ASSERT_NO_FATAL_FAILURE(train(
+            step, [&] { span = cep_switch(span, data, CEP_HOST); },
+            [&] { span = cep_switch(span, optimizer, stream); }));
+    expect_true_durations(5);
+}
+
+TEST_F(ChainOntoTheHostTest, AnotherThreadsSwitchLastsToTheEndOfTheWork) {
+    open_with_stride(1);
+    for (int step = 0; step < 5; ++step) {
+        ASSERT_EQ(cep_step(profiler, step), CEP_OK);
+        const cep_span span = cep_begin(optimizer, stream);
+        spins.push_back(stopwatch->spin(stream, work_ns));
+        on_another_thread([&] { cep_end(data, cep_switch(span, data, CEP_HOST), CEP_HOST); });
+    }
+    expect_true_durations(5);
+}
+
+TEST_F(ChainOntoTheHostTest, PhaseWhoseStreamIsBeingCapturedIsSkippedAndTheNextOneTimed) {
+    open_with_stride(1);
+    (void)cep_phase(profiler, optimizer, stream);
+    begin_capture(stream, capture_mode::thread_local_);
+    (void)cep_phase(profiler, data, CEP_HOST);
+    end_capture(stream);
+    (void)cep_phase(profiler, nullptr, CEP_HOST);
+    const Rows written = closed_rows();
+    EXPECT_EQ(written.spans("data").size(), 1U);
+    EXPECT_EQ(written.spans("optimizer").size(), 0U);
+    EXPECT_EQ(stats().capture_skipped, 1U);
+    expect_all_accounted_for();
+}
+
+class StreamNumberTest : public FakeProfilerTest {};
+
+TEST_F(StreamNumberTest, FailedRecordLeavesNoStreamsNumberToAnother) {
+    open();
+    CUstream stream = new_stream();
+    span("on_the_stream", stream);
+    ASSERT_EQ(fake.inject("cuEventRecord:fail=1@1"), 0);
+    span("failed", stream);
+    fake.clear_faults();
+    span("on_the_default_stream", nullptr);
+    const Rows written = closed_rows();
+    EXPECT_EQ(written.span("on_the_stream").integer("/stream"), 1);
+    EXPECT_EQ(written.span("on_the_default_stream").integer("/stream"), 0);
+}
+
+}  // namespace
+}  // namespace cep::test

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs whose figures follow by arithmetic: the ledger, the verdict and the comparison must say them."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+from cases import CASES, COMMON, FLOPS, PEAK_FLOPS, TOKENS, TRAINERS, Base, flat_file, host_phase, loader_beside
+from comparison import Comparison, TOLERANCE, run_cep, summary_of
+from rows import MS
+from truth import truth_of
+
+
+def nearly(value, tolerance=TOLERANCE):
+    return pytest.approx(value, rel=tolerance)
+
+
+@pytest.fixture(scope="module", params=CASES, ids=str)
+def summarized(request, tmp_path_factory):
+    job = request.param.make()
+    return request.param, job, summary_of(job.write(tmp_path_factory.mktemp("case") / "job"))
+
+
+def test_the_time_of_a_step_is_what_was_paid(summarized):
+    case, job, summary = summarized
+    ledger = summary["ledger"]
+    assert ledger["steps"] == case.steps
+    assert ledger["step_ms"]["mean"] == nearly(case.step_ms)
+    assert ledger["run"]["tokens_per_s"] == nearly(TOKENS / case.step_ms * 1000)
+    assert ledger["run"]["mfu"] == nearly(job.flops_per_step / PEAK_FLOPS / case.step_ms * 1000)
+
+
+def test_the_headline_figures_are_those_of_the_ledger(summarized):
+    case, _, summary = summarized
+    assert summary["efficiency"]["tokens_per_s"] == nearly(TOKENS / case.step_ms * 1000)
+    assert summary["efficiency"]["mfu"] == nearly(summary["ledger"]["run"]["mfu"], 1e-6)
+
+
+def test_the_shares_are_those_of_the_elapsed_time(summarized):
+    case, _, summary = summarized
+    said = {one["piece"]: one["share"] for one in summary["ledger"]["pieces"]}
+    wrong = {piece: (said.get(piece, 0), share) for piece, share in case.shares.items()
+             if abs(said.get(piece, 0) - share) > TOLERANCE}
+    assert wrong == {}
+    if "compute" in case.shares:
+        assert summary["ledger"]["goodput"] == pytest.approx(case.shares["compute"], abs=TOLERANCE)
+
+
+def test_the_sums_are_exact(summarized):
+    _, job, summary = summarized
+    assert Comparison(job, summary["ledger"]).wrong() == []
+
+
+def test_the_largest_loss_is_named(summarized):
+    case, _, summary = summarized
+    if case.first is None:
+        return
+    loss = summary["ledger"]["losses"][0]
+    assert (loss["piece"], loss["phase"]) == case.first
+    assert loss["share"] == pytest.approx(case.shares[case.first[0]], abs=2 * TOLERANCE)
+    assert loss["what"] and loss["next"]
+
+
+def test_the_bound_is_that_of_the_device(summarized):
+    case, _, summary = summarized
+    assert case.bound is None or summary["verdict"]["bound"] == case.bound
+
+
+def test_a_job_with_a_loss_of_a_known_name_has_a_verdict(summarized):
+    _, _, summary = summarized
+    said = json.dumps(summary["verdict"])
+    assert "too little of a step" not in said and "cannot be inside" not in said
+
+
+def test_what_recorded_steps_have_beyond_others_is_said(tmp_path):
+    for at, recorded_ms, other_ms in ((0, 1103, 103), (5, 103, (351 * 103 + 39_000) / 351)):
+        job = Base(extra=host_phase("save_checkpoint", 1000, "checkpoint", every=10, at=at)).run(400, stride=10)
+        sampling = summary_of(job.write(tmp_path / str(at)))["ledger"]["sampling"]
+        assert sampling["stride"] == 10 and sampling["what"]
+        assert sampling["recorded_step_ms"] == nearly(recorded_ms, 0.01)
+        assert sampling["other_step_ms"] == nearly(other_ms, 0.01)
+
+
+def pieces_of(summary):
+    return {one["piece"]: one["share"] for one in summary["ledger"]["pieces"]}
+
+
+def test_unrecorded_checkpoints_are_not_given_to_what_was_recorded(tmp_path):
+    job = Base(extra=host_phase("save_checkpoint", 1000, "checkpoint", every=10, at=5)).run(400, stride=10)
+    shares = pieces_of(summary_of(job.write(tmp_path / "job")))
+    whole_ms = 391 * 103 + 39_000
+    assert shares["unrecorded"] == pytest.approx(39_000 / whole_ms, abs=0.01)
+    assert shares["compute"] == pytest.approx(391 * 93 / whole_ms, abs=0.01)
+
+
+def test_recorded_checkpoints_are_not_multiplied(tmp_path):
+    job = Base(extra=host_phase("save_checkpoint", 1000, "checkpoint", every=10, at=0)).run(400, stride=10)
+    shares = pieces_of(summary_of(job.write(tmp_path / "job")))
+    whole_ms = 391 * 103 + 40_000
+    assert shares["checkpoint"] == pytest.approx(40_000 / whole_ms, abs=0.01)
+    assert shares["compute"] == pytest.approx(391 * 93 / whole_ms, abs=0.01)
+
+
+def test_rows_without_starts_are_told_in_both_readings(tmp_path):
+    """The copy may have been inside of training_step: 13.8 ms, or before it: 15 ms. The metrics stand after it."""
+    phases = [(name, ms) for name, _, ms, _ in TRAINERS]
+    summary = summary_of(flat_file(tmp_path / "job", 100, phases))
+    assert sorted(one["step_ms"] for one in summary["ledger"]["readings"]) == nearly([13.8, 15.0])
+    assert sum(pieces_of(summary).values()) == pytest.approx(1)
+    assert summary["ledger"]["losses"][0]["piece"] == "logging"
+    assert 0.67 < pieces_of(summary)["logging"] < 0.75
+
+
+def test_rows_without_starts_whose_sum_is_more_than_the_step_are_beside_it(tmp_path):
+    summary = summary_of(flat_file(tmp_path / "job", 100, [("data_load", 30.0), ("training_step", 20.0)]))
+    assert not summary["ledger"]["readings"]
+    assert summary["ledger"]["step_ms"]["mean"] == nearly(50)
+    assert pieces_of(summary)["data"] == pytest.approx(0.6, abs=0.005)
+
+
+def test_what_a_slow_rank_costs_is_not_hidden_by_a_loader_beside_it(tmp_path):
+    slow = Base(data=0, forward=lambda rank, step: 37.5 if rank == 1 else 30, beside=loader_beside(95))
+    verdict = summary_of(slow.run(200).write(tmp_path / "job"))["verdict"]
+    assert [(one["rank"], one["phase"]) for one in verdict["stragglers"]] == [(1, "forward")]
+    assert verdict["job_slowdown"] == pytest.approx(108.5 / 101, abs=0.01)
+
+
+class WithStraggler(Base):
+    def load(self, line, step):
+        super().load(line, step)
+        if line.rows.rank == 0:
+            line.host("synthetic_straggler", "other", 20 * MS, "other")
+
+
+def test_a_phase_that_only_one_rank_has_is_its_own_work(tmp_path):
+    job = WithStraggler(8).run(100)
+    folder = job.write(tmp_path / "job")
+    summary = summary_of(folder)
+    assert [(one["rank"], one["phase"]) for one in summary["verdict"]["stragglers"]] == [(0, "synthetic_straggler")]
+    assert Comparison(job, summary["ledger"]).wrong() == []
+    with pytest.raises(RuntimeError, match="status 1"):
+        run_cep("summarize", "--fail-on", "straggler", folder)
+
+
+def test_random_pauses_name_the_phase_that_has_them(tmp_path):
+    maker = Base(8)
+    maker.data = lambda rank, step: 62 if rank == 3 and step * 7919 % 100 < 12 else 2
+    verdict = summary_of(maker.run(300).write(tmp_path / "job"))["verdict"]
+    assert [(one["rank"], one["phase"]) for one in verdict["stragglers"]] == [(3, "data_load")]
+
+
+def test_the_slowest_rank_of_a_phase_is_by_its_mean(tmp_path):
+    maker = Base(8, forward=lambda rank, step: 90 if rank == 5 and step * 7 % 10 < 3 else 30)
+    (phase,) = [one for one in summary_of(maker.run(200).write(tmp_path / "job"))["phases"] if one["name"] == "forward"]
+    assert phase["slowest_rank"] == 5
+    assert phase["skew"] == pytest.approx(48 / 30, abs=0.05)
+
+
+def compared(folder, *arguments, status=0):
+    done = subprocess_of("compare", folder / "a", folder / "b", *arguments)
+    assert done.returncode == status, done.stderr
+    return done
+
+
+def subprocess_of(*arguments):
+    command = [os.environ["CEP_COMMAND"], *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, check=False, timeout=120)
+
+
+def test_a_rank_that_is_late_in_some_steps_is_a_regression(tmp_path):
+    Base(8).run(100).write(tmp_path / "a")
+    late = Base(8, data=lambda rank, step: 62 if rank == 3 and step * 7919 % 100 < 15 else 2).run(100)
+    late.write(tmp_path / "b")
+    step = json.loads(compared(tmp_path, "--json").stdout)["step"]
+    assert step["change"] == pytest.approx(truth_of(late).paid_step_ms / 103 - 1, abs=0.01)
+    assert step["change_interval"][0] > 0
+    assert step["finding"] == "slower"
+    compared(tmp_path, "--fail-on", "regression", status=1)
+
+
+def test_twice_the_tokens_a_step_are_compared_by_token(tmp_path):
+    """Steps of 116.5 ms instead of 103 ms, with twice the tokens: 76.8 % more tokens a second."""
+    Base(4).run(100).write(tmp_path / "a")
+    more = Base(4, forward=43.5, meta={**COMMON, "tokens_per_step": 2 * TOKENS, "flops_per_step": 2 * FLOPS})
+    more.run(100).write(tmp_path / "b")
+    done = compared(tmp_path, "--fail-on", "regression", "--json")
+    (percent,) = re.findall(r"([\d.]+) % more tokens/s", json.loads(done.stdout)["headline"])
+    assert float(percent) == pytest.approx(76.8, abs=0.5)

@@ -1,0 +1,598 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ledger/job_table.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/parallel.hpp"
+#include "ledger/rank_steps.hpp"
+#include "ledger/rank_timeline.hpp"
+#include "ledger/step_reading.hpp"
+#include "ledger/table_quantiles.hpp"
+#include "model/rank_spans.hpp"
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr std::size_t least_thinned = 256;  // steps
+
+// What is known of the spans of a tile stays in a core's cache.
+constexpr std::size_t tile_spans = 16384;
+// So many tiles of ranks are enough for any machine.
+constexpr std::size_t rank_tiles = 16;
+// Samples that a tile takes from each list that it begins to read.
+constexpr std::size_t tile_samples = 16;
+// For which collectives are matched at a time: each takes some 30 bytes, and there may be half as many as spans.
+constexpr std::size_t wave_spans = std::size_t{1} << 20;
+
+// Each phase has a cell for each rank and step. So many cells are few for any job, see choose_phases().
+constexpr std::size_t max_ledger_steps = std::size_t{1} << 20;
+constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t few_cells = std::size_t{1} << 24;
+constexpr std::size_t max_phases = 4096;
+constexpr std::string_view folded_name = "other phases";
+
+std::vector<StepRange> split(StepRange steps, std::size_t length) {
+    std::vector<StepRange> parts;
+    for (std::size_t first = steps.first; first < steps.last; first += length)
+        parts.push_back({static_cast<std::uint32_t>(first),
+                         static_cast<std::uint32_t>(std::min<std::size_t>(first + length, steps.last))});
+    return parts;
+}
+
+class Builder {
+  public:
+    Builder(const Job& job, const TimeOptions& options)
+        : job_(job), ranks_(job.ranks), threads_(options.threads), builder_options_(options) {
+        find_ranks();
+        find_steps();
+        find_spans();
+        reading_ = read_steps(all_series(ranks_), spans_, steps_.size());
+        table_.has_step_spans = !reading_.step_phase.empty() && reading_.encloses;
+    }
+
+    JobTime build() {
+        make_matrices();
+        map_phases();
+        start_ranks();
+        Totals all;
+        for (const StepRange wave : split({0, static_cast<std::uint32_t>(steps_.size())}, steps_of(wave_spans)))
+            add_wave(wave, all);
+        spans_ = {};
+        Ledger ledger = finish_ledger();
+        complete_partial_steps();
+        add_own_work(ledger);
+        table_.median_step_ms = quantiles_over_ranks(table_.step_ms, 0.5);
+        table_.has_comm = all.comm_ms > 0;
+        table_.matched_comm = all.comm_ms > 0 ? all.matched_ms / all.comm_ms : 0;
+        return {std::move(table_), std::move(ledger)};
+    }
+
+  private:
+    /// What the phases of a rank are for the table and the ledger. Ranks usually have the same.
+    struct PhaseMap {
+        std::vector<std::size_t> places;  // index into table_.local
+        std::vector<TimeKind> pieces;
+        std::vector<std::uint32_t> of_ledger;  // index into phases_
+    };
+    /// How many spans of a local phase each rank has in each step.
+    using Counts = StepMatrix;
+
+    struct Totals {
+        double comm_ms = 0;
+        double matched_ms = 0;
+
+        void add(const Totals& other) {
+            comm_ms += other.comm_ms;
+            matched_ms += other.matched_ms;
+        }
+    };
+
+    /// What is known of a rank from one wave to the next.
+    struct RankState {
+        RankTimeline timeline;
+        RankTally tally;
+        RankLedger untimed;  // of steps without starts
+        std::int64_t step_before = 0;
+        std::int64_t end_before_ns = 0;  // 0: not known
+    };
+
+    /// A recorded step over ranks. Integers, so that sums do not depend on the number of threads.
+    struct StepSum {
+        std::int64_t length_ns = 0;
+        std::int64_t rows_ns = 0;
+        std::uint32_t ranks = 0;
+        std::uint32_t recorded = 0;
+        std::int64_t steps = 0;
+
+        void add(const StepSum& other) {
+            length_ns += other.length_ns;
+            rows_ns += other.rows_ns;
+            ranks += other.ranks;
+            recorded += other.recorded;
+            steps += other.steps;
+        }
+    };
+
+    /// Some ranks of a wave, and what they add to sums over ranks.
+    struct Tile {
+        StepRange wave;
+        std::size_t first_rank;
+        std::size_t last_rank;  // behind the last
+        const std::vector<StepRange>* blocks;
+        const std::vector<Transfers>* transfers;                   // by block
+        std::vector<StepSum> sums{};                               // by step of the wave
+        std::vector<std::pair<std::uint32_t, StepSum>> earlier{};  // of steps before it
+        std::vector<std::int64_t> visible_ns{};                    // by phase of the ledger
+        Totals totals{};
+    };
+
+    void find_ranks() {
+        for (const auto& [rank, all_series] : ranks_) {
+            if (all_series.empty()) continue;
+            series_.push_back(&all_series);
+            table_.ranks.push_back(role_of(rank, all_series));
+            for (const RunSeries& series : all_series) {
+                part_count_ += series.phases.size();
+                for (const PhaseSeries& phase : series.phases) span_count_ += phase.samples.size();
+            }
+        }
+    }
+
+    void find_steps() {
+        steps_ = all_steps(ranks_);
+        table_.all_steps = steps_.size();
+        std::vector<std::int64_t> kept = steps_;
+        erase_uneven(kept);
+        for (std::vector<std::int64_t>* steps : {&steps_, &kept})
+            if (!job_.choice.keeps_all())
+                std::erase_if(*steps, [this](std::int64_t step) { return !job_.choice.keeps(step); });
+        table_.steps = std::move(kept);
+        thin_steps();
+        in_table_ = places_in(steps_, table_.steps);
+        std::vector<std::int64_t> of_ledger = steps_;
+        leave_some(of_ledger, max_ledger_steps, [](std::int64_t step) { return step; });
+        in_ledger_ = places_in(steps_, of_ledger);
+        sums_.resize(of_ledger.size());
+        ledger_steps_ = std::move(of_ledger);
+    }
+
+    /// By place in `all`: the place in `some` of them; both ascend.
+    static std::vector<std::uint32_t> places_in(const std::vector<std::int64_t>& all,
+                                                const std::vector<std::int64_t>& some) {
+        std::vector<std::uint32_t> places(all.size(), nowhere);
+        for (std::size_t i = 0, at = 0; i < all.size() && at < some.size(); ++i)
+            if (all[i] == some[at]) places[i] = static_cast<std::uint32_t>(at++);
+        return places;
+    }
+
+    void erase_uneven(std::vector<std::int64_t>& steps) const {
+        const std::vector<bool> is_uneven = find_uneven_steps(ranks_, steps);
+        if (is_uneven.empty()) return;
+        std::size_t place = 0;
+        std::erase_if(steps, [&](std::int64_t) { return is_uneven[place++]; });
+    }
+
+    void thin_steps() {
+        const std::size_t ranks = std::max<std::size_t>(1, table_.ranks.size());
+        // More cells than there are spans to fill them would be empty.
+        const std::size_t least = std::min(least_thinned, span_count_ / ranks);
+        const std::size_t kept = std::max({std::size_t{1}, builder_options_.max_cells / ranks, least});
+        leave_some(table_.steps, kept, [](std::int64_t step) { return step; });
+    }
+
+    [[nodiscard]] StepMatrix new_matrix() const { return {table_.ranks.size(), table_.steps.size()}; }
+
+    void make_matrices() {
+        for (StepMatrix* matrix : {&table_.uncovered_ms, &table_.step_ms, &table_.comm_ms, &table_.wait_ms,
+                                   &table_.group_wait_ms, &table_.exposed_ms})
+            *matrix = new_matrix();
+        make_phases();
+    }
+
+    void make_phases() {
+        const std::vector<const PhaseSeries*> phases = find_local_phases();
+        const std::vector<bool> is_kept = choose_phases(phases);
+        for (std::size_t i = 0; i < phases.size(); ++i)
+            if (is_kept[i]) places_.try_emplace(phases[i]->name, add_phase(phases[i]->name, phases[i]->kind));
+        for (std::size_t i = 0; i < phases.size(); ++i) {
+            if (is_kept[i]) continue;
+            if (table_.folded_phases++ == 0) folded_place_ = add_phase(std::string(folded_name), schema::Kind::other);
+            places_.try_emplace(phases[i]->name, folded_place_);
+        }
+    }
+
+    std::size_t add_phase(std::string name, schema::Kind kind) {
+        table_.local.push_back({std::move(name), kind, new_matrix(), new_matrix(), 0,
+                                std::vector<std::uint8_t>(table_.ranks.size() * table_.steps.size())});
+        counts_.push_back(new_matrix());
+        return counts_.size() - 1;
+    }
+
+    /// In the order in which they were seen first.
+    [[nodiscard]] std::vector<const PhaseSeries*> find_local_phases() const {
+        std::vector<const PhaseSeries*> phases;  // of each the first
+        std::unordered_set<std::string_view> known;
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases)
+                    if (phase.kind != schema::Kind::comm && (phase.kind != schema::Kind::step || !reading_.encloses) &&
+                        known.insert(phase.name).second)
+                        phases.push_back(&phase);
+        return phases;
+    }
+
+    /// All, unless they would need far more cells than there are spans: then those that take the most time.
+    [[nodiscard]] std::vector<bool> choose_phases(const std::vector<const PhaseSeries*>& phases) const {
+        const std::size_t cells = std::max<std::size_t>(1, table_.ranks.size() * table_.steps.size());
+        const std::size_t kept = std::clamp<std::size_t>(std::max(few_cells, 4 * span_count_) / cells, 1, max_phases);
+        std::vector<bool> is_kept(phases.size(), phases.size() <= kept);
+        if (phases.size() <= kept) return is_kept;
+        std::unordered_map<std::string_view, std::size_t> places;
+        for (std::size_t i = 0; i < phases.size(); ++i) places.try_emplace(phases[i]->name, i);
+        std::vector<double> totals_ms(phases.size());
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                for (const PhaseSeries& phase : series.phases)
+                    if (const auto found = places.find(phase.name); found != places.end())
+                        totals_ms[found->second] += totals_of(phase).sum_ms;
+        std::vector<std::size_t> by_time(phases.size());
+        std::iota(by_time.begin(), by_time.end(), std::size_t{0});
+        std::stable_sort(by_time.begin(), by_time.end(),
+                         [&](std::size_t a, std::size_t b) { return totals_ms[a] > totals_ms[b]; });
+        for (std::size_t i = 0; i < kept; ++i) is_kept[by_time[i]] = true;
+        return is_kept;
+    }
+
+    void find_spans() {
+        spans_.reserve(series_.size());
+        for (const auto* all_series : series_)
+            spans_.emplace_back(*all_series, steps_, spans_.empty() ? nullptr : &spans_.back());
+    }
+
+    void map_phases() {
+        for (std::size_t rank = 0; rank < spans_.size(); ++rank) {
+            const bool same = rank > 0 && spans_[rank].shares_phases_with(spans_[rank - 1]);
+            maps_.push_back(same ? maps_.back() : map_of(spans_[rank].phases()));
+        }
+    }
+
+    [[nodiscard]] std::shared_ptr<const PhaseMap> map_of(const std::vector<RankPhase>& phases) {
+        auto map = std::make_shared<PhaseMap>();
+        for (const RankPhase& phase : phases) {
+            const auto found = places_.find(phase.name);
+            map->places.push_back(found == places_.end() ? 0 : found->second);
+            const bool is_pair = phase.kind == schema::Kind::comm && is_between_two(phase.name);
+            map->pieces.push_back(is_pair ? TimeKind::bubble : piece_of(phase.name, phase.kind));
+            const auto [known, is_new] =
+                ledger_places_.try_emplace(phase.name, static_cast<std::uint32_t>(phases_.size()));
+            if (is_new) phases_.push_back({std::string(phase.name), phase.kind, map->pieces.back(), 0});
+            map->of_ledger.push_back(known->second);
+        }
+        return map;
+    }
+
+    void start_ranks() {
+        const bool is_whole = !job_.filter.has_steps() && !job_.filter.has_phases();
+        const std::int64_t unit = step_unit();
+        states_.reserve(series_.size());
+        for (const auto* all_series : series_) {
+            const auto& stride = all_series->back().run.record_every_n_steps;
+            states_.push_back({RankTimeline(*all_series, unit, stride.value_or(1), is_whole), {}, {}});
+        }
+        visible_ns_.resize(phases_.size());
+        for (const auto& [name, mark] : job_.marks)
+            if (const TimeKind piece = named_piece_of(name); piece != TimeKind::other)
+                marks_.emplace_back(piece, &mark.steps);
+    }
+
+    // A trainer may count in other units than the profiler, which says of how many steps it records one.
+    [[nodiscard]] std::int64_t step_unit() const {
+        if (!job_.choice.keeps_all() || !job_.steps.stride) return 1;
+        for (const auto* all_series : series_)
+            for (const RunSeries& series : *all_series)
+                if (series.stride || series.run.record_every_n_steps != job_.steps.stride) return 1;
+        std::unordered_map<std::int64_t, std::size_t> counts;
+        for (std::size_t i = 1; i < steps_.size(); ++i) ++counts[steps_[i] - steps_[i - 1]];
+        const auto most = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+            return a.second != b.second ? a.second < b.second : a.first > b.first;
+        });
+        const bool is_unit = most != counts.end() && most->first % *job_.steps.stride == 0;
+        return is_unit ? most->first / *job_.steps.stride : 1;
+    }
+
+    /// How many steps of all ranks have so many spans; at least one.
+    [[nodiscard]] std::size_t steps_of(std::size_t spans) const {
+        return std::max<std::size_t>(1, spans * steps_.size() / std::max<std::size_t>(1, span_count_));
+    }
+
+    // Waiting in a collective is known once all ranks' spans of the step were seen. A rank goes through the steps in
+    // their order, as an iteration ends where the next one begins.
+    void add_wave(StepRange wave, Totals& all) {
+        const std::vector<StepRange> blocks =
+            split(wave, std::max(steps_of(tile_spans), steps_of(tile_samples * part_count_)));
+        std::vector<Transfers> transfers(blocks.size());
+        for_all(blocks.size(), threads_, [&](std::size_t i) { match_collectives(blocks[i], transfers[i]); });
+        std::vector<Tile> tiles;
+        const std::size_t ranks = std::max<std::size_t>(1, (spans_.size() + rank_tiles - 1) / rank_tiles);
+        for (std::size_t first = 0; first < spans_.size(); first += ranks)
+            tiles.push_back({wave, first, std::min(first + ranks, spans_.size()), &blocks, &transfers});
+        for_all(tiles.size(), threads_, [&](std::size_t i) { add_tile(tiles[i]); });
+        for (const Tile& tile : tiles) {
+            all.add(tile.totals);
+            add_sums(tile);
+        }
+    }
+
+    void add_sums(const Tile& tile) {
+        for (std::size_t i = 0; i < tile.sums.size(); ++i) add_sum(tile.wave.first + i, tile.sums[i]);
+        for (const auto& [step, sum] : tile.earlier) add_sum(step, sum);
+        for (std::size_t i = 0; i < tile.visible_ns.size(); ++i) visible_ns_[i] += tile.visible_ns[i];
+    }
+
+    void add_sum(std::size_t step, const StepSum& sum) {
+        if (in_ledger_[step] != nowhere) sums_[in_ledger_[step]].add(sum);
+    }
+
+    void match_collectives(StepRange steps, Transfers& transfers) const {
+        std::vector<Transfers::Guess> guesses;  // by phase
+        for (const RankSpans& spans : spans_) {
+            if (guesses.size() < spans.phases().size()) guesses.resize(spans.phases().size());
+            spans.for_each_part(schema::Kind::comm, steps.first, [&](std::uint32_t phase, PartWalk walk) {
+                for (; walk.place() < 2 * steps.last; walk.advance())
+                    if (walk.place() % 2 != 0)
+                        transfers.add(collective_key(walk.place() / 2, spans.phases()[phase], walk.sample()),
+                                      walk.sample().duration_ms, guesses[phase]);
+            });
+        }
+    }
+
+    void add_tile(Tile& tile) {
+        StepAnalyser analyser(reading_);
+        PieceCutter cutter;
+        tile.sums.resize(tile.wave.length());
+        tile.visible_ns.resize(phases_.size());
+        for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank)
+            for (std::size_t i = 0; i < tile.blocks->size(); ++i) {
+                StepWalk walk((*tile.blocks)[i]);
+                walk.start(spans_[rank]);
+                for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
+                    const PhaseMap& map = *maps_[rank];
+                    const RankStep& of_rank =
+                        analyser.analyse(spans, spans_[rank].phases(), map.pieces, (*tile.transfers)[i]);
+                    tile.totals.comm_ms += of_rank.all_comm_ms;
+                    tile.totals.matched_ms += of_rank.matched_ms;
+                    add_to_table(rank, spans.front().step, of_rank);
+                    add_to_ledger(rank, spans.front().step, of_rank, cutter, tile);
+                }
+            }
+    }
+
+    void add_to_table(std::size_t rank, std::uint32_t step_index, const RankStep& of_rank) {
+        RankState& state = states_[rank];
+        const std::int64_t step = steps_[step_index];
+        if (in_table_[step_index] != nowhere) {
+            const std::size_t cell = rank * table_.steps.size() + in_table_[step_index];
+            add_step(cell, of_rank, maps_[rank]->places);
+            const bool follows = state.end_before_ns != 0 && step == state.step_before + 1;
+            const std::int64_t gap_ns = follows ? of_rank.extent.begin_ns - state.end_before_ns : 0;
+            if (gap_ns > 0) table_.uncovered_ms.add_to_cell(cell, static_cast<double>(gap_ns) * 1e-6);
+        }
+        state.step_before = step;
+        state.end_before_ns = of_rank.extent.end_ns;
+    }
+
+    void add_to_ledger(std::size_t rank, std::uint32_t step, const RankStep& of_rank, PieceCutter& cutter, Tile& tile) {
+        RankState& state = states_[rank];
+        state.tally.comm_ms += of_rank.comm_ms;
+        state.tally.step_span_ms += of_rank.step_span_ms;
+        if (of_rank.extent.empty()) return add_untimed(rank, step, of_rank, tile);
+        const StepSegments segments{steps_[step], step, of_rank.extent, of_rank.more_waiting_ns, of_rank.segments};
+        state.timeline.take(segments, cutter,
+                            [&](const Iteration& iteration) { add_iteration(rank, iteration, tile); });
+    }
+
+    void add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Tile& tile) {
+        RankState& state = states_[rank];
+        if (!state.timeline.empty()) return;  // its time is that of the rows with starts
+        state.untimed.pieces.add(of_rank.pieces);
+        ++state.untimed.steps;
+        for (const TimeKind kind : {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble})
+            state.tally.hidden_comm_ms -= static_cast<double>(of_rank.pieces[kind]) * 1e-6;
+        for (const Exposure& exposure : of_rank.exposures)
+            tile.visible_ns[maps_[rank]->of_ledger[exposure.phase]] += exposure.ns;
+        const std::int64_t ns = of_rank.pieces.sum_ns();
+        sum_of(step, tile).add({ns, ns, 1, 1, 1});
+    }
+
+    static StepSum& sum_of(std::uint32_t step, Tile& tile) {
+        if (step >= tile.wave.first) return tile.sums[step - tile.wave.first];
+        return tile.earlier.emplace_back(step, StepSum{}).second;
+    }
+
+    void add_iteration(std::size_t rank, const Iteration& iteration, Tile& tile) {
+        RankTally& tally = states_[rank].tally;
+        tally.ledger.pieces.add(iteration.pieces);
+        tally.recorded_ms += static_cast<double>(iteration.pieces.sum_ns()) * 1e-6;
+        tally.ledger.steps += iteration.steps;
+        if (tally.ledger.recorded == 0) tally.first_step = iteration.step;
+        tally.last_step = iteration.step;
+        ++tally.ledger.recorded;
+        for (const TimeKind piece : {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble})
+            tally.hidden_comm_ms -= static_cast<double>(iteration.pieces[piece]) * 1e-6;
+        for (const Exposure& exposure : iteration.exposures)
+            tile.visible_ns[maps_[rank]->of_ledger[exposure.phase]] += exposure.ns;
+        const bool is_known = iteration.is_followed;
+        sum_of(iteration.step_index, tile)
+            .add({is_known ? iteration.length_ns : 0, iteration.rows_ns, is_known, 1, is_known ? iteration.steps : 0});
+        if (iteration.since_start < LedgerBuilder::first_iterations) {
+            tally.first.push_back(iteration);
+            tally.first.back().exposures = {};
+        }
+        for (const auto& [piece, steps] : marks_)
+            if (steps->contains(iteration.step)) tally.marked.push_back({piece, iteration.pieces});
+    }
+
+    Ledger finish_ledger() {
+        PieceCutter cutter;
+        Tile last{{static_cast<std::uint32_t>(steps_.size()), static_cast<std::uint32_t>(steps_.size())}, 0, 0, {}, {}};
+        last.visible_ns.resize(phases_.size());
+        const std::int64_t unit = step_unit();
+        LedgerBuilder builder(job_, table_.ranks, builder_options_.peak_flops);
+        for (std::size_t rank = 0; rank < states_.size(); ++rank) {
+            RankState& state = states_[rank];
+            state.timeline.finish(cutter, [&](const Iteration& iteration) { add_iteration(rank, iteration, last); });
+            finish_rank(state, unit);
+            state.tally.ledger.rank = table_.ranks[rank].rank;
+            builder.add(std::move(state.tally));
+        }
+        add_sums(last);
+        return builder.finish(start_ledger());
+    }
+
+    /// Rows without starts count where there are no others.
+    static void finish_rank(RankState& state, std::int64_t unit) {
+        RankLedger& rank = state.tally.ledger;
+        state.tally.hidden_comm_ms = std::max(0.0, state.tally.comm_ms + state.tally.hidden_comm_ms);
+        if (state.timeline.empty()) {
+            rank = state.untimed;
+            rank.recorded = rank.steps;
+            rank.elapsed_ns = rank.pieces.sum_ns();
+            state.tally.recorded_ms = static_cast<double>(rank.elapsed_ns) * 1e-6;
+            return;
+        }
+        // A rank that was started again at a stride did steps that no row is of.
+        rank.steps = std::max(rank.steps, (state.tally.last_step - state.tally.first_step) / unit + 1);
+        const RankOutside& outside = state.timeline.outside();
+        rank.elapsed_ns = outside.end_ns - outside.begin_ns;
+        spread_unrecorded(outside, rank);
+        rank.pieces.add(outside.pieces);
+    }
+
+    [[nodiscard]] Ledger start_ledger() {
+        Ledger ledger;
+        for (std::size_t i = 0; i < sums_.size(); ++i)
+            ledger.steps.push_back({ledger_steps_[i], sums_[i].ranks, sums_[i].recorded,
+                                    static_cast<double>(sums_[i].length_ns) * 1e-6, static_cast<double>(sums_[i].steps),
+                                    static_cast<double>(sums_[i].rows_ns) * 1e-6});
+        for (std::size_t i = 0; i < phases_.size(); ++i)
+            phases_[i].visible_ms = static_cast<double>(visible_ns_[i]) * 1e-6;
+        ledger.phases = std::move(phases_);
+        const auto is_timed = [](const RankState& state) { return !state.timeline.empty(); };
+        ledger.is_timed = std::any_of(states_.begin(), states_.end(), is_timed);
+        ledger.other_reading_ms = reading_.other_ms;
+        ledger.stride = job_.steps.stride;
+        return ledger;
+    }
+
+    void add_step(std::size_t cell, const RankStep& of_rank, const std::vector<std::size_t>& places) {
+        for (const LocalTime& time : of_rank.local) {
+            const std::size_t place = places[time.phase];
+            if (place == folded_place_) {
+                add_folded(cell, time);
+                continue;
+            }
+            table_.local[place].own_ms.set_cell(cell, time.own_ms);
+            table_.local[place].duration_ms.set_cell(cell, time.duration_ms);
+            table_.local[place].is_host_late[cell] = time.is_host_late;
+            counts_[place].set_cell(cell, time.spans);
+        }
+        table_.step_ms.set_cell(cell, of_rank.step_ms);
+        table_.comm_ms.set_cell(cell, of_rank.comm_ms);
+        table_.wait_ms.set_cell(cell, of_rank.wait_ms);
+        table_.group_wait_ms.set_cell(cell, of_rank.group_wait_ms);
+        table_.exposed_ms.set_cell(cell, of_rank.exposed_ms);
+        table_.uncovered_ms.set_cell(cell, of_rank.uncovered_ms);
+    }
+
+    // Several phases share these cells.
+    void add_folded(std::size_t cell, const LocalTime& time) {
+        LocalPhase& folded = table_.local[folded_place_];
+        folded.own_ms.add_to_cell(cell, time.own_ms);
+        folded.duration_ms.add_to_cell(cell, time.duration_ms);
+        counts_[folded_place_].add_to_cell(cell, time.spans);
+    }
+
+    // A rank that lost one of four micro-batches' rows did not work less: it has the mean of those that are there for
+    // it.
+    void complete_partial_steps() {
+        for_all(counts_.size(), threads_, [&](std::size_t place) {
+            const Counts counts = std::move(counts_[place]);
+            std::vector<double> usual = quantiles_over_ranks(counts, 0.5);
+            for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
+                for (std::size_t step = 0; step < usual.size(); ++step)
+                    if (const double count = counts.at(rank, step); count < usual[step])
+                        complete(table_.local[place], rank, step, usual[step], count);
+            table_.local[place].usual_spans = median_of(std::move(usual));
+            std::vector<std::uint8_t>& is_late = table_.local[place].is_host_late;
+            if (std::find(is_late.begin(), is_late.end(), 1) == is_late.end()) is_late = {};
+        });
+    }
+
+    void add_own_work(Ledger& ledger) const {
+        for (PhaseLedger& phase : ledger.phases) {
+            const auto place = places_.find(phase.name);
+            if (place == places_.end() || place->second == folded_place_) continue;
+            const StepMatrix& own_ms = table_.local[place->second].own_ms;
+            for (std::size_t rank = 0; rank < own_ms.ranks(); ++rank)
+                phase.own_ms.push_back(static_cast<float>(mean_of(own_ms.of_rank(rank))));
+        }
+    }
+
+    static double mean_of(std::span<const float> values) {
+        double sum = 0;
+        double count = 0;
+        for (const float value : values)
+            if (!std::isnan(value)) {
+                sum += value;
+                ++count;
+            }
+        return count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
+    }
+
+    static void complete(LocalPhase& phase, std::size_t rank, std::size_t step, double usual, double count) {
+        for (StepMatrix* ms : {&phase.own_ms, &phase.duration_ms})
+            ms->set(rank, step, ms->at(rank, step) * usual / count);
+    }
+
+    const Job& job_;
+    const RankSeries& ranks_;
+    const std::size_t threads_;
+    const TimeOptions& builder_options_;
+    JobTable table_;
+    StepReading reading_;
+    std::vector<std::int64_t> steps_;         // all of which durations were kept
+    std::vector<std::uint32_t> in_table_;     // by step: its place in the table, or nowhere
+    std::vector<std::uint32_t> in_ledger_;    // the same in ledger_steps_
+    std::vector<std::int64_t> ledger_steps_;  // all, or a random part of them
+    std::vector<StepSum> sums_;               // by step of the ledger
+    std::vector<PhaseLedger> phases_;
+    std::vector<std::int64_t> visible_ns_;  // by phase of the ledger
+    std::unordered_map<std::string_view, std::uint32_t> ledger_places_;
+    std::vector<std::pair<TimeKind, const NumberRanges*>> marks_;
+    std::vector<RankState> states_;                      // by rank of the table
+    std::vector<const std::vector<RunSeries>*> series_;  // by rank of the table
+    std::vector<RankSpans> spans_;                       // by rank of the table
+    std::vector<std::shared_ptr<const PhaseMap>> maps_;  // by rank of the table
+    std::size_t span_count_ = 0;
+    std::size_t part_count_ = 0;                                          // phases of series
+    std::unordered_map<std::string_view, std::size_t> places_;            // by phase: index into table_.local
+    std::size_t folded_place_ = std::numeric_limits<std::size_t>::max();  // of the phases that were not kept
+    std::vector<Counts> counts_;
+};
+
+}  // namespace
+
+JobTime find_job_time(const Job& job, const TimeOptions& options) {
+    return Builder(job, options).build();
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Job table: the time that each rank spent in each phase of each step, side by side.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ledger/ledger.hpp"
+#include "model/job.hpp"
+
+namespace cep::tool {
+
+/// Values by rank and step; NaN where there is none. Single precision: 1e-7 of a duration.
+class StepMatrix {
+  public:
+    StepMatrix() = default;
+    StepMatrix(std::size_t ranks, std::size_t steps) : ranks_(ranks), steps_(steps), values_(ranks * steps, missing) {}
+
+    [[nodiscard]] std::size_t ranks() const { return ranks_; }
+    [[nodiscard]] std::size_t steps() const { return steps_; }
+    [[nodiscard]] double at(std::size_t rank, std::size_t step) const { return values_[rank * steps_ + step]; }
+    void set(std::size_t rank, std::size_t step, double value) { set_cell(rank * steps_ + step, value); }
+    /// The cell of a rank and step has the same number in all matrices of a table.
+    void set_cell(std::size_t cell, double value) { values_[cell] = static_cast<float>(value); }
+    void add_to_cell(std::size_t cell, double value) {
+        const float before = values_[cell];
+        set_cell(cell, std::isnan(before) ? value : before + value);
+    }
+    /// The values of one rank, by step.
+    [[nodiscard]] std::span<float> of_rank(std::size_t rank) { return {&values_[rank * steps_], steps_}; }
+    [[nodiscard]] std::span<const float> of_rank(std::size_t rank) const { return {&values_[rank * steps_], steps_}; }
+
+  private:
+    static constexpr float missing = std::numeric_limits<float>::quiet_NaN();
+
+    std::size_t ranks_ = 0;
+    std::size_t steps_ = 0;
+    std::vector<float> values_;
+};
+
+/// A phase that lies beside others in a step and is not a collective.
+struct LocalPhase {
+    std::string name;
+    schema::Kind kind = schema::Kind::other;
+    StepMatrix own_ms;       // without what it waits for, see RankStep
+    StepMatrix duration_ms;  // with it
+    double usual_spans = 0;  // a step
+    /// By cell: whether the device was done with it before the host launched what comes next. Empty if never.
+    std::vector<std::uint8_t> is_host_late{};
+};
+
+struct JobTable {
+    std::vector<RankRole> ranks;
+    std::vector<std::int64_t> steps;  // ascending
+    std::vector<LocalPhase> local;
+    std::size_t folded_phases = 0;  // which the last of `local` stands for: so many that each needs too much memory
+    bool has_step_spans = false;
+    bool has_comm = false;
+    double matched_comm = 0;             // share of the time in communication that was matched with that of other ranks
+    std::vector<double> median_step_ms;  // of step_ms, over ranks, by step
+    StepMatrix step_ms;                  // the step span; without any, from the first begin of the step to the last end
+    StepMatrix comm_ms;                  // in all communication, overlapping parts once
+    StepMatrix wait_ms;                  // of comm_ms: waiting for other ranks while no work runs; NaN if unknown
+    StepMatrix group_wait_ms;            // of wait_ms: in collectives of three ranks and more
+    StepMatrix exposed_ms;               // of comm_ms: not beside a local phase
+    StepMatrix uncovered_ms;             // in no phase: inside of the step, and between it and the step before
+    std::size_t all_steps = 0;           // of which `steps` are all, or a random part
+};
+
+/// The table, and the ledger, which is of all steps.
+struct JobTime {
+    JobTable table;
+    Ledger ledger;
+};
+
+struct TimeOptions {
+    std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
+    std::size_t threads = 1;
+    std::size_t max_cells = std::size_t{1} << 20;
+};
+
+/// Of the steps of which all durations were kept. The table is of a random part of them where they are more than
+/// `max_cells` ranks times steps.
+[[nodiscard]] JobTime find_job_time(const Job& job, const TimeOptions& options);
+
+}  // namespace cep::tool

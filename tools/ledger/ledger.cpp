@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ledger/ledger.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr double warm_up = 1.5;         // times a typical step
+constexpr std::size_t few_of_all = 10;  // at most one in so many steps is start-up
+constexpr std::size_t least_steps = 8;  // fewer do not tell what is typical
+
+// In this order, recorded steps may have them and the others not.
+constexpr std::array own_to_recorded = {TimeKind::checkpoint, TimeKind::evaluation, TimeKind::logging, TimeKind::other,
+                                        TimeKind::host,       TimeKind::uncovered,  TimeKind::data};
+// The first steps' own, which compiling and warming up do not make longer.
+constexpr std::array never_startup = {TimeKind::data, TimeKind::host_to_device, TimeKind::checkpoint,
+                                      TimeKind::evaluation, TimeKind::logging};
+constexpr std::array no_training = {TimeKind::startup, TimeKind::checkpoint, TimeKind::evaluation, TimeKind::restart,
+                                    TimeKind::redone};
+constexpr std::array no_iteration = {TimeKind::startup, TimeKind::restart, TimeKind::redone};
+
+template <typename Pieces>
+bool is_in(const Pieces& pieces, TimeKind piece) {
+    return std::find(pieces.begin(), pieces.end(), piece) != pieces.end();
+}
+
+template <typename Pieces>
+std::int64_t sum_of(const PieceTimes& times, const Pieces& pieces) {
+    std::int64_t ns = 0;
+    for (const TimeKind piece : pieces) ns += times[piece];
+    return ns;
+}
+
+/// Adds `total_ns` to `pieces` in the proportions of `like`, to the nanosecond.
+void spread(std::int64_t total_ns, const std::array<double, piece_count>& like, PieceTimes& pieces) {
+    double all = 0;
+    for (const double one : like) all += one;
+    if (all <= 0) {
+        pieces[TimeKind::unrecorded] += total_ns;
+        return;
+    }
+    std::int64_t given_ns = 0;
+    double passed = 0;
+    for (std::size_t i = 0; i < like.size(); ++i) {
+        passed += like[i];
+        const auto until_ns = static_cast<std::int64_t>(std::llround(static_cast<double>(total_ns) * (passed / all)));
+        pieces.ns[i] += until_ns - given_ns;
+        given_ns = until_ns;
+    }
+}
+
+}  // namespace
+
+void spread_unrecorded(const RankOutside& outside, RankLedger& rank) {
+    if (outside.unrecorded_ns == 0) return;
+    if (rank.recorded == 0 || outside.unrecorded_steps == 0) {
+        rank.pieces[TimeKind::unrecorded] += outside.unrecorded_ns;
+        return;
+    }
+    // Of one recorded step.
+    std::array<double, piece_count> usual{};
+    double rows_ns = 0;
+    for (std::size_t i = 0; i < span_pieces + 2; ++i) {
+        usual[i] = static_cast<double>(rank.pieces.ns[i]) / static_cast<double>(rank.recorded);
+        rows_ns += usual[i];
+    }
+    const auto steps = static_cast<double>(outside.unrecorded_steps);
+    const double other_ns = static_cast<double>(outside.unrecorded_ns) / steps;
+    double excess_ns = rows_ns - other_ns;
+    for (const TimeKind piece : own_to_recorded) {
+        double& ns = usual[static_cast<std::size_t>(piece)];
+        const double taken_ns = std::clamp(excess_ns, 0.0, ns);
+        ns -= taken_ns;
+        excess_ns -= taken_ns;
+    }
+    const auto like_recorded_ns =
+        std::min(outside.unrecorded_ns, static_cast<std::int64_t>(std::llround(rows_ns * steps)));
+    spread(like_recorded_ns, usual, rank.pieces);
+    rank.pieces[TimeKind::unrecorded] += outside.unrecorded_ns - like_recorded_ns;
+}
+
+const PhaseLedger* Ledger::find(std::string_view phase) const {
+    const auto found = std::lower_bound(phases.begin(), phases.end(), phase,
+                                        [](const PhaseLedger& one, std::string_view name) { return one.name < name; });
+    return found == phases.end() || found->name != phase ? nullptr : &*found;
+}
+
+LedgerBuilder::LedgerBuilder(const Job& job, std::vector<RankRole> ranks, std::optional<double> peak_flops)
+    : job_(job), roles_(std::move(ranks)), peak_flops_(peak_flops) {}
+
+Ledger LedgerBuilder::finish(Ledger&& ledger) {
+    std::erase_if(ledger.steps, [](const LedgerStep& step) { return step.recorded == 0; });
+    find_step_times(ledger);
+    const std::vector<std::uint32_t> warm_ups = count_warm_ups(ledger.step_times.typical_ms);
+    double steps = 0;
+    double iteration_ms = 0;
+    for (RankTally& tally : tallies_) {
+        RankLedger& rank = tally.ledger;
+        settle_startup(tally, warm_ups);
+        settle_marks(tally);
+        rank.iteration_ns = rank.elapsed_ns - sum_of(rank.pieces, no_iteration);
+        ledger.elapsed_ns += rank.elapsed_ns;
+        ledger.pieces.add(rank.pieces);
+        ledger.recorded_ms += tally.recorded_ms;
+        ledger.step_span_ms += tally.step_span_ms;
+        ledger.comm_ms += tally.comm_ms;
+        ledger.hidden_comm_ms += tally.hidden_comm_ms;
+        steps += static_cast<double>(rank.steps);
+        iteration_ms += static_cast<double>(rank.iteration_ns) * 1e-6;
+        ledger.ranks.push_back(rank);
+    }
+    if (steps > 0) ledger.step_times.mean_ms = iteration_ms / steps;
+    std::sort(ledger.phases.begin(), ledger.phases.end(),
+              [](const PhaseLedger& a, const PhaseLedger& b) { return a.name < b.name; });
+    ledger.run = throughput_of(ledger, false);
+    ledger.steady = throughput_of(ledger, true);
+    return std::move(ledger);
+}
+
+void LedgerBuilder::find_step_times(Ledger& ledger) const {
+    std::vector<double> own_ms;
+    double all_ms = 0;
+    double recorded_ms = 0;
+    double recorded = 0;
+    double steps = 0;
+    for (const LedgerStep& step : ledger.steps) {
+        own_ms.push_back(step.own_ms());
+        all_ms += step.length_ms;
+        steps += step.steps;
+        recorded_ms += step.rows_ms;
+        recorded += step.recorded;
+    }
+    if (own_ms.empty()) return;
+    const std::vector<double> quantiles = quantiles_of(own_ms, {0.5, 0.9, 0.99, 1});
+    StepTimes& times = ledger.step_times;
+    times.typical_ms = quantiles[0];
+    times.p90_ms = quantiles[1];
+    times.p99_ms = quantiles[2];
+    times.max_ms = quantiles[3];
+    double mean_ms = 0;
+    for (const double ms : own_ms) mean_ms += ms / static_cast<double>(own_ms.size());
+    double squares = 0;
+    for (const double ms : own_ms) squares += (ms - mean_ms) * (ms - mean_ms);
+    if (own_ms.size() > 1) times.sd_ms = std::sqrt(squares / static_cast<double>(own_ms.size() - 1));
+    double of_others_ms = 0;  // the recorded steps of which the length is known
+    double known = 0;
+    for (const LedgerStep& step : ledger.steps) {
+        of_others_ms += step.recorded > 0 ? step.rows_ms / step.recorded * step.ranks : 0;
+        known += step.ranks;
+    }
+    if (steps > known && known > 0)
+        ledger.sampling = SamplingFact{recorded_ms / recorded, (all_ms - of_others_ms) / (steps - known)};
+}
+
+// By start of the job: how many of the first iterations are far longer than a typical one.
+std::vector<std::uint32_t> LedgerBuilder::count_warm_ups(double typical_ms) const {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<double, double>> lengths_ms;  // sum, count
+    std::int64_t most = 0;
+    std::uint32_t starts = 0;
+    for (const RankTally& tally : tallies_) {
+        most = std::max(most, tally.ledger.recorded);
+        for (const Iteration& first : tally.first) {
+            auto& [sum_ms, count] = lengths_ms[{first.start, first.since_start}];
+            const std::int64_t ns = first.steps == 1 && first.is_followed ? first.length_ns : first.rows_ns;
+            sum_ms += static_cast<double>(ns) * 1e-6;
+            ++count;
+            starts = std::max(starts, first.start + 1);
+        }
+    }
+    std::vector<std::uint32_t> warm_ups(starts);
+    if (static_cast<std::size_t>(most) < least_steps) return warm_ups;
+    const std::size_t allowed = std::max<std::size_t>(1, static_cast<std::size_t>(most) / few_of_all);
+    for (std::uint32_t start = 0; start < starts; ++start)
+        for (std::uint32_t i = 0; i < std::min<std::size_t>(first_iterations, allowed); ++i) {
+            const auto found = lengths_ms.find({start, i});
+            if (found == lengths_ms.end()) break;
+            if (found->second.first / found->second.second <= warm_up * typical_ms) break;
+            ++warm_ups[start];
+        }
+    return warm_ups;
+}
+
+// What the first iterations have beyond the mean of the later ones.
+void LedgerBuilder::settle_startup(RankTally& tally, const std::vector<std::uint32_t>& warm_ups) const {
+    RankLedger& rank = tally.ledger;
+    const auto is_warm_up = [&](const Iteration& first) { return first.since_start < warm_ups[first.start]; };
+    PieceTimes usual = rank.pieces;
+    std::int64_t others = rank.steps;
+    for (const Iteration& first : tally.first) {
+        if (!is_warm_up(first)) continue;
+        for (std::size_t i = 0; i < piece_count; ++i) usual.ns[i] -= first.pieces.ns[i];
+        --others;
+    }
+    if (others <= 0) return;
+    for (const Iteration& first : tally.first) {
+        if (!is_warm_up(first)) continue;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(TimeKind::startup); ++i) {
+            if (is_in(never_startup, TimeKind(i))) continue;
+            const std::int64_t more_ns = std::max<std::int64_t>(0, first.pieces.ns[i] - usual.ns[i] / others);
+            rank.pieces.ns[i] -= more_ns;
+            rank.pieces[TimeKind::startup] += more_ns;
+        }
+    }
+}
+
+// In a step with a mark, time in no phase beyond the usual is what the mark names.
+void LedgerBuilder::settle_marks(RankTally& tally) {
+    constexpr std::array in_no_phase = {TimeKind::uncovered, TimeKind::between};
+    RankLedger& rank = tally.ledger;
+    const std::int64_t others = rank.recorded - static_cast<std::int64_t>(tally.marked.size());
+    if (others <= 0) return;
+    PieceTimes usual = rank.pieces;
+    for (const RankTally::Marked& marked : tally.marked)
+        for (const TimeKind piece : in_no_phase) usual[piece] -= marked.pieces[piece];
+    for (const RankTally::Marked& marked : tally.marked)
+        for (const TimeKind piece : in_no_phase) {
+            const std::int64_t more_ns = std::max<std::int64_t>(0, marked.pieces[piece] - usual[piece] / others);
+            const std::int64_t moved_ns = std::min(more_ns, rank.pieces[piece]);
+            rank.pieces[piece] -= moved_ns;
+            rank.pieces[marked.piece] += moved_ns;
+        }
+}
+
+Throughput LedgerBuilder::throughput_of(const Ledger& ledger, bool is_steady) const {
+    Throughput all;
+    std::vector<double> tokens;
+    double flops = 0;
+    double hardware_flops = 0;
+    double peak_ns = 0;  // peak times the time of ranks whose FLOPs are known
+    double hardware_peak_ns = 0;
+    for (std::size_t i = 0; i < ledger.ranks.size(); ++i) {
+        const RankLedger& rank = ledger.ranks[i];
+        const RankRole& role = roles_[i];
+        const std::int64_t left_out_ns = is_steady ? sum_of(rank.pieces, no_training) : 0;
+        const auto ns = static_cast<double>(rank.elapsed_ns - left_out_ns);
+        const auto steps = static_cast<double>(rank.steps);
+        all.elapsed_ms += ns * 1e-6 / static_cast<double>(ledger.ranks.size());
+        all.steps += steps / static_cast<double>(ledger.ranks.size());
+        if (role.tokens_per_step) tokens.push_back(*role.tokens_per_step);
+        const std::optional<double> peak = peak_of(role, peak_flops_);
+        if (!peak) continue;
+        if (role.flops_per_step) {
+            flops += *role.flops_per_step * steps;
+            peak_ns += *peak * ns;
+        }
+        if (role.hardware_flops_per_step) {
+            hardware_flops += *role.hardware_flops_per_step * steps;
+            hardware_peak_ns += *peak * ns;
+        }
+    }
+    if (all.steps > 0) all.step_ms = all.elapsed_ms / all.steps;
+    if (!tokens.empty() && all.step_ms > 0) all.tokens_per_s = median_of(tokens) / (all.step_ms * 1e-3);
+    if (peak_ns > 0) all.mfu = flops / (peak_ns * 1e-9);
+    if (hardware_peak_ns > 0) all.hfu = hardware_flops / (hardware_peak_ns * 1e-9);
+    return all;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ledger/rank_steps.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace cep::tool {
+namespace {
+
+constexpr double not_known = std::numeric_limits<double>::quiet_NaN();
+constexpr float idle_lag_ms = 0.05F;      // a launch takes a tenth of it: the device had waited
+constexpr std::uint32_t least_group = 3;  // ranks; two may be neighbours of a pipeline
+
+std::int64_t nanoseconds(double ms) {
+    return static_cast<std::int64_t>(ms * 1e6 + 0.5);
+}
+
+}  // namespace
+
+const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
+                                      const std::vector<TimeKind>& pieces, const Transfers& transfers) {
+    pieces_ = &pieces;
+    transfers_ = &transfers;
+    start(phases);
+    for (const StepSpan& span : spans) take(span, phases[span.phase]);
+    result_.step_span_ms = step_ms_;
+    if (has_starts_) {
+        sort(local_);
+        sort(comm_);
+        keep_outermost();
+        by_intervals();
+    } else {
+        keep_least_deep();
+        by_durations();
+    }
+    return result_;
+}
+
+void StepAnalyser::start(const std::vector<RankPhase>& phases) {
+    std::vector<LocalTime> local = std::move(result_.local);
+    std::vector<SpanSegment> segments = std::move(result_.segments);
+    local.clear();
+    segments.clear();
+    result_ = {};
+    result_.local = std::move(local);
+    result_.segments = std::move(segments);
+    local_.clear();
+    inner_.clear();
+    comm_.clear();
+    only_groups_ = has_starts_ = true;
+    has_step_ = false;
+    step_ms_ = wait_ms_ = group_wait_ms_ = 0;
+    step_ = {0, 0};
+    if (guesses_.size() < phases.size()) {
+        guesses_.resize(phases.size());
+        places_.resize(phases.size());
+    }
+}
+
+void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
+    const Sample& sample = span.sample;
+    has_starts_ &= sample.has_start();
+    if (phase.kind == schema::Kind::step && reading_.encloses) {
+        if (phase.name != reading_.step_phase) return;
+        step_ms_ += sample.duration_ms;
+        if (sample.has_start()) {
+            const Interval whole{sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
+            step_ = has_step_ ? Interval{std::min(step_.begin_ns, whole.begin_ns), std::max(step_.end_ns, whole.end_ns)}
+                              : whole;
+        }
+        has_step_ = true;
+        return;
+    }
+    Item& item = (phase.kind == schema::Kind::comm ? comm_ : local_).emplace_back();
+    item.sample = &sample;
+    item.phase = span.phase;
+    item.kind = phase.kind != schema::Kind::step              ? phase.kind
+                : (*pieces_)[span.phase] == TimeKind::compute ? schema::Kind::compute
+                                                              : schema::Kind::other;
+    item.clock = phase.clock;
+    const std::vector<std::string>& others = reading_.of_other_threads;
+    item.is_evaluation = (*pieces_)[span.phase] == TimeKind::evaluation &&
+                         std::find(others.begin(), others.end(), phase.name) == others.end();
+    if (sample.has_start()) item.interval = {sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
+    if (phase.kind == schema::Kind::comm) find_transfer(item, collective_key(span.step, phase, sample));
+}
+
+// A collective begins with waiting, and ends with the transfer once all ranks are there.
+void StepAnalyser::find_transfer(Item& item, Transfers::Key key) {
+    const double duration_ms = item.sample->duration_ms;
+    const Transfer transfer = transfers_->of(key, guesses_[item.phase]);
+    result_.all_comm_ms += duration_ms;
+    item.waiting_end_ns = item.interval.begin_ns;
+    if (transfer.ranks == 0) return;
+    const double waited_ms = std::max(0.0, duration_ms - transfer.ms);
+    result_.matched_ms += duration_ms;
+    item.own_ms = waited_ms;
+    wait_ms_ += waited_ms;
+    item.waiting_end_ns += nanoseconds(waited_ms);
+    item.is_group = transfer.ranks >= least_group;
+    only_groups_ &= item.is_group;
+    if (item.is_group) group_wait_ms_ += waited_ms;
+}
+
+void StepAnalyser::sort(std::vector<Item>& items) {
+    const auto before = [](const Item& a, const Item& b) { return begins_before(a, b); };
+    if (!std::is_sorted(items.begin(), items.end(), before)) std::sort(items.begin(), items.end(), before);
+}
+
+void StepAnalyser::keep_least_deep() {
+    std::uint32_t least = Sample::max_depth;
+    for (const Item& item : local_) least = std::min(least, item.sample->depth());
+    std::erase_if(local_, [least](const Item& item) { return item.sample->depth() != least; });
+}
+
+// Spans of other threads have depths of their own, so that of two spans one is inside of the other only if it began
+// later and ended earlier too. All before it began earlier. What loads, copies or works on the host does no compute:
+// that is another thread's.
+void StepAnalyser::keep_outermost() {
+    const auto is_as_deep = [this](const Item& item) { return item.sample->depth() == local_.front().sample->depth(); };
+    if (std::all_of(local_.begin(), local_.end(), is_as_deep)) return;
+    using Ends = std::array<std::int64_t, Sample::max_depth + 1>;
+    Ends ends_ns;          // the last one of those kept, by depth
+    Ends compute_ends_ns;  // of those that may have compute inside
+    ends_ns.fill(std::numeric_limits<std::int64_t>::min());
+    compute_ends_ns = ends_ns;
+    std::size_t kept = 0;
+    for (const Item& item : local_) {
+        const std::uint32_t depth = item.sample->depth();
+        const std::int64_t end_ns = item.interval.end_ns;
+        const Ends& outer_ns = item.kind == schema::Kind::compute ? compute_ends_ns : ends_ns;
+        const bool inside = std::any_of(outer_ns.begin(), outer_ns.begin() + depth,
+                                        [end_ns](std::int64_t other_ns) { return end_ns <= other_ns + tolerance_ns; });
+        if (inside) {
+            inner_.push_back(item);
+            continue;
+        }
+        ends_ns[depth] = std::max(ends_ns[depth], end_ns);
+        const bool may_compute =
+            item.kind == schema::Kind::compute || item.kind == schema::Kind::other || item.is_evaluation;
+        if (may_compute) compute_ends_ns[depth] = std::max(compute_ends_ns[depth], end_ns);
+        local_[kept++] = item;
+    }
+    local_.resize(kept);
+}
+
+LocalTime& StepAnalyser::local_time_of(std::uint32_t phase) {
+    const std::uint32_t place = places_[phase];  // of an earlier step, if not of this one
+    if (place < result_.local.size() && result_.local[place].phase == phase) return result_.local[place];
+    places_[phase] = static_cast<std::uint32_t>(result_.local.size());
+    result_.local.push_back({phase, 0, 0, 0, false});
+    return result_.local.back();
+}
+
+// Without times, the rows behind the step's are behind the step, and those before it are inside of it or not, as
+// reading_ says. What is more than the step must have been side by side.
+void StepAnalyser::by_durations() {
+    double inside_ms = 0;
+    double behind_ms = 0;
+    std::array<double, piece_count> ms{};
+    for (const Item& item : local_) {
+        LocalTime& time = local_time_of(item.phase);
+        time.own_ms += item.sample->duration_ms;
+        time.duration_ms += item.sample->duration_ms;
+        ++time.spans;
+        (item.sample->is_behind_step() ? behind_ms : inside_ms) += item.sample->duration_ms;
+        ms[static_cast<std::size_t>((*pieces_)[item.phase])] += item.sample->duration_ms;
+    }
+    for (const Item& item : comm_) {
+        result_.comm_ms += item.sample->duration_ms;
+        (item.sample->is_behind_step() ? behind_ms : inside_ms) += item.sample->duration_ms;
+        const double waited_ms = item.own_ms;
+        const bool is_between = (*pieces_)[item.phase] == TimeKind::bubble;
+        ms[static_cast<std::size_t>(is_between ? TimeKind::bubble : TimeKind::waiting)] += waited_ms;
+        ms[static_cast<std::size_t>(TimeKind::transfer)] += item.sample->duration_ms - waited_ms;
+    }
+    const double sum_ms = inside_ms + behind_ms;
+    result_.step_ms = has_step_ ? step_ms_ + behind_ms : sum_ms > 0 ? sum_ms : not_known;
+    if (has_step_) result_.uncovered_ms = std::max(0.0, step_ms_ - inside_ms);
+    const double overlap_ms = std::clamp(sum_ms - result_.step_ms, 0.0, result_.comm_ms);
+    result_.exposed_ms = result_.comm_ms - overlap_ms;
+    if (!comm_.empty()) {
+        const bool is_known = result_.matched_ms > 0;
+        result_.wait_ms = is_known ? wait_ms_ : not_known;
+        result_.group_wait_ms = is_known ? group_wait_ms_ : not_known;
+    }
+    if (sum_ms > 0 || has_step_) find_pieces(nanoseconds(result_.step_ms), ms);
+    find_exposures(ms);
+}
+
+// Phases of one piece share what is left of it.
+void StepAnalyser::find_exposures(const std::array<double, piece_count>& ms) {
+    const auto add = [&](std::uint32_t phase, TimeKind kind, double duration_ms) {
+        const auto i = static_cast<std::size_t>(kind);
+        if (ms[i] <= 0) return;
+        const double left = static_cast<double>(result_.pieces.ns[i]) / ms[i];
+        result_.exposures.push_back({phase, kind, static_cast<std::int64_t>(duration_ms * left)});
+    };
+    for (const Item& item : local_) add(item.phase, (*pieces_)[item.phase], item.sample->duration_ms);
+    for (const Item& item : comm_) {
+        const bool is_between = (*pieces_)[item.phase] == TimeKind::bubble;
+        add(item.phase, is_between ? TimeKind::bubble : TimeKind::waiting, item.own_ms);
+        add(item.phase, TimeKind::transfer, item.sample->duration_ms - item.own_ms);
+    }
+}
+
+// In the order in which they hide each other, as long as there is room.
+void StepAnalyser::find_pieces(std::int64_t step_ns, const std::array<double, piece_count>& ms) {
+    for (std::size_t i = 0; i < ms.size(); ++i) {
+        result_.pieces.ns[i] = std::min(step_ns, nanoseconds(ms[i]));
+        step_ns -= result_.pieces.ns[i];
+    }
+    result_.pieces[TimeKind::uncovered] += step_ns;
+}
+
+void StepAnalyser::by_intervals() {
+    find_comm();
+    local_set_.clear();
+    compute_set_.clear();
+    for (const Item& item : local_)
+        if (item.kind == schema::Kind::compute) append(compute_set_, item.interval);
+    Blocked all;
+    std::size_t first_comm = 0;
+    for (Item& item : local_) {
+        while (first_comm < comm_.size() && comm_[first_comm].interval.begin_ns + tolerance_ns < item.interval.begin_ns)
+            ++first_comm;
+        const Blocked blocked = find_blocked(item, first_comm);
+        all.ms += blocked.ms;
+        all.wait_ms += blocked.wait_ms;
+        all.group_wait_ms += blocked.group_wait_ms;
+        take_local(item, blocked);
+        append(local_set_, item.interval);
+    }
+    // What is blocked is communication inside of a phase.
+    const double overlap_ms = std::max(0.0, shared_ms(comm_set_, local_set_) - all.ms);
+    result_.exposed_ms = std::max(0.0, result_.comm_ms - overlap_ms);
+    if (!comm_.empty()) find_waiting(all);
+    find_step_ms();
+    find_uncovered();
+    find_on_device();
+    find_late_host();
+    add_segments();
+}
+
+void StepAnalyser::take_local(Item& item, const Blocked& blocked) {
+    item.own_ms = std::max(0.0, item.sample->duration_ms - blocked.ms);
+    // What compute hides costs nobody anything.
+    if (item.kind != schema::Kind::compute)
+        item.own_ms =
+            std::max(0.0, item.own_ms - static_cast<double>(length_within_ns(compute_set_, item.interval)) * 1e-6);
+    LocalTime& time = local_time_of(item.phase);
+    time.own_ms += item.own_ms;
+    time.duration_ms += item.sample->duration_ms;
+    ++time.spans;
+    if (item.kind == schema::Kind::compute) {
+        add_unblocked(item);
+        result_.more_waiting_ns += nanoseconds(blocked.at_end_ms);
+    }
+}
+
+void StepAnalyser::find_comm() {
+    for (Intervals* set : {&comm_set_, &waits_, &group_waits_}) set->clear();
+    for (const Item& item : comm_) {
+        append(comm_set_, item.interval);
+        append(waits_, item.waiting());
+        if (item.is_group && !only_groups_) append(group_waits_, item.waiting());
+    }
+    result_.comm_ms = length_ms(comm_set_);
+}
+
+// What it waits for inside of phases, as far as that blocks them, and all between them.
+void StepAnalyser::find_waiting(const Blocked& in_phases) {
+    if (result_.matched_ms == 0) {
+        result_.wait_ms = result_.group_wait_ms = not_known;
+        return;
+    }
+    const double beside_ms = length_ms(waits_) - shared_ms(waits_, local_set_);
+    const double group_beside_ms =
+        only_groups_ ? beside_ms : length_ms(group_waits_) - shared_ms(group_waits_, local_set_);
+    result_.wait_ms = beside_ms + in_phases.wait_ms;
+    result_.group_wait_ms = group_beside_ms + in_phases.group_wait_ms;
+}
+
+// What the phase began on its own stream blocks it until it is done, as does all that it ends with; what it began on
+// others, as CommQueue says. It is the same waiting that it does on each such stream.
+void StepAnalyser::sort_by_what_they_block(const Item& local, std::size_t first_comm) {
+    blocked_.clear();
+    blocked_waits_.clear();
+    blocked_group_waits_.clear();
+    queues_.clear();
+    for (std::size_t i = first_comm; i < comm_.size(); ++i) {
+        const Item& item = comm_[i];
+        if (item.interval.begin_ns > local.interval.end_ns + tolerance_ns) break;
+        if (!local.interval.contains(item.interval, tolerance_ns)) continue;
+        // By its depth, the thread was in both.
+        const bool nested = item.sample->depth() > local.sample->depth();
+        const bool beside = nested && item.sample->stream() != local.sample->stream();
+        const bool at_end = local.interval.end_ns - item.interval.end_ns <= tolerance_ns;
+        if (beside) {
+            StreamQueues& queues = queues_on(item.sample->stream());
+            const bool is_late = item.interval.begin_ns - queues.end_ns <= tolerance_ns;
+            queues.end_ns = item.interval.end_ns;
+            queues.ends_phase |= at_end;
+            queues.all.add(item.waiting(), is_late);
+            if (item.is_group) queues.group.add(item.waiting(), is_late);
+        }
+        if (!at_end && (!nested || beside)) continue;
+        const std::int64_t begin_ns = beside ? item.waiting_end_ns : item.interval.begin_ns;
+        blocked_.push_back(
+            {std::max(begin_ns, local.interval.begin_ns), std::min(item.interval.end_ns, local.interval.end_ns)});
+        if (beside) continue;
+        blocked_waits_.push_back(item.waiting());
+        if (item.is_group) blocked_group_waits_.push_back(item.waiting());
+    }
+}
+
+StepAnalyser::Blocked StepAnalyser::find_blocked(const Item& local, std::size_t first_comm) {
+    const bool none_inside =
+        first_comm == comm_.size() || comm_[first_comm].interval.begin_ns > local.interval.end_ns + tolerance_ns;
+    blocked_.clear();
+    if (none_inside) return {};
+    sort_by_what_they_block(local, first_comm);
+    if (blocked_.empty() && queues_.empty()) return {};
+    std::int64_t beside_ns = 0;
+    std::int64_t group_beside_ns = 0;
+    std::int64_t at_end_ns = 0;
+    for (const StreamQueues& queues : queues_) {
+        beside_ns = std::max(beside_ns, queues.all.waiting_ns(queues.ends_phase));
+        if (queues.ends_phase) at_end_ns = std::max(at_end_ns, queues.all.waiting_ns(true));
+        group_beside_ns = std::max(group_beside_ns, queues.group.waiting_ns(queues.ends_phase));
+    }
+    for (Intervals* intervals : {&blocked_, &blocked_waits_, &blocked_group_waits_}) unite(*intervals);
+    const double beside_ms = static_cast<double>(beside_ns) * 1e-6;
+    return {length_ms(blocked_) + beside_ms, length_ms(blocked_waits_) + beside_ms,
+            length_ms(blocked_group_waits_) + static_cast<double>(group_beside_ns) * 1e-6,
+            static_cast<double>(at_end_ns) * 1e-6};
+}
+
+StepAnalyser::StreamQueues& StepAnalyser::queues_on(std::uint32_t stream) {
+    for (StreamQueues& queues : queues_)
+        if (queues.stream == stream) return queues;
+    queues_.push_back({stream, 0, false, {}, {}});
+    return queues_.back();
+}
+
+void StepAnalyser::find_step_ms() {
+    std::int64_t begin_ns = has_step_ ? step_.begin_ns : std::numeric_limits<std::int64_t>::max();
+    std::int64_t end_ns = has_step_ ? step_.end_ns : std::numeric_limits<std::int64_t>::min();
+    for (const auto* items : {&local_, &comm_}) {
+        if (!items->empty()) begin_ns = std::min(begin_ns, items->front().interval.begin_ns);
+        for (const Item& item : *items) end_ns = std::max(end_ns, item.interval.end_ns);
+    }
+    if (begin_ns < end_ns) result_.extent = {begin_ns, end_ns};
+    result_.step_ms = has_step_           ? step_ms_
+                      : begin_ns < end_ns ? static_cast<double>(end_ns - begin_ns) * 1e-6
+                                          : not_known;
+}
+
+void StepAnalyser::find_uncovered() {
+    covered_ = local_set_;
+    covered_.insert(covered_.end(), comm_set_.begin(), comm_set_.end());
+    unite(covered_);
+    const Interval whole = has_step_ ? step_ : result_.extent;
+    result_.uncovered_ms =
+        static_cast<double>(whole.end_ns - whole.begin_ns - length_within_ns(covered_, whole)) * 1e-6;
+}
+
+// Of those that begin together, local ones come first.
+void StepAnalyser::find_on_device() {
+    on_device_.clear();
+    std::size_t next_comm = 0;
+    const auto add_comm_before = [&](const Item* local) {
+        for (; next_comm < comm_.size() && (local == nullptr || begins_before(comm_[next_comm], *local)); ++next_comm)
+            if (comm_[next_comm].clock == Clock::gpu) on_device_.push_back(&comm_[next_comm]);
+    };
+    for (const Item& item : local_) {
+        if (item.clock != Clock::gpu) continue;
+        add_comm_before(&item);
+        on_device_.push_back(&item);
+    }
+    add_comm_before(nullptr);
+}
+
+void StepAnalyser::add_segment(const Item& item, Interval interval, TimeKind piece) {
+    if (interval.empty()) return;
+    const bool is_launched = item.clock == Clock::gpu && !std::isnan(item.sample->lag_ms);
+    const std::int64_t launch_ns = item.interval.begin_ns - nanoseconds(is_launched ? item.sample->lag_ms : 0);
+    const bool is_begin = is_launched && interval.begin_ns == item.interval.begin_ns;
+    const bool is_host_paced = piece == TimeKind::compute && item.sample->is_host_paced();
+    result_.segments.push_back(
+        {interval, is_begin ? launch_ns : SpanSegment::no_launch, item.phase, piece, is_host_paced});
+}
+
+// Without what blocked_ has of it.
+void StepAnalyser::add_unblocked(const Item& item) {
+    std::int64_t begin_ns = item.interval.begin_ns;
+    for (const Interval& blocked : blocked_) {
+        add_segment(item, {begin_ns, blocked.begin_ns}, TimeKind::compute);
+        begin_ns = std::max(begin_ns, blocked.end_ns);
+    }
+    add_segment(item, {begin_ns, item.interval.end_ns}, TimeKind::compute);
+}
+
+/// Whether it is inside of an evaluation, which is all evaluation.
+bool StepAnalyser::is_in_evaluation(const Item& inner) const {
+    return std::any_of(local_.begin(), local_.end(), [&](const Item& outer) {
+        return outer.is_evaluation && outer.sample->depth() < inner.sample->depth() &&
+               outer.interval.contains(inner.interval, tolerance_ns);
+    });
+}
+
+// Those of compute are there already.
+void StepAnalyser::add_segments() {
+    has_evaluation_ = std::any_of(local_.begin(), local_.end(),
+                                  [this](const Item& item) { return (*pieces_)[item.phase] == TimeKind::evaluation; });
+    for (const Item& item : local_)
+        if (const TimeKind piece = (*pieces_)[item.phase]; piece != TimeKind::compute)
+            add_segment(item, item.interval, piece);
+    for (const Item& item : comm_) {
+        if (has_evaluation_ && is_in_evaluation(item)) continue;
+        const bool is_between = (*pieces_)[item.phase] == TimeKind::bubble;
+        add_segment(item, item.waiting(), is_between ? TimeKind::bubble : TimeKind::waiting);
+        add_segment(item, {item.waiting_end_ns, item.interval.end_ns}, TimeKind::transfer);
+    }
+    for (const Item& inner : inner_) add_inner(inner);
+}
+
+// Inside of compute, compute is that.
+void StepAnalyser::add_inner(const Item& inner) {
+    const bool is_compute = inner.kind == schema::Kind::compute;
+    const bool is_known = is_compute && std::any_of(local_.begin(), local_.end(), [&](const Item& outer) {
+                              return (*pieces_)[outer.phase] == TimeKind::compute &&
+                                     outer.sample->depth() < inner.sample->depth() &&
+                                     outer.interval.contains(inner.interval, tolerance_ns);
+                          });
+    if (is_known || (has_evaluation_ && is_in_evaluation(inner))) return;
+    if (!is_compute) return add_segment(inner, inner.interval, (*pieces_)[inner.phase]);
+    const auto first = std::partition_point(comm_.begin(), comm_.end(), [&](const Item& comm) {
+        return comm.interval.begin_ns + tolerance_ns < inner.interval.begin_ns;
+    });
+    const Blocked blocked = find_blocked(inner, static_cast<std::size_t>(first - comm_.begin()));
+    add_unblocked(inner);
+    result_.more_waiting_ns += nanoseconds(blocked.at_end_ms);
+}
+
+// A phase after which the device began the stream's next work as soon as that was launched ended when its host let it.
+void StepAnalyser::find_late_host() {
+    last_local_.clear();
+    for (const Item* item : on_device_) {
+        const auto before = std::find_if(last_local_.begin(), last_local_.end(), [item](const Item* last) {
+            return last->sample->stream() == item->sample->stream();
+        });
+        const bool is_first = before == last_local_.end();
+        if (!is_first && (*before)->interval.end_ns <= item->interval.begin_ns + tolerance_ns) {
+            if (item->sample->lag_ms < idle_lag_ms) local_time_of((*before)->phase).is_host_late = true;
+            last_local_.erase(before);
+        } else if (!is_first) {
+            continue;  // inside of it
+        }
+        if (item->kind != schema::Kind::comm) last_local_.push_back(item);
+    }
+}
+
+}  // namespace cep::tool

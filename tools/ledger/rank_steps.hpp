@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rank steps: what one rank did in one step, from the intervals of its spans.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ledger/comm_queue.hpp"
+#include "ledger/piece_cutter.hpp"
+#include "ledger/step_reading.hpp"
+#include "matching/transfers.hpp"
+#include "model/rank_spans.hpp"
+#include "stats/interval_set.hpp"
+
+namespace cep::tool {
+
+/// One local phase in one step: all of its spans that lie side by side. Its own time is without what it waits for:
+/// communication on its own stream that is inside of it; all of the communication that it ends with; and of what its
+/// thread began there on other streams, the waiting, once where it is seen in one collective after the other. Of what
+/// is no compute, it is also without what compute hides.
+struct LocalTime {
+    std::uint32_t phase = 0;
+    double own_ms = 0;
+    double duration_ms = 0;
+    std::uint32_t spans = 0;
+    bool is_host_late = false;  // the device was done before the host launched what comes next on the stream
+};
+
+struct RankStep {
+    std::vector<LocalTime> local;
+    double step_ms = 0;  // NaN if there is nothing to tell it from
+    double comm_ms = 0;
+    double wait_ms = 0;        // in collectives, not beside own work; NaN where no collective was matched
+    double group_wait_ms = 0;  // of wait_ms: in collectives of three ranks and more
+    double matched_ms = 0;     // duration of the collectives that were
+    double all_comm_ms = 0;    // duration of all
+    double exposed_ms = 0;
+    double step_span_ms = 0;  // of spans that enclose the others
+    double uncovered_ms = 0;  // of the step: in no phase and no communication
+    Interval extent{0, 0};    // from its first begin to its last end; empty without starts
+    std::vector<SpanSegment> segments;
+    std::int64_t more_waiting_ns = 0;  // that segments of compute contain, nobody knows where
+    std::vector<Exposure> exposures;   // without starts, what phases are seen for
+    PieceTimes pieces;                 // without starts, of step_ms
+};
+
+[[nodiscard]] inline Transfers::Key collective_key(std::uint32_t step, const RankPhase& phase, const Sample& sample) {
+    return {step, collective_id(sample.collective, phase.name_hash, sample.seq())};
+}
+
+/// Takes the spans of one rank apart, step by step. One a thread.
+class StepAnalyser {
+  public:
+    explicit StepAnalyser(const StepReading& reading) : reading_(reading) {}
+
+    /// The spans of one step. `pieces`: by phase. The result is valid until the next call.
+    const RankStep& analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
+                            const std::vector<TimeKind>& pieces, const Transfers& transfers);
+
+  private:
+    /// A span, and what is made of it.
+    struct Item {
+        Interval interval;
+        std::int64_t waiting_end_ns = 0;  // of a collective: where its transfer begins; its begin if that is not known
+        double own_ms = 0;                // of a local phase; of a collective: its waiting
+        const Sample* sample = nullptr;
+        std::uint32_t phase = 0;
+        schema::Kind kind = schema::Kind::other;
+        Clock clock = Clock::none;
+        bool is_group = false;
+        bool is_evaluation = false;  // of the trainer's thread, with all that is inside
+
+        [[nodiscard]] Interval waiting() const { return {interval.begin_ns, waiting_end_ns}; }
+    };
+
+    struct StreamQueues {
+        std::uint32_t stream = 0;
+        std::int64_t end_ns = 0;
+        bool ends_phase = false;
+        CommQueue all;
+        CommQueue group;  // of three ranks and more
+    };
+    /// Of one phase: how long it could not go on.
+    struct Blocked {
+        double ms = 0;
+        double wait_ms = 0;        // of it: for other ranks
+        double group_wait_ms = 0;  // of that: in collectives of three ranks and more
+        double at_end_ms = 0;      // of wait_ms: before communication on another stream that the phase ends with
+    };
+
+    static bool begins_before(const Item& a, const Item& b) {
+        if (a.interval.begin_ns != b.interval.begin_ns) return a.interval.begin_ns < b.interval.begin_ns;
+        return a.sample->depth() < b.sample->depth();
+    }
+    static void sort(std::vector<Item>& items);
+    void start(const std::vector<RankPhase>& phases);
+    void take(const StepSpan& span, const RankPhase& phase);
+    void find_transfer(Item& item, Transfers::Key key);
+    void keep_least_deep();
+    void keep_outermost();
+    void by_durations();
+    void by_intervals();
+    void take_local(Item& item, const Blocked& blocked);
+    void find_comm();
+    [[nodiscard]] Blocked find_blocked(const Item& local, std::size_t first_comm);
+    void sort_by_what_they_block(const Item& local, std::size_t first_comm);
+    StreamQueues& queues_on(std::uint32_t stream);
+    void find_waiting(const Blocked& in_phases);
+    void find_step_ms();
+    void find_uncovered();
+    void find_on_device();
+    void find_late_host();
+    LocalTime& local_time_of(std::uint32_t phase);
+    void add_segments();
+    void add_inner(const Item& inner);
+    [[nodiscard]] bool is_in_evaluation(const Item& inner) const;
+    void add_segment(const Item& item, Interval interval, TimeKind piece);
+    void add_unblocked(const Item& item);
+    void find_pieces(std::int64_t step_ns, const std::array<double, piece_count>& ms);
+    void find_exposures(const std::array<double, piece_count>& ms);
+
+    const StepReading& reading_;
+    const std::vector<TimeKind>* pieces_ = nullptr;  // by phase
+    const Transfers* transfers_ = nullptr;
+    RankStep result_;
+    bool has_starts_ = true;
+    bool has_step_ = false;
+    bool has_evaluation_ = false;
+    bool only_groups_ = true;  // every collective that was matched is one of three ranks and more
+    double step_ms_ = 0;
+    Interval step_{0, 0};  // of the step spans
+    double wait_ms_ = 0;   // sums, overlapping or not
+    double group_wait_ms_ = 0;
+    // With starts, both by their begin:
+    std::vector<Item> local_;
+    std::vector<Item> comm_;
+    std::vector<const Item*> on_device_;     // both, by their begin
+    std::vector<const Item*> last_local_;    // of each stream, as far as it was seen
+    std::vector<Transfers::Guess> guesses_;  // by phase
+    std::vector<std::uint32_t> places_;      // by phase: index of its LocalTime
+    Intervals comm_set_;
+    Intervals waits_;
+    Intervals group_waits_;
+    Intervals local_set_;
+    Intervals compute_set_;
+    Intervals covered_;
+    std::vector<Item> inner_;  // local ones that are inside of others
+    // Of one phase:
+    Intervals blocked_;
+    Intervals blocked_waits_;
+    Intervals blocked_group_waits_;
+    std::vector<StreamQueues> queues_;
+};
+
+}  // namespace cep::tool

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Step reading: what the step spans of a job are. They may enclose the other phases, or be a phase beside them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/job.hpp"
+#include "model/rank_spans.hpp"
+
+namespace cep::tool {
+
+inline constexpr std::int64_t tolerance_ns = 20'000;  // between the ends of spans that end with the same work
+
+/// Whether they overlap, and neither contains the other.
+[[nodiscard]] inline bool cross(const Interval& a, const Interval& b) {
+    const bool overlap = a.begin_ns + tolerance_ns < b.end_ns && b.begin_ns + tolerance_ns < a.end_ns;
+    return overlap && !a.contains(b, tolerance_ns) && !b.contains(a, tolerance_ns);
+}
+
+struct StepReading {
+    std::string step_phase;                     // the outermost step spans; "" where there are none
+    std::vector<std::string> of_other_threads;  // evaluations that other spans begin or end in: they enclose nothing
+    bool encloses = true;                       // phases are inside of them; else they are a phase of compute
+    /// Of rows without starts: what a step would take in the other reading.
+    std::optional<double> other_ms;
+};
+
+/// `steps`: how many the table that `spans` were made with has.
+[[nodiscard]] StepReading read_steps(std::span<const SeriesOfRank> all_series, std::span<const RankSpans> spans,
+                                     std::size_t steps);
+
+}  // namespace cep::tool

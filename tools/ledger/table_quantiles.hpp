@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Table quantiles: those of each step over ranks, and of each rank over steps. Values that are NaN are left out.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "ledger/job_table.hpp"
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+
+/// By step: the quantile (type 7) over all ranks, or some; NaN where there is no value.
+[[nodiscard]] std::vector<double> quantiles_over_ranks(const StepMatrix& ms, double q);
+[[nodiscard]] std::vector<double> quantiles_over_ranks(const StepMatrix& ms, std::span<const std::size_t> ranks,
+                                                       double q);
+
+/// The median over steps of a value by step, or of the median over ranks; 0 if there is none.
+[[nodiscard]] double typical_ms(std::span<const double> of_steps_ms);
+[[nodiscard]] double typical_ms(const StepMatrix& ms);
+
+/// How many values there are.
+template <typename Values>
+[[nodiscard]] std::size_t count_values(const Values& values) {
+    const auto is_there = [](auto value) { return !is_missing(value); };
+    return static_cast<std::size_t>(std::count_if(values.begin(), values.end(), is_there));
+}
+
+/// The sum over steps of a value by step, as far as it is known.
+[[nodiscard]] double sum_ms(std::span<const double> of_steps_ms);
+
+/// By quantile, then rank: the quantiles over steps of `rows`, which has the steps of one rank after those of the
+/// other.
+using RankQuantiles = std::vector<std::vector<double>>;
+[[nodiscard]] RankQuantiles quantiles_over_steps(std::span<const double> rows, std::size_t steps,
+                                                 std::initializer_list<double> qs);
+
+/// The same of what `fill(rank, row)` writes into a row; several ranks at a time, so that rows need little room.
+template <typename Fill>
+[[nodiscard]] RankQuantiles quantiles_over_steps(std::size_t ranks, std::size_t steps, std::initializer_list<double> qs,
+                                                 Fill fill) {
+    constexpr std::size_t values_at_a_time = 2048;
+    const std::size_t at_a_time = std::max<std::size_t>(1, values_at_a_time / std::max<std::size_t>(1, steps));
+    std::vector<double> rows(std::min(ranks, at_a_time) * steps);
+    RankQuantiles quantiles(qs.size());
+    for (std::size_t first = 0; first < ranks; first += at_a_time) {
+        const std::size_t filled = std::min(at_a_time, ranks - first);
+        for (std::size_t i = 0; i < filled; ++i) fill(first + i, std::span(rows).subspan(i * steps, steps));
+        const RankQuantiles found = quantiles_over_steps(std::span(rows).first(filled * steps), steps, qs);
+        for (std::size_t i = 0; i < found.size(); ++i)
+            quantiles[i].insert(quantiles[i].end(), found[i].begin(), found[i].end());
+    }
+    return quantiles;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reading the rows of one run, each file into a sink of its own.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "read/read_all.hpp"
+#include "read/run_choice.hpp"
+
+namespace cep::tool {
+
+namespace detail {
+
+/// Passes all rows on, and notes the starts of the trainer.
+template <typename Sink>
+class NotingSink final : public RowSink {
+  public:
+    explicit NotingSink(std::unique_ptr<Sink> sink) : sink_(std::move(sink)) {}
+    void begin_block(const BlockPlace& place) override { sink_->begin_block(place); }
+    void take(const Row& row, std::uint64_t line) override {
+        notes_.take(row);
+        sink_->Sink::take(row, line);
+    }
+    void end() override { sink_->end(); }
+    [[nodiscard]] Sink& sink() { return *sink_; }
+    [[nodiscard]] StartNotes& notes() { return notes_; }
+
+  private:
+    std::unique_ptr<Sink> sink_;
+    StartNotes notes_;
+};
+
+/// Passes the rows of the run on.
+template <typename Sink>
+class RunSink final : public RowSink {
+  public:
+    RunSink(std::unique_ptr<Sink> sink, const RunSelection& selection, std::size_t file)
+        : sink_(std::move(sink)), gate_(selection, file), has_all_(selection.has_all_of(file)) {}
+    void begin_block(const BlockPlace& place) override { sink_->begin_block(place); }
+    void take(const Row& row, std::uint64_t line) override {
+        if (has_all_ || gate_.admits(row)) return sink_->Sink::take(row, line);
+        ++left_out_[static_cast<std::size_t>(row.type)];
+    }
+    void end() override { sink_->end(); }
+    void amend(FileReport& report) const override {
+        for (std::size_t type = 0; type < row_types; ++type) {
+            report.rows -= left_out_[type];
+            report.rows_by_type[type] -= left_out_[type];
+        }
+    }
+    [[nodiscard]] Sink& sink() { return *sink_; }
+
+  private:
+    std::unique_ptr<Sink> sink_;
+    RunGate gate_;
+    const bool has_all_;
+    std::array<std::uint64_t, row_types> left_out_{};
+};
+
+/// The files that have rows of the run, or of no run, and their places in `all`. Throws UsageError for one that can be
+/// read only once.
+struct FilesOfRun {
+    InputSet set;
+    std::vector<std::size_t> places;
+
+    FilesOfRun(const InputSet& all, const RunSelection& selection);
+};
+
+}  // namespace detail
+
+/// As read_all(), but sinks get the rows of one run only. The first reading with a selection settles it; where it turns
+/// out to have other runs too, `restart` is called and the files of the run are read again: what sinks and `take` did
+/// until then must be undone. Throws UsageError, too: see RunSelection::settle() and FilesOfRun.
+template <typename Restart, typename MakeSink, typename Take>
+InputCounts read_run(const InputSet& set, const ReadOptions& options, RunSelection& selection, Restart restart,
+                     MakeSink make_sink, Take take) {
+    using Sink = typename decltype(make_sink(set.files.front(), std::size_t{}))::element_type;
+    InputCounts counts;
+    if (!selection.is_settled()) {
+        using Noting = detail::NotingSink<Sink>;
+        counts = read_all(
+            set, options,
+            [&](const InputFile& file, std::size_t index) { return std::make_unique<Noting>(make_sink(file, index)); },
+            [&](Noting&& sink, FileReport&& report) {
+                selection.add(sink.notes());
+                take(std::move(sink.sink()), std::move(report));
+            });
+        selection.settle();
+        if (selection.has_all()) return counts;
+        restart();
+    } else if (selection.has_all()) {
+        return read_all(set, options, make_sink, take);
+    }
+    const detail::FilesOfRun files(set, selection);
+    using OfRun = detail::RunSink<Sink>;
+    counts = read_all(
+        files.set, options,
+        [&](const InputFile& file, std::size_t index) {
+            return std::make_unique<OfRun>(make_sink(file, index), selection, files.places[index]);
+        },
+        [&](OfRun&& sink, FileReport&& report) { take(std::move(sink.sink()), std::move(report)); });
+    selection.describe(counts);
+    return counts;
+}
+
+}  // namespace cep::tool
