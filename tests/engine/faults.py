@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long each operation takes in each step: noise, which the seed decides, and a fault, which can be left out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+COMM_WORDS = ("all_", "grad_all", "reduce_", "send", "recv")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``kind``:
+    slow: work in ``phases`` of ``ranks`` takes ``factor`` times as long, in a ``share`` of the steps or from ``first`` on;
+    every: ``ranks`` do something of ``ms`` more at the end of each ``every``-th step, in a row named ``row`` or in none;
+    pauses: any rank stops for ``ms`` now and then, in a ``share`` of the steps of all ranks;
+    stages, routed: work that is spread by ``weights`` over stages or ranks; without the fault it is spread evenly;
+    link: transfers of ``group`` take ``factor`` times as long;
+    shift: ranks work ``ms`` less in the first piece of backward and more in the next, which overlaps with a transfer;
+    slower: everyone takes ``factor`` times as long from ``first`` on."""
+
+    kind: str = "none"
+    ranks: tuple = ()
+    phases: tuple = ("forward", "backward")
+    factor: float = 1.0
+    share: float = 1.0
+    first: int = 0
+    every: int = 1
+    ms: float = 0.0
+    row: str = ""
+    weights: tuple = ()
+    group: str = ""
+
+
+def is_comm(phase):
+    return phase.startswith(COMM_WORDS)
+
+
+def ar1(rng, steps, columns, sigma, correlation):
+    """Values with the standard deviation sigma of which neighbours are correlated."""
+    shocks = rng.normal(0, sigma * np.sqrt(1 - correlation**2), (steps, columns))
+    values = np.empty((steps, columns))
+    values[0] = rng.normal(0, sigma, columns)
+    for step in range(1, steps):
+        values[step] = correlation * values[step - 1] + shocks[step]
+    return values
+
+
+def usual_durations(program, steps, seed, noise=0.01, slow_noise=0.0, common_noise=0.0):
+    """``slow_noise`` of each rank and ``common_noise`` of all have a correlation of 0.95 between steps."""
+    rng = np.random.default_rng(seed)
+    base = np.array([op.ms for op in program.ops])
+    sigma = np.array([0.003 if is_comm(op.phase) else noise for op in program.ops])
+    factors = 1 + sigma * rng.normal(0, 1, (steps, len(base)))
+    local = np.array([not is_comm(op.phase) for op in program.ops])
+    ranks = np.array([op.rank for op in program.ops])
+    by_rank = ar1(rng, steps, program.ranks, slow_noise, 0.95)[:, ranks] if slow_noise else 0
+    common = ar1(rng, steps, 1, common_noise, 0.95) if common_noise else 0
+    return base * np.maximum(0.2, factors + local * (by_rank + common))
+
+
+def with_fault(program, durations, fault, seed):
+    rng = np.random.default_rng([seed, 1])
+    steps = len(durations)
+    made = durations.copy()
+    number = np.arange(steps)
+    if fault.kind == "slow":
+        hit = (rng.random(steps) < fault.share) & (number >= fault.first)
+        ops = [i for i, op in enumerate(program.ops) if op.rank in fault.ranks and op.phase in fault.phases]
+        made[np.ix_(hit, ops)] *= fault.factor
+    elif fault.kind == "every":
+        ops = [i for i, op in enumerate(program.ops) if op.rank in fault.ranks and op.phase == "extra"]
+        made[np.ix_(number % fault.every == fault.every - 1, ops)] += fault.ms
+    elif fault.kind == "pauses":
+        for rank in range(program.ranks):
+            ops = [i for i, op in enumerate(program.ops) if op.rank == rank and op.phase in fault.phases]
+            for step in number[rng.random(steps) < fault.share]:
+                made[step, ops[int(rng.integers(len(ops)))]] += fault.ms
+    elif fault.kind in ("stages", "routed"):
+        for i, op in enumerate(program.ops):
+            if op.phase in fault.phases:
+                made[:, i] *= fault.weights[op.part[0] if fault.kind == "stages" else op.rank]
+    elif fault.kind == "link":
+        ops = [i for i, op in enumerate(program.ops) if op.meeting and op.meeting[0] == fault.group]
+        made[:, ops] *= fault.factor
+    elif fault.kind == "shift":
+        for i, op in enumerate(program.ops):
+            if op.rank in fault.ranks and op.phase == "backward" and op.part[-1] in (1, 2):
+                made[:, i] += fault.ms if op.part[-1] == 1 else -fault.ms
+    elif fault.kind == "slower":
+        ops = [i for i, op in enumerate(program.ops) if op.phase in fault.phases]
+        made[np.ix_(number >= fault.first, ops)] *= fault.factor
+    return made
+
+
+def without_fault(program, durations, fault):
+    """What the same work would take: conserved work is spread evenly, all else is as it was without the fault."""
+    made = durations.copy()
+    if fault.kind in ("stages", "routed"):
+        mean = sum(fault.weights) / len(fault.weights)
+        ops = [i for i, op in enumerate(program.ops) if op.phase in fault.phases]
+        made[:, ops] *= mean
+    return made

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs whose truth is known: a shape, a fault, and what a step would take without it."""
+
+import shutil
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import shapes
+from faults import Fault, usual_durations, with_fault, without_fault
+from layouts import FLAT, LAYOUTS, Writer
+
+STEPS = 100
+
+
+@dataclass(frozen=True)
+class Kind:
+    """``named``: ranks that may be named; others are innocent. ``saving``: whether what the fault costs is a saving that
+    an answer should say, and not that of steps with checkpoints or of the whole job."""
+
+    name: str
+    shape: str
+    arguments: dict
+    fault: Fault = Fault()
+    noise: dict = field(default_factory=dict)
+    steps: int = STEPS
+    named: tuple = ()
+    is_even: bool = False  # work is to be spread evenly
+    kept_ranks: tuple = ()  # of the layout half
+    stops: dict = field(default_factory=dict)
+    layouts: tuple = LAYOUTS
+    options: tuple = ()  # of the command
+
+
+def slow(ranks, factor, **more):
+    return Fault("slow", tuple(ranks), factor=factor, **more)
+
+
+def kinds():
+    """Each with all its layouts."""
+    eight = tuple(range(8))
+    made = [
+        Kind("healthy ddp", "ddp", {}),
+        Kind("healthy fsdp", "fsdp", {}),
+        Kind("healthy tensor", "tensor", {}),
+        Kind("healthy pipeline", "pipeline", {}),
+        Kind("healthy experts", "experts", {}),
+        Kind("healthy accumulation", "ddp", {"micro_batches": 4}),
+        Kind("ddp slow rank", "ddp", {}, slow([3], 1.25), named=(3,)),
+        Kind("ddp slow rank, not joined", "ddp", {"joined": False}, slow([3], 1.25), named=(3,)),
+        Kind("ddp slow optimizer now and then", "ddp", {}, slow([5], 4.0, phases=("optimizer",), share=0.2), named=(5,)),
+        Kind("ddp slow loader", "ddp", {}, slow([2], 6.0, phases=("data_load",)), named=(2,)),
+        Kind("ddp slow from the middle", "ddp", {}, slow([3], 1.3, first=50), named=(3,)),
+        Kind("fsdp slow rank", "fsdp", {}, slow([6], 1.2), named=(6,)),
+        Kind("tensor slow rank", "tensor", {}, slow([6], 1.25), named=(6,)),
+        Kind("tensor slow link", "tensor", {"dp": 4, "tp": 4}, Fault("link", factor=4.0, group="tp2"),
+             named=(8, 9, 10, 11), kept_ranks=(0, 1, 4, 5, 8, 9, 12, 13)),
+        Kind("tensor slow link, two groups", "tensor", {}, Fault("link", factor=4.0, group="tp1")),
+        Kind("pipeline slow rank", "pipeline", {"dp": 4}, slow([5], 1.4), named=(5,),
+             kept_ranks=(0, 1, 4, 5, 8, 9, 12, 13)),
+        Kind("pipeline slow rank, stages unsaid", "pipeline", {"dp": 4, "said": False}, slow([5], 1.4), named=(5,),
+             kept_ranks=(0, 1, 4, 5, 8, 9, 12, 13)),
+        Kind("experts slow rank", "experts", {},
+             slow([2], 1.4, phases=("attention_forward", "attention_backward")), named=(2,)),
+        Kind("accumulation slow rank", "ddp", {"micro_batches": 4}, slow([1], 1.3), named=(1,)),
+        Kind("uneven pipeline", "pipeline", {}, Fault("stages", weights=(1.0, 1.0, 1.0, 1.8)), is_even=True,
+             named=(6, 7), kept_ranks=(0, 2, 4, 6)),
+        Kind("uneven pipeline of two", "pipeline", {"dp": 1, "pp": 2},
+             Fault("stages", weights=(0.5, 1.5)), is_even=True, named=(1,), kept_ranks=(0, 1)),
+        Kind("uneven pipeline of two, unsaid", "pipeline", {"dp": 1, "pp": 2, "said": False},
+             Fault("stages", weights=(0.5, 1.5)), is_even=True, named=(1,), kept_ranks=(0, 1)),
+        Kind("routed experts", "experts", {},
+             Fault("routed", phases=("expert_forward", "expert_backward"), weights=(1, 1, 1, 3, 1, 1, 1, 1)),
+             is_even=True, named=(3,), kept_ranks=(1, 3, 5, 7)),
+        Kind("routed experts of two", "experts", {"ranks": 2},
+             Fault("routed", phases=("expert_forward", "expert_backward"), weights=(0.4, 1.6)),
+             is_even=True, named=(1,), kept_ranks=(0, 1)),
+        Kind("checkpoint of rank 0, timed", "ddp", {}, Fault("every", (0,), every=50, ms=1000.0, row="checkpoint"),
+             steps=200, named=(0,)),
+        Kind("checkpoint of rank 0, untimed", "ddp", {}, Fault("every", (0,), every=50, ms=1000.0), steps=200, named=(0,)),
+        Kind("evaluation of rank 0, timed", "fsdp", {}, Fault("every", (0,), every=50, ms=1500.0, row="evaluation"),
+             steps=200, named=(0,)),
+        Kind("pauses of random ranks", "ddp", {}, Fault("pauses", share=0.02, ms=60.0)),
+        Kind("pauses of random ranks, fsdp", "fsdp", {}, Fault("pauses", share=0.02, ms=60.0), named=()),
+        Kind("rank stops recording", "ddp", {}, stops={2: 49}),
+        Kind("middle rank of a pipeline stops", "pipeline", {"dp": 4}, stops={6: 49},
+             kept_ranks=(0, 1, 4, 6, 8, 9, 12, 13)),
+        Kind("stops, and a rank is slow", "ddp", {}, slow([3], 1.25), named=(3,), stops={6: 49}, kept_ranks=(1, 3, 6, 7)),
+        Kind("constant slack", "ddp", {"transfer_ms": 14.0, "backward_ms": 40.0},
+             Fault("shift", (3,), ms=3.0)),
+        Kind("everyone slower", "ddp", {}, Fault("slower", first=60, factor=1.15)),
+        Kind("slow rank not chosen", "ddp", {"ranks": 16}, slow([13], 1.25), kept_ranks=eight,
+             options=("--ranks", "0-7"), layouts=("full", "enclosed", "no_coll", "lean", "half", "lost")),
+    ]
+    drift = {"noise": 0.01, "common_noise": 0.02, "slow_noise": 0.005}
+    for number in range(6):
+        made.append(Kind(f"healthy, AR(1) {number}", ("ddp", "fsdp", "experts")[number % 3], {}, noise=drift, steps=200,
+                         layouts=("full", "no_coll", "lean", "sampled")))
+    return [replace(kind, kept_ranks=kind.kept_ranks or usual_half(kind)) for kind in made]
+
+
+def usual_half(kind):
+    first = (kind.named[0] if kind.named else 0) % 2
+    return tuple(range(first, getattr(shapes, kind.shape)(**kind.arguments).ranks, 2))
+
+
+def mean_step_ms(ends):
+    return float(ends[-1].max()) / len(ends)
+
+
+class Simulated:
+    """A job of a kind, with its fault and without. The truth is the share of the time that the fault costs."""
+
+    def __init__(self, kind, seed):
+        self.kind, self.seed = kind, seed
+        self.program = getattr(shapes, kind.shape)(**kind.arguments)
+        healthy = usual_durations(self.program, kind.steps, seed, **kind.noise)
+        self.starts, self.ends = self.program.run(with_fault(self.program, healthy, kind.fault, seed))
+        _, best = self.program.run(without_fault(self.program, healthy, kind.fault))
+        self.step_ms, self.best_ms = mean_step_ms(self.ends), mean_step_ms(best)
+        self.saving = 1 - self.best_ms / self.step_ms
+
+    def write(self, folder, layout):
+        if folder.exists():
+            shutil.rmtree(folder)
+        Writer(self.program, self.starts, self.ends, layout, seed=self.seed, extra_row=self.kind.fault.row,
+               kept_ranks=self.kind.kept_ranks, stops=self.kind.stops).write(folder)
+
+
+def said_to_be_lost(kind, layout):
+    """Whether the layout leaves out the ranks of the fault, so that no answer can name them."""
+    return layout == "half" and not set(kind.named) & set(kind.kept_ranks)
+
+
+def is_flat(layout):
+    return layout in FLAT
+
+
+def rng_of(seed):
+    return np.random.default_rng(seed)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a job as different recorders write them. A layout changes what is written, never what happened."""
+
+import json
+
+import numpy as np
+
+START_NS = 1_763_700_000_000_000_000
+
+LAYOUTS = ("full", "enclosed", "no_coll", "per_operation", "flat", "lean", "half", "sampled", "lost", "clocks")
+FLAT = ("flat", "lean")
+
+
+class Writer:
+    def __init__(self, program, starts, ends, layout, *, seed=0, extra_row="", kept_ranks=None, stops=None):
+        """``kept_ranks``: of the layout half. ``stops``: the last step of a rank, by rank."""
+        self.program, self.layout, self.extra_row = program, layout, extra_row
+        self.starts, self.ends = starts, ends
+        self.rng = np.random.default_rng([seed, 2])
+        self.kept_ranks, self.stops = kept_ranks, stops or {}
+        self.stride = 5 if layout == "sampled" else 1
+        self.coll_of_row = self.number_collectives()
+
+    def number_collectives(self):
+        """(group, number in a step, how many of them in a step), by row."""
+        counts, numbers = {}, []
+        by_operation = self.layout == "per_operation"
+        known = {}
+        for row in self.program.rows:
+            if row.group is None:
+                numbers.append(None)
+                continue
+            group = (row.group, row.name) if by_operation else row.group
+            number = known.setdefault((group, row.number), counts.get(group, 0))
+            counts[group] = max(counts.get(group, 0), number + 1)
+            numbers.append((group, number))
+        return [one and (one[1], counts[one[0]]) for one in numbers]
+
+    def write(self, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        by_rank = {rank: [] for rank in range(self.program.ranks)}
+        for place, row in enumerate(self.program.rows):
+            by_rank[row.rank].append((row, self.coll_of_row[place]))
+        for rank, rows in by_rank.items():
+            if self.layout == "half" and rank not in self.kept_ranks:
+                continue
+            lines = [] if self.layout in FLAT else [self.run_row(rank)]
+            for step in range(0, len(self.starts), self.stride):
+                if step <= self.stops.get(rank, step):
+                    lines += self.step_lines(rank, rows, step)
+            (folder / f"cuda_events_rank_{rank}.jsonl").write_text("\n".join(lines) + "\n")
+
+    def shift_ns(self, rank):
+        return (rank // 4 * 1_700_000_000 if self.layout == "clocks" else 0) + START_NS
+
+    def run_row(self, rank):
+        return json.dumps({
+            "type": "run", "schema": 1, "run_id": "engine", "attempt": 1, "rank": rank,
+            "world_size": self.program.ranks, "local_rank": rank % 4, "host": f"node{rank // 4}", "pid": 1000 + rank,
+            "backend": "cuda", "device_name": "device", "device_uuid": f"GPU-{rank}", "driver_version": 13000,
+            "library_version": "0.1.0", "start_unix_ns": self.shift_ns(rank) - 1_000_000, "clock_error_ns": 2000,
+            "config": {"start_step": 0, "end_step": None, "record_every_n_steps": self.stride, "ranks": None},
+            **self.program.places[rank]})
+
+    def step_lines(self, rank, rows, step):
+        """In the order in which they end."""
+        starts, ends = self.starts[step], self.ends[step]
+        seqs, made = {}, []
+        for row, coll in rows:
+            start, end = starts[row.first], ends[row.last]
+            name = row.name
+            if name == "extra":
+                if not self.extra_row or end - start < 1e-6:
+                    continue
+                name = self.extra_row
+            seq = seqs[name] = seqs.get(name, -1) + 1
+            made.append((end, self.line(rank, step, row, name, start, end, seq, coll)))
+        if self.layout == "enclosed":
+            first = self.program.first_of_stream[rank, 1]
+            end = max(one[0] for one in made)
+            last = ends[self.program.last[rank, 1]]
+            made.append((last + 1, self.step_row(rank, step, starts[first], max(end, last))))
+        made.sort(key=lambda one: one[0])
+        if self.layout == "lost":
+            made = [one for one in made if self.rng.random() >= 0.05]
+        return [line for _, line in made]
+
+    def line(self, rank, step, row, name, start, end, seq, coll):
+        text = f'{{"name":"{name}","step":{step},"rank":{rank},"duration_ms":{end - start:.6f}'
+        if self.layout == "flat":
+            return text + "}"
+        text += f',"start_ns":{self.shift_ns(rank) + round(start * 1e6)}'
+        if self.layout == "lean":
+            return text + "}"
+        if row.stream is None:
+            text += f',"host_ms":{end - start:.6f},"kind":"{row.kind}","clock":"host","seq":{seq},"depth":1'
+        else:
+            text += (f',"host_ms":0.1,"lag_ms":20.0,"kind":"{row.kind}","clock":"gpu","seq":{seq},"depth":1,'
+                     f'"device":0,"stream":{row.stream}')
+        if row.group is not None and self.layout != "no_coll":
+            text += f',"group":"{row.group}","coll":{step * coll[1] + coll[0]}'
+        return text + "}"
+
+    def step_row(self, rank, step, start, end):
+        return (f'{{"name":"train_step","step":{step},"rank":{rank},"duration_ms":{end - start:.6f},'
+                f'"start_ns":{self.shift_ns(rank) + round(start * 1e6)},"host_ms":1.0,"lag_ms":20.0,"kind":"step",'
+                f'"clock":"gpu","seq":0,"depth":0,"device":0,"stream":1}}')

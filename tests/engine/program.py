@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step of a job as operations on streams, and the times at which they begin and end.
+
+An operation begins when the one before it on its stream and those that it waits for have ended. The members of a
+collective end together, when the last one has begun and the transfer is done. Durations are given from outside, one for
+each operation and step, so that the same step can be run with a fault and without.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+MAIN, COMM, RECV, SEND, BACK, HOST = 1, 2, 3, 4, 5, None
+
+
+@dataclass
+class Op:
+    rank: int
+    stream: object
+    phase: str
+    ms: float
+    after: list
+    part: tuple = ()  # what tells it from other operations of the phase: micro-batch, layer
+    meeting: object = None
+
+
+@dataclass
+class Row:
+    rank: int
+    name: str
+    kind: str
+    stream: object
+    first: int
+    last: int
+    group: str = None
+    number: int = None  # of the collective within its group and step
+    meta: dict = field(default_factory=dict)
+
+
+class Program:
+    """What all ranks do in each step."""
+
+    def __init__(self, ranks, places=None):
+        self.ranks = ranks
+        self.places = places or [{} for _ in range(ranks)]
+        self.ops, self.rows = [], []
+        self.meetings = defaultdict(list)
+        self.last = {}
+        self.first_of_stream = {}
+        self.numbers = defaultdict(dict)  # of the collectives of a group, by meeting
+
+    def op(self, rank, stream, phase, ms, after=(), part=(), meeting=None):
+        number = len(self.ops)
+        waits = list(after)
+        if (rank, stream) in self.last:
+            waits.append(self.last[rank, stream])
+        else:
+            self.first_of_stream[rank, stream] = number
+        self.last[rank, stream] = number
+        self.ops.append(Op(rank, stream, phase, ms, waits, part, meeting))
+        if meeting is not None:
+            self.meetings[meeting].append(number)
+        return number
+
+    def row(self, name, kind, first, last=None, group=None, meeting=None):
+        op = self.ops[first]
+        number = None
+        if meeting is not None:
+            number = self.numbers[group].setdefault(meeting, len(self.numbers[group]))
+        self.rows.append(Row(op.rank, name, kind, op.stream, first, first if last is None else last, group, number))
+
+    def work(self, rank, phase, ms, after=(), part=(), kind="compute", stream=MAIN):
+        """An operation with a row of its own."""
+        made = self.op(rank, stream, phase, ms, after, part)
+        self.row(phase, kind, made)
+        return made
+
+    def collective(self, rank, name, group, number, ms, after=(), stream=COMM, part=()):
+        """The part of one rank. ``number`` tells the collectives of a group in a step apart."""
+        made = self.op(rank, stream, name, ms, after, part, (group, number))
+        self.row(name, "comm", made, group=group, meeting=(group, number))
+        return made
+
+    def compile(self):
+        """The order in which times follow from each other: operations that become ready, and meetings that end."""
+        waiting = [len(op.after) for op in self.ops]
+        followers = defaultdict(list)
+        for number, op in enumerate(self.ops):
+            for other in op.after:
+                followers[other].append(number)
+        absent = {meeting: len(members) for meeting, members in self.meetings.items()}
+        ready = [number for number, count in enumerate(waiting) if count == 0]
+        order = []
+        while ready:
+            number = ready.pop()
+            meeting = self.ops[number].meeting
+            order.append((number, None))
+            ended = [number]
+            if meeting is not None:
+                absent[meeting] -= 1
+                ended = self.meetings[meeting] if absent[meeting] == 0 else []
+                if ended:
+                    order.append((None, ended))
+            for one in ended:
+                for follower in followers[one]:
+                    waiting[follower] -= 1
+                    if waiting[follower] == 0:
+                        ready.append(follower)
+        assert sum(number is not None for number, _ in order) == len(self.ops), "a wait that never ends"
+        return order
+
+    def run(self, durations):
+        """Starts and ends of all operations, by step. ``durations``: by step and operation, milliseconds."""
+        order = self.compile()
+        after = [tuple(op.after) for op in self.ops]
+        before = [None] * len(self.ops)  # the stream's last operation, of the step before
+        for key, number in self.first_of_stream.items():
+            before[number] = self.last[key]
+        is_alone = [op.meeting is None for op in self.ops]
+        starts, ends = np.zeros(durations.shape), np.zeros(durations.shape)
+        ended = [0.0] * len(self.ops)
+        # Nothing of a step begins before the main stream has done the step before.
+        main_last = [self.last[op.rank, MAIN] for op in self.ops]
+        for step in range(len(durations)):
+            own, last_ended, start = durations[step].tolist(), ended, [0.0] * len(self.ops)
+            ended = [0.0] * len(self.ops)
+            for number, members in order:
+                if number is None:
+                    end = max(start[one] for one in members) + max(own[one] for one in members)
+                    for one in members:
+                        ended[one] = end
+                    continue
+                begin = last_ended[main_last[number]]
+                if before[number] is not None:
+                    begin = max(begin, last_ended[before[number]])
+                for other in after[number]:
+                    if ended[other] > begin:
+                        begin = ended[other]
+                start[number] = begin
+                if is_alone[number]:
+                    ended[number] = begin + own[number]
+            starts[step], ends[step] = start, ended
+        return starts, ends

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs simulated jobs in all layouts of rows, and names each wrong answer.
+
+    CEP_COMMAND=build/tools/cep python3 tests/engine/table.py [--kind TEXT] [--layout NAME] [--wrong] [--seeds N]
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from answers import WORTH_SAYING, ask, wrongs
+from jobs import Simulated, kinds, said_to_be_lost
+
+
+def judged(command, folder, chosen, layout=None, seeds=1):
+    """(job, layout, answer, what is wrong in it)."""
+    for number, kind in enumerate(chosen):
+        for seed in range(seeds):
+            simulated = Simulated(kind, 1000 * seed + number)
+            for one in kind.layouts:
+                if layout not in (None, one):
+                    continue
+                simulated.write(folder / "job", one)
+                answer = ask(command, folder / "job", kind.options)
+                yield simulated, one, answer, wrongs(simulated, one, answer)
+
+
+class Totals:
+    def __init__(self):
+        self.jobs, self.wrong, self.silent, self.causes, self.errors = 0, 0, 0, Counter(), []
+
+    def add(self, simulated, layout, answer, wrong):
+        self.jobs += 1
+        self.wrong += bool(wrong)
+        self.causes.update({name for name, _ in wrong})
+        if answer.saving is not None and not answer.is_bound:
+            self.errors.append(abs(answer.saving - 100 * simulated.saving))
+        is_silent = answer.saving is None and 100 * simulated.saving >= WORTH_SAYING
+        self.silent += is_silent and not wrong and not said_to_be_lost(simulated.kind, layout)
+
+    def text(self):
+        errors = self.errors or [0.0]
+        return (f"{self.jobs} jobs: {self.jobs - self.wrong} right, {self.wrong} wrong, {self.silent} of the right ones "
+                f"say no saving where there is one\nerror of {len(self.errors)} savings: median "
+                f"{np.median(errors):.2f}, p95 {np.quantile(errors, 0.95):.2f} points\n"
+                + "".join(f"  {name}: {count}\n" for name, count in self.causes.most_common()))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kind", default="")
+    parser.add_argument("--layout")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--wrong", action="store_true", help="only wrong answers")
+    parser.add_argument("--keep", help="folder for the rows of the last job")
+    options = parser.parse_args()
+    totals = Totals()
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = [kind for kind in kinds() if options.kind in kind.name]
+        for simulated, layout, answer, wrong in judged(os.environ["CEP_COMMAND"], Path(options.keep or folder), chosen,
+                                                       options.layout, options.seeds):
+            totals.add(simulated, layout, answer, wrong)
+            if wrong or not options.wrong:
+                said = "–" if answer.saving is None else f"{answer.saving:.1f}{'+' if answer.is_bound else ''}"
+                print(f"{simulated.kind.name:32} {layout:13} true {100 * simulated.saving:5.1f} % said {said:>6}  "
+                      f"{answer.headline}", flush=True)
+                for name, text in wrong:
+                    print(f"    WRONG {name}: {text}")
+    print(totals.text(), end="")
+    return totals.wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
