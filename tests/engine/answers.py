@@ -37,8 +37,8 @@ def read_answer(verdict):
         ranks |= set(group["slow_ranks"])
     if verdict.get("late_rank"):
         ranks.add(verdict["late_rank"]["rank"])
-    named = re.match(r"(?:Ranks?|Host|The link of ranks?) ([\d–, and]+)", verdict["headline"])
-    if named and not verdict["headline"].startswith("Host"):
+    named = re.match(r"(?:Ranks?|The link of ranks?) ([\d–, and]+)", verdict["headline"])
+    if named and " waits " not in verdict["headline"]:
         for part in re.findall(r"(\d+)(?:–(\d+))?", named[1]):
             ranks |= set(range(int(part[0]), int(part[1] or part[0]) + 1))
     answer = Answer(verdict["headline"], evidence, sorted(ranks), changes=len(verdict["changes"]),

@@ -12,7 +12,7 @@ COMM_WORDS = ("all_", "grad_all", "reduce_", "send", "recv")
 class Fault:
     """``kind``:
     slow: work in ``phases`` of ``ranks`` takes ``factor`` times as long, in a ``share`` of the steps or from ``first`` on;
-    every: ``ranks`` do something of ``ms`` more at the end of each ``every``-th step, in a row named ``row`` or in none;
+    every: ``ranks`` do something of ``ms`` more at the end of one of ``every`` steps, in a row named ``row`` or in none;
     pauses: any rank stops for ``ms`` now and then, in a ``share`` of the steps of all ranks;
     stages, routed: work that is spread by ``weights`` over stages or ranks; without the fault it is spread evenly;
     link: transfers of ``group`` take ``factor`` times as long;
@@ -70,7 +70,7 @@ def with_fault(program, durations, fault, seed):
         made[np.ix_(hit, ops)] *= fault.factor
     elif fault.kind == "every":
         ops = [i for i, op in enumerate(program.ops) if op.rank in fault.ranks and op.phase == "extra"]
-        made[np.ix_(number % fault.every == fault.every - 1, ops)] += fault.ms
+        made[np.ix_(number % fault.every == fault.every // 2, ops)] += fault.ms
     elif fault.kind == "pauses":
         for rank in range(program.ranks):
             ops = [i for i, op in enumerate(program.ops) if op.rank == rank and op.phase in fault.phases]

@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 import tempfile
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -18,9 +19,9 @@ from jobs import Simulated, kinds, said_to_be_lost
 
 def judged(command, folder, chosen, layout=None, seeds=1):
     """(job, layout, answer, what is wrong in it)."""
-    for number, kind in enumerate(chosen):
+    for kind in chosen:
         for seed in range(seeds):
-            simulated = Simulated(kind, 1000 * seed + number)
+            simulated = Simulated(kind, 1000 * seed + zlib.crc32(kind.name.encode()) % 1000)
             for one in kind.layouts:
                 if layout not in (None, one):
                     continue
@@ -64,12 +65,12 @@ def main():
         for simulated, layout, answer, wrong in judged(os.environ["CEP_COMMAND"], Path(options.keep or folder), chosen,
                                                        options.layout, options.seeds):
             totals.add(simulated, layout, answer, wrong)
-            if wrong or not options.wrong:
-                said = "–" if answer.saving is None else f"{answer.saving:.1f}{'+' if answer.is_bound else ''}"
-                print(f"{simulated.kind.name:32} {layout:13} true {100 * simulated.saving:5.1f} % said {said:>6}  "
-                      f"{answer.headline}", flush=True)
-                for name, text in wrong:
-                    print(f"    WRONG {name}: {text}")
+            said = "–" if answer.saving is None else f"{answer.saving:.1f}{'+' if answer.is_bound else ''}"
+            job = f"{simulated.kind.name:33} {layout:13} {100 * simulated.saving:5.1f} % {said:>6} "
+            for name, text in wrong:
+                print(f"{job} WRONG {name}: {text}")
+            if not options.wrong:
+                print(job, answer.headline, flush=True)
     print(totals.text(), end="")
     return totals.wrong > 0
 

@@ -190,8 +190,38 @@ std::vector<std::int64_t> all_steps(const RankSeries& ranks) {
     return all;
 }
 
+// Files of a job that goes on may end a flush apart, and few steps at the end are not worth a word.
+std::optional<EarlyEnd> find_early_end(const RankSeries& ranks, const std::vector<std::int64_t>& steps) {
+    constexpr std::size_t least_steps = 8;   // that are missing
+    constexpr std::size_t least_part = 10;   // of all steps: one in so many
+    constexpr std::int64_t flushed_steps = 10;  // between flushes
+    std::int64_t attempt = std::numeric_limits<std::int64_t>::min();
+    for (const SeriesOfRank& of : all_series(ranks)) attempt = std::max(attempt, of.series->run.attempt);
+    const auto missing_after = [&](std::int64_t step) {
+        return static_cast<std::size_t>(steps.end() - std::upper_bound(steps.begin(), steps.end(), step));
+    };
+    EarlyEnd end;
+    end.last_step = std::numeric_limits<std::int64_t>::max();
+    for (const auto& [rank, of_rank] : ranks) {
+        const RunSeries& series = of_rank.back();
+        if (series.run.attempt != attempt || series.steps.empty()) continue;
+        const std::int64_t last = *std::max_element(series.steps.begin(), series.steps.end());
+        if (missing_after(last) < std::max(least_steps, steps.size() / least_part)) continue;
+        if (steps.back() - last <= flushed_steps) continue;
+        end.ranks.push_back(rank);
+        end.last_step = std::min(end.last_step, last);
+    }
+    if (end.ranks.empty()) return std::nullopt;
+    constexpr std::size_t least_compared = 4;  // of all steps: one in so many
+    const std::size_t before = steps.size() - missing_after(end.last_step);
+    end.is_compared = before >= std::max(least_steps, steps.size() / least_compared);
+    return end;
+}
+
 std::vector<bool> find_uneven_steps(const RankSeries& ranks, const std::vector<std::int64_t>& steps) {
     std::vector<bool> is_uneven;
+    if (const auto end = find_early_end(ranks, steps); end && end->is_compared)
+        for (const std::int64_t step : steps) is_uneven.push_back(step > end->last_step);
     const RunSeries* last = nullptr;  // ranks usually have the same steps
     for (const SeriesOfRank& of : all_series(ranks)) {
         const RunSeries& series = *of.series;

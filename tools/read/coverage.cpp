@@ -93,11 +93,16 @@ Coverage CoverageCollector::finish(const Filter& filter) const {
     coverage.ranks_seen = seen.size();
     const std::int64_t highest = seen.empty() ? -1 : seen.highest();
     const std::int64_t ranks = world_size > 0 ? world_size : highest + 1;
+    coverage.leaves_out_ranks = world_size <= 0 && filter.has_ranks();
     if (ranks <= 0 || ranks > max_world_size) return coverage;
     std::uint64_t expected = 0;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
         const bool recorded = any_unlisted || listed.empty() || listed.contains(rank);
-        if (!filter.accepts_rank(rank) || !(recorded || seen.contains(rank))) continue;
+        if (!recorded && !seen.contains(rank)) continue;
+        if (!filter.accepts_rank(rank)) {
+            coverage.leaves_out_ranks = true;
+            continue;
+        }
         ++expected;
         if (!seen.contains(rank)) coverage.missing_ranks.push_back(rank);
     }

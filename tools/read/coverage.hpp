@@ -64,6 +64,12 @@ struct Coverage {
     std::uint64_t ranks_seen = 0;
     std::optional<std::uint64_t> ranks_expected;
     std::vector<std::int64_t> missing_ranks;
+    bool leaves_out_ranks = false;  // the job has more, which were not asked for
+
+    /// Whether no rank of the job can be one that was not looked at.
+    [[nodiscard]] bool is_whole() const {
+        return !leaves_out_ranks && ranks_seen >= ranks_expected.value_or(ranks_seen);
+    }
 };
 
 /// Which ranks a job has, from its run rows, and which of them were seen.

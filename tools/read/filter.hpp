@@ -27,6 +27,7 @@ class Filter {
         return first_step_ != std::numeric_limits<std::int64_t>::min() ||
                last_step_ != std::numeric_limits<std::int64_t>::max();
     }
+    [[nodiscard]] bool has_ranks() const { return !ranks_.empty(); }
     [[nodiscard]] bool has_phases() const { return !phases_.empty(); }
     [[nodiscard]] bool accepts_rank(std::int64_t rank) const { return ranks_.empty() || ranks_.contains(rank); }
     /// Run and stats rows are kept whatever the steps and phases: they are about the whole run. With phases, counters

@@ -129,7 +129,7 @@ Replay replay(const Job& job, std::size_t threads) {
     Replayer replayer(graphs, rows.ranks().size(), threads);
     choose_delays(graphs, model, replayer, result);
     find_causes(graphs, model, typical, replayer, result);
-    if (share_seen < 1) {
+    if (!job.coverage.is_whole()) {
         keep_certain_causes(result);
     } else {
         result.unseen_ms = 0;

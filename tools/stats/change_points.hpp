@@ -19,6 +19,7 @@ struct ChangePoint {
 struct ChangeRules {
     double least_change = 0.02;   ///< relative
     double noise_multiple = 5;    ///< of the standard error of the difference of two segments' means
+    double false_alarms = 0.001;  ///< chance that noise, however long it lasts, looks like a change anywhere
     std::size_t least_steps = 8;  ///< in a segment; what is shorter is an event
 };
 

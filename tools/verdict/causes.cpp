@@ -29,10 +29,12 @@ bool names_ranks(const Verdict& verdict) {
     return !verdict.stragglers.empty() || !verdict.groups.empty();
 }
 
-bool are_stragglers(const Cause& cause, const Verdict& verdict) {
+/// Whether the comparison of ranks found each of these to be slow, whatever that costs.
+bool are_slow(const Cause& cause, const Verdict& verdict) {
     return std::all_of(cause.ranks.begin(), cause.ranks.end(), [&verdict](std::int64_t rank) {
-        return std::any_of(verdict.stragglers.begin(), verdict.stragglers.end(),
-                           [rank](const StragglerFact& straggler) { return straggler.rank == rank; }) ||
+        const auto is_rank = [rank](const StragglerFact& straggler) { return straggler.rank == rank; };
+        return std::any_of(verdict.stragglers.begin(), verdict.stragglers.end(), is_rank) ||
+               std::any_of(verdict.harmless.begin(), verdict.harmless.end(), is_rank) ||
                std::any_of(verdict.groups.begin(), verdict.groups.end(), [rank](const GroupFact& group) {
                    return std::binary_search(group.slow_ranks.begin(), group.slow_ranks.end(), rank);
                });
@@ -45,7 +47,7 @@ bool is_worth_headline(const Cause& cause, const Verdict& verdict) {
     // What the job would gain if it were even says nothing of what all ranks wait for together.
     const Replay& replay = verdict.replay;
     if (cause.kind != CauseKind::loader && replay.slowdown < least_slowdown) return false;
-    const double least = is_of_ranks(cause) && !are_stragglers(cause, verdict) ? least_of_ranks : least_slowdown;
+    const double least = is_of_ranks(cause) && !are_slow(cause, verdict) ? least_of_ranks : least_slowdown;
     return cause.slowdown >= least + (replay.holds() ? 0 : errors_of_doubt * std::abs(replay.error));
 }
 
@@ -245,7 +247,7 @@ void add_causes(Document& document, const Verdict& verdict) {
         if ((&cause == in_headline || is_certain) && !what_to_do(cause.kind).empty())
             document.next.emplace_back(what_to_do(cause.kind));
         const bool is_said =
-            &cause == in_headline || (in_headline == nullptr && is_of_ranks(cause) && are_stragglers(cause, verdict));
+            &cause == in_headline || (in_headline == nullptr && is_of_ranks(cause) && are_slow(cause, verdict));
         if (is_said) continue;
         std::string text = describe(cause, verdict, "; ");
         if (replay.causes.size() > 1 && cause.share >= 0.005)

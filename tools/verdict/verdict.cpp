@@ -45,6 +45,7 @@ class Judge {
             can_compare();
             return std::move(verdict_);
         }
+        verdict_.early_end = find_early_end(job_.ranks, all_steps(job_.ranks));
         groups_ = find_peers(table_);
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
@@ -154,15 +155,28 @@ class Judge {
         if (!table_.has_comm)
             return abstain("no phase is a collective, so waiting for other ranks is hidden in the other phases",
                            "time the collectives, as phases of kind comm with group and coll");
+        if (verdict_.early_end && least_comm_share() > little_comm)
+            return abstain(fmt::format("{}, and until then no rank was slow",
+                                       describe_early_end(*verdict_.early_end)),
+                           "find out why the files of these ranks end (cep check), and record all ranks");
         const Coverage& coverage = job_.coverage;
         const auto expected = coverage.ranks_expected.value_or(coverage.ranks_seen);
-        if (expected > coverage.ranks_seen && least_comm_share() > little_comm) {
+        if (coverage.is_whole() || least_comm_share() <= little_comm) return doubt_of_seen();
+        if (expected > coverage.ranks_seen) {
             const std::string who = coverage.missing_ranks.empty() ? "ranks that were not recorded"
                                                                    : "rank " + format_ranges(coverage.missing_ranks, 4);
             abstain(fmt::format("no slow rank is among the {} of {} ranks seen, and all of them wait: it may be {}",
                                 format_count(coverage.ranks_seen), format_count(expected), who),
                     "record the other ranks too");
-        } else if (verdict_.shares && verdict_.shares->wait > little_comm && table_.matched_comm < least_matched) {
+        } else {
+            abstain(fmt::format("no slow rank is among the {} that were chosen, and all of them wait: it may be another",
+                                format_plural(coverage.ranks_seen, "rank")),
+                    "choose all ranks: leave --ranks out");
+        }
+    }
+
+    void doubt_of_seen() {
+        if (verdict_.shares && verdict_.shares->wait > little_comm && table_.matched_comm < least_matched) {
             abstain("most collectives could not be matched between ranks", "give collectives their group and coll");
         } else {
             explain_waiting();
@@ -426,6 +440,12 @@ class Judge {
 };
 
 }  // namespace
+
+std::string describe_early_end(const EarlyEnd& end) {
+    constexpr std::size_t most_ranges = 4;
+    return fmt::format("{} {} stopped recording after step {}", end.ranks.size() == 1 ? "rank" : "ranks",
+                       format_ranges(end.ranks, most_ranges), format_integer(end.last_step));
+}
 
 bool starts_too_often(const RankSeries& ranks) {
     constexpr std::size_t max_starts = 1000;  // every step of a rank looks at all of its starts

@@ -79,6 +79,7 @@ struct Verdict {
     std::vector<StragglerFact> harmless;  // slow, but nobody waits for them, or for too short a time
     std::vector<GroupFact> groups;
     std::optional<LateRank> late;
+    std::optional<EarlyEnd> early_end;
     bool takes_turns = false;      // ranks wait long for each other, but no rank is late more often than chance
     bool is_waiting_known = true;  // else: no collective is timed
     std::uint64_t ranks = 0;
@@ -109,6 +110,9 @@ struct JudgeOptions {
     bool draws = false;         // a picture of the steps
     JobTable* table = nullptr;  // gets the table that the verdict is made from
 };
+
+/// "rank 6 stopped recording after step 49".
+[[nodiscard]] std::string describe_early_end(const EarlyEnd& end);
 
 /// Whether a rank was started so often that its steps are not looked at.
 [[nodiscard]] bool starts_too_often(const RankSeries& ranks);

@@ -107,6 +107,7 @@ class Sentences {
     Document write() {
         document_.headline = headline();
         document_.tone = tone();
+        add_early_end();
         const bool is_of_cause = headline_cause(verdict_) != nullptr;
         if (is_of_cause) add_causes(document_, verdict_);
         add_groups();
@@ -276,6 +277,13 @@ class Sentences {
     [[nodiscard]] bool is_on_slow_host(const StragglerFact& straggler) const {
         return std::any_of(verdict_.slow_hosts.begin(), verdict_.slow_hosts.end(),
                            [&](const SlowHost& host) { return host.host == straggler.host; });
+    }
+
+    void add_early_end() {
+        if (!verdict_.early_end) return;
+        document_.evidence.push_back(describe_early_end(*verdict_.early_end) +
+                                     (verdict_.early_end->is_compared ? ": ranks are compared in the steps until then"
+                                                                      : ", too early to compare it with the others"));
     }
 
     void add_stragglers() {
