@@ -93,9 +93,9 @@ class Writer:
         if self.layout == "lean":
             return text + "}"
         if row.stream is None:
-            text += f',"host_ms":{end - start:.6f},"kind":"{row.kind}","clock":"host","seq":{seq},"depth":1'
+            text += f',"host_ms":{end - start:.6f},"kind":"{row.kind}","clock":"host","seq":{seq},"depth":{row.depth}'
         else:
-            text += (f',"host_ms":0.1,"lag_ms":20.0,"kind":"{row.kind}","clock":"gpu","seq":{seq},"depth":1,'
+            text += (f',"host_ms":0.1,"lag_ms":20.0,"kind":"{row.kind}","clock":"gpu","seq":{seq},"depth":{row.depth},'
                      f'"device":0,"stream":{row.stream}')
         if row.group is not None and self.layout != "no_coll":
             text += f',"group":"{row.group}","coll":{step * coll[1] + coll[0]}'

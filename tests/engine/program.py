@@ -7,7 +7,7 @@ each operation and step, so that the same step can be run with a fault and witho
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Row:
     last: int
     group: str = None
     number: int = None  # of the collective within its group and step
-    meta: dict = field(default_factory=dict)
+    depth: int = 1
 
 
 class Program:
@@ -63,12 +63,13 @@ class Program:
             self.meetings[meeting].append(number)
         return number
 
-    def row(self, name, kind, first, last=None, group=None, meeting=None):
+    def row(self, name, kind, first, last=None, group=None, meeting=None, depth=1):
         op = self.ops[first]
         number = None
         if meeting is not None:
             number = self.numbers[group].setdefault(meeting, len(self.numbers[group]))
-        self.rows.append(Row(op.rank, name, kind, op.stream, first, first if last is None else last, group, number))
+        self.rows.append(Row(op.rank, name, kind, op.stream, first, first if last is None else last, group, number,
+                             depth))
 
     def work(self, rank, phase, ms, after=(), part=(), kind="compute", stream=MAIN):
         """An operation with a row of its own."""
@@ -76,10 +77,11 @@ class Program:
         self.row(phase, kind, made)
         return made
 
-    def collective(self, rank, name, group, number, ms, after=(), stream=COMM, part=()):
-        """The part of one rank. ``number`` tells the collectives of a group in a step apart."""
-        made = self.op(rank, stream, name, ms, after, part, (group, number))
-        self.row(name, "comm", made, group=group, meeting=(group, number))
+    def collective(self, rank, name, group, number, ms, after=(), stream=COMM, depth=1):
+        """The part of one rank. ``number`` tells the collectives of a group in a step apart. ``depth``: 2 if a phase
+        launches it."""
+        made = self.op(rank, stream, name, ms, after, (), (group, number))
+        self.row(name, "comm", made, group=group, meeting=(group, number), depth=depth)
         return made
 
     def compile(self):

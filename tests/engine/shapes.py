@@ -31,7 +31,8 @@ def ddp(ranks=8, micro_batches=1, buckets=4, transfer_ms=4.0, joined=True, backw
                 pieces.append(program.op(rank, MAIN, "backward", share * backward_ms / micro_batches,
                                          after if not pieces else (), (micro, bucket)))
                 if is_last:
-                    reduced.append(program.collective(rank, "all_reduce", "dp", bucket, transfer_ms, [pieces[-1]]))
+                    reduced.append(program.collective(rank, "all_reduce", "dp", bucket, transfer_ms, [pieces[-1]],
+                                                      depth=2))
             last = pieces[-1]
             if joined and reduced:
                 last = program.op(rank, MAIN, "join", 0.0, reduced)
@@ -51,12 +52,12 @@ def fsdp(ranks=8, layers=4, transfer_ms=3.0):
             done, scattered = [], []
             for layer in range(layers):
                 ahead = done[layer - 2:layer - 1] if layer > 1 else before
-                gathered = program.collective(rank, "all_gather", "fsdp", number, transfer_ms, ahead)
+                gathered = program.collective(rank, "all_gather", "fsdp", number, transfer_ms, ahead, depth=2)
                 number += 1
                 done.append(program.op(rank, MAIN, phase, layer_ms, [gathered, *before], (layer,)))
                 if phase == "backward":
                     scattered.append(program.collective(rank, "reduce_scatter", "fsdp", 100 + layer, transfer_ms,
-                                                        [done[-1]], stream=RECV))
+                                                        [done[-1]], stream=RECV, depth=2))
             program.row(phase, "compute", done[0], done[-1])
             before = done[-1:]
         finish(program, rank, scattered, 4.0)
@@ -75,7 +76,8 @@ def tensor(dp=2, tp=4, layers=4, transfer_ms=1.0):
             for layer in range(layers):
                 made = program.op(rank, MAIN, phase, layer_ms, after, (layer,))
                 first = made if first is None else first
-                last = program.collective(rank, "all_reduce", f"tp{place['dp']}", number, transfer_ms, stream=MAIN)
+                last = program.collective(rank, "all_reduce", f"tp{place['dp']}", number, transfer_ms, stream=MAIN,
+                                          depth=2)
                 number += 1
                 after = []
             program.row(phase, "compute", first, last)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "replay/peer_work.hpp"
 #include "replay/special_causes.hpp"
@@ -13,7 +14,6 @@
 namespace cep::tool {
 namespace {
 
-constexpr double least_cost_share = 0.01;  // of a step: a smaller cause is not named
 constexpr double slowest_share = 0.03;     // of the ranks
 constexpr double most_of_it = 0.8;         // of what is lost to transfers: slow links are all there is to say of them
 
@@ -49,6 +49,7 @@ class CauseFinder {
         add_micro_batches();
         add_stage();
         add_ranks();
+        price_suspects();
         std::stable_sort(result_.causes.begin(), result_.causes.end(),
                          [](const Cause& a, const Cause& b) { return a.cost_ms > b.cost_ms; });
     }
@@ -208,7 +209,7 @@ class CauseFinder {
 
     /// nullptr if it costs too little.
     Cause* add(const Cause& what, double saving_ms, double share) {
-        if (!(saving_ms > least_cost_share * as_it_was_ms_)) return nullptr;
+        if (!(saving_ms > Replay::least_cost * as_it_was_ms_)) return nullptr;
         Cause& cause = result_.causes.emplace_back(what);
         cause.cost_ms = saving_ms * result_.observed_ms / as_it_was_ms_;
         cause.slowdown = as_it_was_ms_ / (as_it_was_ms_ - saving_ms);
@@ -250,7 +251,7 @@ class CauseFinder {
     // Work that depends on the data makes forward and backward of a micro-batch longer; jitter does not.
     void add_micro_batches() {
         constexpr double least_correlation = 0.5;  // r²
-        if (!(within_saving_ms_ > least_cost_share * as_it_was_ms_)) return;
+        if (!(within_saving_ms_ > Replay::least_cost * as_it_was_ms_)) return;
         const bool is_data = data_correlation(graphs_, model_, typical_) >= least_correlation;
         const double share = result_.shares.within_ranks + (result_.ranks_persist ? 0 : result_.shares.ranks);
         if (Cause* cause =
@@ -326,6 +327,36 @@ class CauseFinder {
                 describe(*cause, sets[i]);
             return;
         }
+    }
+
+    void price_suspects() {
+        if (result_.suspects.empty() || !(as_it_was_ms_ > 0)) return;
+        std::set<std::int64_t> all;
+        for (const Suspects& suspects : result_.suspects) all.insert(suspects.ranks.begin(), suspects.ranks.end());
+        std::vector<Scenario> scenarios = {peers_.without(places_of(all))};
+        for (const Suspects& suspects : result_.suspects) {
+            std::set<std::int64_t> others = all;
+            for (const std::int64_t rank : suspects.ranks) others.erase(rank);
+            scenarios.push_back(peers_.without(places_of(others)));
+        }
+        const std::vector<double> without_ms = replayer_.mean_steps_ms(scenarios);
+        std::set<std::int64_t> costly;
+        for (std::size_t i = 1; i < without_ms.size(); ++i) {
+            Suspects& suspects = result_.suspects[i - 1];
+            suspects.saving = (without_ms[i] - without_ms[0]) / as_it_was_ms_;
+            if (suspects.are_stragglers || suspects.saving >= Replay::least_cost)
+                costly.insert(suspects.ranks.begin(), suspects.ranks.end());
+        }
+        const bool are_all = costly.size() == all.size();
+        const double best_ms = are_all ? without_ms[0] : replayer_.mean_step_ms(peers_.without(places_of(costly)));
+        result_.suspects_saving = 1 - best_ms / as_it_was_ms_;
+    }
+
+    [[nodiscard]] std::vector<std::uint32_t> places_of(const std::set<std::int64_t>& ranks) const {
+        std::vector<std::uint32_t> places;
+        for (std::uint32_t i = 0; i < ranks_; ++i)
+            if (ranks.contains(model_.rows->ranks()[i].rank)) places.push_back(i);
+        return places;
     }
 
     void describe(Cause& cause, std::vector<std::uint32_t> ranks) const {

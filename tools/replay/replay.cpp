@@ -103,8 +103,9 @@ std::string_view cause_name(CauseKind kind) {
     return names[static_cast<std::size_t>(kind)];
 }
 
-Replay replay(const Job& job, std::size_t threads) {
+Replay replay(const Job& job, std::size_t threads, std::vector<Suspects> suspects) {
     Replay result;
+    result.suspects = std::move(suspects);
     const JobRows rows(job);
     result.reason = rows.reason();
     if (!result.reason.empty()) return result;

@@ -46,12 +46,20 @@ struct LossShares {
     double stages = 0;
 };
 
+/// Ranks that are slow together, and what steps would gain if they worked as their peers do.
+struct Suspects {
+    std::vector<std::int64_t> ranks;
+    bool are_stragglers = false;  // whatever the replay says
+    double saving = 0;            // of the time of the steps, if these were the only ones
+};
+
 struct Replay {
     static constexpr double most_error = 0.01;
     static constexpr double most_error_at_all = 0.05;  // with more, nothing is said of causes
     static constexpr double least_coverage = 0.75;
     static constexpr double least_matched = 0.5;
     static constexpr double most_unseen = 0.5;  // of what a cause costs
+    static constexpr double least_cost = 0.01;  // of a step: what costs less is not named
 
     /// Whether the steps could be replayed, and took as long as was observed.
     [[nodiscard]] bool holds() const { return is_usable() && error <= most_error && error >= -most_error; }
@@ -83,9 +91,11 @@ struct Replay {
     std::size_t stages = 1;
     std::size_t ranks_a_stage = 0;  // of the smallest
     std::vector<Cause> causes;      // by cost
+    std::vector<Suspects> suspects;  // in the order in which they were given
+    double suspects_saving = 0;      // without all that are stragglers or cost enough
 };
 
-/// A pure function of the job.
-[[nodiscard]] Replay replay(const Job& job, std::size_t threads);
+/// A pure function of the job, and of who is to be looked at.
+[[nodiscard]] Replay replay(const Job& job, std::size_t threads, std::vector<Suspects> suspects);
 
 }  // namespace cep::tool

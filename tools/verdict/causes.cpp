@@ -20,6 +20,7 @@ constexpr std::size_t most_named_ranks = 4;  // ranges of them
 constexpr std::size_t most_described = 3;
 constexpr double errors_of_doubt = 3;  // of a replay that is not exact
 constexpr double least_share = 0.1;    // of what an even job would gain
+constexpr double least_unawaited = 0.03;  // of a step, of a rank that nobody seems to wait for
 
 bool is_of_ranks(const Cause& cause) {
     return cause.kind == CauseKind::ranks || cause.kind == CauseKind::host;
@@ -152,38 +153,77 @@ bool settles_abstention(const Verdict& verdict, const Cause& cause) {
     return verdict.replay.steps >= least_steps && !is_lone_rank;
 }
 
-// Over stages, what a step gains without slow ranks follows from its graph only. Else the replay may miss waits that
-// work hides, and says too little; and the verdict leaves out steps in which ranks are slow by less than is certain,
-// and says too little: the larger counts.
-void set_slowdown(const Cause& cause, Verdict& verdict) {
-    constexpr double same = 0.005;  // of a step
-    const Replay& replay = verdict.replay;
-    const double more = 1 / verdict.job_slowdown.value_or(1) - 1 / cause.slowdown;
-    if (cause.kind == CauseKind::loader || cause.kind == CauseKind::link) {
-        verdict.job_slowdown = cause.slowdown;
-    } else if (!is_of_ranks(cause)) {
-        verdict.job_slowdown = replay.slowdown;
-    } else if (!names_ranks(verdict) || replay.stages > 1 || more > same) {
-        if (verdict.gpu_hours_lost && verdict.job_slowdown && *verdict.job_slowdown > 1)
-            *verdict.gpu_hours_lost *= (1 - 1 / cause.slowdown) / (1 - 1 / *verdict.job_slowdown);
-        verdict.job_slowdown = cause.slowdown;
-    } else {
-        verdict.slowdown_is_bound &= std::abs(more) > same;
-        return;
-    }
-    verdict.mean_step_ms = replay.observed_ms;
+/// The ranks that were found to be slow: each one alone, and each group.
+std::vector<Suspects> suspects_of(const Verdict& verdict) {
+    constexpr std::size_t most_suspects = 64;
+    std::vector<Suspects> suspects;
+    for (const StragglerFact& fact : verdict.stragglers) suspects.push_back({{fact.rank}, true});
+    for (const StragglerFact& fact : verdict.harmless) suspects.push_back({{fact.rank}});
+    for (const GroupFact& group : verdict.groups) suspects.push_back({group.slow_ranks, true});
+    if (suspects.size() > most_suspects) suspects.clear();
+    return suspects;
+}
+
+void set_slowdown(double slowdown, Verdict& verdict) {
+    if (verdict.gpu_hours_lost && verdict.job_slowdown && *verdict.job_slowdown > 1)
+        *verdict.gpu_hours_lost *= (1 - 1 / slowdown) / (1 - 1 / *verdict.job_slowdown);
+    verdict.job_slowdown = slowdown;
+    verdict.mean_step_ms = verdict.replay.observed_ms;
     verdict.slowdown_is_bound = false;
 }
 
-// A rank that nobody seems to wait for costs the job time all the same, where no row shows the waits.
-void name_costly(const Cause& cause, Verdict& verdict) {
+// The replay knows what is in the way of what; but where ranks wait inside of their work and no row shows it, it takes
+// that for work, and says too little. Then what the comparison of ranks says is a bound.
+bool is_seen(double replayed_saving, double compared_saving) {
+    constexpr double least_agreement = 0.5;
+    return replayed_saving >= least_agreement * compared_saving;
+}
+
+void price_together(bool any_is_new, Verdict& verdict) {
+    constexpr double same = 0.005;  // of a step
+    const Replay& replay = verdict.replay;
+    const double compared = 1 - 1 / verdict.job_slowdown.value_or(1);
+    const double replayed = replay.suspects_saving;
+    if (!any_is_new && std::abs(replayed - compared) <= same) {
+        verdict.slowdown_is_bound = false;
+    } else if (any_is_new || (replay.stages > 1 && !replay.stages_are_inferred) || is_seen(replayed, compared)) {
+        set_slowdown(1 / (1 - replayed), verdict);
+    } else {
+        verdict.slowdown_is_bound = true;
+    }
+}
+
+// Time that no phase covers is in no graph.
+bool is_in_graphs(const StragglerFact& fact) {
+    return fact.phase != uncovered_name;
+}
+
+// What slow ranks cost is what the replay says, if it holds, also of those that nobody seems to wait for.
+void price(Verdict& verdict) {
+    const Replay& replay = verdict.replay;
+    if (!replay.holds() || replay.suspects.empty()) return;
+    std::size_t place = 0;
+    bool all_in_graphs = true;
+    const auto price_one = [&](StragglerFact& fact) {
+        const double saving = replay.suspects[place++].saving;
+        all_in_graphs &= is_in_graphs(fact);
+        if (is_in_graphs(fact) && is_seen(saving, fact.cost_share.value_or(0))) fact.cost_share = saving;
+    };
+    for (StragglerFact& fact : verdict.stragglers) price_one(fact);
     std::vector<StragglerFact> harmless;
     for (StragglerFact& fact : verdict.harmless) {
-        const bool is_cause = std::find(cause.ranks.begin(), cause.ranks.end(), fact.rank) != cause.ranks.end();
-        if (is_cause && cause.ranks.size() == 1) fact.cost_share = 1 - 1 / cause.slowdown;
-        (is_cause ? verdict.stragglers : harmless).push_back(std::move(fact));
+        const double saving = replay.suspects[place++].saving;
+        const bool costs = is_in_graphs(fact) && saving >= (fact.keeps_waiting ? Replay::least_cost : least_unawaited);
+        if (costs) fact.cost_share = saving;
+        (costs ? verdict.stragglers : harmless).push_back(std::move(fact));
     }
+    const bool any_is_new = harmless.size() < verdict.harmless.size();
     verdict.harmless = std::move(harmless);
+    for (GroupFact& group : verdict.groups) price_one(group.typical);
+    std::stable_sort(verdict.stragglers.begin(), verdict.stragglers.end(), [](const auto& a, const auto& b) {
+        return a.cost_share.value_or(0) > b.cost_share.value_or(0);
+    });
+    if (all_in_graphs && names_ranks(verdict)) price_together(any_is_new, verdict);
 }
 
 // Where the steps take as long without time that no phase covers, that time is waiting: nobody is slow in it.
@@ -202,14 +242,16 @@ void clear_uncovered(Verdict& verdict) {
 }  // namespace
 
 void explain(const Job& job, std::size_t threads, Verdict& verdict) {
-    verdict.replay = replay(job, threads);
+    verdict.replay = replay(job, threads, suspects_of(verdict));
     if (!verdict.replay.is_usable()) verdict.replay.causes.clear();
+    price(verdict);
     clear_uncovered(verdict);
     const Cause* const cause = top_cause(verdict);
     if (cause == nullptr) return;
     if (verdict.abstained && (cause->kind == CauseKind::loader || !settles_abstention(verdict, *cause))) return;
-    if (is_of_ranks(*cause)) name_costly(*cause, verdict);
-    set_slowdown(*cause, verdict);
+    const bool is_alone = cause->kind == CauseKind::loader || cause->kind == CauseKind::link || is_of_ranks(*cause);
+    if (!is_of_ranks(*cause) || !names_ranks(verdict))
+        set_slowdown(is_alone ? cause->slowdown : verdict.replay.slowdown, verdict);
     verdict.abstained = false;
     verdict.late.reset();
     verdict.reason.clear();

@@ -304,7 +304,14 @@ class Judge {
         double saved = 0;
         for (const double ms : saved_ms_) saved += ms;
         const double saved_of_step = saved / static_cast<double>(count_values(table_.median_step_ms));
-        const double step_ms = *verdict_.mean_step_ms;
+        double step_ms = *verdict_.mean_step_ms;
+        // Without starts nobody knows what ran beside what: a step took at least as long as its slowest rank worked.
+        if (!verdict_.ledger.is_timed && saved > 0) {
+            const std::vector<double> slowest_ms = quantiles_over_ranks(own_ms_, 1);
+            step_ms = std::min(step_ms, sum_ms(slowest_ms) / static_cast<double>(count_values(slowest_ms)));
+            verdict_.slowdown_is_bound = true;
+            verdict_.mean_step_ms.reset();
+        }
         verdict_.job_slowdown = step_ms / std::max(step_ms - saved_of_step, 1e-6 * step_ms);
         constexpr double ms_per_hour = 3.6e6;
         const double thinned = static_cast<double>(table_.all_steps) / static_cast<double>(table_.steps.size());
