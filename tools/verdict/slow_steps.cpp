@@ -144,13 +144,11 @@ class SlowStepSearch {
         return chance_ <= StragglerRules::false_alarms;
     }
 
-    /// Of a phase that no other rank has: the chance that steps at random places are as evenly spaced as its own.
+    /// Where no other rank has such steps: the chance that steps at random places are as evenly spaced as its own.
     [[nodiscard]] double chance_of_places(const Beyond& all) const {
         std::vector<std::size_t> places;
         for (std::size_t step = 0; step < excess_ms_.size(); ++step) {
-            if (!(excess_ms_[step] > scale_.threshold_ms)) continue;
-            if (deviation_.usual_ms(step) > 0) return 1;
-            places.push_back(step);
+            if (excess_ms_[step] > scale_.threshold_ms) places.push_back(step);
         }
         if (all.count_of_others(peer_) > 0 || even_distance(places) == 0) return 1;
         const auto steps = static_cast<double>(excess_ms_.size());
