@@ -2,6 +2,7 @@
 #include "verdict/own_work.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -45,9 +46,13 @@ StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups)
     return own_ms;
 }
 
+bool is_next_recorded(const std::vector<std::int64_t>& steps, std::size_t step) {
+    return step + 1 < steps.size() && steps[step + 1] == steps[step] + 1;
+}
+
 WhatIf::WhatIf(const JobTable& table, const StepMatrix& own_ms, const std::vector<PeerGroup>& groups,
                const SlowSteps& slow, bool waits_inside)
-    : own_ms_(own_ms), slow_(slow), slowest_other_ms_(table.steps.size()) {
+    : steps_(table.steps), own_ms_(own_ms), slow_(slow), slowest_other_ms_(table.steps.size()) {
     for (std::size_t rank = 0; rank < slow.size(); ++rank)
         if (!slow[rank].empty()) slow_ranks_.push_back(rank);
     find_slowest_others();
@@ -79,7 +84,7 @@ void WhatIf::find_least_waits(const StepMatrix& wait_ms, const PeerGroup& group)
     auto least_ms = std::make_shared<std::vector<double>>(wait_ms.steps(), infinity);
     for (const std::size_t rank : group.ranks)
         for (std::size_t step = 0; step < wait_ms.steps(); ++step)
-            if (slow_[rank].empty() || !slow_[rank][step])
+            if (slow_[rank].empty() || !(slow_[rank][step] || (step > 0 && slow_[rank][step - 1])))
                 (*least_ms)[step] = std::min((*least_ms)[step], wait_ms.at(rank, step));
     for (const std::size_t rank : group.ranks) least_wait_ms_[rank] = least_ms;
 }
@@ -87,7 +92,10 @@ void WhatIf::find_least_waits(const StepMatrix& wait_ms, const PeerGroup& group)
 double WhatIf::saved_by_ms(std::size_t rank, std::size_t step, double less_ms) const {
     const double excess_ms = own_ms_.at(rank, step) - less_ms - slowest_other_ms_[step];
     if (!(excess_ms > 0)) return 0;
-    return least_wait_ms_.empty() ? excess_ms : std::min(excess_ms, (*least_wait_ms_[rank])[step]);
+    if (least_wait_ms_.empty()) return excess_ms;
+    const std::vector<double>& least_ms = *least_wait_ms_[rank];
+    const bool waits_next = is_next_recorded(steps_, step) && !slow_[rank][step + 1];
+    return std::min(excess_ms, waits_next ? std::fmax(least_ms[step], least_ms[step + 1]) : least_ms[step]);
 }
 
 double WhatIf::saved_ms(std::size_t step) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -15,6 +16,10 @@ namespace cep::tool {
 /// Milliseconds of local phases by rank and step. A phase whose row was lost counts with the median of its peers; one
 /// that a rank does not do counts nothing.
 [[nodiscard]] StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups);
+
+/// Whether the step behind the one at a place was recorded. For what a rank does behind its last collective, the others
+/// wait there.
+[[nodiscard]] bool is_next_recorded(const std::vector<std::int64_t>& steps, std::size_t step);
 
 /// By rank of the table: which of its steps are slow, by step; empty for none.
 using SlowSteps = std::vector<std::vector<bool>>;
@@ -37,6 +42,7 @@ class WhatIf {
     void find_slowest_others();
     void find_least_waits(const StepMatrix& wait_ms, const PeerGroup& group);
 
+    const std::vector<std::int64_t>& steps_;
     const StepMatrix& own_ms_;
     const SlowSteps& slow_;
     std::vector<std::size_t> slow_ranks_;

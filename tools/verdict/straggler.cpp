@@ -394,11 +394,6 @@ class Finder {
         }
     }
 
-    /// Whether the step after it was recorded.
-    [[nodiscard]] bool has_next(std::size_t step) const {
-        return step + 1 < table_.steps.size() && table_.steps[step + 1] == table_.steps[step] + 1;
-    }
-
     /// Whether the others wait for it: longer than it waits itself, or the slow ones together do.
     void find_margin(Straggler& straggler, OtherWaits& waits, const std::vector<std::size_t>& slow) const {
         const std::vector<double>& all_ms = waits.of_all_ms();
@@ -411,8 +406,7 @@ class Finder {
             if (!straggler.slow[step]) continue;
             double wait_ms = all_ms[step];
             double margin = peers_ms[step] - own_ms[step];
-            // For what comes behind the last collective, the others wait in the first one of the next step.
-            if (has_next(step) && !straggler.slow[step + 1]) {
+            if (is_next_recorded(table_.steps, step) && !straggler.slow[step + 1]) {
                 wait_ms = std::fmax(wait_ms, all_ms[step + 1]);
                 margin = std::fmax(margin, peers_ms[step + 1] - own_ms[step + 1]);
             }
