@@ -46,7 +46,8 @@ class CauseFinder {
         const double link_saving_ms = add_links();
         if (link_saving_ms < most_of_it * comm_saving_ms_) add_communication();
         add_loader();
-        add_micro_batches();
+        add_routing();
+        if (!add_pauses()) add_micro_batches();
         add_stage();
         add_ranks();
         price_suspects();
@@ -243,6 +244,38 @@ class CauseFinder {
         if (waits) add(waits->cause, saving_ms(waits->without), 0);
     }
 
+    void add_routing() {
+        const std::optional<SpecialCause> routing = find_routed_work(graphs_, model_, is_routed_);
+        if (routing) spreads_evenly_ = add_special(*routing);
+    }
+
+    bool add_pauses() {
+        const std::optional<SpecialCause> pauses = find_pauses(graphs_, model_);
+        return pauses && add_special(*pauses);
+    }
+
+    bool add_special(const SpecialCause& special) {
+        const double saved_ms = saving_ms(special.without);
+        return add(special.cause, saved_ms, share_of(saved_ms)) != nullptr;
+    }
+
+    /// Whether what these exceed their peers by is work that was sent to them.
+    [[nodiscard]] bool are_routed(const std::vector<std::uint32_t>& ranks) const {
+        if (!spreads_evenly_) return false;
+        const std::vector<bool> is_chosen = chosen(ranks);
+        double all_ms = 0;
+        double routed_ms = 0;
+        for (const StepGraph& graph : graphs_)
+            for (std::size_t node = 0; node < graph.size(); ++node) {
+                const std::uint32_t key = graph.keys[node];
+                if (is_comm(key) || !is_chosen[graph.ranks[node]]) continue;
+                const auto over_ms = static_cast<double>(graph.own_ms[node] - typical_.of_role(key));
+                all_ms += over_ms;
+                if (is_routed_[key]) routed_ms += over_ms;
+            }
+        return routed_ms > most_of_it * all_ms;
+    }
+
     void add_communication() {
         if (Cause* cause = add({.kind = CauseKind::communication}, comm_saving_ms_, result_.shares.communication))
             cause->phase = largest_phase(comm_excess_ms_);
@@ -323,6 +356,7 @@ class CauseFinder {
         for (std::size_t i = 0; i < sets.size(); ++i) {
             const double saving_ms = as_it_was_ms_ - without_ms[i];
             if (saving_ms < nearly_all * most_ms) continue;
+            if (are_routed(sets[i])) return;
             if (Cause* cause = add({.kind = CauseKind::ranks}, saving_ms, result_.shares.ranks))
                 describe(*cause, sets[i]);
             return;
@@ -343,6 +377,7 @@ class CauseFinder {
         std::set<std::int64_t> costly;
         for (std::size_t i = 1; i < without_ms.size(); ++i) {
             Suspects& suspects = result_.suspects[i - 1];
+            suspects.are_routed = are_routed(places_of({suspects.ranks.begin(), suspects.ranks.end()}));
             suspects.saving = (without_ms[i] - without_ms[0]) / as_it_was_ms_;
             if (suspects.are_stragglers || suspects.saving >= Replay::least_cost)
                 costly.insert(suspects.ranks.begin(), suspects.ranks.end());
@@ -401,6 +436,8 @@ class CauseFinder {
     std::map<std::uint16_t, double> comm_excess_ms_;
     std::vector<float> role_medians_ms_;  // by key: over the means of ranks
     std::vector<float> even_ms_;          // by key: the mean of these over stages
+    const std::vector<bool> is_routed_ = find_routed_keys(model_);
+    bool spreads_evenly_ = false;  // a cause is that routed work is not
     double as_it_was_ms_ = 0;
     double loss_ms_ = 0;
     double within_saving_ms_ = 0;

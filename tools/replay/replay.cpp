@@ -98,8 +98,8 @@ void keep_certain_causes(Replay& result) {
 }  // namespace
 
 std::string_view cause_name(CauseKind kind) {
-    constexpr std::array<std::string_view, 8> names = {"ranks",  "host",          "stage", "micro_batches",
-                                                       "jitter", "communication", "link",  "loader"};
+    constexpr std::array<std::string_view, 10> names = {"ranks",         "host", "stage",  "micro_batches", "jitter",
+                                                        "communication", "link", "loader", "routing",       "pauses"};
     return names[static_cast<std::size_t>(kind)];
 }
 

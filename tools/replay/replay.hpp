@@ -17,7 +17,7 @@
 
 namespace cep::tool {
 
-enum class CauseKind : std::uint8_t { ranks, host, stage, micro_batches, jitter, communication, link, loader };
+enum class CauseKind : std::uint8_t { ranks, host, stage, micro_batches, jitter, communication, link, loader, routing, pauses };
 [[nodiscard]] std::string_view cause_name(CauseKind kind);
 
 /// Something that makes steps longer than they would be if the job were even.
@@ -31,6 +31,8 @@ struct Cause {
     double slowdown = 1;  // time of the steps / what it would be without this
     double share = 0;     // of what would be gained if the job were even, its sources being evened out in turn
     // CauseKind::link: a transfer of other groups, and there. CauseKind::loader: in other steps, and in these.
+    // CauseKind::routing: routed work of a rank, the mean, and that of the rank with the most. CauseKind::pauses: 0, and a
+    // pause.
     std::optional<double> usual_ms{};
     std::optional<double> slow_ms{};
     std::uint64_t other_groups = 0;                // CauseKind::link: of the same size
@@ -50,6 +52,7 @@ struct LossShares {
 struct Suspects {
     std::vector<std::int64_t> ranks;
     bool are_stragglers = false;  // whatever the replay says
+    bool are_routed = false;      // they have more of the work that ranks send each other, and are not slow
     double saving = 0;            // of the time of the steps, if these were the only ones
 };
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "replay/replay.hpp"
 #include "replay/replayer.hpp"
@@ -24,5 +25,15 @@ struct SpecialCause {
 /// A phase of kind data that is long in every n-th step on all ranks, as its buffer of batches is empty then. Of
 /// several phases, the one that waits longest.
 [[nodiscard]] std::optional<SpecialCause> find_loader_waits(std::span<const StepGraph> graphs, const JobModel& model);
+
+/// By key: whether it is work that ranks send each other, as tokens to experts: it is between an all-to-all that takes it
+/// there and one that brings it back.
+[[nodiscard]] std::vector<bool> find_routed_keys(const JobModel& model);
+/// That work as it is, against the same work spread evenly over the ranks.
+[[nodiscard]] std::optional<SpecialCause> find_routed_work(std::span<const StepGraph> graphs, const JobModel& model,
+                                                           const std::vector<bool>& is_routed);
+
+/// Work that takes much longer than usual now and then, on any rank.
+[[nodiscard]] std::optional<SpecialCause> find_pauses(std::span<const StepGraph> graphs, const JobModel& model);
 
 }  // namespace cep::tool

@@ -47,7 +47,8 @@ bool is_worth_headline(const Cause& cause, const Verdict& verdict) {
     if (cause.kind == CauseKind::jitter || cause.kind == CauseKind::communication) return false;
     // What the job would gain if it were even says nothing of what all ranks wait for together.
     const Replay& replay = verdict.replay;
-    if (cause.kind != CauseKind::loader && replay.slowdown < least_slowdown) return false;
+    const bool is_rare = cause.kind == CauseKind::loader || cause.kind == CauseKind::pauses;
+    if (!is_rare && replay.slowdown < least_slowdown) return false;
     const double least = is_of_ranks(cause) && !are_slow(cause, verdict) ? least_of_ranks : least_slowdown;
     return cause.slowdown >= least + (replay.holds() ? 0 : errors_of_doubt * std::abs(replay.error));
 }
@@ -107,6 +108,14 @@ std::pair<std::string, std::string> name_cause(const Cause& cause) {
                                 *cause.every_recorded, cause.every_recorded == cause.every_steps ? "" : "recorded ",
                                 slow_and_usual(cause).first, slow_and_usual(cause).second),
                     "without that"};
+        case CauseKind::routing:
+            return {fmt::format("work that ranks send each other is uneven: {} has {} of it a step, the mean is {}",
+                                ranks_of(cause), slow_and_usual(cause).first, slow_and_usual(cause).second),
+                    "with the same work spread evenly"};
+        case CauseKind::pauses:
+            return {fmt::format("any rank pauses now and then, for {}, most often{}",
+                                format_duration_ms(*cause.slow_ms), in_phase(cause)),
+                    "without that"};
         case CauseKind::jitter:
             return {"the same work" + in_phase(cause) + " takes longer now and then, on any rank", "without that"};
         default:
@@ -129,6 +138,12 @@ std::string describe(const Cause& cause, const Verdict& verdict, std::string_vie
 
 std::string_view what_to_do(CauseKind kind) {
     switch (kind) {
+        case CauseKind::routing:
+            return "spread tokens over the experts: a capacity factor, a loss that balances the load, or other places of "
+                   "the experts";
+        case CauseKind::pauses:
+            return "look for what stops ranks: garbage collection, page cache and swap, other processes, checkpoints of "
+                   "other jobs";
         case CauseKind::micro_batches:
             return "fill micro-batches evenly: sort or pack sequences by length, and balance their sum over ranks";
         case CauseKind::jitter:
@@ -198,10 +213,22 @@ bool is_in_graphs(const StragglerFact& fact) {
     return fact.phase != uncovered_name;
 }
 
+// A rank to which more work was sent is not slow. The cause names it.
+void drop_routed(Verdict& verdict) {
+    std::vector<Suspects>& suspects = verdict.replay.suspects;
+    std::size_t place = 0;
+    const auto is_routed = [&](const auto&) { return suspects[place++].are_routed; };
+    const std::size_t dropped = std::erase_if(verdict.stragglers, is_routed) +
+                                std::erase_if(verdict.harmless, is_routed) + std::erase_if(verdict.groups, is_routed);
+    std::erase_if(suspects, [](const Suspects& one) { return one.are_routed; });
+    if (dropped > 0 && !names_ranks(verdict)) verdict.job_slowdown = 1;
+}
+
 // What slow ranks cost is what the replay says, if it holds, also of those that nobody seems to wait for.
 void price(Verdict& verdict) {
     const Replay& replay = verdict.replay;
-    if (!replay.holds() || replay.suspects.empty()) return;
+    if (!replay.holds()) return;
+    drop_routed(verdict);
     std::size_t place = 0;
     bool all_in_graphs = true;
     const auto price_one = [&](StragglerFact& fact) {
@@ -249,7 +276,7 @@ void explain(const Job& job, std::size_t threads, Verdict& verdict) {
     const Cause* const cause = top_cause(verdict);
     if (cause == nullptr) return;
     if (verdict.abstained && (cause->kind == CauseKind::loader || !settles_abstention(verdict, *cause))) return;
-    const bool is_alone = cause->kind == CauseKind::loader || cause->kind == CauseKind::link || is_of_ranks(*cause);
+    const bool is_alone = cause->kind != CauseKind::stage && cause->kind != CauseKind::micro_batches;
     if (!is_of_ranks(*cause) || !names_ranks(verdict))
         set_slowdown(is_alone ? cause->slowdown : verdict.replay.slowdown, verdict);
     verdict.abstained = false;

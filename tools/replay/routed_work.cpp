@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "matching/operation.hpp"
+#include "replay/special_causes.hpp"
+
+namespace cep::tool {
+namespace {
+
+/// Of one piece in one step: the sum over the ranks, and on how many.
+using StepSums = std::map<std::uint32_t, std::pair<double, std::size_t>>;
+
+StepSums sums_of(const StepGraph& graph, const std::vector<bool>& is_routed) {
+    StepSums sums;
+    for (std::size_t node = 0; node < graph.size(); ++node)
+        if (is_routed[graph.keys[node]]) {
+            auto& [sum_ms, count] = sums[graph.keys[node]];
+            sum_ms += static_cast<double>(graph.own_ms[node]);
+            ++count;
+        }
+    return sums;
+}
+
+// Work that goes out with an all-to-all comes back with the next one. Those without work between them are one.
+void find_routed_slots(const JobModel& model, std::uint32_t role, std::vector<bool>& is_routed) {
+    const RoleTemplate& of_role = model.templates[role];
+    std::vector<std::uint32_t> routed;
+    bool is_out = false;
+    bool any_work = true;  // since the last all-to-all
+    for (const std::uint32_t slot : of_role.by_offset) {
+        const TemplateSlot& piece = of_role.slots[slot];
+        if (!piece.is_comm) {
+            any_work = true;
+            if (is_out) routed.push_back(model.key_of_slot(role, slot));
+        } else if (operation_of_name(model.rows->names()[PieceKey::name(piece.key)].name) == Operation::all_to_all) {
+            if (any_work) is_out = !is_out;
+            any_work = false;
+        }
+    }
+    if (is_out) return;  // what goes out does not come back: these are no experts
+    for (const std::uint32_t key : routed) is_routed[key] = true;
+}
+
+}  // namespace
+
+std::vector<bool> find_routed_keys(const JobModel& model) {
+    std::vector<bool> is_routed(model.keys.size());
+    for (std::uint32_t role = 0; role < model.templates.size(); ++role) find_routed_slots(model, role, is_routed);
+    return is_routed;
+}
+
+std::optional<SpecialCause> find_routed_work(std::span<const StepGraph> graphs, const JobModel& model,
+                                             const std::vector<bool>& is_routed) {
+    if (std::find(is_routed.begin(), is_routed.end(), true) == is_routed.end()) return std::nullopt;
+    std::map<std::uint16_t, double> excess_ms;  // by phase
+    std::vector<double> of_rank_ms(model.rows->ranks().size());
+    double all_ms = 0;
+    for (const StepGraph& graph : graphs) {
+        const StepSums sums = sums_of(graph, is_routed);
+        for (std::size_t node = 0; node < graph.size(); ++node) {
+            if (!is_routed[graph.keys[node]]) continue;
+            const auto& [sum_ms, count] = sums.at(graph.keys[node]);
+            const auto own_ms = static_cast<double>(graph.own_ms[node]);
+            excess_ms[model.keys[graph.keys[node]].name] +=
+                std::max(0.0, own_ms - sum_ms / static_cast<double>(count));
+            of_rank_ms[graph.ranks[node]] += own_ms;
+            all_ms += own_ms;
+        }
+    }
+    const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
+    Cause cause{.kind = CauseKind::routing};
+    const auto most = std::max_element(excess_ms.begin(), excess_ms.end(), by_value);
+    if (most == excess_ms.end()) return std::nullopt;
+    cause.phase = std::string(model.rows->names()[most->first].name);
+    const auto busiest = std::max_element(of_rank_ms.begin(), of_rank_ms.end());
+    cause.ranks = {model.rows->ranks()[static_cast<std::size_t>(busiest - of_rank_ms.begin())].rank};
+    const double per_step = static_cast<double>(std::max<std::size_t>(1, graphs.size()));
+    cause.slow_ms = *busiest / per_step;
+    cause.usual_ms = all_ms / per_step / static_cast<double>(of_rank_ms.size());
+    return SpecialCause{std::move(cause), [is_routed](const StepGraph& graph, std::span<float> own_ms) {
+                            const StepSums sums = sums_of(graph, is_routed);
+                            for (std::size_t node = 0; node < own_ms.size(); ++node)
+                                if (const auto sum = sums.find(graph.keys[node]); sum != sums.end())
+                                    own_ms[node] = static_cast<float>(sum->second.first /
+                                                                      static_cast<double>(sum->second.second));
+                        }};
+}
+
+}  // namespace cep::tool
