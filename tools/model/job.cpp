@@ -220,8 +220,6 @@ std::optional<EarlyEnd> find_early_end(const RankSeries& ranks, const std::vecto
 
 std::vector<bool> find_uneven_steps(const RankSeries& ranks, const std::vector<std::int64_t>& steps) {
     std::vector<bool> is_uneven;
-    if (const auto end = find_early_end(ranks, steps); end && end->is_compared)
-        for (const std::int64_t step : steps) is_uneven.push_back(step > end->last_step);
     const RunSeries* last = nullptr;  // ranks usually have the same steps
     for (const SeriesOfRank& of : all_series(ranks)) {
         const RunSeries& series = *of.series;

@@ -105,12 +105,15 @@ struct EarlyEnd {
     std::vector<std::int64_t> ranks;  // ascending
     std::int64_t last_step = 0;       // that all of them have
     bool is_compared = false;         // up to that step there are enough steps to compare ranks in
+
+    /// Whether it is behind the last step in which ranks are compared.
+    [[nodiscard]] bool is_behind(std::int64_t step) const { return is_compared && step > last_step; }
 };
 [[nodiscard]] std::optional<EarlyEnd> find_early_end(const RankSeries& ranks, const std::vector<std::int64_t>& steps);
 
 /// By place in `steps`, which ascend: whether only some ranks recorded the step, because the library lengthened the
-/// stride of others, or because some stopped recording early. Empty: there is none. What compares ranks leaves such
-/// steps out: a job that waits for a rank that has no row would seem to wait for nobody.
+/// stride of others. Empty: there is none. What compares ranks leaves such steps out: a job that waits for a rank that
+/// has no row would seem to wait for nobody.
 [[nodiscard]] std::vector<bool> find_uneven_steps(const RankSeries& ranks, const std::vector<std::int64_t>& steps);
 
 /// The phase whose spans are whole steps: of step spans inside step spans the outermost, which take the most time.

@@ -47,7 +47,7 @@ class CauseFinder {
         if (link_saving_ms < most_of_it * comm_saving_ms_) add_communication();
         add_loader();
         add_routing();
-        if (!add_pauses()) add_micro_batches();
+        add_micro_batches();
         add_stage();
         add_ranks();
         price_suspects();
@@ -276,6 +276,15 @@ class CauseFinder {
         return routed_ms > most_of_it * all_ms;
     }
 
+    [[nodiscard]] bool are_stage(const std::vector<std::uint32_t>& ranks) const {
+        std::vector<std::size_t> others;
+        for (const std::vector<std::uint32_t>& members : model_.roles.members) others.push_back(members.size());
+        for (const std::uint32_t rank : ranks) --others[model_.roles.of_rank[rank]];
+        return model_.roles.are_stages && model_.roles.count() > 1 &&
+               std::all_of(ranks.begin(), ranks.end(),
+                           [&](std::uint32_t rank) { return others[model_.roles.of_rank[rank]] == 0; });
+    }
+
     void add_communication() {
         if (Cause* cause = add({.kind = CauseKind::communication}, comm_saving_ms_, result_.shares.communication))
             cause->phase = largest_phase(comm_excess_ms_);
@@ -286,6 +295,7 @@ class CauseFinder {
         constexpr double least_correlation = 0.5;  // r²
         if (!(within_saving_ms_ > Replay::least_cost * as_it_was_ms_)) return;
         const bool is_data = data_correlation(graphs_, model_, typical_) >= least_correlation;
+        if (!is_data && add_pauses()) return;
         const double share = result_.shares.within_ranks + (result_.ranks_persist ? 0 : result_.shares.ranks);
         if (Cause* cause =
                 add({.kind = is_data ? CauseKind::micro_batches : CauseKind::jitter}, within_saving_ms_, share))
@@ -377,6 +387,7 @@ class CauseFinder {
         std::set<std::int64_t> costly;
         for (std::size_t i = 1; i < without_ms.size(); ++i) {
             Suspects& suspects = result_.suspects[i - 1];
+            suspects.are_stage = are_stage(places_of({suspects.ranks.begin(), suspects.ranks.end()}));
             suspects.are_routed = are_routed(places_of({suspects.ranks.begin(), suspects.ranks.end()}));
             suspects.saving = (without_ms[i] - without_ms[0]) / as_it_was_ms_;
             if (suspects.are_stragglers || suspects.saving >= Replay::least_cost)

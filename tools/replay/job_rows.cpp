@@ -46,8 +46,10 @@ void JobRows::collect_steps(const Job& job) {
     steps_ = all_steps(job.ranks);
     std::erase_if(steps_, [&job](std::int64_t step) { return !job.choice.keeps(step); });
     const std::vector<bool> is_uneven = find_uneven_steps(job.ranks, steps_);
+    const std::optional<EarlyEnd> end = find_early_end(job.ranks, steps_);
     for (std::uint32_t place = 0; place < steps_.size(); ++place)
-        if (is_uneven.empty() || !is_uneven[place]) even_steps_.push_back(place);
+        if ((is_uneven.empty() || !is_uneven[place]) && !(end && end->is_behind(steps_[place])))
+            even_steps_.push_back(place);
 }
 
 void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase) {

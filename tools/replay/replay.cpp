@@ -91,6 +91,7 @@ void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, 
 void keep_certain_causes(Replay& result) {
     std::erase_if(result.causes, [&result](const Cause& cause) {
         return cause.kind == CauseKind::communication || cause.kind == CauseKind::link ||
+               cause.kind == CauseKind::routing ||
                result.unseen_ms > Replay::most_unseen * cause.cost_ms;
     });
 }
@@ -99,7 +100,7 @@ void keep_certain_causes(Replay& result) {
 
 std::string_view cause_name(CauseKind kind) {
     constexpr std::array<std::string_view, 10> names = {"ranks",         "host", "stage",  "micro_batches", "jitter",
-                                                        "communication", "link", "loader", "routing",       "pauses"};
+                                                        "communication", "link", "loader", "routing",       "jitter"};
     return names[static_cast<std::size_t>(kind)];
 }
 

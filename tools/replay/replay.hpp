@@ -53,6 +53,7 @@ struct Suspects {
     std::vector<std::int64_t> ranks;
     bool are_stragglers = false;  // whatever the replay says
     bool are_routed = false;      // they have more of the work that ranks send each other, and are not slow
+    bool are_stage = false;       // they are all of a pipeline stage: nobody does the same work
     double saving = 0;            // of the time of the steps, if these were the only ones
 };
 

@@ -213,22 +213,34 @@ bool is_in_graphs(const StragglerFact& fact) {
     return fact.phase != uncovered_name;
 }
 
-// A rank to which more work was sent is not slow. The cause names it.
-void drop_routed(Verdict& verdict) {
+bool has_cause(const Replay& replay, CauseKind kind) {
+    return std::any_of(replay.causes.begin(), replay.causes.end(),
+                       [kind](const Cause& cause) { return cause.kind == kind; });
+}
+
+// A rank to which more work was sent, or a stage that has more, is not slow. The cause names it.
+void drop_loaded(Verdict& verdict) {
     std::vector<Suspects>& suspects = verdict.replay.suspects;
+    const bool has_stage = has_cause(verdict.replay, CauseKind::stage);
+    const auto is_loaded = [has_stage](const Suspects& one) { return one.are_routed || (has_stage && one.are_stage); };
     std::size_t place = 0;
-    const auto is_routed = [&](const auto&) { return suspects[place++].are_routed; };
-    const std::size_t dropped = std::erase_if(verdict.stragglers, is_routed) +
-                                std::erase_if(verdict.harmless, is_routed) + std::erase_if(verdict.groups, is_routed);
-    std::erase_if(suspects, [](const Suspects& one) { return one.are_routed; });
-    if (dropped > 0 && !names_ranks(verdict)) verdict.job_slowdown = 1;
+    const auto drops = [&](const auto&) { return is_loaded(suspects[place++]); };
+    const std::size_t dropped = std::erase_if(verdict.stragglers, drops) + std::erase_if(verdict.harmless, drops) +
+                                std::erase_if(verdict.groups, drops);
+    std::erase_if(suspects, is_loaded);
+    if (dropped == 0 || names_ranks(verdict)) return;
+    verdict.job_slowdown = 1;
+    if (has_stage || has_cause(verdict.replay, CauseKind::routing)) return;
+    verdict.abstained = true;
+    verdict.reason = "work that ranks send each other is uneven, and not all ranks were recorded";
+    verdict.to_do = "record the other ranks too";
 }
 
 // What slow ranks cost is what the replay says, if it holds, also of those that nobody seems to wait for.
 void price(Verdict& verdict) {
     const Replay& replay = verdict.replay;
     if (!replay.holds()) return;
-    drop_routed(verdict);
+    drop_loaded(verdict);
     std::size_t place = 0;
     bool all_in_graphs = true;
     const auto price_one = [&](StragglerFact& fact) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -46,6 +47,7 @@ class Judge {
             return std::move(verdict_);
         }
         verdict_.early_end = find_early_end(job_.ranks, all_steps(job_.ranks));
+        if (verdict_.early_end) forget_waits(*verdict_.early_end);
         groups_ = find_peers(table_);
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
@@ -77,6 +79,14 @@ class Judge {
         verdict_.abstained = true;
         verdict_.reason = std::move(reason);
         verdict_.to_do = std::move(to_do);
+    }
+
+    // Who waits for a rank that has no row would seem to wait for nobody.
+    void forget_waits(const EarlyEnd& end) {
+        for (std::size_t step = 0; step < table_.steps.size(); ++step)
+            for (std::size_t rank = 0; end.is_behind(table_.steps[step]) && rank < table_.ranks.size(); ++rank)
+                for (StepMatrix* const waits : {&table_.wait_ms, &table_.group_wait_ms})
+                    waits->set(rank, step, std::numeric_limits<double>::quiet_NaN());
     }
 
     void draw() {
@@ -194,6 +204,12 @@ class Judge {
         if (!late.empty()) {
             const RankRole& rank = table_.ranks[late.front().rank];
             if (blame_harmless(rank.rank, late.front().excess_ms)) return;
+            if (const std::vector<std::int64_t> together = late_together(late); together.size() > 1)
+                return abstain(fmt::format("the others wait {} a step for ranks {}, which come late together, though no "
+                                           "phase of them is longer",
+                                           waiting, format_ranges(together, 4)),
+                               "compare the links between these ranks with those of others, and time what they do "
+                               "before their collectives");
             verdict_.late = LateRank{rank.rank, rank.host, late.front().excess_ms, late.front().step_fraction};
             abstain(fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them",
                                 waiting, rank.rank),
@@ -214,6 +230,17 @@ class Judge {
         } else if (groups_.size() == 1) {
             verdict_.takes_turns = typical_ms(table_.wait_ms) >= much_waiting * typical_ms(table_.median_step_ms);
         }
+    }
+
+    /// The ranks that are about as late as the first of them.
+    [[nodiscard]] std::vector<std::int64_t> late_together(const std::vector<Straggler>& late) const {
+        constexpr double about = 0.5;  // of it, at least
+        std::vector<std::int64_t> ranks;
+        for (const Straggler& one : late)
+            if (one.excess_ms * one.step_fraction >= about * late.front().excess_ms * late.front().step_fraction)
+                ranks.push_back(table_.ranks[one.rank].rank);
+        std::sort(ranks.begin(), ranks.end());
+        return ranks;
     }
 
     /// The rank that is the last one to have done its work, if that is the same in nearly all steps.

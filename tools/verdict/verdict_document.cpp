@@ -19,6 +19,7 @@ constexpr std::size_t max_shown = 5;
 constexpr std::size_t max_losses = 3;
 constexpr double worth_acting = 0.05;  // of the time
 constexpr double good_mfu = 0.5;
+constexpr double worth_a_headline = 0.03;  // of the time
 
 std::string times(double ratio) {
     return ratio < 9.95 ? fmt::format("{:.2f} times", ratio) : fmt::format("{:.0f} times", ratio);
@@ -161,13 +162,20 @@ class Sentences {
         if (verdict_.stage_imbalance)
             return fmt::format("{}. But pipeline stage {} has {:.2f} times the work of {}.", text,
                                verdict_.stage_imbalance->stage, verdict_.stage_imbalance->ratio, "a typical one");
+        if (has_long_steps())
+            return fmt::format("{}. But {} of the time is in {} over 1.5 times as long as their neighbours.", text,
+                               format_percent(verdict_.events.unmarked_share),
+                               format_plural(verdict_.events.unmarked_steps.size(), "step"));
         return text + ".";
     }
+
+    [[nodiscard]] bool has_long_steps() const { return verdict_.events.unmarked_share >= worth_a_headline; }
 
     [[nodiscard]] Tone tone() const {
         if (headline_cause(verdict_) != nullptr) return Tone::bad;
         if (!verdict_.stragglers.empty() || !verdict_.groups.empty()) return Tone::bad;
-        const bool is_doubtful = verdict_.abstained || worst_change() != nullptr || verdict_.stage_imbalance;
+        const bool is_doubtful =
+            verdict_.abstained || worst_change() != nullptr || verdict_.stage_imbalance || has_long_steps();
         return is_doubtful ? Tone::warning : Tone::neutral;
     }
 
