@@ -4,10 +4,9 @@
 import shutil
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import shapes
 from faults import Fault, usual_durations, with_fault, without_fault
-from layouts import FLAT, LAYOUTS, Writer
+from layouts import LAYOUTS, Writer
 
 STEPS = 100
 
@@ -129,11 +128,3 @@ class Simulated:
 def said_to_be_lost(kind, layout):
     """Whether the layout leaves out the ranks of the fault, so that no answer can name them."""
     return layout == "half" and not set(kind.named) & set(kind.kept_ranks)
-
-
-def is_flat(layout):
-    return layout in FLAT
-
-
-def rng_of(seed):
-    return np.random.default_rng(seed)

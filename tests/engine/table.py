@@ -57,6 +57,7 @@ def main():
     parser.add_argument("--layout")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--wrong", action="store_true", help="only wrong answers")
+    parser.add_argument("--most-wrong", type=int, default=0, help="more wrong answers than that are a failure")
     parser.add_argument("--keep", help="folder for the rows of the last job")
     options = parser.parse_args()
     totals = Totals()
@@ -72,7 +73,7 @@ def main():
             if not options.wrong:
                 print(job, answer.headline, flush=True)
     print(totals.text(), end="")
-    return totals.wrong > 0
+    return totals.wrong > options.most_wrong
 
 
 if __name__ == "__main__":

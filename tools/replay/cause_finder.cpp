@@ -14,8 +14,8 @@
 namespace cep::tool {
 namespace {
 
-constexpr double slowest_share = 0.03;     // of the ranks
-constexpr double most_of_it = 0.8;         // of what is lost to transfers: slow links are all there is to say of them
+constexpr double slowest_share = 0.03;  // of the ranks
+constexpr double most_of_it = 0.8;      // of what is lost to transfers: slow links are all there is to say of them
 
 class CauseFinder {
   public:

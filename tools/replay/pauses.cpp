@@ -13,7 +13,7 @@ namespace {
 
 constexpr double pause_deviations = 6;      // of the same work in other steps
 constexpr double least_pause_share = 0.05;  // of a step
-constexpr double most_pauses = 0.05;        // of the instances of a piece: what is long more often is no pause
+constexpr double most_pauses = 0.15;        // of the instances of a piece: what is long more often is no pause
 constexpr double most_of_one_rank = 0.5;    // of the time of all pauses: else it is that rank
 constexpr std::size_t least_pauses = 4;
 
@@ -49,8 +49,7 @@ class PauseSearch {
         for (const auto& [rank, ms] : by_rank) cause.ranks.push_back(model_.rows->ranks()[rank].rank);
         return SpecialCause{std::move(cause), [limits = limits_](const StepGraph& graph, std::span<float> own_ms) {
                                 for (std::size_t node = 0; node < own_ms.size(); ++node)
-                                    if (const Limit& limit = (*limits)[graph.keys[node]];
-                                        limit.most_ms < own_ms[node])
+                                    if (const Limit& limit = (*limits)[graph.keys[node]]; limit.most_ms < own_ms[node])
                                         own_ms[node] = limit.usual_ms;
                             }};
     }
@@ -77,8 +76,7 @@ class PauseSearch {
         for (std::size_t key = 0; key < of_key.size(); ++key) {
             if (of_key[key].size() < least_pauses) continue;
             const double usual_ms = median_of(of_key[key]);
-            const double most_ms =
-                usual_ms + std::max(pause_deviations * robust_deviation(of_key[key]), least_ms);
+            const double most_ms = usual_ms + std::max(pause_deviations * robust_deviation(of_key[key]), least_ms);
             if (quantile_of(of_key[key], 1 - most_pauses) > most_ms) continue;
             (*limits_)[key] = {static_cast<float>(usual_ms), static_cast<float>(most_ms)};
         }

@@ -91,8 +91,7 @@ void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, 
 void keep_certain_causes(Replay& result) {
     std::erase_if(result.causes, [&result](const Cause& cause) {
         return cause.kind == CauseKind::communication || cause.kind == CauseKind::link ||
-               cause.kind == CauseKind::routing ||
-               result.unseen_ms > Replay::most_unseen * cause.cost_ms;
+               cause.kind == CauseKind::routing || result.unseen_ms > Replay::most_unseen * cause.cost_ms;
     });
 }
 

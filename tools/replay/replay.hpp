@@ -17,7 +17,18 @@
 
 namespace cep::tool {
 
-enum class CauseKind : std::uint8_t { ranks, host, stage, micro_batches, jitter, communication, link, loader, routing, pauses };
+enum class CauseKind : std::uint8_t {
+    ranks,
+    host,
+    stage,
+    micro_batches,
+    jitter,
+    communication,
+    link,
+    loader,
+    routing,
+    pauses
+};
 [[nodiscard]] std::string_view cause_name(CauseKind kind);
 
 /// Something that makes steps longer than they would be if the job were even.
@@ -31,8 +42,8 @@ struct Cause {
     double slowdown = 1;  // time of the steps / what it would be without this
     double share = 0;     // of what would be gained if the job were even, its sources being evened out in turn
     // CauseKind::link: a transfer of other groups, and there. CauseKind::loader: in other steps, and in these.
-    // CauseKind::routing: routed work of a rank, the mean, and that of the rank with the most. CauseKind::pauses: 0, and a
-    // pause.
+    // CauseKind::routing: routed work of a rank, the mean, and that of the rank with the most. CauseKind::pauses: 0,
+    // and a pause.
     std::optional<double> usual_ms{};
     std::optional<double> slow_ms{};
     std::uint64_t other_groups = 0;                // CauseKind::link: of the same size
@@ -93,8 +104,8 @@ struct Replay {
     bool ranks_persist = false;      // ranks differ by more than their steps do
     bool stages_are_inferred = false;
     std::size_t stages = 1;
-    std::size_t ranks_a_stage = 0;  // of the smallest
-    std::vector<Cause> causes;      // by cost
+    std::size_t ranks_a_stage = 0;   // of the smallest
+    std::vector<Cause> causes;       // by cost
     std::vector<Suspects> suspects;  // in the order in which they were given
     double suspects_saving = 0;      // without all that are stragglers or cost enough
 };

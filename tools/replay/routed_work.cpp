@@ -63,8 +63,7 @@ std::optional<SpecialCause> find_routed_work(std::span<const StepGraph> graphs, 
             if (!is_routed[graph.keys[node]]) continue;
             const auto& [sum_ms, count] = sums.at(graph.keys[node]);
             const auto own_ms = static_cast<double>(graph.own_ms[node]);
-            excess_ms[model.keys[graph.keys[node]].name] +=
-                std::max(0.0, own_ms - sum_ms / static_cast<double>(count));
+            excess_ms[model.keys[graph.keys[node]].name] += std::max(0.0, own_ms - sum_ms / static_cast<double>(count));
             of_rank_ms[graph.ranks[node]] += own_ms;
             all_ms += own_ms;
         }
@@ -83,8 +82,8 @@ std::optional<SpecialCause> find_routed_work(std::span<const StepGraph> graphs, 
                             const StepSums sums = sums_of(graph, is_routed);
                             for (std::size_t node = 0; node < own_ms.size(); ++node)
                                 if (const auto sum = sums.find(graph.keys[node]); sum != sums.end())
-                                    own_ms[node] = static_cast<float>(sum->second.first /
-                                                                      static_cast<double>(sum->second.second));
+                                    own_ms[node] =
+                                        static_cast<float>(sum->second.first / static_cast<double>(sum->second.second));
                         }};
 }
 

@@ -26,8 +26,8 @@ struct SpecialCause {
 /// several phases, the one that waits longest.
 [[nodiscard]] std::optional<SpecialCause> find_loader_waits(std::span<const StepGraph> graphs, const JobModel& model);
 
-/// By key: whether it is work that ranks send each other, as tokens to experts: it is between an all-to-all that takes it
-/// there and one that brings it back.
+/// By key: whether it is work that ranks send each other, as tokens to experts: it is between an all-to-all that takes
+/// it there and one that brings it back.
 [[nodiscard]] std::vector<bool> find_routed_keys(const JobModel& model);
 /// That work as it is, against the same work spread evenly over the ranks.
 [[nodiscard]] std::optional<SpecialCause> find_routed_work(std::span<const StepGraph> graphs, const JobModel& model,

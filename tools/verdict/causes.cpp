@@ -18,8 +18,8 @@ constexpr double least_slowdown = 1.03;      // of what is worth a headline
 constexpr double least_of_ranks = 1.05;      // of ranks that are not stragglers by themselves
 constexpr std::size_t most_named_ranks = 4;  // ranges of them
 constexpr std::size_t most_described = 3;
-constexpr double errors_of_doubt = 3;  // of a replay that is not exact
-constexpr double least_share = 0.1;    // of what an even job would gain
+constexpr double errors_of_doubt = 3;     // of a replay that is not exact
+constexpr double least_share = 0.1;       // of what an even job would gain
 constexpr double least_unawaited = 0.03;  // of a step, of a rank that nobody seems to wait for
 
 bool is_of_ranks(const Cause& cause) {
@@ -139,10 +139,12 @@ std::string describe(const Cause& cause, const Verdict& verdict, std::string_vie
 std::string_view what_to_do(CauseKind kind) {
     switch (kind) {
         case CauseKind::routing:
-            return "spread tokens over the experts: a capacity factor, a loss that balances the load, or other places of "
+            return "spread tokens over the experts: a capacity factor, a loss that balances the load, or other places "
+                   "of "
                    "the experts";
         case CauseKind::pauses:
-            return "look for what stops ranks: garbage collection, page cache and swap, other processes, checkpoints of "
+            return "look for what stops ranks: garbage collection, page cache and swap, other processes, checkpoints "
+                   "of "
                    "other jobs";
         case CauseKind::micro_batches:
             return "fill micro-batches evenly: sort or pack sequences by length, and balance their sum over ranks";
@@ -259,9 +261,8 @@ void price(Verdict& verdict) {
     const bool any_is_new = harmless.size() < verdict.harmless.size();
     verdict.harmless = std::move(harmless);
     for (GroupFact& group : verdict.groups) price_one(group.typical);
-    std::stable_sort(verdict.stragglers.begin(), verdict.stragglers.end(), [](const auto& a, const auto& b) {
-        return a.cost_share.value_or(0) > b.cost_share.value_or(0);
-    });
+    std::stable_sort(verdict.stragglers.begin(), verdict.stragglers.end(),
+                     [](const auto& a, const auto& b) { return a.cost_share.value_or(0) > b.cost_share.value_or(0); });
     if (all_in_graphs && names_ranks(verdict)) price_together(any_is_new, verdict);
 }
 
@@ -335,11 +336,13 @@ void add_causes(Document& document, const Verdict& verdict) {
             text += fmt::format("; that is {} of what an even job would gain", format_percent(cause.share));
         document.evidence.push_back(std::move(text));
     }
-    if (in_headline != nullptr)
-        document.evidence.push_back(fmt::format(
-            "a replay of the steps from their rows is {}; with the same work spread evenly, they take {} less "
-            "time",
-            describe_error(replay.error), format_percent(1 - 1 / replay.slowdown)));
+    if (in_headline != nullptr) {
+        std::string text = "a replay of the steps from their rows is " + describe_error(replay.error);
+        if (in_headline->kind != CauseKind::pauses && in_headline->kind != CauseKind::routing)
+            text += fmt::format("; with the same work spread evenly, they take {} less time",
+                                format_percent(1 - 1 / replay.slowdown));
+        document.evidence.push_back(std::move(text));
+    }
     if (replay.coverage < replay.row_coverage && (in_headline != nullptr || names_ranks(verdict)) && replay.holds())
         document.notes.push_back(
             fmt::format("ranks that were not recorded can cost at most {} a step: transfers take no longer; but a rank "

@@ -26,7 +26,7 @@ struct EventFacts {
     std::vector<std::int64_t> marked_steps;  // with a mark row: checkpoints, evaluations
     std::vector<std::int64_t> unmarked_steps;
     double marked_excess_ms = 0;  // in all
-    double unmarked_share = 0;  // of the time of all steps, by which those exceed their neighbours
+    double unmarked_share = 0;    // of the time of all steps, by which those exceed their neighbours
     double unmarked_excess_ms = 0;
 };
 

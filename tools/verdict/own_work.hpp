@@ -17,6 +17,9 @@ namespace cep::tool {
 /// that a rank does not do counts nothing.
 [[nodiscard]] StepMatrix own_work(const JobTable& table, const std::vector<PeerGroup>& groups);
 
+/// Where a rank has stopped recording, what ranks wait is not known: who waits for it would seem to wait for nobody.
+void forget_waits(const EarlyEnd& end, JobTable& table);
+
 /// Whether the step behind the one at a place was recorded. For what a rank does behind its last collective, the others
 /// wait there.
 [[nodiscard]] bool is_next_recorded(const std::vector<std::int64_t>& steps, std::size_t step);

@@ -474,4 +474,13 @@ std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGr
     return late;
 }
 
+std::vector<std::int64_t> late_together(const JobTable& table, const std::vector<Straggler>& late) {
+    constexpr double about = 0.5;  // of the first, at least
+    std::vector<std::int64_t> ranks;
+    for (const Straggler& one : late)
+        if (weight_of(one) >= about * weight_of(late.front())) ranks.push_back(table.ranks[one.rank].rank);
+    std::sort(ranks.begin(), ranks.end());
+    return ranks;
+}
+
 }  // namespace cep::tool

@@ -91,4 +91,7 @@ struct Stragglers {
 /// Ranks that come to their collectives later than their peers, whatever the reason. `excess_ms`: by how much.
 [[nodiscard]] std::vector<Straggler> find_late(const JobTable& table, const std::vector<PeerGroup>& groups);
 
+/// The numbers of those ranks that are about as late as the first one.
+[[nodiscard]] std::vector<std::int64_t> late_together(const JobTable& table, const std::vector<Straggler>& late);
+
 }  // namespace cep::tool

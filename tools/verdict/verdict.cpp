@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/units.hpp"
 #include "ledger/table_quantiles.hpp"
@@ -47,7 +47,10 @@ class Judge {
             return std::move(verdict_);
         }
         verdict_.early_end = find_early_end(job_.ranks, all_steps(job_.ranks));
-        if (verdict_.early_end) forget_waits(*verdict_.early_end);
+        if (verdict_.early_end) {
+            seen_waits_ms_ = {table_.wait_ms, table_.group_wait_ms};
+            forget_waits(*verdict_.early_end, table_);
+        }
         groups_ = find_peers(table_);
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
@@ -72,21 +75,16 @@ class Judge {
     }
 
     /// For who looks at it after the verdict.
-    [[nodiscard]] JobTable take_table() { return std::move(table_); }
+    [[nodiscard]] JobTable take_table() {
+        if (seen_waits_ms_) std::tie(table_.wait_ms, table_.group_wait_ms) = std::move(*seen_waits_ms_);
+        return std::move(table_);
+    }
 
   private:
     void abstain(std::string reason, std::string to_do) {
         verdict_.abstained = true;
         verdict_.reason = std::move(reason);
         verdict_.to_do = std::move(to_do);
-    }
-
-    // Who waits for a rank that has no row would seem to wait for nobody.
-    void forget_waits(const EarlyEnd& end) {
-        for (std::size_t step = 0; step < table_.steps.size(); ++step)
-            for (std::size_t rank = 0; end.is_behind(table_.steps[step]) && rank < table_.ranks.size(); ++rank)
-                for (StepMatrix* const waits : {&table_.wait_ms, &table_.group_wait_ms})
-                    waits->set(rank, step, std::numeric_limits<double>::quiet_NaN());
     }
 
     void draw() {
@@ -166,8 +164,7 @@ class Judge {
             return abstain("no phase is a collective, so waiting for other ranks is hidden in the other phases",
                            "time the collectives, as phases of kind comm with group and coll");
         if (verdict_.early_end && least_comm_share() > little_comm)
-            return abstain(fmt::format("{}, and until then no rank was slow",
-                                       describe_early_end(*verdict_.early_end)),
+            return abstain(fmt::format("{}, and until then no rank was slow", describe_early_end(*verdict_.early_end)),
                            "find out why the files of these ranks end (cep check), and record all ranks");
         const Coverage& coverage = job_.coverage;
         const auto expected = coverage.ranks_expected.value_or(coverage.ranks_seen);
@@ -179,9 +176,10 @@ class Judge {
                                 format_count(coverage.ranks_seen), format_count(expected), who),
                     "record the other ranks too");
         } else {
-            abstain(fmt::format("no slow rank is among the {} that were chosen, and all of them wait: it may be another",
-                                format_plural(coverage.ranks_seen, "rank")),
-                    "choose all ranks: leave --ranks out");
+            abstain(
+                fmt::format("no slow rank is among the {} that were chosen, and all of them wait: it may be another",
+                            format_plural(coverage.ranks_seen, "rank")),
+                "choose all ranks: leave --ranks out");
         }
     }
 
@@ -204,12 +202,13 @@ class Judge {
         if (!late.empty()) {
             const RankRole& rank = table_.ranks[late.front().rank];
             if (blame_harmless(rank.rank, late.front().excess_ms)) return;
-            if (const std::vector<std::int64_t> together = late_together(late); together.size() > 1)
-                return abstain(fmt::format("the others wait {} a step for ranks {}, which come late together, though no "
-                                           "phase of them is longer",
-                                           waiting, format_ranges(together, 4)),
-                               "compare the links between these ranks with those of others, and time what they do "
-                               "before their collectives");
+            if (const std::vector<std::int64_t> together = late_together(table_, late); together.size() > 1)
+                return abstain(
+                    fmt::format("the others wait {} a step for ranks {}, which come late together, though no "
+                                "phase of them is longer",
+                                waiting, format_ranges(together, 4)),
+                    "compare the links between these ranks with those of others, and time what they do "
+                    "before their collectives");
             verdict_.late = LateRank{rank.rank, rank.host, late.front().excess_ms, late.front().step_fraction};
             abstain(fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them",
                                 waiting, rank.rank),
@@ -230,17 +229,6 @@ class Judge {
         } else if (groups_.size() == 1) {
             verdict_.takes_turns = typical_ms(table_.wait_ms) >= much_waiting * typical_ms(table_.median_step_ms);
         }
-    }
-
-    /// The ranks that are about as late as the first of them.
-    [[nodiscard]] std::vector<std::int64_t> late_together(const std::vector<Straggler>& late) const {
-        constexpr double about = 0.5;  // of it, at least
-        std::vector<std::int64_t> ranks;
-        for (const Straggler& one : late)
-            if (one.excess_ms * one.step_fraction >= about * late.front().excess_ms * late.front().step_fraction)
-                ranks.push_back(table_.ranks[one.rank].rank);
-        std::sort(ranks.begin(), ranks.end());
-        return ranks;
     }
 
     /// The rank that is the last one to have done its work, if that is the same in nearly all steps.
@@ -467,8 +455,9 @@ class Judge {
     JobTable table_;
     std::vector<PeerGroup> groups_;
     StepMatrix own_ms_;
-    SlowSteps slow_;                    // of stragglers
-    std::vector<double> saved_ms_;      // by step: what they cost it
+    std::optional<std::pair<StepMatrix, StepMatrix>> seen_waits_ms_;  // of all and of groups, before forget_waits()
+    SlowSteps slow_;                                                  // of stragglers
+    std::vector<double> saved_ms_;                                    // by step: what they cost it
     std::vector<double> explained_ms_;  // the same of all ranks that are slow and waited for, however little that costs
     Verdict verdict_;
 };

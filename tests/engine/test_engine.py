@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command says of simulated jobs whose truth is known: the same seed without the fault."""
+
+import os
+
+import pytest
+from answers import MOST_ERROR, WORTH_SAYING, ask, wrongs
+from jobs import Simulated, kinds
+
+ALL = {kind.name: kind for kind in kinds()}
+
+
+@pytest.fixture
+def answer_of(tmp_path):
+    def run(name, layout="full", seed=0):
+        simulated = Simulated(ALL[name], seed)
+        simulated.write(tmp_path / "job", layout)
+        answer = ask(os.environ["CEP_COMMAND"], tmp_path / "job", simulated.kind.options)
+        assert wrongs(simulated, layout, answer) == [], answer.headline
+        return simulated, answer
+    return run
+
+
+def says_truth(simulated, answer):
+    return answer.saving is not None and not answer.is_bound and \
+        abs(answer.saving - 100 * simulated.saving) <= MOST_ERROR
+
+
+@pytest.mark.parametrize("layout", ["full", "no_coll", "per_operation", "lean", "sampled", "clocks"])
+def test_a_slow_rank_costs_what_the_same_job_without_it_saves(answer_of, layout):
+    simulated, answer = answer_of("ddp slow rank, not joined", layout)
+    assert says_truth(simulated, answer) and answer.ranks == [3]
+
+
+@pytest.mark.parametrize("name", ["fsdp slow rank", "tensor slow rank", "pipeline slow rank",
+                                  "pipeline slow rank, stages unsaid", "experts slow rank", "accumulation slow rank",
+                                  "uneven pipeline", "tensor slow link"])
+def test_each_shape_of_training_has_its_own_truth(answer_of, name):
+    assert says_truth(*answer_of(name))
+
+
+@pytest.mark.parametrize("name", ["healthy ddp", "healthy fsdp", "healthy tensor", "healthy pipeline",
+                                  "healthy experts", "constant slack"])
+def test_a_healthy_job_has_no_finding(answer_of, name):
+    _, answer = answer_of(name)
+    assert answer.headline.startswith("No straggler") and answer.ranks == [] and not answer.abstained
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("number", range(3))
+def test_noise_that_lasts_is_no_change_of_the_job(answer_of, number, seed):
+    _, answer = answer_of(f"healthy, AR(1) {number}", seed=seed)
+    assert answer.changes == 0
+
+
+@pytest.mark.parametrize("name", ["routed experts", "routed experts of two"])
+@pytest.mark.parametrize("layout", ["full", "lean"])
+def test_experts_with_more_tokens_gain_what_the_same_tokens_spread_evenly_do(answer_of, name, layout):
+    simulated, answer = answer_of(name, layout)
+    assert says_truth(simulated, answer) and "With the same work spread evenly" in answer.headline
+    assert answer.ranks == [] and answer.verdict["causes"][0]["kind"] == "routing"
+
+
+@pytest.mark.parametrize("name", ["pauses of random ranks", "pauses of random ranks, fsdp"])
+def test_pauses_of_random_ranks_are_a_finding_of_the_job(answer_of, name):
+    simulated, answer = answer_of(name)
+    assert says_truth(simulated, answer) and answer.ranks == []
+    assert answer.headline.startswith("Any rank pauses now and then")
+
+
+def test_steps_that_take_much_longer_are_not_called_healthy_where_nothing_explains_them(answer_of):
+    simulated, answer = answer_of("pauses of random ranks", "flat")
+    assert simulated.saving > WORTH_SAYING / 100 and "of the time is in" in answer.headline
+
+
+@pytest.mark.parametrize("name", ["checkpoint of rank 0, timed", "checkpoint of rank 0, untimed"])
+@pytest.mark.parametrize("layout", ["full", "enclosed"])
+def test_what_rank_0_does_every_50_steps_behind_its_last_collective_is_named(answer_of, name, layout):
+    simulated, answer = answer_of(name, layout)
+    assert answer.ranks == [0] and "every 50 steps" in answer.headline
+    assert abs(answer.saving - 100 * simulated.saving) <= MOST_ERROR
+
+
+def test_a_rank_that_stops_recording_is_said_first(answer_of):
+    for name, rank in (("rank stops recording", 2), ("middle rank of a pipeline stops", 6)):
+        _, answer = answer_of(name)
+        assert f"rank {rank} stopped recording after step 49" in answer.headline
+
+
+def test_ranks_are_compared_until_one_stops_recording(answer_of):
+    simulated, answer = answer_of("stops, and a rank is slow")
+    assert says_truth(simulated, answer) and answer.ranks == [3]
+    assert answer.evidence[0] == "rank 6 stopped recording after step 49: ranks are compared in the steps until then"
+
+
+def test_ranks_that_were_not_chosen_may_be_slow(answer_of):
+    _, answer = answer_of("slow rank not chosen")
+    assert answer.abstained and "among the 8 ranks that were chosen" in answer.headline
+
+
+def test_of_two_groups_with_different_links_no_rank_is_blamed(answer_of):
+    _, answer = answer_of("tensor slow link, two groups")
+    assert answer.abstained and answer.ranks == [] and "ranks 4–7, which come late together" in answer.headline
+
+
+def test_a_rank_that_is_slow_behind_the_last_collective_is_a_straggler(answer_of):
+    _, answer = answer_of("ddp slow optimizer now and then", seed=1)
+    assert answer.ranks == [5] and answer.saving is not None
