@@ -66,7 +66,7 @@ WhatIf::WhatIf(const JobTable& table, const StepMatrix& own_ms, const std::vecto
     bool is_bounded = waits_inside;
     for (const PeerGroup& group : groups) is_bounded |= group.pp != groups.front().pp;
     if (!is_bounded) return;
-    least_wait_ms_.resize(slow.size());
+    least_waits_.resize(slow.size());
     // Collectives of two ranks are those of a pipeline's neighbours, or of a role that has no more.
     for (const PeerGroup& group : groups)
         find_least_waits(group.ranks.size() < 3 ? table.wait_ms : table.group_wait_ms, group);
@@ -88,21 +88,31 @@ void WhatIf::find_least_waits(const StepMatrix& wait_ms, const PeerGroup& group)
     const bool any_slow =
         std::any_of(group.ranks.begin(), group.ranks.end(), [this](std::size_t rank) { return !slow_[rank].empty(); });
     if (!any_slow) return;
-    auto least_ms = std::make_shared<std::vector<double>>(wait_ms.steps(), infinity);
+    auto least = std::make_shared<LeastWaits>();
+    least->in_step_ms.assign(wait_ms.steps(), infinity);
+    least->in_next_ms.assign(wait_ms.steps(), infinity);
+    const auto is_slow = [this](std::size_t rank, std::size_t step) {
+        return !slow_[rank].empty() && slow_[rank][step];
+    };
     for (const std::size_t rank : group.ranks)
-        for (std::size_t step = 0; step < wait_ms.steps(); ++step)
-            if (slow_[rank].empty() || !(slow_[rank][step] || (step > 0 && slow_[rank][step - 1])))
-                (*least_ms)[step] = std::min((*least_ms)[step], wait_ms.at(rank, step));
-    for (const std::size_t rank : group.ranks) least_wait_ms_[rank] = least_ms;
+        for (std::size_t step = 0; step < wait_ms.steps(); ++step) {
+            if (is_slow(rank, step)) continue;
+            double& in_step_ms = least->in_step_ms[step];
+            in_step_ms = std::min(in_step_ms, wait_ms.at(rank, step));
+            if (step == 0 || is_slow(rank, step - 1) || !is_next_recorded(steps_, step - 1)) continue;
+            double& in_next_ms = least->in_next_ms[step - 1];
+            in_next_ms = std::min(in_next_ms, wait_ms.at(rank, step));
+        }
+    for (const std::size_t rank : group.ranks) least_waits_[rank] = least;
 }
 
 double WhatIf::saved_by_ms(std::size_t rank, std::size_t step, double less_ms) const {
     const double excess_ms = own_ms_.at(rank, step) - less_ms - slowest_other_ms_[step];
     if (!(excess_ms > 0)) return 0;
-    if (least_wait_ms_.empty()) return excess_ms;
-    const std::vector<double>& least_ms = *least_wait_ms_[rank];
-    const bool waits_next = is_next_recorded(steps_, step) && !slow_[rank][step + 1];
-    return std::min(excess_ms, waits_next ? std::fmax(least_ms[step], least_ms[step + 1]) : least_ms[step]);
+    if (least_waits_.empty()) return excess_ms;
+    const LeastWaits& least = *least_waits_[rank];
+    const bool ends_it = step + 1 < slow_[rank].size() && !slow_[rank][step + 1] && !std::isinf(least.in_next_ms[step]);
+    return std::min(excess_ms, std::max(least.in_step_ms[step], ends_it ? least.in_next_ms[step] : 0));
 }
 
 double WhatIf::saved_ms(std::size_t step) const {

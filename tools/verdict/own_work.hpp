@@ -50,8 +50,13 @@ class WhatIf {
     const SlowSteps& slow_;
     std::vector<std::size_t> slow_ranks_;
     std::vector<double> slowest_other_ms_;  // by step
-    /// Where what others wait is a bound, by rank: the least wait of a rank of its role that is not slow, by step.
-    std::vector<std::shared_ptr<const std::vector<double>>> least_wait_ms_;
+    /// The least that ranks of a role wait that are not slow, by step; and of those that were not slow either in the
+    /// step before, in the next step.
+    struct LeastWaits {
+        std::vector<double> in_step_ms;
+        std::vector<double> in_next_ms;
+    };
+    std::vector<std::shared_ptr<const LeastWaits>> least_waits_;  // by rank, where what others wait is a bound
 };
 
 }  // namespace cep::tool

@@ -49,6 +49,24 @@ TEST(ChangePoints, NeighboursThatResembleEachOtherAreNoChange) {
     EXPECT_LE(found, 3U);
 }
 
+TEST(ChangePoints, NoiseThatLastsForManyStepsIsNoChange) {
+    std::size_t found = 0;
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+        Normal normal(seed);
+        std::vector<double> values;
+        double level = 0;
+        for (std::size_t i = 0; i < 200; ++i) values.push_back(100 + (level = 0.95 * level + 0.6 * normal()));
+        found += find_change_points(values).empty() ? 0 : 1;
+    }
+    EXPECT_LE(found, 1U);
+}
+
+TEST(ChangePoints, StepsThatAreLongNowAndThenAreNoChange) {
+    std::vector<double> values = series(100, 100, 1, 5);
+    for (const std::size_t step : {92U, 94U, 95U, 97U, 99U}) values[step] *= 1.6;
+    EXPECT_TRUE(find_change_points(values).empty());
+}
+
 TEST(ChangePoints, SmallChangesAreLeftOut) {
     EXPECT_TRUE(find_change_points(series(2000, 1000, 1.015, 2)).empty());
     EXPECT_EQ(find_change_points(series(2000, 1000, 1.03, 2)).size(), 1U);

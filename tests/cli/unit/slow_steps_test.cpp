@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "job_tables.hpp"
@@ -112,12 +113,20 @@ TEST(SlowSteps, SingleOnesBelowTheFloorAreNone) {
 
 TEST(SlowSteps, SingleOnesAreWeighedAgainstThoseOfOtherRanksAndTheNumberOfTests) {
     // Five steps that no other of nine ranks has: (1 / 9)⁵ = 1.7e-5.
-    const SlowRank job([](std::size_t step) { return step % 40 == 10 ? 4.0 : 0; });  // 10, 50, 90, 130, 170
+    const std::set<std::size_t> places = {10, 50, 95, 130, 170};
+    const SlowRank job([&](std::size_t step) { return places.contains(step) ? 4.0 : 0; });
     const double chance = binomial_by_terms(5, 5, 1.0 / 9);
     const auto found = job.find(scale_of(5));
     ASSERT_TRUE(found) << "five tests: less than false_alarms of 1e-4";
     EXPECT_NEAR(found->confidence, 1 - 5 * chance, 1e-9);
     EXPECT_FALSE(job.find(scale_of(6))) << "six tests: more than that";
+}
+
+TEST(SlowSteps, EvenDistancesAreNoChance) {
+    const SlowRank job([](std::size_t step) { return step % 40 == 10 ? 4.0 : 0; });  // 10, 50, 90, 130, 170
+    const auto found = job.find(scale_of(1000));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->every_recorded, 40);
 }
 
 TEST(Beyond, StepsInARowCountOnceIfOtherRanksHaveSuchRowsToo) {
