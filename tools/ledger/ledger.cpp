@@ -108,17 +108,15 @@ Ledger LedgerBuilder::finish(Ledger&& ledger) {
         rank.iteration_ns = rank.elapsed_ns - sum_of(rank.pieces, no_iteration);
         ledger.elapsed_ns += rank.elapsed_ns;
         ledger.pieces.add(rank.pieces);
-        ledger.recorded_ms += tally.recorded_ms;
-        ledger.step_span_ms += tally.step_span_ms;
+        ledger.recorded_ms += rank.recorded_ms;
+        ledger.step_span_ms += rank.step_span_ms;
         ledger.comm_ms += tally.comm_ms;
         ledger.hidden_comm_ms += tally.hidden_comm_ms;
         steps += static_cast<double>(rank.steps);
         iteration_ms += static_cast<double>(rank.iteration_ns) * 1e-6;
-        ledger.ranks.push_back(rank);
+        ledger.ranks.push_back(std::move(rank));
     }
     if (steps > 0) ledger.step_times.mean_ms = iteration_ms / steps;
-    std::sort(ledger.phases.begin(), ledger.phases.end(),
-              [](const PhaseLedger& a, const PhaseLedger& b) { return a.name < b.name; });
     ledger.run = throughput_of(ledger, false);
     ledger.steady = throughput_of(ledger, true);
     return std::move(ledger);

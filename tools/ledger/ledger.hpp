@@ -44,7 +44,14 @@ struct RankLedger {
     std::int64_t iteration_ns = 0;  // of elapsed: in steps, also those that were not recorded
     std::int64_t steps = 0;         // also those that were not recorded
     std::int64_t recorded = 0;
-    PieceTimes pieces;  // add up to elapsed_ns
+    PieceTimes pieces;        // add up to elapsed_ns
+    double recorded_ms = 0;   // in recorded steps
+    double step_span_ms = 0;  // of spans that enclose the others
+    struct Visible {
+        std::uint32_t phase;  // index into Ledger::phases
+        double ms;
+    };
+    std::vector<Visible> visible;  // see PhaseLedger
 };
 
 /// What is seen of a phase: time in which nothing of a higher place in the order of TimeKind ran beside it.
@@ -128,8 +135,6 @@ struct RankTally {
     RankLedger ledger;
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
-    double recorded_ms = 0;
-    double step_span_ms = 0;
     double comm_ms = 0;
     double hidden_comm_ms = 0;
     std::vector<Iteration> first;  // the first ones after each start, without exposures
