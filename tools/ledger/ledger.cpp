@@ -92,6 +92,12 @@ const PhaseLedger* Ledger::find(std::string_view phase) const {
     return found == phases.end() || found->name != phase ? nullptr : &*found;
 }
 
+const RankLedger* Ledger::find_rank(std::int64_t rank) const {
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank,
+                                        [](const RankLedger& one, std::int64_t number) { return one.rank < number; });
+    return found == ranks.end() || found->rank != rank ? nullptr : &*found;
+}
+
 LedgerBuilder::LedgerBuilder(const Job& job, std::vector<RankRole> ranks, std::optional<double> peak_flops)
     : job_(job), roles_(std::move(ranks)), peak_flops_(peak_flops) {}
 

@@ -123,11 +123,23 @@ struct Ledger {
     }
     /// Mean over ranks: in steps, also those that were not recorded.
     [[nodiscard]] double iteration_ms() const { return step_times.mean_ms * run.steps; }
-    /// Of the time of recorded steps, in which nothing hides it.
+    /// Of the time of recorded steps, in which nothing hides it; of spans that enclose others, all of them.
     [[nodiscard]] double share(const PhaseLedger& phase) const {
-        return recorded_ms > 0 ? phase.visible_ms / recorded_ms : 0;
+        return share(phase, {phase.visible_ms, step_span_ms, recorded_ms});
+    }
+    struct Parts {
+        double visible_ms = 0;  // of the phase
+        double step_span_ms = 0;
+        double recorded_ms = 0;
+    };
+    /// The same of some of the ranks, of which the sums are given.
+    [[nodiscard]] static double share(const PhaseLedger& phase, const Parts& sums) {
+        if (sums.recorded_ms <= 0) return 0;
+        const bool encloses = phase.kind == schema::Kind::step && phase.visible_ms == 0;
+        return (encloses ? sums.step_span_ms : sums.visible_ms) / sums.recorded_ms;
     }
     [[nodiscard]] const PhaseLedger* find(std::string_view phase) const;
+    [[nodiscard]] const RankLedger* find_rank(std::int64_t rank) const;
 };
 
 /// Of one rank, before what is known of all ranks is added.

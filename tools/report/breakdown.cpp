@@ -71,11 +71,9 @@ Breakdown find_breakdown(const JobView& view, const tool::Ledger& ledger) {
     std::vector<const tool::RankLedger*> ranks;
     for (const auto& [label, index] : choose_ranks(view)) {
         if (index >= view.ranks.size()) continue;
-        const auto rank = std::find_if(ledger.ranks.begin(), ledger.ranks.end(), [&, at = index](const auto& one) {
-            return one.rank == view.ranks[at] && one.steps > 0 && one.elapsed_ns > 0;
-        });
-        if (rank == ledger.ranks.end()) continue;
-        ranks.push_back(&*rank);
+        const tool::RankLedger* const rank = ledger.find_rank(view.ranks[index]);
+        if (rank == nullptr || rank->steps == 0 || rank->elapsed_ns == 0) continue;
+        ranks.push_back(rank);
         found.bars.push_back({label, index, ms_a_step(rank->elapsed_ns, *rank), {}});
     }
     if (ranks.empty()) return {"No rank has a step whose time is known.", {}, {}};
