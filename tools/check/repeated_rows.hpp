@@ -5,14 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_set>
+#include <vector>
 
 #include "read/row.hpp"
 
 namespace cep::tool {
 
 /// Looks at a part of the spans that is chosen by a hash of what they are: of a span and its repetition both or
-/// neither. The part is a quarter, and half as large each time that it does not fit.
+/// neither. The part is an eighth, and half as large each time that it does not fit.
 class RepeatedRows {
   public:
     /// A span with a start and a `seq`; others may be equal without being the same. `run`: its index in the file.
@@ -25,10 +25,13 @@ class RepeatedRows {
   private:
     static constexpr std::size_t most_kept = std::size_t{1} << 16;
 
-    void keep_half();
+    /// Returns whether it was there.
+    bool put(std::uint64_t hash);
+    void make_room();
 
-    std::uint64_t mask_ = 3;
-    std::unordered_set<std::uint64_t> kept_;
+    std::uint64_t mask_ = 7;
+    std::vector<std::uint64_t> slots_;  // open addressing; 0 is empty
+    std::size_t kept_ = 0;
     std::uint64_t seen_again_ = 0;
     std::uint64_t line_ = 0;
 };
