@@ -123,6 +123,7 @@ Ledger LedgerBuilder::finish(Ledger&& ledger) {
         ledger.ranks.push_back(std::move(rank));
     }
     if (steps > 0) ledger.step_times.mean_ms = iteration_ms / steps;
+    ledger.device_without_peak = find_device_without_peak();
     ledger.run = throughput_of(ledger, false);
     ledger.steady = throughput_of(ledger, true);
     return std::move(ledger);
@@ -230,6 +231,13 @@ void LedgerBuilder::settle_marks(RankTally& tally) {
             rank.pieces[piece] -= moved_ns;
             rank.pieces[marked.piece] += moved_ns;
         }
+}
+
+std::string LedgerBuilder::find_device_without_peak() const {
+    for (const RankRole& role : roles_)
+        if ((role.flops_per_step || role.hardware_flops_per_step) && !peak_of(role, peak_flops_))
+            return role.device_name.empty() ? "a device without a name" : role.device_name;
+    return "";
 }
 
 Throughput LedgerBuilder::throughput_of(const Ledger& ledger, bool is_steady) const {

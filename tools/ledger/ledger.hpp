@@ -106,6 +106,7 @@ struct Ledger {
     StepTimes step_times;
     std::optional<std::int64_t> stride;      // of the recorded steps
     std::optional<SamplingFact> sampling;    // where steps were not recorded
+    std::string device_without_peak;         // of a rank whose FLOPs are known; "" for none
     std::optional<double> other_reading_ms;  // of rows without starts: a step, if the step span held the rows before it
                                              // or, where it is taken to hold them, if it did not
 
@@ -174,6 +175,7 @@ class LedgerBuilder {
     void settle_startup(RankTally& tally, const std::vector<std::uint32_t>& warm_ups) const;
     static void settle_marks(RankTally& tally);
     [[nodiscard]] Throughput throughput_of(const Ledger& ledger, bool is_steady) const;
+    [[nodiscard]] std::string find_device_without_peak() const;
 
     const Job& job_;
     std::vector<RankRole> roles_;
@@ -185,7 +187,7 @@ class LedgerBuilder {
 void spread_unrecorded(const RankOutside& outside, RankLedger& rank);
 
 /// Dense peak of a device, FLOP/s, of 16-bit floats with 32-bit accumulation; none for a device that is not in the
-/// table.
+/// table, or a part of one (MIG).
 [[nodiscard]] std::optional<double> known_peak_flops(std::string_view device_name);
 [[nodiscard]] std::optional<double> peak_of(const RankRole& rank, std::optional<double> given);
 
