@@ -63,7 +63,7 @@ PollResult Poller::work() noexcept {
     print_notice();
     const bool served = last.caught_up && !refused_ && !catch_up_.served(asked);
     if (served) catch_up_.serve(asked);
-    if (served || (last.resolved > 0 && is_urgent())) writer_.notify();
+    if (served || (last.resolved > 0 && is_urgent())) writer_.wake();
     return last;
 }
 

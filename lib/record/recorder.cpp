@@ -77,8 +77,13 @@ void ThreadRecorder::add_timed_call(std::int64_t duration_ns) noexcept {
 [[gnu::always_inline]] inline bool ThreadRecorder::has_room() noexcept {
     if (ring_.has_room()) [[likely]]
         return true;
-    dropped_ring_.add();
+    refuse_record();
     return false;
+}
+
+[[gnu::noinline, gnu::cold]] void ThreadRecorder::refuse_record() noexcept {
+    dropped_ring_.add();
+    writer_.notify();  // it may hang in a write, which who notifies it notices only after a while
 }
 
 [[gnu::always_inline]] inline void ThreadRecorder::enqueue() noexcept {

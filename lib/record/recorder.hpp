@@ -158,6 +158,7 @@ class ThreadRecorder {
     void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;
     /// Whether the ring has room for a record. If not, counts the record as dropped.
     [[nodiscard]] bool has_room() noexcept;
+    void refuse_record() noexcept;
     void add_extras(Record& record, const SpanSlot& slot, const GivenAttributes* given) noexcept;
     void add_attributes(Record& record, const Attributes& attributes) noexcept;
     void add_meta(Record& record, std::string_view meta) noexcept;
