@@ -115,20 +115,13 @@ std::size_t Collector::take_records(const FullBlock& take_full_block) noexcept {
 
 void Collector::queue_for_poller() {
     bool kept_meta = true;
-    DeviceSpan span{.id = 0, .begin = taken_.record.begin(), .end = taken_.record.end()};
+    DeviceSpan span{.id = PendingSpans::none, .begin = taken_.record.begin(), .end = taken_.record.end()};
     try {
+        span.id = pending_.add(taken_, kept_meta);
         unsent_.push_back(span);
     } catch (const std::exception&) {
-        cuda::CudaDevice::release(span.begin);
-        cuda::CudaDevice::release(span.end);
-        throw;
-    }
-    try {
-        unsent_.back().id = pending_.add(taken_, kept_meta);
-    } catch (const std::exception&) {
-        unsent_.pop_back();
-        cuda::CudaDevice::release(span.begin);
-        cuda::CudaDevice::release(span.end);
+        if (span.id != PendingSpans::none) pending_.remove(span.id);
+        cuda::CudaDevice::release(span);
         throw;
     }
     if (!kept_meta) dropped_meta_.add();
@@ -175,10 +168,7 @@ void Collector::abandon_pending() noexcept {
         abandoned_.add();
         pending_.remove(pending_.first());
     }
-    for (const DeviceSpan& span : unsent_) {  // the poller releases the events of the spans it has got
-        cuda::CudaDevice::release(span.begin);
-        cuda::CudaDevice::release(span.end);
-    }
+    for (const DeviceSpan& span : unsent_) cuda::CudaDevice::release(span);  // the poller has the others
     unsent_.clear();
 }
 

@@ -12,11 +12,9 @@
 namespace cep {
 namespace {
 
-constexpr std::int64_t shortest_pause_ns = 1 * ns_per_ms;
 /// After so long without work, the writer sleeps until a thread wakes it. That is a system call of the trainer's
 /// thread, so it must be rare.
 constexpr std::int64_t idle_after_ns = 1 * ns_per_s;
-constexpr std::size_t busy_round_records = 1024;
 constexpr std::int64_t start_retry_ns = 100 * ns_per_ms;
 /// A write that takes longer hangs. A working disk takes a block within 1 ms.
 constexpr std::int64_t longest_write_ns = 10 * ns_per_ms;
@@ -80,7 +78,7 @@ void Writer::run() noexcept {
         }
         finish_file(finish_deadline_ns_.load(std::memory_order_acquire));
     }))
-        wakeup_.wait(shortest_pause_ns);
+        wakeup_.wait(Pace::shortest_ns);
 }
 
 class Writer::Handover {
@@ -105,7 +103,7 @@ class Writer::Handover {
 
 void Writer::take_collector() noexcept {
     while (collecting_.exchange(true, std::memory_order_acquire)) {
-        const timespec pause{0, urgent_pause_ns};  // the stand-in takes what is in the rings
+        const timespec pause{0, Pace::urgent_ns};  // the stand-in takes what is in the rings
         nanosleep(&pause, nullptr);
     }
 }
@@ -128,7 +126,7 @@ void Writer::stand_in() noexcept {
             collector_.count_own_time(counted_ns);
             collecting_.store(false, std::memory_order_release);
         }
-        stand_in_wakeup_.wait(is_hanging() ? longest_pause_ns : Wakeup::for_ever_ns);
+        stand_in_wakeup_.wait(is_hanging() ? Pace::longest_ns : Wakeup::for_ever_ns);
     }
 }
 
@@ -199,14 +197,11 @@ void Writer::serve() noexcept {
 }
 
 std::int64_t Writer::next_pause(std::size_t moved) noexcept {
-    if (waiters_.load(std::memory_order_relaxed) > 0 && !flushes_.served(flush_serving_)) return urgent_pause_ns;
+    if (waiters_.load(std::memory_order_relaxed) > 0 && !flushes_.served(flush_serving_)) return Pace::urgent_ns;
     const std::int64_t now = monotonic_ns();
     if (moved > 0 || has_work()) worked_ns_ = now;
     if (now - worked_ns_ > idle_after_ns) return Wakeup::for_ever_ns;
-    // A wakeup costs more than a row: lengthen the pause while rounds find few records, shorten it while they find
-    // many. A ring that gets half full ends the pause.
-    pause_ns_ = moved > busy_round_records ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
-    return pause_ns_ = std::clamp(pause_ns_, shortest_pause_ns, longest_pause_ns);
+    return pace_.next_ns(moved);  // a ring that gets half full ends the pause
 }
 
 /// Whether there is anything to do before a thread records, flushes or closes.
@@ -221,7 +216,7 @@ void Writer::sleep_until_woken() noexcept {
     recorder_.for_each([](ThreadRecorder& thread) { thread.set_writer_asleep(true); });
     bool is_empty = pass_remote_barrier();
     recorder_.for_each([&](const ThreadRecorder& thread) { is_empty = is_empty && thread.backlog() == 0; });
-    wakeup_.wait(is_empty ? Wakeup::for_ever_ns : longest_pause_ns);
+    wakeup_.wait(is_empty ? Wakeup::for_ever_ns : Pace::longest_ns);
     recorder_.for_each([](ThreadRecorder& thread) { thread.set_writer_asleep(false); });
 }
 
@@ -240,7 +235,7 @@ bool Writer::wait_for_flush(std::uint32_t number, std::int64_t deadline_ns) noex
     while (!started() && !flushes_.served(number) && monotonic_ns() < deadline_ns) {
         const WriteSignalsBlocked blocked;
         if (!act_as_writer([this] { (void)round(); })) break;
-        if (!flushes_.served(number)) wakeup_.wait(urgent_pause_ns);
+        if (!flushes_.served(number)) wakeup_.wait(Pace::urgent_ns);
     }
     return flushes_.wait(number, deadline_ns);
 }

@@ -11,6 +11,7 @@
 #include "base/background_thread.hpp"
 #include "base/counts.hpp"
 #include "base/host_clock.hpp"
+#include "base/pace.hpp"
 #include "base/requests.hpp"
 #include "base/wakeup.hpp"
 #include "cuda/poller.hpp"
@@ -94,8 +95,6 @@ class Writer {
     [[nodiscard]] bool wait_for_flush(std::uint32_t number, std::int64_t deadline_ns) noexcept;
     [[nodiscard]] std::int32_t io_code() const noexcept;
 
-    static constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
-    static constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
     /// Longest wait beyond a deadline for short work: a pass of the poller, the write of a block, `open` rows.
     static constexpr std::int64_t grace_ns = 200 * ns_per_ms;
 
@@ -124,7 +123,7 @@ class Writer {
     RowBlock unwritten_;               ///< taken from the collector
     std::uint32_t flush_serving_ = 0;  ///< the flush request being served
     std::uint64_t flush_order_ = 0;    ///< pending spans up to this order belong to that request
-    std::int64_t pause_ns_ = 0;
+    Pace pace_;
     std::int64_t worked_ns_ = 0;  ///< when a round had work last
 
     // Used by the thread that has set `collecting_`: the acting writer, or the stand-in after a handover.

@@ -28,7 +28,7 @@ void Writer::finish_device_spans(std::int64_t deadline_ns) noexcept {
                 asked = true;
             }
         }
-        wakeup_.wait(urgent_pause_ns);
+        wakeup_.wait(Pace::urgent_ns);
     }
     (void)round();
 }
@@ -58,7 +58,7 @@ void Writer::write_rest(std::int64_t deadline_ns) noexcept {
     const auto retry_until_written = [&] {
         for (write_block(true); has_rows() && file_.failure_is_transient() && monotonic_ns() < deadline_ns;
              write_block(true))
-            wakeup_.wait(std::min(longest_pause_ns, std::max<std::int64_t>(deadline_ns - monotonic_ns(), 0)));
+            wakeup_.wait(std::min(Pace::longest_ns, std::max<std::int64_t>(deadline_ns - monotonic_ns(), 0)));
     };
     retry_until_written();
     const bool lost = has_rows();
@@ -79,7 +79,7 @@ std::int32_t Writer::finish(std::int64_t deadline_ns) noexcept {
     while (!started() && !inputs_.closed.served(1)) {
         const WriteSignalsBlocked blocked;
         if (act_as_writer([&] { finish_file(deadline_ns); })) break;
-        wakeup_.wait(urgent_pause_ns);
+        wakeup_.wait(Pace::urgent_ns);
         if (monotonic_ns() > deadline_ns + grace_ns) break;
     }
     if (!inputs_.closed.wait(1, deadline_ns + 2 * grace_ns)) {
