@@ -222,6 +222,7 @@ def test_few_steps_are_too_few(cep, trainer):
         trainer.step(step, {(1, "forward"): 20.0})
     trainer.write()
     assert "5 recorded steps are too few" in verdict_of(cep)["reason"]
+    assert "1 recorded step is too few" in verdict_of(cep, "--steps", "2:2")["reason"]
 
 
 def test_a_rank_that_is_not_there_may_be_the_slow_one(cep, trainer):

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "report/heat_picture.hpp"
 #include "show/json_writer.hpp"
+#include "verdict/causes.hpp"
 
 namespace cep::report {
 namespace {
@@ -237,7 +238,7 @@ class Writer {
             json_.objects("losses", losses_of(replay),
                           [&](const Loss& loss) { json_.members("label", loss.label, "ms", loss.ms); });
             json_.objects("causes", replay.causes, [&](const tool::Cause& cause) {
-                json_.members("label", printable(name_cause(cause)), "kind", tool::cause_name(cause.kind), "phase",
+                json_.members("label", printable(tool::label_of(cause)), "kind", tool::cause_name(cause.kind), "phase",
                               printable(cause.phase), "ms", cause.cost_ms, "slowdown", cause.slowdown);
             });
         });

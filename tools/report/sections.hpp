@@ -64,8 +64,6 @@ struct Loss {
 };
 /// They sum to the difference.
 [[nodiscard]] std::vector<Loss> losses_of(const tool::Replay& replay);
-/// "rank 5", "host node3", "pipeline stage 2", "uneven micro-batches".
-[[nodiscard]] std::string name_cause(const tool::Cause& cause);
 /// Why there is nothing to show; "" where there is.
 [[nodiscard]] std::string why_no_replay(const tool::Replay& replay);
 [[nodiscard]] Section what_if_section(const tool::Verdict& verdict);

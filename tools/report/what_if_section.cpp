@@ -9,12 +9,12 @@
 #include "report/plot.hpp"
 #include "report/sections.hpp"
 #include "show/html.hpp"
+#include "verdict/causes.hpp"
 
 namespace cep::report {
 namespace {
 
 using tool::Cause;
-using tool::CauseKind;
 using tool::Cell;
 using tool::format_change_ms;
 using tool::format_duration_ms;
@@ -94,7 +94,7 @@ Figure draw_waterfall(const Replay& replay) {
 Figure draw_causes(const Replay& replay) {
     std::vector<Bar> bars;
     for (const Cause& cause : std::span(replay.causes).first(std::min<std::size_t>(8, replay.causes.size()))) {
-        const std::string name = name_cause(cause) + (cause.phase.empty() ? "" : " in " + cause.phase);
+        const std::string name = tool::label_of(cause) + (cause.phase.empty() ? "" : " in " + cause.phase);
         bars.push_back({shorten(name, 34), "loss", 0, cause.cost_ms,
                         fmt::format("{} ({:.1f} %)", format_duration_ms(cause.cost_ms), 100 * (1 - 1 / cause.slowdown)),
                         name});
@@ -117,7 +117,7 @@ tool::Table cause_table(const Replay& replay) {
          {"share", "of the loss", tool::Align::right, "", "share of what an even job would gain"}},
         "Causes");
     for (const Cause& cause : replay.causes)
-        table.add({Cell::text_of(name_cause(cause)), Cell::text_of(cause.phase),
+        table.add({Cell::text_of(tool::label_of(cause)), Cell::text_of(cause.phase),
                    Cell::shown(cause.cost_ms, format_duration_ms(cause.cost_ms)), Cell::percent(cause.share)});
     table.set_rest("cause", "that costs less");
     return table;
@@ -143,23 +143,6 @@ std::vector<Loss> losses_of(const Replay& replay) {
     for (const Loss& loss : losses) sum_ms += loss.ms;
     if (std::abs(all_ms - sum_ms) > 1e-3 * replay.replayed_ms) losses.push_back({"the rest", all_ms - sum_ms});
     return losses;
-}
-
-std::string name_cause(const Cause& cause) {
-    switch (cause.kind) {
-        case CauseKind::ranks:
-            return tool::format_numbers("rank", cause.ranks, 3) + (cause.host.empty() ? "" : " (" + cause.host + ")");
-        case CauseKind::host:
-            return "host " + cause.host;
-        case CauseKind::stage:
-            return fmt::format("pipeline stage {}", cause.stage.value_or(0));
-        case CauseKind::micro_batches:
-            return "uneven micro-batches";
-        case CauseKind::jitter:
-            return "jitter";
-        default:
-            return "slow transfers";
-    }
 }
 
 std::string why_no_replay(const Replay& replay) {

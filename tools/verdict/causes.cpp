@@ -274,7 +274,12 @@ void clear_uncovered(Verdict& verdict) {
     const auto cleared =
         std::erase_if(verdict.stragglers, is_uncovered) +
         std::erase_if(verdict.groups, [&](const GroupFact& group) { return is_uncovered(group.typical); });
-    if (cleared == 0 || names_ranks(verdict)) return;
+    if (cleared == 0) return;
+    std::erase_if(verdict.slow_hosts, [&verdict](const SlowHost& host) {
+        return std::none_of(verdict.stragglers.begin(), verdict.stragglers.end(),
+                            [&host](const StragglerFact& fact) { return fact.host == host.host; });
+    });
+    if (names_ranks(verdict)) return;
     if (verdict.job_slowdown) verdict.job_slowdown = 1;
     if (verdict.gpu_hours_lost) verdict.gpu_hours_lost = 0;
 }
@@ -309,6 +314,30 @@ std::string headline_of_cause(const Verdict& verdict) {
     const Cause* const cause = headline_cause(verdict);
     if (cause == nullptr) return "";
     return capitalised(describe(*cause, verdict, ". ")) + ".";
+}
+
+std::string label_of(const Cause& cause) {
+    switch (cause.kind) {
+        case CauseKind::ranks:
+        case CauseKind::host:
+            return ranks_of(cause);
+        case CauseKind::stage:
+            return fmt::format("pipeline stage {}", cause.stage.value_or(0));
+        case CauseKind::micro_batches:
+            return "uneven micro-batches";
+        case CauseKind::jitter:
+            return "jitter";
+        case CauseKind::link:
+            return "the link of " + ranks_of(cause);
+        case CauseKind::loader:
+            return "waiting";
+        case CauseKind::routing:
+            return "uneven routing";
+        case CauseKind::pauses:
+            return "pauses";
+        default:
+            return "slow transfers";
+    }
 }
 
 std::string capitalised(std::string text) {

@@ -19,6 +19,9 @@ void explain(const Job& job, std::size_t threads, Verdict& verdict);
 /// "" without such a cause.
 [[nodiscard]] std::string headline_of_cause(const Verdict& verdict);
 
+/// What a chart calls it: "rank 5 (node1)", "uneven routing".
+[[nodiscard]] std::string label_of(const Cause& cause);
+
 /// With a capital in front.
 [[nodiscard]] std::string capitalised(std::string text);
 

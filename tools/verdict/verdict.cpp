@@ -118,8 +118,9 @@ class Judge {
             abstain("no two ranks have the same work: each pipeline stage has one rank",
                     "record more ranks of the same pipeline stage");
         } else if (table_.steps.size() < StragglerRules::least_steps) {
-            abstain(fmt::format("{} are too few; at least {} are needed",
-                                format_plural(table_.steps.size(), "recorded step"), StragglerRules::least_steps),
+            abstain(fmt::format("{} {} too few; at least {} are needed",
+                                format_plural(table_.steps.size(), "recorded step"),
+                                table_.steps.size() == 1 ? "is" : "are", StragglerRules::least_steps),
                     "record more steps");
         } else if (table_.local.empty()) {
             abstain("no phases of a step are timed", "time data loading, forward, backward and optimizer");

@@ -19,6 +19,7 @@ constexpr std::size_t max_shown = 5;
 constexpr std::size_t max_losses = 3;
 constexpr double worth_acting = 0.05;  // of the time
 constexpr double good_mfu = 0.5;
+constexpr double most_of_it = 0.5;
 constexpr double worth_a_headline = 0.03;  // of the time
 
 std::string times(double ratio) {
@@ -390,7 +391,9 @@ class Sentences {
                 fmt::format("from step {} on everyone's step takes {} instead of {} ({:+.1f} %)",
                             format_integer(change.step), format_duration_ms(change.after_ms),
                             format_duration_ms(change.before_ms), 100 * (change.after_ms / change.before_ms - 1));
-            if (!change.phase.empty())
+            // What a phase waits for is not its own: some may have none of the change, and one may have more than all.
+            const double part = change.phase_change_ms / (change.after_ms - change.before_ms);
+            if (!change.phase.empty() && part >= most_of_it && part <= 1 / most_of_it)
                 text += fmt::format(", most of it in {} ({})", change.phase, format_change_ms(change.phase_change_ms));
             document_.evidence.push_back(text);
         }
