@@ -166,7 +166,7 @@ std::string_view what_to_do(CauseKind kind) {
 // stage may have more work, or be slow.
 bool settles_abstention(const Verdict& verdict, const Cause& cause) {
     constexpr std::size_t least_steps = 8;
-    const bool is_lone_rank = cause.stage && cause.ranks.size() == 1 && verdict.replay.ranks_a_stage == 1;
+    const bool is_lone_rank = is_of_ranks(cause) && cause.stage && verdict.replay.ranks_a_stage == 1;
     return verdict.replay.steps >= least_steps && !is_lone_rank;
 }
 
