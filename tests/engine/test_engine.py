@@ -81,6 +81,18 @@ def test_what_rank_0_does_every_50_steps_behind_its_last_collective_is_named(ans
     assert abs(answer.saving - 100 * simulated.saving) <= MOST_ERROR
 
 
+@pytest.mark.parametrize("name", ["uneven pipeline of two", "uneven pipeline of two, unsaid"])
+def test_an_uneven_pipeline_gains_what_the_same_layers_spread_evenly_do(answer_of, name):
+    simulated, answer = answer_of(name)
+    assert says_truth(simulated, answer) and "Evenly divided" in answer.headline
+
+
+@pytest.mark.parametrize("layout", ["flat", "no_coll"])
+def test_ranks_that_only_send_and_receive_are_no_peers(answer_of, layout):
+    _, answer = answer_of("uneven pipeline of two, unsaid", layout)
+    assert answer.ranks == [] and answer.saving is None
+
+
 def test_a_rank_that_stops_recording_is_said_first(answer_of):
     for name, rank in (("rank stops recording", 2), ("middle rank of a pipeline stops", 6)):
         _, answer = answer_of(name)

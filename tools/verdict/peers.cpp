@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "matching/operation.hpp"
+
 namespace cep::tool {
 namespace {
 
@@ -12,7 +14,13 @@ constexpr std::size_t least_peers = 3;
 
 }  // namespace
 
-std::vector<PeerGroup> find_peers(const JobTable& table) {
+std::vector<PeerGroup> find_peers(const JobTable& table, bool each_is_stage) {
+    if (each_is_stage) {
+        std::vector<PeerGroup> singles;
+        for (std::size_t rank = 0; rank < table.ranks.size(); ++rank)
+            singles.push_back({static_cast<std::int64_t>(rank), std::nullopt, {rank}});
+        return singles;
+    }
     using Stage = std::optional<std::int64_t>;
     std::map<Stage, std::map<Stage, PeerGroup>> stages;
     for (std::size_t rank = 0; rank < table.ranks.size(); ++rank) {
@@ -38,6 +46,17 @@ std::vector<PeerGroup> find_peers(const JobTable& table) {
     }
     for (PeerGroup& group : groups) std::sort(group.ranks.begin(), group.ranks.end());
     return groups;
+}
+
+bool only_send(const RankSeries& ranks) {
+    bool any = false;
+    for (const SeriesOfRank& of : all_series(ranks))
+        for (const PhaseSeries& phase : of.series->phases) {
+            if (phase.kind != schema::Kind::comm) continue;
+            if (operation_of_name(phase.name) != Operation::send_recv) return false;
+            any = true;
+        }
+    return any;
 }
 
 }  // namespace cep::tool

@@ -19,6 +19,10 @@ struct PeerGroup {
 };
 
 /// Ranks of one pipeline stage and tensor-parallel position. Where these are too few to be compared, all of the stage.
-[[nodiscard]] std::vector<PeerGroup> find_peers(const JobTable& table);
+/// `each_is_stage`: every rank is one, see only_send().
+[[nodiscard]] std::vector<PeerGroup> find_peers(const JobTable& table, bool each_is_stage = false);
+
+/// Whether ranks only send to and receive from each other: then each is a pipeline stage, and has no peers.
+[[nodiscard]] bool only_send(const RankSeries& ranks);
 
 }  // namespace cep::tool

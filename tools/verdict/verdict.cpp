@@ -51,7 +51,7 @@ class Judge {
             seen_waits_ms_ = {table_.wait_ms, table_.group_wait_ms};
             forget_waits(*verdict_.early_end, table_);
         }
-        groups_ = find_peers(table_);
+        groups_ = find_peers(table_, only_send(job_.ranks));
         own_ms_ = own_work(table_, groups_);
         slow_.resize(table_.ranks.size());
         saved_ms_.resize(table_.steps.size());
