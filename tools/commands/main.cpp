@@ -71,7 +71,7 @@ Status show_help(const CLI::App& app, int argc, char** argv) {
 }
 
 Status parse_and_run(int argc, char** argv) {
-    CLI::App app("Reads the rank files of the CUDA Event Profiler: merges, summarises and checks them.", "cep");
+    CLI::App app("CUDA Event Profiler: says where the time of a multi-GPU training goes, and which rank is slow.", "cep");
     cep::cli::Command run;
     add_commands(app, run);
     if (argc < 2) return write_help(app);

@@ -123,7 +123,14 @@ void OutputOptions::write(const tool::Document& document, const InputOptions& in
 }
 
 void OutputOptions::write(const tool::Document& document, const tool::Rendering& rendering) const {
-    tool::write_output(path, tool::render(document, rendering));
+    std::string text = tool::render(document, rendering);
+    const bool is_data = rendering.format == tool::Format::json || rendering.format == tool::Format::csv;
+    // A terminal obeys what names may have; other programs get them as they are.
+    if (is_data && (path.empty() || path == "-") && ::isatty(STDOUT_FILENO) != 0) {
+        std::erase(text, '\r');
+        text = tool::printable_lines(text);
+    }
+    tool::write_output(path, text);
 }
 
 void FilterOptions::add_to(CLI::App& command) {
@@ -215,7 +222,8 @@ void refuse_input_as_output(const tool::InputSet& inputs, const std::string& pat
     std::error_code error;
     const std::filesystem::path target = std::filesystem::canonical(path, error);  // where a link leads
     for (const std::string& name : {path, error ? path : target.native()})
-        if (tool::rank_of_file_name(name)) throw tool::UsageError("--output: a rank file has this name: " + name + hint);
+        if (tool::rank_of_file_name(name))
+            throw tool::UsageError("--output: a rank file has this name: " + name + hint);
 }
 
 }  // namespace cep::cli
