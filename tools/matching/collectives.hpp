@@ -18,11 +18,11 @@ namespace cep::tool {
 /// other.
 using CollectiveId = std::uint64_t;
 
-/// `collective`: a hash of its group and number, or 0 where the row names none: then the n-th spans of one name are one
-/// collective. `name`: a number that stands for the name on all ranks.
-[[nodiscard]] constexpr CollectiveId collective_id(std::uint32_t collective, std::uint64_t name, std::uint32_t seq) {
-    constexpr CollectiveId is_by_name = CollectiveId{1} << 63;
-    return collective != 0 ? collective : mix_bits(name << 32 | seq) | is_by_name;
+/// `collective`: its number; 0 where no other rank has a span of it.
+[[nodiscard]] constexpr CollectiveId collective_id(std::uint32_t collective, std::uint64_t name, std::uint32_t seq,
+                                                   std::uint32_t rank) {
+    constexpr CollectiveId is_alone = CollectiveId{1} << 63;
+    return collective != 0 ? collective : mix_bits(mix_bits(name << 32 | seq) + rank) | is_alone;
 }
 
 /// Sorts parts of collectives of one step, which have an `id` and a `rank`: by id, then by rank, then by `order_of`.

@@ -28,7 +28,7 @@ class MatchRules {
 
     [[nodiscard]] CollectiveId id_of(std::uint32_t collective, std::uint16_t name, std::uint16_t stream,
                                      std::uint32_t seq, std::uint32_t rank) const {
-        CollectiveId id = collective_id(collective, name, seq);
+        CollectiveId id = collective_id(collective, name, seq, rank);
         if (const auto found = partners_.find(half(name, seq, rank)); found != partners_.end())
             return mix_bits(
                 id ^ mix_bits(std::uint64_t{std::min(rank, found->second)} << 32 | std::max(rank, found->second)));

@@ -9,30 +9,18 @@
 namespace cep::tool {
 namespace {
 
-std::uint64_t combine(std::uint64_t hash, std::uint64_t value) {
-    return mix_bits(hash + 0x9e3779b97f4a7c15U + mix_bits(value + 0x9e3779b97f4a7c15U));
-}
-
-std::uint64_t combine(std::uint64_t hash, std::string_view text) {
-    hash = combine(hash, text.size());
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    return mix_bits(hash);
-}
-
-// As collective_id() in one step, but over all steps and attempts, each of which counts its collectives from the start.
-std::uint64_t key_of(const Row& row, std::uint64_t group_hash, std::int64_t attempt) {
-    std::uint64_t key = combine(group_hash, static_cast<std::uint64_t>(attempt));
-    key = combine(key, static_cast<std::uint64_t>(*row.step));
-    if (const auto collective = row.collective_key()) return combine(key, *collective);
-    return combine(combine(key, row.name), static_cast<std::uint64_t>(row.seq.value_or(0)));
+// Each step and attempt counts its collectives from the start.
+std::uint64_t key_of(std::uint64_t key, std::int64_t step, std::int64_t attempt) {
+    return mix_bits(mix_bits(key + static_cast<std::uint64_t>(step)) + static_cast<std::uint64_t>(attempt));
 }
 
 }  // namespace
 
 Channel RowMatcher::channel_of(const Row& row, const RankRun& rank) {
     const bool knows_places = rank.run != RunTracker::no_run;
-    Channel channel{knows_places ? full_group_name(row.group, rank.places[static_cast<std::size_t>(rank.run)])
-                                 : std::string(row.group),
+    Channel channel{knows_places
+                        ? full_group_name(row.group, axis_places_of(rank.infos[static_cast<std::size_t>(rank.run)]))
+                        : std::string(row.group),
                     operation_of_name(row.name),
                     {}};
     if (channel.operation == Operation::other) channel.name = row.name;
@@ -43,8 +31,9 @@ RowMatcher::RankRun& RowMatcher::run_of(const Row& row) {
     const auto [index, is_new, returning, ignored] = tracker_.observe(row);
     RankRun& run = ranks_[*row.rank];
     if (row.type == RowType::run && !ignored) {
-        if (is_new) run.places.emplace_back();
-        run.places[static_cast<std::size_t>(index)] = axis_places_of(*row.run);
+        if (is_new) run.infos.emplace_back();
+        run.infos[static_cast<std::size_t>(index)] = *row.run;
+        run.infos[static_cast<std::size_t>(index)].listed_ranks.reset();
     }
     if (row.type == RowType::run && filter_.accepts_rank(*row.rank)) coverage_.saw_run(*row.run);
     if (row.type == RowType::run || run.run != index) {
@@ -67,7 +56,7 @@ void RowMatcher::limit_streams() {
     stream_bytes_ = stream_key_.size();
 }
 
-const RowMatcher::Stream& RowMatcher::stream_of(RankRun& run, const Row& row) {
+RowMatcher::Stream& RowMatcher::stream_of(RankRun& run, const Row& row) {
     stream_key_.assign(row.group);
     stream_key_ += '\0';
     stream_key_ += row.name;
@@ -77,9 +66,6 @@ const RowMatcher::Stream& RowMatcher::stream_of(RankRun& run, const Row& row) {
         found = run.streams.try_emplace(stream_key_).first;
         const Channel channel = channel_of(row, run);
         found->second.channel = table_.channel_of(channel);
-        // Some trainers count the collectives of each operation separately.
-        const std::uint64_t hash = combine(combine(0, channel.group), static_cast<std::uint64_t>(channel.operation));
-        found->second.hash = combine(hash, channel.name);
     }
     return found->second;
 }
@@ -88,9 +74,17 @@ void RowMatcher::take(const Row& row, std::uint64_t /*line*/) {
     if (!row.rank) return;
     RankRun& run = run_of(row);
     if (row.type != RowType::span || row.kind != schema::Kind::comm || !filter_.accepts(row)) return;
-    const Stream& stream = stream_of(run, row);
+    static const RunInfo unknown;
+    Stream& stream = stream_of(run, row);
+    std::uint64_t key =
+        stream.key.of(row, run.run == RunTracker::no_run ? unknown : run.infos[static_cast<std::size_t>(run.run)]);
+    if (CollectiveKey::is_counted(row)) {
+        stream.count = stream.step == *row.step ? stream.count + 1 : 0;
+        stream.step = *row.step;
+        key = CollectiveKey::nth(key, stream.count);
+    }
     table_.add(stream.channel,
-               {key_of(row, stream.hash, run.attempt), *row.rank, row.bytes.value_or(0), row.duration_ms});
+               {key_of(key, *row.step, run.attempt), *row.rank, row.bytes.value_or(0), row.duration_ms});
 }
 
 CoverageCollector RowMatcher::coverage() const {

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "matching/collective_key.hpp"
 #include "matching/match_table.hpp"
 #include "matching/process_group.hpp"
 #include "read/coverage.hpp"
@@ -31,7 +33,9 @@ class RowMatcher : public RowSink {
     /// What the rows of one group and name have in common.
     struct Stream {
         std::uint32_t channel = 0;
-        std::uint64_t hash = 0;  // of the channel
+        CollectiveKey key;
+        std::optional<std::int64_t> step;
+        std::uint64_t count = 0;
     };
 
     /// The run that a rank is in.
@@ -39,11 +43,11 @@ class RowMatcher : public RowSink {
         int run = RunTracker::no_run;
         std::int64_t attempt = 1;
         std::unordered_map<std::string, Stream> streams;  // a cache
-        std::vector<AxisPlaces> places;                   // by run
+        std::vector<RunInfo> infos;                       // by run
     };
 
     RankRun& run_of(const Row& row);
-    const Stream& stream_of(RankRun& run, const Row& row);
+    Stream& stream_of(RankRun& run, const Row& row);
     void limit_streams();
     [[nodiscard]] static Channel channel_of(const Row& row, const RankRun& rank);
 

@@ -155,7 +155,14 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
     job.runs = runs.finish();
     job.steps = find_window(job.ranks);
     resolve_repeats(job, options.attempt.mode == AttemptChoice::Mode::last);
+    if (options.numbers_collectives) number_collectives(job, options.reading.thread_count());
     return job;
+}
+
+void number_collectives(Job& job, std::size_t threads) {
+    std::vector<std::int64_t> steps = all_steps(job.ranks);
+    std::erase_if(steps, [&job](std::int64_t step) { return !job.choice.keeps(step); });
+    job.collectives = number_collectives(job.ranks, steps, threads);
 }
 
 std::vector<SeriesOfRank> all_series(const RankSeries& ranks) {

@@ -69,6 +69,13 @@ std::uint32_t RunSeries::find_next_phase(const Row& row) {
     return found;
 }
 
+// Of the phase of the row.
+std::uint32_t RunSeries::collective_of(const Row& row, PhaseSeries& phase) {
+    if (keys_.size() <= last_phase_) keys_.resize(last_phase_ + 1);
+    phase.is_counted |= CollectiveKey::is_counted(row);
+    return Sample::half_of(keys_[last_phase_].of(row, run));
+}
+
 void RunSeries::enter_step(std::int64_t step) {
     const std::size_t known = steps.size();
     last_step_ = find_step(step);
@@ -133,6 +140,7 @@ void RunSeries::add_counter(const Row& row) {
 void RunSeries::seal() {
     phase_indices_ = {};
     next_phases_ = {};
+    keys_ = {};
     step_counts_ = {};
     step_indices_ = {};
     counter_indices_ = {};

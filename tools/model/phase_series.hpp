@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/same_text.hpp"
+#include "matching/collective_key.hpp"
 #include "model/sample_budget.hpp"
 #include "model/sample_list.hpp"
 #include "model/step_numbers.hpp"
@@ -51,6 +52,7 @@ struct PhaseSeries {
     LogHistogram histogram;  // of all steps, where not all are kept
     Totals in_histogram;
     bool may_repeat = false;  // its steps went back, or a row looked like the one before it
+    bool is_counted = false;  // of communication: some row says no number of its own
 
     /// Counts the samples in the histogram, before the first of them goes.
     void fold();
@@ -113,6 +115,7 @@ struct RunSeries {
     };
 
     PhaseSeries& phase_of(const Row& row);
+    std::uint32_t collective_of(const Row& row, PhaseSeries& phase);
     std::uint32_t find_next_phase(const Row& row);
     std::uint32_t find_phase(const Row& row);
     std::uint32_t index_of_step(std::int64_t step);
@@ -123,6 +126,7 @@ struct RunSeries {
     std::unordered_map<std::string, std::uint32_t> phase_indices_;  // of phases, if they are many, the first ones
     std::vector<NextPhases> next_phases_;                           // by phase: what came behind it
     std::uint32_t last_phase_ = 0;
+    std::vector<CollectiveKey> keys_;                               // by phase, as far as some are of communication
     std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
     std::uint32_t last_step_ = 0;
     std::uint32_t last_step_span_ = UINT32_MAX;  // the step whose step span was seen last
@@ -142,7 +146,7 @@ inline void RunSeries::add(const Row& row, SampleMeter& meter) {
     const Sample sample{row.duration_ms,
                         row.start_ns.value_or(Sample::no_start),
                         row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
-                        row.kind == schema::Kind::comm ? Sample::collective_of(row, run) : 0,
+                        phase.kind == schema::Kind::comm ? collective_of(row, phase) : 0,
                         index_of_step(*row.step),
                         Sample::place_of(row, last_step_ == last_step_span_)};
     if (row.kind == schema::Kind::step) last_step_span_ = last_step_;

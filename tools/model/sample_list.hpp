@@ -56,6 +56,13 @@ class SampleChunk {
     /// Whether place() is not the same for all.
     [[nodiscard]] bool has_places() const { return columns_.place != nullptr; }
     [[nodiscard]] std::uint32_t place(std::size_t i) const { return has_places() ? columns_.place[i] : place_; }
+    [[nodiscard]] std::uint32_t collective(std::size_t i) const {
+        return columns_.collective == nullptr ? 0 : columns_.collective[i];
+    }
+    /// Of a sample that has one.
+    void set_collective(std::size_t i, std::uint32_t collective) const {
+        if (columns_.collective != nullptr) columns_.collective[i] = collective;
+    }
     [[nodiscard]] std::uint32_t step_index(std::size_t i) const {
         const bool is_counted = columns_.step_index == nullptr;
         return is_counted ? first_step_index_ + static_cast<std::uint32_t>(i) : columns_.step_index[i];
@@ -64,7 +71,7 @@ class SampleChunk {
         return {columns_.duration_ms[i],
                 columns_.start_ns == nullptr ? Sample::no_start : columns_.start_ns[i],
                 columns_.lag_ms == nullptr ? std::numeric_limits<float>::quiet_NaN() : columns_.lag_ms[i],
-                columns_.collective == nullptr ? 0 : columns_.collective[i],
+                collective(i),
                 step_index(i),
                 place(i)};
     }

@@ -25,7 +25,7 @@ namespace cep::tool {
 struct TimedRow {
     double start_ms = 0;
     double end_ms = 0;
-    std::uint32_t collective = 0;  // 0 where the row does not say
+    std::uint32_t collective = 0;  // 0 where no other rank has a span of it
     std::uint32_t seq = 0;
     std::uint16_t name = 0;  // index into JobRows::names()
     std::uint16_t stream = 0;
