@@ -23,7 +23,7 @@ std::uint64_t combine(std::uint64_t hash, std::string_view text) {
 }  // namespace
 
 // Some trainers count the collectives of each operation by itself. Of operations that are not known, the names differ.
-void CollectiveKey::enter_group(const Row& row, const RunInfo& run) {
+void CollectiveKey::change_group(const Row& row, const RunInfo& run) {
     if (!knows_group_) {
         const Operation operation = operation_of_name(row.name);
         name_hash_ = combine(1, row.name);

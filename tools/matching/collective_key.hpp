@@ -16,9 +16,15 @@ namespace cep::tool {
 /// `seq`. Spans of one rank that have neither number have one key, and the n-th of them is the n-th on every rank.
 class CollectiveKey {
   public:
-    /// The name of the row is always the same.
-    [[nodiscard]] std::uint64_t of(const Row& row, const RunInfo& run) {
-        if (!knows_group_ || row.group != group_) enter_group(row, run);
+    [[nodiscard]] bool is_of_group(const Row& row) const { return knows_group_ && row.group == group_; }
+    /// Before of(). The name of the rows is always the same. Returns whether the row before was of another group.
+    bool enter_group(const Row& row, const RunInfo& run) {
+        if (is_of_group(row)) [[likely]]
+            return false;
+        change_group(row, run);
+        return true;
+    }
+    [[nodiscard]] std::uint64_t of(const Row& row) const {
         return row.coll ? mix_bits(numbered_ + static_cast<std::uint64_t>(*row.coll))
                         : mix_bits(counted_ + static_cast<std::uint64_t>(row.seq.value_or(0)));
     }
@@ -29,7 +35,7 @@ class CollectiveKey {
     }
 
   private:
-    void enter_group(const Row& row, const RunInfo& run);
+    void change_group(const Row& row, const RunInfo& run);
 
     bool knows_group_ = false;
     std::string group_;

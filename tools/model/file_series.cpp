@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/file_series.hpp"
 
+#include "base/hash.hpp"
+
 namespace cep::tool {
 
 // Another file may have made the choice of steps smaller, too.
@@ -39,6 +41,8 @@ void FileSeries::enter_run(RankPlace& place, std::int64_t rank, int run) {
     }
     place.series = &of_rank[run];
     place.series->has_run = run != RunTracker::no_run;
+    place.series->keeps_messages = scope_.keeps_messages;
+    if (scope_.attempts_are_apart) place.series->attempt_of_keys = mix_bits(static_cast<std::uint64_t>(place.attempt));
 }
 
 void FileSeries::take_mark(const Row& row) {

@@ -110,7 +110,8 @@ void say_left_out(std::uint64_t count, std::string_view noun, std::uint64_t kept
 
 /// All that the inputs hold. The parts are in their order().
 JobParts read_parts(const InputSet& inputs, const LoadOptions& options, RunSelection& selection, InputCounts& counts) {
-    RowScope scope{options.filter, {}};
+    const bool has_all_attempts = options.attempt.mode == AttemptChoice::Mode::all;
+    RowScope scope{options.filter, {}, options.keeps_messages, options.only_comm, has_all_attempts};
     if (options.attempt.mode == AttemptChoice::Mode::one) scope.attempt = options.attempt.attempt;
     auto budget = std::make_shared<SampleBudget>(options.max_samples);
     JobParts parts;

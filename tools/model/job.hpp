@@ -34,6 +34,8 @@ struct LoadOptions {
     std::uint64_t max_samples = default_max_samples;
     ReadOptions reading;
     bool numbers_collectives = true;
+    bool keeps_messages = false;  // of communication: channels and bytes
+    bool only_comm = false;       // of spans
 };
 
 /// One start of the trainer, over all ranks that took part.

@@ -84,6 +84,33 @@ struct CounterSeries {
     }
 };
 
+/// Spans of communication, in samples or not.
+struct CommTotals {
+    std::uint64_t spans = 0;
+    std::uint64_t spans_without_bytes = 0;
+    double total_ms = 0;
+
+    void add(const Row& row) {
+        ++spans;
+        spans_without_bytes += row.bytes.value_or(0) <= 0;
+        total_ms += row.duration_ms;
+    }
+    void merge(const CommTotals& other) {
+        spans += other.spans;
+        spans_without_bytes += other.spans_without_bytes;
+        total_ms += other.total_ms;
+    }
+};
+
+/// The spans of one phase in one process group.
+struct CommChannel {
+    static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+
+    std::uint32_t phase = 0;  // index into RunSeries::phases
+    std::string group;        // its full_group_name(); "" where the rows name none
+    CommTotals totals{};
+};
+
 /// The phases of one rank in one run, from one file.
 struct RunSeries {
     RunInfo run;
@@ -95,8 +122,14 @@ struct RunSeries {
     Interval superseded{INT64_MAX, INT64_MIN};  // of the spans that a later attempt did again; empty for none
     std::optional<StrideChange> stride;         // from the user's to that of the last change
     std::vector<CounterSeries> counters;        // sealed: by name
+    bool keeps_messages = false;                // of communication: channels and bytes
+    std::uint64_t attempt_of_keys = 0;          // tells the collectives of attempts apart, if asked for
+    std::vector<CommChannel> channels;          // as many as there is room for
+    CommTotals beyond_channels;
 
     void add(const Row& row, SampleMeter& meter);
+    /// Whether the row's channel is there, or there is room for it. Else it is counted, and is not to be added.
+    [[nodiscard]] bool admits_channel(const Row& row, SampleBudget& budget);
     void add_counter(const Row& row);
     void add_stride_change(const StrideChange& change);
     /// Leaves the samples of the steps that are kept, once all of them are counted in histograms.
@@ -109,15 +142,21 @@ struct RunSeries {
     [[nodiscard]] PhaseSeries* find(std::string_view name);
 
   private:
+    struct CommPhase {
+        CollectiveKey key;
+        std::uint32_t channel = CommChannel::none;
+    };
     struct NextPhases {
         std::uint32_t first;  // the last one
         std::uint32_t other;  // the last one before it that was another
     };
 
     PhaseSeries& phase_of(const Row& row);
-    std::uint32_t collective_of(const Row& row, PhaseSeries& phase);
+    void add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample);
+    std::uint32_t find_channel(const Row& row, std::uint32_t phase, SampleBudget& budget);
     std::uint32_t find_next_phase(const Row& row);
     std::uint32_t find_phase(const Row& row);
+    std::uint32_t find_known_phase(std::string_view name);
     std::uint32_t index_of_step(std::int64_t step);
     void enter_step(std::int64_t step);
     std::uint32_t find_step(std::int64_t step);
@@ -126,7 +165,9 @@ struct RunSeries {
     std::unordered_map<std::string, std::uint32_t> phase_indices_;  // of phases, if they are many, the first ones
     std::vector<NextPhases> next_phases_;                           // by phase: what came behind it
     std::uint32_t last_phase_ = 0;
-    std::vector<CollectiveKey> keys_;                               // by phase, as far as some are of communication
+    std::vector<CommPhase> comm_;                                     // by phase, as far as some are of communication
+    std::unordered_map<std::string, std::uint32_t> channel_indices_;  // by channel_key_
+    std::string channel_key_;
     std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
     std::uint32_t last_step_ = 0;
     std::uint32_t last_step_span_ = UINT32_MAX;  // the step whose step span was seen last
@@ -143,13 +184,14 @@ using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
 // Here and not in the source, as it is called for every row.
 inline void RunSeries::add(const Row& row, SampleMeter& meter) {
     PhaseSeries& phase = phase_of(row);
-    const Sample sample{row.duration_ms,
-                        row.start_ns.value_or(Sample::no_start),
-                        row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
-                        phase.kind == schema::Kind::comm ? collective_of(row, phase) : 0,
-                        index_of_step(*row.step),
-                        Sample::place_of(row, last_step_ == last_step_span_)};
+    Sample sample{row.duration_ms,
+                  row.start_ns.value_or(Sample::no_start),
+                  row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
+                  0,
+                  index_of_step(*row.step),
+                  Sample::place_of(row, last_step_ == last_step_span_)};
     if (row.kind == schema::Kind::step) last_step_span_ = last_step_;
+    if (phase.kind == schema::Kind::comm) add_comm(row, phase, meter.budget(), sample);
     if (!meter.choice().keeps_all()) [[unlikely]] {
         phase.count_in_histogram(sample.duration_ms, sample.is_top_level());
         if (halvings_of_step_ < meter.choice().halvings()) return;

@@ -66,6 +66,8 @@ struct Sample {
     std::uint32_t collective;  // its number, see Collectives; while files are read half of its key; 0 where it has none
     std::uint32_t step_index;  // into RunSeries::steps
     std::uint32_t place;
+    std::uint32_t channel = 0;  // of communication, if the job keeps messages: into RunSeries::channels
+    std::int64_t bytes = 0;     // of these; 0 where the row does not say
 
   private:
     [[nodiscard]] static std::uint32_t clamped(const std::optional<std::int64_t>& value, std::uint32_t max) {

@@ -230,7 +230,9 @@ void TraceWriter::join(const Row& row, std::uint32_t attempt, const Tracks::Trac
 TraceWriter::Flow& TraceWriter::flow_of(const Row& row, std::uint32_t attempt) {
     static const RunInfo unknown;
     const auto rank = facts_.ranks.find(*row.rank);
-    std::uint64_t key = CollectiveKey().of(row, rank != facts_.ranks.end() ? rank->second : unknown);
+    CollectiveKey of_row;
+    of_row.enter_group(row, rank != facts_.ranks.end() ? rank->second : unknown);
+    std::uint64_t key = of_row.of(row);
     key = mix_bits(mix_bits(key + static_cast<std::uint64_t>(*row.step)) + attempt);
     if (!CollectiveKey::is_counted(row)) return flows_[key];
     const std::uint64_t of_rank = mix_bits(key + static_cast<std::uint64_t>(*row.rank));

@@ -7,7 +7,6 @@
 #include "matching/collective_key.hpp"
 #include "matching/collectives.hpp"
 #include "matching/match_rules.hpp"
-#include "matching/match_table.hpp"
 #include "matching/process_group.hpp"
 #include "rows.hpp"
 
@@ -23,7 +22,9 @@ RunInfo rank_at(std::int64_t dp, std::int64_t tp) {
 
 std::uint64_t key_of(const std::string& name, const std::string& more, const RunInfo& run = {}) {
     const ParsedRow row(R"({"name":")" + name + R"(","step":1,"rank":0,"duration_ms":1)" + more + "}");
-    return CollectiveKey().of(*row, run);
+    CollectiveKey key;
+    key.enter_group(*row, run);
+    return key.of(*row);
 }
 
 TEST(CollectiveKey, IsThatOfGroupOperationAndNumber) {
@@ -66,22 +67,6 @@ TEST(ProcessGroup, NamedByItsAxisIsOneGroupAtEachPlaceOnTheOtherAxes) {
 TEST(ProcessGroup, HasAKindWithoutWhatNumbersIt) {
     for (const char* const name : {"dp", "dp.tp0.pp2", "dp_3", "dp-3", "dp:0", "dp[7]"})
         EXPECT_EQ(group_kind(name), "dp") << name;
-}
-
-TEST(MatchTable, JoinsTheSpansOfOneCollectiveFromTwoFiles) {
-    const Channel channel{"dp", Operation::all_reduce, {}};
-    MatchTable all(MatchTable::max_matches_of_job);
-    for (std::int64_t rank = 0; rank < 2; ++rank) {
-        MatchTable of_file(MatchTable::max_matches_of_file);
-        of_file.add(of_file.channel_of(channel), {7, rank, 1024, rank == 0 ? 5.0 : 2.0});
-        all.merge(of_file);
-    }
-    ASSERT_EQ(all.matches().size(), 1U);
-    const Match& match = all.matches().at(7);
-    EXPECT_EQ(match.spans, 2U);
-    EXPECT_EQ(match.transfer_ms(), 2.0) << "the last rank waits for nobody";
-    EXPECT_EQ(match.total_ms, 7.0);
-    EXPECT_EQ(all.totals(0).ranks.size(), 2U);
 }
 
 TEST(MatchRules, OneNameOfManyGroupsIsToldApartByPlaces) {
