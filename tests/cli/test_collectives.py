@@ -77,3 +77,37 @@ def test_a_flow_joins_one_operation_where_each_is_numbered_by_itself(cep, job):
     flows = flows_of(cep)
     assert len(flows) == 2 * 2 * 3
     assert sorted(map(sorted, flows.values())) == [["all_gather"]] * 6 + [["reduce_scatter"]] * 6
+
+
+def unnamed_groups(job, *, steps=60):
+    """Four pairs of even ranks, each pair 3 ms behind the one before. Rows name no group, and each pair counts its own
+    collectives, which take 1 ms in the first pair and 4 ms in the last."""
+    for rank in range(8):
+        dp, tp = divmod(rank, 2)
+        rows = [run_row(rank, world_size=8, dp=dp, tp=tp, pp=0)]
+        for step in range(steps):
+            at_ms, ms = 3.0 * dp, 1.0 + dp
+            rows += [span(rank, step, "forward", at_ms, 10.0, "compute"),
+                     span(rank, step, "all_reduce", at_ms + 10, ms, "comm", coll=step, bytes=1 << 20),
+                     span(rank, step, "backward", at_ms + 10 + ms, 15.0 - ms, "compute")]
+        job.write(rank, rows)
+
+
+def test_groups_without_a_name_are_told_apart_by_the_places_of_their_ranks(cep, job):
+    unnamed_groups(job)
+    assert waiting_ms(cep) == 0
+    assert wait_share(cep) == pytest.approx(0, abs=0.001)
+    model, = json.loads(cep("comm", "--json", "job").stdout)["models"]
+    assert (model["groups"], model["ranks"], model["collectives"]) == (4, 2, 4 * 60)
+    groups = {m["group"] for m in json.loads(cep("comm", "--json", "--by", "group", "job").stdout)["models"]}
+    assert groups == {f"[dp{dp}]" for dp in range(4)}
+
+
+def test_ranks_of_one_place_only_are_one_group(cep, job):
+    """The same without places: then nothing says that these are many groups."""
+    unnamed_groups(job)
+    for rank in range(8):
+        rows = job.path(rank).read_text().splitlines()
+        job.path(rank).write_text("\n".join([json.dumps(run_row(rank, world_size=8)), *rows[1:]]) + "\n")
+    model, = json.loads(cep("comm", "--json", "job").stdout)["models"]
+    assert (model["groups"], model["ranks"], model["collectives"]) == (1, 8, 60)

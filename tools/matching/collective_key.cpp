@@ -31,9 +31,12 @@ void CollectiveKey::change_group(const Row& row, const RunInfo& run) {
             operation == Operation::other ? name_hash_ : combine(0, static_cast<std::uint64_t>(operation));
     }
     std::uint64_t hash = combine(0, row.group);
+    is_placed_ = false;
     for_each_other_axis(row.group, axis_places_of(run),
-                        [&hash](std::string_view axis, const std::optional<std::int64_t>& place) {
-                            if (place) hash = combine(combine(hash, axis), static_cast<std::uint64_t>(*place));
+                        [&](std::string_view axis, const std::optional<std::int64_t>& place) {
+                            if (!place) return;
+                            hash = combine(combine(hash, axis), static_cast<std::uint64_t>(*place));
+                            is_placed_ = true;
                         });
     numbered_ = combine(operation_hash_, hash);
     counted_ = combine(name_hash_ + 1, hash);

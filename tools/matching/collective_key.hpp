@@ -28,6 +28,8 @@ class CollectiveKey {
         return row.coll ? mix_bits(numbered_ + static_cast<std::uint64_t>(*row.coll))
                         : mix_bits(counted_ + static_cast<std::uint64_t>(row.seq.value_or(0)));
     }
+    /// Whether the group is named by its axis, and the places of the rank say which one it is.
+    [[nodiscard]] bool is_placed() const { return is_placed_; }
     [[nodiscard]] static bool is_counted(const Row& row) { return !row.coll && row.seq.value_or(0) == 0; }
     /// Of the n-th span of a rank with one key, from 0.
     [[nodiscard]] static constexpr std::uint64_t nth(std::uint64_t key, std::uint64_t n) {
@@ -38,6 +40,7 @@ class CollectiveKey {
     void change_group(const Row& row, const RunInfo& run);
 
     bool knows_group_ = false;
+    bool is_placed_ = false;
     std::string group_;
     std::uint64_t name_hash_ = 0;
     std::uint64_t operation_hash_ = 0;

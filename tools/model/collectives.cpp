@@ -179,11 +179,12 @@ class CollectiveNumberer {
             if (guesses.size() < spans_[rank].phases().size()) guesses.resize(spans_[rank].phases().size());
             spans_[rank].for_each_part(schema::Kind::comm, steps.first, [&](std::uint32_t phase, PartWalk walk) {
                 const auto add = [&](std::uint64_t key, const PartWalk& at) {
-                    at.set_collective(finder.add({at.place() / 2, key}, rank, at.sample().duration_ms, guesses[phase]));
+                    at.set_collective(1 +
+                                      finder.add({at.place() / 2, key}, rank, at.sample().duration_ms, guesses[phase]));
                 };
                 if (walk.series().is_counted) return find_counted(walk, steps, counter, add);
                 for (; walk.place() < 2 * steps.last; walk.advance())
-                    if (walk.place() % 2 != 0) add(walk.sample().collective, walk);
+                    if (walk.place() % 2 != 0 && walk.collective() != 0) add(walk.collective(), walk);
             });
         }
     }
@@ -193,7 +194,7 @@ class CollectiveNumberer {
         while (walk.place() < 2 * steps.last) {
             const std::uint32_t place = walk.place();
             for (; walk.place() == place; walk.advance())
-                if (place % 2 != 0) counter.add(walk);
+                if (place % 2 != 0 && walk.collective() != 0) counter.add(walk);
             counter.number(add);
         }
     }
@@ -202,7 +203,8 @@ class CollectiveNumberer {
         for (const RankSpans& spans : spans_)
             spans.for_each_part(schema::Kind::comm, steps.first, [&](std::uint32_t, PartWalk walk) {
                 for (; walk.place() < 2 * steps.last; walk.advance())
-                    if (walk.place() % 2 != 0) walk.set_collective(numbers[walk.collective()]);
+                    if (walk.place() % 2 != 0 && walk.collective() != 0)
+                        walk.set_collective(numbers[walk.collective() - 1]);
             });
     }
 

@@ -82,6 +82,7 @@ void RunSeries::add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budge
     if (comm_.size() <= last_phase_) comm_.resize(last_phase_ + 1);
     CommPhase& of = comm_[last_phase_];
     const bool is_other_group = of.key.enter_group(row, run);
+    phase.may_share_name |= !of.key.is_placed();
     sample.collective = Sample::half_of(of.key.of(row) + attempt_of_keys);
     phase.is_counted |= CollectiveKey::is_counted(row);
     if (!keeps_messages) return;

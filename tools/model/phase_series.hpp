@@ -53,6 +53,8 @@ struct PhaseSeries {
     Totals in_histogram;
     bool may_repeat = false;  // its steps went back, or a row looked like the one before it
     bool is_counted = false;  // of communication: some row says no number of its own
+    bool may_share_name =
+        false;  // of communication: some row is of a group that no place of its rank tells from others
 
     /// Counts the samples in the histogram, before the first of them goes.
     void fold();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay/job_rows.hpp"
+#include "model/job_rows.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "matching/collective_key.hpp"
-#include "matching/collectives.hpp"
-#include "matching/match_rules.hpp"
 #include "matching/process_group.hpp"
+#include "model/comm_rows.hpp"
 #include "rows.hpp"
 
 namespace cep::tool {
@@ -67,26 +66,6 @@ TEST(ProcessGroup, NamedByItsAxisIsOneGroupAtEachPlaceOnTheOtherAxes) {
 TEST(ProcessGroup, HasAKindWithoutWhatNumbersIt) {
     for (const char* const name : {"dp", "dp.tp0.pp2", "dp_3", "dp-3", "dp:0", "dp[7]"})
         EXPECT_EQ(group_kind(name), "dp") << name;
-}
-
-TEST(MatchRules, OneNameOfManyGroupsIsToldApartByPlaces) {
-    // Two data-parallel groups of two ranks, all called by one name.
-    MatchRules rules({{std::nullopt, 0, 0}, {std::nullopt, 0, 1}, {std::nullopt, 1, 0}, {std::nullopt, 1, 1}});
-    const auto id_of = [&rules](std::uint32_t rank) { return rules.id_of(5, 0, 1, 0, rank); };
-    EXPECT_EQ(id_of(0), id_of(3));
-    rules.tell_apart(0, 1, 1U << 2);  // by tp
-    EXPECT_EQ(id_of(0), id_of(2));
-    EXPECT_EQ(id_of(1), id_of(3));
-    EXPECT_NE(id_of(0), id_of(1));
-    EXPECT_EQ(rules.id_of(5, 0, 2, 0, 0), rules.id_of(5, 0, 2, 0, 3)) << "on another stream";
-}
-
-TEST(MatchRules, HalvesOfATransferAreOne) {
-    MatchRules rules(std::vector<RankPlace>(4));
-    rules.pair_up(0, 7, 1, 2);
-    rules.pair_up(1, 7, 2, 1);
-    EXPECT_EQ(rules.id_of(9, 0, 1, 7, 1), rules.id_of(9, 1, 1, 7, 2));
-    EXPECT_NE(rules.id_of(9, 0, 1, 7, 1), rules.id_of(9, 0, 1, 7, 3));
 }
 
 TEST(ForEachCollective, MembersAreTogetherInTheOrderOfTheirRanks) {
