@@ -17,7 +17,6 @@ constexpr double ns_per_row_ms = 1e6;
 constexpr std::uint16_t host_stream = 1024;  // one more than Sample::max_stream
 constexpr std::uint16_t unnamed_comm_stream = 1025;
 constexpr double most_without_start = 0.01;  // of all rows
-constexpr std::size_t sampled_rows = 400'000;
 constexpr std::size_t fewest_steps = 8;
 constexpr double least_tolerance_ms = 0.02;
 constexpr double most_overlap = 0.25;         // of a row, by which clocks make it overlap the next one of its stream
@@ -217,13 +216,12 @@ void JobRows::renumber(const NumberOf& number_of) const {
     }
 }
 
-/// Steps that are evenly spread, with enough rows.
-std::vector<StepRows> read_sample(const JobRows& rows) {
+std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count) {
     const std::vector<std::uint32_t>& even = rows.even_steps();
     const std::size_t steps = even.size();
     const std::size_t rows_per_step =
         std::max<std::size_t>(1, rows.count() / std::max<std::size_t>(1, rows.steps().size()));
-    const std::size_t wanted = std::min(steps, std::max(fewest_steps, sampled_rows / rows_per_step));
+    const std::size_t wanted = std::min(steps, std::max(fewest_steps, row_count / rows_per_step));
     StepReader reader(rows);
     std::vector<StepRows> sample;
     for (std::size_t i = 0; i < wanted; ++i) {

@@ -144,8 +144,8 @@ class StepReader {
     std::vector<std::vector<NamedWalk>> parts_;  // by rank: those with spans of interest
 };
 
-/// Steps that are evenly spread, with enough rows.
-[[nodiscard]] std::vector<StepRows> read_sample(const JobRows& rows);
+/// Steps that are evenly spread, with about so many rows.
+[[nodiscard]] std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count);
 
 /// Of one rank: stream by stream, in the order of their starts, the outer ones first.
 void sort_rows(std::span<TimedRow> rows);

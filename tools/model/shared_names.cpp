@@ -20,6 +20,7 @@
 namespace cep::tool {
 namespace {
 
+constexpr std::size_t sampled_rows = 100'000;
 constexpr double least_match_ms = 0.05;  // between the ends of one collective on ranks of one clock
 
 /// What tells collectives apart that the rows alone do not. One name may stand for the groups of many communicators:
@@ -221,7 +222,7 @@ void apply(const GroupRules& rules, const JobRows& job, std::vector<StepRows>& s
 
 GroupRules find_rules(const JobRows& job) {
     GroupRules rules;
-    std::vector<StepRows> sample = read_sample(job);
+    std::vector<StepRows> sample = read_sample(job, sampled_rows);
     const double tolerance_ms = find_tolerance_ms(sample);
     const double match_ms = std::max(2 * tolerance_ms, least_match_ms);
     find_rules(sample, job, true, match_ms, rules);

@@ -8,6 +8,8 @@
 namespace cep::tool {
 namespace {
 
+constexpr std::size_t sampled_rows = 400'000;
+
 // Ranks of a role take turns, so that few steps show many of them.
 std::vector<RoleSample> sample_roles(std::vector<StepRows>& steps, const JobModel& model) {
     constexpr std::size_t most_cells = 1'000'000;  // instances times pieces
@@ -65,7 +67,7 @@ void find_collectives(const std::vector<StepRows>& steps, JobModel& model) {
 
 JobModel build_model(const JobRows& rows) {
     JobModel model(rows);
-    std::vector<StepRows> sample = read_sample(rows);
+    std::vector<StepRows> sample = read_sample(rows, sampled_rows);
     model.tolerance_ms = find_tolerance_ms(sample);
     model.clocks = find_clock_facts(sample, rows, model.tolerance_ms);
     if (model.clocks.are_apart)
