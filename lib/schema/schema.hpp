@@ -80,11 +80,15 @@ inline constexpr Phrases phrases_by_kind[] = {
      "data,data load,data loading,dataload,dataloader,dataloading,load batch,get batch,next batch,fetch batch,"
      "input,h2d,htod,host to device,to device,preprocess,tokenize,collate"},
     {Kind::memory, "d2h,dtoh,d2d,device to host,device to device,memcpy,memset,offload,prefetch,copy"},
-    {Kind::host, "metrics,logging,log,checkpoint,save checkpoint,load checkpoint,callback,callbacks,sleep,gc"},
+    {Kind::host,
+     "metrics,logging,log,checkpoint,save checkpoint,load checkpoint,callback,callbacks,sleep,gc,send metrics,wandb,"
+     "tensorboard,mlflow"},
     {Kind::compute,
      "forward,fwd,forward backward,backward,bwd,backprop,loss,optimizer,optimizer step,optim,optim step,"
      "opt step,zero grad,clip grad,grad clip,clip grad norm,grad norm,matmul,mm,gemm,attention,attn,mlp,ffn,"
-     "moe,experts,layernorm,embedding,embed,lm head,ema,compute"},
+     "moe,experts,layernorm,layer norm,batch norm,rms norm,group norm,embedding,embed,embedding gather,lm head,ema,"
+     "compute,parallel forward,parallel backward,recompute,activation checkpoint,gradient checkpoint,"
+     "activation checkpointing,gradient checkpointing,update weights,weight update,update parameters,parameter update"},
 };
 
 /// Takes the first phrase off a list.

@@ -10,7 +10,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from conftest import START_NS, attempt_rows, run_row, span_row
-from ledger_reference import work_ms
+from ledger_reference import recorded_ms, work_ms
 
 
 def window_key(width):
@@ -53,13 +53,15 @@ def expected_groups(spans, key_of, keys):
             by_rank[row["rank"]].append(row["duration_ms"])
         rank_means = {rank: np.mean(v) for rank, v in by_rank.items()}
         slowest = max(sorted(rank_means), key=lambda rank: rank_means[rank])
-        step_ms = sum(row["duration_ms"] for row in spans if row["name"] == "training_step" and key_of(row) == key)
+        # Nothing hides a phase of this job.
+        of_group = [row for row in spans if key_of(row) == key]
+        share = None if len(keys) == 2 and keys[0] == "first_step" else values.sum() / recorded_ms(spans, of_group)
         p50, p90, p99 = np.percentile(values, [50, 90, 99])
         expected[(*key, name)] = {
             **dict(zip(keys, key)), "count": len(values), "ranks": len(by_rank), "mean_ms": values.mean(),
             "sd_ms": values.std(ddof=1) if len(values) > 1 else None, "p50_ms": p50,
             "p90_ms": p90, "p99_ms": p99, "min_ms": values.min(), "max_ms": values.max(), "total_ms": values.sum(),
-            "share": values.sum() / step_ms, "slowest_rank": slowest,
+            "share": share, "slowest_rank": slowest,
             "skew": rank_means[slowest] / np.median(list(rank_means.values())),
             "excess_ms": compared[name][key] - np.median(list(compared[name].values())),
             "median_ratio": p50 / np.median(medians[name]),
@@ -84,7 +86,24 @@ def test_groups_agree_with_numpy(cep, six_ranks, by):
             # Own work is kept in single precision. An excess is a difference of two such times.
             abs_error = 1e-6 * group["mean_ms"] if by == "rank" and key == "excess_ms" else 1e-12
             exact = value is None or isinstance(value, str)
-            assert group[key] == (value if exact else pytest.approx(value, rel=1e-12, abs=abs_error)), key
+            rel = 1e-6 if key == "share" else 1e-12
+            assert group[key] == (value if exact else pytest.approx(value, rel=rel, abs=abs_error)), key
+
+
+def test_shares_are_of_what_is_seen_on_the_rank(cep, job):
+    """Rank 1 loads data beside its device; rank 0 waits for it."""
+    for rank, begin_ms in ((0, 0), (1, 30)):
+        rows = [run_row(rank, world_size=2)]
+        for step in range(10):
+            at_ns = START_NS + step * 100_000_000
+            rows.append(span_row(rank, step, "load", 20.0, kind="data", clock="host", thread=7,
+                                 start_ns=at_ns + begin_ms * 1_000_000))
+            rows.append(span_row(rank, step, "forward", 80.0, kind="compute", start_ns=at_ns + 20_000_000))
+        job.write(rank, rows)
+    groups = cep.summary("--by", "rank", "job")["groups"]
+    assert {(group["rank"], group["name"]): group["share"] for group in groups} == {
+        (0, "load"): pytest.approx(0.2), (0, "forward"): pytest.approx(0.8),
+        (1, "load"): pytest.approx(0, abs=1e-9), (1, "forward"): pytest.approx(80 / 98)}
 
 
 @pytest.mark.parametrize("by", GROUPINGS)

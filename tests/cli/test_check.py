@@ -69,6 +69,35 @@ def test_bad_rows_are_located(cep, four_ranks):
     assert f"cuda_events_rank_1.jsonl:{lines}: no rank" in cep("check", "job", status=4).stdout.decode()
 
 
+def test_a_file_that_was_appended_to_itself_is_told(cep, job):
+    job.write(0, [run_row(0, world_size=2)])
+    job.write(1, [run_row(1, world_size=2),
+                  *(span_row(1, step, "f", 1.0, START_NS + 10**6 * step) for step in range(4000))])
+    data = job.path(1).read_bytes()
+    job.path(1).write_bytes(data + data)
+    report = cep.check("job")
+    assert report["severity"] == "damaged"
+    message = codes(report, 1)["repeated_rows"]["message"]
+    count = int(message.removeprefix("about ").split(" rows")[0].replace(",", ""))
+    assert 3200 < count < 4800
+    assert codes(report, 1)["repeated_rows"]["line"] > len(data.splitlines())
+    assert "repeated_rows: these rows count twice" in cep("check", "job", status=4).stdout.decode()
+
+
+def test_forty_rows_twice_are_told(cep, four_ranks):
+    lines = four_ranks.path(2).read_bytes().splitlines(keepends=True)
+    four_ranks.path(2).write_bytes(b"".join([*lines[:70], *lines[30:70], *lines[70:]]))
+    report = cep.check("job")
+    assert set(codes(report, 2)) == {"repeated_rows"} and codes(report, 0) == {}
+
+
+def test_spans_that_are_alike_are_not_the_same(cep, job):
+    rows = [span_row(0, step, "f", 1.0, START_NS + 10**6 * step, seq=seq) for step in range(200) for seq in range(3)]
+    rows += [{"name": "g", "step": step, "rank": 0, "duration_ms": 1.0} for step in range(200) for _ in range(3)]
+    job.write(0, [run_row(0), *rows, run_row(0, attempt=2), *rows])
+    assert "repeated_rows" not in codes(cep.check("job"), 0)
+
+
 def test_resumption_is_told(cep, resumed):
     report = cep.check("--strict", "job")
     assert report["severity"] == "note"

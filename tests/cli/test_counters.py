@@ -64,6 +64,18 @@ def test_a_peak_that_the_allocator_saw_between_the_steps_counts(cep, job):
     assert "5 allocations freed the cache and tried again" in cep("summarize", "job").stdout.decode()
 
 
+@pytest.mark.parametrize("reserved, retries, is_short", [(76, 0, True), (70, 0, False), (40, 1, True)])
+def test_short_memory_gets_advice(cep, job, reserved, retries, is_short):
+    for rank in range(2):
+        job.write(rank, rank_rows(rank, {RESERVED: [(reserved - 9 * (1 - rank)) * GB], "memory.device_bytes": [80 * GB],
+                                         "memory.alloc_retries": [retries]}))
+    used = cep.summary("job")["memory"]["used"]
+    assert (used["max"], used["max_rank"], used["ranks"]) == (pytest.approx(reserved / 80), 1, 2)
+    text = cep("summarize", "job").stdout.decode()
+    assert f"{100 * reserved / 80:.0f} % of the device reserved on rank 1" in text
+    assert ("memory is short: recompute activations" in text) == is_short
+
+
 def test_the_last_step_is_that_of_the_last_attempt(cep, job):
     job.write(0, rank_rows(0, {"loss": [5.0, 4.0, 3.0]}) + rank_rows(0, {"loss": [2.0]}, first_step=1, attempt=2))
     (counter,) = cep.summary("job")["counters"]

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 TRACES = pathlib.Path(__file__).resolve().parents[1] / "data" / "traces"
@@ -167,7 +168,7 @@ def test_the_rank_that_the_others_wait_for_is_named(cep):
     assert (comm["shortest_rank"], comm["longest_rank"]) == (0, 1)
     assert comm["shortest_ms"] == pytest.approx(times[0])
     assert comm["excess"] == pytest.approx(times[1] / times[0] - 1)
-    assert "Rank 0 stands out" in found["headline"]
+    assert "Rank 0 has the least comm, but in 2 steps that may be chance." in found["headline"]
 
 
 # ---- made traces
@@ -290,7 +291,49 @@ def test_own_work_that_is_longer_is_named(cep, tmp_path):
     own = found["comparison"]["rows"][0]
     assert (own["what"], own["longest_rank"], own["median_ms"]) == ("own work", 2, 0.1)
     assert own["excess"] == pytest.approx(0.2)
-    assert "Rank 2 stands out" in found["headline"]
+    assert "Rank 2 has the most own work, but one step cannot tell a slow rank from chance." in found["headline"]
+
+
+STEP_US = 1000
+
+
+def annotation(step):
+    return {"ph": "X", "cat": "gpu_user_annotation", "name": f"ProfilerStep#{step}", "pid": 0, "tid": 7,
+            "ts": step * STEP_US, "dur": STEP_US, "args": {"device": 0}}
+
+
+def write_steps(folder, work_us):
+    """`work_us`: by rank and step. What is left of 800 us is communication."""
+    for rank, of_rank in enumerate(work_us):
+        events = []
+        for step, own_us in enumerate(of_rank):
+            events += [annotation(step), kernel("sgemm", step * STEP_US + 1, own_us),
+                       kernel("ncclDevKernel_AllReduce()", step * STEP_US + 1 + own_us, 800 - own_us)]
+        (folder / f"rank{rank}.json").write_text(ranked(rank, events, world_size=len(work_us)))
+
+
+def test_a_slow_rank_is_named_where_steps_agree(cep, tmp_path):
+    rng = np.random.default_rng(5)
+    work_us = 400 * (1 + 0.03 * rng.standard_normal((8, 3)))
+    work_us[6] *= 1.25
+    write_steps(tmp_path, work_us)
+    found = report(cep, ".")
+    assert "Rank 6 stands out" in found["headline"]
+    own = found["comparison"]["rows"][0]
+    # The two-way analysis of variance, by NumPy.
+    of_rank, of_step = work_us.mean(axis=1), work_us.mean(axis=0)
+    residuals = work_us - of_rank[:, None] - of_step[None, :] + work_us.mean()
+    error = np.sqrt((residuals**2).sum() / 14 / 3 * 8 / 7)
+    t = (of_rank[6] - np.delete(of_rank, 6).mean()) / error
+    assert own["longest_chance"] < 1e-6 and t > 10
+
+
+@pytest.mark.parametrize("steps, spread", [(3, 0.1), (3, 0.05), (1, 0.03), (10, 0.1)])
+def test_chance_names_no_rank(cep, tmp_path, steps, spread):
+    rng = np.random.default_rng(7)
+    for _ in range(10):
+        write_steps(tmp_path, 400 * (1 + spread * rng.standard_normal((8, steps))).clip(0.5, 1.5))
+        assert "stands out" not in report(cep, ".")["headline"].replace("No rank stands out", "")
 
 
 # ---- damage
@@ -445,7 +488,7 @@ def test_a_summary_file_is_markdown(cep, tmp_path):
     summary = (tmp_path / "summary.md").read_text()
     assert summary.encode() == cep("kernels", "--markdown", TRACES).stdout
     assert cep("kernels", "-o", "-", TRACES).stdout == cep("kernels", TRACES).stdout
-    assert summary.startswith("# GPU kernels\n\n**Rank 0 stands out: ")
+    assert summary.startswith("# GPU kernels\n\n**The GPUs were busy ")
     assert "| matmul |" in summary and "ncclDevKernel_AllReduce_Sum_f32_RING_LL" in summary
     assert [path.name for path in tmp_path.iterdir()] == ["summary.md"]
 

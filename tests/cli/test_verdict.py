@@ -280,7 +280,8 @@ def test_efficiency_is_that_of_the_run_rows(cep, job):
 
 
 @pytest.mark.parametrize("device, peak", [("NVIDIA H200", 989.4e12), ("NVIDIA H100 80GB HBM3", 989.4e12),
-                                          ("NVIDIA A100-SXM4-80GB", 312e12), ("NVIDIA L4", 121e12), ("GeForce", None)])
+                                          ("NVIDIA A100-SXM4-80GB", 312e12), ("NVIDIA L4", 121e12), ("GeForce", None),
+                                          ("NVIDIA H200 NVL", 835e12), ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", None)])
 def test_peaks_of_known_devices_are_used_and_never_guessed(cep, job, device, peak):
     trainer = Trainer(job, run={"flops_per_step": 4e13, "device_name": device})
     for step in range(10):
@@ -289,6 +290,8 @@ def test_peaks_of_known_devices_are_used_and_never_guessed(cep, job, device, pea
     step_s = (trainer.elapsed_ms() + 1e3) / 10 * 1e-3
     mfu = cep.summary("job")["efficiency"]["mfu"]
     assert mfu is None if peak is None else mfu == pytest.approx(4e13 / step_s / peak, rel=1e-6)
+    said = f"no MFU: the peak of {device} is not known; --peak-flops gives it"
+    assert (said in cep("summarize", "job").stdout.decode()) == (peak is None)
 
 
 def test_overlap_is_the_intersection_of_intervals(cep, job):

@@ -40,19 +40,22 @@ TEST_P(InferredKind, FollowsTheWordsOfTheName) {
     EXPECT_EQ(infer_kind(GetParam().name), GetParam().kind);
 }
 
-INSTANTIATE_TEST_SUITE_P(Names, InferredKind,
-                         testing::Values(Named{"all_reduce", Kind::comm}, Named{"AllReduce", Kind::comm},
-                                         Named{"grad-reduce-scatter", Kind::comm}, Named{"dp.all_gather", Kind::comm},
-                                         Named{"ncclAllGather", Kind::comm}, Named{"comm", Kind::comm},
-                                         Named{"mm", Kind::compute}, Named{"command", Kind::other},
-                                         Named{"forward", Kind::compute}, Named{"forward/layer.3", Kind::compute},
-                                         Named{"optimizer_step", Kind::compute}, Named{"training_step", Kind::step},
-                                         Named{"step", Kind::step}, Named{"stepwise", Kind::other},
-                                         Named{"data_load", Kind::data}, Named{"DataLoader", Kind::data},
-                                         Named{"h2d", Kind::data}, Named{"host_to_device", Kind::data},
-                                         Named{"device_to_host", Kind::memory}, Named{"training_metrics", Kind::host},
-                                         Named{"save_checkpoint", Kind::host}, Named{"summary", Kind::other},
-                                         Named{"", Kind::other}, Named{"___", Kind::other}, Named{"été", Kind::other}));
+INSTANTIATE_TEST_SUITE_P(
+    Names, InferredKind,
+    testing::Values(Named{"all_reduce", Kind::comm}, Named{"AllReduce", Kind::comm},
+                    Named{"grad-reduce-scatter", Kind::comm}, Named{"dp.all_gather", Kind::comm},
+                    Named{"ncclAllGather", Kind::comm}, Named{"comm", Kind::comm}, Named{"mm", Kind::compute},
+                    Named{"command", Kind::other}, Named{"forward", Kind::compute},
+                    Named{"forward/layer.3", Kind::compute}, Named{"optimizer_step", Kind::compute},
+                    Named{"training_step", Kind::step}, Named{"step", Kind::step}, Named{"stepwise", Kind::other},
+                    Named{"data_load", Kind::data}, Named{"DataLoader", Kind::data}, Named{"h2d", Kind::data},
+                    Named{"host_to_device", Kind::data}, Named{"device_to_host", Kind::memory},
+                    Named{"training_metrics", Kind::host}, Named{"save_checkpoint", Kind::host},
+                    Named{"summary", Kind::other}, Named{"data_parallel_forward", Kind::compute},
+                    Named{"activation_checkpoint_recompute", Kind::compute}, Named{"embedding_gather", Kind::compute},
+                    Named{"send_metrics_to_wandb", Kind::host}, Named{"layer_norm", Kind::compute},
+                    Named{"batch_norm", Kind::compute}, Named{"update_weights", Kind::compute}, Named{"", Kind::other},
+                    Named{"___", Kind::other}, Named{"été", Kind::other}));
 
 TEST(Schema, InfersFromNamesLongerThanItReads) {
     EXPECT_EQ(infer_kind("all_reduce_" + std::string(4000, 'x')), Kind::comm);

@@ -28,6 +28,8 @@ constexpr Advice advices[] = {
     {"other_rank", "check that each rank was given its own number"},
     {"rows_skipped", "the other commands leave these rows out; look at the places below"},
     {"no_rank_file", "leave these files out of the inputs"},
+    {"repeated_rows",
+     "these rows count twice in every figure: was a file appended to itself, or copied twice into one?"},
     {"unreadable", "check the permissions of the files, and the disk"},
     {"missing_ranks", "find these ranks' files, or why they wrote none"},
     {"empty", "these ranks had recorded nothing yet, or wrote to another file"},

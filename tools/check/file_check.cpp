@@ -89,6 +89,7 @@ void FileCheck::take_stats(const Row& row, int run, RankState& state, std::uint6
 
 void FileCheck::take_span(const Row& row, int run, RankState& state, std::uint64_t line) {
     state.has_full_spans |= row.start_ns && row.clock != Clock::none;
+    repeated_rows_.take(row, run, line);
     const LastSpan now{*row.step, row.seq.value_or(-1), row.stream.value_or(-1), row.start_ns, run, state.run_changes};
     const auto found = state.last_spans.find(row.name);
     const bool is_known = found != state.last_spans.end();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "check/finding.hpp"
+#include "check/repeated_rows.hpp"
 #include "check/step_set.hpp"
 #include "read/coverage.hpp"
 #include "read/file_report.hpp"
@@ -144,6 +145,7 @@ class FileCheck : public RowSink {
     FileVerdict finish(FileReport report);
     void find_damage(const FileReport& report);
     void find_odd_rows(const FileReport& report);
+    void find_repeated_rows();
     void find_other_ranks();
     void find_order();
     void find_clock_jumps(std::int64_t rank, const RankState& state);
@@ -158,6 +160,7 @@ class FileCheck : public RowSink {
     std::optional<std::int64_t> name_rank_;
     RunTracker tracker_;
     OpenSpans open_spans_;
+    RepeatedRows repeated_rows_;
     std::unordered_map<std::int64_t, RankState> ranks_;
     CoverageCollector coverage_;
     std::int64_t schema_ = 0;                     // the highest of its runs

@@ -59,6 +59,13 @@ void FileCheck::find_odd_rows(const FileReport& report) {
                        odd_line_);
 }
 
+void FileCheck::find_repeated_rows() {
+    if (const std::uint64_t count = repeated_rows_.count(); count > 0)
+        findings_.add(Severity::damaged, "repeated_rows",
+                      fmt::format("about {} more than once in this file", format_plural(count, "row")),
+                      repeated_rows_.line());
+}
+
 void FileCheck::find_other_ranks() {
     if (!name_rank_) return;
     for (const auto& [rank, state] : in_order_)
@@ -254,6 +261,7 @@ FileVerdict FileCheck::finish(FileReport report) {
     find_attempts(verdict);
     find_open_spans();
     find_odd_rows(verdict.report);
+    find_repeated_rows();
     find_runs();
     find_missing_run_rows();
     verdict.findings = findings_.finish();

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 #include <span>
 #include <tuple>
@@ -11,6 +13,7 @@
 
 #include "base/units.hpp"
 #include "stats/quantiles.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::kernels {
 namespace {
@@ -113,6 +116,66 @@ void add_spread(KernelReport& report, std::string_view what, const TimeNs& time_
     one.deficit_ms = tool::exact_quantile(sorted_ms.subspan(1), 0.5) - one.shortest_ms;
 }
 
+/// Means of ranks are compared with those of all the others by an analysis of variance in two ways, rank and step,
+/// whose residuals say how much a rank varies from step to step; by Bonferroni, any of the ranks may be the one.
+class RankTest {
+  public:
+    /// `member`: of the steps that every rank has.
+    RankTest(const KernelReport& report, std::int64_t TraceStep::*member)
+        : ranks_(static_cast<double>(report.ranks.size())), steps_(static_cast<double>(report.compared_steps)) {
+        std::vector<double> of_step(report.compared_steps);
+        double mean = 0;
+        for (const RankTrace& rank : report.ranks) {
+            double sum = 0;
+            for (std::size_t i = 0; i < of_step.size(); ++i) {
+                const double ms = to_ms(rank.steps[i].*member);
+                of_step[i] += ms / ranks_;
+                sum += ms;
+            }
+            mean_of_rank_.emplace(rank.rank, sum / steps_);
+            mean += sum / steps_ / ranks_;
+        }
+        double squares = 0;
+        for (const RankTrace& rank : report.ranks)
+            for (std::size_t i = 0; i < of_step.size(); ++i) {
+                const double residual = to_ms(rank.steps[i].*member) - mean_of_rank_.at(rank.rank) - of_step[i] + mean;
+                squares += residual * residual;
+            }
+        variance_ = squares / freedom();
+        mean_ = mean;
+    }
+
+    [[nodiscard]] double chance_of(std::int64_t rank, bool is_longest) const {
+        const double others = (mean_ * ranks_ - mean_of_rank_.at(rank)) / (ranks_ - 1);
+        const double difference = (mean_of_rank_.at(rank) - others) * (is_longest ? 1 : -1);
+        const double error = std::sqrt(variance_ / steps_ * ranks_ / (ranks_ - 1));
+        if (error <= 0) return difference > 0 ? 0 : 1;
+        return std::min(1.0, ranks_ * tool::student_tail(difference / error, freedom()));
+    }
+
+  private:
+    [[nodiscard]] double freedom() const { return (ranks_ - 1) * (steps_ - 1); }
+
+    double ranks_;
+    double steps_;
+    double mean_ = 0;
+    double variance_ = 0;
+    std::map<std::int64_t, double> mean_of_rank_;
+};
+
+void test_ranks(KernelReport& report) {
+    report.compared_steps = report.ranks.front().steps.size();
+    for (const RankTrace& rank : report.ranks)
+        report.compared_steps = std::min(report.compared_steps, rank.steps.size());
+    if (report.compared_steps < 2) return;
+    for (RankSpread& spread : report.spreads) {
+        if (spread.what != "own work" && spread.what != "comm") continue;
+        const RankTest test(report, spread.what == "comm" ? &TraceStep::comm_ns : &TraceStep::own_work_ns);
+        spread.longest_chance = test.chance_of(spread.longest_rank, true);
+        spread.shortest_chance = test.chance_of(spread.shortest_rank, false);
+    }
+}
+
 void compare_ranks(KernelReport& report) {
     if (report.ranks.size() < 2) return;
     report.per_step = std::all_of(report.ranks.begin(), report.ranks.end(),
@@ -121,6 +184,7 @@ void compare_ranks(KernelReport& report) {
     for (std::size_t i = 0; i < class_names.size(); ++i)
         add_spread(report, class_names[i], [i](const GpuTime& time) { return time.classes[i].time_ns; });
     add_spread(report, "idle", [](const GpuTime& time) { return time.idle_ns(); });
+    test_ranks(report);
 }
 
 }  // namespace

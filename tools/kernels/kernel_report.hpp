@@ -43,6 +43,9 @@ struct RankSpread {
     double median_ms = 0;
     std::optional<double> excess;  // of the longest over the median of the others, as a fraction of it
     double deficit_ms = 0;         // of the shortest under the median of the others
+    // Of such a rank among as many that are alike, from how steps vary; none where steps are not known, or one.
+    std::optional<double> longest_chance{};
+    std::optional<double> shortest_chance{};
 };
 
 struct KernelReport {
@@ -51,6 +54,7 @@ struct KernelReport {
     tool::Coverage coverage;
     RankTrace total;                  // of all ranks; its window, steps and paths are not used
     bool per_step = false;            // spreads are of a mean step, not of the trace
+    std::size_t compared_steps = 0;   // that every rank has
     std::vector<RankSpread> spreads;  // none for a single rank
 
     /// nullptr for a single rank.

@@ -342,7 +342,8 @@ void write_report(JsonWriter& json, const KernelReport& report, std::size_t max_
         json.objects("rows", report.spreads, [&json](const RankSpread& one) {
             json.members("what", one.what, "longest_rank", one.longest_rank, "longest_ms", one.longest_ms,
                          "shortest_rank", one.shortest_rank, "shortest_ms", one.shortest_ms, "median_ms", one.median_ms,
-                         "excess", one.excess, "deficit_ms", one.deficit_ms);
+                         "excess", one.excess, "deficit_ms", one.deficit_ms, "longest_chance", one.longest_chance,
+                         "shortest_chance", one.shortest_chance);
         });
     });
 }

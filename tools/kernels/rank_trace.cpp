@@ -2,6 +2,7 @@
 #include "kernels/rank_trace.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <span>
 
@@ -132,6 +133,15 @@ class TraceAnalysis {
             const Interval interval{steps[i].begin_ns, i + 1 < steps.size() ? steps[i + 1].begin_ns : window_.end_ns};
             steps[i].duration_ns = interval.end_ns - interval.begin_ns;
             for (const Intervals& device : busy_) steps[i].busy_ns += tool::length_within_ns(device, interval);
+        }
+        for (const TimedKernel& event : order_) {
+            const auto next =
+                std::upper_bound(steps.begin(), steps.end(), event.start_ns,
+                                 [](std::int64_t at_ns, const TraceStep& step) { return at_ns < step.begin_ns; });
+            if (next == steps.begin()) continue;
+            TraceStep& step = *std::prev(next);
+            const bool is_comm = types_[event.kernel].kernel_class == KernelClass::comm;
+            add_ns(is_comm ? step.comm_ns : step.own_work_ns, event.duration_ns);
         }
     }
 

@@ -67,6 +67,8 @@ struct TraceStep {
     std::int64_t begin_ns = 0;     // as in the trace
     std::int64_t duration_ns = 0;  // to the next step's begin, or the window's end
     std::int64_t busy_ns = 0;
+    std::int64_t own_work_ns = 0;  // of kernels that begin in it, all but comm
+    std::int64_t comm_ns = 0;
 };
 
 /// How the rank of a trace is known.

@@ -11,6 +11,8 @@ namespace {
 // A rank whose own work is this much longer than the others' stands out.
 constexpr double notable_excess = 0.05;
 constexpr double mostly_idle = 0.5;
+// Of any rank standing out where all are alike.
+constexpr double false_alarms = 0.01;
 
 double ratio(std::int64_t part, std::int64_t whole) {
     return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
@@ -53,6 +55,15 @@ RankVerdict least_comm(const KernelReport& report, const RankSpread& comm) {
             fmt::format("look at the host of rank {}", comm.shortest_rank)};
 }
 
+RankVerdict cannot_tell(const KernelReport& report, std::int64_t rank, bool is_longer) {
+    const std::string what = fmt::format("Rank {} has the {}", rank, is_longer ? "most own work" : "least comm");
+    if (report.compared_steps < 2)
+        return {false, what + ", but one step cannot tell a slow rank from chance.",
+                "trace several steps of all ranks"};
+    return {false, fmt::format("{}, but in {} steps that may be chance.", what, report.compared_steps),
+            "trace more steps to tell a slow rank from chance"};
+}
+
 }  // namespace
 
 std::string describe_busy(const KernelReport& report) {
@@ -81,8 +92,12 @@ RankVerdict judge_ranks(const KernelReport& report) {
     const RankSpread* const own = report.spread_of("own work");
     const RankSpread* const comm = report.spread_of("comm");
     if (own == nullptr || comm == nullptr) return {};
-    if (own->excess.value_or(0) >= notable_excess) return longest_work(report, *own);
-    if (comm->deficit_ms >= notable_excess * mean_window_ms(report)) return least_comm(report, *comm);
+    const bool is_longer = own->excess.value_or(0) >= notable_excess;
+    const bool waits_less = comm->deficit_ms >= notable_excess * mean_window_ms(report);
+    if (is_longer && own->longest_chance.value_or(1) < false_alarms) return longest_work(report, *own);
+    if (waits_less && comm->shortest_chance.value_or(1) < false_alarms) return least_comm(report, *comm);
+    if (is_longer || waits_less)
+        return cannot_tell(report, is_longer ? own->longest_rank : comm->shortest_rank, is_longer);
     return {false,
             fmt::format("No rank stands out: the longest own work (all but comm) is {} above the others' median.",
                         percent(own->excess.value_or(0))),

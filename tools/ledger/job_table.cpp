@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "ledger/ledger_collector.hpp"
 #include "ledger/rank_steps.hpp"
-#include "ledger/rank_timeline.hpp"
 #include "ledger/step_reading.hpp"
 #include "ledger/table_quantiles.hpp"
 #include "model/rank_spans.hpp"
@@ -34,8 +34,6 @@ constexpr std::size_t tile_samples = 16;
 constexpr std::size_t wave_spans = std::size_t{1} << 20;
 
 // Each phase has a cell for each rank and step. So many cells are few for any job, see choose_phases().
-constexpr std::size_t max_ledger_steps = std::size_t{1} << 20;
-constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t few_cells = std::size_t{1} << 24;
 constexpr std::size_t max_phases = 4096;
 constexpr std::string_view folded_name = "other phases";
@@ -67,7 +65,8 @@ class Builder {
         for (const StepRange wave : split({0, static_cast<std::uint32_t>(steps_.size())}, steps_of(wave_spans)))
             add_wave(wave, all);
         spans_ = {};
-        Ledger ledger = finish_ledger();
+        Ledger ledger = collector_->finish(table_.ranks, builder_options_.peak_flops);
+        ledger.other_reading_ms = reading_.other_ms;
         complete_partial_steps();
         add_own_work(ledger);
         table_.median_step_ms = quantiles_over_ranks(table_.step_ms, 0.5);
@@ -81,7 +80,7 @@ class Builder {
     struct PhaseMap {
         std::vector<std::size_t> places;  // index into table_.local
         std::vector<TimeKind> pieces;
-        std::vector<std::uint32_t> of_ledger;  // index into phases_
+        std::vector<std::uint32_t> of_ledger;  // their places in the ledger
     };
     /// How many spans of a local phase each rank has in each step.
     using Counts = StepMatrix;
@@ -96,41 +95,18 @@ class Builder {
         }
     };
 
-    /// What is known of a rank from one wave to the next.
-    struct RankState {
-        RankTimeline timeline;
-        RankTally tally;
-        RankLedger untimed;  // of steps without starts
-        std::int64_t step_before = 0;
-        std::int64_t end_before_ns = 0;  // 0: not known
-    };
-
-    /// A recorded step over ranks. Integers, so that sums do not depend on the number of threads.
-    struct StepSum {
-        std::int64_t length_ns = 0;
-        std::int64_t rows_ns = 0;
-        std::uint32_t ranks = 0;
-        std::uint32_t recorded = 0;
-        std::int64_t steps = 0;
-
-        void add(const StepSum& other) {
-            length_ns += other.length_ns;
-            rows_ns += other.rows_ns;
-            ranks += other.ranks;
-            recorded += other.recorded;
-            steps += other.steps;
-        }
+    /// Where a rank's step before ended.
+    struct StepBefore {
+        std::int64_t step = 0;
+        std::int64_t end_ns = 0;  // 0: not known
     };
 
     /// Some ranks of a wave, and what they add to sums over ranks.
     struct Tile {
-        StepRange wave;
         std::size_t first_rank;
         std::size_t last_rank;  // behind the last
         const std::vector<StepRange>* blocks;
-        std::vector<StepSum> sums{};                               // by step of the wave
-        std::vector<std::pair<std::uint32_t, StepSum>> earlier{};  // of steps before it
-        std::vector<std::int64_t> visible_ns{};                    // by phase of the ledger
+        LedgerCollector::Part of_ledger;
         Totals totals{};
     };
 
@@ -157,20 +133,7 @@ class Builder {
         table_.steps = std::move(kept);
         thin_steps();
         in_table_ = places_in(steps_, table_.steps);
-        std::vector<std::int64_t> of_ledger = steps_;
-        leave_some(of_ledger, max_ledger_steps, [](std::int64_t step) { return step; });
-        in_ledger_ = places_in(steps_, of_ledger);
-        sums_.resize(of_ledger.size());
-        ledger_steps_ = std::move(of_ledger);
-    }
-
-    /// By place in `all`: the place in `some` of them; both ascend.
-    static std::vector<std::uint32_t> places_in(const std::vector<std::int64_t>& all,
-                                                const std::vector<std::int64_t>& some) {
-        std::vector<std::uint32_t> places(all.size(), nowhere);
-        for (std::size_t i = 0, at = 0; i < all.size() && at < some.size(); ++i)
-            if (all[i] == some[at]) places[i] = static_cast<std::uint32_t>(at++);
-        return places;
+        collector_.emplace(job_, steps_);
     }
 
     void erase_uneven(std::vector<std::int64_t>& steps) const {
@@ -271,41 +234,15 @@ class Builder {
             map->places.push_back(found == places_.end() ? 0 : found->second);
             const bool is_pair = phase.kind == schema::Kind::comm && is_between_two(phase.name);
             map->pieces.push_back(is_pair ? TimeKind::bubble : piece_of(phase.name, phase.kind));
-            const auto [known, is_new] =
-                ledger_places_.try_emplace(phase.name, static_cast<std::uint32_t>(phases_.size()));
-            if (is_new) phases_.push_back({std::string(phase.name), phase.kind, map->pieces.back(), 0});
-            map->of_ledger.push_back(known->second);
+            map->of_ledger.push_back(collector_->place_of(phase, map->pieces.back()));
         }
         return map;
     }
 
     void start_ranks() {
-        const bool is_whole = !job_.filter.has_steps() && !job_.filter.has_phases();
-        const std::int64_t unit = step_unit();
-        states_.reserve(series_.size());
-        for (const auto* all_series : series_) {
-            const auto& stride = all_series->back().run.record_every_n_steps;
-            states_.push_back({RankTimeline(*all_series, unit, stride.value_or(1), is_whole), {}, {}});
-        }
-        visible_ns_.resize(phases_.size());
-        for (const auto& [name, mark] : job_.marks)
-            if (const TimeKind piece = named_piece_of(name); piece != TimeKind::other)
-                marks_.emplace_back(piece, &mark.steps);
-    }
-
-    // A trainer may count in other units than the profiler, which says of how many steps it records one.
-    [[nodiscard]] std::int64_t step_unit() const {
-        if (!job_.choice.keeps_all() || !job_.steps.stride) return 1;
-        for (const auto* all_series : series_)
-            for (const RunSeries& series : *all_series)
-                if (series.stride || series.run.record_every_n_steps != job_.steps.stride) return 1;
-        std::unordered_map<std::int64_t, std::size_t> counts;
-        for (std::size_t i = 1; i < steps_.size(); ++i) ++counts[steps_[i] - steps_[i - 1]];
-        const auto most = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
-            return a.second != b.second ? a.second < b.second : a.first > b.first;
-        });
-        const bool is_unit = most != counts.end() && most->first % *job_.steps.stride == 0;
-        return is_unit ? most->first / *job_.steps.stride : 1;
+        steps_before_.resize(series_.size());
+        for (std::size_t rank = 0; rank < series_.size(); ++rank)
+            collector_->add_rank(*series_[rank], maps_[rank]->of_ledger);
     }
 
     /// How many steps of all ranks have so many spans; at least one.
@@ -320,29 +257,16 @@ class Builder {
         std::vector<Tile> tiles;
         const std::size_t ranks = std::max<std::size_t>(1, (spans_.size() + rank_tiles - 1) / rank_tiles);
         for (std::size_t first = 0; first < spans_.size(); first += ranks)
-            tiles.push_back({wave, first, std::min(first + ranks, spans_.size()), &blocks});
+            tiles.push_back({first, std::min(first + ranks, spans_.size()), &blocks, LedgerCollector::Part(wave)});
         for_all(tiles.size(), threads_, [&](std::size_t i) { add_tile(tiles[i]); });
         for (const Tile& tile : tiles) {
             all.add(tile.totals);
-            add_sums(tile);
+            collector_->add(tile.of_ledger);
         }
-    }
-
-    void add_sums(const Tile& tile) {
-        for (std::size_t i = 0; i < tile.sums.size(); ++i) add_sum(tile.wave.first + i, tile.sums[i]);
-        for (const auto& [step, sum] : tile.earlier) add_sum(step, sum);
-        for (std::size_t i = 0; i < tile.visible_ns.size(); ++i) visible_ns_[i] += tile.visible_ns[i];
-    }
-
-    void add_sum(std::size_t step, const StepSum& sum) {
-        if (in_ledger_[step] != nowhere) sums_[in_ledger_[step]].add(sum);
     }
 
     void add_tile(Tile& tile) {
         StepAnalyser analyser(reading_, job_.collectives);
-        PieceCutter cutter;
-        tile.sums.resize(tile.wave.length());
-        tile.visible_ns.resize(phases_.size());
         for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank)
             for (std::size_t i = 0; i < tile.blocks->size(); ++i) {
                 StepWalk walk((*tile.blocks)[i]);
@@ -353,126 +277,22 @@ class Builder {
                     tile.totals.comm_ms += of_rank.all_comm_ms;
                     tile.totals.matched_ms += of_rank.matched_ms;
                     add_to_table(rank, spans.front().step, of_rank);
-                    add_to_ledger(rank, spans.front().step, of_rank, cutter, tile);
+                    collector_->add_step(rank, spans.front().step, of_rank, tile.of_ledger);
                 }
             }
     }
 
     void add_to_table(std::size_t rank, std::uint32_t step_index, const RankStep& of_rank) {
-        RankState& state = states_[rank];
+        StepBefore& before = steps_before_[rank];
         const std::int64_t step = steps_[step_index];
         if (in_table_[step_index] != nowhere) {
             const std::size_t cell = rank * table_.steps.size() + in_table_[step_index];
             add_step(cell, of_rank, maps_[rank]->places);
-            const bool follows = state.end_before_ns != 0 && step == state.step_before + 1;
-            const std::int64_t gap_ns = follows ? of_rank.extent.begin_ns - state.end_before_ns : 0;
+            const bool follows = before.end_ns != 0 && step == before.step + 1;
+            const std::int64_t gap_ns = follows ? of_rank.extent.begin_ns - before.end_ns : 0;
             if (gap_ns > 0) table_.uncovered_ms.add_to_cell(cell, static_cast<double>(gap_ns) * 1e-6);
         }
-        state.step_before = step;
-        state.end_before_ns = of_rank.extent.end_ns;
-    }
-
-    void add_to_ledger(std::size_t rank, std::uint32_t step, const RankStep& of_rank, PieceCutter& cutter, Tile& tile) {
-        RankState& state = states_[rank];
-        state.tally.comm_ms += of_rank.comm_ms;
-        state.tally.step_span_ms += of_rank.step_span_ms;
-        if (of_rank.extent.empty()) return add_untimed(rank, step, of_rank, tile);
-        const StepSegments segments{steps_[step], step, of_rank.extent, of_rank.more_waiting_ns, of_rank.segments};
-        state.timeline.take(segments, cutter,
-                            [&](const Iteration& iteration) { add_iteration(rank, iteration, tile); });
-    }
-
-    void add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Tile& tile) {
-        RankState& state = states_[rank];
-        if (!state.timeline.empty()) return;  // its time is that of the rows with starts
-        state.untimed.pieces.add(of_rank.pieces);
-        ++state.untimed.steps;
-        for (const TimeKind kind : {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble})
-            state.tally.hidden_comm_ms -= static_cast<double>(of_rank.pieces[kind]) * 1e-6;
-        for (const Exposure& exposure : of_rank.exposures)
-            tile.visible_ns[maps_[rank]->of_ledger[exposure.phase]] += exposure.ns;
-        const std::int64_t ns = of_rank.pieces.sum_ns();
-        sum_of(step, tile).add({ns, ns, 1, 1, 1});
-    }
-
-    static StepSum& sum_of(std::uint32_t step, Tile& tile) {
-        if (step >= tile.wave.first) return tile.sums[step - tile.wave.first];
-        return tile.earlier.emplace_back(step, StepSum{}).second;
-    }
-
-    void add_iteration(std::size_t rank, const Iteration& iteration, Tile& tile) {
-        RankTally& tally = states_[rank].tally;
-        tally.ledger.pieces.add(iteration.pieces);
-        tally.recorded_ms += static_cast<double>(iteration.pieces.sum_ns()) * 1e-6;
-        tally.ledger.steps += iteration.steps;
-        if (tally.ledger.recorded == 0) tally.first_step = iteration.step;
-        tally.last_step = iteration.step;
-        ++tally.ledger.recorded;
-        for (const TimeKind piece : {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble})
-            tally.hidden_comm_ms -= static_cast<double>(iteration.pieces[piece]) * 1e-6;
-        for (const Exposure& exposure : iteration.exposures)
-            tile.visible_ns[maps_[rank]->of_ledger[exposure.phase]] += exposure.ns;
-        const bool is_known = iteration.is_followed;
-        sum_of(iteration.step_index, tile)
-            .add({is_known ? iteration.length_ns : 0, iteration.rows_ns, is_known, 1, is_known ? iteration.steps : 0});
-        if (iteration.since_start < LedgerBuilder::first_iterations) {
-            tally.first.push_back(iteration);
-            tally.first.back().exposures = {};
-        }
-        for (const auto& [piece, steps] : marks_)
-            if (steps->contains(iteration.step)) tally.marked.push_back({piece, iteration.pieces});
-    }
-
-    Ledger finish_ledger() {
-        PieceCutter cutter;
-        Tile last{{static_cast<std::uint32_t>(steps_.size()), static_cast<std::uint32_t>(steps_.size())}, 0, 0, {}, {}};
-        last.visible_ns.resize(phases_.size());
-        const std::int64_t unit = step_unit();
-        LedgerBuilder builder(job_, table_.ranks, builder_options_.peak_flops);
-        for (std::size_t rank = 0; rank < states_.size(); ++rank) {
-            RankState& state = states_[rank];
-            state.timeline.finish(cutter, [&](const Iteration& iteration) { add_iteration(rank, iteration, last); });
-            finish_rank(state, unit);
-            state.tally.ledger.rank = table_.ranks[rank].rank;
-            builder.add(std::move(state.tally));
-        }
-        add_sums(last);
-        return builder.finish(start_ledger());
-    }
-
-    /// Rows without starts count where there are no others.
-    static void finish_rank(RankState& state, std::int64_t unit) {
-        RankLedger& rank = state.tally.ledger;
-        state.tally.hidden_comm_ms = std::max(0.0, state.tally.comm_ms + state.tally.hidden_comm_ms);
-        if (state.timeline.empty()) {
-            rank = state.untimed;
-            rank.recorded = rank.steps;
-            rank.elapsed_ns = rank.pieces.sum_ns();
-            state.tally.recorded_ms = static_cast<double>(rank.elapsed_ns) * 1e-6;
-            return;
-        }
-        // A rank that was started again at a stride did steps that no row is of.
-        rank.steps = std::max(rank.steps, (state.tally.last_step - state.tally.first_step) / unit + 1);
-        const RankOutside& outside = state.timeline.outside();
-        rank.elapsed_ns = outside.end_ns - outside.begin_ns;
-        spread_unrecorded(outside, rank);
-        rank.pieces.add(outside.pieces);
-    }
-
-    [[nodiscard]] Ledger start_ledger() {
-        Ledger ledger;
-        for (std::size_t i = 0; i < sums_.size(); ++i)
-            ledger.steps.push_back({ledger_steps_[i], sums_[i].ranks, sums_[i].recorded,
-                                    static_cast<double>(sums_[i].length_ns) * 1e-6, static_cast<double>(sums_[i].steps),
-                                    static_cast<double>(sums_[i].rows_ns) * 1e-6});
-        for (std::size_t i = 0; i < phases_.size(); ++i)
-            phases_[i].visible_ms = static_cast<double>(visible_ns_[i]) * 1e-6;
-        ledger.phases = std::move(phases_);
-        const auto is_timed = [](const RankState& state) { return !state.timeline.empty(); };
-        ledger.is_timed = std::any_of(states_.begin(), states_.end(), is_timed);
-        ledger.other_reading_ms = reading_.other_ms;
-        ledger.stride = job_.steps.stride;
-        return ledger;
+        before = {step, of_rank.extent.end_ns};
     }
 
     void add_step(std::size_t cell, const RankStep& of_rank, const std::vector<std::size_t>& places) {
@@ -551,16 +371,10 @@ class Builder {
     const TimeOptions& builder_options_;
     JobTable table_;
     StepReading reading_;
-    std::vector<std::int64_t> steps_;         // all of which durations were kept
-    std::vector<std::uint32_t> in_table_;     // by step: its place in the table, or nowhere
-    std::vector<std::uint32_t> in_ledger_;    // the same in ledger_steps_
-    std::vector<std::int64_t> ledger_steps_;  // all, or a random part of them
-    std::vector<StepSum> sums_;               // by step of the ledger
-    std::vector<PhaseLedger> phases_;
-    std::vector<std::int64_t> visible_ns_;  // by phase of the ledger
-    std::unordered_map<std::string_view, std::uint32_t> ledger_places_;
-    std::vector<std::pair<TimeKind, const NumberRanges*>> marks_;
-    std::vector<RankState> states_;                      // by rank of the table
+    std::vector<std::int64_t> steps_;      // all of which durations were kept
+    std::vector<std::uint32_t> in_table_;  // by step: its place in the table, or nowhere
+    std::optional<LedgerCollector> collector_;
+    std::vector<StepBefore> steps_before_;               // by rank of the table
     std::vector<const std::vector<RunSeries>*> series_;  // by rank of the table
     std::vector<RankSpans> spans_;                       // by rank of the table
     std::vector<std::shared_ptr<const PhaseMap>> maps_;  // by rank of the table

@@ -92,6 +92,12 @@ const PhaseLedger* Ledger::find(std::string_view phase) const {
     return found == phases.end() || found->name != phase ? nullptr : &*found;
 }
 
+const RankLedger* Ledger::find_rank(std::int64_t rank) const {
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank,
+                                        [](const RankLedger& one, std::int64_t number) { return one.rank < number; });
+    return found == ranks.end() || found->rank != rank ? nullptr : &*found;
+}
+
 LedgerBuilder::LedgerBuilder(const Job& job, std::vector<RankRole> ranks, std::optional<double> peak_flops)
     : job_(job), roles_(std::move(ranks)), peak_flops_(peak_flops) {}
 
@@ -108,17 +114,16 @@ Ledger LedgerBuilder::finish(Ledger&& ledger) {
         rank.iteration_ns = rank.elapsed_ns - sum_of(rank.pieces, no_iteration);
         ledger.elapsed_ns += rank.elapsed_ns;
         ledger.pieces.add(rank.pieces);
-        ledger.recorded_ms += tally.recorded_ms;
-        ledger.step_span_ms += tally.step_span_ms;
+        ledger.recorded_ms += rank.recorded_ms;
+        ledger.step_span_ms += rank.step_span_ms;
         ledger.comm_ms += tally.comm_ms;
         ledger.hidden_comm_ms += tally.hidden_comm_ms;
         steps += static_cast<double>(rank.steps);
         iteration_ms += static_cast<double>(rank.iteration_ns) * 1e-6;
-        ledger.ranks.push_back(rank);
+        ledger.ranks.push_back(std::move(rank));
     }
     if (steps > 0) ledger.step_times.mean_ms = iteration_ms / steps;
-    std::sort(ledger.phases.begin(), ledger.phases.end(),
-              [](const PhaseLedger& a, const PhaseLedger& b) { return a.name < b.name; });
+    ledger.device_without_peak = find_device_without_peak();
     ledger.run = throughput_of(ledger, false);
     ledger.steady = throughput_of(ledger, true);
     return std::move(ledger);
@@ -226,6 +231,13 @@ void LedgerBuilder::settle_marks(RankTally& tally) {
             rank.pieces[piece] -= moved_ns;
             rank.pieces[marked.piece] += moved_ns;
         }
+}
+
+std::string LedgerBuilder::find_device_without_peak() const {
+    for (const RankRole& role : roles_)
+        if ((role.flops_per_step || role.hardware_flops_per_step) && !peak_of(role, peak_flops_))
+            return role.device_name.empty() ? "a device without a name" : role.device_name;
+    return "";
 }
 
 Throughput LedgerBuilder::throughput_of(const Ledger& ledger, bool is_steady) const {

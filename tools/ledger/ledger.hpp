@@ -44,7 +44,14 @@ struct RankLedger {
     std::int64_t iteration_ns = 0;  // of elapsed: in steps, also those that were not recorded
     std::int64_t steps = 0;         // also those that were not recorded
     std::int64_t recorded = 0;
-    PieceTimes pieces;  // add up to elapsed_ns
+    PieceTimes pieces;        // add up to elapsed_ns
+    double recorded_ms = 0;   // in recorded steps
+    double step_span_ms = 0;  // of spans that enclose the others
+    struct Visible {
+        std::uint32_t phase;  // index into Ledger::phases
+        double ms;
+    };
+    std::vector<Visible> visible;  // see PhaseLedger
 };
 
 /// What is seen of a phase: time in which nothing of a higher place in the order of TimeKind ran beside it.
@@ -99,6 +106,7 @@ struct Ledger {
     StepTimes step_times;
     std::optional<std::int64_t> stride;      // of the recorded steps
     std::optional<SamplingFact> sampling;    // where steps were not recorded
+    std::string device_without_peak;         // of a rank whose FLOPs are known; "" for none
     std::optional<double> other_reading_ms;  // of rows without starts: a step, if the step span held the rows before it
                                              // or, where it is taken to hold them, if it did not
 
@@ -116,11 +124,23 @@ struct Ledger {
     }
     /// Mean over ranks: in steps, also those that were not recorded.
     [[nodiscard]] double iteration_ms() const { return step_times.mean_ms * run.steps; }
-    /// Of the time of recorded steps, in which nothing hides it.
+    /// Of the time of recorded steps, in which nothing hides it; of spans that enclose others, all of them.
     [[nodiscard]] double share(const PhaseLedger& phase) const {
-        return recorded_ms > 0 ? phase.visible_ms / recorded_ms : 0;
+        return share(phase, {phase.visible_ms, step_span_ms, recorded_ms});
+    }
+    struct Parts {
+        double visible_ms = 0;  // of the phase
+        double step_span_ms = 0;
+        double recorded_ms = 0;
+    };
+    /// The same of some of the ranks, of which the sums are given.
+    [[nodiscard]] static double share(const PhaseLedger& phase, const Parts& sums) {
+        if (sums.recorded_ms <= 0) return 0;
+        const bool encloses = phase.kind == schema::Kind::step && phase.visible_ms == 0;
+        return (encloses ? sums.step_span_ms : sums.visible_ms) / sums.recorded_ms;
     }
     [[nodiscard]] const PhaseLedger* find(std::string_view phase) const;
+    [[nodiscard]] const RankLedger* find_rank(std::int64_t rank) const;
 };
 
 /// Of one rank, before what is known of all ranks is added.
@@ -128,8 +148,6 @@ struct RankTally {
     RankLedger ledger;
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
-    double recorded_ms = 0;
-    double step_span_ms = 0;
     double comm_ms = 0;
     double hidden_comm_ms = 0;
     std::vector<Iteration> first;  // the first ones after each start, without exposures
@@ -157,6 +175,7 @@ class LedgerBuilder {
     void settle_startup(RankTally& tally, const std::vector<std::uint32_t>& warm_ups) const;
     static void settle_marks(RankTally& tally);
     [[nodiscard]] Throughput throughput_of(const Ledger& ledger, bool is_steady) const;
+    [[nodiscard]] std::string find_device_without_peak() const;
 
     const Job& job_;
     std::vector<RankRole> roles_;
@@ -168,7 +187,7 @@ class LedgerBuilder {
 void spread_unrecorded(const RankOutside& outside, RankLedger& rank);
 
 /// Dense peak of a device, FLOP/s, of 16-bit floats with 32-bit accumulation; none for a device that is not in the
-/// table.
+/// table, or a part of one (MIG).
 [[nodiscard]] std::optional<double> known_peak_flops(std::string_view device_name);
 [[nodiscard]] std::optional<double> peak_of(const RankRole& rank, std::optional<double> given);
 

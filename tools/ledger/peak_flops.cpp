@@ -14,14 +14,16 @@ struct KnownDevice {
 
 // Dense BF16 tensor-core peaks from NVIDIA's data sheets of each product; "with sparsity" figures are halved. A name
 // of two words comes before the first of them.
-constexpr std::array<KnownDevice, 15> known_devices = {{
+constexpr std::array<KnownDevice, 17> known_devices = {{
     {"GB200", 2.5e15},
     {"B200", 2.25e15},
+    {"H200 NVL", 835e12},
     {"H200", 989.4e12},
     {"GH200", 989.4e12},
     {"H100 PCIe", 756e12},
     {"H100 NVL", 835e12},
     {"H100", 989.4e12},
+    {"H800 PCIe", 756e12},
     {"H800", 989.4e12},
     {"A100", 312e12},
     {"A800", 312e12},
@@ -46,6 +48,7 @@ bool has_words(std::string_view text, std::string_view words) {
 }  // namespace
 
 std::optional<double> known_peak_flops(std::string_view device_name) {
+    if (has_words(device_name, "MIG")) return std::nullopt;  // a part of the device
     for (const KnownDevice& device : known_devices)
         if (has_words(device_name, device.words)) return device.peak_flops;
     return std::nullopt;

@@ -2,107 +2,95 @@
 #include "report/breakdown.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <array>
+#include <string_view>
 #include <utility>
 
 namespace cep::report {
 namespace {
 
-constexpr std::size_t single_phases = 7;  // with a bar of their own
+using tool::TimeKind;
 
-class BreakdownFinder {
-  public:
-    BreakdownFinder(const JobView& view, const tool::JobTable& table) : view_(view), table_(table) {}
+constexpr double least_part = 0.005;  // of one of the bars; less is one part with the rest
+constexpr std::string_view small_ones = "all the rest";
 
-    Breakdown find() {
-        order_phases();
-        for (std::size_t i = 0; i < std::min(single_phases, order_.size()); ++i) {
-            const std::string& name = table_.local[order_[i]].name;
-            const std::size_t phase = view_.phase_of(name);
-            const int color = phase < view_.phases.size() ? view_.phases[phase].color : colors - 1;
-            found_.parts.push_back({name, color, "c" + std::to_string(color)});
-        }
-        if (order_.size() > single_phases) found_.parts.push_back({"other phases", std::nullopt, "others"});
-        found_.parts.push_back({"waiting", std::nullopt, "wait"});
-        found_.parts.push_back({"communication", std::nullopt, "comm"});
-        found_.parts.push_back({"unattributed", std::nullopt, "rest"});
-        const std::vector<std::size_t> ranks = order_known(view_.slowness_ms);
-        if (ranks.empty()) return {"No rank has own work in a step whose time is known.", {}, {}};
-        std::vector<std::pair<std::string, std::size_t>> chosen = {{"most own work", ranks.back()}};
-        if (ranks.size() > 2) chosen.emplace_back("median", ranks[ranks.size() / 2]);
-        if (ranks.size() > 1) chosen.emplace_back("least own work", ranks.front());
-        find_steps(chosen);
-        if (steps_.empty()) return {"The ranks to compare have no step in common whose time is known.", {}, {}};
-        for (const auto& [label, rank] : chosen) add(label, rank);
-        return std::move(found_);
-    }
-
-  private:
-    /// Those with the most time first.
-    void order_phases() {
-        std::vector<double> totals;
-        for (const tool::LocalPhase& phase : table_.local) {
-            double total = 0;
-            for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
-                for (const float ms : phase.own_ms.of_rank(rank))
-                    if (!std::isnan(ms)) total += ms;
-            totals.push_back(total);
-        }
-        order_ = order_known(totals, std::greater<>());
-        std::sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(std::min(single_phases, order_.size())));
-    }
-
-    /// Those that all of the ranks recorded.
-    void find_steps(const std::vector<std::pair<std::string, std::size_t>>& ranks) {
-        for (std::size_t step = 0; step < table_.steps.size(); ++step) {
-            bool is_known = true;
-            for (const auto& [label, rank] : ranks) is_known &= !std::isnan(table_.step_ms.at(rank, step));
-            if (is_known) steps_.push_back(step);
-        }
-    }
-
-    [[nodiscard]] double mean_of(const StepMatrix& ms, std::size_t rank) const {
-        double sum = 0;
-        for (const std::size_t step : steps_)
-            if (const double value = ms.at(rank, step); !std::isnan(value)) sum += value;
-        return sum / static_cast<double>(steps_.size());
-    }
-
-    void add(std::string label, std::size_t rank) {
-        BreakdownBar bar{std::move(label), rank, mean_of(table_.step_ms, rank), {}};
-        double others_ms = 0;
-        for (std::size_t i = 0; i < order_.size(); ++i) {
-            const double ms = mean_of(table_.local[order_[i]].own_ms, rank);
-            if (i < single_phases) {
-                bar.ms.push_back(ms);
-            } else {
-                others_ms += ms;
-            }
-        }
-        if (order_.size() > single_phases) bar.ms.push_back(others_ms);
-        const double exposed_ms = mean_of(table_.exposed_ms, rank);
-        const double wait_ms = std::min(mean_of(table_.wait_ms, rank), exposed_ms);
-        bar.ms.push_back(wait_ms);
-        bar.ms.push_back(exposed_ms - wait_ms);
-        bar.ms.push_back(bar.step_ms - std::accumulate(bar.ms.begin(), bar.ms.end(), 0.0));
-        if (std::isfinite(bar.step_ms)) found_.bars.push_back(std::move(bar));
-    }
-
-    const JobView& view_;
-    const tool::JobTable& table_;
-    std::vector<std::size_t> order_;  // indices of local phases
-    std::vector<std::size_t> steps_;  // that means are over
-    Breakdown found_;
+struct PieceLook {
+    TimeKind piece;
+    std::string_view style;  // "c0" to "c7" are colours
 };
+// A piece looks the same on every page, unless two with the same colour are on it.
+constexpr std::array<PieceLook, tool::piece_count> looks = {{
+    {TimeKind::compute, "c0"},      {TimeKind::transfer, "comm"},  {TimeKind::waiting, "wait"},
+    {TimeKind::bubble, "c6"},       {TimeKind::memory, "c4"},      {TimeKind::host_to_device, "c4"},
+    {TimeKind::data, "c1"},         {TimeKind::host, "c3"},        {TimeKind::checkpoint, "c2"},
+    {TimeKind::evaluation, "c2"},   {TimeKind::logging, "c7"},     {TimeKind::other, "others"},
+    {TimeKind::host_late, "c5"},    {TimeKind::uncovered, "rest"}, {TimeKind::startup, "c7"},
+    {TimeKind::between, "rest"},    {TimeKind::restart, "c5"},     {TimeKind::redone, "c5"},
+    {TimeKind::unrecorded, "rest"},
+}};
+
+/// With the next colour, if one of `parts` has that of the piece already.
+BreakdownPart breakdown_part(const PieceLook& look, const std::vector<BreakdownPart>& parts) {
+    BreakdownPart part{std::string(tool::facts_of(look.piece).meaning), std::nullopt, std::string(look.style)};
+    if (look.style.size() != 2) return part;
+    part.color = look.style.back() - '0';
+    const auto is_taken = [&](int color) {
+        return std::any_of(parts.begin(), parts.end(), [=](const BreakdownPart& one) { return one.color == color; });
+    };
+    for (int tries = 0; tries < colors && is_taken(*part.color); ++tries) part.color = (*part.color + 1) % colors;
+    part.style = "c" + std::to_string(*part.color);
+    return part;
+}
+
+/// A label, and the index of a rank.
+using Chosen = std::pair<std::string, std::size_t>;
+
+std::vector<Chosen> choose_ranks(const JobView& view) {
+    const std::vector<std::size_t> ranks = order_known(view.slowness_ms);
+    if (ranks.empty()) return {{"one of the ranks", 0}};
+    std::vector<Chosen> chosen = {{"most own work", ranks.back()}};
+    if (ranks.size() > 2) chosen.emplace_back("median", ranks[ranks.size() / 2]);
+    if (ranks.size() > 1) chosen.emplace_back("least own work", ranks.front());
+    return chosen;
+}
+
+double ms_a_step(std::int64_t ns, const tool::RankLedger& rank) {
+    return static_cast<double>(ns) * 1e-6 / static_cast<double>(rank.steps);
+}
+
+bool is_large(const std::vector<const tool::RankLedger*>& ranks, TimeKind piece) {
+    return std::any_of(ranks.begin(), ranks.end(), [&](const tool::RankLedger* rank) {
+        return static_cast<double>(rank->pieces[piece]) > least_part * static_cast<double>(rank->elapsed_ns);
+    });
+}
 
 }  // namespace
 
-Breakdown find_breakdown(const JobView& view, const tool::JobTable* table, const std::string& why) {
-    if (table == nullptr) return {why, {}, {}};
-    if (table->local.empty() || !view.has_step)
-        return {"No phases of a step are timed besides communication, so a step cannot be taken apart.", {}, {}};
-    return BreakdownFinder(view, *table).find();
+Breakdown find_breakdown(const JobView& view, const tool::Ledger& ledger) {
+    Breakdown found;
+    std::vector<const tool::RankLedger*> ranks;
+    for (const auto& [label, index] : choose_ranks(view)) {
+        if (index >= view.ranks.size()) continue;
+        const tool::RankLedger* const rank = ledger.find_rank(view.ranks[index]);
+        if (rank == nullptr || rank->steps == 0 || rank->elapsed_ns == 0) continue;
+        ranks.push_back(rank);
+        found.bars.push_back({label, index, ms_a_step(rank->elapsed_ns, *rank), {}});
+    }
+    if (ranks.empty()) return {"No rank has a step whose time is known.", {}, {}};
+    for (const PieceLook& look : looks) {
+        if (!is_large(ranks, look.piece)) continue;
+        found.parts.push_back(breakdown_part(look, found.parts));
+        for (std::size_t i = 0; i < ranks.size(); ++i)
+            found.bars[i].ms.push_back(ms_a_step(ranks[i]->pieces[look.piece], *ranks[i]));
+    }
+    found.parts.push_back({std::string(small_ones), std::nullopt, "others"});
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        std::int64_t rest_ns = 0;
+        for (const PieceLook& look : looks)
+            if (!is_large(ranks, look.piece)) rest_ns += ranks[i]->pieces[look.piece];
+        found.bars[i].ms.push_back(ms_a_step(rest_ns, *ranks[i]));
+    }
+    return found;
 }
 
 }  // namespace cep::report

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Breakdown: what the mean step of a few ranks consists of.
+// Breakdown: where the time of a step went on a few ranks, by the pieces of the ledger.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "ledger/ledger.hpp"
 #include "report/job_view.hpp"
 
 namespace cep::report {
 
 struct BreakdownPart {
     std::string name;
-    std::optional<int> color;  // of a phase; none for what is no phase
+    std::optional<int> color;  // of kinds of work; none for what has a style of its own
     std::string style;         // class of its bars
 };
 
 struct BreakdownBar {
     std::string label;
-    std::size_t rank = 0;  // index
-    double step_ms = 0;
+    std::size_t rank = 0;    // index
+    double step_ms = 0;      // all of the rank's time, a step
     std::vector<double> ms;  // by part; they sum to step_ms
 };
 
@@ -31,8 +32,7 @@ struct Breakdown {
     std::vector<BreakdownBar> bars;
 };
 
-/// `table`: nullptr where the job has none, which `why` explains. Ranks are chosen by JobView::slowness_ms, and means
-/// are over the steps that all of them recorded.
-[[nodiscard]] Breakdown find_breakdown(const JobView& view, const tool::JobTable* table, const std::string& why);
+/// Ranks are chosen by JobView::slowness_ms; where that is not known, it is the first.
+[[nodiscard]] Breakdown find_breakdown(const JobView& view, const tool::Ledger& ledger);
 
 }  // namespace cep::report

@@ -72,9 +72,9 @@ std::vector<Section> make_sections(const PageParts& parts) {
     const JobView& view = parts.view;
     std::vector<Section> sections;
     if (inputs.comparison != nullptr) sections.push_back(compare_section(*inputs.comparison));
+    sections.push_back(breakdown_section(view, parts.breakdown));
     sections.push_back(heat_section(view, parts.heat));
     sections.push_back(waits_section(view, parts.heat));
-    sections.push_back(breakdown_section(view, parts.breakdown));
     sections.push_back(bands_section(view, parts.heat, *inputs.job, *inputs.verdict));
     sections.push_back(what_if_section(*inputs.verdict));
     sections.push_back(timeline_section(view, parts.timeline));
@@ -185,7 +185,7 @@ Report make_report(const ReportInputs& inputs, JobView view) {
     const PageParts parts{inputs,
                           view,
                           std::move(heat),
-                          find_breakdown(view, inputs.table, inputs.why_no_table),
+                          find_breakdown(view, inputs.verdict->ledger),
                           find_timeline(*inputs.job, inputs.table, view, inputs.timeline),
                           find_memory(*inputs.job, view)};
     const tool::Document document = tool::summary_document(*inputs.job, *inputs.summary, inputs.verdict, {});

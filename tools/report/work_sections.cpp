@@ -44,14 +44,11 @@ Figure draw(const JobView& view, const Breakdown& breakdown) {
     constexpr double bar_gap = 18;
     const double bars_height = static_cast<double>(breakdown.bars.size()) * (bar_height + bar_gap);
     double most = 0;
-    for (const BreakdownBar& bar : breakdown.bars) {
-        double end = 0;
-        for (const double ms : bar.ms) end += std::max(0.0, ms);
-        most = std::max({most, bar.step_ms, end});
-    }
-    Svg svg("breakdown", picture_width, 70 + bars_height + 40, "What a mean step consists of",
-            "One bar for each of a few ranks. Its parts are the own work of each phase, waiting for other ranks, "
-            "communication, and what no phase covers; they sum to the step. The table below has the numbers.");
+    for (const BreakdownBar& bar : breakdown.bars) most = std::max(most, bar.step_ms);
+    Svg svg(
+        "breakdown", picture_width, 70 + bars_height + 40, "Where the time of a step goes",
+        "One bar for each of a few ranks: all of its time, divided by its steps. What runs beside compute is hidden "
+        "and takes no part of the bar. The table below has the numbers.");
     Plot plot{.left = 190, .right = picture_width - 20};
     plot.top = draw_legend(svg, breakdown.parts, plot.left, 4) + 10;
     plot.bottom = plot.top + bars_height;
@@ -73,15 +70,13 @@ Figure draw(const JobView& view, const Breakdown& breakdown) {
                 svg.text("on-" + breakdown.parts[i].style, {(from + x(at)) / 2, y + 20}, Anchor::middle,
                          format_duration_ms(bar.ms[i]));
         }
-        svg.line("end", {x(bar.step_ms), y - 4}, {x(bar.step_ms), y + bar_height + 4},
-                 "the step: " + format_duration_ms(bar.step_ms));
         y += bar_height + bar_gap;
     }
-    return {svg.finish(), "The upright line at the end of a bar is the whole step."};
+    return {svg.finish(), ""};
 }
 
 tool::Table breakdown_table(const JobView& view, const Breakdown& breakdown) {
-    std::vector<tool::Column> columns = {{"part", "part of the mean step", tool::Align::left, "", ""}};
+    std::vector<tool::Column> columns = {{"part", "where the time of a step goes", tool::Align::left, "", ""}};
     for (const BreakdownBar& bar : breakdown.bars)
         columns.push_back(
             {"ms", fmt::format("{}: {}", bar.label, view.name_rank(bar.rank)), tool::Align::right, "ms", ""});
@@ -93,7 +88,7 @@ tool::Table breakdown_table(const JobView& view, const Breakdown& breakdown) {
                 fmt::format("{} ({:.1f} %)", format_duration_ms(bar.ms[i]), share_of(bar.ms[i], bar.step_ms))));
         table.add(std::move(cells));
     }
-    std::vector<Cell> cells = {Cell::words("step")};
+    std::vector<Cell> cells = {Cell::words("all")};
     for (const BreakdownBar& bar : breakdown.bars) cells.push_back(Cell::words(format_duration_ms(bar.step_ms)));
     table.add(std::move(cells));
     return table;
@@ -153,15 +148,16 @@ Figure draw_waits(const JobView& view, const Layer& own, const Layer& wait) {
 }  // namespace
 
 Section breakdown_section(const JobView& view, const Breakdown& breakdown) {
-    const std::string heading = "Where a step goes";
+    const std::string heading = "Where the time goes";
     if (!breakdown.empty.empty()) return Section::without("breakdown", heading, breakdown.empty);
-    return {"breakdown",
-            heading,
-            "The rank with the most own work, a usual one and the one with the least: what one works longer, the "
-            "others wait.",
-            {},
-            {draw(view, breakdown)},
-            breakdown_table(view, breakdown).html(0)};
+    return {
+        "breakdown",
+        heading,
+        "All of a rank's time, divided by its steps, of the rank with the most own work, a usual one and the one with "
+        "the least: what one works longer, the others wait.",
+        {},
+        {draw(view, breakdown)},
+        breakdown_table(view, breakdown).html(0)};
 }
 
 Section waits_section(const JobView& view, const HeatMap& heat) {

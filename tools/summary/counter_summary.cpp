@@ -82,10 +82,16 @@ std::vector<CounterSummary> summarize_counters(const RankSeries& ranks) {
     return summaries;
 }
 
+bool MemorySummary::is_short() const {
+    constexpr double nearly_full = 0.95;
+    return alloc_retries > 0 || (used && used->max >= nearly_full);
+}
+
 std::optional<MemorySummary> summarize_memory(const RankSeries& ranks) {
     Figures peak_allocated;
     Figures peak_reserved;
     Figures fragmentation;
+    Figures used;
     MemorySummary summary;
     for (const auto& [rank, all_series] : ranks) {
         const RankCounters counters = counters_of(all_series);
@@ -93,8 +99,11 @@ std::optional<MemorySummary> summarize_memory(const RankSeries& ranks) {
         const RankCounter* reserved = find(counters, "memory.reserved_bytes");
         if (const auto* peak = find(counters, "memory.peak_allocated_bytes", "memory.allocated_bytes"))
             peak_allocated.add(rank, peak->max);
-        if (const auto* peak = find(counters, "memory.peak_reserved_bytes", "memory.reserved_bytes"))
+        if (const auto* peak = find(counters, "memory.peak_reserved_bytes", "memory.reserved_bytes")) {
             peak_reserved.add(rank, peak->max);
+            const RankCounter* device = find(counters, "memory.device_bytes");
+            if (device != nullptr && device->max > 0) used.add(rank, peak->max / device->max);
+        }
         if (allocated != nullptr && reserved != nullptr && allocated->last_place == reserved->last_place &&
             reserved->last > 0)
             fragmentation.add(rank, 1 - allocated->last / reserved->last);
@@ -103,6 +112,7 @@ std::optional<MemorySummary> summarize_memory(const RankSeries& ranks) {
     summary.peak_allocated_bytes = peak_allocated.all();
     summary.peak_reserved_bytes = peak_reserved.all();
     summary.fragmentation = fragmentation.all();
+    summary.used = used.all();
     if (!summary.peak_allocated_bytes && !summary.peak_reserved_bytes) return std::nullopt;
     return summary;
 }

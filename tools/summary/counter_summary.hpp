@@ -32,7 +32,11 @@ struct MemorySummary {
     std::optional<AcrossRanks> peak_allocated_bytes;
     std::optional<AcrossRanks> peak_reserved_bytes;
     std::optional<AcrossRanks> fragmentation;  // 1 − allocated / reserved, in the last step
+    std::optional<AcrossRanks> used;           // largest reserved / memory of the device
     double alloc_retries = 0;                  // of all ranks; each freed the cache and waited for the device
+
+    /// Whether some allocations had to try again, or the device of a rank is nearly full.
+    [[nodiscard]] bool is_short() const;
 };
 
 /// By name. A later attempt's last step counts.

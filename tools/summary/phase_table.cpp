@@ -7,8 +7,6 @@
 #include <initializer_list>
 #include <span>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/parallel.hpp"
@@ -20,90 +18,6 @@ struct PhaseOfJob {
     std::string_view name;
     std::size_t samples = 0;
     std::vector<SeriesOfPhase> series;  // rank by rank
-};
-
-/// The series of one rank.
-using SeriesOfOne = std::span<const SeriesOfRank>;
-
-/// What a share is a share of: for each rank the steps that have a step span, and the time of these spans.
-class StepTime {
-  public:
-    explicit StepTime(std::span<const SeriesOfRank> series) {
-        for_each_rank(series, [this](SeriesOfOne of_rank) { add_rank(of_rank); });
-        if (total_ms_ > 0) return;
-        ranks_with_steps_.clear();
-        for (const SeriesOfRank& of : series) add_top_level(*of.series);
-    }
-    [[nodiscard]] double total_ms() const { return total_ms_; }
-
-    /// The part of a phase's time that counts towards its share.
-    [[nodiscard]] double part_ms(const SeriesOfPhase& of, const Totals& totals) const {
-        if (ranks_with_steps_.empty()) return totals.sum_ms;
-        if (!ranks_with_steps_.contains(of.rank)) return 0;
-        const auto partial = partial_.find(of.series);
-        if (of.phase->in_histogram.count > 0 || partial == partial_.end()) return totals.sum_ms;
-        double part_ms = 0;
-        for (const Sample sample : of.phase->samples)
-            if (partial->second[sample.step_index]) part_ms += sample.duration_ms;
-        return part_ms;
-    }
-
-  private:
-    using Steps = std::vector<std::int64_t>;  // ascending
-
-    // Both usually ascend, so that the next one is where the last one was found.
-    static std::vector<bool> which_are_in(const Steps& steps, const std::vector<std::int64_t>& of_series) {
-        std::vector<bool> are_in;
-        are_in.reserve(of_series.size());
-        auto at = steps.begin();
-        for (const std::int64_t step : of_series) {
-            if (at == steps.end() || *at != step) at = std::lower_bound(steps.begin(), steps.end(), step);
-            are_in.push_back(at != steps.end() && *at == step);
-            if (are_in.back()) ++at;
-        }
-        return are_in;
-    }
-
-    void add_rank(SeriesOfOne of_rank) {
-        const StepPhase step = find_step_phase(of_rank);
-        if (!step.found) return;
-        total_ms_ += step.total_ms;
-        ranks_with_steps_.insert(of_rank.front().rank);
-        if (are_in_histograms(of_rank)) return;
-        const Steps steps = steps_of(step.name, of_rank);
-        for (const SeriesOfRank& of : of_rank) {
-            if (of.series->steps.all() == steps) continue;
-            std::vector<bool> are_in = which_are_in(steps, of.series->steps.all());
-            if (std::find(are_in.begin(), are_in.end(), false) != are_in.end()) partial_[of.series] = std::move(are_in);
-        }
-    }
-
-    static bool are_in_histograms(SeriesOfOne of_rank) {
-        for (const SeriesOfRank& of : of_rank)
-            for (const PhaseSeries& phase : of.series->phases)
-                if (phase.in_histogram.count > 0) return true;
-        return false;
-    }
-
-    static Steps steps_of(std::string_view step_phase, SeriesOfOne of_rank) {
-        Steps steps;
-        for (const SeriesOfRank& of : of_rank)
-            for (const PhaseSeries& phase : of.series->phases)
-                if (phase.name == step_phase)
-                    for (const Sample sample : phase.samples) steps.push_back(of.series->steps[sample.step_index]);
-        if (!std::is_sorted(steps.begin(), steps.end())) std::sort(steps.begin(), steps.end());
-        return steps;
-    }
-
-    void add_top_level(const RunSeries& series) {
-        for (const PhaseSeries& phase : series.phases)
-            if (phase.kind != schema::Kind::step) total_ms_ += totals_of(phase).top_level_ms;
-    }
-
-    std::unordered_set<std::int64_t> ranks_with_steps_;
-    // Of series that have other steps too: by index of the step, whether it has a step span.
-    std::unordered_map<const RunSeries*, std::vector<bool>> partial_;
-    double total_ms_ = 0;
 };
 
 /// The durations of a phase: many of them where they are, few of them side by side with others.
@@ -147,9 +61,7 @@ class Durations {
 /// One phase over all ranks, either from exact durations or from histograms.
 class PhaseCollector {
   public:
-    PhaseCollector(const PhaseOfJob& phase, const StepTime& step_time) : step_time_(step_time), durations_(phase) {
-        summary_.name = phase.name;
-    }
+    explicit PhaseCollector(const PhaseOfJob& phase) : durations_(phase) { summary_.name = phase.name; }
 
     /// The series of one rank.
     void add_rank(std::span<const SeriesOfPhase> all_series) {
@@ -164,7 +76,6 @@ class PhaseCollector {
             histogram_.merge(of.phase->histogram);
             add_labels(*of.phase, totals.count);
             totals_.merge(totals);
-            part_ms_ += step_time_.part_ms(of, totals);
         }
         if (count == 0) return;
         ranks_.push_back(all_series.front().rank);
@@ -184,7 +95,6 @@ class PhaseCollector {
         s.min_ms = totals_.min_ms;
         s.max_ms = totals_.max_ms;
         find_quantiles();
-        if (step_time_.total_ms() > 0) s.share = part_ms_ / step_time_.total_ms();
         find_slowest();
         return std::move(s);
     }
@@ -217,12 +127,10 @@ class PhaseCollector {
         if (typical_ms > 0) summary_.skew = *slowest / typical_ms;
     }
 
-    const StepTime& step_time_;
     PhaseSummary summary_;
     Durations durations_;
     LogHistogram histogram_;
     Totals totals_;
-    double part_ms_ = 0;
     Clock clock_ = Clock::none;
     std::array<std::uint64_t, schema::kind_names.size()> kinds_{};
     std::vector<std::int64_t> ranks_;
@@ -246,8 +154,8 @@ std::vector<PhaseOfJob> find_phases(const std::vector<SeriesOfRank>& series) {
     return phases;
 }
 
-PhaseSummary summarize_phase(const PhaseOfJob& phase, const StepTime& step_time) {
-    PhaseCollector collector(phase, step_time);
+PhaseSummary summarize_phase(const PhaseOfJob& phase) {
+    PhaseCollector collector(phase);
     for_each_rank(std::span(phase.series),
                   [&](std::span<const SeriesOfPhase> of_rank) { collector.add_rank(of_rank); });
     return collector.finish();
@@ -264,12 +172,11 @@ bool shown_before(const PhaseSummary& a, const PhaseSummary& b) {
 
 // One phase after the other, as each takes memory for its durations; on several threads, the largest first.
 std::vector<PhaseSummary> summarize_phases(const std::vector<SeriesOfRank>& series, std::size_t threads) {
-    const StepTime step_time(series);
     std::vector<PhaseOfJob> phases = find_phases(series);
     std::stable_sort(phases.begin(), phases.end(),
                      [](const PhaseOfJob& a, const PhaseOfJob& b) { return a.samples > b.samples; });
     std::vector<PhaseSummary> summaries(phases.size());
-    for_all(phases.size(), threads, [&](std::size_t i) { summaries[i] = summarize_phase(phases[i], step_time); });
+    for_all(phases.size(), threads, [&](std::size_t i) { summaries[i] = summarize_phase(phases[i]); });
     std::erase_if(summaries, [](const PhaseSummary& summary) { return summary.count == 0; });
     std::sort(summaries.begin(), summaries.end(), shown_before);
     return summaries;

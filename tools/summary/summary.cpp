@@ -87,8 +87,7 @@ std::vector<StrideChangeGroup> find_stride_changes(const Job& job) {
 void take_from(const Ledger& ledger, PhaseSummary& phase) {
     const PhaseLedger* const found = ledger.find(phase.name);
     if (found == nullptr) return;
-    const bool encloses = phase.kind == schema::Kind::step && found->visible_ms == 0 && ledger.recorded_ms > 0;
-    phase.share = encloses ? ledger.step_span_ms / ledger.recorded_ms : ledger.share(*found);
+    phase.share = ledger.share(*found);
     std::vector<double> own_ms;
     for (const double ms : found->own_ms)
         if (!is_missing(ms)) own_ms.push_back(ms);
@@ -123,10 +122,8 @@ std::string Grouping::name() const {
 Summary summarize(const Job& job, const Grouping& grouping, std::size_t threads, const Ledger* ledger) {
     Summary summary;
     summary.phases = summarize_phases(all_series(job.ranks), threads);
-    for (PhaseSummary& phase : summary.phases) {
-        phase.share.reset();
-        if (ledger != nullptr && !ledger->empty()) take_from(*ledger, phase);
-    }
+    if (ledger != nullptr && !ledger->empty())
+        for (PhaseSummary& phase : summary.phases) take_from(*ledger, phase);
     summary.counters = summarize_counters(job.ranks);
     summary.memory = summarize_memory(job.ranks);
     summary.own_cost = find_own_cost(job);

@@ -103,6 +103,10 @@ std::vector<std::string> describe_stride_changes(const std::vector<StrideChangeG
     });
 }
 
+constexpr std::string_view advice_on_memory =
+    "memory is short: recompute activations, a smaller batch, shard (FSDP, ZeRO) or offload; retries also stop with "
+    "expandable segments";
+
 std::string describe_bytes(std::string_view what, const AcrossRanks& figure) {
     constexpr double apart = 1.05;
     std::string text = fmt::format("{} {}", format_bytes(figure.median), what);
@@ -118,6 +122,9 @@ std::string describe_memory(const MemorySummary& memory) {
     if (memory.peak_allocated_bytes && memory.peak_reserved_bytes) text += ", ";
     if (memory.peak_reserved_bytes) text += describe_bytes("reserved", *memory.peak_reserved_bytes);
     text += " on the median rank";
+    if (const auto& used = memory.used)
+        text += fmt::format("; {:.0f} % of the device reserved{}", 100 * used->max,
+                            used->ranks > 1 ? fmt::format(" on rank {}", used->max_rank) : "");
     if (const auto& share = memory.fragmentation) {
         text += fmt::format("; {:.1f} % of what is reserved is unused", 100 * share->median);
         if (share->max > share->median + 0.05)
@@ -353,6 +360,7 @@ void write_counters(JsonWriter& json, const Summary& summary) {
         write_across(json, "peak_allocated_bytes", memory.peak_allocated_bytes);
         write_across(json, "peak_reserved_bytes", memory.peak_reserved_bytes);
         write_across(json, "fragmentation", memory.fragmentation);
+        write_across(json, "used", memory.used);
         json.members("alloc_retries", memory.alloc_retries);
     });
     json.objects("counters", summary.counters, [&](const CounterSummary& counter) {
@@ -415,6 +423,7 @@ Document summary_document(const Job& job, const Summary& summary, const Verdict*
     document.scope = describe_other_runs(job.inputs);
     if (verdict != nullptr) document.picture = verdict->picture;
     add_facts(document, job, summary);
+    if (summary.memory && summary.memory->is_short()) document.next.emplace_back(advice_on_memory);
     if (verdict != nullptr && !verdict->losses.empty())
         document.tables.push_back(ledger_table(verdict->ledger, verdict->losses));
     document.csv_table = document.tables.size();

@@ -8,7 +8,9 @@
 #include <map>
 #include <numeric>
 #include <queue>
+#include <span>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "base/failure.hpp"
@@ -182,11 +184,39 @@ void add_groups(const std::vector<Group>& groups, const Grouping& grouping, std:
 double compared_ms(const GroupSummary& group, By by, const Ledger* ledger) {
     const PhaseLedger* const phase = by == By::rank && ledger != nullptr ? ledger->find(group.phase.name) : nullptr;
     if (phase == nullptr || phase->own_ms.empty()) return group.phase.mean_ms;
-    const auto rank = std::lower_bound(ledger->ranks.begin(), ledger->ranks.end(), group.first,
-                                       [](const RankLedger& one, std::int64_t number) { return one.rank < number; });
-    if (rank == ledger->ranks.end() || rank->rank != group.first) return group.phase.mean_ms;
-    const double own_ms = phase->own_ms[static_cast<std::size_t>(rank - ledger->ranks.begin())];
+    const RankLedger* const rank = ledger->find_rank(group.first);
+    if (rank == nullptr) return group.phase.mean_ms;
+    const double own_ms = phase->own_ms[static_cast<std::size_t>(rank - ledger->ranks.data())];
     return is_missing(own_ms) ? group.phase.mean_ms : own_ms;
+}
+
+/// The ranks of a group in the ledger.
+std::vector<const RankLedger*> ranks_of(const Group& group, const Ledger& ledger) {
+    std::vector<const RankLedger*> ranks;
+    for_each_rank(std::span(group.series), [&](std::span<const SeriesOfRank> of_rank) {
+        if (const RankLedger* const rank = ledger.find_rank(of_rank.front().rank)) ranks.push_back(rank);
+    });
+    return ranks;
+}
+
+/// Of phases of ranks and hosts. What is seen of a phase in a window of steps is not kept apart.
+void add_shares(const std::vector<Group>& groups, const Ledger& ledger, std::vector<GroupSummary>& summaries) {
+    auto summary = summaries.begin();
+    for (const Group& group : groups) {
+        Ledger::Parts sums;
+        std::unordered_map<const PhaseLedger*, double> visible_ms;
+        for (const RankLedger* const rank : ranks_of(group, ledger)) {
+            sums.recorded_ms += rank->recorded_ms;
+            sums.step_span_ms += rank->step_span_ms;
+            for (const auto& [phase, ms] : rank->visible) visible_ms[&ledger.phases[phase]] += ms;
+        }
+        for (; summary != summaries.end() && summary->first == group.first && summary->host == group.host; ++summary) {
+            const PhaseLedger* const phase = ledger.find(summary->phase.name);
+            if (phase == nullptr || sums.recorded_ms <= 0) continue;
+            sums.visible_ms = visible_ms[phase];
+            summary->phase.share = Ledger::share(*phase, sums);
+        }
+    }
 }
 
 // Against the other groups: the same phase, a group as good as another whatever its number of spans.
@@ -225,10 +255,10 @@ std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& group
             if (groups.empty()) break;
             add_groups(groups, grouping, threads, result);
         }
-    } else if (grouping.by == By::rank) {
-        add_groups(group_by_rank(job.ranks), grouping, threads, result);
-    } else if (grouping.by == By::host) {
-        add_groups(group_by_host(job.ranks), grouping, threads, result);
+    } else if (grouping.by != By::phase) {
+        const std::vector<Group> groups = grouping.by == By::rank ? group_by_rank(job.ranks) : group_by_host(job.ranks);
+        add_groups(groups, grouping, threads, result);
+        if (ledger != nullptr && !ledger->empty()) add_shares(groups, *ledger, result);
     }
     compare_groups(result, grouping.by, ledger);
     return result;

@@ -421,6 +421,9 @@ class Sentences {
         const Efficiency& efficiency = verdict_.efficiency;
         if (efficiency.mfu && *efficiency.mfu <= 1)
             document_.evidence.push_back("MFU " + format_percent(*efficiency.mfu));
+        if (!efficiency.mfu && !verdict_.ledger.device_without_peak.empty())
+            document_.evidence.push_back(fmt::format("no MFU: the peak of {} is not known; --peak-flops gives it",
+                                                     printable(verdict_.ledger.device_without_peak)));
         if (efficiency.bubble_fraction && efficiency.theoretical_bubble_fraction)
             document_.evidence.push_back(fmt::format(
                 "pipeline: {} of a step without own work; the schedule alone needs {}",

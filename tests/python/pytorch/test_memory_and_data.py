@@ -23,6 +23,7 @@ def test_the_allocators_state_becomes_counters_of_recorded_steps(files, tmp_path
     asked = []
     monkeypatch.setattr(_memory, "_read_stats", lambda device: asked.append(device) or allocator_statistics())
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(_memory, "_device_bytes", lambda device: 1000 + device)
     with cep.Profiler(tmp_path, record_every_n_steps=2, backend="host") as profiler:
         profiler._set_stream_source((lambda: 0, None))
         for step in range(3):
@@ -40,7 +41,8 @@ def test_the_allocators_state_becomes_counters_of_recorded_steps(files, tmp_path
         "memory.alloc_retries": 71,
         "memory.ooms": 72,
     }
-    assert values == {(step, name): value for step in (0, 2) for name, value in expected.items()}
+    device = {(0, "memory.device_bytes"): 1003}
+    assert values == {**device, **{(step, name): value for step in (0, 2) for name, value in expected.items()}}
 
 
 def test_statistics_that_a_version_does_not_have_are_left_out():

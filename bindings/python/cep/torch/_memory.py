@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Callable, Mapping, Optional
 
 from .._profiler import Profiler
@@ -20,6 +21,14 @@ _EVENTS = {"memory.alloc_retries": "num_alloc_retries", "memory.ooms": "num_ooms
 
 # torch.cuda.memory_allocated() and similar calls first make a flat dict of all statistics: they take ten times as long.
 _read_stats: Optional[Callable[[int], Mapping[str, Any]]] = getattr(torch._C, "_cuda_memoryStats", None)
+
+
+# Those that were told how much memory their device has.
+_told: weakref.WeakSet[Profiler] = weakref.WeakSet()
+
+
+def _device_bytes(device: int) -> int:
+    return int(torch.cuda.get_device_properties(device).total_memory)
 
 
 def memory_counters(stats: Mapping[str, Any]) -> dict[str, int]:
@@ -41,7 +50,8 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
     (allocated, or freed and still in use by a stream), ``memory.inactive_split_bytes`` (free parts of split blocks,
     which fragmentation keeps from being returned), ``memory.peak_allocated_bytes`` and ``memory.peak_reserved_bytes``
     (since the process started, or torch.cuda.reset_peak_memory_stats()), ``memory.alloc_retries`` and ``memory.ooms``
-    (counts since the process started; a retry frees the cache and synchronises the device).
+    (counts since the process started; a retry frees the cache and synchronises the device); and once for a profiler
+    ``memory.device_bytes``, of the device.
 
     Reads host memory only: no CUDA call, no wait. instrument() calls it after each recorded optimizer step.
 
@@ -59,6 +69,9 @@ def record_memory(profiler: Profiler, device: Optional[int] = None) -> bool:
     if device is None:
         device = torch.cuda.current_device() if profiler._device is None else profiler._device
     stats = _read_stats(device)
+    if profiler not in _told:
+        _told.add(profiler)
+        profiler.counter("memory.device_bytes", _device_bytes(device))
     for name, value in memory_counters(stats).items():
         profiler.counter(name, value)
     return True

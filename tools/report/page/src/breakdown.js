@@ -7,15 +7,12 @@ import { rankWithPlace } from "./data.js";
 import { element } from "./dom.js";
 import { milliseconds, number } from "./format.js";
 
-const UNATTRIBUTED = "unattributed";
-// What is no phase has no colour of a phase.
-const OTHERS = { waiting: "wait", communication: "comm", [UNATTRIBUTED]: "muted" };
-
-// Of the step: less is not worth a sentence.
-const NOTHING = 1e-3;
+const UNCOVERED = "in no phase";
+// What has no colour of its own.
+const STYLES = { "waiting for other ranks": "wait", "transfer, not hidden": "comm" };
 
 function colourOf({ name, color }) {
-  return Number.isInteger(color) ? `c${color % 8}` : OTHERS[name] || "muted";
+  return Number.isInteger(color) ? `c${color % 8}` : STYLES[name] || "muted";
 }
 
 function piecesOf(parts, { ms, step_ms: whole }, widest) {
@@ -28,8 +25,8 @@ function piecesOf(parts, { ms, step_ms: whole }, widest) {
         from: from / widest,
         to: (from + value) / widest,
         colour: colourOf(part),
-        kind: part.name === UNATTRIBUTED ? "cep-piece-open" : "",
-        lines: [part.name, milliseconds(value), `${number((100 * value) / whole, 3)} % of the step`],
+        kind: part.name === UNCOVERED ? "cep-piece-open" : "",
+        lines: [part.name, milliseconds(value), `${number((100 * value) / whole, 3)} % of the time`],
       });
       from += value;
       return made;
@@ -40,18 +37,7 @@ function piecesOf(parts, { ms, step_ms: whole }, widest) {
 export function startBreakdown(data) {
   const { parts, bars: rows } = data.breakdown || {};
   if (!rows?.length) return null;
-  const sum = (values) => values.reduce((total, value) => total + Math.max(0, value || 0), 0);
-  const widest = Math.max(...rows.map((row) => Math.max(sum(row.ms), row.step_ms)));
-  const unattributed = parts.findIndex((part) => part.name === UNATTRIBUTED);
-  const notes = rows
-    .filter((row) => row.ms[unattributed] < -NOTHING * row.step_ms)
-    .map((row) =>
-      element(
-        "p",
-        { class: "cep-note" },
-        `${row.label}: phases overlap by ${milliseconds(-row.ms[unattributed])}, so the parts are longer than the step.`,
-      ),
-    );
+  const widest = Math.max(...rows.map((row) => row.step_ms));
   const drawn = rows.map((row) =>
     bar(`${row.label}: ${rankWithPlace(data, row.rank)}`, piecesOf(parts, row, widest), milliseconds(row.step_ms)),
   );
@@ -59,7 +45,7 @@ export function startBreakdown(data) {
   const entries = used.map((part) => ({
     text: part.name,
     colour: colourOf(part),
-    kind: part.name === UNATTRIBUTED ? "open" : "area",
+    kind: part.name === UNCOVERED ? "open" : "area",
   }));
-  return { root: element("div", { class: "cep-live" }, key(entries), bars(...drawn), ...notes) };
+  return { root: element("div", { class: "cep-live" }, key(entries), bars(...drawn)) };
 }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ledger/ledger_collector.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace cep::tool {
+namespace {
+
+// Each has some 40 bytes.
+constexpr std::size_t max_ledger_steps = std::size_t{1} << 20;
+
+constexpr std::array not_hidden_comm = {TimeKind::transfer, TimeKind::waiting, TimeKind::bubble};
+
+double not_hidden_ms(const PieceTimes& pieces) {
+    double ms = 0;
+    for (const TimeKind piece : not_hidden_comm) ms += static_cast<double>(pieces[piece]) * 1e-6;
+    return ms;
+}
+
+void add_exposures(std::span<const Exposure> exposures, std::vector<std::int64_t>& visible_ns) {
+    for (const Exposure& exposure : exposures) visible_ns[exposure.phase] += exposure.ns;
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> places_in(const std::vector<std::int64_t>& all, const std::vector<std::int64_t>& some) {
+    std::vector<std::uint32_t> places(all.size(), nowhere);
+    for (std::size_t i = 0, at = 0; i < all.size() && at < some.size(); ++i)
+        if (all[i] == some[at]) places[i] = static_cast<std::uint32_t>(at++);
+    return places;
+}
+
+void LedgerCollector::StepSum::add(const StepSum& other) {
+    length_ns += other.length_ns;
+    rows_ns += other.rows_ns;
+    ranks += other.ranks;
+    recorded += other.recorded;
+    steps += other.steps;
+}
+
+LedgerCollector::StepSum& LedgerCollector::Part::sum_of(std::uint32_t step) {
+    if (step >= steps_.first) return sums_[step - steps_.first];
+    return earlier_.emplace_back(step, StepSum{}).second;
+}
+
+LedgerCollector::LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps)
+    : job_(job), steps_(steps), kept_steps_(steps), step_unit_(find_step_unit()) {
+    leave_some(kept_steps_, max_ledger_steps, [](std::int64_t step) { return step; });
+    kept_places_ = places_in(steps, kept_steps_);
+    sums_.resize(kept_steps_.size());
+    for (const auto& [name, mark] : job.marks)
+        if (const TimeKind piece = named_piece_of(name); piece != TimeKind::other)
+            marks_.emplace_back(piece, &mark.steps);
+}
+
+// A trainer may count in other units than the profiler, which says of how many steps it records one.
+std::int64_t LedgerCollector::find_step_unit() const {
+    if (!job_.choice.keeps_all() || !job_.steps.stride) return 1;
+    for (const auto& [rank, all_series] : job_.ranks)
+        for (const RunSeries& series : all_series)
+            if (series.stride || series.run.record_every_n_steps != job_.steps.stride) return 1;
+    std::unordered_map<std::int64_t, std::size_t> counts;
+    for (std::size_t i = 1; i < steps_.size(); ++i) ++counts[steps_[i] - steps_[i - 1]];
+    const auto most = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
+        return a.second != b.second ? a.second < b.second : a.first > b.first;
+    });
+    const bool is_unit = most != counts.end() && most->first % *job_.steps.stride == 0;
+    return is_unit ? most->first / *job_.steps.stride : 1;
+}
+
+std::uint32_t LedgerCollector::place_of(const RankPhase& phase, TimeKind piece) {
+    const auto [known, is_new] = phase_places_.try_emplace(phase.name, static_cast<std::uint32_t>(phases_.size()));
+    if (is_new) phases_.push_back({std::string(phase.name), phase.kind, piece, 0});
+    return known->second;
+}
+
+void LedgerCollector::add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& places) {
+    const bool is_whole = !job_.filter.has_steps() && !job_.filter.has_phases();
+    const std::int64_t stride = all_series.back().run.record_every_n_steps.value_or(1);
+    states_.push_back(
+        {RankTimeline(all_series, step_unit_, stride, is_whole), &places, std::vector<std::int64_t>(places.size())});
+}
+
+void LedgerCollector::add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part) {
+    RankState& state = states_[rank];
+    state.tally.comm_ms += of_rank.comm_ms;
+    state.tally.ledger.step_span_ms += of_rank.step_span_ms;
+    if (of_rank.extent.empty()) return add_untimed(state, step, of_rank, part);
+    const StepSegments segments{steps_[step], step, of_rank.extent, of_rank.more_waiting_ns, of_rank.segments};
+    state.timeline.take(segments, part.cutter_,
+                        [&](const Iteration& iteration) { add_iteration(state, iteration, part); });
+}
+
+void LedgerCollector::add_untimed(RankState& state, std::uint32_t step, const RankStep& of_rank, Part& part) {
+    if (!state.timeline.empty()) return;  // its time is that of the rows with starts
+    state.untimed.pieces.add(of_rank.pieces);
+    ++state.untimed.steps;
+    state.tally.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
+    add_exposures(of_rank.exposures, state.visible_ns);
+    const std::int64_t ns = of_rank.pieces.sum_ns();
+    part.sum_of(step).add({ns, ns, 1, 1, 1});
+}
+
+void LedgerCollector::add_iteration(RankState& state, const Iteration& iteration, Part& part) {
+    RankTally& tally = state.tally;
+    tally.ledger.pieces.add(iteration.pieces);
+    tally.ledger.recorded_ms += static_cast<double>(iteration.pieces.sum_ns()) * 1e-6;
+    tally.ledger.steps += iteration.steps;
+    if (tally.ledger.recorded == 0) tally.first_step = iteration.step;
+    tally.last_step = iteration.step;
+    ++tally.ledger.recorded;
+    tally.hidden_comm_ms -= not_hidden_ms(iteration.pieces);
+    add_exposures(iteration.exposures, state.visible_ns);
+    const bool is_known = iteration.is_followed;
+    part.sum_of(iteration.step_index)
+        .add({is_known ? iteration.length_ns : 0, iteration.rows_ns, is_known, 1, is_known ? iteration.steps : 0});
+    if (iteration.since_start < LedgerBuilder::first_iterations) {
+        tally.first.push_back(iteration);
+        tally.first.back().exposures = {};
+    }
+    for (const auto& [piece, steps] : marks_)
+        if (steps->contains(iteration.step)) tally.marked.push_back({piece, iteration.pieces});
+}
+
+void LedgerCollector::add(const Part& part) {
+    for (std::size_t i = 0; i < part.sums_.size(); ++i) add_sum(part.steps_.first + i, part.sums_[i]);
+    for (const auto& [step, sum] : part.earlier_) add_sum(step, sum);
+}
+
+void LedgerCollector::add_sum(std::size_t step, const StepSum& sum) {
+    if (kept_places_[step] != nowhere) sums_[kept_places_[step]].add(sum);
+}
+
+Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops) {
+    const auto count = static_cast<std::uint32_t>(steps_.size());
+    Part last({count, count});
+    LedgerBuilder builder(job_, roles, peak_flops);
+    const std::vector<std::uint32_t> places = sort_phases();
+    for (std::size_t rank = 0; rank < states_.size(); ++rank) {
+        RankState& state = states_[rank];
+        state.timeline.finish(last.cutter_, [&](const Iteration& iteration) { add_iteration(state, iteration, last); });
+        finish_rank(state);
+        RankLedger& ledger = state.tally.ledger;
+        ledger.rank = roles[rank].rank;
+        for (std::size_t i = 0; i < state.visible_ns.size(); ++i) {
+            if (state.visible_ns[i] == 0) continue;
+            const std::uint32_t phase = places[(*state.places)[i]];
+            ledger.visible.push_back({phase, static_cast<double>(state.visible_ns[i]) * 1e-6});
+            phases_[phase].visible_ms += ledger.visible.back().ms;
+        }
+        builder.add(std::move(state.tally));
+    }
+    add(last);
+    return builder.finish(start_ledger());
+}
+
+/// By name. Returns the new place of each.
+std::vector<std::uint32_t> LedgerCollector::sort_phases() {
+    std::vector<std::uint32_t> order(phases_.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::sort(order.begin(), order.end(),
+              [this](std::uint32_t a, std::uint32_t b) { return phases_[a].name < phases_[b].name; });
+    std::vector<std::uint32_t> places(order.size());
+    std::vector<PhaseLedger> sorted;
+    for (const std::uint32_t phase : order) {
+        places[phase] = static_cast<std::uint32_t>(sorted.size());
+        sorted.push_back(std::move(phases_[phase]));
+    }
+    phases_ = std::move(sorted);
+    return places;
+}
+
+/// Rows without starts count where there are no others.
+void LedgerCollector::finish_rank(RankState& state) const {
+    RankLedger& rank = state.tally.ledger;
+    state.tally.hidden_comm_ms = std::max(0.0, state.tally.comm_ms + state.tally.hidden_comm_ms);
+    if (state.timeline.empty()) {
+        rank.pieces = state.untimed.pieces;
+        rank.recorded = rank.steps = state.untimed.steps;
+        rank.elapsed_ns = rank.pieces.sum_ns();
+        rank.recorded_ms = static_cast<double>(rank.elapsed_ns) * 1e-6;
+        return;
+    }
+    // A rank that was started again at a stride did steps that no row is of.
+    rank.steps = std::max(rank.steps, (state.tally.last_step - state.tally.first_step) / step_unit_ + 1);
+    const RankOutside& outside = state.timeline.outside();
+    rank.elapsed_ns = outside.end_ns - outside.begin_ns;
+    spread_unrecorded(outside, rank);
+    rank.pieces.add(outside.pieces);
+}
+
+Ledger LedgerCollector::start_ledger() {
+    Ledger ledger;
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+        ledger.steps.push_back({kept_steps_[i], sums_[i].ranks, sums_[i].recorded,
+                                static_cast<double>(sums_[i].length_ns) * 1e-6, static_cast<double>(sums_[i].steps),
+                                static_cast<double>(sums_[i].rows_ns) * 1e-6});
+    ledger.phases = std::move(phases_);
+    const auto is_timed = [](const RankState& state) { return !state.timeline.empty(); };
+    ledger.is_timed = std::any_of(states_.begin(), states_.end(), is_timed);
+    ledger.stride = job_.steps.stride;
+    return ledger;
+}
+
+}  // namespace cep::tool

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ledger collector: takes the steps of a job's ranks as they are gone through, and makes the ledger of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ledger/ledger.hpp"
+#include "ledger/piece_cutter.hpp"
+#include "ledger/rank_steps.hpp"
+#include "ledger/rank_timeline.hpp"
+
+namespace cep::tool {
+
+inline constexpr std::uint32_t nowhere = std::numeric_limits<std::uint32_t>::max();
+
+/// By place in `all`: the place in `some` of them, or `nowhere`; both ascend.
+[[nodiscard]] std::vector<std::uint32_t> places_in(const std::vector<std::int64_t>& all,
+                                                   const std::vector<std::int64_t>& some);
+
+class LedgerCollector {
+  public:
+    /// `steps`: those of the job, ascending. The ledger is of all of them, or a random part.
+    LedgerCollector(const Job& job, const std::vector<std::int64_t>& steps);
+
+    /// Index of the phase in the ledger.
+    [[nodiscard]] std::uint32_t place_of(const RankPhase& phase, TimeKind piece);
+    /// Rank by rank, once all phases have their places; `places`: of the rank's phases. Both must outlive this.
+    void add_rank(const std::vector<RunSeries>& all_series, const std::vector<std::uint32_t>& places);
+
+    /// A recorded step over ranks. Integers, so that sums do not depend on the number of threads.
+    struct StepSum {
+        std::int64_t length_ns = 0;
+        std::int64_t rows_ns = 0;
+        std::uint32_t ranks = 0;
+        std::uint32_t recorded = 0;
+        std::int64_t steps = 0;
+
+        void add(const StepSum& other);
+    };
+    /// What a thread adds of some ranks in some steps.
+    class Part {
+      public:
+        explicit Part(StepRange steps) : steps_(steps), sums_(steps.length()) {}
+
+      private:
+        friend class LedgerCollector;
+        StepSum& sum_of(std::uint32_t step);
+
+        StepRange steps_;
+        std::vector<StepSum> sums_;                               // by step
+        std::vector<std::pair<std::uint32_t, StepSum>> earlier_;  // of steps before them
+        PieceCutter cutter_;
+    };
+    /// The steps of a rank in their order, by one thread at a time.
+    void add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part);
+    void add(const Part& part);
+    /// Once, after all steps.
+    [[nodiscard]] Ledger finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops);
+
+  private:
+    /// What is known of a rank from one step to the next.
+    struct RankState {
+        RankTimeline timeline;
+        const std::vector<std::uint32_t>* places;
+        std::vector<std::int64_t> visible_ns;  // by phase of the rank
+        RankTally tally{};
+        RankLedger untimed{};  // of steps without starts
+    };
+
+    [[nodiscard]] std::int64_t find_step_unit() const;
+    void add_untimed(RankState& state, std::uint32_t step, const RankStep& of_rank, Part& part);
+    void add_iteration(RankState& state, const Iteration& iteration, Part& part);
+    void add_sum(std::size_t step, const StepSum& sum);
+    void finish_rank(RankState& state) const;
+    [[nodiscard]] std::vector<std::uint32_t> sort_phases();
+    [[nodiscard]] Ledger start_ledger();
+
+    const Job& job_;
+    const std::vector<std::int64_t>& steps_;
+    std::vector<std::int64_t> kept_steps_;  // all, or a random part of them
+    std::vector<std::uint32_t> kept_places_;
+    std::vector<StepSum> sums_;  // by kept step
+    std::int64_t step_unit_;
+    std::vector<PhaseLedger> phases_;
+    std::unordered_map<std::string_view, std::uint32_t> phase_places_;
+    std::vector<std::pair<TimeKind, const NumberRanges*>> marks_;
+    std::vector<RankState> states_;
+};
+
+}  // namespace cep::tool
