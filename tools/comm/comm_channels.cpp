@@ -27,14 +27,15 @@ CommChannels::CommChannels(const Job& job) : job_(job) {
 
 void CommChannels::add_series(std::int64_t rank, const RunSeries& series) {
     OfSeries& of_series = of_series_.emplace_back();
-    for (const CommChannel& channel : series.channels) {
+    if (series.comm == nullptr) return;
+    for (const CommChannel& channel : series.comm->channels()) {
         of_series.push_back(channel_of(channel.group, series.phases[channel.phase].name));
         channels_[of_series.back()].totals.merge(channel.totals);
         Group& group = groups_[channel.group];
         group.ranks += group.ranks == 0 || group.last_rank != rank;
         group.last_rank = rank;
     }
-    left_out_.merge(series.beyond_channels);
+    left_out_.merge(series.comm->beyond_channels());
 }
 
 std::uint32_t CommChannels::channel_of(const std::string& group, const std::string& phase) {

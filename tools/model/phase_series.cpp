@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "matching/process_group.hpp"
-
 namespace cep::tool {
 
 // Without a branch on what a sample is; zero is added to a sum instead.
@@ -79,42 +77,16 @@ std::uint32_t RunSeries::find_next_phase(const Row& row) {
 
 // Of the phase of the row, which came last.
 void RunSeries::add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample) {
-    if (comm_.size() <= last_phase_) comm_.resize(last_phase_ + 1);
-    CommPhase& of = comm_[last_phase_];
-    const bool is_other_group = of.key.enter_group(row, run);
-    phase.may_share_name |= !of.key.is_placed();
-    sample.collective = Sample::half_of(of.key.of(row) + attempt_of_keys);
+    if (comm == nullptr) comm = std::make_unique<CommSeries>();
+    const CollectiveKey& key = comm->take(row, run, last_phase_, budget, sample);
     phase.is_counted |= CollectiveKey::is_counted(row);
-    if (!keeps_messages) return;
-    if (is_other_group) of.channel = find_channel(row, last_phase_, budget);
-    sample.channel = of.channel;
-    sample.bytes = row.bytes.value_or(0);
-    (of.channel == CommChannel::none ? beyond_channels : channels[of.channel].totals).add(row);
+    phase.may_share_name |= !key.is_placed();
 }
 
-std::uint32_t RunSeries::find_channel(const Row& row, std::uint32_t phase, SampleBudget& budget) {
-    channel_key_ = full_group_name(row.group, axis_places_of(run));
-    channel_key_.append(reinterpret_cast<const char*>(&phase), sizeof phase);
-    const auto found = channel_indices_.find(channel_key_);
-    if (found != channel_indices_.end()) return found->second;
-    if (!budget.admit_channel(channels.size(), channel_key_.size())) return CommChannel::none;
-    const auto index = static_cast<std::uint32_t>(channels.size());
-    channel_indices_.emplace(channel_key_, index);
-    channels.push_back({phase, channel_key_.substr(0, channel_key_.size() - sizeof phase)});
-    return index;
-}
-
-// A phase comes with its first channel.
 bool RunSeries::admits_channel(const Row& row, SampleBudget& budget) {
     const bool is_expected = !phases.empty() && same_text(phases[next_phases_[last_phase_].first].name, row.name);
     const std::uint32_t phase = is_expected ? next_phases_[last_phase_].first : find_known_phase(row.name);
-    const bool is_known = phase < phases.size();
-    const bool is_admitted = !is_known ? budget.admit_channel(channels.size(), row.name.size())
-                             : comm_[phase].key.is_of_group(row)
-                                 ? comm_[phase].channel != CommChannel::none
-                                 : find_channel(row, phase, budget) != CommChannel::none;
-    if (!is_admitted) beyond_channels.add(row);
-    return is_admitted;
+    return comm->admits(row, run, phase < phases.size() ? std::optional(phase) : std::nullopt, budget);
 }
 
 void RunSeries::enter_step(std::int64_t step) {
@@ -181,9 +153,8 @@ void RunSeries::add_counter(const Row& row) {
 void RunSeries::seal() {
     phase_indices_ = {};
     next_phases_ = {};
-    comm_ = {};
-    channel_indices_ = {};
-    channel_key_ = {};
+    if (comm != nullptr) comm->seal();
+    if (comm != nullptr && !comm->keeps_messages()) comm = nullptr;
     step_counts_ = {};
     step_indices_ = {};
     counter_indices_ = {};

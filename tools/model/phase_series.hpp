@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/same_text.hpp"
-#include "matching/collective_key.hpp"
+#include "model/comm_series.hpp"
 #include "model/sample_budget.hpp"
 #include "model/sample_list.hpp"
 #include "model/step_numbers.hpp"
@@ -51,10 +51,9 @@ struct PhaseSeries {
     SampleList samples;      // of the steps that are kept
     LogHistogram histogram;  // of all steps, where not all are kept
     Totals in_histogram;
-    bool may_repeat = false;  // its steps went back, or a row looked like the one before it
-    bool is_counted = false;  // of communication: some row says no number of its own
-    bool may_share_name =
-        false;  // of communication: some row is of a group that no place of its rank tells from others
+    bool may_repeat = false;      // its steps went back, or a row looked like the one before it
+    bool is_counted = false;      // of communication: some row says no number of its own
+    bool may_share_name = false;  // of communication: in some row no place of the rank says which group it is
 
     /// Counts the samples in the histogram, before the first of them goes.
     void fold();
@@ -86,33 +85,6 @@ struct CounterSeries {
     }
 };
 
-/// Spans of communication, in samples or not.
-struct CommTotals {
-    std::uint64_t spans = 0;
-    std::uint64_t spans_without_bytes = 0;
-    double total_ms = 0;
-
-    void add(const Row& row) {
-        ++spans;
-        spans_without_bytes += row.bytes.value_or(0) <= 0;
-        total_ms += row.duration_ms;
-    }
-    void merge(const CommTotals& other) {
-        spans += other.spans;
-        spans_without_bytes += other.spans_without_bytes;
-        total_ms += other.total_ms;
-    }
-};
-
-/// The spans of one phase in one process group.
-struct CommChannel {
-    static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-
-    std::uint32_t phase = 0;  // index into RunSeries::phases
-    std::string group;        // its full_group_name(); "" where the rows name none
-    CommTotals totals{};
-};
-
 /// The phases of one rank in one run, from one file.
 struct RunSeries {
     RunInfo run;
@@ -124,10 +96,7 @@ struct RunSeries {
     Interval superseded{INT64_MAX, INT64_MIN};  // of the spans that a later attempt did again; empty for none
     std::optional<StrideChange> stride;         // from the user's to that of the last change
     std::vector<CounterSeries> counters;        // sealed: by name
-    bool keeps_messages = false;                // of communication: channels and bytes
-    std::uint64_t attempt_of_keys = 0;          // tells the collectives of attempts apart, if asked for
-    std::vector<CommChannel> channels;          // as many as there is room for
-    CommTotals beyond_channels;
+    std::unique_ptr<CommSeries> comm;           // sealed: nothing, unless messages are kept
 
     void add(const Row& row, SampleMeter& meter);
     /// Whether the row's channel is there, or there is room for it. Else it is counted, and is not to be added.
@@ -144,10 +113,6 @@ struct RunSeries {
     [[nodiscard]] PhaseSeries* find(std::string_view name);
 
   private:
-    struct CommPhase {
-        CollectiveKey key;
-        std::uint32_t channel = CommChannel::none;
-    };
     struct NextPhases {
         std::uint32_t first;  // the last one
         std::uint32_t other;  // the last one before it that was another
@@ -155,7 +120,6 @@ struct RunSeries {
 
     PhaseSeries& phase_of(const Row& row);
     void add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample);
-    std::uint32_t find_channel(const Row& row, std::uint32_t phase, SampleBudget& budget);
     std::uint32_t find_next_phase(const Row& row);
     std::uint32_t find_phase(const Row& row);
     std::uint32_t find_known_phase(std::string_view name);
@@ -167,9 +131,6 @@ struct RunSeries {
     std::unordered_map<std::string, std::uint32_t> phase_indices_;  // of phases, if they are many, the first ones
     std::vector<NextPhases> next_phases_;                           // by phase: what came behind it
     std::uint32_t last_phase_ = 0;
-    std::vector<CommPhase> comm_;                                     // by phase, as far as some are of communication
-    std::unordered_map<std::string, std::uint32_t> channel_indices_;  // by channel_key_
-    std::string channel_key_;
     std::unordered_map<std::int64_t, std::uint32_t> step_indices_;  // empty as long as steps ascend
     std::uint32_t last_step_ = 0;
     std::uint32_t last_step_span_ = UINT32_MAX;  // the step whose step span was seen last

@@ -255,14 +255,16 @@ void name_groups(const GroupRules& rules, const JobRows& rows, RankSeries& ranks
     for (std::uint16_t name = 0; name < rows.names().size(); ++name)
         if (rows.names()[name].is_comm()) coordinates[rows.names()[name].name] = rules.coordinates_of(name);
     for (auto& [rank, all_series] : ranks)
-        for (RunSeries& series : all_series)
-            for (CommChannel& channel : series.channels) {
+        for (RunSeries& series : all_series) {
+            if (series.comm == nullptr) continue;
+            for (CommChannel& channel : series.comm->channels()) {
                 const unsigned set = coordinates[series.phases[channel.phase].name];
                 const RankPlace place = rank_place_of(series.run);
                 for (std::size_t i = 0; i < place.size(); ++i)
                     if ((set >> i & 1) != 0 && place[i])
                         channel.group += fmt::format("[{}{}]", axes_of_place[i], *place[i]);
             }
+        }
 }
 
 }  // namespace
