@@ -2,9 +2,13 @@
 """Sphinx's settings for the guide. tools/guide.sh builds it from a copy of this folder, with `root` as a link to the
 repository and the generated pages in `reference`."""
 
+import pathlib
+import re
+
 project = "cep"
 author = "the authors of cep"
-version = release = "0.1.0"
+_build = (pathlib.Path(__file__).parent / "root" / "meson.build").read_text()
+version = release = re.search(r"^ *version: '([^']*)'", _build, re.MULTILINE)[1]
 
 extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]

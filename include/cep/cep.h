@@ -22,8 +22,9 @@
  * On sampled steps each thread puts its finished spans into a ring of its own. Two threads of the library do
  * the rest. The poller asks the CUDA driver when events happened; it may hang with the driver, and it never
  * touches the file. The writer turns the rings into rows of `<directory>/cuda_events_rank_<rank>.jsonl` (see
- * cep-jsonl(5)) and never calls the CUDA driver. The trainer's thread never synchronises, never does I/O,
- * never waits for a lock that these threads hold, and does not allocate in steady state.
+ * cep-jsonl(5)) and never calls the CUDA driver. If a write hangs, a third thread empties the rings meanwhile. The
+ * trainer's thread never synchronises, never does I/O, never waits for a lock that these threads hold, and does not
+ * allocate in steady state.
  *
  * These rules hold for every function below and are not repeated there:
  *  - No call aborts, exits, throws or raises a signal. No call changes errno.
@@ -43,8 +44,8 @@
  *  - Times are nanoseconds in int64_t. UNIX times count from 1970-01-01T00:00:00Z.
  *
  * The header needs C99 or C++11. All is available since version 0.1.0, except what 0.2.0 added: cep_enabled(),
- * cep_phase(), cep_rank(), cep_options.max_overhead_percent, cep_stats.pending, cep_stats.trainer_ns and
- * CEP_ATTRS_ASYNC.
+ * cep_phase(), cep_rank(), cep_options.max_overhead_percent, cep_stats.pending, cep_stats.trainer_ns, cep_attrs.flags
+ * with CEP_ATTRS_ASYNC, CEP_ATTRS_INIT and CEP_LAYOUT_SPANS.
  */
 #ifndef CEP_CEP_H
 #define CEP_CEP_H

@@ -13,6 +13,10 @@ class Wakeup {
   public:
     void notify() noexcept {
         if (!served_.load(std::memory_order_relaxed) && start_ != nullptr) start_(argument_);
+        wake();
+    }
+    /// The same, but starts no thread.
+    void wake() noexcept {
         if (state_.exchange(notified, std::memory_order_acq_rel) == sleeping) futex_wake(state_, 1);
     }
 
@@ -27,13 +31,13 @@ class Wakeup {
         state_.exchange(idle, std::memory_order_acq_rel);
     }
 
-    /// Sets a function that notify() calls until set_served(), to start the thread that sleeps here. Call it before any
-    /// notify().
+    /// Sets a function that notify() calls unless set_served(true), to start the thread that sleeps here. Call it
+    /// before any notify().
     void set_start(void (*start)(void*) noexcept, void* argument) noexcept {
         start_ = start;
         argument_ = argument;
     }
-    void set_served() noexcept { served_.store(true, std::memory_order_relaxed); }
+    void set_served(bool served) noexcept { served_.store(served, std::memory_order_relaxed); }
 
   private:
     static constexpr std::uint32_t idle = 0;

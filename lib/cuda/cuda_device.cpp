@@ -18,9 +18,16 @@ constexpr std::int64_t longest_search_pause_ns = 30 * ns_per_s;
 }  // namespace
 
 CudaDevice::~CudaDevice() {
-    for (auto& [key, queue] : queues_)
+    drop_spans();
+}
+
+void CudaDevice::drop_spans() noexcept {
+    for (auto& [key, queue] : queues_) {
         for (const DeviceSpan& span : queue) recycle(span);
+        queue.clear();
+    }
     for (const DeviceSpan& span : mixed_spans_) recycle(span);
+    mixed_spans_.clear();
 }
 
 std::unique_ptr<CudaThread> CudaDevice::make_thread(bool full_ring) {
@@ -33,6 +40,11 @@ std::unique_ptr<CudaThread> CudaDevice::make_thread(bool full_ring) {
 
 void CudaDevice::release(const Stamp& stamp) noexcept {
     if (stamp.event != nullptr) stamp.event->context->release(*stamp.event, stamp.references);
+}
+
+void CudaDevice::release(const DeviceSpan& span) noexcept {
+    release(span.begin);
+    release(span.end);
 }
 
 void CudaDevice::recycle(const DeviceSpan& span) noexcept {
@@ -187,12 +199,7 @@ void CudaDevice::add_counts(Totals& totals) const noexcept {
 }
 
 void CudaDevice::shut_down() noexcept {
-    for (auto& [key, queue] : queues_) {
-        for (const DeviceSpan& span : queue) recycle(span);
-        queue.clear();
-    }
-    for (const DeviceSpan& span : mixed_spans_) recycle(span);
-    mixed_spans_.clear();
+    drop_spans();
     if (state_.driver.load(std::memory_order_acquire) == nullptr) return;
     const RelaxedCapture relaxed(driver());
     recycle_released();

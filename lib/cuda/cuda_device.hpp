@@ -56,6 +56,7 @@ class CudaDevice {
     [[nodiscard]] std::unique_ptr<CudaThread> make_thread(bool full_ring);
     /// Any thread: drops the stamp's references to its event. Makes no driver call.
     static void release(const Stamp& stamp) noexcept;
+    static void release(const DeviceSpan& span) noexcept;
     /// Any thread.
     [[nodiscard]] DeviceFacts facts() const;
     [[nodiscard]] std::uint32_t facts_version() const noexcept {
@@ -99,6 +100,7 @@ class CudaDevice {
     [[nodiscard]] Outcome resolve(Context& context, const DeviceSpan& span, DeviceTimes& times);
     void report_mixed_spans(Ring<DeviceTimes>& results, PollResult& result);
     static void recycle(const DeviceSpan& span) noexcept;
+    void drop_spans() noexcept;
     template <class Visit>
     void for_each_context(Visit visit) noexcept {
         for (Context* context = state_.contexts.load(std::memory_order_acquire); context != nullptr;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/poller.hpp"
 
-#include <algorithm>
 #include <ctime>
 #include <exception>
 
@@ -12,11 +11,7 @@
 namespace cep {
 namespace {
 
-constexpr std::int64_t shortest_pause_ns = 1 * ns_per_ms;
-constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
-constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
 constexpr std::int64_t search_pause_ns = ns_per_s;
-constexpr std::size_t busy_pass_spans = 1024;
 /// A pass takes the driver's locks, for which the trainer's launches wait. So passes keep this distance, also if a
 /// caller asks for one flush after the other.
 constexpr std::int64_t pass_distance_ns = ns_per_ms / 10;
@@ -63,7 +58,7 @@ PollResult Poller::work() noexcept {
     print_notice();
     const bool served = last.caught_up && !refused_ && !catch_up_.served(asked);
     if (served) catch_up_.serve(asked);
-    if (served || (last.resolved > 0 && is_urgent())) writer_.notify();
+    if (served || (last.resolved > 0 && is_urgent())) writer_.wake();
     return last;
 }
 
@@ -87,14 +82,10 @@ void Poller::print_notice() noexcept {
 
 std::int64_t Poller::next_pause(const PollResult& last) noexcept {
     if (!last.pending) {
-        pause_ns_ = 0;
+        pace_.restart();
         return last.searching ? search_pause_ns : Wakeup::for_ever_ns;
     }
-    if (is_urgent()) return urgent_pause_ns;
-    // A wakeup costs more than a query, so the pause grows while passes find few spans and shrinks while they find
-    // many.
-    pause_ns_ = last.resolved > busy_pass_spans ? pause_ns_ / 2 : pause_ns_ + pause_ns_ / 2;
-    return pause_ns_ = std::clamp(pause_ns_, shortest_pause_ns, longest_pause_ns);
+    return is_urgent() ? Pace::urgent_ns : pace_.next_ns(last.resolved);
 }
 
 bool Poller::stop(std::int64_t deadline_ns, bool shut_down) noexcept {

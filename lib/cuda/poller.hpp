@@ -10,6 +10,7 @@
 
 #include "base/background_thread.hpp"
 #include "base/counts.hpp"
+#include "base/pace.hpp"
 #include "base/requests.hpp"
 #include "base/ring.hpp"
 #include "base/wakeup.hpp"
@@ -76,7 +77,7 @@ class Poller {
 
     // Used by the poller's thread only:
     std::optional<DeviceSpan> refused_;  ///< taken from the ring, but the device had no memory for it
-    std::int64_t pause_ns_ = 0;
+    Pace pace_;
 };
 
 }  // namespace cep

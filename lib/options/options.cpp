@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "base/error.hpp"
 #include "base/json_text.hpp"
@@ -42,40 +42,22 @@ const T& field_at(const cep_options& options, const OptionField& field) noexcept
            field.type != OptionType::real;
 }
 
-struct ChoiceList {
-    char text[96] = "";
-};
-
-/// "A and B", or "A, B and C". `print` writes a separator and a choice.
-template <typename Print>
-ChoiceList list_choices(const OptionField& field, Print print) {
-    ChoiceList list;
-    std::size_t size = 0;
+/// "A and B", or "A, B and C": as names, or as numbers with names.
+[[nodiscard]] std::string list_choices(const OptionField& field, bool as_numbers) {
+    std::string list;
     for (std::int64_t i = 0; i <= field.maximum; ++i) {
-        const char* separator = i == 0 ? "" : i == field.maximum ? " and " : ", ";
-        const int added = print(list.text + size, sizeof list.text - size, separator, static_cast<int>(i),
-                                field.choices[static_cast<std::size_t>(i)]);
-        size = std::min(sizeof list.text - 1, size + static_cast<std::size_t>(std::max(added, 0)));
+        const std::string name = field.choices[static_cast<std::size_t>(i)];
+        if (i > 0) list += i == field.maximum ? " and " : ", ";
+        list += as_numbers ? std::to_string(i) + " (" + name + ")" : '"' + name + '"';
     }
     return list;
 }
 
-[[nodiscard]] ChoiceList numbered_choices(const OptionField& field) noexcept {
-    return list_choices(field, [](char* out, std::size_t room, const char* separator, int number, const char* name) {
-        return std::snprintf(out, room, "%s%d (%s)", separator, number, name);
-    });
-}
-
-[[nodiscard]] ChoiceList quoted_choices(const OptionField& field) noexcept {
-    return list_choices(field, [](char* out, std::size_t room, const char* separator, int, const char* name) {
-        return std::snprintf(out, room, "%s\"%s\"", separator, name);
-    });
-}
-
-[[nodiscard]] std::int32_t check_range(const OptionField& field, std::int64_t value) noexcept {
+[[nodiscard]] std::int32_t check_range(const OptionField& field, std::int64_t value) {
     if (value >= field.minimum && value <= field.maximum) return CEP_OK;
     if (field.type == OptionType::choice)
-        return fail(CEP_EOPTION, "%s: %" PRId64 " is not one of %s", field.name, value, numbered_choices(field).text);
+        return fail(CEP_EOPTION, "%s: %" PRId64 " is not one of %s", field.name, value,
+                    list_choices(field, true).c_str());
     if (value < field.minimum && (field.maximum == int64_limit || field.maximum == int32_limit))
         return fail(CEP_EOPTION, "%s: %" PRId64 " is less than %" PRId64, field.name, value, field.minimum);
     if (field.maximum == int32_limit)
@@ -92,7 +74,7 @@ ChoiceList list_choices(const OptionField& field, Print print) {
     return fail(CEP_EOPTION, "%s: %g is not in %" PRId64 "..%" PRId64, field.name, value, field.minimum, field.maximum);
 }
 
-[[nodiscard]] std::int32_t check_numbers(const cep_options& options) noexcept {
+[[nodiscard]] std::int32_t check_numbers(const cep_options& options) {
     for (const OptionField& field : option_fields()) {
         std::int32_t code = CEP_OK;
         if (is_number(field)) code = check_range(field, integer_of(options, field));
@@ -110,7 +92,7 @@ ChoiceList list_choices(const OptionField& field, Print print) {
     return CEP_OK;
 }
 
-[[nodiscard]] std::int32_t check_options(const cep_options& options) noexcept {
+[[nodiscard]] std::int32_t check_options(const cep_options& options) {
     if (const std::int32_t code = check_numbers(options); code != CEP_OK) return code;
     if (options.reserved != 0) return fail(CEP_EOPTION, "reserved: %" PRId32 " is not 0", options.reserved);
     if (options.end_step < options.start_step)
@@ -228,7 +210,7 @@ std::int32_t set_text(cep_options& options, const OptionField& field, std::strin
             if (value == field.choices[static_cast<std::size_t>(i)]) return set_integer(options, field, i);
         return fail(CEP_EOPTION, "%s: \"%.*s\" is not one of %s", field.name,
                     static_cast<int>(std::min<std::size_t>(value.size(), 200)), value.data(),
-                    quoted_choices(field).text);
+                    list_choices(field, false).c_str());
     }
     if (value.empty()) return fail(CEP_EOPTION, "%s: the string is empty", field.name);
     field_at<const char*>(options, field) = storage.strings.emplace_back(value).c_str();

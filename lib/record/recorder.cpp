@@ -74,11 +74,12 @@ void ThreadRecorder::add_timed_call(std::int64_t duration_ns) noexcept {
     timed_for_ = untimed_calls_ = next_timed_call();
 }
 
-[[gnu::always_inline]] inline bool ThreadRecorder::has_room() noexcept {
-    if (ring_.has_room()) [[likely]]
-        return true;
+/// Counts a record for which the ring has no room.
+[[gnu::noinline, gnu::cold]] void ThreadRecorder::refuse_record(Stamp begin, Stamp end) noexcept {
+    release(begin);
+    release(end);
     dropped_ring_.add();
-    return false;
+    writer_.notify();  // it may hang in a write, which who notifies it notices only after a while
 }
 
 [[gnu::always_inline]] inline void ThreadRecorder::enqueue() noexcept {
@@ -102,10 +103,8 @@ void ThreadRecorder::add_timed_call(std::int64_t duration_ns) noexcept {
 
 [[gnu::always_inline]] inline void ThreadRecorder::finish(SpanSlot& slot, const Stamp& end,
                                                           const GivenAttributes* given) noexcept {
-    if (!has_room()) [[unlikely]] {
-        release(slot.begin());
-        return release(end);
-    }
+    if (!ring_.has_room()) [[unlikely]]
+        return refuse_record(slot.begin(), end);
     auto& record = *new (ring_.next_place()) Record{.depth = slot.depth.load(std::memory_order_relaxed),
                                                     .seq = slot.seq.load(std::memory_order_relaxed),
                                                     .region = slot.region.load(std::memory_order_relaxed),
@@ -337,7 +336,7 @@ void ThreadRecorder::end_switched(SpanSlot& ending, void* stream, bool is_shared
 void ThreadRecorder::add(const Record& given, const GivenAttributes& attributes) noexcept {
     recorded_.add();
     if (attributes.refused) dropped_meta_.add();
-    if (!has_room()) return;
+    if (!ring_.has_room()) return refuse_record({}, {});
     auto& record = *new (ring_.next_place()) Record(given);
     if (record.type != RecordType::counter && record.type != RecordType::mark)
         add_attributes(record, attributes.values);

@@ -156,8 +156,7 @@ class ThreadRecorder {
     void end_failed(SpanSlot& slot, StampResult result) noexcept;
     void set_extras(SpanSlot& slot, const GivenAttributes& given) noexcept;
     void finish(SpanSlot& slot, const Stamp& end, const GivenAttributes* given) noexcept;
-    /// Whether the ring has room for a record. If not, counts the record as dropped.
-    [[nodiscard]] bool has_room() noexcept;
+    void refuse_record(Stamp begin, Stamp end) noexcept;
     void add_extras(Record& record, const SpanSlot& slot, const GivenAttributes* given) noexcept;
     void add_attributes(Record& record, const Attributes& attributes) noexcept;
     void add_meta(Record& record, std::string_view meta) noexcept;

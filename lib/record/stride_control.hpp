@@ -40,7 +40,6 @@ class StrideControl {
         : max_percent_(max_percent), shortest_(stride), stride_(stride) {}
 
     [[nodiscard]] bool is_bounded() const noexcept { return max_percent_ > 0; }
-    [[nodiscard]] double max_percent() const noexcept { return max_percent_; }
 
     /// The first recorded step began at that time. Later calls do nothing.
     void start(std::int64_t step, std::int64_t now_ns) noexcept {

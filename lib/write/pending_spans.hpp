@@ -18,6 +18,8 @@ class PendingSpans {
     /// Limit of the metadata kept for these spans. While the GPU is stalled, spans beyond it lose their metadata.
     static constexpr std::size_t meta_limit_bytes = std::size_t{1} << 20;
 
+    static constexpr std::uint64_t none = 0;  ///< no span's id
+
     struct Entry {
         Measurement span;
         std::uint64_t order = 0;  ///< 1 for the first span, and so on; 0: a free place

@@ -83,8 +83,6 @@ class RankFile {
     bool append(RowBlock& block, std::int64_t now_ns, bool at_once);
     /// Empties the block without writing it, and counts its measurements as lost.
     void give_up(RowBlock& block) noexcept;
-    /// Counts a measurement that never became a row.
-    void count_lost() noexcept { dropped_io_.add(); }
 
     [[nodiscard]] bool failing() const noexcept { return retry_ns_ > 0; }
     [[nodiscard]] std::int64_t next_try_ns() const noexcept { return next_try_ns_; }

@@ -45,12 +45,14 @@ struct RowBlock {
         rows.pop_back();
         drop_unfinished_row();
     }
-    /// Puts the rows of another block before these.
-    void prepend(RowBlock&& front) {
-        const std::size_t offset = front.text.size();
-        for (const Row& row : rows) front.rows.push_back({offset + row.end, row.kind});
-        front.text += text;
-        std::swap(*this, front);
+    /// Moves the rows of another block behind these. If memory runs out, nothing has changed.
+    void append(RowBlock& more) {
+        if (empty()) return std::swap(*this, more);
+        const std::size_t offset = text.size();
+        rows.reserve(rows.size() + more.rows.size());
+        text += more.text;
+        for (const Row& row : more.rows) rows.push_back({offset + row.end, row.kind});
+        more.clear();
     }
     void clear() noexcept {
         text.clear();

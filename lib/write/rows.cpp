@@ -115,6 +115,11 @@ void append_times(std::string& out, const ResolvedSpan& span) {
     }
 }
 
+void end_row(RowBlock& block, RowKind kind) {
+    block.text += "}\n";
+    block.finish_row(kind);
+}
+
 /// Adds members to a row, except core keys. Of repeated keys it takes the first.
 class TopLevelMembers {
   public:
@@ -146,6 +151,14 @@ class TopLevelMembers {
 RowFormatter::RowFormatter(const Config& config)
     : layout_(config.layout), rank_text_(",\"rank\":" + std::to_string(config.rank)) {}
 
+std::string& RowFormatter::begin_row(RowBlock& block, std::string_view type, std::string_view quoted_name,
+                                     std::int64_t step) const {
+    std::string& out = block.text;
+    out.append("{\"type\":\"").append(type).append("\",\"name\":").append(quoted_name);
+    append_member(out, ",\"step\":", step);
+    return out += rank_text_;
+}
+
 void RowFormatter::top_level_span(RowBlock& block, const ResolvedSpan& span) const {
     std::string& out = block.text;
     append_ms(out, "{\"duration_ms\":", span.duration_ns);
@@ -162,8 +175,7 @@ void RowFormatter::top_level_span(RowBlock& block, const ResolvedSpan& span) con
         rest += '}';
         members.add_object(rest);
     }
-    out += "}\n";
-    block.finish_row(RowKind::measurement);
+    end_row(block, RowKind::measurement);
 }
 
 void RowFormatter::span(RowBlock& block, const ResolvedSpan& span) const {
@@ -176,64 +188,47 @@ void RowFormatter::span(RowBlock& block, const ResolvedSpan& span) const {
     append_ms(out, ",\"duration_ms\":", span.duration_ns);
     append_times(out, span);
     append_attributes(out, span.measurement->attributes, span.measurement->meta);
-    out += "}\n";
-    block.finish_row(RowKind::measurement);
+    end_row(block, RowKind::measurement);
 }
 
 void RowFormatter::counter(RowBlock& block, const Record& record) const {
     if (only_spans()) return;
-    std::string& out = block.text;
-    out.append("{\"type\":\"counter\",\"name\":").append(record.name->quoted);
-    append_member(out, ",\"step\":", record.step);
-    out += rank_text_;
+    std::string& out = begin_row(block, schema::row::counter, record.name->quoted, record.step);
     append_member(out, ",\"value\":", record.value);
     append_member(out, ",\"start_ns\":", anchor_.unix_ns(record.begin_ns));
-    out += "}\n";
-    block.finish_row(RowKind::measurement);
+    end_row(block, RowKind::measurement);
 }
 
 void RowFormatter::mark(RowBlock& block, const Measurement& measurement) const {
     if (only_spans()) return;
     const Record& record = measurement.record;
-    std::string& out = block.text;
-    out.append("{\"type\":\"mark\",\"name\":").append(record.name->quoted);
-    append_member(out, ",\"step\":", record.step);
-    out += rank_text_;
+    std::string& out = begin_row(block, schema::row::mark, record.name->quoted, record.step);
     append_member(out, ",\"start_ns\":", anchor_.unix_ns(record.begin_ns));
     append_attributes(out, {}, measurement.meta);
-    out += "}\n";
-    block.finish_row(RowKind::measurement);
+    end_row(block, RowKind::measurement);
 }
 
 void RowFormatter::stride(RowBlock& block, const StrideChange& change, double max_percent) const {
     if (only_spans()) return;
-    std::string& out = block.text;
-    out.append("{\"type\":\"mark\",\"name\":\"").append(schema::stride_mark).append(1, '"');
-    append_member(out, ",\"step\":", change.step);
-    out += rank_text_;
+    std::string& out = begin_row(block, schema::row::mark, '"' + std::string(schema::stride_mark) + '"', change.step);
     append_member(out, ",\"start_ns\":", anchor_.unix_ns(change.decided_ns));
     append_member(out, ",\"from\":", change.from);
     append_member(out, ",\"to\":", change.to);
     append_member(out, ",\"cost_percent\":", change.cost_percent);
     append_member(out, ",\"max_overhead_percent\":", max_percent);
-    out += "}\n";
-    block.finish_row(RowKind::bookkeeping);
+    end_row(block, RowKind::bookkeeping);
 }
 
 void RowFormatter::open(RowBlock& block, const OpenSpan& span, std::int64_t now_ns) const {
     if (only_spans()) return;
-    std::string& out = block.text;
-    out.append("{\"type\":\"open\",\"name\":").append(span.region->quoted);
-    append_member(out, ",\"step\":", span.step);
-    out += rank_text_;
+    std::string& out = begin_row(block, schema::row::open, span.region->quoted, span.step);
     append_member(out, ",\"start_ns\":", anchor_.unix_ns(span.begin_host_ns));
     append_ms(out, ",\"elapsed_ms\":", now_ns - span.begin_host_ns);
     out.append(",\"kind\":\"").append(schema::kind_name(span.region->kind));
     out.append("\",\"clock\":\"").append(span.on_device ? schema::clock::gpu : schema::clock::host).append(1, '"');
     append_member(out, ",\"seq\":", span.seq);
     append_member(out, ",\"depth\":", span.depth);
-    out += "}\n";
-    block.finish_row(RowKind::bookkeeping);
+    end_row(block, RowKind::bookkeeping);
 }
 
 void RowFormatter::stats(RowBlock& block, const Totals& totals, std::int64_t attempt, std::int64_t step,
@@ -260,8 +255,7 @@ void RowFormatter::stats(RowBlock& block, const Totals& totals, std::int64_t att
     if (totals.clock_error_ns > 0) append_member(out, ",\"clock_error_ns\":", totals.clock_error_ns + anchor_.error_ns);
     append_ms(out, ",\"self_ms\":", static_cast<std::int64_t>(totals.self_ns));
     append_ms(out, ",\"trainer_ms\":", static_cast<std::int64_t>(totals.trainer_ns));
-    out += "}\n";
-    block.finish_row(kind);
+    end_row(block, kind);
 }
 
 void RowFormatter::run(RowBlock& block, const RunFacts& facts, const Config& config) const {
@@ -291,8 +285,7 @@ void RowFormatter::run(RowBlock& block, const RunFacts& facts, const Config& con
     out += ",\"config\":";
     append_config(out, config);
     facts.meta.append_members(out);
-    out += "}\n";
-    block.finish_row(RowKind::bookkeeping);
+    end_row(block, RowKind::bookkeeping);
 }
 
 }  // namespace cep

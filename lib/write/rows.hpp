@@ -49,6 +49,9 @@ class RowFormatter {
     void stride(RowBlock& block, const StrideChange& change, double max_percent) const;
 
   private:
+    /// Begins a row of that type, up to the rank.
+    std::string& begin_row(RowBlock& block, std::string_view type, std::string_view quoted_name,
+                           std::int64_t step) const;
     void top_level_span(RowBlock& block, const ResolvedSpan& span) const;
     [[nodiscard]] bool only_spans() const noexcept { return layout_ != CEP_LAYOUT_FULL; }
 

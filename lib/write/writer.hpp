@@ -1,69 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread that owns the file. It takes records from the rings of the trainer's threads, gets device times from the
-// poller, formats rows and writes them. It makes no driver call, so a hung GPU delays only its own spans.
+// The thread that owns the file. It has the collector make rows and writes them, for flush and close too. It makes no
+// driver call, so a hung GPU delays only its own spans. If a write hangs, a second thread collects meanwhile.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
-#include <mutex>
-#include <optional>
 #include <string>
 
 #include "base/background_thread.hpp"
 #include "base/counts.hpp"
 #include "base/host_clock.hpp"
+#include "base/pace.hpp"
 #include "base/requests.hpp"
 #include "base/wakeup.hpp"
-#include "cuda/device.hpp"
 #include "cuda/poller.hpp"
 #include "options/options.hpp"
 #include "record/recorder.hpp"
-#include "record/step_board.hpp"
-#include "record/stride_control.hpp"
-#include "write/pending_spans.hpp"
+#include "write/collector.hpp"
 #include "write/rank_file.hpp"
-#include "write/rows.hpp"
-#include "write/run_facts.hpp"
+#include "write/row_block.hpp"
+#include "write/writer_inputs.hpp"
 
 namespace cep {
 
-/// State that the writer and the profiler share. It outlives the session.
-struct WriterInputs {
-    explicit WriterInputs(const StepBoard& steps) noexcept : board(steps) {}
-
-    const StepBoard& board;
-    // On another cache line than the board, which every span reads: the writer writes this in each round.
-    alignas(64) std::atomic<bool> flush_due{false};  ///< cep_step() reached a flush step
-    std::atomic<std::uint32_t> meta_version{0};      ///< grows with each cep_set_meta()
-    std::mutex meta_mutex;                           ///< see MetaLock
-    RunMeta meta;
-    /// With a bound of the cost: the first recorded step, and when it began; −1: none so far.
-    std::atomic<std::int64_t> first_step{-1};
-    std::atomic<std::int64_t> first_step_ns{0};
-    std::atomic<std::uint64_t> recorded_steps{0};  ///< with a bound
-    std::atomic<std::uint64_t> refused{0};         ///< calls of a signal handler that interrupted another call
-    std::atomic<bool> thread_start_failed{false};  ///< the system refused a thread: try again
-    RankDescriptor descriptor;
-    Requests closed;  ///< request 1 is served when the writer has finished
-};
-
-/// Holds the lock of WriterInputs::meta. No signal handler runs meanwhile: one that called exit() would leave the
-/// writer waiting for the lock.
-class MetaLock {
-  public:
-    explicit MetaLock(WriterInputs& inputs) : guard_(inputs.meta_mutex) {}
-
-  private:
-    const SignalsBlocked blocked_;
-    const std::lock_guard<std::mutex> guard_;
-};
-
 class Writer {
   public:
-    /// `device` and `poller` are both null, or neither. `stride` is the one that the trainer uses from its next step
-    /// on.
+    /// For the parameters, see Collector.
     Writer(const Config& config, WriterInputs& inputs, Recorder& recorder, cuda::CudaDevice* device, Poller* poller,
            Wakeup& wakeup, std::atomic<std::int64_t>& stride);
     Writer(const Writer&) = delete;
@@ -87,65 +50,59 @@ class Writer {
     [[nodiscard]] std::int32_t finish(std::int64_t deadline_ns) noexcept;
     /// Closing thread, after finish(): false if the writer's thread hangs in a write. Everything it uses must then stay
     /// alive.
-    [[nodiscard]] bool join(std::int64_t deadline_ns) noexcept { return thread_.join(deadline_ns); }
+    [[nodiscard]] bool join(std::int64_t deadline_ns) noexcept;
 
-    [[nodiscard]] Totals totals() const noexcept;
+    [[nodiscard]] Totals totals() const noexcept { return collector_.totals(); }
     [[nodiscard]] const std::string& path() const noexcept { return file_.path(); }
 
   private:
-    static void thread_main(void* self) noexcept { static_cast<Writer*>(self)->run(); }
+    /// While it lives, the acting writer leaves the collector to the stand-in, because it may hang in a system call.
+    class Handover;
+
+    /// Any thread that notifies the writer when it has not started, or may hang.
+    void start_what_lacks() noexcept;
     void run() noexcept;
+    void stand_in() noexcept;
+    [[nodiscard]] bool is_hanging() const noexcept;
+    void take_collector() noexcept;
     /// Runs `body` in the calling thread, unless another thread is acting as the writer now (false).
     template <class Body>
     [[nodiscard]] bool act_as_writer(Body body) noexcept {
         if (acting_.exchange(true, std::memory_order_acquire)) return false;
+        take_collector();
         body();
+        collecting_.store(false, std::memory_order_release);
         acting_.store(false, std::memory_order_release);
         return true;
     }
 
     // Called by the acting writer only:
     std::size_t round() noexcept;
-    std::size_t take_times();
-    std::size_t drain();
-    void write_record();
-    void queue_for_poller();
-    void send_to_poller() noexcept;
-    void write_span(const PendingSpans::Entry& entry, const DeviceTimes& times);
-    void abandon_pending() noexcept;
-    void begin_rows();
-    void ensure_run_row();
-    void write_run_row(RowBlock& block);
-    void check_system_clock();
-    void adjust_stride();
-    void write_stats(RowKind kind);
-    void write_stats_if_due();
-    void write_open_rows();
     void write_block(bool at_once) noexcept;
+    void check_and_append(bool at_once);
     void print_notice();
-    void serve();
+    [[nodiscard]] bool has_rows() const noexcept { return !unwritten_.empty() || !collector_.block().empty(); }
+    void serve() noexcept;
     void finish_device_spans(std::int64_t deadline_ns) noexcept;
     void finish_file(std::int64_t deadline_ns) noexcept;
     void write_rest(std::int64_t deadline_ns) noexcept;
+    void give_up() noexcept;
     [[nodiscard]] std::int64_t next_pause(std::size_t moved) noexcept;
     [[nodiscard]] bool has_work() noexcept;
     void sleep_until_woken() noexcept;
+
     void add_waiters(int change) noexcept;
     [[nodiscard]] bool wait_for_flush(std::uint32_t number, std::int64_t deadline_ns) noexcept;
     [[nodiscard]] std::int32_t io_code() const noexcept;
 
-    static constexpr std::int64_t urgent_pause_ns = ns_per_ms / 4;
-    static constexpr std::int64_t longest_pause_ns = 50 * ns_per_ms;
     /// Longest wait beyond a deadline for short work: a pass of the poller, the write of a block, `open` rows.
     static constexpr std::int64_t grace_ns = 200 * ns_per_ms;
 
     const Config& config_;
     WriterInputs& inputs_;
     Recorder& recorder_;
-    cuda::CudaDevice* const device_;
     Poller* const poller_;
     Wakeup& wakeup_;
-    std::atomic<std::int64_t>& stride_;
     BackgroundThread thread_;
     std::atomic<std::int64_t> next_start_ns_{0};
     std::atomic<bool> acting_{false};
@@ -157,30 +114,22 @@ class Writer {
     std::atomic<bool> io_failing_{false};
     std::atomic<bool> closing_{false};
 
+    BackgroundThread stand_in_thread_;
+    Wakeup stand_in_wakeup_;
+    std::atomic<std::int64_t> handed_over_ns_{0};  ///< when the acting writer handed the collector over; 0: it has it
+
     // Used by the acting writer only:
     RankFile file_;
-    RowFormatter formatter_;
-    RowBlock block_;
-    RunFacts facts_;
-    StrideControl stride_control_;
-    std::optional<StrideChange> stride_change_;  ///< the last; each run row is followed by its row
-    PendingSpans pending_;
-    std::deque<DeviceSpan> unsent_;
-    Measurement taken_;
-    bool run_row_written_ = false;
-    std::uint32_t meta_version_written_ = 0;
-    std::uint64_t losses_written_ = 0;
-    std::uint64_t stats_at_bytes_ = 0;  ///< bytes written and formatted at the last stats row
-    std::uint32_t flush_serving_ = 0;   ///< the flush request being served
-    std::uint64_t flush_order_ = 0;     ///< pending spans up to this order belong to that request
-    std::int64_t block_since_ns_ = 0;   ///< when the block got its first row
-    std::int64_t clock_read_ns_ = 0;
-    std::int64_t clock_step_ns_ = 0;
-    std::int64_t pause_ns_ = 0;
+    RowBlock unwritten_;               ///< taken from the collector
+    std::uint32_t flush_serving_ = 0;  ///< the flush request being served
+    std::uint64_t flush_order_ = 0;    ///< pending spans up to this order belong to that request
+    Pace pace_;
     std::int64_t worked_ns_ = 0;  ///< when a round had work last
-    Count abandoned_;
-    Count dropped_meta_;
-    Count self_ns_;
+
+    // Used by the thread that has set `collecting_`: the acting writer, or the stand-in after a handover.
+    std::atomic<bool> collecting_{false};
+    Collector collector_;
+    std::size_t unwritten_bytes_ = 0;  ///< in `unwritten_` at the handover
 };
 
 }  // namespace cep

@@ -2,7 +2,6 @@
 //
 // The last work of a writer when the profiler closes.
 #include <algorithm>
-#include <exception>
 
 #include "base/error.hpp"
 #include "base/host_clock.hpp"
@@ -19,43 +18,27 @@ void Writer::finish_device_spans(std::int64_t deadline_ns) noexcept {
     for (;;) {
         (void)round();
         const std::int64_t now = monotonic_ns();
-        if (pending_.empty() || now >= deadline_ns + grace_ns) return;
+        if (!collector_.has_pending() || now >= deadline_ns + grace_ns) return;
         if (now >= deadline_ns) {
             // The deadline has passed: ask once more for everything that the device has finished.
             if (now >= deadline_ns + grace_ns / 2) poller_->set_final_pass();
             if (asked && poller_->caught_up(number)) break;
-            if (!asked && unsent_.empty()) {
+            if (!asked && !collector_.has_unsent()) {
                 number = poller_->ask_to_catch_up();
                 asked = true;
             }
         }
-        wakeup_.wait(urgent_pause_ns);
+        wakeup_.wait(Pace::urgent_ns);
     }
     (void)round();
-}
-
-void Writer::abandon_pending() noexcept {
-    while (!pending_.empty()) {
-        abandoned_.add();
-        pending_.remove(pending_.first());
-    }
-    for (const DeviceSpan& span : unsent_) {  // the poller releases the events of the spans it has got
-        cuda::CudaDevice::release(span.begin);
-        cuda::CudaDevice::release(span.end);
-    }
-    unsent_.clear();
 }
 
 void Writer::finish_file(std::int64_t deadline_ns) noexcept {
     (void)round();
     finish_device_spans(deadline_ns);
-    const bool abandons = !pending_.empty();
-    try {
-        write_open_rows();
-    } catch (const std::exception&) {
-        block_.drop_unfinished_row();
-    }
-    abandon_pending();
+    const bool abandons = collector_.has_pending();
+    collector_.write_open_rows();
+    collector_.abandon_pending();
     write_rest(deadline_ns);
     std::int32_t code = abandons ? CEP_ETIMEDOUT : CEP_OK;
     if (code == CEP_OK && io_failing_.load(std::memory_order_relaxed)) code = CEP_EIO;
@@ -64,35 +47,39 @@ void Writer::finish_file(std::int64_t deadline_ns) noexcept {
     inputs_.closed.serve(1);
 }
 
+void Writer::give_up() noexcept {
+    file_.give_up(unwritten_);
+    RowBlock uncollected;
+    collector_.take_block(uncollected);
+    file_.give_up(uncollected);
+}
+
 void Writer::write_rest(std::int64_t deadline_ns) noexcept {
     const auto retry_until_written = [&] {
-        for (write_block(true); !block_.empty() && file_.failure_is_transient() && monotonic_ns() < deadline_ns;
+        for (write_block(true); has_rows() && file_.failure_is_transient() && monotonic_ns() < deadline_ns;
              write_block(true))
-            wakeup_.wait(std::min(longest_pause_ns, std::max<std::int64_t>(deadline_ns - monotonic_ns(), 0)));
+            wakeup_.wait(std::min(Pace::longest_ns, std::max<std::int64_t>(deadline_ns - monotonic_ns(), 0)));
     };
     retry_until_written();
-    const bool lost = !block_.empty();
-    file_.give_up(block_);
-    try {
-        write_stats(RowKind::closing);
-    } catch (const std::exception&) {
-        block_.drop_unfinished_row();
-    }
+    const bool lost = has_rows();
+    give_up();
+    collector_.write_stats(RowKind::closing);
     if (lost)
         write_block(true);  // one try
     else
         retry_until_written();
-    file_.give_up(block_);
+    give_up();
 }
 
 std::int32_t Writer::finish(std::int64_t deadline_ns) noexcept {
     finish_deadline_ns_.store(deadline_ns, std::memory_order_release);
+    stand_in_wakeup_.notify();
     if (!started() && recorder_.has_recorded()) start();
     wakeup_.notify();
     while (!started() && !inputs_.closed.served(1)) {
         const WriteSignalsBlocked blocked;
         if (act_as_writer([&] { finish_file(deadline_ns); })) break;
-        wakeup_.wait(urgent_pause_ns);
+        wakeup_.wait(Pace::urgent_ns);
         if (monotonic_ns() > deadline_ns + grace_ns) break;
     }
     if (!inputs_.closed.wait(1, deadline_ns + 2 * grace_ns)) {
@@ -107,6 +94,11 @@ std::int32_t Writer::finish(std::int64_t deadline_ns) noexcept {
         default:
             return fail(CEP_ETIMEDOUT, "%s: device work did not finish within the timeout", file_.path().c_str());
     }
+}
+
+bool Writer::join(std::int64_t deadline_ns) noexcept {
+    const bool stand_in_ended = stand_in_thread_.join(deadline_ns);
+    return thread_.join(deadline_ns) && stand_in_ended;
 }
 
 }  // namespace cep

@@ -49,6 +49,28 @@ def test_an_input_is_no_output(cep, four_ranks, tmp_path, arguments):
     assert (tmp_path / "job.jsonl").read_bytes() == before
 
 
+@pytest.mark.parametrize("command", ["summarize", "check", "comm", "metrics", "trace", "report", "merge", "kernels"])
+def test_a_list_and_a_rank_file_behind_a_link_are_no_output(cep, four_ranks, tmp_path, command):
+    others = tmp_path / "other"
+    others.mkdir()
+    rank_file = others / "cuda_events_rank_0.jsonl"
+    rank_file.write_bytes(four_ranks.path(0).read_bytes())
+    (tmp_path / "link").symlink_to(rank_file)
+    (tmp_path / "list").write_text("job\n")
+    done = cep(command, "job", "-o", "link", status=2)
+    assert b"--output: a rank file has this name: " in done.stderr
+    done = cep(command, "--files-from", "list", "-o", "./list", status=2)
+    assert b"--output: this is the list of the inputs: ./list" in done.stderr
+    assert (tmp_path / "list").read_text() == "job\n"
+    assert rank_file.read_bytes() == four_ranks.path(0).read_bytes()
+
+
+@pytest.mark.parametrize("option", ["-o", "--ranks", "--phases", "--steps", "--files-from", "--run", "--attempt"])
+def test_an_empty_value_is_refused(cep, four_ranks, option):
+    done = cep("summarize", option, "", "job", status=2)
+    assert b"its value is empty" in done.stderr and done.stdout == b""
+
+
 def test_directory_with_the_default_folder_inside(cep, four_ranks, tmp_path):
     outer = tmp_path / "output"
     outer.mkdir()
@@ -80,6 +102,10 @@ def test_files_from(cep, four_ranks, tmp_path):
     whole = cep.merged("job")
     assert cep.merged("--files-from", "list") == whole
     assert cep.merged("--files-from", "-", stdin=paths.encode()) == whole
+    (tmp_path / "zeros").write_text(paths.replace("\n", "\0"))
+    assert cep.merged("--files-from", "zeros") == whole
+    done = cep("merge", "--files-from", "job", status=2)
+    assert done.stderr == b"cep merge: --files-from job: Is a directory\n"
 
 
 def test_compressed_rank_files_of_a_directory(cep, four_ranks):

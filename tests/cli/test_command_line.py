@@ -59,16 +59,16 @@ def test_what_is_no_number_above_0_is_refused_by_name(cep, command, option, valu
     (["merge", "--memory-mib", "1.5", "x"], "cep merge: --memory-mib: '1.5' is not a whole number from 1 to 1048576"),
     (["completion", "tcsh"], "cep completion: SHELL: 'tcsh' is not one of bash, zsh, fish"),
     (["report", "x", "-o"], "cep report: --output: its value is missing"),
-    (["summarize", "--steps", "a:b", "x"], "cep: --steps: 'a' is not a whole number"),
+    (["summarize", "--steps", "a:b", "x"], "cep summarize: --steps: 'a' is not a whole number"),
     (["summarize", "--limit", "many", "x"], "cep summarize: --limit: 'many' is not a whole number"),
     (["summarize", "--max-samples", "1.5", "x"], "cep summarize: --max-samples: '1.5' is not a whole number"),
-    (["summarize", "--attempt", "first", "x"], "cep: --attempt: 'first' is not last, all or a whole number"),
-    (["comm", "--world", "0", "x"], "cep: --world: '0' is not a number above 0 such as 8, 1M or 2GiB"),
-    (["summarize", "--ranks", "5-2", "x"], "cep: --ranks: '5-2' ends before it begins"),
+    (["summarize", "--attempt", "first", "x"], "cep summarize: --attempt: 'first' is not last, all or a whole number"),
+    (["comm", "--world", "0", "x"], "cep comm: --world: '0' is not a number above 0 such as 8, 1M or 2GiB"),
+    (["summarize", "--ranks", "5-2", "x"], "cep summarize: --ranks: '5-2' ends before it begins"),
     (["summarize", "--fail-on", "stragler", "x"],
-     "cep: --fail-on: 'stragler' is not one of straggler, imbalance, change, abstained and bound:NAME"),
-    (["compare", "--threshold", "2x", "a", "b"], "cep: --threshold: '2x' is not a percentage such as 2%"),
-    (["comm", "--predict", "3q", "x"], "cep: --predict: '3q' is not a number above 0 such as 8, 1M or 2GiB"),
+     "cep summarize: --fail-on: 'stragler' is not one of straggler, imbalance, change, abstained and bound:NAME"),
+    (["compare", "--threshold", "2x", "a", "b"], "cep compare: --threshold: '2x' is not a percentage such as 2%"),
+    (["comm", "--predict", "3q", "x"], "cep comm: --predict: '3q' is not a number above 0 such as 8, 1M or 2GiB"),
 ])
 def test_a_wrong_value_is_named_with_its_option_and_what_is_right(cep, tmp_path, arguments, says):
     for name in ("x", "a", "b"):

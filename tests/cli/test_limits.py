@@ -51,6 +51,12 @@ def test_gigabytes_of_blank_lines_in_little_zstd(tmp_path, command):
     assert TOO_COMPRESSED in done.stderr + done.stdout.decode()
 
 
+def test_a_stream_that_is_too_large_in_the_middle_of_a_row_says_so(tmp_path):
+    data = gzip.compress(GOOD * (130 * 2**20 // len(GOOD)), 9)
+    done = within_limits(tmp_path, "check", write_input(tmp_path, data, "cuda_events_rank_0.jsonl.gz"), status=(3, 4))
+    assert TOO_COMPRESSED in done.stdout.decode() and "in the middle of a row" not in done.stdout.decode()
+
+
 @pytest.mark.parametrize("command", READERS)
 def test_gigabytes_of_spaces_in_one_line(tmp_path, command):
     data = zstd_frame(20, 34 << 30).replace(b"\n", b" ")

@@ -372,3 +372,25 @@ def test_a_table_with_bars_is_no_wider_than_the_terminal(on_terminal, window):
         text = on_terminal("summarize", "--color", "never", window, **{**UTF8, "COLUMNS": str(columns)})
         table = text[text.index("\nphase ") + 1:].splitlines()
         assert "█" not in "".join(table) or max(map(width_of, table)) <= columns
+
+
+# Names
+
+ODD = "f\x1b[31m\x9b0m\u202e"
+
+
+def test_a_terminal_gets_no_names_that_it_would_obey(cep, on_terminal, job):
+    job.write(0, [run_row(0), span_row(0, 1, ODD, 1.0, START_NS)])
+    for output in ([], ["--csv"], ["--json"], ["--markdown"]):
+        assert not set("\x9b\u202e") & set(on_terminal("summarize", *output, "job", NO_COLOR="1"))
+        assert "\x1b[31m" not in on_terminal("summarize", *output, "job")
+    assert ODD in cep("summarize", "--csv", "job").stdout.decode()
+
+
+def test_names_of_a_megabyte_are_short_in_tables_and_whole_in_data(cep, job):
+    name = "n" * 10**6
+    job.write(0, [run_row(0), *(span_row(0, step, name, 1.0, START_NS + step * 10**7) for step in range(5))])
+    table = cep("summarize", "--by", "step:1", "--no-verdict", "job").stdout.decode()
+    assert max(map(len, table.splitlines())) < 1000 and "n" * 120 + "…" in table
+    assert name in cep("summarize", "--csv", "job").stdout.decode()
+    assert cep.summary("job")["phases"][0]["name"] == name

@@ -51,7 +51,9 @@ def test_lost_messages_change_nothing_else(cep, inputs, command, redirection):
 def test_lost_output_is_a_failure(cep, inputs, command, redirection):
     done = run_in_shell(cep, redirection, COMMANDS[command])
     assert done.returncode == 5
-    assert done.stderr.decode().splitlines()[-1].startswith("cep: standard output: cannot write: ")
+    name = COMMANDS[command][0]
+    prefix = "cep" if name.startswith("-") else f"cep {name}"
+    assert done.stderr.decode().splitlines()[-1].startswith(f"{prefix}: standard output: cannot write: ")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -95,4 +97,4 @@ def test_too_little_memory_is_said_in_plain_words(cep):
     done = subprocess.run(["bash", "-c", limited, cep.program, "simulate", "-o", "job", "-j", "1", "--ranks", "1048576", "--steps", "1"],
                           cwd=cep.folder, capture_output=True, timeout=60, check=False)
     assert done.returncode == 5
-    assert done.stderr.startswith(b"cep: not enough memory; ") and b"bad_alloc" not in done.stderr
+    assert done.stderr.startswith(b"cep simulate: not enough memory; ") and b"bad_alloc" not in done.stderr

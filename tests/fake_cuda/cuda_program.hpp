@@ -6,7 +6,7 @@
 
 #include <dlfcn.h>
 
-#include "cuda/driver_api.hpp"
+#include "driver_codes.hpp"
 
 namespace cep::cuda {
 

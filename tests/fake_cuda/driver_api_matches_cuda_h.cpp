@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks lib/cuda/driver_api.hpp and cuda_program.hpp against the toolkit's cuda.h. It is compiled twice: once like a
-// CUDA program, where names are macros for the current versions of the symbols, and once with
+// Checks lib/cuda/driver_api.hpp, driver_codes.hpp and cuda_program.hpp against the toolkit's cuda.h. It is compiled
+// twice: once like a CUDA program, where names are macros for the current versions of the symbols, and once with
 // __CUDA_API_VERSION_INTERNAL, where every exported symbol is declared under its own name.
 #include <cuda.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A file system that hangs (NFS, Lustre): its writes neither succeed nor fail.
+#include <errno.h>
+
 #include "faulty_io.h"
 #include "scene.h"
 
@@ -34,6 +36,107 @@ TEST(the_trainer_continues_while_a_write_is_stalled) {
     close_now(profiler);
     check_accounted(profiler);
     (void)rows_read(RANK_FILE);
+}
+
+// Records a span of that number, again and again while the ring is full, but not for longer than this.
+static bool record_within(cep_profiler* profiler, int64_t number, int64_t longest_ns) {
+    const int64_t began_ns = io_true_monotonic_ns();
+    for (;;) {
+        const uint64_t refused = stats_of(profiler).dropped_ring;
+        record_numbers(profiler, number, 1);
+        if (stats_of(profiler).dropped_ring == refused) return true;
+        if (io_true_monotonic_ns() - began_ns > longest_ns) return false;
+        sched_yield();
+    }
+}
+
+static void record_patiently(cep_profiler* profiler, int64_t number) {
+    if (!record_within(profiler, number, (int64_t)patience_s * second))
+        check_fail(__FILE__, __LINE__, "the ring stays full");
+}
+
+enum { ring_capacity = 4096, many_rings = 4 * ring_capacity };
+
+// Spans of many rings are recorded, and wait in memory. Spans 1 to 100 are in the file.
+static cep_profiler* fill_the_memory_behind_a_stall(void) {
+    cep_profiler* profiler = start_and_stall();
+    for (int64_t number = 201; number <= many_rings; ++number) record_patiently(profiler, number);
+    CHECK_EQ(stats_of(profiler).written, 100);
+    CHECK_EQ(stats_of(profiler).pending, many_rings - 100);
+    check_accounted(profiler);
+    return profiler;
+}
+
+TEST(rows_of_many_rings_wait_in_memory_while_a_write_is_stalled) {
+    cep_profiler* profiler = fill_the_memory_behind_a_stall();
+    io_release_writes();
+    close_now(profiler);
+    CHECK_EQ(stats_of(profiler).written, many_rings);
+    check_exactly_once(profiler, RANK_FILE);
+    check_has_numbers(RANK_FILE, 1, many_rings);
+}
+
+TEST(rows_that_wait_behind_a_stalled_write_that_then_fails_are_written_later) {
+    cep_profiler* profiler = fill_the_memory_behind_a_stall();
+    io_fail_writes(EIO, 3);
+    io_release_writes();
+    close_now(profiler);
+    check_exactly_once(profiler, RANK_FILE);
+    check_has_numbers(RANK_FILE, 1, many_rings);
+}
+
+// The rows are longer than 100 bytes, so 4 MiB are 42,000 of them at most.
+TEST(memory_for_rows_behind_a_stalled_write_is_bounded) {
+    enum { most_rows = 42000 + ring_capacity };
+    cep_profiler* profiler = start_and_stall();
+    int64_t number = 201;
+    while (number <= 2 * most_rows && record_within(profiler, number, second / 5)) ++number;
+    const cep_stats stats = stats_of(profiler);
+    CHECK(stats.pending < most_rows);
+    CHECK(stats.dropped_ring > 0);
+    check_nothing_unaccounted(&stats);
+    io_release_writes();
+    close_now(profiler);
+    CHECK_EQ(stats_of(profiler).dropped_io, 0);
+    check_exactly_once(profiler, RANK_FILE);
+}
+
+TEST(stalls_one_after_the_other_lose_nothing) {
+    cep_profiler* profiler = start_and_stall();
+    int64_t number = 201;
+    for (int round = 1; round <= 3; ++round) {
+        for (; number <= round * many_rings; ++number) record_patiently(profiler, number);
+        io_release_writes();
+        CHECK_EQ(cep_flush(profiler, close_timeout_ms), CEP_OK);
+        CHECK_EQ(stats_of(profiler).written, round * many_rings);
+        io_stall_writes();
+    }
+    io_release_writes();
+    close_now(profiler);
+    check_exactly_once(profiler, RANK_FILE);
+    check_has_numbers(RANK_FILE, 1, 3 * many_rings);
+}
+
+TEST(a_close_that_gives_up_counts_the_rows_that_wait_behind_a_stalled_write) {
+    cep_profiler* profiler = fill_the_memory_behind_a_stall();
+    CHECK_EQ(cep_close(profiler, timeout_ms), CEP_ETIMEDOUT);
+    const cep_stats stats = stats_of(profiler);
+    check_nothing_unaccounted(&stats);
+    CHECK_EQ(stats.pending, 0);
+    CHECK_EQ(stats.dropped_io, many_rings - 100);
+    io_release_writes();
+    if (!CHECK_SANITIZED) WAIT_FOR(count_threads() == 1);
+    (void)rows_read(RANK_FILE);
+    check_no_number_twice(RANK_FILE);
+}
+
+// As long as writes do not hang, the writer's thread is the only one.
+TEST(a_working_disk_needs_no_second_thread) {
+    if (CHECK_SANITIZED) check_skip("the sanitizer has threads of its own");
+    cep_profiler* profiler = start();
+    for (int64_t first = 1; first < 10000; first += 1000) record_and_flush(profiler, first, 1000);
+    CHECK_EQ(count_threads(), 2);
+    close_now(profiler);
 }
 
 TEST(a_flush_returns_by_its_timeout_while_a_write_is_stalled) {

@@ -14,6 +14,7 @@ Takes two minutes where two ways hang, and --cost one minute more. Ends with sta
 """
 
 import argparse
+import contextlib
 import ctypes
 import json
 import math
@@ -23,6 +24,8 @@ import sys
 import tempfile
 import threading
 import time
+import unittest.mock
+from pathlib import Path
 
 import cep
 from cep import _ffi
@@ -116,22 +119,15 @@ class FakeGpu:
         pass
 
 
-def region_of(prof, gpu, way):
-    """A region whose calls keep the interpreter's lock, or do as is shipped."""
-    region = prof.region(way, stream=gpu.stream)
-    if way == HELD:
-        region._calls = _ffi._span_calls(ctypes.PyDLL(_ffi.library_path()))
-        region._begin_span, region._end_span = region._calls.begin, region._calls.end
-    return region
-
-
 def passages(prof, gpu, way):
     """An endless iterator: each item is a call that times an empty phase."""
     if way == TORCH:
         while True:
             start, end = (gpu.torch.cuda.Event(enable_timing=True) for _ in range(2))
             yield lambda: (start.record(gpu.stream), end.record(gpu.stream))
-    region = region_of(prof, gpu, way)
+    region = prof.region(way, stream=gpu.stream)
+    if region._keeps_lock != (way == HELD):
+        raise RuntimeError(f"{way}: the region keeps the lock: {region._keeps_lock}")
 
     def passage():
         with region:
@@ -141,9 +137,13 @@ def passages(prof, gpu, way):
         yield passage
 
 
-def open_profiler(folder):
-    # Every step is 0: nothing is flushed while a burst is timed.
-    prof = cep.Profiler(folder, record_every_n_steps=1, flush_every_n_steps=2**40, pool_limit=65536)
+def open_profiler(folder, way):
+    """A profiler whose regions keep the interpreter's lock, or do as is shipped."""
+    # The package keeps the lock where it takes the profiler for one of the host clock. The library records events.
+    backends = {"host": _ffi.BACKENDS["auto"]} if way == HELD else {}
+    with unittest.mock.patch.dict(_ffi.BACKENDS, backends):
+        # Every step is 0: nothing is flushed while a burst is timed.
+        prof = cep.Profiler(Path(folder, way), record_every_n_steps=1, flush_every_n_steps=2**40, pool_limit=65536)
     prof.step(0)
     return prof
 
@@ -152,7 +152,7 @@ def hang_or_not(gpu, way):
     """Records behind a host function that needs the interpreter's lock. Prints what happened, if it ends."""
     ran_at = []
     host_function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: ran_at.append(time.perf_counter()))
-    with tempfile.TemporaryDirectory() as folder, open_profiler(folder) as prof:
+    with tempfile.TemporaryDirectory() as folder, open_profiler(folder, way) as prof:
         calls = passages(prof, gpu, way)
         gpu.launch(host_function)
         for _ in range(BURST):
@@ -241,15 +241,16 @@ def timed_burst(call_source):
     return (time.perf_counter_ns() - start) / BURST / 1e3
 
 
-def measure(prof, gpu, ways, rounds):
+def measure(profilers, gpu, rounds):
     """Microseconds a region of each way, a burst a round, the ways in alternating order."""
-    sources = {way: passages(prof, gpu, way) for way in ways}
+    ways = list(profilers)
+    sources = {way: passages(prof, gpu, way) for way, prof in profilers.items()}
     samples = {way: [] for way in ways}
     for turn in range(-WARM_UP_ROUNDS, rounds):
         for way in ways if turn % 2 else ways[::-1]:
             value = timed_burst(sources[way])
             gpu.synchronize()
-            prof.flush()
+            profilers[way].flush()
             if turn >= 0:
                 samples[way].append(value)
     return samples
@@ -268,10 +269,11 @@ def ratio_interval(values, peers):
 def print_cost(gpu, rounds):
     ways = [HELD, SHIPPED] + ([TORCH] if gpu.torch else [])
     print(f"{gpu.name}, Python {sys.version.split()[0]}: µs a region, {rounds} rounds of {BURST}")
-    with tempfile.TemporaryDirectory() as folder, open_profiler(folder) as prof:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        profilers = {way: stack.enter_context(open_profiler(folder, way)) for way in ways}
         for title, busy in (("alone", False), ("beside a thread that computes", True)):
             with Computing(busy):
-                samples = measure(prof, gpu, ways, rounds)
+                samples = measure(profilers, gpu, rounds)
             print(f"{title:34} {'median':>9} {'q1':>9} {'q3':>9} {'least':>9} {'most':>9}   ratio to GIL held [95 %]")
             for way, values in samples.items():
                 low, median, high = statistics.quantiles(values, n=4)
@@ -280,7 +282,7 @@ def print_cost(gpu, rounds):
                     f"  {way:32} {median:9.2f} {low:9.2f} {high:9.2f} {min(values):9.2f} {max(values):9.2f}   "
                     f"{ratio:.2f} [{least:.2f}, {most:.2f}]"
                 )
-        print(f"spans lost: {prof.stats.lost}", flush=True)
+        print(f"spans lost: {sum(prof.stats.lost for prof in profilers.values())}", flush=True)
 
 
 def has_gpu():

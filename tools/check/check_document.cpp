@@ -34,7 +34,10 @@ constexpr Advice advices[] = {
     {"missing_ranks", "find these ranks' files, or why they wrote none"},
     {"empty", "these ranks had recorded nothing yet, or wrote to another file"},
     {"cut_off", "the job still runs, or ended without closing the profiler; all whole rows count"},
-    {"loss", "raise ring_capacity or pool_limit, or record fewer steps"},
+    {"loss",
+     "ring full: a larger ring_capacity, or fewer recorded steps; no event: a larger pool_limit; too many open: end "
+     "each "
+     "region that begins; file limit: a larger max_file_bytes; write error: room on the disk, and its health"},
     {"clocks_apart", "synchronise the clocks of the hosts (NTP, PTP)"},
     {"clock_back", "let NTP or PTP slew the clock instead of stepping it"},
     {"no_run_row", "keep the first row of each rank file"},

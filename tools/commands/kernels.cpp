@@ -43,11 +43,7 @@ struct KernelsCommand {
             throw tool::UsageError("no input: name a trace or a directory of traces");
         output.check();
         tool::InputSet set = kernels::find_traces(input.inputs, input.files_from);
-        for (const tool::InputFile& file : set.files) {
-            std::error_code error;
-            if (!output.path.empty() && std::filesystem::equivalent(file.path, output.path, error))
-                throw tool::UsageError("--output: this is one of the traces: " + output.path);
-        }
+        refuse_input_as_output(set, output.path);
         return set;
     }
 

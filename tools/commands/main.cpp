@@ -29,7 +29,7 @@ void add_commands(CLI::App& app, cep::cli::Command& run) {
 #define COMMAND(name) cep::cli::add_##name(app, run);
     CEP_COMMANDS
 #undef COMMAND
-    for (CLI::App* command : app.get_subcommands({})) cep::cli::refuse_negative_numbers(*command);
+    for (CLI::App* command : app.get_subcommands({})) cep::cli::refuse_odd_values(*command);
     cep::cli::set_examples(app,
                            "  cep summarize output/cuda_event_profiler\n"
                            "  cep check output\n"
@@ -71,7 +71,7 @@ Status show_help(const CLI::App& app, int argc, char** argv) {
 }
 
 Status parse_and_run(int argc, char** argv) {
-    CLI::App app("Reads the rank files of the CUDA Event Profiler: merges, summarises and checks them.", "cep");
+    CLI::App app("CUDA Event Profiler: says where the time of a multi-GPU training goes, and which rank is slow.", "cep");
     cep::cli::Command run;
     add_commands(app, run);
     if (argc < 2) return write_help(app);
@@ -96,18 +96,20 @@ Status parse_and_run(int argc, char** argv) {
 }
 
 Status run_safely(int argc, char** argv) {
+    const bool has_name = argc > 1 && *argv[1] != '-';
+    const std::string name = has_name ? std::string("cep ") + argv[1] : "cep";
     try {
         return parse_and_run(argc, argv);
     } catch (const cep::tool::OutputClosed&) {
         return Status::done;
     } catch (const cep::tool::UsageError& error) {
-        say("cep: {}\n", error.what());
+        say("{}: {}\n", name, error.what());
         return Status::usage;
     } catch (const std::bad_alloc&) {
-        say("cep: not enough memory; fewer threads (-j 1) and less input at a time (--steps, --ranks) need less\n");
+        say("{}: not enough memory; fewer threads (-j 1) and less input at a time (--steps, --ranks) need less\n", name);
         return Status::system_failure;
     } catch (const std::exception& error) {
-        say("cep: {}\n", error.what());
+        say("{}: {}\n", name, error.what());
         return Status::system_failure;
     }
 }

@@ -123,7 +123,14 @@ void OutputOptions::write(const tool::Document& document, const InputOptions& in
 }
 
 void OutputOptions::write(const tool::Document& document, const tool::Rendering& rendering) const {
-    tool::write_output(path, tool::render(document, rendering));
+    std::string text = tool::render(document, rendering);
+    const bool is_data = rendering.format == tool::Format::json || rendering.format == tool::Format::csv;
+    // A terminal obeys what names may have; other programs get them as they are.
+    if (is_data && (path.empty() || path == "-") && ::isatty(STDOUT_FILENO) != 0) {
+        std::erase(text, '\r');
+        text = tool::printable_lines(text);
+    }
+    tool::write_output(path, text);
 }
 
 void FilterOptions::add_to(CLI::App& command) {
@@ -188,7 +195,7 @@ void set_examples(CLI::App& command, const std::string& examples) {
     command.footer("Examples:\n" + examples);
 }
 
-void refuse_negative_numbers(CLI::App& command) {
+void refuse_odd_values(CLI::App& command) {
     // Some versions of CLI11 take "" for 0, and what is too large for the largest number.
     const CLI::Validator not_negative(
         [](std::string& text) {
@@ -196,17 +203,27 @@ void refuse_negative_numbers(CLI::App& command) {
             return tool::parse_number<std::uint64_t>(text) ? "" : "'" + text + "' is not a whole number";
         },
         "");
-    for (CLI::Option* option : command.get_options())
+    const CLI::Validator not_empty([](std::string& text) { return text.empty() ? "its value is empty" : ""; }, "");
+    for (CLI::Option* option : command.get_options()) {
         if (option->get_type_name().starts_with("UINT")) option->check(not_negative);
+        if (option->get_type_name().starts_with("TEXT") && !option->get_lnames().empty()) option->check(not_empty);
+    }
 }
 
 void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint) {
     if (path.empty() || path == "-") return;
-    std::error_code error;
+    const auto is_same = [&](const std::string& file) {
+        std::error_code error;
+        return !file.empty() && file != "-" && std::filesystem::equivalent(file, path, error);
+    };
     for (const tool::InputFile& file : inputs.files)
-        if (!file.is_standard_input() && std::filesystem::equivalent(file.path, path, error))
-            throw tool::UsageError("--output: this is one of the inputs: " + path + hint);
-    if (tool::rank_of_file_name(path)) throw tool::UsageError("--output: a rank file has this name: " + path + hint);
+        if (is_same(file.path)) throw tool::UsageError("--output: this is one of the inputs: " + path + hint);
+    if (is_same(inputs.list)) throw tool::UsageError("--output: this is the list of the inputs: " + path);
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::canonical(path, error);  // where a link leads
+    for (const std::string& name : {path, error ? path : target.native()})
+        if (tool::rank_of_file_name(name))
+            throw tool::UsageError("--output: a rank file has this name: " + name + hint);
 }
 
 }  // namespace cep::cli

@@ -104,8 +104,9 @@ struct JobOptions {
 /// Makes the help end with examples.
 void set_examples(CLI::App& command, const std::string& examples);
 
-/// Makes the options of a command that take an unsigned number refuse a negative one.
-void refuse_negative_numbers(CLI::App& command);
+/// Makes the options of a command refuse an empty value, as of a variable that is not set, and those that take an
+/// unsigned number a negative one.
+void refuse_odd_values(CLI::App& command);
 
 /// Throws UsageError where `path` is one of the inputs, or has the name of a rank file, so that the next command would
 /// read it as an input. `hint` ends the message.

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/text.hpp"
 #include "base/units.hpp"
 #include "stats/quantiles.hpp"
 #include "stats/robust.hpp"
@@ -20,23 +21,24 @@ namespace {
 
 void count_trace(TraceCounts& counts, const TraceOutcome& outcome) {
     const TraceData& data = outcome.data;
+    const std::string path = tool::printable(data.path);
     counts.bytes += data.size_bytes;
     counts.events += data.all_events;
     for (const TraceDamage& damage : data.damages)
-        counts.messages.push_back(fmt::format("{}:byte {}: {}", data.path, damage.offset_bytes, damage.why));
+        counts.messages.push_back(fmt::format("{}:byte {}: {}", path, damage.offset_bytes, damage.why));
     if (data.skipped_events > data.damages.size())
         counts.messages.push_back(
-            fmt::format("{}: {} skipped in all", data.path, tool::format_plural(data.skipped_events, "event")));
+            fmt::format("{}: {} skipped in all", path, tool::format_plural(data.skipped_events, "event")));
     if (!data.unusable.empty()) {
         ++counts.unreadable_files;
-        counts.messages.push_back(data.path + ": " + data.unusable);
+        counts.messages.push_back(path + ": " + data.unusable);
         return;
     }
     counts.skipped_events += data.skipped_events;
     if (data.truncated) ++counts.truncated_files;
     if (!outcome.has_gpu_events()) {
         ++counts.empty_traces;
-        counts.messages.push_back(data.path + ": a trace without GPU events (kernel, gpu_memcpy, gpu_memset)");
+        counts.messages.push_back(path + ": a trace without GPU events (kernel, gpu_memcpy, gpu_memset)");
     }
 }
 
@@ -64,7 +66,8 @@ std::vector<RankTrace> join_traces(std::vector<RankTrace> traces, TraceCounts& c
         if (same != parts.end()) {
             ++counts.duplicate_traces;
             counts.messages.push_back(fmt::format("{}: left out: rank {} at the same time is also in {}",
-                                                  trace.paths.front(), trace.rank, same->paths.front()));
+                                                  tool::printable(trace.paths.front()), trace.rank,
+                                                  tool::printable(same->paths.front())));
         } else {
             parts.push_back(std::move(trace));
         }

@@ -211,8 +211,12 @@ FileReport FileReader::finish() {
     if (source_ == nullptr || !report.unreadable.empty()) return std::move(report);
     if (report.rows == 0 && report.skipped_rows > 0 && !file_.name_rank) report.set_no_rank_file();
     if (source_->damage().empty() || !report.is_rank_file) return std::move(report);
-    // If the last line is cut off too, that is the same loss.
-    if (!report.cut_off) report.add_damage(report.lines, source_->damage());
+    // If the last line is cut off too, that is the same loss, and the stream says why.
+    if (!report.cut_off) {
+        report.add_damage(report.lines, source_->damage());
+    } else if (!report.damages.empty() && report.damages.back().line == report.lines) {
+        report.damages.back().why = source_->damage();
+    }
     report.cut_off = true;
     return std::move(report);
 }

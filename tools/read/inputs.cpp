@@ -47,13 +47,14 @@ class InputFinder {
     }
 
     void add_list(const std::string& files_from) {
-        if (files_from != "-") {
-            std::ifstream list(files_from);
-            if (!list) throw UsageError("--files-from " + files_from + ": " + std::strerror(errno));
-            return add_lines(list);
+        set_.list = files_from;
+        if (files_from == "-") {
+            take_standard_input();
+            return add_names(std::cin, files_from);
         }
-        take_standard_input();
-        add_lines(std::cin);
+        std::ifstream list(files_from);
+        if (!list) throw UsageError("--files-from " + files_from + ": " + std::strerror(errno));
+        add_names(list, files_from);
     }
 
     InputSet finish() {
@@ -82,10 +83,21 @@ class InputFinder {
         }
     }
 
-    void add_lines(std::istream& list) {
-        for (std::string line; std::getline(list, line);) {
-            if (!line.empty() && line.back() == '\r') line.pop_back();
-            if (!line.empty()) add_argument(line);
+    /// One a line, or, as `find -print0` writes them, each up to a NUL.
+    void add_names(std::istream& list, const std::string& files_from) {
+        std::string all;
+        try {
+            all.assign(std::istreambuf_iterator<char>(list), {});
+        } catch (const std::ios_base::failure&) {
+            throw UsageError("--files-from " + files_from + ": " + std::strerror(errno));
+        }
+        const char separator = all.find('\0') == std::string::npos ? '\n' : '\0';
+        for (std::size_t at = 0; at < all.size();) {
+            const std::size_t end = std::min(all.find(separator, at), all.size());
+            std::string name = all.substr(at, end - at);
+            if (separator == '\n' && !name.empty() && name.back() == '\r') name.pop_back();
+            if (!name.empty()) add_argument(name);
+            at = end + 1;
         }
     }
 

@@ -24,6 +24,7 @@ struct InputSet {
     std::vector<std::string> unusable;  // "PATH: why", one for each input that cannot be used
     std::uint64_t repeated_files = 0;   // the same file named more than once; read once
     std::uint64_t size_bytes = 0;
+    std::string list;  // the file that names them; "" for none
 };
 
 /// Which files of a directory are inputs.
@@ -33,7 +34,8 @@ struct NamePattern {
     std::string_view inner_directory;  // where to look too if there are none; "": nowhere
 };
 
-/// Expands files, directories, globs and "-"; reads more of them, one a line, from `files_from` unless it is empty.
+/// Expands files, directories, globs and "-"; reads more of them, one a line, or each up to a NUL, from
+/// `files_from` unless it is empty.
 /// Files come ordered by directory, then rank, then name. Throws UsageError if "-" is used twice.
 [[nodiscard]] InputSet find_inputs(const std::vector<std::string>& arguments, const std::string& files_from);
 /// The same for files with other names.

@@ -58,10 +58,18 @@ std::string csv_cell(const Value& value) {
         value);
 }
 
+/// A name of a kilobyte would make each line of a table as long.
+std::string shorten(std::string_view text) {
+    constexpr std::size_t most_characters = 120;
+    std::string_view rest = text;
+    for (std::size_t i = 0; i < most_characters && !rest.empty(); ++i) (void)take_character(rest);
+    return rest.empty() ? std::string(text) : std::string(text.substr(0, text.size() - rest.size())) + "…";
+}
+
 }  // namespace
 
 Cell Cell::text_of(std::string_view text) {
-    return {std::string(text), text.empty() ? "-" : std::string(text)};
+    return {std::string(text), text.empty() ? "-" : shorten(text)};
 }
 
 Cell Cell::count(std::uint64_t count) {
