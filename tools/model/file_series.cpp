@@ -43,7 +43,7 @@ void FileSeries::enter_run(RankPlace& place, std::int64_t rank, int run) {
     place.series->has_run = run != RunTracker::no_run;
     const std::uint64_t attempt = scope_.attempts_are_apart ? mix_bits(static_cast<std::uint64_t>(place.attempt)) : 0;
     if ((scope_.keeps_messages || scope_.attempts_are_apart) && place.series->comm == nullptr)
-        place.series->comm = std::make_unique<CommSeries>(scope_.keeps_messages, attempt);
+        place.series->comm = std::make_shared<CommSeries>(scope_.keeps_messages, attempt);
 }
 
 void FileSeries::take_mark(const Row& row) {

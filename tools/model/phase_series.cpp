@@ -77,7 +77,7 @@ std::uint32_t RunSeries::find_next_phase(const Row& row) {
 
 // Of the phase of the row, which came last.
 void RunSeries::add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample) {
-    if (comm == nullptr) comm = std::make_unique<CommSeries>();
+    if (comm == nullptr) comm = std::make_shared<CommSeries>();
     const CollectiveKey& key = comm->take(row, run, last_phase_, budget, sample);
     phase.is_counted |= CollectiveKey::is_counted(row);
     phase.may_share_name |= !key.is_placed();

@@ -96,7 +96,7 @@ struct RunSeries {
     Interval superseded{INT64_MAX, INT64_MIN};  // of the spans that a later attempt did again; empty for none
     std::optional<StrideChange> stride;         // from the user's to that of the last change
     std::vector<CounterSeries> counters;        // sealed: by name
-    std::unique_ptr<CommSeries> comm;           // sealed: nothing, unless messages are kept
+    std::shared_ptr<CommSeries> comm;           // of all copies; sealed: nothing, unless messages are kept
 
     void add(const Row& row, SampleMeter& meter);
     /// Whether the row's channel is there, or there is room for it. Else it is counted, and is not to be added.
