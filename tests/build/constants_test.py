@@ -15,6 +15,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = ("ledger", "advice", "verdict", "replay", "stats", "matching")
+FILES = ("model/collectives", "model/comm_rows", "model/job_rows", "model/shared_names", "comm/comm_channels")  # of other rooms
 NUMBER = r"(?:double|float|int|unsigned|auto|(?:std::)?size_t|std::u?int\d+_t)"
 CONSTANT = re.compile(rf"\bconstexpr\s+{NUMBER}\s+(\w+)\s*=\s*([^;]+);")
 RULE = re.compile(rf"^\s+{NUMBER}\s+(\w+)\s*=\s*\n?\s*([^;]+);", re.MULTILINE)  # of a struct
@@ -36,11 +37,11 @@ def constants_of(text):
 
 def constants_of_sources(root):
     found = {}
-    for room in ROOMS:
-        for path in sorted((root / "tools" / room).glob("*.[ch]pp")):
+    for place in [*(f"{room}/*" for room in ROOMS), *FILES]:
+        for path in sorted((root / "tools").glob(place + ".[ch]pp")):
             for name, value in constants_of(path.read_text()):
                 if not NO_LIMIT.search(value):
-                    found.setdefault((f"{room}/{path.stem}", name), []).append(value)
+                    found.setdefault((f"{path.parent.name}/{path.stem}", name), []).append(value)
     return found
 
 
@@ -48,7 +49,7 @@ def constants_of_manual(text):
     found, has_row = {}, {}
     pending = []
     for line in text.splitlines():
-        if match := re.match(r'\.\\" ((?:%s)/\w+): (.*)' % "|".join(ROOMS), line):
+        if match := re.match(r'\.\\" ((?:%s)): (.*)' % "|".join([*(room + r"/\w+" for room in ROOMS), *FILES]), line):
             for entry in match[2].split(", "):
                 name, value = entry.split(" = ")
                 found.setdefault((match[1], name), []).append(value)

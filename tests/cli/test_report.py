@@ -491,8 +491,7 @@ def test_steps_that_a_rank_did_not_record_have_no_own_work(report, simulate):
 def test_standard_input_is_read_once(cep, slow_job, tmp_path):
     merged = cep.merged("sim")
     page = Page(cep("report", "-", stdin=merged).stdout)
-    assert "standard input" in page.empty_sections()["comm"]
-    assert "heat" not in page.empty_sections()
+    assert not {"comm", "heat"} & set(page.empty_sections())
 
 
 def test_a_named_pipe_is_read_once(cep, slow_job, tmp_path):
@@ -504,8 +503,7 @@ def test_a_named_pipe_is_read_once(cep, slow_job, tmp_path):
     writer.start()
     page = Page(cep("report", pipe.name).stdout)
     writer.join()
-    assert "a pipe does not allow" in page.empty_sections()["comm"]
-    assert "heat" not in page.empty_sections()
+    assert not {"comm", "heat"} & set(page.empty_sections())
 
 
 # The command

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "comm/comm_channels.hpp"
 #include "matching/process_group.hpp"
 #include "stats/quantiles.hpp"
 
@@ -84,13 +85,13 @@ std::optional<double> predict_ms(const CommModel& model, Algorithm algorithm, do
 
 class ReportMaker {
   public:
-    ReportMaker(const MatchTable& table, const Coverage& coverage, const CommOptions& options)
-        : table_(table), options_(options) {
-        report_.coverage = coverage;
+    ReportMaker(const Job& job, const CommOptions& options)
+        : channels_(job), one_in_(std::uint64_t{1} << std::min(63U, job.choice.halvings())), options_(options) {
+        report_.inputs = job.inputs;
+        report_.coverage = job.coverage;
         report_.options = options;
-        count_ranks();
-        for (std::uint32_t i = 0; i < table_.channels().size(); ++i) models_of_.push_back(&add_channel(i));
-        for (const auto& [key, match] : table_.matches()) add_match(match);
+        for (const Channel& channel : channels_.all()) models_of_.push_back(&add_channel(channel));
+        channels_.for_each_message([this](const Message& message) { add_message(message); });
     }
 
     CommReport make() {
@@ -114,8 +115,8 @@ class ReportMaker {
   private:
     void limit_models() {
         LeftOut& left_out = report_.left_out;
-        left_out.spans = table_.unlisted().spans;
-        left_out.total_ms = table_.unlisted().total_ms;
+        left_out.spans = channels_.left_out().spans;
+        left_out.total_ms = channels_.left_out().total_ms;
         while (report_.models.size() > CommReport::max_models) {
             ++left_out.models;
             left_out.spans += report_.models.back().spans;
@@ -136,28 +137,13 @@ class ReportMaker {
     }
 
     // With ranks missing, a group has as many as the largest of its kind.
-    void count_ranks() {
-        std::map<std::string, std::set<std::int64_t>> ranks;
-        for (std::uint32_t i = 0; i < table_.channels().size(); ++i) {
-            const std::set<std::int64_t>& of_channel = table_.totals(i).ranks;
-            ranks[table_.channels()[i].group].insert(of_channel.begin(), of_channel.end());
-        }
-        for (const auto& [group, of_group] : ranks) {
-            ranks_of_group_[group] = of_group.size();
-            std::uint64_t& most = most_of_kind_[group_kind(group)];
-            most = std::max<std::uint64_t>(most, of_group.size());
-        }
-    }
-
     [[nodiscard]] std::uint64_t ranks_of(const Channel& channel) const {
-        if (channel.operation == Operation::send_recv && ranks_of_group_.at(channel.group) > 1) return 2;
-        if (report_.coverage.missing_ranks.empty()) return ranks_of_group_.at(channel.group);
-        return most_of_kind_.at(group_kind(channel.group));
+        if (channel.operation == Operation::send_recv && channels_.ranks_of(channel.group) > 1) return 2;
+        if (report_.coverage.missing_ranks.empty()) return channels_.ranks_of(channel.group);
+        return channels_.most_ranks_of_kind(channel.group);
     }
 
-    ModelSamples& add_channel(std::uint32_t index) {
-        const Channel& channel = table_.channels()[index];
-        const ChannelTotals& totals = table_.totals(index);
+    ModelSamples& add_channel(const Channel& channel) {
         const std::string name = channel.name.empty() ? std::string(operation_name(channel.operation)) : channel.name;
         const std::string group = options_.by_group ? channel.group : group_kind(channel.group);
         ModelSamples& samples = samples_[{channel.operation, name, group, ranks_of(channel)}];
@@ -166,32 +152,31 @@ class ReportMaker {
         model.name = name;
         model.group = group;
         model.ranks = ranks_of(channel);
-        model.one_in = std::max(model.one_in, table_.one_in(index));
-        model.spans += totals.spans;
-        model.spans_without_bytes += totals.spans_without_bytes;
-        model.total_ms += totals.total_ms;
+        model.one_in = one_in_;
+        model.spans += channel.totals.spans;
+        model.spans_without_bytes += channel.totals.spans_without_bytes;
+        model.total_ms += channel.totals.total_ms;
         samples.groups.insert(channel.group);
         return samples;
     }
 
     // Of a collective without most of its ranks, the one that came last may be missing: its transfer is not known.
-    void add_match(const Match& match) {
-        ModelSamples& samples = *models_of_[match.channel];
+    void add_message(const Message& message) {
+        ModelSamples& samples = *models_of_[message.channel];
         const std::uint64_t ranks =
-            std::min(samples.model.ranks, ranks_of_group_.at(table_.channels()[match.channel].group));
-        if (match.spans < 2 || 2 * match.spans < ranks) {
+            std::min(samples.model.ranks, channels_.ranks_of(channels_.all()[message.channel].group));
+        if (message.spans < 2 || 2 * message.spans < ranks) {
             ++samples.model.lone_spans;
             return;
         }
-        const double transfer_ms = match.transfer_ms();
-        const double waiting_ms = std::max(0.0, match.total_ms - match.spans * transfer_ms);
+        const double waiting_ms = std::max(0.0, message.total_ms - message.spans * message.transfer_ms);
         ++samples.model.collectives;
-        samples.sampled_ms += match.total_ms;
+        samples.sampled_ms += message.total_ms;
         samples.waiting_ms += waiting_ms;
-        if (match.bytes <= 0) return;
-        SizeSamples& size = samples.sizes[moved_bytes(samples.model, match.bytes)];
-        size.transfers_ms.push_back(transfer_ms);
-        size.waits_ms.push_back(waiting_ms / match.spans);
+        if (message.bytes <= 0) return;
+        SizeSamples& size = samples.sizes[moved_bytes(samples.model, message.bytes)];
+        size.transfers_ms.push_back(message.transfer_ms);
+        size.waits_ms.push_back(waiting_ms / message.spans);
     }
 
     [[nodiscard]] std::int64_t moved_bytes(const CommModel& model, std::int64_t bytes) const {
@@ -264,11 +249,10 @@ class ReportMaker {
             }
     }
 
-    const MatchTable& table_;
+    const CommChannels channels_;
+    const std::uint64_t one_in_;
     const CommOptions& options_;
     CommReport report_;
-    std::map<std::string, std::uint64_t> ranks_of_group_;
-    std::map<std::string, std::uint64_t> most_of_kind_;
     std::map<ModelKey, ModelSamples> samples_;
     std::vector<ModelSamples*> models_of_;  // by channel
 };
@@ -280,8 +264,8 @@ bool CommReport::any_bytes() const {
                        [](const CommModel& model) { return model.spans_without_bytes < model.spans; });
 }
 
-CommReport make_report(const MatchTable& table, const tool::Coverage& coverage, const CommOptions& options) {
-    return ReportMaker(table, coverage, options).make();
+CommReport make_report(const tool::Job& job, const CommOptions& options) {
+    return ReportMaker(job, options).make();
 }
 
 }  // namespace cep::comm

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "matching/match_table.hpp"
 #include "matching/operation.hpp"
+#include "model/job.hpp"
 #include "read/coverage.hpp"
 #include "stats/transfer_fit.hpp"
 
@@ -69,7 +69,7 @@ struct CommModel {
 /// What a report does not list, so that its size is bounded.
 struct LeftOut {
     std::uint64_t models = 0;  // beyond CommReport::max_models
-    std::uint64_t spans = 0;   // of these models, and of channels beyond MatchTable::max_channels
+    std::uint64_t spans = 0;   // of these models, and of channels beyond those that a job keeps
     double total_ms = 0;       // of these spans
     std::uint64_t sizes = 0;   // of the models that are listed, beyond CommReport::max_sizes
 
@@ -90,7 +90,7 @@ struct CommReport {
     [[nodiscard]] bool any_bytes() const;
 };
 
-[[nodiscard]] CommReport make_report(const tool::MatchTable& table, const tool::Coverage& coverage,
-                                     const CommOptions& options);
+/// Of a job that keeps messages.
+[[nodiscard]] CommReport make_report(const tool::Job& job, const CommOptions& options);
 
 }  // namespace cep::comm

@@ -12,7 +12,7 @@
 #include "comm/comm_report.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
-#include "matching/row_matcher.hpp"
+#include "model/job.hpp"
 #include "read/read_run.hpp"
 
 namespace cep::cli {
@@ -55,6 +55,8 @@ std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view
 }
 
 struct CommCommand {
+    static constexpr std::uint64_t default_max_samples = 4'000'000;  // 160 MB at most
+
     InputOptions input;
     FilterOptions filter;
     RunOptions run_options;
@@ -65,6 +67,7 @@ struct CommCommand {
     double link_gb_per_s = 0;
     double link_gbps = 0;
     bool shard_bytes = false;
+    std::uint64_t max_samples = default_max_samples;
 
     [[nodiscard]] comm::CommOptions options() const {
         if (by != "kind" && by != "group") throw UsageError("--by: '" + by + "' is not one of kind, group");
@@ -84,29 +87,21 @@ struct CommCommand {
         return options;
     }
 
+    // All attempts count: each measured the network.
+    [[nodiscard]] LoadOptions load_options() const {
+        LoadOptions options{
+            filter.filter(), run_options.choice(), {AttemptChoice::Mode::all}, max_samples, input.reading()};
+        options.keeps_messages = options.only_comm = true;
+        return options;
+    }
+
     Status run() const {
         output.check();
         const comm::CommOptions chosen = options();
-        const Filter rows = filter.filter();
-        MatchTable table(MatchTable::max_matches_of_job);
-        CoverageCollector collector;
         const InputSet set = input.find();
         refuse_input_as_output(set, output.path);
-        RunSelection selection(run_options.choice());
-        const InputCounts counts = read_run(
-            set, input.reading(), selection,
-            [&] {
-                table = MatchTable(MatchTable::max_matches_of_job);
-                collector = {};
-            },
-            [&](const InputFile&, std::size_t) { return std::make_unique<RowMatcher>(rows); },
-            [&](RowMatcher&& spans, FileReport&&) {
-                table.merge(spans.table());
-                collector.merge(spans.coverage());
-            });
-        comm::CommReport report = comm::make_report(table, collector.finish(rows), chosen);
-        report.inputs = counts;
-        const Status status = report_status("comm", counts, report.coverage, input.strict);
+        comm::CommReport report = comm::make_report(load(set, load_options()), chosen);
+        const Status status = report_status("comm", report.inputs, report.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
         if (report.models.empty()) say("cep comm: no spans of communication among the rows\n");
         if (report.left_out.any()) say("cep comm: {}\n", comm::describe_left_out(report));
@@ -142,6 +137,10 @@ struct CommCommand {
         add_model_options(comm);
         run_options.add_to(comm);
         filter.add_to(comm);
+        comm.add_option("--max-samples", max_samples,
+                        fmt::format("Durations that may be kept; of more, those of some steps (default {})",
+                                    default_max_samples))
+            ->option_text("N");
         set_examples(comm,
                      "  cep comm output/cuda_event_profiler\n"
                      "  cep comm --link-gb-per-s 50 output\n"

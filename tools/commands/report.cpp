@@ -16,7 +16,6 @@
 #include "commands/commands.hpp"
 #include "commands/compare_facts.hpp"
 #include "commands/options.hpp"
-#include "matching/row_matcher.hpp"
 #include "model/job.hpp"
 #include "read/read_run.hpp"
 #include "report/page_text.hpp"
@@ -28,27 +27,6 @@ namespace cep::cli {
 namespace {
 
 using namespace tool;
-
-/// All collectives, and where the job keeps no samples the durations, of a second reading of the rows.
-class SecondReading : public RowSink {
-  public:
-    SecondReading(const Filter& filter, const report::RowHeat* heat) : spans_(filter) {
-        if (heat != nullptr) heat_.emplace(*heat, filter);
-    }
-    void take(const Row& row, std::uint64_t line) override {
-        spans_.take(row, line);
-        if (heat_) heat_->take(row, line);
-    }
-    void end() override {
-        if (heat_) heat_->end();
-    }
-    [[nodiscard]] const RowMatcher& spans() const { return spans_; }
-    [[nodiscard]] const std::optional<report::FileHeat>& heat() const { return heat_; }
-
-  private:
-    RowMatcher spans_;
-    std::optional<report::FileHeat> heat_;
-};
 
 bool has_comm(const Job& job) {
     for (const SeriesOfRank& of : all_series(job.ranks))
@@ -62,45 +40,19 @@ bool reads_standard_input(const InputSet& set) {
                        [](const InputFile& file) { return file.is_standard_input(); });
 }
 
-/// What the job's model does not hold, from the rows themselves.
-struct SecondLook {
-    std::optional<report::RowHeat> rows;  // where the job does not keep all samples
-    comm::CommReport comm;
-    std::string why_no_comm;  // else ""
-};
-
-void read_again(const Job& job, const InputSet& set, const InputOptions& input, SecondLook& found) {
-    MatchTable table(MatchTable::max_matches_of_job);
-    CoverageCollector collector;
-    const report::RowHeat* const heat = found.rows ? &*found.rows : nullptr;
+/// Where the job does not keep all samples, the durations of the rows themselves. Binds the columns of the view to
+/// those that there is room for.
+std::optional<report::RowHeat> read_again(const Job& job, const InputSet& set, const InputOptions& input,
+                                          report::JobView& view) {
+    if (!can_be_read_twice(set) || job.choice.keeps_all()) return std::nullopt;
+    view.steps = report::RowHeat::columns_for(view);
+    report::RowHeat rows(view);
     RunSelection selection = job.selection;
     read_run(
         set, input.reading(), selection, [] {},
-        [&](const InputFile&, std::size_t) { return std::make_unique<SecondReading>(job.filter, heat); },
-        [&](SecondReading&& reading, FileReport&&) {
-            table.merge(reading.spans().table());
-            collector.merge(reading.spans().coverage());
-            if (reading.heat()) reading.heat()->merge_into(*found.rows);
-        });
-    found.comm = comm::make_report(table, collector.finish(job.filter), {});
-}
-
-/// Binds the columns of the view to those that there is room for, where the rows are looked at for durations.
-SecondLook look_again(const Job& job, const InputSet& set, const InputOptions& input, report::JobView& view) {
-    SecondLook found;
-    const bool can_read = can_be_read_twice(set);
-    if (!has_comm(job))
-        found.why_no_comm = "No communication is timed.";
-    else if (!can_read)
-        found.why_no_comm =
-            fmt::format("Latency and bandwidth need a second look at the rows, which {} does not allow.",
-                        reads_standard_input(set) ? "standard input" : "a pipe");
-    if (can_read && !job.choice.keeps_all()) {
-        view.steps = report::RowHeat::columns_for(view);
-        found.rows.emplace(view);
-    }
-    if (found.rows || found.why_no_comm.empty()) read_again(job, set, input, found);
-    return found;
+        [&](const InputFile&, std::size_t) { return std::make_unique<report::FileHeat>(rows, job.filter); },
+        [&](report::FileHeat&& heat, FileReport&&) { heat.merge_into(rows); });
+    return rows;
 }
 
 /// Why own work and waiting of ranks are not looked at; "" where they are.
@@ -189,7 +141,8 @@ struct ReportCommand {
         report::ReportInputs inputs;
         inputs.timeline = timeline();
         inputs.max_bytes = static_cast<std::size_t>(max_bytes);
-        const LoadOptions options = job_options.load_options(filter, input, run_options);
+        LoadOptions options = job_options.load_options(filter, input, run_options);
+        options.keeps_messages = true;
         const InputSet set = input.find();
         refuse_outputs(set);
         if (compares() && compared == "-" && reads_standard_input(set))
@@ -218,10 +171,11 @@ struct ReportCommand {
             report::add_derived_step(table, view);
             inputs.table = &table;
         }
-        const SecondLook again = look_again(job, set, input, view);
-        inputs.rows = again.rows ? &*again.rows : nullptr;
-        inputs.comm = again.why_no_comm.empty() ? &again.comm : nullptr;
-        inputs.why_no_comm = again.why_no_comm;
+        const std::optional<report::RowHeat> rows = read_again(job, set, input, view);
+        inputs.rows = rows ? &*rows : nullptr;
+        std::optional<comm::CommReport> comm;
+        if (has_comm(job)) comm = comm::make_report(job, {});
+        inputs.comm = comm ? &*comm : nullptr;
         const report::Report report = report::make_report(inputs, std::move(view));
         write_output(out, report.html);
         say_result(report, out, max_bytes);

@@ -53,7 +53,9 @@ struct SummarizeCommand {
     [[nodiscard]] Job load_inputs() const {
         const InputSet inputs = input.find();
         refuse_input_as_output(inputs, output.path);
-        return load(inputs, job_options.load_options(filter, input, run_options));
+        LoadOptions options = job_options.load_options(filter, input, run_options);
+        options.numbers_collectives = !no_verdict;
+        return load(inputs, options);
     }
 
     // Pictures are for people at a terminal; what is written to a file is read by programs too.

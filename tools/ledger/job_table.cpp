@@ -106,7 +106,6 @@ class Builder {
         std::size_t first_rank;
         std::size_t last_rank;  // behind the last
         const std::vector<StepRange>* blocks;
-        const std::vector<Transfers>* transfers;  // by block
         LedgerCollector::Part of_ledger;
         Totals totals{};
     };
@@ -251,18 +250,14 @@ class Builder {
         return std::max<std::size_t>(1, spans * steps_.size() / std::max<std::size_t>(1, span_count_));
     }
 
-    // Waiting in a collective is known once all ranks' spans of the step were seen. A rank goes through the steps in
-    // their order, as an iteration ends where the next one begins.
+    // A rank goes through the steps in their order, as an iteration ends where the next one begins.
     void add_wave(StepRange wave, Totals& all) {
         const std::vector<StepRange> blocks =
             split(wave, std::max(steps_of(tile_spans), steps_of(tile_samples * part_count_)));
-        std::vector<Transfers> transfers(blocks.size());
-        for_all(blocks.size(), threads_, [&](std::size_t i) { match_collectives(blocks[i], transfers[i]); });
         std::vector<Tile> tiles;
         const std::size_t ranks = std::max<std::size_t>(1, (spans_.size() + rank_tiles - 1) / rank_tiles);
         for (std::size_t first = 0; first < spans_.size(); first += ranks)
-            tiles.push_back(
-                {first, std::min(first + ranks, spans_.size()), &blocks, &transfers, LedgerCollector::Part(wave)});
+            tiles.push_back({first, std::min(first + ranks, spans_.size()), &blocks, LedgerCollector::Part(wave)});
         for_all(tiles.size(), threads_, [&](std::size_t i) { add_tile(tiles[i]); });
         for (const Tile& tile : tiles) {
             all.add(tile.totals);
@@ -270,29 +265,15 @@ class Builder {
         }
     }
 
-    void match_collectives(StepRange steps, Transfers& transfers) const {
-        std::vector<Transfers::Guess> guesses;  // by phase
-        for (const RankSpans& spans : spans_) {
-            if (guesses.size() < spans.phases().size()) guesses.resize(spans.phases().size());
-            spans.for_each_part(schema::Kind::comm, steps.first, [&](std::uint32_t phase, PartWalk walk) {
-                for (; walk.place() < 2 * steps.last; walk.advance())
-                    if (walk.place() % 2 != 0)
-                        transfers.add(collective_key(walk.place() / 2, spans.phases()[phase], walk.sample()),
-                                      walk.sample().duration_ms, guesses[phase]);
-            });
-        }
-    }
-
     void add_tile(Tile& tile) {
-        StepAnalyser analyser(reading_);
+        StepAnalyser analyser(reading_, job_.collectives);
         for (std::size_t rank = tile.first_rank; rank < tile.last_rank; ++rank)
             for (std::size_t i = 0; i < tile.blocks->size(); ++i) {
                 StepWalk walk((*tile.blocks)[i]);
                 walk.start(spans_[rank]);
                 for (std::span<const StepSpan> spans = walk.next(); !spans.empty(); spans = walk.next()) {
                     const PhaseMap& map = *maps_[rank];
-                    const RankStep& of_rank =
-                        analyser.analyse(spans, spans_[rank].phases(), map.pieces, (*tile.transfers)[i]);
+                    const RankStep& of_rank = analyser.analyse(spans, spans_[rank].phases(), map.pieces);
                     tile.totals.comm_ms += of_rank.all_comm_ms;
                     tile.totals.matched_ms += of_rank.matched_ms;
                     add_to_table(rank, spans.front().step, of_rank);

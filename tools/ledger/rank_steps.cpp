@@ -20,9 +20,8 @@ std::int64_t nanoseconds(double ms) {
 }  // namespace
 
 const RankStep& StepAnalyser::analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
-                                      const std::vector<TimeKind>& pieces, const Transfers& transfers) {
+                                      const std::vector<TimeKind>& pieces) {
     pieces_ = &pieces;
-    transfers_ = &transfers;
     start(phases);
     for (const StepSpan& span : spans) take(span, phases[span.phase]);
     result_.step_span_ms = step_ms_;
@@ -53,10 +52,7 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
     has_step_ = false;
     step_ms_ = wait_ms_ = group_wait_ms_ = 0;
     step_ = {0, 0};
-    if (guesses_.size() < phases.size()) {
-        guesses_.resize(phases.size());
-        places_.resize(phases.size());
-    }
+    if (places_.size() < phases.size()) places_.resize(phases.size());
 }
 
 void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
@@ -84,22 +80,22 @@ void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
     item.is_evaluation = (*pieces_)[span.phase] == TimeKind::evaluation &&
                          std::find(others.begin(), others.end(), phase.name) == others.end();
     if (sample.has_start()) item.interval = {sample.start_ns, sample.start_ns + nanoseconds(sample.duration_ms)};
-    if (phase.kind == schema::Kind::comm) find_transfer(item, collective_key(span.step, phase, sample));
+    if (phase.kind == schema::Kind::comm) find_transfer(item);
 }
 
 // A collective begins with waiting, and ends with the transfer once all ranks are there.
-void StepAnalyser::find_transfer(Item& item, Transfers::Key key) {
+void StepAnalyser::find_transfer(Item& item) {
     const double duration_ms = item.sample->duration_ms;
-    const Transfer transfer = transfers_->of(key, guesses_[item.phase]);
+    const Collective& collective = collectives_[item.sample->collective];
     result_.all_comm_ms += duration_ms;
     item.waiting_end_ns = item.interval.begin_ns;
-    if (transfer.ranks == 0) return;
-    const double waited_ms = std::max(0.0, duration_ms - transfer.ms);
+    if (collective.ranks == 0) return;
+    const double waited_ms = std::max(0.0, duration_ms - collective.transfer_ms);
     result_.matched_ms += duration_ms;
     item.own_ms = waited_ms;
     wait_ms_ += waited_ms;
     item.waiting_end_ns += nanoseconds(waited_ms);
-    item.is_group = transfer.ranks >= least_group;
+    item.is_group = collective.ranks >= least_group;
     only_groups_ &= item.is_group;
     if (item.is_group) group_wait_ms_ += waited_ms;
 }

@@ -13,7 +13,7 @@
 #include "ledger/comm_queue.hpp"
 #include "ledger/piece_cutter.hpp"
 #include "ledger/step_reading.hpp"
-#include "matching/transfers.hpp"
+#include "model/collectives.hpp"
 #include "model/rank_spans.hpp"
 #include "stats/interval_set.hpp"
 
@@ -49,18 +49,15 @@ struct RankStep {
     PieceTimes pieces;                 // without starts, of step_ms
 };
 
-[[nodiscard]] inline Transfers::Key collective_key(std::uint32_t step, const RankPhase& phase, const Sample& sample) {
-    return {step, collective_id(sample.collective, phase.name_hash, sample.seq())};
-}
-
 /// Takes the spans of one rank apart, step by step. One a thread.
 class StepAnalyser {
   public:
-    explicit StepAnalyser(const StepReading& reading) : reading_(reading) {}
+    StepAnalyser(const StepReading& reading, const Collectives& collectives)
+        : reading_(reading), collectives_(collectives) {}
 
     /// The spans of one step. `pieces`: by phase. The result is valid until the next call.
     const RankStep& analyse(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases,
-                            const std::vector<TimeKind>& pieces, const Transfers& transfers);
+                            const std::vector<TimeKind>& pieces);
 
   private:
     /// A span, and what is made of it.
@@ -100,7 +97,7 @@ class StepAnalyser {
     static void sort(std::vector<Item>& items);
     void start(const std::vector<RankPhase>& phases);
     void take(const StepSpan& span, const RankPhase& phase);
-    void find_transfer(Item& item, Transfers::Key key);
+    void find_transfer(Item& item);
     void keep_least_deep();
     void keep_outermost();
     void by_durations();
@@ -125,8 +122,8 @@ class StepAnalyser {
     void find_exposures(const std::array<double, piece_count>& ms);
 
     const StepReading& reading_;
+    const Collectives& collectives_;
     const std::vector<TimeKind>* pieces_ = nullptr;  // by phase
-    const Transfers* transfers_ = nullptr;
     RankStep result_;
     bool has_starts_ = true;
     bool has_step_ = false;
@@ -139,10 +136,9 @@ class StepAnalyser {
     // With starts, both by their begin:
     std::vector<Item> local_;
     std::vector<Item> comm_;
-    std::vector<const Item*> on_device_;     // both, by their begin
-    std::vector<const Item*> last_local_;    // of each stream, as far as it was seen
-    std::vector<Transfers::Guess> guesses_;  // by phase
-    std::vector<std::uint32_t> places_;      // by phase: index of its LocalTime
+    std::vector<const Item*> on_device_;   // both, by their begin
+    std::vector<const Item*> last_local_;  // of each stream, as far as it was seen
+    std::vector<std::uint32_t> places_;    // by phase: index of its LocalTime
     Intervals comm_set_;
     Intervals waits_;
     Intervals group_waits_;

@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/hash.hpp"
 #include "read/row.hpp"
 
 namespace cep::tool {
@@ -34,20 +33,6 @@ void for_each_other_axis(std::string_view group, const AxisPlaces& places, Use u
 
 /// "dp.tp0.pp1" for "dp" at these places; any other name as it is.
 [[nodiscard]] std::string full_group_name(std::string_view group, const AxisPlaces& places);
-
-/// What all ranks of a collective compute alike, and what tells it from the others of its step and attempt. Nothing
-/// where the row does not say its number.
-[[nodiscard]] inline std::optional<std::uint64_t> collective_key(const Row& row, const RunInfo& run) {
-    std::optional<std::uint64_t> key = row.collective_key();
-    if (key)
-        for_each_other_axis(row.group, axis_places_of(run),
-                            [&key](std::string_view axis, const std::optional<std::int64_t>& place) {
-                                if (place)
-                                    key = mix_bits(*key ^ mix_bits(static_cast<std::uint64_t>(*place)) ^
-                                                   static_cast<unsigned char>(axis.front()));
-                            });
-    return key;
-}
 
 /// The name of a group without what numbers it: "dp" of "dp.tp0.pp1", "dp_3" and "dp".
 [[nodiscard]] std::string group_kind(std::string_view group);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/file_series.hpp"
 
+#include "base/hash.hpp"
+
 namespace cep::tool {
 
 // Another file may have made the choice of steps smaller, too.
@@ -39,6 +41,9 @@ void FileSeries::enter_run(RankPlace& place, std::int64_t rank, int run) {
     }
     place.series = &of_rank[run];
     place.series->has_run = run != RunTracker::no_run;
+    const std::uint64_t attempt = scope_.attempts_are_apart ? mix_bits(static_cast<std::uint64_t>(place.attempt)) : 0;
+    if ((scope_.keeps_messages || scope_.attempts_are_apart) && place.series->comm == nullptr)
+        place.series->comm = std::make_shared<CommSeries>(scope_.keeps_messages, attempt);
 }
 
 void FileSeries::take_mark(const Row& row) {

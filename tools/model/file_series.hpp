@@ -25,6 +25,9 @@ namespace cep::tool {
 struct RowScope {
     Filter filter;
     std::optional<std::int64_t> attempt;  // only this one; otherwise all
+    bool keeps_messages = false;          // of communication: channels and bytes
+    bool only_comm = false;               // of spans
+    bool attempts_are_apart = false;      // collectives of several attempts are never the same
 };
 
 class FileSeries final : public RowSink {
@@ -53,6 +56,8 @@ class FileSeries final : public RowSink {
     static constexpr int unknown_run = std::numeric_limits<int>::min();
 
     void add(RunSeries& series, const Row& row) {
+        if (scope_.only_comm && (row.kind != schema::Kind::comm || !series.admits_channel(row, meter_.budget())))
+            return;
         series.add(row, meter_);
         if (meter_.is_due()) [[unlikely]]
             spend(series);

@@ -11,6 +11,7 @@
 #include "base/units.hpp"
 #include "model/file_series.hpp"
 #include "model/repeats.hpp"
+#include "model/shared_names.hpp"
 #include "read/read_run.hpp"
 #include "stats/step_pattern.hpp"
 
@@ -110,7 +111,8 @@ void say_left_out(std::uint64_t count, std::string_view noun, std::uint64_t kept
 
 /// All that the inputs hold. The parts are in their order().
 JobParts read_parts(const InputSet& inputs, const LoadOptions& options, RunSelection& selection, InputCounts& counts) {
-    RowScope scope{options.filter, {}};
+    const bool has_all_attempts = options.attempt.mode == AttemptChoice::Mode::all;
+    RowScope scope{options.filter, {}, options.keeps_messages, options.only_comm, has_all_attempts};
     if (options.attempt.mode == AttemptChoice::Mode::one) scope.attempt = options.attempt.attempt;
     auto budget = std::make_shared<SampleBudget>(options.max_samples);
     JobParts parts;
@@ -155,7 +157,15 @@ Job load(const InputSet& inputs, const LoadOptions& options) {
     job.runs = runs.finish();
     job.steps = find_window(job.ranks);
     resolve_repeats(job, options.attempt.mode == AttemptChoice::Mode::last);
+    if (options.numbers_collectives) number_collectives(job, options.reading.thread_count());
     return job;
+}
+
+void number_collectives(Job& job, std::size_t threads) {
+    std::vector<std::int64_t> steps = all_steps(job.ranks);
+    std::erase_if(steps, [&job](std::int64_t step) { return !job.choice.keeps(step); });
+    job.collectives = number_collectives(job.ranks, steps, threads);
+    if (separate_groups(job)) job.collectives = number_collectives(job.ranks, steps, threads);
 }
 
 std::vector<SeriesOfRank> all_series(const RankSeries& ranks) {

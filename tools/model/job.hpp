@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/collectives.hpp"
 #include "model/job_parts.hpp"
 #include "model/phase_series.hpp"
 #include "read/coverage.hpp"
@@ -32,6 +33,9 @@ struct LoadOptions {
     AttemptChoice attempt;
     std::uint64_t max_samples = default_max_samples;
     ReadOptions reading;
+    bool numbers_collectives = true;
+    bool keeps_messages = false;  // of communication: channels and bytes
+    bool only_comm = false;       // of spans
 };
 
 /// One start of the trainer, over all ranks that took part.
@@ -61,7 +65,8 @@ struct Job {
     std::vector<JobRun> runs;  // in the order of their starts
     std::uint64_t hosts = 0;
     StepWindow steps;
-    RankSeries ranks;  // repeated steps and rows are removed
+    RankSeries ranks;            // repeated steps and rows are removed
+    Collectives collectives{1};  // only number 0 if LoadOptions say so
     std::vector<OpenSpan> open_spans;
     std::map<std::string, MarkCount> marks;
     std::uint64_t duplicate_rows = 0;   // the same row in two files
@@ -72,6 +77,9 @@ struct Job {
 
 /// Reads one run of the inputs. Throws what read_run() throws.
 [[nodiscard]] Job load(const InputSet& inputs, const LoadOptions& options);
+
+/// load() does this.
+void number_collectives(Job& job, std::size_t threads);
 
 /// One series, and whose it is.
 struct SeriesOfRank {

@@ -40,18 +40,24 @@ Totals totals_of(const PhaseSeries& phase) {
     return totals;
 }
 
-std::uint32_t RunSeries::find_phase(const Row& row) {
+// As many as there are phases for one that is not known.
+std::uint32_t RunSeries::find_known_phase(std::string_view name) {
     constexpr std::size_t few = 16;  // so few are looked through as fast
     const auto count = static_cast<std::uint32_t>(phases.size());
     if (count < few) {
         for (std::uint32_t i = 0; i < count; ++i)
-            if (same_text(phases[i].name, row.name)) return i;
-    } else {
-        for (auto i = static_cast<std::uint32_t>(phase_indices_.size()); i < count; ++i)
-            phase_indices_.try_emplace(phases[i].name, i);
-        const auto known = phase_indices_.find(std::string(row.name));
-        if (known != phase_indices_.end()) return known->second;
+            if (same_text(phases[i].name, name)) return i;
+        return count;
     }
+    for (auto i = static_cast<std::uint32_t>(phase_indices_.size()); i < count; ++i)
+        phase_indices_.try_emplace(phases[i].name, i);
+    const auto known = phase_indices_.find(std::string(name));
+    return known != phase_indices_.end() ? known->second : count;
+}
+
+std::uint32_t RunSeries::find_phase(const Row& row) {
+    const auto count = static_cast<std::uint32_t>(phases.size());
+    if (const std::uint32_t known = find_known_phase(row.name); known < count) return known;
     PhaseSeries& phase = phases.emplace_back();
     phase.name = row.name;
     phase.kind = row.kind;
@@ -67,6 +73,20 @@ std::uint32_t RunSeries::find_next_phase(const Row& row) {
     const std::uint32_t found = same_text(phases[expected.other].name, row.name) ? expected.other : find_phase(row);
     next_phases_[last_phase_] = {found, expected.first};
     return found;
+}
+
+// Of the phase of the row, which came last.
+void RunSeries::add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample) {
+    if (comm == nullptr) comm = std::make_shared<CommSeries>();
+    const CollectiveKey& key = comm->take(row, run, last_phase_, budget, sample);
+    phase.is_counted |= CollectiveKey::is_counted(row);
+    phase.may_share_name |= !key.is_placed();
+}
+
+bool RunSeries::admits_channel(const Row& row, SampleBudget& budget) {
+    const bool is_expected = !phases.empty() && same_text(phases[next_phases_[last_phase_].first].name, row.name);
+    const std::uint32_t phase = is_expected ? next_phases_[last_phase_].first : find_known_phase(row.name);
+    return comm->admits(row, run, phase < phases.size() ? std::optional(phase) : std::nullopt, budget);
 }
 
 void RunSeries::enter_step(std::int64_t step) {
@@ -133,6 +153,8 @@ void RunSeries::add_counter(const Row& row) {
 void RunSeries::seal() {
     phase_indices_ = {};
     next_phases_ = {};
+    if (comm != nullptr) comm->seal();
+    if (comm != nullptr && !comm->keeps_messages()) comm = nullptr;
     step_counts_ = {};
     step_indices_ = {};
     counter_indices_ = {};

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/same_text.hpp"
+#include "model/comm_series.hpp"
 #include "model/sample_budget.hpp"
 #include "model/sample_list.hpp"
 #include "model/step_numbers.hpp"
@@ -50,7 +51,9 @@ struct PhaseSeries {
     SampleList samples;      // of the steps that are kept
     LogHistogram histogram;  // of all steps, where not all are kept
     Totals in_histogram;
-    bool may_repeat = false;  // its steps went back, or a row looked like the one before it
+    bool may_repeat = false;      // its steps went back, or a row looked like the one before it
+    bool is_counted = false;      // of communication: some row says no number of its own
+    bool may_share_name = false;  // of communication: in some row no place of the rank says which group it is
 
     /// Counts the samples in the histogram, before the first of them goes.
     void fold();
@@ -93,8 +96,11 @@ struct RunSeries {
     Interval superseded{INT64_MAX, INT64_MIN};  // of the spans that a later attempt did again; empty for none
     std::optional<StrideChange> stride;         // from the user's to that of the last change
     std::vector<CounterSeries> counters;        // sealed: by name
+    std::shared_ptr<CommSeries> comm;           // of all copies; sealed: nothing, unless messages are kept
 
     void add(const Row& row, SampleMeter& meter);
+    /// Whether the row's channel is there, or there is room for it. Else it is counted, and is not to be added.
+    [[nodiscard]] bool admits_channel(const Row& row, SampleBudget& budget);
     void add_counter(const Row& row);
     void add_stride_change(const StrideChange& change);
     /// Leaves the samples of the steps that are kept, once all of them are counted in histograms.
@@ -113,8 +119,10 @@ struct RunSeries {
     };
 
     PhaseSeries& phase_of(const Row& row);
+    void add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample);
     std::uint32_t find_next_phase(const Row& row);
     std::uint32_t find_phase(const Row& row);
+    std::uint32_t find_known_phase(std::string_view name);
     std::uint32_t index_of_step(std::int64_t step);
     void enter_step(std::int64_t step);
     std::uint32_t find_step(std::int64_t step);
@@ -139,13 +147,14 @@ using RankSeries = std::map<std::int64_t, std::vector<RunSeries>>;
 // Here and not in the source, as it is called for every row.
 inline void RunSeries::add(const Row& row, SampleMeter& meter) {
     PhaseSeries& phase = phase_of(row);
-    const Sample sample{row.duration_ms,
-                        row.start_ns.value_or(Sample::no_start),
-                        row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
-                        row.kind == schema::Kind::comm ? Sample::collective_of(row, run) : 0,
-                        index_of_step(*row.step),
-                        Sample::place_of(row, last_step_ == last_step_span_)};
+    Sample sample{row.duration_ms,
+                  row.start_ns.value_or(Sample::no_start),
+                  row.lag_ms ? static_cast<float>(*row.lag_ms) : std::numeric_limits<float>::quiet_NaN(),
+                  0,
+                  index_of_step(*row.step),
+                  Sample::place_of(row, last_step_ == last_step_span_)};
     if (row.kind == schema::Kind::step) last_step_span_ = last_step_;
+    if (phase.kind == schema::Kind::comm) add_comm(row, phase, meter.budget(), sample);
     if (!meter.choice().keeps_all()) [[unlikely]] {
         phase.count_in_histogram(sample.duration_ms, sample.is_top_level());
         if (halvings_of_step_ < meter.choice().halvings()) return;

@@ -34,11 +34,9 @@ struct StepSpan {
 
 /// A phase of one rank, from all of its series.
 struct RankPhase {
-    explicit RankPhase(const PhaseSeries& series)
-        : name(series.name), name_hash(std::hash<std::string_view>{}(name)), kind(series.kind), clock(series.clock) {}
+    explicit RankPhase(const PhaseSeries& series) : name(series.name), kind(series.kind), clock(series.clock) {}
 
     std::string_view name;
-    std::size_t name_hash;
     schema::Kind kind;
     Clock clock;
 };
@@ -74,6 +72,9 @@ class PartWalk {
     /// See StepPlaces; of the end more than that of any step.
     [[nodiscard]] std::uint32_t place() const { return place_; }
     [[nodiscard]] Sample sample() const { return chunk_[at_]; }
+    [[nodiscard]] std::uint32_t collective() const { return chunk_.collective(at_); }
+    /// Of a sample that has one, in the series itself.
+    void set_collective(std::uint32_t collective) const { chunk_.set_collective(at_, collective); }
     void advance() {
         ++next_;
         if (in_order_ == nullptr && ++at_ < chunk_.size()) [[likely]] {
@@ -114,8 +115,8 @@ class RankSpans {
     void for_each_part(std::optional<schema::Kind> kind, std::uint32_t first_step, Use use) const {
         for (std::size_t i = 0; i < all_series_->size(); ++i)
             for (std::size_t j = 0; j < (*all_series_)[i].phases.size(); ++j)
-                if (const std::uint32_t phase = phases_->of_series[i][j]; !kind || phases_->all[phase].kind == kind)
-                    use(phase, walk(i, j, first_step));
+                if (!kind || (*all_series_)[i].phases[j].kind == kind)
+                    use(phases_->of_series[i][j], walk(i, j, first_step));
     }
 
   private:

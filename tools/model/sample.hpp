@@ -8,7 +8,6 @@
 #include <limits>
 #include <optional>
 
-#include "matching/process_group.hpp"
 #include "read/row.hpp"
 #include "stats/interval_set.hpp"
 
@@ -39,12 +38,11 @@ struct Sample {
         return *row.lag_ms <= std::max(least_lag_ms, small_lag * row.duration_ms) &&
                row.duration_ms + *row.lag_ms - *row.host_ms <= small_rest * row.duration_ms;
     }
-    /// The low half of the key of a collective; 0 where the row does not say. Half is enough, as keys are compared
-    /// within one step only: of n collectives in a step, any two have the same with a chance of n² / 2^33. With 1,000
-    /// that is one step in 8,600, with 10,000 one in 86; in that step, one of the two counts a wait that is too long.
-    [[nodiscard]] static std::uint32_t collective_of(const Row& row, const RunInfo& run) {
-        const std::optional<std::uint64_t> key = collective_key(row, run);
-        return key ? std::max(1U, static_cast<std::uint32_t>(*key)) : 0;
+    /// What is kept of a key until collectives are numbered. Half is enough, as keys are compared within one step only:
+    /// of n collectives in a step, any two have the same with a chance of n² / 2^33. With 1,000 that is one step in
+    /// 8,600, with 10,000 one in 86; in that step, one of the two counts a wait that is too long.
+    [[nodiscard]] static std::uint32_t half_of(std::uint64_t collective_key) {
+        return std::max(1U, static_cast<std::uint32_t>(collective_key));
     }
 
     /// With a start only.
@@ -63,11 +61,13 @@ struct Sample {
     [[nodiscard]] static bool is_top_level(std::uint32_t place) { return place >> 28 == 0; }
 
     double duration_ms;
-    std::int64_t start_ns;  // no_start where the row does not say
-    float lag_ms;           // NaN where the row does not say
-    std::uint32_t collective;
+    std::int64_t start_ns;     // no_start where the row does not say
+    float lag_ms;              // NaN where the row does not say
+    std::uint32_t collective;  // its number, see Collectives; while files are read half of its key; 0 where it has none
     std::uint32_t step_index;  // into RunSeries::steps
     std::uint32_t place;
+    std::uint32_t channel = 0;  // of communication, if the job keeps messages: into RunSeries::channels
+    std::int64_t bytes = 0;     // of these; 0 where the row does not say
 
   private:
     [[nodiscard]] static std::uint32_t clamped(const std::optional<std::int64_t>& value, std::uint32_t max) {

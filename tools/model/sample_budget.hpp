@@ -42,10 +42,19 @@ class SampleBudget {
     }
     /// Ask for room for one rank of one file, and for one run of it.
     [[nodiscard]] bool admit_rank() { return ranks_.fetch_add(1, std::memory_order_relaxed) < max_ranks; }
+    /// Of a series that has so many.
+    [[nodiscard]] bool admit_channel(std::size_t channels_of_series, std::size_t name_bytes) {
+        return channels_of_series < max_channels_of_series &&
+               channels_.fetch_add(1, std::memory_order_relaxed) < max_channels &&
+               channel_bytes_.fetch_add(name_bytes, std::memory_order_relaxed) < max_channel_bytes;
+    }
     [[nodiscard]] bool admit_run() { return runs_.fetch_add(1, std::memory_order_relaxed) < max_runs; }
 
     static constexpr std::uint64_t max_ranks = 200'000;
     static constexpr std::uint64_t max_runs = 150'000;  // of all ranks
+    static constexpr std::uint64_t max_channels = std::uint64_t{1} << 20;
+    static constexpr std::uint64_t max_channels_of_series = std::uint64_t{1} << 16;
+    static constexpr std::uint64_t max_channel_bytes = std::uint64_t{1} << 26;
 
   private:
     // Grows with what is known, so that what is exceeded now is at the end.
@@ -63,6 +72,8 @@ class SampleBudget {
     unsigned halvings_ = 0;
     std::atomic<std::uint64_t> ranks_{0};
     std::atomic<std::uint64_t> runs_{0};
+    std::atomic<std::uint64_t> channels_{0};
+    std::atomic<std::uint64_t> channel_bytes_{0};
 };
 
 /// What one file spends; in portions, as threads that count one by one would wait for each other.

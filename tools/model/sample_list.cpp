@@ -152,7 +152,7 @@ SampleList::ColumnSet SampleList::needed_for(const Sample& sample) const {
 void SampleList::store_in_new_room(Sample sample) {
     if (empty()) {
         first_step_index_ = sample.step_index;
-        place_ = sample.place;
+        constants_ = {sample.place, sample.channel, sample.bytes};
     }
     const ColumnSet columns = set_of(last_) | needed_for(sample);
     std::size_t capacity = capacity_;

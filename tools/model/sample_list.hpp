@@ -26,7 +26,16 @@ struct SampleColumns {
     float* lag_ms = nullptr;              // without: NaN
     std::uint32_t* collective = nullptr;  // without: 0
     std::uint32_t* step_index = nullptr;  // without: one more than that of the sample before
-    std::uint32_t* place = nullptr;       // without: that of the first sample of the list
+    std::uint32_t* place = nullptr;       // this one and those below, without: that of the first sample of the list
+    std::uint32_t* channel = nullptr;
+    std::int64_t* bytes = nullptr;
+};
+
+/// What all samples of a list have in common, unless there is a column of it.
+struct SampleConstants {
+    std::uint32_t place = 0;
+    std::uint32_t channel = 0;
+    std::int64_t bytes = 0;
 };
 
 template <typename Value>
@@ -38,24 +47,36 @@ struct SampleColumn {
 inline constexpr std::tuple sample_columns = {
     SampleColumn<double>{&SampleColumns::duration_ms, &Sample::duration_ms},
     SampleColumn<std::int64_t>{&SampleColumns::start_ns, &Sample::start_ns},
+    SampleColumn<std::int64_t>{&SampleColumns::bytes, &Sample::bytes},
     SampleColumn<float>{&SampleColumns::lag_ms, &Sample::lag_ms},
     SampleColumn<std::uint32_t>{&SampleColumns::collective, &Sample::collective},
     SampleColumn<std::uint32_t>{&SampleColumns::step_index, &Sample::step_index},
     SampleColumn<std::uint32_t>{&SampleColumns::place, &Sample::place},
+    SampleColumn<std::uint32_t>{&SampleColumns::channel, &Sample::channel},
 };
 
 /// Some samples of a list, one after the other. Valid as long as the list does not change.
 class SampleChunk {
   public:
     SampleChunk() = default;
-    SampleChunk(const SampleColumns& columns, std::size_t size, std::uint32_t first_step_index, std::uint32_t place)
-        : columns_(columns), size_(size), first_step_index_(first_step_index), place_(place) {}
+    SampleChunk(const SampleColumns& columns, std::size_t size, std::uint32_t first_step_index,
+                const SampleConstants& constants)
+        : columns_(columns), size_(size), first_step_index_(first_step_index), constants_(constants) {}
 
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::span<const double> durations_ms() const { return {columns_.duration_ms, size_}; }
     /// Whether place() is not the same for all.
     [[nodiscard]] bool has_places() const { return columns_.place != nullptr; }
-    [[nodiscard]] std::uint32_t place(std::size_t i) const { return has_places() ? columns_.place[i] : place_; }
+    [[nodiscard]] std::uint32_t place(std::size_t i) const {
+        return has_places() ? columns_.place[i] : constants_.place;
+    }
+    [[nodiscard]] std::uint32_t collective(std::size_t i) const {
+        return columns_.collective == nullptr ? 0 : columns_.collective[i];
+    }
+    /// Of a sample that has one.
+    void set_collective(std::size_t i, std::uint32_t collective) const {
+        if (columns_.collective != nullptr) columns_.collective[i] = collective;
+    }
     [[nodiscard]] std::uint32_t step_index(std::size_t i) const {
         const bool is_counted = columns_.step_index == nullptr;
         return is_counted ? first_step_index_ + static_cast<std::uint32_t>(i) : columns_.step_index[i];
@@ -64,16 +85,18 @@ class SampleChunk {
         return {columns_.duration_ms[i],
                 columns_.start_ns == nullptr ? Sample::no_start : columns_.start_ns[i],
                 columns_.lag_ms == nullptr ? std::numeric_limits<float>::quiet_NaN() : columns_.lag_ms[i],
-                columns_.collective == nullptr ? 0 : columns_.collective[i],
+                collective(i),
                 step_index(i),
-                place(i)};
+                place(i),
+                columns_.channel == nullptr ? constants_.channel : columns_.channel[i],
+                columns_.bytes == nullptr ? constants_.bytes : columns_.bytes[i]};
     }
 
   private:
     SampleColumns columns_;
     std::size_t size_ = 0;
     std::uint32_t first_step_index_ = 0;
-    std::uint32_t place_ = 0;
+    SampleConstants constants_;
 };
 
 /// In growth, what has filled a chunk is never copied again.
@@ -121,7 +144,7 @@ class SampleList {
     [[nodiscard]] SampleChunk chunk(std::size_t i) const {
         if (i == full_.size()) return last_chunk();
         const std::size_t samples_behind = (full_.size() - i) * chunk_samples;
-        return {full_[i], chunk_samples, first_step_index_ - static_cast<std::uint32_t>(samples_behind), place_};
+        return {full_[i], chunk_samples, first_step_index_ - static_cast<std::uint32_t>(samples_behind), constants_};
     }
 
   private:
@@ -141,14 +164,21 @@ class SampleList {
         std::swap(count_, other.count_);
         std::swap(capacity_, other.capacity_);
         std::swap(first_step_index_, other.first_step_index_);
-        std::swap(place_, other.place_);
+        std::swap(constants_, other.constants_);
         std::swap(full_, other.full_);
     }
-    [[nodiscard]] SampleChunk last_chunk() const { return {last_, count_, first_step_index_, place_}; }
+    [[nodiscard]] SampleChunk last_chunk() const { return {last_, count_, first_step_index_, constants_}; }
     /// The next sample without columns but for its duration.
     [[nodiscard]] Sample plain_sample() const {
         const float no_lag = std::numeric_limits<float>::quiet_NaN();
-        return {0, Sample::no_start, no_lag, 0, first_step_index_ + count_, place_};
+        return {0,
+                Sample::no_start,
+                no_lag,
+                0,
+                first_step_index_ + count_,
+                constants_.place,
+                constants_.channel,
+                constants_.bytes};
     }
     template <typename Value>
     static bool is_same(Value a, Value b) {
@@ -164,7 +194,7 @@ class SampleList {
     std::uint32_t count_ = 0;  // in the last chunk
     std::uint32_t capacity_ = 0;
     std::uint32_t first_step_index_ = 0;  // of the last chunk, where steps have no column
-    std::uint32_t place_ = 0;
+    SampleConstants constants_;
     std::vector<SampleColumns> full_;  // the chunks before
 };
 
@@ -206,7 +236,9 @@ inline bool SampleList::store(const Sample& sample) {
                         store_in(last_.lag_ms, sample.lag_ms, plain.lag_ms) &&
                         store_in(last_.collective, sample.collective, plain.collective) &&
                         store_in(last_.step_index, sample.step_index, plain.step_index) &&
-                        store_in(last_.place, sample.place, plain.place);
+                        store_in(last_.place, sample.place, plain.place) &&
+                        store_in(last_.channel, sample.channel, plain.channel) &&
+                        store_in(last_.bytes, sample.bytes, plain.bytes);
     if (stored) last_.duration_ms[count_++] = sample.duration_ms;
     return stored;
 }

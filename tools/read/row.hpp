@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/hash.hpp"
 #include "schema.hpp"
 
 namespace cep::tool {
@@ -130,15 +129,6 @@ struct Row {
     const RunInfo* run = nullptr;          // run
     const StatsRow* stats = nullptr;       // stats
     const StrideChange* stride = nullptr;  // mark: the library's own, about its stride
-
-    /// What all ranks compute alike of a collective, and what tells it from the others of its step and attempt: a hash
-    /// of its group and number. Nothing where the row does not say the number.
-    [[nodiscard]] std::optional<std::uint64_t> collective_key() const {
-        if (!coll) return std::nullopt;
-        std::uint64_t hash = mix_bits(static_cast<std::uint64_t>(*coll) + 0x9e3779b97f4a7c15U);
-        for (const char letter : group) hash = mix_bits(hash ^ static_cast<unsigned char>(letter));
-        return hash;
-    }
 };
 
 /// Parses rows. One parser a thread.

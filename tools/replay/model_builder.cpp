@@ -9,24 +9,6 @@ namespace cep::tool {
 namespace {
 
 constexpr std::size_t sampled_rows = 400'000;
-constexpr std::size_t fewest_steps = 8;
-constexpr double least_match_ms = 0.05;  // between the ends of one collective on ranks of one clock
-
-/// Steps that are evenly spread, with enough rows.
-std::vector<StepRows> read_sample(const JobRows& rows) {
-    const std::vector<std::uint32_t>& even = rows.even_steps();
-    const std::size_t steps = even.size();
-    const std::size_t rows_per_step =
-        std::max<std::size_t>(1, rows.count() / std::max<std::size_t>(1, rows.steps().size()));
-    const std::size_t wanted = std::min(steps, std::max(fewest_steps, sampled_rows / rows_per_step));
-    StepReader reader(rows);
-    std::vector<StepRows> sample;
-    for (std::size_t i = 0; i < wanted; ++i) {
-        StepRows step = reader.read(even[place_in_part(i, wanted, steps)]);
-        if (!step.ranks.empty()) sample.push_back(std::move(step));
-    }
-    return sample;
-}
 
 // Ranks of a role take turns, so that few steps show many of them.
 std::vector<RoleSample> sample_roles(std::vector<StepRows>& steps, const JobModel& model) {
@@ -68,7 +50,7 @@ void find_collectives(const std::vector<StepRows>& steps, JobModel& model) {
         return found == role.slot_of.end() ? no_index : found->second;
     };
     for (const StepRows& step : steps) {
-        const std::vector<CommRow> rows = comm_rows(step, model.rules);
+        const std::vector<CommRow> rows = comm_rows(step);
         for_each_collective(rows, [&](std::span<const CommRow> members) {
             const CommRow* first = nullptr;
             for (const CommRow& member : members) {
@@ -85,16 +67,12 @@ void find_collectives(const std::vector<StepRows>& steps, JobModel& model) {
 
 JobModel build_model(const JobRows& rows) {
     JobModel model(rows);
-    std::vector<StepRows> sample = read_sample(rows);
+    std::vector<StepRows> sample = read_sample(rows, sampled_rows);
     model.tolerance_ms = find_tolerance_ms(sample);
-    const double tolerance_ms = std::max(2 * model.tolerance_ms, least_match_ms);
-    find_shared_names(sample, rows, true, tolerance_ms, model.rules);
-    model.clocks = find_clock_facts(sample, rows, model.rules, model.tolerance_ms);
+    model.clocks = find_clock_facts(sample, rows, model.tolerance_ms);
     if (model.clocks.are_apart)
-        for (StepRows& step : sample)
-            shift_clocks(step, find_clock_offsets_ms(comm_rows(step, model.rules), rows), rows);
-    find_shared_names(sample, rows, false, tolerance_ms + model.clocks.wander_ms, model.rules);
-    model.roles = find_roles(sample, rows, model.rules, model.tolerance_ms);
+        for (StepRows& step : sample) shift_clocks(step, find_clock_offsets_ms(comm_rows(step), rows), rows);
+    model.roles = find_roles(sample, rows, model.tolerance_ms);
     std::vector<RoleSample> samples = sample_roles(sample, model);
     model.templates = find_templates(samples, model.tolerance_ms);
     model.number_keys();

@@ -9,21 +9,6 @@
 namespace cep::tool {
 namespace {
 
-constexpr double least_tolerance_ms = 0.02;
-constexpr double most_overlap = 0.25;         // of a row, by which clocks make it overlap the next one of its stream
-constexpr double nearly_all_overlaps = 0.99;  // of the overlaps are within the tolerance
-constexpr double over_overlaps = 1.5;         // times that
-
-void sort_rows(std::span<TimedRow> rows) {
-    std::sort(rows.begin(), rows.end(), [](const TimedRow& a, const TimedRow& b) {
-        if (a.stream != b.stream) return a.stream < b.stream;
-        if (a.start_ms != b.start_ms) return a.start_ms < b.start_ms;
-        if (a.end_ms != b.end_ms) return a.end_ms > b.end_ms;
-        if (a.depth != b.depth) return a.depth < b.depth;
-        return a.name != b.name ? a.name < b.name : a.seq < b.seq;
-    });
-}
-
 /// Cuts the spans of local work of one stream at what is inside of them.
 class StreamCutter {
   public:
@@ -84,17 +69,6 @@ class StreamCutter {
     std::vector<OpenRow> open_;
 };
 
-void add_overlaps(std::span<const TimedRow> rows, std::vector<double>& overlaps_ms) {
-    for (std::size_t i = 1; i < rows.size(); ++i) {
-        const TimedRow& a = rows[i - 1];
-        const TimedRow& b = rows[i];
-        if (a.stream != b.stream || !(a.start_ms < b.start_ms && b.start_ms < a.end_ms && a.end_ms < b.end_ms))
-            continue;
-        const double overlap_ms = a.end_ms - b.start_ms;
-        if (overlap_ms < most_overlap * std::min(a.length_ms(), b.length_ms())) overlaps_ms.push_back(overlap_ms);
-    }
-}
-
 }  // namespace
 
 void RankPieces::find_streams() {
@@ -121,22 +95,6 @@ RankPieces cut_into_pieces(std::span<TimedRow> rows, const RankRows& of_rank, do
         pieces.last_ms = std::fmax(pieces.last_ms, piece.end_ms);
     }
     return pieces;
-}
-
-double find_tolerance_ms(std::span<StepRows> steps) {
-    constexpr double worth_looking = 0.001;  // of all rows
-    std::vector<double> overlaps_ms;
-    std::size_t rows = 0;
-    for (StepRows& step : steps) {
-        rows += step.rows.size();
-        for (const RankRows& rank : step.ranks) {
-            const auto of_rank = std::span(step.rows).subspan(rank.first, rank.last - rank.first);
-            sort_rows(of_rank);
-            add_overlaps(of_rank, overlaps_ms);
-        }
-    }
-    if (static_cast<double>(overlaps_ms.size()) < worth_looking * static_cast<double>(rows)) return least_tolerance_ms;
-    return std::max(least_tolerance_ms, over_overlaps * quantile_of(overlaps_ms, nearly_all_overlaps));
 }
 
 }  // namespace cep::tool

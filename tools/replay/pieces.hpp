@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "replay/job_rows.hpp"
+#include "model/job_rows.hpp"
 
 namespace cep::tool {
 
@@ -85,8 +85,5 @@ struct RankPieces {
     constexpr double share = 0.15;
     return std::max(5 * tolerance_ms, share * length_before_ms);
 }
-
-/// How far times of one rank may be off: the overlap of rows that follow each other on a stream, where there is none.
-[[nodiscard]] double find_tolerance_ms(std::span<StepRows> steps);
 
 }  // namespace cep::tool

@@ -34,9 +34,8 @@ struct FirstTransfer {
 
 class RoleFinder {
   public:
-    RoleFinder(const JobRows& job, const MatchRules& rules, double tolerance_ms)
-        : rules_(rules),
-          job_(job),
+    RoleFinder(const JobRows& job, double tolerance_ms)
+        : job_(job),
           tolerance_ms_(tolerance_ms),
           votes_(job_.ranks().size()),
           steps_(job_.ranks().size()),
@@ -116,7 +115,7 @@ class RoleFinder {
 
     [[nodiscard]] std::vector<FirstTransfer> first_transfers(const StepRows& step) const {
         std::vector<FirstTransfer> first(job_.ranks().size());
-        const std::vector<CommRow> rows = comm_rows(step, rules_);
+        const std::vector<CommRow> rows = comm_rows(step);
         for_each_collective(rows, [&first](std::span<const CommRow> members) {
             if (members.size() != 2 || members[0].name == members[1].name || members[0].rank == members[1].rank) return;
             for (std::size_t i = 0; i < 2; ++i) {
@@ -138,7 +137,6 @@ class RoleFinder {
         return depths_[rank];
     }
 
-    const MatchRules& rules_;
     const JobRows& job_;
     const double tolerance_ms_;
     std::vector<std::map<std::int64_t, std::size_t>> votes_;  // by rank: who comes before it in the pipeline
@@ -149,10 +147,10 @@ class RoleFinder {
 
 }  // namespace
 
-Roles find_roles(std::span<const StepRows> steps, const JobRows& job, const MatchRules& rules, double tolerance_ms) {
+Roles find_roles(std::span<const StepRows> steps, const JobRows& job, double tolerance_ms) {
     const std::vector<PlacedRank>& ranks = job.ranks();
     if (!std::all_of(ranks.begin(), ranks.end(), [](const PlacedRank& rank) { return rank.place[0].has_value(); })) {
-        RoleFinder finder(job, rules, tolerance_ms);
+        RoleFinder finder(job, tolerance_ms);
         for (const StepRows& step : steps) finder.look_at(step);
         return finder.finish();
     }

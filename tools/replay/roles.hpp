@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "replay/shared_collectives.hpp"
+#include "model/comm_rows.hpp"
 
 namespace cep::tool {
 
@@ -22,7 +22,6 @@ struct Roles {
 };
 
 /// The pipeline stages, where run rows give them. Else stages follow from who waits for whom first in a step.
-[[nodiscard]] Roles find_roles(std::span<const StepRows> steps, const JobRows& job, const MatchRules& rules,
-                               double tolerance_ms);
+[[nodiscard]] Roles find_roles(std::span<const StepRows> steps, const JobRows& job, double tolerance_ms);
 
 }  // namespace cep::tool

@@ -85,7 +85,7 @@ class StepBuilder {
     StepGraph build() {
         graph_.step = step_.step;
         if (model_.clocks.are_apart)
-            shift_clocks(step_, find_clock_offsets_ms(comm_rows(step_, model_.rules), *model_.rows), *model_.rows);
+            shift_clocks(step_, find_clock_offsets_ms(comm_rows(step_), *model_.rows), *model_.rows);
         for (const RankRows& rank : step_.ranks) add_rank(rank);
         observe();
         match();
@@ -144,8 +144,8 @@ class StepBuilder {
                 if (piece.is_lost) {
                     lost.push_back({0, i, j});
                 } else {
-                    parts.push_back({model_.rules.id_of(piece.collective, PieceKey::name(piece.key), piece.stream(),
-                                                        PieceKey::seq(piece.key), pieces.rank),
+                    parts.push_back({collective_id(piece.collective, PieceKey::name(piece.key),
+                                                   PieceKey::seq(piece.key), pieces.rank),
                                      i, j});
                 }
             }

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "model/comm_rows.hpp"
 #include "replay/lost_pieces.hpp"
 #include "replay/roles.hpp"
-#include "replay/shared_collectives.hpp"
 
 namespace cep::tool {
 
@@ -56,7 +56,7 @@ class CollectiveSlots {
 
 /// What is known of a job before its steps are put into graphs.
 struct JobModel {
-    explicit JobModel(const JobRows& of) : rows(&of), rules(of.places()) {}
+    explicit JobModel(const JobRows& of) : rows(&of) {}
 
     [[nodiscard]] std::uint32_t key_of_slot(std::uint32_t role, std::uint32_t slot) const {
         return first_keys[role] + slot;
@@ -71,7 +71,6 @@ struct JobModel {
     [[nodiscard]] bool is_of_few(std::uint32_t key) const { return is_of_few_[key]; }
 
     const JobRows* rows;
-    MatchRules rules;
     double tolerance_ms = 0;
     ClockFacts clocks;
     Roles roles;

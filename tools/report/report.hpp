@@ -28,7 +28,7 @@ struct ReportInputs {
     std::string why_no_table;
     const RowHeat* rows = nullptr;           // where the job keeps no samples
     const comm::CommReport* comm = nullptr;  // nullptr: why_no_comm says why
-    std::string why_no_comm;
+    std::string why_no_comm = "No communication is timed.";
     const compare::Comparison* comparison = nullptr;  // nullptr: one job is shown
     TimelineChoice timeline;
     std::size_t max_bytes = default_max_bytes;

@@ -11,7 +11,6 @@
 #include <set>
 #include <utility>
 
-#include "base/hash.hpp"
 #include "report/heat.hpp"
 #include "stats/robust.hpp"
 
@@ -52,7 +51,6 @@ class TimelineFinder {
                 "The rows have no start times, so that nothing can be placed on a timeline. (The layout “flat” "
                 "leaves them out.)");
         find_origins();
-        number_joins();
         return std::move(found_);
     }
 
@@ -72,7 +70,6 @@ class TimelineFinder {
         std::size_t stream = 0;
         std::size_t rank = 0;  // index into found_.ranks
         std::int64_t start_ns = 0;
-        std::uint64_t collective = 0;  // 0: none
     };
 
     static Timeline none(std::string why) {
@@ -178,20 +175,14 @@ class TimelineFinder {
                     std::vector<Raw>& into) {
         const std::size_t index = view_.phase_of(phase.name);
         if (index == view_.phases.size()) return;
-        const std::size_t name_hash = std::hash<std::string_view>()(phase.name);
         for (const tool::Sample sample : phase.samples) {
             if (!sample.has_start()) continue;
             for (std::size_t step = 0; step < found_.steps.size(); ++step) {
                 if (series.steps[sample.step_index] != found_.steps[step].step) continue;
-                Raw raw{{0, step, index, 0, sample.duration_ms, sample.depth(), 0},
-                        stream_of(phase.clock, sample),
-                        place,
-                        sample.start_ns,
-                        0};
-                if (phase.kind == schema::Kind::comm)
-                    raw.collective = sample.collective != 0 ? sample.collective
-                                                            : tool::mix_bits(name_hash + sample.seq()) | 1U << 31;
-                into.push_back(raw);
+                into.push_back({{0, step, index, 0, sample.duration_ms, sample.depth(), sample.collective},
+                                stream_of(phase.clock, sample),
+                                place,
+                                sample.start_ns});
             }
         }
     }
@@ -242,18 +233,6 @@ class TimelineFinder {
             step.length_ms = std::max(step.length_ms, span.start_ms + span.duration_ms);
             found_.spans.push_back(span);
         }
-    }
-
-    void number_joins() {
-        std::map<std::pair<std::size_t, std::uint64_t>, std::set<std::size_t>> ranks_of;
-        for (const Raw& raw : raw_)
-            if (raw.collective != 0) ranks_of[{raw.span.step, raw.collective}].insert(raw.rank);
-        std::map<std::pair<std::size_t, std::uint64_t>, std::size_t> numbers;
-        for (const auto& [key, ranks] : ranks_of)
-            if (ranks.size() > 1) numbers.emplace(key, numbers.size() + 1);
-        for (std::size_t i = 0; i < raw_.size(); ++i)
-            if (const auto found = numbers.find({raw_[i].span.step, raw_[i].collective}); found != numbers.end())
-                found_.spans[i].join = found->second;
     }
 
     const tool::Job& job_;

@@ -36,7 +36,7 @@ struct TimelineSpan {
     double start_ms = 0;    // from the start of the step
     double duration_ms = 0;
     unsigned depth = 0;
-    std::size_t join = 0;  // collectives of several ranks: the same number in the same step; 0: none
+    std::size_t join = 0;  // the number of its collective; 0: none
 };
 
 struct Timeline {

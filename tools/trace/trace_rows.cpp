@@ -20,8 +20,9 @@ std::int64_t shown_ns(double duration_ms) {
 void FileTrace::note(const Row& row) {
     if (!filter_.asked.accepts_rank(*row.rank)) return;
     facts_.coverage.take(row);
-    if (row.type == RowType::run && filter_.shown.accepts_rank(*row.rank))
-        facts_.ranks[*row.rank] = {row.run->host, axis_places_of(*row.run)};
+    if (row.type != RowType::run || !filter_.shown.accepts_rank(*row.rank)) return;
+    RunInfo& run = facts_.ranks[*row.rank] = *row.run;
+    run.listed_ranks.reset();  // every rank's run row may list all ranks
 }
 
 void FileTrace::take(const Row& row, std::uint64_t line) {

@@ -11,7 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "matching/process_group.hpp"
 #include "merge/row_collector.hpp"
 #include "read/coverage.hpp"
 #include "read/filter.hpp"
@@ -22,17 +21,11 @@
 
 namespace cep::tool {
 
-/// What a run row says of its rank.
-struct TracedRank {
-    std::string host;
-    AxisPlaces places;
-};
-
 /// What the rows of all files say, besides what is shown.
 struct TraceFacts {
     CoverageCollector coverage;
     Survey survey;                                                 // only if asked for
-    std::map<std::int64_t, TracedRank> ranks;                      // with a run row
+    std::map<std::int64_t, RunInfo> ranks;                         // with a run row: the last
     std::set<std::pair<std::uint32_t, std::uint64_t>> still_open;  // file and position of their last rows
 
     void merge(TraceFacts&& other);

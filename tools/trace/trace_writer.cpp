@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/hash.hpp"
+#include "matching/collective_key.hpp"
 #include "show/json_writer.hpp"
 
 namespace cep::tool {
@@ -21,18 +22,6 @@ constexpr std::array<std::string_view, 5> shown_keys = {"type", "name", "rank", 
 constexpr std::size_t max_end_bytes = 200;
 constexpr std::size_t max_arrow_bytes = 200;
 constexpr std::size_t max_flows = std::size_t{1} << 20;  // that may go on
-
-// The same for all ranks of a collective.
-std::uint64_t flow_key(const Row& row, std::uint32_t attempt, const std::map<std::int64_t, TracedRank>& ranks) {
-    std::uint64_t key = mix_bits(*row.collective_key() ^ static_cast<std::uint64_t>(*row.step));
-    key = mix_bits(key + attempt);
-    if (const auto rank = ranks.find(*row.rank); rank != ranks.end())
-        for_each_other_axis(row.group, rank->second.places,
-                            [&key](std::string_view, const std::optional<std::int64_t>& place) {
-                                key = mix_bits(key + static_cast<std::uint64_t>(place.value_or(-1)));
-                            });
-    return key;
-}
 
 std::string describe(const Stream& stream, std::size_t lane) {
     std::string text = stream.place == Stream::Place::host       ? "host clock"
@@ -120,7 +109,7 @@ void TraceWriter::take(const RowEntry& entry, std::string_view text) {
         ++counts_.beyond_size;
         return events_.clear();
     }
-    if (row->type == RowType::span && row->coll) join(*row, entry.run, *track);
+    if (row->type == RowType::span && row->kind == schema::Kind::comm) join(*row, entry.run, *track);
     flush();
     ++counts_.written;
 }
@@ -225,7 +214,7 @@ std::optional<Tracks::Track> TraceWriter::append_point(const Row& row) {
 void TraceWriter::join(const Row& row, std::uint32_t attempt, const Tracks::Track& track) {
     constexpr std::int64_t inside_ns = 1;
     if (shown_ns(row.duration_ms) <= inside_ns) return;
-    Flow& flow = flows_[flow_key(row, attempt, facts_.ranks)];
+    Flow& flow = flow_of(row, attempt);
     if (flow.id == 0) {
         flow.id = ++last_flow_;
     } else {
@@ -235,6 +224,19 @@ void TraceWriter::join(const Row& row, std::uint32_t attempt, const Tracks::Trac
     flow.last = track;
     flow.last_ns = *row.start_ns + inside_ns;
     if (flows_.size() > max_flows) append_flow_ends();
+}
+
+// Rows come in the order of their starts.
+TraceWriter::Flow& TraceWriter::flow_of(const Row& row, std::uint32_t attempt) {
+    static const RunInfo unknown;
+    const auto rank = facts_.ranks.find(*row.rank);
+    CollectiveKey of_row;
+    of_row.enter_group(row, rank != facts_.ranks.end() ? rank->second : unknown);
+    std::uint64_t key = of_row.of(row);
+    key = mix_bits(mix_bits(key + static_cast<std::uint64_t>(*row.step)) + attempt);
+    if (!CollectiveKey::is_counted(row)) return flows_[key];
+    const std::uint64_t of_rank = mix_bits(key + static_cast<std::uint64_t>(*row.rank));
+    return flows_[CollectiveKey::nth(key, spans_of_key_[of_rank]++)];
 }
 
 void TraceWriter::append_arrow(std::string_view phase, const Flow& flow) {
@@ -247,6 +249,7 @@ void TraceWriter::append_flow_ends() {
     for (const auto& [key, flow] : flows_)
         if (flow.arrows > 0) append_arrow("f", flow);
     flows_.clear();
+    spans_of_key_.clear();
     joined_flows_ = 0;
 }
 

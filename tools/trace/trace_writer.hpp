@@ -60,6 +60,7 @@ class TraceWriter {
     void append_time(std::int64_t time_ns);
     void append_separator();
     void join(const Row& row, std::uint32_t attempt, const Tracks::Track& track);
+    Flow& flow_of(const Row& row, std::uint32_t attempt);
     void append_arrow(std::string_view phase, const Flow& flow);
     void append_flow_ends();
     void flush();
@@ -71,7 +72,8 @@ class TraceWriter {
     RowParser parser_;
     std::unique_ptr<Members> members_;
     Tracks tracks_;
-    std::unordered_map<std::uint64_t, Flow> flows_;  // by collective
+    std::unordered_map<std::uint64_t, Flow> flows_;                  // by collective
+    std::unordered_map<std::uint64_t, std::uint64_t> spans_of_key_;  // of a rank
     std::uint64_t last_flow_ = 0;
     std::size_t joined_flows_ = 0;  // which need an end
     std::string text_;              // of the row, with padding

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay/job_rows.hpp"
+#include "model/job_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,10 @@ class SmallJob {
         add_text(rank, step, name, duration_ms, "");
     }
     [[nodiscard]] Job& job() { return job_; }
-    [[nodiscard]] JobRows rows() const { return JobRows(job_); }
+    [[nodiscard]] JobRows rows() {
+        number_collectives(job_, 1);
+        return JobRows(job_);
+    }
 
   private:
     void add_text(int rank, int step, const std::string& name, double duration_ms, const std::string& more) {

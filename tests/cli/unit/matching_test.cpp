@@ -1,67 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <set>
+#include <string>
 #include <vector>
 
-#include "matching/collectives.hpp"
-#include "matching/match_rules.hpp"
-#include "matching/match_table.hpp"
+#include "matching/collective_key.hpp"
 #include "matching/process_group.hpp"
-#include "matching/transfers.hpp"
+#include "model/comm_rows.hpp"
+#include "rows.hpp"
 
 namespace cep::tool {
 namespace {
 
-/// Collectives of two groups that take turns, more than there is room for at first.
-constexpr std::uint32_t transfer_count = 1000;
-
-Transfers::Key key_of(std::uint32_t i) {
-    return {i / 10, i % 2 != 0 ? i * 7919 : i};
+RunInfo rank_at(std::int64_t dp, std::int64_t tp) {
+    RunInfo run;
+    run.dp = dp;
+    run.tp = tp;
+    return run;
 }
 
-TEST(Transfers, TakeTheLeastDurationOfAnyRank) {
-    Transfers transfers;
-    for (const double rank : {2.0, 1.0, 3.0, 4.0}) {
-        Transfers::Guess guess;
-        for (std::uint32_t i = 0; i < transfer_count; ++i) transfers.add(key_of(i), rank + i, guess);
-    }
-    Transfers::Guess guess;
-    for (std::uint32_t i = 0; i < transfer_count; ++i) {
-        EXPECT_EQ(transfers.of(key_of(i), guess).ms, 1.0 + i);
-        EXPECT_EQ(transfers.of(key_of(i), guess).ranks, Transfers::many_ranks);
-    }
+std::uint64_t key_of(const std::string& name, const std::string& more, const RunInfo& run = {}) {
+    const ParsedRow row(R"({"name":")" + name + R"(","step":1,"rank":0,"duration_ms":1)" + more + "}");
+    CollectiveKey key;
+    key.enter_group(*row, run);
+    return key.of(*row);
 }
 
-TEST(Transfers, DoNotDependOnTheOrder) {
-    Transfers transfers;
-    Transfers::Guess guess;
-    for (std::uint32_t i = 0; i < transfer_count; ++i) transfers.add(key_of(i), 1, guess);
-    for (std::uint32_t i = transfer_count; i-- > 0;) transfers.add(key_of(i), 1 + i, guess);
-    for (std::uint32_t i = transfer_count; i-- > 0;) EXPECT_EQ(transfers.of(key_of(i), guess).ranks, 2U);
+TEST(CollectiveKey, IsThatOfGroupOperationAndNumber) {
+    const std::uint64_t key = key_of("all_reduce", R"(,"group":"dp","coll":7,"seq":1)");
+    EXPECT_EQ(key, key_of("all_reduce.bucket3", R"(,"group":"dp","coll":7,"seq":2)"));
+    EXPECT_NE(key, key_of("all_reduce", R"(,"group":"dp","coll":8)"));
+    EXPECT_NE(key, key_of("all_reduce", R"(,"group":"tp","coll":7)"));
+    EXPECT_NE(key, key_of("all_gather", R"(,"group":"dp","coll":7)")) << "each operation may be counted by itself";
+    EXPECT_NE(key_of("dispatch", R"(,"coll":7)"), key_of("combine", R"(,"coll":7)"));
+    EXPECT_EQ(key_of("send", R"(,"group":"pp","coll":7)"), key_of("recv", R"(,"group":"pp","coll":7)"));
 }
 
-TEST(Transfers, OfOneRankOnlyAreNotKnown) {
-    Transfers transfers;
-    Transfers::Guess guess;
-    EXPECT_EQ(transfers.of({0, 1}, guess).ranks, 0U);
-    transfers.add({0, 1}, 5, guess);
-    EXPECT_EQ(transfers.of({0, 1}, guess).ranks, 0U);
-    EXPECT_EQ(transfers.of({0, 2}, guess).ranks, 0U);
-    EXPECT_EQ(transfers.of({1, 1}, guess).ranks, 0U);
+TEST(CollectiveKey, WithoutANumberIsThatOfGroupNameAndSeq) {
+    const std::uint64_t key = key_of("all_reduce", R"(,"seq":2)");
+    EXPECT_EQ(key, key_of("all_reduce", R"(,"seq":2)"));
+    EXPECT_NE(key, key_of("all_reduce", R"(,"seq":3)"));
+    EXPECT_NE(key, key_of("allreduce", R"(,"seq":2)"));
+    EXPECT_NE(key, key_of("all_reduce", R"(,"group":"dp","seq":2)"));
+    EXPECT_NE(key, key_of("all_reduce", R"(,"coll":2)"));
+    EXPECT_NE(CollectiveKey::nth(key, 1), CollectiveKey::nth(key, 2));
 }
 
-TEST(CollectiveId, IsThatOfGroupAndNumberElseOfNameAndPlace) {
-    EXPECT_EQ(collective_id(7, 1, 0), collective_id(7, 2, 5)) << "a row that names its collective";
-    EXPECT_EQ(collective_id(0, 1, 3), collective_id(0, 1, 3));
-    EXPECT_NE(collective_id(0, 1, 3), collective_id(0, 1, 4));
-    EXPECT_NE(collective_id(0, 1, 3), collective_id(0, 2, 3));
-    std::set<CollectiveId> ids;
-    for (std::uint32_t i = 0; i < transfer_count; ++i) {
-        if (i > 0) ids.insert(collective_id(i, 0, 0));
-        ids.insert(collective_id(0, i % 10, i));
-    }
-    EXPECT_EQ(ids.size(), 2 * transfer_count - 1);
+TEST(CollectiveKey, OfAGroupNamedByItsAxisTellsThePlacesOnTheOthersApart) {
+    const std::string more = R"(,"group":"dp","coll":7)";
+    EXPECT_EQ(key_of("all_reduce", more, rank_at(0, 1)), key_of("all_reduce", more, rank_at(1, 1)));
+    EXPECT_NE(key_of("all_reduce", more, rank_at(0, 0)), key_of("all_reduce", more, rank_at(0, 1)));
 }
 
 TEST(ProcessGroup, NamedByItsAxisIsOneGroupAtEachPlaceOnTheOtherAxes) {
@@ -78,42 +66,6 @@ TEST(ProcessGroup, NamedByItsAxisIsOneGroupAtEachPlaceOnTheOtherAxes) {
 TEST(ProcessGroup, HasAKindWithoutWhatNumbersIt) {
     for (const char* const name : {"dp", "dp.tp0.pp2", "dp_3", "dp-3", "dp:0", "dp[7]"})
         EXPECT_EQ(group_kind(name), "dp") << name;
-}
-
-TEST(MatchTable, JoinsTheSpansOfOneCollectiveFromTwoFiles) {
-    const Channel channel{"dp", Operation::all_reduce, {}};
-    MatchTable all(MatchTable::max_matches_of_job);
-    for (std::int64_t rank = 0; rank < 2; ++rank) {
-        MatchTable of_file(MatchTable::max_matches_of_file);
-        of_file.add(of_file.channel_of(channel), {7, rank, 1024, rank == 0 ? 5.0 : 2.0});
-        all.merge(of_file);
-    }
-    ASSERT_EQ(all.matches().size(), 1U);
-    const Match& match = all.matches().at(7);
-    EXPECT_EQ(match.spans, 2U);
-    EXPECT_EQ(match.transfer_ms(), 2.0) << "the last rank waits for nobody";
-    EXPECT_EQ(match.total_ms, 7.0);
-    EXPECT_EQ(all.totals(0).ranks.size(), 2U);
-}
-
-TEST(MatchRules, OneNameOfManyGroupsIsToldApartByPlaces) {
-    // Two data-parallel groups of two ranks, all called by one name.
-    MatchRules rules({{std::nullopt, 0, 0}, {std::nullopt, 0, 1}, {std::nullopt, 1, 0}, {std::nullopt, 1, 1}});
-    const auto id_of = [&rules](std::uint32_t rank) { return rules.id_of(5, 0, 1, 0, rank); };
-    EXPECT_EQ(id_of(0), id_of(3));
-    rules.tell_apart(0, 1, 1U << 2);  // by tp
-    EXPECT_EQ(id_of(0), id_of(2));
-    EXPECT_EQ(id_of(1), id_of(3));
-    EXPECT_NE(id_of(0), id_of(1));
-    EXPECT_EQ(rules.id_of(5, 0, 2, 0, 0), rules.id_of(5, 0, 2, 0, 3)) << "on another stream";
-}
-
-TEST(MatchRules, HalvesOfATransferAreOne) {
-    MatchRules rules(std::vector<RankPlace>(4));
-    rules.pair_up(0, 7, 1, 2);
-    rules.pair_up(1, 7, 2, 1);
-    EXPECT_EQ(rules.id_of(9, 0, 1, 7, 1), rules.id_of(9, 1, 1, 7, 2));
-    EXPECT_NE(rules.id_of(9, 0, 1, 7, 1), rules.id_of(9, 0, 1, 7, 3));
 }
 
 TEST(ForEachCollective, MembersAreTogetherInTheOrderOfTheirRanks) {

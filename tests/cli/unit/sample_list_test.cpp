@@ -22,7 +22,7 @@ constexpr std::size_t sizes[] = {
 
 /// What a sample would be without a column of its own for anything but its duration.
 Sample plain_sample(std::size_t i) {
-    return {static_cast<double>(i), Sample::no_start, std::nanf(""), 0, 5 + static_cast<std::uint32_t>(i), 9};
+    return {static_cast<double>(i), Sample::no_start, std::nanf(""), 0, 5 + static_cast<std::uint32_t>(i), 9, 4, 7};
 }
 
 Sample full_sample(std::size_t i) {
@@ -32,7 +32,9 @@ Sample full_sample(std::size_t i) {
             0.5F * static_cast<float>(i),
             3 * number + 1,
             number / 3,
-            number % 4};
+            number % 4,
+            number % 5,
+            static_cast<std::int64_t>(i) << 33};
 }
 
 /// One more column of each, in its bit.
@@ -44,10 +46,12 @@ Sample sample_with(unsigned columns, std::size_t i) {
     if ((columns & 4U) != 0) sample.collective = full.collective;
     if ((columns & 8U) != 0) sample.step_index = full.step_index;
     if ((columns & 16U) != 0) sample.place = full.place;
+    if ((columns & 32U) != 0) sample.channel = full.channel;
+    if ((columns & 64U) != 0) sample.bytes = full.bytes;
     return sample;
 }
 
-constexpr unsigned all_columns = 31;
+constexpr unsigned all_columns = 127;
 
 std::vector<Sample> first_samples(std::size_t count, const std::function<Sample(std::size_t)>& sample_of) {
     std::vector<Sample> samples;
@@ -70,7 +74,7 @@ bool are_same(const Sample& a, const Sample& b) {
     const bool same_lag = std::isnan(a.lag_ms) ? std::isnan(b.lag_ms) : a.lag_ms == b.lag_ms;
     return std::bit_cast<std::uint64_t>(a.duration_ms) == std::bit_cast<std::uint64_t>(b.duration_ms) &&
            a.start_ns == b.start_ns && same_lag && a.collective == b.collective && a.step_index == b.step_index &&
-           a.place == b.place;
+           a.place == b.place && a.channel == b.channel && a.bytes == b.bytes;
 }
 
 /// By each way to read it.

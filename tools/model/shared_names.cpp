@@ -1,72 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay/shared_collectives.hpp"
+#include "model/shared_names.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 
-#include "stats/robust.hpp"
+#include "base/hash.hpp"
+#include "model/comm_rows.hpp"
+#include "model/job_rows.hpp"
 
 namespace cep::tool {
 namespace {
 
-/// Where values are densest: the shortest half of them, again and again. Sorts them.
-double half_sample_mode(std::vector<double>& values) {
-    std::sort(values.begin(), values.end());
-    std::size_t first = 0;
-    std::size_t count = values.size();
-    while (count > 3) {
-        const std::size_t half = (count + 1) / 2;
-        std::size_t best = first;
-        for (std::size_t i = first; i + half <= first + count; ++i)
-            if (values[i + half - 1] - values[i] < values[best + half - 1] - values[best]) best = i;
-        first = best;
-        count = half;
-    }
-    double sum = 0;
-    for (std::size_t i = first; i < first + count; ++i) sum += values[i];
-    return sum / static_cast<double>(count);
-}
+constexpr std::size_t sampled_rows = 100'000;
+constexpr double least_match_ms = 0.05;  // between the ends of one collective on ranks of one clock
 
-struct HostPair {
-    std::uint32_t from;
-    std::uint32_t to;
-    double offset_ms;  // of the clock of `to`, seen from `from`
-    std::size_t seen;
+/// What tells collectives apart that the rows alone do not. One name may stand for the groups of many communicators:
+/// then these are told apart by the places of their ranks in the layout. Phases and ranks are those of JobRows.
+class GroupRules {
+  public:
+    [[nodiscard]] bool empty() const { return coordinates_.empty() && partners_.empty(); }
+    /// The key of a collective that has a number.
+    [[nodiscard]] std::uint32_t key_of(const TimedRow& row, std::uint32_t rank, const RankPlace& place) const {
+        std::uint64_t key = row.collective;
+        if (const auto found = partners_.find(half(row.name, row.seq, rank)); found != partners_.end())
+            return Sample::half_of(mix_bits(
+                key ^ mix_bits(std::uint64_t{std::min(rank, found->second)} << 32 | std::max(rank, found->second))));
+        const auto known = coordinates_.find({row.name, row.stream});
+        if (known == coordinates_.end()) return row.collective;
+        for (std::size_t i = 0; i < place.size(); ++i)
+            if ((known->second >> i & 1) != 0)
+                key = mix_bits(key * 31 + static_cast<std::uint64_t>(place[i].value_or(-1) + 1));
+        return Sample::half_of(key);
+    }
+    /// By bits: the coordinates by which the groups of a phase on a stream are told apart.
+    void tell_apart(std::uint16_t name, std::uint16_t stream, std::uint8_t coordinates) {
+        coordinates_[{name, stream}] |= coordinates;
+    }
+    /// Rows of a phase are halves of transfers, whose other halves are on these ranks.
+    void pair_up(std::uint16_t name, std::uint32_t seq, std::uint32_t rank, std::uint32_t partner) {
+        partners_[half(name, seq, rank)] = partner;
+    }
+    /// On any stream.
+    [[nodiscard]] std::uint8_t coordinates_of(std::uint16_t name) const {
+        std::uint8_t all = 0;
+        for (const auto& [of, coordinates] : coordinates_)
+            if (of.first == name) all |= coordinates;
+        return all;
+    }
+
+  private:
+    [[nodiscard]] static std::uint64_t half(std::uint16_t name, std::uint32_t seq, std::uint32_t rank) {
+        return (std::uint64_t{rank} << 32 | std::uint64_t{name} << 18) + seq;
+    }
+
+    std::map<std::pair<std::uint16_t, std::uint16_t>, std::uint8_t> coordinates_;  // by name and stream
+    std::unordered_map<std::uint64_t, std::uint32_t> partners_;
 };
-
-std::vector<HostPair> find_host_pairs(std::span<const CommRow> rows, const JobRows& job) {
-    struct Difference {
-        std::uint32_t from;
-        std::uint32_t to;
-        double ms;
-    };
-    std::vector<Difference> all;
-    std::vector<std::pair<std::uint32_t, double>> ends;
-    for_each_collective(rows, [&](std::span<const CommRow> members) {
-        ends.clear();
-        for (const CommRow& member : members) ends.emplace_back(job.ranks()[member.rank].host, member.end_ms);
-        std::stable_sort(ends.begin(), ends.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-        for (std::size_t i = 1; i < ends.size(); ++i)
-            if (ends[i].first != ends[i - 1].first)
-                all.push_back({ends[0].first, ends[i].first, ends[i].second - ends[0].second});
-    });
-    std::sort(all.begin(), all.end(), [](const Difference& a, const Difference& b) {
-        return std::tie(a.from, a.to, a.ms) < std::tie(b.from, b.to, b.ms);
-    });
-    std::vector<HostPair> pairs;
-    std::vector<double> values;
-    for (std::size_t first = 0, last = 0; first < all.size(); first = last) {
-        values.clear();
-        for (; last < all.size() && all[last].from == all[first].from && all[last].to == all[first].to; ++last)
-            values.push_back(all[last].ms);
-        pairs.push_back({all[first].from, all[first].to, half_sample_mode(values), last - first});
-    }
-    return pairs;
-}
 
 /// Which members of a collective are compared: those of one host, if asked for, and of the same coordinates.
 std::vector<std::int64_t> part_of(const PlacedRank& rank, std::uint8_t coordinates, bool one_host) {
@@ -137,7 +135,7 @@ bool are_neighbours(const PlacedRank& a, const PlacedRank& b) {
 /// Transfers of many pairs that have one name: the halves of one end together, and of most steps that shows which they
 /// are.
 void pair_halves(const std::vector<Members>& collectives, const std::vector<PlacedRank>& ranks, double tolerance_ms,
-                 MatchRules& rules) {
+                 GroupRules& rules) {
     using Half = std::tuple<std::uint32_t, std::uint16_t, std::uint32_t>;  // rank, name, seq
     std::map<Half, std::map<Half, std::size_t>> votes;
     if (std::none_of(collectives.begin(), collectives.end(), has_rank_twice)) return;
@@ -178,92 +176,18 @@ bool makes_groups(const std::vector<Members>& collectives, std::uint8_t coordina
     return 2 * parts.size() <= ranks.size();
 }
 
-}  // namespace
-
-std::vector<CommRow> comm_rows(const StepRows& step, const MatchRules& rules) {
-    std::vector<CommRow> found;
-    for (const RankRows& rank : step.ranks)
-        for (std::uint32_t i = rank.first; i < rank.last; ++i) {
-            const TimedRow& row = step.rows[i];
-            if (!row.is_comm) continue;
-            found.push_back({rules.id_of(row.collective, row.name, row.stream, row.seq, rank.rank), row.start_ms,
-                             row.end_ms, rank.rank, row.seq, row.name, row.stream});
-        }
-    sort_by_collective(found, [](const CommRow& row) { return row.start_ms; });
-    return found;
-}
-
-// Over a tree of hosts: each is seen from the one with which it shares the most collectives.
-std::vector<double> find_clock_offsets_ms(std::span<const CommRow> rows, const JobRows& job) {
-    std::vector<HostPair> pairs = find_host_pairs(rows, job);
-    const std::size_t forth = pairs.size();
-    for (std::size_t i = 0; i < forth; ++i)
-        pairs.push_back({pairs[i].to, pairs[i].from, -pairs[i].offset_ms, pairs[i].seen});
-    std::stable_sort(pairs.begin(), pairs.end(), [](const HostPair& a, const HostPair& b) {
-        return a.from != b.from ? a.from < b.from : a.seen > b.seen;
-    });
-    std::vector<std::size_t> first(job.hosts().size() + 1, pairs.size());
-    for (std::size_t i = pairs.size(); i-- > 0;) first[pairs[i].from] = i;
-    for (std::size_t host = job.hosts().size(); host-- > 0;) first[host] = std::min(first[host], first[host + 1]);
-    std::vector<double> offsets_ms(job.hosts().size(), std::numeric_limits<double>::quiet_NaN());
-    std::vector<std::uint32_t> queue;
-    for (std::uint32_t root = 0; root < offsets_ms.size(); ++root) {
-        if (!std::isnan(offsets_ms[root])) continue;
-        offsets_ms[root] = 0;
-        queue.assign(1, root);
-        for (std::size_t i = 0; i < queue.size(); ++i)
-            for (std::size_t pair = first[queue[i]]; pair < first[queue[i] + 1]; ++pair) {
-                const HostPair& step = pairs[pair];
-                if (!std::isnan(offsets_ms[step.to])) continue;
-                offsets_ms[step.to] = offsets_ms[step.from] + step.offset_ms;
-                queue.push_back(step.to);
-            }
-    }
-    return offsets_ms;
-}
-
-void shift_clocks(StepRows& step, std::span<const double> offsets_ms, const JobRows& job) {
-    for (RankRows& rank : step.ranks) {
-        const double offset_ms = offsets_ms[job.ranks()[rank.rank].host];
-        rank.step_start_ms -= offset_ms;
-        rank.step_end_ms -= offset_ms;
-        for (std::uint32_t i = rank.first; i < rank.last; ++i) {
-            step.rows[i].start_ms -= offset_ms;
-            step.rows[i].end_ms -= offset_ms;
-        }
-    }
-}
-
-ClockFacts find_clock_facts(std::span<const StepRows> steps, const JobRows& job, const MatchRules& rules,
-                            double tolerance_ms) {
-    constexpr double least_apart_ms = 0.1;
-    constexpr double most_offsets = 0.9;    // of the hosts and steps
-    constexpr double apart_tolerances = 5;  // of the ends of one collective on one clock
-    if (job.hosts().size() < 2) return {};
-    std::vector<double> all_ms;
-    std::vector<std::vector<double>> of_host(job.hosts().size());
-    for (const StepRows& step : steps) {
-        const std::vector<double> offsets_ms = find_clock_offsets_ms(comm_rows(step, rules), job);
-        for (std::size_t host = 0; host < offsets_ms.size(); ++host) {
-            of_host[host].push_back(offsets_ms[host]);
-            all_ms.push_back(std::abs(offsets_ms[host]));
-        }
-    }
-    std::vector<double> deviations_ms;
-    for (const std::vector<double>& offsets_ms : of_host) deviations_ms.push_back(robust_deviation(offsets_ms));
-    return {quantile_of(all_ms, most_offsets) > std::max(apart_tolerances * tolerance_ms, least_apart_ms),
-            2 * median_of(deviations_ms)};
-}
-
-void find_shared_names(std::span<const StepRows> steps, const JobRows& job, bool one_host, double tolerance_ms,
-                       MatchRules& rules) {
+/// No member of a collective ends before the last has begun; where some do, the groups are told apart by the fewest
+/// coordinates with which none do. Groups of different kinds use different streams. `one_host`: only ranks of one host
+/// are compared, whatever their clocks.
+void find_rules(std::span<const StepRows> steps, const JobRows& job, bool one_host, double tolerance_ms,
+                GroupRules& rules) {
     constexpr std::size_t most_collectives = 2'000;  // of a name
     const std::vector<std::uint8_t> sets = coordinate_sets(job);
     if (sets.empty()) return;
     using NameAndStream = std::pair<std::uint16_t, std::uint16_t>;
     std::map<NameAndStream, std::vector<Members>> by_name;
     for (const StepRows& step : steps) {
-        const std::vector<CommRow> rows = comm_rows(step, rules);
+        const std::vector<CommRow> rows = comm_rows(step);
         for_each_collective(rows, [&](std::span<const CommRow> members) {
             std::vector<Members>& of_name = by_name[{members.front().name, members.front().stream}];
             if (members.size() > 2 && of_name.size() < most_collectives)
@@ -271,6 +195,7 @@ void find_shared_names(std::span<const StepRows> steps, const JobRows& job, bool
         });
     }
     for (const auto& [name, of_name] : by_name) {
+        if (!job.names()[name.first].may_share_name) continue;
         const std::vector<Members>& collectives = of_name;  // clang 14 captures no structured binding
         if (fit_together(collectives, 0, one_host, tolerance_ms, job)) continue;
         const auto best = std::find_if(sets.begin(), sets.end(), [&](std::uint8_t set) {
@@ -285,6 +210,76 @@ void find_shared_names(std::span<const StepRows> steps, const JobRows& job, bool
             for (const CommRow& row : members) names.insert({row.name, row.stream});
         for (const auto& [of, stream] : names) rules.tell_apart(of, stream, *best);
     }
+}
+
+void apply(const GroupRules& rules, const JobRows& job, std::vector<StepRows>& steps) {
+    for (StepRows& step : steps)
+        for (const RankRows& rank : step.ranks)
+            for (std::uint32_t i = rank.first; i < rank.last; ++i)
+                if (TimedRow& row = step.rows[i]; row.is_comm && row.collective != 0)
+                    row.collective = rules.key_of(row, rank.rank, job.ranks()[rank.rank].place);
+}
+
+GroupRules find_rules(const JobRows& job) {
+    GroupRules rules;
+    std::vector<StepRows> sample = read_sample(job, sampled_rows);
+    const double tolerance_ms = find_tolerance_ms(sample);
+    const double match_ms = std::max(2 * tolerance_ms, least_match_ms);
+    find_rules(sample, job, true, match_ms, rules);
+    apply(rules, job, sample);
+    const ClockFacts clocks = find_clock_facts(sample, job, tolerance_ms);
+    if (clocks.are_apart)
+        for (StepRows& step : sample) shift_clocks(step, find_clock_offsets_ms(comm_rows(step), job), job);
+    find_rules(sample, job, false, match_ms + clocks.wander_ms, rules);
+    return rules;
+}
+
+bool may_share_names(const RankSeries& ranks) {
+    for (const SeriesOfRank& of : all_series(ranks))
+        for (const PhaseSeries& phase : of.series->phases)
+            if (phase.may_share_name) return true;
+    return false;
+}
+
+bool have_different_places(const RankSeries& ranks) {
+    const auto place_of = [](const std::vector<RunSeries>& of_rank) { return rank_place_of(of_rank.back().run); };
+    return std::any_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
+        return !rank.second.empty() && place_of(rank.second) != place_of(ranks.begin()->second);
+    });
+}
+
+/// The groups of channels get the coordinates as well.
+void name_groups(const GroupRules& rules, const JobRows& rows, RankSeries& ranks) {
+    constexpr std::array<std::string_view, std::tuple_size_v<RankPlace>> axes_of_place = {"pp", "dp", "tp", "ep", "cp"};
+    std::unordered_map<std::string_view, std::uint8_t> coordinates;  // by phase
+    for (std::uint16_t name = 0; name < rows.names().size(); ++name)
+        if (rows.names()[name].is_comm()) coordinates[rows.names()[name].name] = rules.coordinates_of(name);
+    for (auto& [rank, all_series] : ranks)
+        for (RunSeries& series : all_series) {
+            if (series.comm == nullptr) continue;
+            for (CommChannel& channel : series.comm->channels()) {
+                const unsigned set = coordinates[series.phases[channel.phase].name];
+                const RankPlace place = rank_place_of(series.run);
+                for (std::size_t i = 0; i < place.size(); ++i)
+                    if ((set >> i & 1) != 0 && place[i])
+                        channel.group += fmt::format("[{}{}]", axes_of_place[i], *place[i]);
+            }
+        }
+}
+
+}  // namespace
+
+bool separate_groups(Job& job) {
+    if (job.ranks.size() <= 2 || job.collectives.size() <= 1) return false;
+    if (!may_share_names(job.ranks) || !have_different_places(job.ranks)) return false;
+    const JobRows rows(job);
+    if (!rows.reason().empty()) return false;
+    const GroupRules rules = find_rules(rows);
+    if (rules.empty()) return false;
+    rows.renumber(
+        [&](const TimedRow& row, std::uint32_t rank) { return rules.key_of(row, rank, rows.ranks()[rank].place); });
+    name_groups(rules, rows, job.ranks);
+    return true;
 }
 
 }  // namespace cep::tool

@@ -6,26 +6,33 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "matching/match_rules.hpp"
 #include "model/job.hpp"
 #include "model/rank_spans.hpp"
 
 namespace cep::tool {
 
+/// Where a rank is in the parallel layout: pp, dp, tp, ep, cp.
+using RankPlace = std::array<std::optional<std::int64_t>, 5>;
+[[nodiscard]] inline RankPlace rank_place_of(const RunInfo& run) {
+    return {run.pp, run.dp, run.tp, run.ep, run.cp};
+}
+
 /// A span of local work or of communication. Times count from the first start in the job.
 struct TimedRow {
     double start_ms = 0;
     double end_ms = 0;
-    std::uint32_t collective = 0;  // 0 where the row does not say
+    std::uint32_t collective = 0;  // 0 where no other rank has a span of it
     std::uint32_t seq = 0;
     std::uint16_t name = 0;  // index into JobRows::names()
     std::uint16_t stream = 0;
@@ -53,6 +60,7 @@ struct StepRows {
 struct NamedPhase {
     std::string_view name;
     schema::Kind kind = schema::Kind::other;
+    bool may_share_name = false;  // see PhaseSeries
 
     [[nodiscard]] bool is_comm() const { return kind == schema::Kind::comm; }
 };
@@ -75,13 +83,15 @@ class JobRows {
     /// Why the rows cannot be put into a graph; "" if they can.
     [[nodiscard]] const std::string& reason() const { return reason_; }
     [[nodiscard]] const std::vector<PlacedRank>& ranks() const { return ranks_; }
-    [[nodiscard]] std::vector<RankPlace> places() const;
     [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
     [[nodiscard]] const std::vector<std::int64_t>& steps() const { return steps_; }
     /// Places in steps(), without those that some ranks left out because their stride was longer.
     [[nodiscard]] const std::vector<std::uint32_t>& even_steps() const { return even_steps_; }
     [[nodiscard]] const std::vector<NamedPhase>& names() const { return names_; }
     [[nodiscard]] std::uint64_t count() const { return count_; }
+    using NumberOf = std::function<std::uint32_t(const TimedRow&, std::uint32_t rank)>;
+    /// Gives each span of a collective another number, in the job itself.
+    void renumber(const NumberOf& number_of) const;
 
   private:
     friend class StepReader;
@@ -94,6 +104,8 @@ class JobRows {
         bool has_streams = false;          // some row names its stream
     };
 
+    [[nodiscard]] TimedRow row_of(const SpansOfRank& rank, const PhaseSeries& phase, std::uint16_t name,
+                                  const Sample& sample) const;
     void add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase);
     void add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase);
     std::uint32_t host_of(const std::string& host);
@@ -131,5 +143,15 @@ class StepReader {
     const JobRows& rows_;
     std::vector<std::vector<NamedWalk>> parts_;  // by rank: those with spans of interest
 };
+
+/// Steps that are evenly spread, with about so many rows.
+[[nodiscard]] std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count);
+
+/// Of one rank: stream by stream, in the order of their starts, the outer ones first.
+void sort_rows(std::span<TimedRow> rows);
+
+/// How far times of one rank may be off: the overlap of rows that follow each other on a stream, where there is none.
+/// Sorts the rows.
+[[nodiscard]] double find_tolerance_ms(std::span<StepRows> steps);
 
 }  // namespace cep::tool

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communication rows: those of a step, collective by collective, and how far by their ends the clocks of hosts are
+// apart.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "model/job_rows.hpp"
+
+namespace cep::tool {
+
+/// The same on all ranks of a collective, and in its step on no others.
+using CollectiveId = std::uint64_t;
+
+/// `collective`: its number; 0 where no other rank has a span of it.
+[[nodiscard]] constexpr CollectiveId collective_id(std::uint32_t collective, std::uint16_t name, std::uint32_t seq,
+                                                   std::uint32_t rank) {
+    constexpr CollectiveId is_alone = CollectiveId{1} << 63;
+    return collective != 0 ? collective : mix_bits(mix_bits(std::uint64_t{name} << 32 | seq) + rank) | is_alone;
+}
+
+/// Sorts parts of collectives of one step, which have an `id` and a `rank`: by id, then by rank, then by `order_of`.
+template <typename Part, typename OrderOf>
+void sort_by_collective(std::vector<Part>& parts, OrderOf order_of) {
+    std::sort(parts.begin(), parts.end(), [&order_of](const Part& a, const Part& b) {
+        return a.id != b.id ? a.id < b.id : a.rank != b.rank ? a.rank < b.rank : order_of(a) < order_of(b);
+    });
+}
+
+/// Calls `use(members)` for each collective of sorted parts.
+template <typename Parts, typename Use>
+void for_each_collective(const Parts& sorted, Use use) {
+    const std::span parts(std::data(sorted), std::size(sorted));
+    for (std::size_t first = 0, last = 0; first < parts.size(); first = last) {
+        while (last < parts.size() && parts[last].id == parts[first].id) ++last;
+        use(parts.subspan(first, last - first));
+    }
+}
+
+/// A row of communication.
+struct CommRow {
+    CollectiveId id;
+    double start_ms;
+    double end_ms;
+    std::uint32_t rank;
+    std::uint32_t seq;
+    std::uint16_t name;
+    std::uint16_t stream;
+};
+
+/// Of a step, in the order of their ids and ranks.
+[[nodiscard]] std::vector<CommRow> comm_rows(const StepRows& step);
+
+/// By host: by how much its clock is ahead in this step, from the ends of collectives, which their members share.
+[[nodiscard]] std::vector<double> find_clock_offsets_ms(std::span<const CommRow> rows, const JobRows& job);
+void shift_clocks(StepRows& step, std::span<const double> offsets_ms, const JobRows& job);
+
+struct ClockFacts {
+    bool are_apart = false;
+    double wander_ms = 0;  // from step to step
+};
+[[nodiscard]] ClockFacts find_clock_facts(std::span<const StepRows> steps, const JobRows& job, double tolerance_ms);
+
+}  // namespace cep::tool

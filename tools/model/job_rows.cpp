@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/job_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "base/hash.hpp"
+#include "stats/robust.hpp"
+
+namespace cep::tool {
+namespace {
+
+constexpr double ns_per_row_ms = 1e6;
+constexpr std::uint16_t host_stream = 1024;  // one more than Sample::max_stream
+constexpr std::uint16_t unnamed_comm_stream = 1025;
+constexpr double most_without_start = 0.01;  // of all rows
+constexpr std::size_t fewest_steps = 8;
+constexpr double least_tolerance_ms = 0.02;
+constexpr double most_overlap = 0.25;         // of a row, by which clocks make it overlap the next one of its stream
+constexpr double nearly_all_overlaps = 0.99;  // of the overlaps are within the tolerance
+constexpr double over_overlaps = 1.5;         // times that
+
+void add_overlaps(std::span<const TimedRow> rows, std::vector<double>& overlaps_ms) {
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+        const TimedRow& a = rows[i - 1];
+        const TimedRow& b = rows[i];
+        if (a.stream != b.stream || !(a.start_ms < b.start_ms && b.start_ms < a.end_ms && a.end_ms < b.end_ms))
+            continue;
+        const double overlap_ms = a.end_ms - b.start_ms;
+        if (overlap_ms < most_overlap * std::min(a.length_ms(), b.length_ms())) overlaps_ms.push_back(overlap_ms);
+    }
+}
+
+/// Of one phase in one step. Rows without numbers count in the order of their starts.
+template <typename Row>
+void count_rows(std::span<Row> rows) {
+    const bool has_seq = std::any_of(rows.begin(), rows.end(), [](const TimedRow& row) { return row.seq != 0; });
+    if (has_seq || rows.size() < 2) return;
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const TimedRow& a, const TimedRow& b) { return a.start_ms < b.start_ms; });
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seq = static_cast<std::uint32_t>(i);
+}
+
+/// And where it is in the job.
+struct PlacedRow : TimedRow {
+    PlacedRow(const TimedRow& row, const PartWalk& walk) : TimedRow(row), at(walk) {}
+
+    PartWalk at;
+};
+
+}  // namespace
+
+JobRows::JobRows(const Job& job) {
+    if (job.choice.keeps_none()) {
+        reason_ = "more durations than are kept";
+        return;
+    }
+    if (job.filter.has_phases()) {
+        reason_ = "only some phases were asked for";
+        return;
+    }
+    collect_steps(job);
+    spans_.reserve(job.ranks.size());
+    const StepPhase step_phase = find_step_phase(all_series(job.ranks));
+    for (const auto& [rank, of_rank] : job.ranks) add_rank(rank, of_rank, step_phase.name);
+    constexpr std::size_t most_means = 16'000'000;  // each is a few bytes in some table
+    if (count_ == 0) {
+        reason_ = "there are no spans";
+    } else if (ranks_.size() < 2) {
+        reason_ = "there is one rank only";
+    } else if (ranks_.size() * std::max(names_.size(), steps_.size()) > most_means) {
+        reason_ = "there are too many phases or steps for so many ranks";
+    } else if (static_cast<double>(without_start_) > most_without_start * static_cast<double>(count_)) {
+        reason_ = "spans have no start times";
+    }
+}
+
+void JobRows::collect_steps(const Job& job) {
+    steps_ = all_steps(job.ranks);
+    std::erase_if(steps_, [&job](std::int64_t step) { return !job.choice.keeps(step); });
+    const std::vector<bool> is_uneven = find_uneven_steps(job.ranks, steps_);
+    const std::optional<EarlyEnd> end = find_early_end(job.ranks, steps_);
+    for (std::uint32_t place = 0; place < steps_.size(); ++place)
+        if ((is_uneven.empty() || !is_uneven[place]) && !(end && end->is_behind(steps_[place])))
+            even_steps_.push_back(place);
+}
+
+void JobRows::add_rank(std::int64_t rank, const std::vector<RunSeries>& of_rank, std::string_view step_phase) {
+    const RunInfo& run = of_rank.back().run;
+    PlacedRank& placed = ranks_.emplace_back();
+    placed.rank = rank;
+    placed.place = rank_place_of(run);
+    placed.host_is_known = !run.host.empty();
+    placed.host = host_of(run.host);
+    const RankSpans* const before = spans_.empty() ? nullptr : &spans_.back().spans;
+    spans_.push_back({RankSpans(of_rank, steps_, before), {}, false});
+    for (const RunSeries& series : of_rank)
+        for (const PhaseSeries& phase : series.phases) add_part(spans_.back(), phase, step_phase);
+}
+
+std::uint32_t JobRows::host_of(const std::string& host) {
+    const auto number = static_cast<std::uint32_t>(hosts_.size());
+    if (!host.empty()) {
+        const auto [known, is_new] = host_numbers_.try_emplace(host, number);
+        if (!is_new) return known->second;
+    }
+    hosts_.push_back(host);
+    return number;
+}
+
+std::uint16_t JobRows::name_of(const PhaseSeries& phase, std::string_view step_phase) {
+    if (phase.kind == schema::Kind::step) return phase.name == step_phase ? step_name : other_name;
+    const auto known = name_numbers_.find({phase.kind, phase.name});
+    if (known != name_numbers_.end()) return known->second;
+    constexpr std::size_t most_names = 4096;
+    if (names_.size() == most_names) return other_name;
+    names_.push_back({phase.name, phase.kind});
+    name_numbers_[{phase.kind, phase.name}] = static_cast<std::uint16_t>(names_.size() - 1);
+    return static_cast<std::uint16_t>(names_.size() - 1);
+}
+
+void JobRows::add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_view step_phase) {
+    const std::uint16_t name = rank.names.emplace_back(name_of(phase, step_phase));
+    if (name == other_name) return;
+    if (name != step_name) names_[name].may_share_name |= phase.may_share_name;
+    for (const Sample sample : phase.samples) {
+        if (!sample.has_start()) {
+            without_start_ += name != step_name;
+        } else {
+            origin_ns_ = std::min(origin_ns_, sample.start_ns);
+        }
+        rank.has_streams |= sample.stream() != 0 && name != step_name;
+    }
+    if (name != step_name) count_ += phase.samples.size();
+}
+
+StepReader::StepReader(const JobRows& rows) : rows_(rows) {
+    for (const JobRows::SpansOfRank& rank : rows.spans_) {
+        std::vector<NamedWalk>& parts = parts_.emplace_back();
+        auto name = rank.names.begin();
+        rank.spans.for_each_part(std::nullopt, 0, [&](std::uint32_t, const PartWalk& walk) {
+            if (*name != JobRows::other_name && !walk.series().samples.empty()) parts.push_back({*name, walk});
+            ++name;
+        });
+    }
+}
+
+StepRows StepReader::read(std::uint32_t step) {
+    StepRows found;
+    found.step = step;
+    for (std::uint32_t rank = 0; rank < parts_.size(); ++rank) {
+        RankRows of_rank;
+        of_rank.rank = rank;
+        of_rank.first = static_cast<std::uint32_t>(found.rows.size());
+        for (NamedWalk& part : parts_[rank]) read_part(part, found, of_rank);
+        of_rank.last = static_cast<std::uint32_t>(found.rows.size());
+        if (of_rank.first < of_rank.last) found.ranks.push_back(of_rank);
+    }
+    return found;
+}
+
+void StepReader::read_part(NamedWalk& part, StepRows& step, RankRows& of_rank) const {
+    const JobRows::SpansOfRank& rank = rows_.spans_[of_rank.rank];
+    const std::uint16_t name = part.name;
+    const bool is_step = name == JobRows::step_name;
+    const std::size_t first = step.rows.size();
+    PartWalk& walk = part.walk;
+    for (walk.advance_to_step(step.step); walk.is_in_step(step.step); walk.advance()) {
+        const Sample sample = walk.sample();
+        if (!sample.has_start()) continue;
+        const TimedRow row = rows_.row_of(rank, walk.series(), name, sample);
+        if (is_step) {
+            of_rank.step_start_ms = std::fmin(of_rank.step_start_ms, row.start_ms);
+            of_rank.step_end_ms = std::fmax(of_rank.step_end_ms, row.end_ms);
+            continue;
+        }
+        step.rows.push_back(row);
+    }
+    count_rows(std::span(step.rows).subspan(first));
+}
+TimedRow JobRows::row_of(const SpansOfRank& rank, const PhaseSeries& phase, std::uint16_t name,
+                         const Sample& sample) const {
+    const double start_ms = static_cast<double>(sample.start_ns - origin_ns_) / ns_per_row_ms;
+    const bool is_comm = name != step_name && names_[name].is_comm();
+    auto stream = static_cast<std::uint16_t>(sample.stream());
+    if (phase.clock == Clock::host && stream == 0) stream = host_stream;
+    if (!rank.has_streams && is_comm) stream = unnamed_comm_stream;
+    return {start_ms,
+            start_ms + sample.duration_ms,
+            sample.collective,
+            sample.seq(),
+            name,
+            stream,
+            static_cast<std::uint8_t>(sample.depth()),
+            is_comm};
+}
+
+void JobRows::renumber(const NumberOf& number_of) const {
+    std::vector<PlacedRow> rows;  // of a phase in a step
+    for (std::uint32_t rank = 0; rank < spans_.size(); ++rank) {
+        auto name_of_part = spans_[rank].names.begin();
+        spans_[rank].spans.for_each_part(std::nullopt, 0, [&](std::uint32_t, PartWalk walk) {
+            const std::uint16_t name = *name_of_part++;
+            if (name == other_name || name == step_name || !names_[name].is_comm()) return;
+            for (std::uint32_t step = 0; step < steps_.size(); ++step) {
+                rows.clear();
+                for (walk.advance_to_step(step); walk.is_in_step(step); walk.advance())
+                    if (const Sample sample = walk.sample(); sample.has_start())
+                        rows.emplace_back(row_of(spans_[rank], walk.series(), name, sample), walk);
+                count_rows(std::span(rows));
+                for (const PlacedRow& row : rows)
+                    if (row.collective != 0) row.at.set_collective(number_of(row, rank));
+            }
+        });
+    }
+}
+
+std::vector<StepRows> read_sample(const JobRows& rows, std::size_t row_count) {
+    const std::vector<std::uint32_t>& even = rows.even_steps();
+    const std::size_t steps = even.size();
+    const std::size_t rows_per_step =
+        std::max<std::size_t>(1, rows.count() / std::max<std::size_t>(1, rows.steps().size()));
+    const std::size_t wanted = std::min(steps, std::max(fewest_steps, row_count / rows_per_step));
+    StepReader reader(rows);
+    std::vector<StepRows> sample;
+    for (std::size_t i = 0; i < wanted; ++i) {
+        StepRows step = reader.read(even[place_in_part(i, wanted, steps)]);
+        if (!step.ranks.empty()) sample.push_back(std::move(step));
+    }
+    return sample;
+}
+
+void sort_rows(std::span<TimedRow> rows) {
+    std::sort(rows.begin(), rows.end(), [](const TimedRow& a, const TimedRow& b) {
+        if (a.stream != b.stream) return a.stream < b.stream;
+        if (a.start_ms != b.start_ms) return a.start_ms < b.start_ms;
+        if (a.end_ms != b.end_ms) return a.end_ms > b.end_ms;
+        if (a.depth != b.depth) return a.depth < b.depth;
+        return a.name != b.name ? a.name < b.name : a.seq < b.seq;
+    });
+}
+
+double find_tolerance_ms(std::span<StepRows> steps) {
+    constexpr double worth_looking = 0.001;  // of all rows
+    std::vector<double> overlaps_ms;
+    std::size_t rows = 0;
+    for (StepRows& step : steps) {
+        rows += step.rows.size();
+        for (const RankRows& rank : step.ranks) {
+            const auto of_rank = std::span(step.rows).subspan(rank.first, rank.last - rank.first);
+            sort_rows(of_rank);
+            add_overlaps(of_rank, overlaps_ms);
+        }
+    }
+    if (static_cast<double>(overlaps_ms.size()) < worth_looking * static_cast<double>(rows)) return least_tolerance_ms;
+    return std::max(least_tolerance_ms, over_overlaps * quantile_of(overlaps_ms, nearly_all_overlaps));
+}
+
+}  // namespace cep::tool
