@@ -43,14 +43,14 @@ Phases find_phases(const std::vector<SeriesOfRank>& all_series) {
     return phases;
 }
 
-/// Takes the phases with the least time out of `phases`, beyond max_phases of them, and joins them.
-PhaseOfJob fold_phases(Phases& phases) {
+/// Takes the phases with the least time out of `phases`, beyond `kept` of them, and joins them.
+PhaseOfJob fold_phases(Phases& phases, std::size_t kept) {
     std::vector<Phases::iterator> by_time;
     for (auto phase = phases.begin(); phase != phases.end(); ++phase) by_time.push_back(phase);
     std::stable_sort(by_time.begin(), by_time.end(),
                      [](auto a, auto b) { return a->second.total_ms > b->second.total_ms; });
     PhaseOfJob folded;
-    for (std::size_t i = max_phases; i < by_time.size(); ++i) {
+    for (std::size_t i = kept; i < by_time.size(); ++i) {
         const std::vector<SeriesOfPhase>& parts = by_time[i]->second.parts;
         folded.parts.insert(folded.parts.end(), parts.begin(), parts.end());
         phases.erase(by_time[i]);
@@ -76,6 +76,8 @@ class StepCollector {
     }
 
     [[nodiscard]] const std::vector<SeriesOfRank>& all_series() const { return all_series_; }
+    /// At least 1.
+    [[nodiscard]] std::size_t all_steps() const { return std::max<std::size_t>(1, steps_.size()); }
 
     [[nodiscard]] PhaseSteps collect(std::string name, const PhaseOfJob& of_job) {
         sums_ms_.assign(steps_.size(), 0);
@@ -220,9 +222,10 @@ JobSteps collect_steps(const tool::Job& job, const tool::Ledger& ledger) {
     steps.step.kind = schema::Kind::step;
     if (steps.has_step_spans || !job.filter.has_phases()) take_steps(ledger, steps);
     if (steps.has_step_spans) phases.erase(step_phase);
-    if (phases.size() > max_phases) {
-        steps.folded_phases = phases.size() - max_phases;
-        steps.phases.push_back(collector.collect("other phases", fold_phases(phases)));
+    const std::size_t kept = std::clamp(max_values / collector.all_steps(), std::size_t{1}, max_phases);
+    if (phases.size() > kept) {
+        steps.folded_phases = phases.size() - kept;
+        steps.phases.push_back(collector.collect("other phases", fold_phases(phases, kept)));
     }
     for (const auto& [name, of_job] : phases) steps.phases.push_back(collector.collect(std::string(name), of_job));
     steps.recorded = collector.used_steps();

@@ -44,8 +44,9 @@ struct JobSteps {
     Work work;
 };
 
-/// At most so many phases are compared one by one.
+/// At most so many phases are compared one by one, and only as many as have so many values, one a step.
 inline constexpr std::size_t max_phases = 1000;
+inline constexpr std::size_t max_values = std::size_t{1} << 23;
 
 /// Leaves out steps that less than half of a phase's ranks recorded. `ledger`: of the job. Throws UsageError where
 /// durations are not kept.

@@ -98,8 +98,9 @@ const RankLedger* Ledger::find_rank(std::int64_t rank) const {
     return found == ranks.end() || found->rank != rank ? nullptr : &*found;
 }
 
-LedgerBuilder::LedgerBuilder(const Job& job, std::vector<RankRole> ranks, std::optional<double> peak_flops)
-    : job_(job), roles_(std::move(ranks)), peak_flops_(peak_flops) {}
+LedgerBuilder::LedgerBuilder(const Job& job, const std::vector<RankRole>& ranks, std::optional<double> peak_flops,
+                             std::vector<RankTally> tallies)
+    : job_(job), roles_(ranks), peak_flops_(peak_flops), tallies_(std::move(tallies)) {}
 
 Ledger LedgerBuilder::finish(Ledger&& ledger) {
     std::erase_if(ledger.steps, [](const LedgerStep& step) { return step.recorded == 0; });
@@ -107,6 +108,7 @@ Ledger LedgerBuilder::finish(Ledger&& ledger) {
     const std::vector<std::uint32_t> warm_ups = count_warm_ups(ledger.step_times.typical_ms);
     double steps = 0;
     double iteration_ms = 0;
+    ledger.ranks.reserve(tallies_.size());
     for (RankTally& tally : tallies_) {
         RankLedger& rank = tally.ledger;
         settle_startup(tally, warm_ups);

@@ -161,12 +161,13 @@ struct RankTally {
 /// Completes the ledger of a job from those of its ranks: steps that were not recorded, start-up, marks, throughput.
 class LedgerBuilder {
   public:
-    /// `ranks`: in their order. `peak_flops` precedes what run rows and the table of devices say.
-    LedgerBuilder(const Job& job, std::vector<RankRole> ranks, std::optional<double> peak_flops);
+    /// `ranks`: in their order, which is that of `tallies`; they must outlive this. `peak_flops` precedes what run rows
+    /// and the table of devices say.
+    LedgerBuilder(const Job& job, const std::vector<RankRole>& ranks, std::optional<double> peak_flops,
+                  std::vector<RankTally> tallies);
 
     static constexpr std::uint32_t first_iterations = 10;  // after a start, that may be start-up
 
-    void add(RankTally&& tally) { tallies_.push_back(std::move(tally)); }
     [[nodiscard]] Ledger finish(Ledger&& ledger);
 
   private:
@@ -178,7 +179,7 @@ class LedgerBuilder {
     [[nodiscard]] std::string find_device_without_peak() const;
 
     const Job& job_;
-    std::vector<RankRole> roles_;
+    const std::vector<RankRole>& roles_;
     std::optional<double> peak_flops_;
     std::vector<RankTally> tallies_;
 };

@@ -80,30 +80,41 @@ void LedgerCollector::add_rank(const std::vector<RunSeries>& all_series, const s
     const std::int64_t stride = all_series.back().run.record_every_n_steps.value_or(1);
     states_.push_back(
         {RankTimeline(all_series, step_unit_, stride, is_whole), &places, std::vector<std::int64_t>(places.size())});
+    tallies_.emplace_back();
 }
 
 void LedgerCollector::add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part) {
-    RankState& state = states_[rank];
-    state.tally.comm_ms += of_rank.comm_ms;
-    state.tally.ledger.step_span_ms += of_rank.step_span_ms;
-    if (of_rank.extent.empty()) return add_untimed(state, step, of_rank, part);
+    RankTally& tally = tallies_[rank];
+    tally.comm_ms += of_rank.comm_ms;
+    tally.ledger.step_span_ms += of_rank.step_span_ms;
+    if (of_rank.extent.empty()) return add_untimed(rank, step, of_rank, part);
+    RankTimeline& timeline = states_[rank].timeline;
+    if (timeline.empty()) drop_untimed(rank);
     const StepSegments segments{steps_[step], step, of_rank.extent, of_rank.more_waiting_ns, of_rank.segments};
-    state.timeline.take(segments, part.cutter_,
-                        [&](const Iteration& iteration) { add_iteration(state, iteration, part); });
+    timeline.take(segments, part.cutter_, [&](const Iteration& iteration) { add_iteration(rank, iteration, part); });
 }
 
-void LedgerCollector::add_untimed(RankState& state, std::uint32_t step, const RankStep& of_rank, Part& part) {
+/// A step without starts.
+void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part) {
+    RankState& state = states_[rank];
     if (!state.timeline.empty()) return;  // its time is that of the rows with starts
-    state.untimed.pieces.add(of_rank.pieces);
-    ++state.untimed.steps;
-    state.tally.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
+    RankTally& tally = tallies_[rank];
+    tally.ledger.pieces.add(of_rank.pieces);
+    ++tally.ledger.steps;
+    tally.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
     add_exposures(of_rank.exposures, state.visible_ns);
     const std::int64_t ns = of_rank.pieces.sum_ns();
     part.sum_of(step).add({ns, ns, 1, 1, 1});
 }
 
-void LedgerCollector::add_iteration(RankState& state, const Iteration& iteration, Part& part) {
-    RankTally& tally = state.tally;
+/// From the first step with starts on, those without do not count.
+void LedgerCollector::drop_untimed(std::size_t rank) {
+    tallies_[rank].ledger.pieces = {};
+    tallies_[rank].ledger.steps = 0;
+}
+
+void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration, Part& part) {
+    RankTally& tally = tallies_[rank];
     tally.ledger.pieces.add(iteration.pieces);
     tally.ledger.recorded_ms += static_cast<double>(iteration.pieces.sum_ns()) * 1e-6;
     tally.ledger.steps += iteration.steps;
@@ -111,7 +122,7 @@ void LedgerCollector::add_iteration(RankState& state, const Iteration& iteration
     tally.last_step = iteration.step;
     ++tally.ledger.recorded;
     tally.hidden_comm_ms -= not_hidden_ms(iteration.pieces);
-    add_exposures(iteration.exposures, state.visible_ns);
+    add_exposures(iteration.exposures, states_[rank].visible_ns);
     const bool is_known = iteration.is_followed;
     part.sum_of(iteration.step_index)
         .add({is_known ? iteration.length_ns : 0, iteration.rows_ns, is_known, 1, is_known ? iteration.steps : 0});
@@ -135,13 +146,14 @@ void LedgerCollector::add_sum(std::size_t step, const StepSum& sum) {
 Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional<double> peak_flops) {
     const auto count = static_cast<std::uint32_t>(steps_.size());
     Part last({count, count});
-    LedgerBuilder builder(job_, roles, peak_flops);
     const std::vector<std::uint32_t> places = sort_phases();
+    bool is_timed = false;
     for (std::size_t rank = 0; rank < states_.size(); ++rank) {
         RankState& state = states_[rank];
-        state.timeline.finish(last.cutter_, [&](const Iteration& iteration) { add_iteration(state, iteration, last); });
-        finish_rank(state);
-        RankLedger& ledger = state.tally.ledger;
+        state.timeline.finish(last.cutter_, [&](const Iteration& iteration) { add_iteration(rank, iteration, last); });
+        finish_rank(state, tallies_[rank]);
+        is_timed |= !state.timeline.empty();
+        RankLedger& ledger = tallies_[rank].ledger;
         ledger.rank = roles[rank].rank;
         for (std::size_t i = 0; i < state.visible_ns.size(); ++i) {
             if (state.visible_ns[i] == 0) continue;
@@ -149,10 +161,12 @@ Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional
             ledger.visible.push_back({phase, static_cast<double>(state.visible_ns[i]) * 1e-6});
             phases_[phase].visible_ms += ledger.visible.back().ms;
         }
-        builder.add(std::move(state.tally));
     }
+    states_ = {};
     add(last);
-    return builder.finish(start_ledger());
+    Ledger ledger = start_ledger();
+    ledger.is_timed = is_timed;
+    return LedgerBuilder(job_, roles, peak_flops, std::move(tallies_)).finish(std::move(ledger));
 }
 
 /// By name. Returns the new place of each.
@@ -172,18 +186,17 @@ std::vector<std::uint32_t> LedgerCollector::sort_phases() {
 }
 
 /// Rows without starts count where there are no others.
-void LedgerCollector::finish_rank(RankState& state) const {
-    RankLedger& rank = state.tally.ledger;
-    state.tally.hidden_comm_ms = std::max(0.0, state.tally.comm_ms + state.tally.hidden_comm_ms);
+void LedgerCollector::finish_rank(const RankState& state, RankTally& tally) const {
+    RankLedger& rank = tally.ledger;
+    tally.hidden_comm_ms = std::max(0.0, tally.comm_ms + tally.hidden_comm_ms);
     if (state.timeline.empty()) {
-        rank.pieces = state.untimed.pieces;
-        rank.recorded = rank.steps = state.untimed.steps;
+        rank.recorded = rank.steps;
         rank.elapsed_ns = rank.pieces.sum_ns();
         rank.recorded_ms = static_cast<double>(rank.elapsed_ns) * 1e-6;
         return;
     }
     // A rank that was started again at a stride did steps that no row is of.
-    rank.steps = std::max(rank.steps, (state.tally.last_step - state.tally.first_step) / step_unit_ + 1);
+    rank.steps = std::max(rank.steps, (tally.last_step - tally.first_step) / step_unit_ + 1);
     const RankOutside& outside = state.timeline.outside();
     rank.elapsed_ns = outside.end_ns - outside.begin_ns;
     spread_unrecorded(outside, rank);
@@ -197,8 +210,6 @@ Ledger LedgerCollector::start_ledger() {
                                 static_cast<double>(sums_[i].length_ns) * 1e-6, static_cast<double>(sums_[i].steps),
                                 static_cast<double>(sums_[i].rows_ns) * 1e-6});
     ledger.phases = std::move(phases_);
-    const auto is_timed = [](const RankState& state) { return !state.timeline.empty(); };
-    ledger.is_timed = std::any_of(states_.begin(), states_.end(), is_timed);
     ledger.stride = job_.steps.stride;
     return ledger;
 }

@@ -70,15 +70,14 @@ class LedgerCollector {
         RankTimeline timeline;
         const std::vector<std::uint32_t>* places;
         std::vector<std::int64_t> visible_ns;  // by phase of the rank
-        RankTally tally{};
-        RankLedger untimed{};  // of steps without starts
     };
 
     [[nodiscard]] std::int64_t find_step_unit() const;
-    void add_untimed(RankState& state, std::uint32_t step, const RankStep& of_rank, Part& part);
-    void add_iteration(RankState& state, const Iteration& iteration, Part& part);
+    void add_untimed(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part);
+    void drop_untimed(std::size_t rank);
+    void add_iteration(std::size_t rank, const Iteration& iteration, Part& part);
     void add_sum(std::size_t step, const StepSum& sum);
-    void finish_rank(RankState& state) const;
+    void finish_rank(const RankState& state, RankTally& tally) const;
     [[nodiscard]] std::vector<std::uint32_t> sort_phases();
     [[nodiscard]] Ledger start_ledger();
 
@@ -92,6 +91,7 @@ class LedgerCollector {
     std::unordered_map<std::string_view, std::uint32_t> phase_places_;
     std::vector<std::pair<TimeKind, const NumberRanges*>> marks_;
     std::vector<RankState> states_;
+    std::vector<RankTally> tallies_;  // by rank, too
 };
 
 }  // namespace cep::tool
