@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/output.hpp"
-#include "base/freed_memory.hpp"
 #include "base/say.hpp"
 #include "base/terminal.hpp"
 #include "commands/commands.hpp"
@@ -74,9 +73,7 @@ struct SummarizeCommand {
         std::optional<Verdict> verdict;
         const Rendering rendering = this->rendering();
         if (!no_verdict) verdict = judge(job, {peak_flops, threads, true, rendering.pictures.columns > 0});
-        return_freed_memory();
         const Summary summary = summarize(job, grouping, threads, verdict ? &verdict->ledger : nullptr);
-        return_freed_memory();
         const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
         if (verdict && verdict->folded_phases > 0) say("cep summarize: {}\n", describe_folded_phases(*verdict));

@@ -100,7 +100,8 @@ JsonWriter& JsonWriter::numbers(const std::vector<double>& values, int digits) {
 }
 
 std::string JsonWriter::finish() {
-    return text_ + "\n";
+    text_ += '\n';
+    return std::move(text_);
 }
 
 }  // namespace cep::tool
