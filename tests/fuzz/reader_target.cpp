@@ -97,8 +97,7 @@ std::string read_by_line(const InputFile& file) {
         report.set_no_rank_file();
         return notes.finish(report);
     }
-    if (!source->damage().empty() && !report.cut_off) report.add_damage(report.lines, source->damage());
-    report.cut_off |= !source->damage().empty();
+    if (!source->damage().empty()) report.end_early(source->damage());
     return notes.finish(report);
 }
 

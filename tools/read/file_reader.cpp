@@ -77,6 +77,15 @@ void FileReport::set_no_rank_file() {
     damages.clear();
 }
 
+void FileReport::end_early(const std::string& why) {
+    if (!cut_off) {
+        add_damage(lines, why);
+    } else if (!damages.empty() && damages.back().line == lines) {
+        damages.back().why = why;
+    }
+    cut_off = true;
+}
+
 FileReader::FileReader(const InputFile& file, RowSink& sink, Progress& progress, const BlockSizes& sizes)
     : file_(file), progress_(progress), sizes_(sizes), validator_(file.path, sink) {}
 
@@ -211,13 +220,7 @@ FileReport FileReader::finish() {
     if (source_ == nullptr || !report.unreadable.empty()) return std::move(report);
     if (report.rows == 0 && report.skipped_rows > 0 && !file_.name_rank) report.set_no_rank_file();
     if (source_->damage().empty() || !report.is_rank_file) return std::move(report);
-    // If the last line is cut off too, that is the same loss, and the stream says why.
-    if (!report.cut_off) {
-        report.add_damage(report.lines, source_->damage());
-    } else if (!report.damages.empty() && report.damages.back().line == report.lines) {
-        report.damages.back().why = source_->damage();
-    }
-    report.cut_off = true;
+    report.end_early(source_->damage());
     return std::move(report);
 }
 

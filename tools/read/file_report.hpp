@@ -63,6 +63,8 @@ struct FileReport {
     }
     /// Its lines are no damaged rows then.
     void set_no_rank_file();
+    /// The file's stream ended too early. If its last line is cut off too, that is the same loss, and `why` says why.
+    void end_early(const std::string& why);
 };
 
 }  // namespace cep::tool
