@@ -7,6 +7,7 @@
 // Each round runs every arm once, in rotating order, as a burst of at most 256 records, which the GPU's queue accepts
 // without delay (longer bursts measure the queue). Between bursts the device and the library catch up, untimed. Ratios
 // compare bursts of the same round.
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <functional>
@@ -72,6 +73,16 @@ class Bursts {
     bool threads_ran_ = false;
 };
 
+/// What a record of a span cannot do without: whose context it is, whether the stream is captured, when it was.
+void checked_record(const Gpu& gpu, cuda::CUevent event, cuda::CUstream stream) {
+    cuda::CUcontext context = nullptr;
+    cuda::CUstreamCaptureStatus status = cuda::capture_status::none;
+    (void)gpu.program().ctx_get_current(&context);
+    (void)gpu.program().stream_is_capturing(stream, &status);
+    keep(now_ns());
+    gpu.record(event, stream);
+}
+
 /// The calls of a burst, on the events and stream of one thread.
 class Calls {
   public:
@@ -98,14 +109,7 @@ class Calls {
     }
     /// The minimum calls for each record of a profiler that must not invalidate a capture.
     void checked_records() const {
-        for (const cuda::CUevent event : events_) {
-            cuda::CUcontext context = nullptr;
-            cuda::CUstreamCaptureStatus status = cuda::capture_status::none;
-            (void)gpu_.program().ctx_get_current(&context);
-            (void)gpu_.program().stream_is_capturing(stream_, &status);
-            keep(now_ns());
-            gpu_.record(event, stream_);
-        }
+        for (const cuda::CUevent event : events_) checked_record(gpu_, event, stream_);
     }
     void regions() const {
         for (int i = 0; i < burst_regions; ++i) cep_end(region_, cep_begin(region_, stream_), stream_);
@@ -202,6 +206,15 @@ void out_of_caches(const Gpu& gpu, long rounds) {
     cep_region* const regions[] = {profiler.region("forward"), profiler.region("backward")};
     cep_span span = cep_begin(regions[0], stream);
     std::size_t turn = 0;
+    struct alignas(64) Line {
+        std::int64_t number = 0;
+    };
+    std::array<Line, 2> lines;  // at the least: one of the span, one of its record
+    const auto checked = [&](std::size_t i) {
+        checked_record(gpu, events[i], stream);
+        lines[i].number = static_cast<std::int64_t>(i) + 1;
+        keep(&lines[i]);
+    };
     std::vector<Arm> arms = {
         {"one bare cuEventRecord", 1, [&] { gpu.record(events[0], stream); }},
         {"two bare cuEventRecord", 1,
@@ -209,6 +222,12 @@ void out_of_caches(const Gpu& gpu, long rounds) {
              gpu.record(events[0], stream);
              gpu.record(events[1], stream);
          }},
+        {"two records with context, capture and clock reads, a line written", 1,
+         [&] {
+             checked(0);
+             checked(1);
+         }},
+        {"one record with context, capture and clock reads, a line written", 1, [&] { checked(0); }},
         {"cep_begin + cep_end", 1, [&] { cep_end(regions[1], cep_begin(regions[1], stream), stream); }},
         {"cep_switch", 1, [&] { span = cep_switch(span, regions[++turn % 2], stream); }},
         {"cep_begin + cep_end, CEP_HOST", 1, [&] { cep_end(regions[0], cep_begin(regions[0], CEP_HOST), CEP_HOST); }},
@@ -225,7 +244,7 @@ void out_of_caches(const Gpu& gpu, long rounds) {
     Bursts(gpu, profiler).run(arms, rounds);
     cep_end(regions[turn % 2], span, stream);
     for (Arm& arm : arms) arm.ns.assign(arm.inside_ns.begin() + warm_up_rounds, arm.inside_ns.end());
-    print_arms(arms, "recorded, 1 thread, one call at a time, out of the caches", {0, 1, 1, 0, 4});
+    print_arms(arms, "recorded, 1 thread, one call at a time, out of the caches", {0, 1, 1, 0, 1, 0, 6});
 }
 
 /// All threads run the same burst at the same time, each on its own stream. The slowest counts.
