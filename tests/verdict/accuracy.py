@@ -146,7 +146,8 @@ def run(scenario: Scenario, seed: int) -> Outcome:
     found = {straggler["rank"] for straggler in verdict["stragglers"]}
     wanted = {rank for fault in scenario.faults for rank in ranks_of(fault, scenario)}
     outcome.said = verdict["headline"]
-    outcome.abstained = verdict["abstained"]
+    # Who says both readings leaves open what nobody can know.
+    outcome.abstained = verdict["abstained"] or "it has more work, or its rank" in verdict["headline"]
     outcome.false_alarm = bool(found - wanted)
     for rule, ranks in rules_in_use(summary["groups"]).items():
         outcome.rules[rule] = ranks == wanted

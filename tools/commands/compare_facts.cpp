@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/freed_memory.hpp"
 #include "base/say.hpp"
 #include "base/units.hpp"
 #include "verdict/verdict_document.hpp"
@@ -23,6 +24,8 @@ compare::JobFacts compare_facts(std::string_view command, const std::string& sid
             format_plural(facts.steps.folded_phases, "phase"));
     if (verdict.folded_phases > 0) say("cep {}: {}: {}\n", command, side, describe_folded_phases(verdict));
     facts.verdict = std::move(verdict);
+    facts.verdict.ledger = {};  // what is compared of it is in the steps
+    return_freed_memory();
     return facts;
 }
 

@@ -98,21 +98,21 @@ const RankLedger* Ledger::find_rank(std::int64_t rank) const {
     return found == ranks.end() || found->rank != rank ? nullptr : &*found;
 }
 
-LedgerBuilder::LedgerBuilder(const Job& job, const std::vector<RankRole>& ranks, std::optional<double> peak_flops,
+LedgerBuilder::LedgerBuilder(const std::vector<RankRole>& ranks, std::optional<double> peak_flops,
                              std::vector<RankTally> tallies)
-    : job_(job), roles_(ranks), peak_flops_(peak_flops), tallies_(std::move(tallies)) {}
+    : roles_(ranks), peak_flops_(peak_flops), tallies_(std::move(tallies)) {}
 
 Ledger LedgerBuilder::finish(Ledger&& ledger) {
     std::erase_if(ledger.steps, [](const LedgerStep& step) { return step.recorded == 0; });
     find_step_times(ledger);
-    const std::vector<std::uint32_t> warm_ups = count_warm_ups(ledger.step_times.typical_ms);
+    const std::vector<std::uint32_t> warm_ups = count_warm_ups(ledger);
     double steps = 0;
     double iteration_ms = 0;
-    ledger.ranks.reserve(tallies_.size());
-    for (RankTally& tally : tallies_) {
-        RankLedger& rank = tally.ledger;
-        settle_startup(tally, warm_ups);
-        settle_marks(tally);
+    for (std::size_t i = 0; i < tallies_.size(); ++i) {
+        const RankTally& tally = tallies_[i];
+        RankLedger& rank = ledger.ranks[i];
+        settle_startup(tally, warm_ups, rank);
+        settle_marks(tally, rank);
         rank.iteration_ns = rank.elapsed_ns - sum_of(rank.pieces, no_iteration);
         ledger.elapsed_ns += rank.elapsed_ns;
         ledger.pieces.add(rank.pieces);
@@ -122,7 +122,6 @@ Ledger LedgerBuilder::finish(Ledger&& ledger) {
         ledger.hidden_comm_ms += tally.hidden_comm_ms;
         steps += static_cast<double>(rank.steps);
         iteration_ms += static_cast<double>(rank.iteration_ns) * 1e-6;
-        ledger.ranks.push_back(std::move(rank));
     }
     if (steps > 0) ledger.step_times.mean_ms = iteration_ms / steps;
     ledger.device_without_peak = find_device_without_peak();
@@ -167,12 +166,12 @@ void LedgerBuilder::find_step_times(Ledger& ledger) const {
 }
 
 // By start of the job: how many of the first iterations are far longer than a typical one.
-std::vector<std::uint32_t> LedgerBuilder::count_warm_ups(double typical_ms) const {
+std::vector<std::uint32_t> LedgerBuilder::count_warm_ups(const Ledger& ledger) const {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::pair<double, double>> lengths_ms;  // sum, count
     std::int64_t most = 0;
     std::uint32_t starts = 0;
+    for (const RankLedger& rank : ledger.ranks) most = std::max(most, rank.recorded);
     for (const RankTally& tally : tallies_) {
-        most = std::max(most, tally.ledger.recorded);
         for (const Iteration& first : tally.first) {
             auto& [sum_ms, count] = lengths_ms[{first.start, first.since_start}];
             const std::int64_t ns = first.steps == 1 && first.is_followed ? first.length_ns : first.rows_ns;
@@ -188,15 +187,15 @@ std::vector<std::uint32_t> LedgerBuilder::count_warm_ups(double typical_ms) cons
         for (std::uint32_t i = 0; i < std::min<std::size_t>(first_iterations, allowed); ++i) {
             const auto found = lengths_ms.find({start, i});
             if (found == lengths_ms.end()) break;
-            if (found->second.first / found->second.second <= warm_up * typical_ms) break;
+            if (found->second.first / found->second.second <= warm_up * ledger.step_times.typical_ms) break;
             ++warm_ups[start];
         }
     return warm_ups;
 }
 
 // What the first iterations have beyond the mean of the later ones.
-void LedgerBuilder::settle_startup(RankTally& tally, const std::vector<std::uint32_t>& warm_ups) const {
-    RankLedger& rank = tally.ledger;
+void LedgerBuilder::settle_startup(const RankTally& tally, const std::vector<std::uint32_t>& warm_ups,
+                                   RankLedger& rank) {
     const auto is_warm_up = [&](const Iteration& first) { return first.since_start < warm_ups[first.start]; };
     PieceTimes usual = rank.pieces;
     std::int64_t others = rank.steps;
@@ -218,9 +217,8 @@ void LedgerBuilder::settle_startup(RankTally& tally, const std::vector<std::uint
 }
 
 // In a step with a mark, time in no phase beyond the usual is what the mark names.
-void LedgerBuilder::settle_marks(RankTally& tally) {
+void LedgerBuilder::settle_marks(const RankTally& tally, RankLedger& rank) {
     constexpr std::array in_no_phase = {TimeKind::uncovered, TimeKind::between};
-    RankLedger& rank = tally.ledger;
     const std::int64_t others = rank.recorded - static_cast<std::int64_t>(tally.marked.size());
     if (others <= 0) return;
     PieceTimes usual = rank.pieces;

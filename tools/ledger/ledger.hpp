@@ -145,7 +145,6 @@ struct Ledger {
 
 /// Of one rank, before what is known of all ranks is added.
 struct RankTally {
-    RankLedger ledger;
     std::int64_t first_step = 0;
     std::int64_t last_step = 0;
     double comm_ms = 0;
@@ -161,10 +160,9 @@ struct RankTally {
 /// Completes the ledger of a job from those of its ranks: steps that were not recorded, start-up, marks, throughput.
 class LedgerBuilder {
   public:
-    /// `ranks`: in their order, which is that of `tallies`; they must outlive this. `peak_flops` precedes what run rows
-    /// and the table of devices say.
-    LedgerBuilder(const Job& job, const std::vector<RankRole>& ranks, std::optional<double> peak_flops,
-                  std::vector<RankTally> tallies);
+    /// `ranks`: in their order, which is that of `tallies` and of the ledger's ranks; they must outlive this.
+    /// `peak_flops` precedes what run rows and the table of devices say.
+    LedgerBuilder(const std::vector<RankRole>& ranks, std::optional<double> peak_flops, std::vector<RankTally> tallies);
 
     static constexpr std::uint32_t first_iterations = 10;  // after a start, that may be start-up
 
@@ -172,13 +170,12 @@ class LedgerBuilder {
 
   private:
     void find_step_times(Ledger& ledger) const;
-    [[nodiscard]] std::vector<std::uint32_t> count_warm_ups(double typical_ms) const;
-    void settle_startup(RankTally& tally, const std::vector<std::uint32_t>& warm_ups) const;
-    static void settle_marks(RankTally& tally);
+    [[nodiscard]] std::vector<std::uint32_t> count_warm_ups(const Ledger& ledger) const;
+    static void settle_startup(const RankTally& tally, const std::vector<std::uint32_t>& warm_ups, RankLedger& rank);
+    static void settle_marks(const RankTally& tally, RankLedger& rank);
     [[nodiscard]] Throughput throughput_of(const Ledger& ledger, bool is_steady) const;
     [[nodiscard]] std::string find_device_without_peak() const;
 
-    const Job& job_;
     const std::vector<RankRole>& roles_;
     std::optional<double> peak_flops_;
     std::vector<RankTally> tallies_;

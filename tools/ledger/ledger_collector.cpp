@@ -81,12 +81,13 @@ void LedgerCollector::add_rank(const std::vector<RunSeries>& all_series, const s
     states_.push_back(
         {RankTimeline(all_series, step_unit_, stride, is_whole), &places, std::vector<std::int64_t>(places.size())});
     tallies_.emplace_back();
+    ranks_.emplace_back();
 }
 
 void LedgerCollector::add_step(std::size_t rank, std::uint32_t step, const RankStep& of_rank, Part& part) {
     RankTally& tally = tallies_[rank];
     tally.comm_ms += of_rank.comm_ms;
-    tally.ledger.step_span_ms += of_rank.step_span_ms;
+    ranks_[rank].step_span_ms += of_rank.step_span_ms;
     if (of_rank.extent.empty()) return add_untimed(rank, step, of_rank, part);
     RankTimeline& timeline = states_[rank].timeline;
     if (timeline.empty()) drop_untimed(rank);
@@ -99,8 +100,8 @@ void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const Ra
     RankState& state = states_[rank];
     if (!state.timeline.empty()) return;  // its time is that of the rows with starts
     RankTally& tally = tallies_[rank];
-    tally.ledger.pieces.add(of_rank.pieces);
-    ++tally.ledger.steps;
+    ranks_[rank].pieces.add(of_rank.pieces);
+    ++ranks_[rank].steps;
     tally.hidden_comm_ms -= not_hidden_ms(of_rank.pieces);
     add_exposures(of_rank.exposures, state.visible_ns);
     const std::int64_t ns = of_rank.pieces.sum_ns();
@@ -109,18 +110,19 @@ void LedgerCollector::add_untimed(std::size_t rank, std::uint32_t step, const Ra
 
 /// From the first step with starts on, those without do not count.
 void LedgerCollector::drop_untimed(std::size_t rank) {
-    tallies_[rank].ledger.pieces = {};
-    tallies_[rank].ledger.steps = 0;
+    ranks_[rank].pieces = {};
+    ranks_[rank].steps = 0;
 }
 
 void LedgerCollector::add_iteration(std::size_t rank, const Iteration& iteration, Part& part) {
     RankTally& tally = tallies_[rank];
-    tally.ledger.pieces.add(iteration.pieces);
-    tally.ledger.recorded_ms += static_cast<double>(iteration.pieces.sum_ns()) * 1e-6;
-    tally.ledger.steps += iteration.steps;
-    if (tally.ledger.recorded == 0) tally.first_step = iteration.step;
+    RankLedger& ledger = ranks_[rank];
+    ledger.pieces.add(iteration.pieces);
+    ledger.recorded_ms += static_cast<double>(iteration.pieces.sum_ns()) * 1e-6;
+    ledger.steps += iteration.steps;
+    if (ledger.recorded == 0) tally.first_step = iteration.step;
     tally.last_step = iteration.step;
-    ++tally.ledger.recorded;
+    ++ledger.recorded;
     tally.hidden_comm_ms -= not_hidden_ms(iteration.pieces);
     add_exposures(iteration.exposures, states_[rank].visible_ns);
     const bool is_known = iteration.is_followed;
@@ -151,9 +153,9 @@ Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional
     for (std::size_t rank = 0; rank < states_.size(); ++rank) {
         RankState& state = states_[rank];
         state.timeline.finish(last.cutter_, [&](const Iteration& iteration) { add_iteration(rank, iteration, last); });
-        finish_rank(state, tallies_[rank]);
+        finish_rank(rank);
         is_timed |= !state.timeline.empty();
-        RankLedger& ledger = tallies_[rank].ledger;
+        RankLedger& ledger = ranks_[rank];
         ledger.rank = roles[rank].rank;
         for (std::size_t i = 0; i < state.visible_ns.size(); ++i) {
             if (state.visible_ns[i] == 0) continue;
@@ -166,7 +168,7 @@ Ledger LedgerCollector::finish(const std::vector<RankRole>& roles, std::optional
     add(last);
     Ledger ledger = start_ledger();
     ledger.is_timed = is_timed;
-    return LedgerBuilder(job_, roles, peak_flops, std::move(tallies_)).finish(std::move(ledger));
+    return LedgerBuilder(roles, peak_flops, std::move(tallies_)).finish(std::move(ledger));
 }
 
 /// By name. Returns the new place of each.
@@ -186,8 +188,10 @@ std::vector<std::uint32_t> LedgerCollector::sort_phases() {
 }
 
 /// Rows without starts count where there are no others.
-void LedgerCollector::finish_rank(const RankState& state, RankTally& tally) const {
-    RankLedger& rank = tally.ledger;
+void LedgerCollector::finish_rank(std::size_t index) {
+    const RankState& state = states_[index];
+    RankTally& tally = tallies_[index];
+    RankLedger& rank = ranks_[index];
     tally.hidden_comm_ms = std::max(0.0, tally.comm_ms + tally.hidden_comm_ms);
     if (state.timeline.empty()) {
         rank.recorded = rank.steps;
@@ -210,6 +214,7 @@ Ledger LedgerCollector::start_ledger() {
                                 static_cast<double>(sums_[i].length_ns) * 1e-6, static_cast<double>(sums_[i].steps),
                                 static_cast<double>(sums_[i].rows_ns) * 1e-6});
     ledger.phases = std::move(phases_);
+    ledger.ranks = std::move(ranks_);
     ledger.stride = job_.steps.stride;
     return ledger;
 }

@@ -77,7 +77,7 @@ class LedgerCollector {
     void drop_untimed(std::size_t rank);
     void add_iteration(std::size_t rank, const Iteration& iteration, Part& part);
     void add_sum(std::size_t step, const StepSum& sum);
-    void finish_rank(const RankState& state, RankTally& tally) const;
+    void finish_rank(std::size_t index);
     [[nodiscard]] std::vector<std::uint32_t> sort_phases();
     [[nodiscard]] Ledger start_ledger();
 
@@ -92,6 +92,7 @@ class LedgerCollector {
     std::vector<std::pair<TimeKind, const NumberRanges*>> marks_;
     std::vector<RankState> states_;
     std::vector<RankTally> tallies_;  // by rank, too
+    std::vector<RankLedger> ranks_;   // by rank, too
 };
 
 }  // namespace cep::tool

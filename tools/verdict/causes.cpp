@@ -93,6 +93,13 @@ std::pair<std::string, std::string> name_cause(const Cause& cause) {
         case CauseKind::host:
             return {ranks_of(cause) + " is slow" + in_phase(cause), "without it"};
         case CauseKind::stage:
+            if (cause.ranks.size() == 1)  // rows cannot tell which
+                return {
+                    fmt::format("pipeline stage {} takes longer than the others{}: it has more work, or its rank {} "
+                                "is slow",
+                                cause.stage.value_or(0), cause.phase.empty() ? "" : ", most of it" + in_phase(cause),
+                                cause.ranks.front()),
+                    "evenly divided"};
             return {fmt::format("pipeline stage {} has more work than the others{}", cause.stage.value_or(0),
                                 cause.phase.empty() ? "" : ", most of it" + in_phase(cause)),
                     "evenly divided"};

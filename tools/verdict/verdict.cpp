@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/freed_memory.hpp"
 #include "base/units.hpp"
 #include "ledger/table_quantiles.hpp"
 #include "verdict/causes.hpp"
@@ -31,7 +32,9 @@ constexpr double unexplained = 1.5;       // waiting than what is timed explains
 class Judge {
   public:
     Judge(const Job& job, const JudgeOptions& options) : job_(job), options_(options) {
+        return_freed_memory();
         JobTime time = find_job_time(job, {options.peak_flops, options.threads});
+        return_freed_memory();
         table_ = std::move(time.table);
         verdict_.ledger = std::move(time.ledger);
     }
