@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/freed_memory.hpp"
 #include "base/say.hpp"
 #include "base/text.hpp"
 #include "commands/commands.hpp"
@@ -63,6 +64,7 @@ struct CompareCommand {
         const InputSet set =
             find_inputs(path.empty() ? std::vector<std::string>{} : std::vector<std::string>{path}, files_from);
         refuse_input_as_output(set, output.path);
+        return_freed_memory();  // of the other job
         const Job loaded = load(set, job_options.load_options(filter, input, run_options));
         compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded,
                                                 judge(loaded, {{}, input.reading().thread_count(), false}));
