@@ -200,7 +200,7 @@ void LedgerCollector::finish_rank(std::size_t index) {
         return;
     }
     // A rank that was started again at a stride did steps that no row is of.
-    rank.steps = std::max(rank.steps, (tally.last_step - tally.first_step) / step_unit_ + 1);
+    rank.steps = std::max(rank.steps, steps_between(tally.first_step, tally.last_step, step_unit_) + 1);
     const RankOutside& outside = state.timeline.outside();
     rank.elapsed_ns = outside.end_ns - outside.begin_ns;
     spread_unrecorded(outside, rank);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "stats/step_pattern.hpp"
+
 namespace cep::tool {
 namespace {
 
@@ -12,6 +14,12 @@ bool begins_later(const SpanSegment& a, const SpanSegment& b) {
 }
 
 }  // namespace
+
+std::int64_t steps_between(std::int64_t from, std::int64_t to, std::int64_t unit) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 40;
+    if (to <= from) return 0;
+    return static_cast<std::int64_t>(std::min(most, step_difference(from, to) / static_cast<std::uint64_t>(unit)));
+}
 
 RankTimeline::RankTimeline(const std::vector<RunSeries>& all_series, std::int64_t step_unit, std::int64_t stride,
                            bool is_whole)
@@ -56,8 +64,9 @@ Iteration RankTimeline::settle(const StepSegments* next, PieceCutter& cutter) {
     Iteration iteration{step_, step_index_, start_, since_start_++, 0, 0, 1, false, {}, {}};
     const std::int64_t end_ns = is_turn ? turns_[next_turn_].at_ns : until_ns;
     std::int64_t others = 0;  // steps without rows behind it
-    if (is_redone) others = stride_ - 1;
-    if (!is_turn && next != nullptr) others = std::max<std::int64_t>(0, (next->step - step_) / step_unit_ - 1);
+    if (is_redone) others = std::max<std::int64_t>(0, steps_between(0, stride_, 1) - 1);
+    if (!is_turn && next != nullptr)
+        others = std::max<std::int64_t>(0, steps_between(step_, next->step, step_unit_) - 1);
     iteration.is_followed = next != nullptr && (!is_turn || is_redone);
     iteration.steps += others;
     for (; !later_.empty() && later_.front().interval.begin_ns < end_ns; later_.pop_back()) {

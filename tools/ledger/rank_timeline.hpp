@@ -44,6 +44,9 @@ struct StepSegments {
     std::span<const SpanSegment> segments;
 };
 
+/// How many steps it is from one to the other, in units; at least 0, and at most more than any job does.
+[[nodiscard]] std::int64_t steps_between(std::int64_t from, std::int64_t to, std::int64_t unit);
+
 class RankTimeline {
   public:
     /// `all_series` of the rank, in order. `step_unit`: by how much the numbers of steps that follow each other differ.
