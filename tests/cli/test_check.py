@@ -81,7 +81,7 @@ def test_a_file_that_was_appended_to_itself_is_told(cep, job):
     count = int(message.removeprefix("about ").split(" rows")[0].replace(",", ""))
     assert 3200 < count < 4800
     assert codes(report, 1)["repeated_rows"]["line"] > len(data.splitlines())
-    assert "repeated_rows: these rows count twice" in cep("check", "job", status=4).stdout.decode()
+    assert "repeated rows: these rows count twice" in cep("check", "job", status=4).stdout.decode()
 
 
 def test_forty_rows_twice_are_told(cep, four_ranks):
@@ -329,7 +329,7 @@ def test_the_verdict_comes_first_and_then_the_reasons(cep, four_ranks):
     lines = cep("check", "job", status=4).stdout.decode().splitlines()
     assert lines[0] == "Damaged: 1 of 3 files is damaged."
     assert lines[2].split(maxsplit=1) == ["because", "incomplete: missing rank 3 of 4"]
-    assert lines[3].startswith("next ") and "rows_skipped" in lines[3]
+    assert lines[3].startswith("next ") and "skipped rows: " in lines[3]
 
 
 def test_the_worst_files_are_shown_first(cep, four_ranks):

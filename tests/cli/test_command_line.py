@@ -204,14 +204,16 @@ def test_completed_values_are_accepted(cep, script, four_ranks, command, option)
 
 # Terminals.
 
-def run_on_terminal(cep, arguments, **variables):
+def run_on_terminal(cep, arguments, statuses=(0,), **variables):
     """What a command writes to a terminal."""
     script_arguments = ["script", "-qec", " ".join([cep.program, *arguments]), "/dev/null"]
     if shutil.which("script") is None:
         pytest.skip("script is missing")
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM", "COLUMNS")}
-    return subprocess.run(script_arguments, cwd=cep.folder, env={**environment, **variables}, capture_output=True,
-                          stdin=subprocess.DEVNULL, check=True).stdout
+    done = subprocess.run(script_arguments, cwd=cep.folder, env={**environment, **variables}, capture_output=True,
+                          stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode in statuses, done.stdout
+    return done.stdout
 
 
 @pytest.mark.parametrize("variables, colors", [
@@ -219,6 +221,41 @@ def run_on_terminal(cep, arguments, **variables):
 ])
 def test_colors_only_where_the_terminal_shows_them(cep, four_ranks, variables, colors):
     assert (b"\x1b[" in run_on_terminal(cep, ["check", "job"], **variables)) is colors
+
+
+def widest_line(text):
+    return max(len(line) for line in text.decode().replace("\r", "").splitlines())
+
+
+@pytest.mark.parametrize("arguments", [["summarize", "job"], ["check", "job"], ["compare", "job", "job"]])
+def test_tables_fit_on_a_terminal(cep, four_ranks, arguments):
+    with open(four_ranks.path(2), "ab") as file:
+        file.write(b'{"type": "span", "step": 1, "rank": 2, "name": "no duration, which is said in many words"}\n' * 3)
+    text = run_on_terminal(cep, arguments, statuses=(0, 4), TERM="xterm", NO_COLOR="1", COLUMNS="80")
+    assert widest_line(text) <= 80
+
+
+def test_a_table_without_room_says_what_it_leaves_out(cep, four_ranks):
+    for columns, is_short in (("80", True), ("200", False)):
+        text = run_on_terminal(cep, ["compare", "job", "job"], TERM="xterm", COLUMNS=columns)
+        assert (b"no room for typical, share" in text) is is_short
+
+
+@pytest.mark.parametrize("command, out, what", [
+    ("merge", "job.jsonl", b"rows"), ("trace", "trace.json", b"rows"), ("metrics", "job.prom", b"figures of 4 ranks"),
+])
+def test_a_command_says_what_it_wrote(cep, four_ranks, command, out, what):
+    said = cep(command, "-o", out, "job").stderr
+    assert said.startswith(f"cep {command}: wrote {out}: ".encode()) and what in said
+    assert b"wrote" not in cep(command, "job").stderr
+
+
+def test_directories_with_rank_files_inside_of_one_without_are_named(cep, four_ranks, tmp_path):
+    for name in ("one", "two"):
+        shutil.copytree(four_ranks.path(0).parent, tmp_path / "runs" / name)
+    (tmp_path / "runs" / "notes").mkdir()
+    said = cep("summarize", "runs", status=3).stderr
+    assert b"runs: no cuda_events_rank_*.jsonl files; there are some in runs/one, runs/two" in said
 
 
 def test_json_has_no_colors_on_a_terminal(cep, four_ranks):

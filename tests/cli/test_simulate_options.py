@@ -130,6 +130,15 @@ def test_bad_events_are_refused_by_their_place(cep, event, says):
     assert "--event" in done.stderr.decode() and says in done.stderr.decode()
 
 
+def test_it_says_what_it_wrote_and_what_a_fault_may_have(cep, tmp_path):
+    said = cep("simulate", "-o", "job", "--ranks", "2", "--steps", "40").stderr
+    lines = [line for path in (tmp_path / "job").glob("*.jsonl") for line in path.read_text().splitlines()]
+    rows = sum(json.loads(line).get("type", "span") in ("span", "counter", "mark") for line in lines)
+    assert f"cep simulate: wrote 2 files with {rows} span, counter and mark rows to job".encode() in said
+    said = cep("simulate", "-o", "other", "--fault", '{"rank": 3, "phase": "forward", "factor": 2}', status=2).stderr
+    assert b"--fault: no such key: 'factor'; there are rank," in said and b"slowdown or excess_ms" in said
+
+
 def test_help_has_examples_and_every_setting(cep, simulate):
     text = cep("simulate", "--help").stdout.decode()
     assert "  cep simulate -o " in text.split("Examples:")[1]

@@ -30,6 +30,14 @@ def assert_phases(summary, spans):
             assert phase[key] == (value if value is None else pytest.approx(value, rel=1e-12)), (phase["name"], key)
 
 
+def test_no_rank_is_the_slowest_where_all_are_alike(cep, job):
+    for rank in range(2):
+        spans = [span_row(rank, step, "forward", 10.0 + 0.04 * rank, START_NS + step * 10**8) for step in range(20)]
+        job.write(rank, [run_row(rank, world_size=2), *spans])
+    (line,) = [line for line in cep("summarize", "job").stdout.decode().splitlines() if line.startswith("forward ")]
+    assert line.split()[-2:] == ["-", "1.00"]
+
+
 def assert_slowest(summary, spans):
     """By own work, which is kept in single precision."""
     for phase in summary["phases"]:

@@ -190,6 +190,14 @@ def test_checkpoints_are_told_from_steps_that_nobody_explains(cep, trainer):
     assert events["marked_excess_ms"] == pytest.approx(200, rel=0.02)
 
 
+def test_long_steps_without_a_mark_name_the_phase_that_has_them(cep, trainer):
+    for step in range(STEPS):
+        trainer.step(step, {(rank, "forward"): 200.0 for rank in range(RANKS)} if step in (15, 28) else None)
+    trainer.write()
+    (line,) = [one for one in verdict_of(cep)["evidence"] if "1.5 times as long" in one]
+    assert "most of it in forward: steps 15, 28" in line and "no mark says why" not in line
+
+
 def test_without_collectives_the_outlier_is_named(cep, four_ranks):
     verdict = verdict_of(cep)
     assert [(one["rank"], one["phase"]) for one in verdict["stragglers"]] == [(2, "backward")]

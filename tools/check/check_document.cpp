@@ -21,26 +21,26 @@ constexpr std::size_t max_fine_files = 8;  // that people see one by one
 /// What to do about a finding.
 struct Advice {
     std::string_view code;
+    std::string_view about;
     std::string_view text;
 };
 constexpr Advice advices[] = {
-    {"interleaved", "give each job, and each rank of it, a file of its own"},
-    {"other_rank", "check that each rank was given its own number"},
-    {"rows_skipped", "the other commands leave these rows out; look at the places below"},
-    {"no_rank_file", "leave these files out of the inputs"},
-    {"repeated_rows",
+    {"interleaved", "rows of several writers", "give each job, and each rank of it, a file of its own"},
+    {"other_rank", "rows of another rank", "check that each rank was given its own number"},
+    {"rows_skipped", "skipped rows", "the other commands leave these rows out; look at the places below"},
+    {"no_rank_file", "other files", "leave these files out of the inputs"},
+    {"repeated_rows", "repeated rows",
      "these rows count twice in every figure: was a file appended to itself, or copied twice into one?"},
-    {"unreadable", "check the permissions of the files, and the disk"},
-    {"missing_ranks", "find these ranks' files, or why they wrote none"},
-    {"empty", "these ranks had recorded nothing yet, or wrote to another file"},
-    {"cut_off", "the job still runs, or ended without closing the profiler; all whole rows count"},
-    {"loss",
+    {"unreadable", "unreadable inputs", "check the path, the permissions of the files, and the disk"},
+    {"missing_ranks", "missing ranks", "find these ranks' files, or why they wrote none"},
+    {"empty", "empty files", "these ranks had recorded nothing yet, or wrote to another file"},
+    {"cut_off", "files cut off", "the job still runs, or ended without closing the profiler; all whole rows count"},
+    {"loss", "lost rows",
      "ring full: a larger ring_capacity, or fewer recorded steps; no event: a larger pool_limit; too many open: end "
-     "each "
-     "region that begins; file limit: a larger max_file_bytes; write error: room on the disk, and its health"},
-    {"clocks_apart", "synchronise the clocks of the hosts (NTP, PTP)"},
-    {"clock_back", "let NTP or PTP slew the clock instead of stepping it"},
-    {"no_run_row", "keep the first row of each rank file"},
+     "each region that begins; file limit: a larger max_file_bytes; write error: room on the disk, and its health"},
+    {"clocks_apart", "clocks apart", "synchronise the clocks of the hosts (NTP, PTP)"},
+    {"clock_back", "clocks set back", "let NTP or PTP slew the clock instead of stepping it"},
+    {"no_run_row", "no run row", "keep the first row of each rank file"},
 };
 
 Severity severity_of_code(const CheckResult& result, std::string_view code) {
@@ -60,7 +60,7 @@ std::vector<std::string> advise(const CheckResult& result) {
     for (const Advice& advice : advices)
         if (result.severity > Severity::fine && severity_of_code(result, advice.code) == result.severity &&
             lines.size() < max_advice)
-            lines.push_back(fmt::format("{}: {}", advice.code, advice.text));
+            lines.push_back(fmt::format("{}: {}", advice.about, advice.text));
     return lines;
 }
 
@@ -111,14 +111,27 @@ FileVerdict join(const std::vector<const FileVerdict*>& files) {
     return all;
 }
 
-std::vector<Cell> file_cells(const FileVerdict& file) {
+/// The directory that all files are in, with its slash; "" if there is none.
+std::string_view find_common_directory(const std::vector<FileVerdict>& files) {
+    const auto directory_of = [](const FileVerdict& file) {
+        const std::string_view path = file.report.path;
+        return path.substr(0, path.rfind('/') + 1);
+    };
+    if (files.empty()) return {};
+    const std::string_view directory = directory_of(files.front());
+    const bool is_common = std::all_of(files.begin(), files.end(),
+                                       [&](const FileVerdict& file) { return directory_of(file) == directory; });
+    return is_common ? directory : std::string_view();
+}
+
+std::vector<Cell> file_cells(const FileVerdict& file, std::size_t shown_from = 0) {
     const auto cell = [](const std::optional<std::int64_t>& number) {
         return number ? Cell::integer(*number) : Cell::none();
     };
     const std::string findings = describe_findings(file.findings);
     Cell first_step = cell(file.first_step);
     first_step.text = describe_steps(file);
-    return {Cell::text_of(file.report.path),
+    return {Cell::shown(file.report.path, Cell::text_of(file.report.path.substr(shown_from)).text),
             Cell::text_of(severity_name(file.severity)),
             Cell::count(file.report.bytes),
             Cell::count(file.report.rows),
@@ -139,7 +152,7 @@ Table file_table(const CheckResult& result) {
             {"path", "file", Align::left, "", "path of the file"},
             {"severity", "verdict", Align::left, "", "fine, note, incomplete or damaged"},
             {"bytes", "", Align::right, "bytes", "size, decompressed"},
-            {"rows", "rows", Align::right, "", "valid rows"},
+            {"rows", "rows", Align::right, "", "valid rows", false, 1},
             {"skipped_rows", "", Align::right, "", "rows that are not valid"},
             {"ranks", "", Align::right, "", "ranks in the file"},
             {"steps", "", Align::right, "", "steps in the file"},
@@ -147,7 +160,7 @@ Table file_table(const CheckResult& result) {
             {"last_step", "", Align::right, "", "last step"},
             {"stride", "", Align::right, "", "configured or usual difference of neighbouring steps"},
             {"missing_steps", "", Align::right, "", "steps that the stride says are missing"},
-            {"", "of which", Align::left, "", "rows by type"},
+            {"", "rows by type", Align::left, "", "rows of each type", false, 2},
             {"findings", "found", Align::left, "", "what was found"},
         },
         "Files");
@@ -156,8 +169,9 @@ Table file_table(const CheckResult& result) {
     for (const FileVerdict& file : result.files)
         if (file.severity == Severity::fine) fine.push_back(&file);
     const bool fine_are_joined = fine.size() > max_fine_files;
+    const std::size_t shown_from = find_common_directory(result.files).size();
     for (const FileVerdict& file : result.files)
-        table.add({file_cells(file), !fine_are_joined || file.severity != Severity::fine});
+        table.add({file_cells(file, shown_from), !fine_are_joined || file.severity != Severity::fine});
     std::vector<std::size_t> order(result.files.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(), [&result](std::size_t a, std::size_t b) {
@@ -198,9 +212,11 @@ std::vector<Fact> make_facts(const CheckResult& result) {
     std::array<std::uint64_t, row_types> totals{};
     for (const FileVerdict& file : result.files)
         for (std::size_t i = 0; i < row_types; ++i) totals[i] += file.report.rows_by_type[i];
-    return {{"input",
-             fmt::format("{}, {}, {}: {}", format_plural(result.files.size(), "file"), describe_ranks(result.coverage),
-                         format_plural(result.inputs.rows, "row"), describe_types(totals))}};
+    const std::string directory(find_common_directory(result.files));
+    return {{"input", fmt::format("{}{}, {}, {}: {}", format_plural(result.files.size(), "file"),
+                                  directory.size() <= 1 ? "" : " in " + directory.substr(0, directory.size() - 1),
+                                  describe_ranks(result.coverage), format_plural(result.inputs.rows, "row"),
+                                  describe_types(totals))}};
 }
 
 /// "2 of 8 files are damaged, 1 is incomplete".

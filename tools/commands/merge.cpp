@@ -69,6 +69,7 @@ struct MergeCommand {
         sorter->finish([&](const RowEntry& row, std::string_view text) { writer.take(row, text); });
         writer.finish();
         output.close();
+        say_written("merge", out, format_plural(writer.rows(), "row"));
         return status;
     }
 

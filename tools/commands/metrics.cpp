@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/output.hpp"
+#include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "metrics/job_metrics.hpp"
@@ -37,6 +38,7 @@ struct MetricsCommand {
         const Verdict verdict = judge(job, {peak_flops, threads, true});
         const Summary summary = summarize(job, Grouping{}, threads, &verdict.ledger);
         write_output(out, job_metrics(job, summary, verdict, max_phases));
+        say_written("metrics", out, "figures of " + format_plural(job.coverage.ranks_seen, "rank"));
         return status;
     }
 

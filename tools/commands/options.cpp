@@ -14,6 +14,7 @@
 #include "base/say.hpp"
 #include "base/terminal.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 
 namespace cep::cli {
 
@@ -208,6 +209,14 @@ void refuse_odd_values(CLI::App& command) {
         if (option->get_type_name().starts_with("UINT")) option->check(not_negative);
         if (option->get_type_name().starts_with("TEXT") && !option->get_lnames().empty()) option->check(not_empty);
     }
+}
+
+void say_written(std::string_view command, const std::string& out, const std::string& what) {
+    if (out.empty() || out == "-") return;
+    std::error_code error;
+    const std::uintmax_t bytes = std::filesystem::file_size(out, error);  // a pipe or a device has none
+    const std::string size = error ? "" : tool::format_bytes(static_cast<double>(bytes)) + ", ";
+    tool::say("cep {}: wrote {}: {}{}\n", command, out, size, what);
 }
 
 void refuse_input_as_output(const tool::InputSet& inputs, const std::string& path, const std::string& hint) {

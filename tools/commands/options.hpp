@@ -101,6 +101,9 @@ struct JobOptions {
 [[nodiscard]] tool::Status report_status(std::string_view command, const tool::InputCounts& inputs,
                                          const tool::Coverage& coverage, bool strict);
 
+/// Says that an output was written, of which size, and `what` is in it; nothing of standard output.
+void say_written(std::string_view command, const std::string& out, const std::string& what);
+
 /// Makes the help end with examples.
 void set_examples(CLI::App& command, const std::string& examples);
 

@@ -5,7 +5,11 @@
 #include <memory>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/output.hpp"
+#include "base/say.hpp"
+#include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "read/read_all.hpp"
@@ -46,6 +50,10 @@ struct SimulateCommand {
             simulation::simulate(complete_job, directory, threads > 0 ? threads : tool::usable_cores());
         tool::write_output((std::filesystem::path(directory) / simulation::truth_file_name).native(),
                            simulation::truth_json(complete_job, outcome));
+        tool::say("cep simulate: wrote {} with {} to {}, and the truth to {}\n",
+                  tool::format_plural(outcome.files, "file"),
+                  tool::format_plural(outcome.rows.written(), "span, counter and mark row"), directory,
+                  simulation::truth_file_name);
         return Status::done;
     }
 
@@ -54,13 +62,13 @@ struct SimulateCommand {
             const std::string name = simulation::option_name(setting);
             if (std::holds_alternative<simulation::FlagMember>(setting.member)) {
                 simulate.add_flag_callback(
-                    name, [this, &setting] { settings.emplace_back(&setting, ""); }, std::string(setting.help));
+                    name, [this, &setting] { settings.emplace_back(&setting, ""); }, simulation::option_help(setting));
                 continue;
             }
             simulate
                 .add_option_function<std::string>(
                     name, [this, &setting](const std::string& text) { settings.emplace_back(&setting, text); },
-                    std::string(setting.help))
+                    simulation::option_help(setting))
                 ->option_text(std::string(setting.value_name));
         }
     }
@@ -69,10 +77,15 @@ struct SimulateCommand {
         simulate.add_option("-o,--output", directory, "Write into this directory")->required()->option_text("DIR");
         simulate.add_option("--scenario", scenario, "Read the job, its faults and its events from a JSON file")
             ->option_text("FILE");
-        simulate.add_option("--fault", faults, "Add a fault (a JSON object; may be given again)")
+        simulate
+            .add_option("--fault", faults,
+                        fmt::format("Add a fault, a JSON object (may be given again), with {}", simulation::fault_keys))
             ->allow_extra_args(false)
             ->option_text("JSON");
-        simulate.add_option("--event", events, "Add an event (a JSON object; may be given again)")
+        simulate
+            .add_option(
+                "--event", events,
+                fmt::format("Add an event, a JSON object (may be given again), with {}", simulation::event_keys))
             ->allow_extra_args(false)
             ->option_text("JSON");
         simulate.add_flag("--force", force, "Replace the rank files that the directory has");

@@ -142,6 +142,7 @@ struct TraceCommand {
         sorter->finish([&](const RowEntry& entry, std::string_view text) { writer.take(entry, text); });
         writer.finish();
         output.close();
+        say_written("trace", out, format_plural(writer.counts().written, "row"));
         report(selection, writer.counts());
         return status;
     }

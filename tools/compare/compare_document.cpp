@@ -56,7 +56,7 @@ std::string describe_share(const Change& change) {
 std::vector<Column> change_columns() {
     std::vector<Column> columns = {
         {"name", "phase", Align::left, "", "the phase, or the phase that is the step"},
-        {"kind", "kind", Align::left, "", "kind of the phase"},
+        {"kind", "kind", Align::left, "", "kind of the phase", false, 2},
         {"level", "", Align::left, "", "step or phase"},
         {"finding", "", Align::left, "", "same, slower, faster, undecided, only_a or only_b"},
     };
@@ -77,10 +77,10 @@ std::vector<Column> change_columns() {
         {"change_low", "", Align::right, "", "lower end of the change's 95 % interval"},
         {"change_high", "", Align::right, "", "upper end of the change's 95 % interval"},
         {"p", "", Align::right, "", "p of no change"},
-        {"corrected_p", "p", Align::right, "", "p after Holm's correction for the number of phases"},
+        {"corrected_p", "p", Align::right, "", "p after Holm's correction for the number of phases", false, 1},
         {"rank_biserial", "", Align::right, "", "from -1 (B shorter in every pair of steps) to 1 (B longer)"},
-        {"", "typical", Align::right, "", "medians of the steps of A and B that have it"},
-        {"", "share", Align::right, "", "shares of the step in A and B"},
+        {"", "typical", Align::right, "", "medians of the steps of A and B that have it", false, 4},
+        {"", "share", Align::right, "", "shares of the step in A and B", false, 3},
         {"block_steps", "", Align::right, "", "recorded steps in a block"},
     };
     columns.insert(columns.end(), test.begin(), test.end());

@@ -192,8 +192,8 @@ void describe_distribution(const Comparison& comparison, std::vector<std::string
                                         describe_long_steps(of_b, comparison.b.steps)));
     constexpr std::size_t few = 20;
     if (std::min(comparison.a.steps.step.ms.size(), comparison.b.steps.step.ms.size()) < few)
-        sentences.push_back(fmt::format("The interval is wide because the steps are few: {} in A, {} in B.",
-                                        comparison.a.steps.step.ms.size(), comparison.b.steps.step.ms.size()));
+        sentences.push_back(fmt::format("Few steps were recorded: {} in A, {} in B.", comparison.a.steps.step.ms.size(),
+                                        comparison.b.steps.step.ms.size()));
 }
 
 /// "waiting for other ranks" of "exposed communication: waiting for other ranks".

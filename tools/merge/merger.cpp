@@ -75,7 +75,7 @@ void RowWriter::take(const RowEntry& row, std::string_view text) {
     if (!last_attempt_only_) return output_.write_line(text);
     if (row.section() != Section::step_rows) {
         flush_step();
-        return output_.write_line(text);
+        return write(text);
     }
     if (step_ != row.first) flush_step();
     step_ = row.first;
@@ -86,10 +86,15 @@ void RowWriter::take(const RowEntry& row, std::string_view text) {
     if (!is_new) last->second = std::max(last->second, run);
 }
 
+void RowWriter::write(std::string_view text) {
+    output_.write_line(text);
+    ++rows_;
+}
+
 void RowWriter::flush_step() {
     for (const auto& [row, text] : rows_of_step_) {
         const auto last = last_runs_.find(row.third);
-        if (last == last_runs_.end() || last->second <= runs_[row.run]) output_.write_line(text);
+        if (last == last_runs_.end() || last->second <= runs_[row.run]) write(text);
     }
     rows_of_step_.clear();
     last_runs_.clear();

@@ -82,14 +82,18 @@ class RowWriter {
         : output_(output), progress_(progress), runs_(runs), last_attempt_only_(last_attempt_only) {}
     void take(const RowEntry& row, std::string_view text);
     void finish() { flush_step(); }
+    /// How many were written.
+    [[nodiscard]] std::uint64_t rows() const { return rows_; }
 
   private:
     void note_progress(std::size_t bytes);
+    void write(std::string_view text);
     void flush_step();
 
     Output& output_;
     Progress& progress_;
     std::size_t bytes_taken_ = 0;
+    std::uint64_t rows_ = 0;
     const RunIndex& runs_;
     bool last_attempt_only_;
     std::optional<std::int64_t> step_;

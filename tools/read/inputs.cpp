@@ -2,6 +2,7 @@
 #include "read/inputs.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -21,6 +22,7 @@
 
 #include "base/failure.hpp"
 #include "base/text.hpp"
+#include "base/units.hpp"
 #include "schema.hpp"
 
 namespace cep::tool {
@@ -138,7 +140,34 @@ class InputFinder {
         const fs::path inner = fs::path(directory) / names_.inner_directory;
         std::error_code error;
         if (!names_.inner_directory.empty() && fs::is_directory(inner, error) && add_matching_files(inner)) return;
-        set_.unusable.push_back(directory + ": no " + std::string(names_.in_words));
+        set_.unusable.push_back(directory + ": no " + std::string(names_.in_words) + describe_children(directory));
+    }
+
+    [[nodiscard]] bool has_matching_files(const fs::path& directory) const {
+        std::error_code error;
+        const fs::directory_iterator entries(directory, error);
+        return !error && std::any_of(fs::begin(entries), fs::end(entries), [this](const fs::directory_entry& entry) {
+            return names_.matches(entry.path().native());
+        });
+    }
+
+    /// The directories inside of it that have such files, in words; "" for none.
+    [[nodiscard]] std::string describe_children(const std::string& directory) const {
+        constexpr std::size_t most_named = 3;
+        std::set<std::string> children;
+        std::error_code error;
+        for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+            std::error_code ignored;
+            if (!entry.is_directory(ignored)) continue;
+            if (has_matching_files(entry) ||
+                (!names_.inner_directory.empty() && has_matching_files(entry.path() / names_.inner_directory)))
+                children.insert(entry.path().native());
+        }
+        if (children.empty()) return "";
+        std::vector<std::string> named(children.begin(),
+                                       std::next(children.begin(), std::min(most_named, children.size())));
+        if (children.size() > most_named) named.push_back(format_count(children.size() - most_named) + " more");
+        return fmt::format("; there are some in {}", fmt::join(named, ", "));
     }
 
     bool add_matching_files(const fs::path& directory) {

@@ -184,6 +184,20 @@ class Grid {
         return text;
     }
 
+    /// The same with the last column, if it is of words, in as many lines as it takes to fit into `columns`.
+    [[nodiscard]] std::string wrapped_line(std::size_t row, std::size_t columns) const {
+        constexpr std::size_t least_room = 30;
+        if (aligns_.back() == Align::right || width() <= columns) return line(row);
+        const std::size_t room_before = width() - widths_.back();
+        const std::size_t indent = room_before + least_room <= columns ? room_before : gap.size();
+        std::string before = line(row);
+        const std::string& words = rows_[row].back();
+        if (words.empty() || measure(before) <= columns) return before;
+        before.resize(before.size() - words.size());
+        if (indent < room_before) before.erase(before.find_last_not_of(' ') + 1).append("\n").append(indent, ' ');
+        return before + wrap_to_width(words, indent, columns);
+    }
+
     [[nodiscard]] std::size_t rows() const { return rows_.size(); }
 
     [[nodiscard]] std::size_t width() const {
@@ -255,8 +269,11 @@ std::string Table::text(std::size_t limit, const TextStyle& style) const {
         for (const Line* line : lines) values.push_back(bar_value(line->cells[columns[i]]));
         grid.add_bars(i, values, style.pictures);
     }
-    std::string text = std::string(style.bold) + grid.line(0) + std::string(style.plain) + "\n";
-    for (std::size_t i = 1; i < grid.rows(); ++i) text += grid.line(i) + "\n";
+    const auto line = [&](std::size_t row) {
+        return style.columns > 0 ? grid.wrapped_line(row, style.columns) : grid.line(row);
+    };
+    std::string text = std::string(style.bold) + line(0) + std::string(style.plain) + "\n";
+    for (std::size_t i = 1; i < grid.rows(); ++i) text += line(i) + "\n";
     if (hidden > 0) text += describe_rest(hidden) + "\n";
     if (!left_out.empty())
         text += wrap_to_width(fmt::format("… no room for {}; --markdown and --csv have all", fmt::join(left_out, ", ")),

@@ -15,8 +15,8 @@ namespace {
 using simdjson::dom::element;
 using tool::UsageError;
 
-[[noreturn]] void refuse_key(const std::string& where, std::string_view key) {
-    throw UsageError(fmt::format("{}: no such key: '{}'", where, key));
+[[noreturn]] void refuse_key(const std::string& where, std::string_view key, std::string_view keys) {
+    throw UsageError(fmt::format("{}: no such key: '{}'; there are {}", where, key, keys));
 }
 
 void set_integer(std::optional<std::int64_t>& member, element value, const std::string& where) {
@@ -83,7 +83,7 @@ void set_fault_key(Fault& fault, std::string_view key, element value, const std:
     if (key == "excess_ms") return set_number(fault.excess_ms, 0.0, max_excess_ms, value, where);
     if (key == "fraction") return set_number(fault.fraction, 0.0, 1.0, value, where);
     if (key == "period_steps") return set_count(fault.period_steps, value, where);
-    refuse_key(fault.where, key);
+    refuse_key(fault.where, key, fault_keys);
 }
 
 Fault fault_of(element value, const std::string& where) {
@@ -113,7 +113,7 @@ void set_event_key(Event& event, std::string_view key, element value, const std:
     if (key == "duration_ms") return set_number(event.duration_ms, 0.0, max_excess_ms, value, where);
     if (key == "slowdown") return set_number(event.slowdown, 0.01, max_slowdown, value, where);
     if (key == "phase") return set_phase(event, value, where);
-    refuse_key(event.where, key);
+    refuse_key(event.where, key, event_keys);
 }
 
 Event event_of(element value, const std::string& where) {
@@ -166,7 +166,7 @@ void read_scenario(Job& job, const std::string& path) {
         } else if (key == "events") {
             add_items(job.events, event_of, value, where);
         } else {
-            refuse_key(path, key);
+            refuse_key(path, key, "faults, events, and what 'cep simulate --help' lists");
         }
     }
 }

@@ -24,8 +24,8 @@ constexpr Setting table[] = {
     {"ranks_per_host", &Job::ranks_per_host, 1, max_ranks, "N", "Ranks on a host"},
     {"tp", &Job::tp, 1, max_ranks, "N", "Tensor-parallel ranks"},
     {"pp", &Job::pp, 1, 1024, "N", "Pipeline stages (1F1B)"},
-    {"dp", &Job::dp, 0, max_ranks, "N", "Data-parallel ranks (0: ranks / tp / pp)"},
-    {"micro_batches", &Job::micro_batches, 0, 4096, "N", "Micro-batches in a step (0: 1, or 4 x pp)"},
+    {"dp", &Job::dp, 0, max_ranks, "N", "Data-parallel ranks; 0: ranks / tp / pp"},
+    {"micro_batches", &Job::micro_batches, 0, 4096, "N", "Micro-batches in a step; 0: 1, or 4 x pp"},
     {"steps", &Job::steps, 1, max_steps, "N", "Steps of the job"},
     {"start_step", &Job::start_step, 0, 1e15, "N", "Number of the first step"},
     {"record_every", &Job::record_every, 1, max_steps, "N", "Write every N-th step"},
@@ -133,6 +133,22 @@ std::string option_name(const Setting& setting) {
     std::string name = "--" + std::string(setting.key);
     std::replace(name.begin(), name.end(), '_', '-');
     return name;
+}
+
+std::string option_help(const Setting& setting) {
+    const Job job;
+    const std::string value = std::visit(
+        Overloaded{[&](IntegerMember member) { return fmt::format("{}", job.*member); },
+                   [&](NumberMember member) { return fmt::format("{}", job.*member); },
+                   [&](PhasesMember member) {
+                       std::string text;
+                       for (std::size_t i = 0; i < phase_count; ++i)
+                           text += fmt::format("{}{}={}", i == 0 ? "" : ", ", phase_names[i], (job.*member)[i]);
+                       return text;
+                   },
+                   [](auto) { return std::string(); }},
+        setting.member);
+    return value.empty() ? std::string(setting.help) : fmt::format("{} (default {})", setting.help, value);
 }
 
 std::size_t index_of_name(std::span<const std::string_view> names, std::string_view name, const std::string& where) {

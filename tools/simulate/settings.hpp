@@ -38,6 +38,8 @@ struct Setting {
 /// nullptr for an unknown key.
 [[nodiscard]] const Setting* find_setting(std::string_view key);
 [[nodiscard]] std::string option_name(const Setting& setting);
+/// What it means, and its default.
+[[nodiscard]] std::string option_help(const Setting& setting);
 
 /// `where` begins the message of the UsageError that these throw.
 void set_from_text(Job& job, const Setting& setting, std::string_view text, const std::string& where);

@@ -213,6 +213,8 @@ void add_phase_cells(std::vector<Cell>& cells, const PhaseSummary& phase) {
     const DurationFormat duration = duration_format(phase);
     const auto time = [&duration](double ms) { return Cell::shown(ms, duration(ms)); };
     const bool comparable = phase.ranks > 1;
+    constexpr double least_skew = 1.005;  // what is less is shown as 1.00, and no rank is the slowest
+    const bool has_slowest = comparable && phase.skew.value_or(1) >= least_skew;
     cells.push_back(Cell::text_of(phase.name));
     cells.push_back(Cell::text_of(schema::kind_name(phase.kind)));
     cells.push_back(Cell::text_of(clock_names[static_cast<std::size_t>(phase.clock)]));
@@ -223,7 +225,7 @@ void add_phase_cells(std::vector<Cell>& cells, const PhaseSummary& phase) {
     for (const double ms : {phase.p50_ms, phase.p90_ms, phase.p99_ms, phase.min_ms, phase.max_ms, phase.total_ms})
         cells.push_back(time(ms));
     cells.push_back(Cell::percent(phase.share));
-    cells.push_back(Cell::shown(phase.slowest_rank, comparable ? fmt::format("{}", phase.slowest_rank) : "-"));
+    cells.push_back(Cell::shown(phase.slowest_rank, has_slowest ? fmt::format("{}", phase.slowest_rank) : "-"));
     cells.push_back(Cell::shown_if(phase.skew, [&](double skew) { return comparable ? two_digits(skew) : "-"; }));
 }
 

@@ -18,6 +18,13 @@ std::vector<double> values_at(const std::vector<double>& values, std::span<const
     return chosen;
 }
 
+double longest_over_ranks(const StepMatrix& ms, std::size_t step) {
+    double longest_ms = 0;
+    for (std::size_t rank = 0; rank < ms.ranks(); ++rank)
+        if (!is_missing(ms.at(rank, step))) longest_ms = std::max(longest_ms, ms.at(rank, step));
+    return longest_ms;
+}
+
 class History {
   public:
     History(const JobTable& table, const std::vector<double>& straggler_ms, const NumberRanges& marks)
@@ -49,7 +56,32 @@ class History {
             EventFacts& events = history_.events;
             (marked ? events.marked_steps : events.unmarked_steps).push_back(step);
             (marked ? events.marked_excess_ms : events.unmarked_excess_ms) += ms - usual_ms;
+            if (!marked) unmarked_.push_back(present_[i]);
         }
+        name_events();
+    }
+
+    /// Names the phase that has most of what the unmarked steps take longer, if one has.
+    void name_events() {
+        if (unmarked_.empty()) return;
+        double most_ms = history_.events.unmarked_excess_ms / 2;
+        for (const LocalPhase& phase : table_.local) {
+            const double excess_ms = find_event_excess_ms(phase.own_ms);
+            if (excess_ms < most_ms) continue;
+            most_ms = excess_ms;
+            history_.events.unmarked_phase = phase.name;
+        }
+    }
+
+    /// By how much the longest over ranks exceeds, in the unmarked steps, that of a typical step.
+    [[nodiscard]] double find_event_excess_ms(const StepMatrix& ms) const {
+        constexpr std::size_t enough = 32;
+        std::vector<double> usual;
+        for (std::size_t i = 0; i < present_.size(); i += 1 + present_.size() / enough)
+            usual.push_back(longest_over_ranks(ms, present_[i]));
+        double excess_ms = -median_of(usual) * static_cast<double>(unmarked_.size());
+        for (const std::size_t step : unmarked_) excess_ms += longest_over_ranks(ms, step);
+        return excess_ms;
     }
 
     /// A change point, and the steps before and after it, up to the next ones.
@@ -106,6 +138,7 @@ class History {
     std::vector<double> step_ms_;  // without what stragglers cost
     const NumberRanges& marks_;
     std::vector<std::size_t> present_;
+    std::vector<std::size_t> unmarked_;  // steps of unmarked events
     JobHistory history_;
 };
 

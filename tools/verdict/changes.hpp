@@ -28,6 +28,7 @@ struct EventFacts {
     double marked_excess_ms = 0;  // in all
     double unmarked_share = 0;    // of the time of all steps, by which those exceed their neighbours
     double unmarked_excess_ms = 0;
+    std::string unmarked_phase{};  // a local one, which has most of it; empty if none has
 };
 
 struct JobHistory {

@@ -408,9 +408,11 @@ class Sentences {
                 events.marked_steps.size() == 1 ? "is" : "are", format_duration_ms(events.marked_excess_ms)));
         if (!events.unmarked_steps.empty())
             document_.evidence.push_back(fmt::format(
-                "{} took over 1.5 times as long as {} neighbours, and no mark says why: {} {}",
+                "{} took over 1.5 times as long as {} neighbours{}: {} {}",
                 format_plural(events.unmarked_steps.size(), "step"),
                 events.unmarked_steps.size() == 1 ? "its" : "their",
+                events.unmarked_phase.empty() ? ", and no mark says why"
+                                              : fmt::format(", most of it in {}", events.unmarked_phase),
                 events.unmarked_steps.size() == 1 ? "step" : "steps", format_ranges(events.unmarked_steps, 4)));
     }
 
