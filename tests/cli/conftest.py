@@ -3,13 +3,25 @@
 
 import json
 import os
+import pathlib
 import random
+import re
 import subprocess
 
 import pytest
 from simulation import Simulation
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 START_NS = 1_763_700_000_000_000_000
+
+
+def commands_of_source():
+    """The list that the build makes the command from."""
+    (names,) = re.findall(r"^commands = \[(.*)\]$", (ROOT / "tools/commands/meson.build").read_text(), re.MULTILINE)
+    return re.findall(r"'(\w+)'", names)
+
+
+COMMANDS = commands_of_source()
 
 
 def line_of(row):

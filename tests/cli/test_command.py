@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import gzip
+import re
 import subprocess
 
 import pytest
-from conftest import as_rows
-
-COMMANDS = ("run", "merge", "summarize", "check", "compare", "comm", "kernels", "report", "trace", "metrics", "simulate", "completion")
+from conftest import COMMANDS, ROOT, as_rows
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -18,6 +17,14 @@ def test_help_has_examples(cep, command):
 def test_help_lists_the_commands(cep):
     text = cep("--help").stdout.decode()
     assert all(f"\n  {command} " in text for command in COMMANDS)
+
+
+def test_the_manual_has_every_command():
+    listed = re.findall(r"^\.It Cm (\w+)$", (ROOT / "man/cep.1").read_text(), re.MULTILINE)
+    assert set(COMMANDS) | {"help"} <= set(listed)
+    without_page = {"completion"}
+    pages = (ROOT / "man/meson.build").read_text()
+    assert all(f"'cep-{command}.1'" in pages for command in set(COMMANDS) - without_page)
 
 
 def test_version(cep):

@@ -8,8 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-
-COMMANDS = ("run", "merge", "summarize", "check", "compare", "comm", "kernels", "report", "trace", "metrics", "simulate", "completion")
+from conftest import COMMANDS
 
 
 # Words.

@@ -104,7 +104,7 @@ struct SimulateCommand {
 }  // namespace
 
 void add_simulate(CLI::App& app, Command& run) {
-    add_command<SimulateCommand>(app, run, "simulate", "Rank files of a made-up job, with its truth in truth.json");
+    add_command<SimulateCommand>(app, run, "simulate", "Rank files of a simulated job, with its truth in truth.json");
 }
 
 }  // namespace cep::cli

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "estimate/estimate_document.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "base/units.hpp"
+
+namespace cep::estimate {
+namespace {
+
+using tool::Align;
+using tool::Cell;
+using tool::Table;
+
+/// "1.29 P" of 1.29e15, by the letters of powers of 1000.
+std::string with_letter(double value, std::string_view letters) {
+    std::size_t power = 0;
+    for (; value >= 1000 && power < letters.size(); ++power) value /= 1000;
+    return power == 0 ? fmt::format("{:.4g} ", value) : fmt::format("{:.3g} {}", value, letters[power - 1]);
+}
+
+std::string format_number(double value) {
+    if (value < 1e6) return tool::format_count(static_cast<std::uint64_t>(std::llround(value)));
+    std::string text = with_letter(value, "kMBT");
+    return text.erase(text.find(' '), 1);
+}
+
+std::string format_flops(double value) {
+    return with_letter(value, "kMGTPEZY") + "FLOP";
+}
+
+std::string format_figure(double value, Unit unit) {
+    switch (unit) {
+        case Unit::flops:
+            return format_flops(value);
+        case Unit::bytes:
+            return tool::format_bytes(value);
+        case Unit::ms:
+            return tool::format_duration_ms(value);
+        case Unit::share:
+            return tool::format_percent(value);
+        case Unit::number:
+            break;
+    }
+    return format_number(value);
+}
+
+Table figure_table(const Section& section, bool has_measured) {
+    std::vector<tool::Column> columns = {{"section", "", Align::left, "", "part of the estimate"},
+                                         {"key", "", Align::left, "", "name in JSON"},
+                                         {"", section.title, Align::left},
+                                         {"value", "estimate", Align::right, "", "in FLOPs, bytes, ms, or a share"}};
+    if (has_measured) columns.push_back({"measured", "measured", Align::right, "", "by the job"});
+    columns.push_back({"how", "how", Align::left, "", "formula"});
+    Table table(std::move(columns), section.title);
+    for (const Figure& figure : section.figures) {
+        std::vector<Cell> cells = {Cell::text_of(section.key), Cell::text_of(figure.key), Cell::words(figure.name),
+                                   Cell::shown(figure.value, format_figure(figure.value, figure.unit))};
+        if (has_measured)
+            cells.push_back(
+                Cell::shown_if(figure.measured, [&](double value) { return format_figure(value, figure.unit); }));
+        cells.push_back(Cell::shown(figure.how, figure.how));
+        table.add(std::move(cells));
+    }
+    table.keep_whole();
+    return table;
+}
+
+/// All figures, for CSV.
+Table all_table(const Estimate& estimate, bool has_measured) {
+    Section all{"", "Figures", {}};
+    Table table = figure_table(all, has_measured);
+    for (const Section& section : estimate.sections) {
+        const Table figures = figure_table(section, has_measured);
+        for (Table::Line line : figures.lines()) {
+            line.for_people = false;
+            table.add(std::move(line));
+        }
+    }
+    return table;
+}
+
+const BucketSize* best_of(const std::vector<BucketSize>& sizes) {
+    const auto best = std::min_element(sizes.begin(), sizes.end(), [](const BucketSize& one, const BucketSize& other) {
+        return one.exposed_ms < other.exposed_ms;
+    });
+    return best == sizes.end() ? nullptr : &*best;
+}
+
+Table bucket_table(const Estimate& estimate) {
+    Table table({{"megabytes", "bucket", Align::right, "MiB", "bucket_cap_mb"},
+                 {"buckets", "buckets", Align::right, "", "in a step"},
+                 {"transfer_ms", "transfers", Align::right, "ms", "of all buckets"},
+                 {"exposed_ms", "after backward", Align::right, "ms", "what of them backward does not hide"},
+                 {"backward_ms", "backward with them", Align::right, "ms", "until the last gradient is there"}},
+                "DDP buckets");
+    const BucketSize* const best = best_of(estimate.buckets);
+    for (const BucketSize& size : estimate.buckets) {
+        const double backward_ms = estimate.training.machine.backward_ms + size.exposed_ms;
+        table.add({Cell::shown(size.megabytes, fmt::format("{} MiB{}", size.megabytes, &size == best ? " (best)" : "")),
+                   Cell::count(static_cast<std::uint64_t>(size.buckets)),
+                   Cell::shown(size.transfer_ms, tool::format_duration_ms(size.transfer_ms)),
+                   Cell::shown(size.exposed_ms, tool::format_duration_ms(size.exposed_ms)),
+                   Cell::shown(backward_ms, tool::format_duration_ms(backward_ms))});
+    }
+    table.keep_whole();
+    return table;
+}
+
+const Figure* find(const Estimate& estimate, std::string_view section, std::string_view key) {
+    for (const Section& one : estimate.sections)
+        for (const Figure& figure : one.figures)
+            if (one.key == section && figure.key == key) return &figure;
+    return nullptr;
+}
+
+std::string make_headline(const Estimate& estimate) {
+    std::string text = fmt::format("A model of {} parameters takes {} for each token",
+                                   format_figure(find(estimate, "flops", "parameters")->value, Unit::number),
+                                   format_figure(find(estimate, "flops", "flops_per_token")->value, Unit::flops));
+    text += fmt::format(" and {} on each rank", format_figure(find(estimate, "memory", "peak")->value, Unit::bytes));
+    if (find(estimate, "memory", "activations") == nullptr) text += " without its activations";
+    if (const Figure* const mfu = find(estimate, "speed", "mfu"); mfu != nullptr)
+        text += fmt::format("; its MFU is {}{}", tool::format_percent(mfu->value),
+                            mfu->value > 1 ? ", which cannot be: look at the peak, the tokens and the time" : "");
+    return text + ".";
+}
+
+std::vector<tool::Fact> make_facts(const Training& training, const std::string& measured) {
+    const Layout& layout = training.layout;
+    std::vector<tool::Fact> facts = {
+        {"layout", fmt::format("{}: dp {}, tp {}, pp {}, ep {}; ZeRO {}",
+                               tool::format_plural(static_cast<std::uint64_t>(layout.ranks), "rank"), layout.dp(),
+                               layout.tp, layout.pp, layout.ep, layout.zero)}};
+    if (training.machine.peak_flops)
+        facts.push_back(
+            {"device", fmt::format("{}{}/s", training.machine.device.empty() ? "" : training.machine.device + ", ",
+                                   format_flops(*training.machine.peak_flops))});
+    if (!measured.empty()) facts.push_back({"measured", measured});
+    return facts;
+}
+
+void write_json(tool::JsonWriter& json, const Estimate& estimate, const std::string& measured) {
+    json.members("schema", "cep.estimate/1", "measured", measured.empty() ? std::nullopt : std::optional(measured));
+    const Layout& layout = estimate.training.layout;
+    json.object("layout", [&] {
+        json.members("ranks", layout.ranks, "dp", layout.dp(), "tp", layout.tp, "pp", layout.pp, "ep", layout.ep,
+                     "zero", layout.zero, "chunks", layout.chunks);
+    });
+    for (const Section& section : estimate.sections)
+        json.object(section.key, [&] {
+            for (const Figure& figure : section.figures)
+                json.object(figure.key, [&] {
+                    json.members("value", figure.value, "measured", figure.measured, "how", figure.how);
+                });
+        });
+    json.objects("buckets", estimate.buckets, [&](const BucketSize& size) {
+        json.members("megabytes", size.megabytes, "buckets", size.buckets, "transfer_ms", size.transfer_ms,
+                     "exposed_ms", size.exposed_ms);
+    });
+}
+
+}  // namespace
+
+tool::Document make_document(Estimate made, const std::string& measured) {
+    const auto estimate = std::make_shared<const Estimate>(std::move(made));
+    tool::Document document;
+    document.title = "Estimate";
+    document.headline = make_headline(*estimate);
+    document.facts = make_facts(estimate->training, measured);
+    for (const Section& section : estimate->sections)
+        document.tables.push_back(figure_table(section, !measured.empty()));
+    if (!estimate->buckets.empty()) document.tables.push_back(bucket_table(*estimate));
+    document.csv_table = document.tables.size();
+    document.tables.push_back(all_table(*estimate, !measured.empty()));
+    document.notes = {"formulas, their sources and what they leave out: cep-estimate(1)"};
+    document.write_json = [estimate, measured](tool::JsonWriter& json) { write_json(json, *estimate, measured); };
+    return document;
+}
+
+}  // namespace cep::estimate

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Formulas: FLOPs, memory, communication and bubbles of a transformer, each with its source.
+#pragma once
+
+#include "estimate/training.hpp"
+
+namespace cep::estimate {
+
+/// Parameters of the model, without biases and norms.
+struct Parameters {
+    double dense = 0;    // all but experts
+    double experts = 0;  // of all experts; 0 for a dense model
+    double active = 0;   // that take part in the matrix products of a token
+
+    [[nodiscard]] double all() const { return dense + experts; }
+};
+[[nodiscard]] Parameters count_parameters(const Model& model);
+
+/// Of a token, forward and backward.
+struct Flops {
+    double model = 0;     // 6 x active parameters + 12 x layers x hidden x sequence (PaLM, appendix B)
+    double hardware = 0;  // with what is computed again (Korthikanti et al., 2022)
+};
+[[nodiscard]] Flops flops_per_token(const Training& training);
+
+/// Micro-batches of a rank in a step; 0: not known.
+[[nodiscard]] double micro_batches(const Training& training);
+
+/// Bytes of the rank of the first stage, which has the most.
+struct Memory {
+    double parameters = 0;
+    double gradients = 0;
+    double optimizer = 0;
+    double activations = 0;  // 0: not known
+
+    [[nodiscard]] double peak() const { return parameters + gradients + optimizer + activations; }
+};
+/// `zero`: the stage of ZeRO (Rajbhandari et al., 2020).
+[[nodiscard]] Memory memory_of_rank(const Training& training, int zero);
+
+/// What a rank sends in a step: bytes, and messages one after the other, by ring algorithms.
+struct Traffic {
+    double bytes = 0;
+    double messages = 0;
+
+    /// By the latency and bandwidth of a link; 0 if it is not known.
+    [[nodiscard]] double ms(const Machine& machine) const;
+};
+[[nodiscard]] Traffic data_parallel_traffic(const Training& training);
+[[nodiscard]] Traffic tensor_parallel_traffic(const Training& training);
+[[nodiscard]] Traffic pipeline_traffic(const Training& training);
+[[nodiscard]] Traffic expert_traffic(const Training& training);
+
+/// Share of a step in which a rank waits for the pipeline to fill and to drain.
+[[nodiscard]] double bubble_share(const Training& training, Schedule schedule);
+
+}  // namespace cep::estimate
