@@ -4,7 +4,7 @@
 
 BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev libfmt-dev libcli11-dev
     zlib1g-dev libzstd-dev python3 mandoc"
-TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy python3-torch mypy strace clang libclang-rt-14-dev
+TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy mypy strace clang libclang-rt-14-dev
     clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium
     python3-yaml nix-bin"
 WHEEL_PACKAGES="binutils python3-pip dpkg-dev patch"
@@ -170,6 +170,27 @@ ensure_promtool() (
     { apt-get update -qq && apt-get download -qq -o APT::Sandbox::User=root prometheus >/dev/null && dpkg-deb -x prometheus_*.deb . &&
         mkdir -p /usr/local/bin && cp usr/bin/promtool /usr/local/bin; } || echo "promtool cannot be installed." >&2
     rm -rf "$folder"
+)
+
+# The Python tests' own virtual environment, which tests/python/meson.build looks for.
+TEST_PYTHON=.cache/python
+TEST_PYTHON_WANTED="torch numpy pytest lightning transformers accelerate wandb tensorboard mlflow-skinny"
+
+# Brings in what the Python tests run on, in the versions of constraints.txt. Never fails: without it the tests that need
+# PyTorch are skipped. A version that is there already is kept; pip keeps what it has downloaded for the next checkout.
+ensure_test_python() (
+    constraints=tests/python/constraints.txt
+    cmp -s "$constraints" "$TEST_PYTHON/installed-constraints.txt" && exit 0
+    echo "Installing: $TEST_PYTHON_WANTED (pip)"
+    python=$(find_python venv ensurepip) || exit 0
+    # shellcheck disable=SC2086  # a list of words
+    if "$python" -m venv "$TEST_PYTHON" && "$TEST_PYTHON/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --retries 2 --constraint "$constraints" $TEST_PYTHON_WANTED >"$TEST_PYTHON/pip.log" 2>&1; then
+        cp "$constraints" "$TEST_PYTHON/installed-constraints.txt"
+    else
+        tail -n 3 "$TEST_PYTHON/pip.log" >&2
+        echo "PyTorch cannot be installed for the tests; those that need it are skipped." >&2
+    fi
 )
 
 # Prints the first Python that can import its arguments. The one on PATH need not be the one apt's packages are for.

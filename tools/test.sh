@@ -32,6 +32,7 @@ ensure_julia
 ensure_promtool
 ensure_page_packages
 ensure_node_packages tests/cli/duckdb "its tests are skipped"
+ensure_test_python
 if $all; then
     # shellcheck disable=SC2086  # lists of words
     ensure_packages $GUIDE_PACKAGES $DEBIAN_PACKAGES
@@ -39,6 +40,8 @@ if $all; then
     ensure_node_packages tests/browser "its tests are skipped"
 fi
 python=$(find_python)
+looked_s=$(($(date +%s) - began)) # the rest takes as long with packages that are there as with new ones
+say "$looked_s s were to look for packages and to install them"
 
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=1
 export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
@@ -99,7 +102,7 @@ test_in() {
 }
 
 count() {
-    say "count"
+    say "count; $(($(date +%s) - began - looked_s)) s without the packages"
     "$python" tests/count_results.py "$@"
 }
 

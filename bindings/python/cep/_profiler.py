@@ -16,6 +16,7 @@ from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, mil
 from ._errors import EINVAL, ETIMEDOUT, error_for
 from ._handle import Handle, Removal, undo_all
 from ._iterate import TimedIterable
+from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
 from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
 from ._region import Region
 from ._sampling import Sampling
@@ -24,6 +25,23 @@ from ._streams import Stream
 
 Item = TypeVar("Item")
 Self = TypeVar("Self", bound="Profiler")
+
+
+_FIND_IT = -1  # CEP_FIND_IT
+
+
+def _complete(options: _ffi.Options) -> None:
+    """Sets what nobody has set and libcep cannot find: see _launcher."""
+    if not options.enable:
+        return
+    if options.rank == _FIND_IT:
+        rank = rank_in_job()
+        options.rank = _FIND_IT if rank is None else rank
+        if options.world_size == _FIND_IT and rank is not None:
+            options.world_size = max(rank_and_size()[1], rank + 1)
+    run = run_under_cep_run()
+    if not options.run_id and run is not None:
+        options.run_id = run.encode()
 
 
 class Profiler(ProfilerCalls, Handle):
@@ -46,8 +64,9 @@ class Profiler(ProfilerCalls, Handle):
         output_dir: The trainer's output directory; the rank file goes into ``cuda_event_profiler`` in it. None: the
             configuration sets the directory, else it is ``./cuda_event_profiler``.
         enable: True or False overrules every configuration.
-        rank: This process's rank; by default the one that the launcher (torchrun, Slurm, Open MPI, PMI) set, else 0.
-        world_size: Number of ranks in the job; by default from the launcher too, else 1.
+        rank: This process's rank; by default that of PyTorch's process group, if there is one already, else the one that
+            the launcher (torchrun, Slurm, Open MPI, PMI) set, else 0.
+        world_size: Number of ranks in the job; by default from there too, else 1.
         local_rank: Rank within the host; by default from the launcher too, else 0.
         start_step: First step of the window, inclusive. Default 0.
         end_step: Last step of the window, inclusive. Default: none.
@@ -68,7 +87,8 @@ class Profiler(ProfilerCalls, Handle):
         config: Options by name: a mapping, JSON text, or the path of a JSON file.
 
     Raises:
-        OptionError: A value, here or in the configuration, is invalid. The message names it. Nothing is left open.
+        OptionError: A value, here or in the configuration, is invalid, or ``WORLD_SIZE`` is more than 1 and nothing says
+            which rank this is. The message names it. Nothing is left open.
         Error: The directory or the file cannot be made or written.
     """
 
@@ -138,6 +158,7 @@ class Profiler(ProfilerCalls, Handle):
     def _open(self, *, on_by_default: bool, config: Optional[Config], explicit: Mapping[str, Any]) -> None:
         self._handle = c_void_p()
         with options_struct(on_by_default=on_by_default, config=config, explicit=explicit) as options:
+            _complete(options)
             _ffi.check(_ffi.open_profiler(byref(options), byref(self._handle)))
             self._rank: int = _ffi.rank(self._handle)
             self._path = rank_file(options, self._rank)
@@ -155,6 +176,16 @@ class Profiler(ProfilerCalls, Handle):
             close_at_end_of_worker(self._handle, self._recording)
 
     # ---- State ------------------------------------------------------------------------------------------
+
+    def __reduce__(self) -> Any:
+        """A copy, deep or pickled, is off: two profilers cannot write one file, and another process has its own."""
+        return type(self)._off, ()
+
+    @classmethod
+    def _off(cls: type[Self]) -> Self:
+        profiler = cls.__new__(cls)
+        profiler._open(on_by_default=False, config=None, explicit={"enable": False})
+        return profiler
 
     def _end(self) -> None:
         """Closes. Failures are warnings: a profiler must not end a job that has done its work."""

@@ -12,6 +12,11 @@ from ._binding import RegionCalls, timed_function
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def _off_region(kind: Any, name: str) -> Region:
+    region: Region = kind._off().region(name)
+    return region
+
+
 class Region(RegionCalls):
     """A phase to time: ``with region: …``, or ``@region`` above a function. Made by Profiler.region().
 
@@ -36,6 +41,10 @@ class Region(RegionCalls):
 
     def __repr__(self) -> str:
         return f"<cep.Region {self.name!r}>"
+
+    def __reduce__(self) -> Any:
+        """A copy, deep or pickled, is of a profiler that is off."""
+        return _off_region, (type(self._profiler), self.name)
 
     def __call__(self, function: Function) -> Function:
         """Wraps a function so that each call is a span of this region.

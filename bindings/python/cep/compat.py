@@ -45,7 +45,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
 from ._errors import EOPTION, OptionError
-from ._launcher import launched_rank
+from ._launcher import own_rank
 from ._profiler import Profiler
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class CudaEventProfiler:
     Args:
         enable: Whether to profile.
         directory: Where the rank file goes; made if absent. An existing file is appended to.
-        rank: This process's rank. None: the launcher's, else 0.
+        rank: This process's rank. None: that of the process group, else the launcher's, else 0.
         profiler_config: ``start_step`` (0) and ``end_step`` (None: no end) of the window, both inclusive;
             ``record_every_n_steps`` (10), the stride from start_step; ``flush_every_n_steps`` (10), at whose multiples
             maybe_flush() flushes; ``ranks`` (None: all); ``backend``: "host" times on the host clock, with or without
@@ -118,7 +118,7 @@ class CudaEventProfiler:
     ) -> None:
         config = dict(profiler_config or {})
         self.directory = directory
-        self.rank = rank = launched_rank() if rank is None else int(rank)
+        self.rank = rank = own_rank() if rank is None else int(rank)
         self.start_step = int(config.get("start_step") or 0)
         end_step = config.get("end_step")
         self.end_step = None if end_step is None else int(end_step)

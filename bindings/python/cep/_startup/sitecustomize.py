@@ -40,23 +40,16 @@ def _run_other_sitecustomize() -> None:
     spec.loader.exec_module(module)  # what it raises, Python reports as without cep
 
 
-def _load_package() -> None:
-    """Makes cep importable where the script's Python does not find it."""
-    import importlib.util
+class _PackageFinder:
+    """Makes cep importable where the script's Python does not find it, in processes that the script spawns too."""
 
-    if "cep" in sys.modules or importlib.util.find_spec("cep") is not None:
-        return
-    spec = importlib.util.spec_from_file_location(
-        "cep", os.path.join(_PACKAGE, "__init__.py"), submodule_search_locations=[_PACKAGE]
-    )
-    if spec is None or spec.loader is None:
-        raise ImportError("there is no package in " + _PACKAGE)
-    module = sys.modules["cep"] = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        sys.modules.pop("cep", None)
-        raise
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "cep":
+            return None
+        import importlib.util
+
+        file = os.path.join(_PACKAGE, "__init__.py")
+        return importlib.util.spec_from_file_location("cep", file, submodule_search_locations=[_PACKAGE])
 
 
 _auto: Any = None
@@ -68,7 +61,6 @@ def _installed() -> Any:
     global _auto, _failed
     if _auto is None and not _failed:
         try:
-            _load_package()
             import importlib
 
             module = importlib.import_module("cep.integrations._auto")
@@ -162,4 +154,5 @@ def _call_after(loader: Any, function: Callable[[Any], None]) -> None:
 
 if os.environ.get("CEP_RUN_RECORDS"):
     sys.meta_path.insert(0, _Finder())
+    sys.meta_path.append(_PackageFinder())
 _run_other_sitecustomize()

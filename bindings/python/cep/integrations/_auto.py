@@ -21,9 +21,10 @@ from .. import Profiler
 from .. import torch as cep_torch
 from .._closing import open_profilers
 from .._handle import Removal, undo_all
+from .._launcher import rank_and_size
 from .._run_records import tell
 from .._streams import HOST
-from ..torch._pytorch import Module, Optimizer, dist, distributed_is_initialized, torch
+from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch
 from ._auto_models import ModelWatch, outermost_models
 from ._auto_patches import CopyTimer, is_exhausted, patch_loaders, watch_optimizer
 from ._steps import TrainingSteps
@@ -38,15 +39,6 @@ def _say(message: str) -> None:
         print(f"cep run: {message}", file=sys.stderr, flush=True)
     except Exception:  # stderr is closed
         pass
-
-
-def _world() -> tuple[Optional[int], int]:
-    """This process's rank, None if only the launcher knows it, and the number of ranks."""
-    if distributed_is_initialized():
-        return dist.get_rank(), dist.get_world_size()
-    names = ("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-    given = next((os.environ[name] for name in names if os.environ.get(name)), "1")
-    return None, int(given) if given.isdigit() else 1
 
 
 class AutoTraining:
@@ -136,10 +128,7 @@ class AutoTraining:
             return self.profiler
         if self._has_own_profiler():
             return None
-        rank, world_size = _world()
         options: dict[str, Any] = {}
-        if rank is not None:
-            options.update(rank=rank, world_size=world_size)
         if not os.environ.get("CEP_START_STEP") and not os.environ.get("CEP_CONFIG"):
             options["start_step"] = 1  # the step before the first one that can be recorded
         profiler = Profiler(**options)
@@ -148,7 +137,7 @@ class AutoTraining:
             self.turn_off()
             return None
         self.profiler = profiler
-        tell("opened", path=str(profiler.path), rank=profiler.rank, world_size=world_size, is_own=False)
+        tell("opened", path=str(profiler.path), rank=profiler.rank, world_size=rank_and_size()[1], is_own=False)
         atexit.register(self.guarded(self._close))
         return profiler
 
@@ -158,7 +147,7 @@ class AutoTraining:
         if not own:
             return False
         profiler: Any = own[0]
-        tell("opened", path=str(profiler.path), rank=profiler.rank, world_size=_world()[1], is_own=True)
+        tell("opened", path=str(profiler.path), rank=profiler.rank, world_size=rank_and_size()[1], is_own=True)
         if profiler.rank == 0:
             _say(f"the script uses cep itself, so it is not instrumented again; its rows are in {profiler.path.parent}")
         self.turn_off()
@@ -348,7 +337,17 @@ def _lightning_callback(base: Any, auto: AutoTraining) -> Any:
             self.profiler, self._is_own = profiler, False
             return super()._start(output_dir, first_step)
 
+        def __reduce__(self) -> Any:
+            """To processes that Lightning spawns: there it uses the profiler of that process."""
+            return _callback_of_this_process, ()
+
     return Callback()
+
+
+def _callback_of_this_process() -> Any:
+    from . import lightning
+
+    return _lightning_callback(lightning.CepCallback, install())
 
 
 def _is_enabled(profiler: Any) -> bool:

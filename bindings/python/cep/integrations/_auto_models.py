@@ -9,8 +9,7 @@ from typing import Any, Callable
 
 from .. import torch as cep_torch
 from .._profiler import Profiler
-from ..torch._hooks import Hook, is_compiling
-from ..torch._pytorch import HAS_CALL_SLOT, Module, hook_before_forward, patch_call, torch
+from ..torch._pytorch import Module, torch
 
 _MOST_MODELS = 8
 
@@ -35,34 +34,9 @@ class ModelWatch:
     def __init__(self, model: Module, profiler: Profiler, on_call: Callable[[ModelWatch], None]) -> None:
         self.model = weakref.ref(model)
         self.was_called = False
-        self._on_call = on_call
-        self._phases = cep_torch.instrument(model, None, profiler, ddp_buckets="without_hook", memory=False)
-        # On recorded steps, what times the forward comes before the function below.
-        self._phases.call_before_forward(lambda: on_call(self))
-        # PyTorch before 2.1 has no place for a function around the call.
-        self._unhook = (
-            patch_call(model, self._around) if HAS_CALL_SLOT else hook_before_forward(model, Hook(self._before))
-        )
+        self._phases = cep_torch.instrument(model, None, profiler, memory=False)
+        self._unhook = self._phases.call_before_forward(model, lambda: on_call(self))
 
     def remove(self) -> None:
         self._unhook()
         self._phases.remove()
-
-    def _begins_recording(self) -> bool:
-        """Tells of a call. Returns whether a recorded step has begun with it."""
-        was_attached = self._phases.is_attached
-        self._on_call(self)
-        return self._phases.is_attached and not was_attached
-
-    def _before(self, module: Module, args: Any) -> None:
-        if self._begins_recording():
-            self._phases.begin_forward(args)  # PyTorch calls no hook of this forward that was added during it
-
-    def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if not is_compiling() and self._begins_recording():
-                model: Any = self.model()
-                return model(*args, **kwargs)  # what times the forward has come only now
-            return original(*args, **kwargs)
-
-        return call

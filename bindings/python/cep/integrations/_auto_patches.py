@@ -154,20 +154,5 @@ def watch_optimizer(
                 after(given)
 
     hooked: Any = optimizer
-    if hasattr(hooked, "register_step_pre_hook"):
-        hooked.register_step_pre_hook(begin)
-        hooked.register_step_post_hook(end)
-        return
-    reference = weakref.ref(optimizer)
-
-    def timed(original: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*args: Any, **kwargs: Any) -> Any:
-            begin(reference())
-            try:
-                return original(*args, **kwargs)
-            finally:
-                end(reference())
-
-        return step
-
-    patch(optimizer, "step", timed)
+    hooked.register_step_pre_hook(begin)
+    hooked.register_step_post_hook(end)

@@ -24,8 +24,7 @@ from .. import torch as cep_torch
 from .._handle import Removable, Removal, undo_all
 from .._patch import patch
 from .._profiler import Profiler
-from ..torch._hooks import Hook
-from ..torch._pytorch import HAS_CALL_SLOT, hook_before_forward, patch_call, torch
+from ..torch._pytorch import torch
 from ._loading import attach_loaders
 from ._steps import TrainingSteps
 
@@ -35,8 +34,7 @@ __all__ = ["Instrumentation", "instrument"]
 
 
 class Instrumentation(Removable):
-    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything. Before PyTorch 2.1 DDP's
-    communication hook stays, which PyTorch cannot remove."""
+    """What instrument() returns. remove(), or the end of a ``with`` block, removes everything."""
 
 
 def _around_step(accelerator: Any, optimizer: Any, steps: TrainingSteps, is_last: bool) -> Removal:
@@ -114,22 +112,8 @@ def instrument(
 def _before_forward(model: Any, steps: TrainingSteps, phases: cep_torch.Instrumentation) -> Removal:
     """Begins a step at the model's forward, if no loader of Accelerate's has begun it."""
 
-    def begin(module: Any, args: Any) -> None:
-        if not module.training or steps.is_under_way:
-            return
-        was_attached = phases.is_attached
-        steps.begin()
-        if phases.is_attached and not was_attached:
-            phases.begin_forward(args)  # PyTorch calls no hook of this forward that was added during it
-
-    def calling(original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if not model.training or steps.is_under_way:
-                return original(*args, **kwargs)
+    def begin() -> None:
+        if model.training:
             steps.begin()
-            return model(*args, **kwargs)  # what times the forward may have come only now
 
-        return call
-
-    # It comes before what begins the forward phase, which is part of the step.
-    return patch_call(model, calling) if HAS_CALL_SLOT else hook_before_forward(model, Hook(begin))
+    return phases.call_before_forward(model, begin)

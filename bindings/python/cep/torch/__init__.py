@@ -10,7 +10,7 @@
             loss.backward()
             optimizer.step()
 
-Needs PyTorch 1.13 or later; without it, importing this package is an ImportError that says so. ``import cep`` alone
+Needs PyTorch 2.1 or later; without it, importing this package is an ImportError that says so. ``import cep`` alone
 never imports PyTorch.
 
 | name | does |

@@ -16,9 +16,7 @@ _DEPTH_LIMIT = 4
 _TENSOR_LIMIT = 64
 
 _queue_callback: Callable[[Callable[[], None]], None] = torch.autograd.Variable._execution_engine.queue_callback
-# Not in PyTorch 1.13.
-_graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
-_HAS_GRAPH_TASK = hasattr(torch._C, "_current_graph_task_id")
+_graph_task: Callable[[], int] = torch._C._current_graph_task_id  # -1: none runs in this thread
 
 
 def tensors_in(output: object, depth: int = _DEPTH_LIMIT) -> Iterator[Tensor]:
@@ -65,7 +63,6 @@ class Backward:
         self._recording = profiler._recording
         self._phase = phase
         self._running = threading.Lock()  # held from the first gradient to the end
-        self._step = -1  # the step of the running backward
         self._sync: Optional[GradientSync] = None
         # The hooks of outputs that are parameters or inputs, by id(). Those of others are freed with their graph.
         self._leaf_hooks: dict[int, Any] = {}
@@ -105,11 +102,8 @@ class Backward:
         """Whether the engine is running. A forward meanwhile is a recomputation (activation checkpointing)."""
         if _graph_task() != -1:
             return True
-        if not self._running.locked():
-            return False
-        if _HAS_GRAPH_TASK or self._profiler._step != self._step:
-            self.abandon()
-        return self._running.locked()
+        self.abandon()
+        return False
 
     def abandon(self) -> None:
         """Ends a backward whose end was not seen, because the engine raised."""
@@ -119,7 +113,6 @@ class Backward:
     def _begin(self, gradient: Tensor) -> None:
         if not self._recording or not self._running.acquire(blocking=False):
             return
-        self._step = self._profiler._step
         self._phase.begin(None)
         _queue_callback(self._queue_last_hook)
 

@@ -71,10 +71,8 @@ def shortened(text: str) -> str:
 
 def _identity(group: ProcessGroup) -> str:
     """PyTorch's name of the group, or its checksum: the same on all ranks of the group."""
-    name: str = getattr(group, "group_name", "")
-    if not name:  # before PyTorch 2.1
-        names = getattr(_c10d, "_pg_names", None) or getattr(getattr(_c10d, "_world", None), "pg_names", {})
-        name = names.get(group, "")
+    given: Any = group
+    name = str(given.group_name)
     return name if len(name) <= _ID_LENGTH else f"{zlib.crc32(name.encode()):08x}"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import sys
+import weakref
 from threading import get_ident
 from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
@@ -25,11 +25,9 @@ from ._memory import record_memory
 from ._optimizer import OptimizerTimer, optimizer_list
 from ._phases import NotFinished, Phase
 from ._pytorch import (
-    HAS_CALL_SLOT,
     Module,
     Optimizer,
     distributed_is_initialized,
-    hook_before_forward,
     patch_call,
     torch,
 )
@@ -38,7 +36,7 @@ from ._steps import remove_listener, step_listeners
 _is_grad_enabled: Callable[[], bool] = torch.is_grad_enabled
 
 
-_CALL = "_wrapped_call_impl" if HAS_CALL_SLOT else "_call_impl"  # the function that is a module's __call__
+_CALL = "_wrapped_call_impl"  # the function that is a module's __call__
 
 
 def _is_inside_itself(module: Module) -> bool:
@@ -70,16 +68,8 @@ class _ForwardTimer:
         return bool(self._forward) or bool(self._forward_no_grad)
 
     def attach(self) -> list[Removal]:
-        if HAS_CALL_SLOT:
-            return [patch_call(self._model, self._around)]
-        # The outermost hook, so that the work of FSDP's own hooks (gathering parameters) is part of the forward.
-        before = hook_before_forward(self._model, Hook(self._begin))
-        after = inspect.signature(self._model.register_forward_hook).parameters
-        always = {"always_call": True} if "always_call" in after else {}
-        return [before, self._model.register_forward_hook(Hook(self._end), **always).remove]
-
-    def begin_now(self, args: Any) -> None:
-        Hook(self._begin)(self._model, args)
+        # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
+        return [patch_call(self._model, self._around)]
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         begin, end = Hook(self._begin), Hook(self._end)
@@ -137,8 +127,7 @@ class _ForwardTimer:
 
 class Instrumentation(Removable):
     """What instrument() and instrument_optimizers() return. remove(), or the end of a ``with`` block, removes
-    everything; so does the profiler's close(). Before PyTorch 2.1 DDP's communication hook stays, which PyTorch cannot
-    remove. Do not call it during a step.
+    everything; so does the profiler's close(). Do not call it during a step.
 
     The hooks are on the model and the optimizers during recorded steps only.
     """
@@ -191,15 +180,27 @@ class Instrumentation(Removable):
             self.is_attached = False
             undo_all(self._hooks)
 
-    def call_before_forward(self, function: Callable[[], None]) -> None:
-        """Has a function called before each forward while the hooks are on. It may begin the next step."""
+    def call_before_forward(self, model: Module, function: Callable[[], None]) -> Removal:
+        """Has a function called before each call of the model, recorded or not. It may begin the next step, and so it may
+        be called twice: by what times the forward, and by what stands around the call on other steps."""
         if self._forward is not None:
             self._forward.before = function
+        reference = weakref.ref(model)
 
-    def begin_forward(self, args: Any) -> None:
-        """Does what the hook before the model's forward does, for a forward that has begun."""
-        if self._forward is not None:
-            self._forward.begin_now(args)
+        def around(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return original(*args, **kwargs)
+                was_attached = self.is_attached
+                function()
+                called: Any = reference()
+                if self.is_attached and not was_attached and called is not None:
+                    return called(*args, **kwargs)  # what times the forward has come only now
+                return original(*args, **kwargs)
+
+            return call
+
+        return patch_call(model, around)
 
     def _abandon_unfinished(self) -> None:
         """Ends an open forward and an open backward as not finished: both are over when an optimizer steps."""
@@ -231,7 +232,7 @@ def instrument(
     *,
     prefix: str = "",
     collectives: bool = True,
-    ddp_buckets: Union[bool, str] = True,
+    ddp_buckets: bool = True,
     memory: bool = True,
 ) -> Instrumentation:
     """Times the forward, backward and optimizer phases of each recorded step, with no further change to the loop::
@@ -257,7 +258,7 @@ def instrument(
     On a step that is not recorded, the model and the optimizers have no hook, and all of this costs less than 1 µs. The
     hooks never synchronise, never raise (failures are counted, and the first is a warning), and never keep a graph or a
     tensor alive. Copies of the model, deep or pickled, are not instrumented. If the profiler is off, there are no
-    hooks. Before PyTorch 2.1 DistributedDataParallel is an exception: see ``ddp_buckets``.
+    hooks.
 
     A model or optimizer that is instrumented already, by another call or by an integration, is not timed twice: a message
     tells of it.
@@ -274,8 +275,7 @@ def instrument(
         collectives: Also calls instrument_collectives(). Then every rank has to call instrument() in the same step.
         ddp_buckets: For a DistributedDataParallel without a communication hook, also a row ``all_reduce`` for each
             bucket, at no cost on steps that are not recorded. No other thread may reduce gradients while the loop calls
-            ``profiler.step()``. Before PyTorch 2.1 it calls instrument_ddp(): a hook that costs 15 to 50 µs a bucket on
-            every step; ``"without_hook"`` does not. With False, or where there is a hook already, one row
+            ``profiler.step()``. With False, or where there is a hook already, one row
             ``gradient_sync`` of kind ``comm`` stands for all buckets, at no cost on other steps: the part of the
             all-reduces that the backward does not hide. It shows which rank is late, but understates what that costs,
             because the ranks that wait compute more slowly beside the waiting all-reduces.
@@ -286,7 +286,6 @@ def instrument(
 
     Raises:
         OptionError: The prefix makes an invalid name.
-        RuntimeError: Another open profiler records the collectives of this process.
     """
     if not profiler.enabled:
         return _Off()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizer phase: times step() of optimizers by their hooks or, before PyTorch 2.0, by replacing step()."""
+"""The optimizer phase: times step() of optimizers by their hooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._handle import Removal
-from .._patch import patch
 from .._profiler import Profiler
 from ._hooks import Hook
 from ._phases import NotFinished, Phase
@@ -45,6 +44,14 @@ def _is_nested_step(optimizer: Optimizer, hooked: FrameType) -> bool:
     return False
 
 
+def call_hooks_again(optimizer: Optimizer) -> None:
+    """Has step() call the optimizer's hooks where it does no more: torch.compile of PyTorch 2.1 and 2.2 takes off what
+    Optimizer.__init__() has put around the step() of each class."""
+    given: Any = optimizer
+    if hasattr(given, "_patch_step_function") and not getattr(type(given).step, "hooked", False):
+        given._patch_step_function()
+
+
 class OptimizerTimer:
     """Times the steps of optimizers.
 
@@ -61,12 +68,11 @@ class OptimizerTimer:
     def attach(self, optimizer: Optimizer) -> list[Removal]:
         """Times the steps of an optimizer. Returns what undoes that."""
         hooked: Any = optimizer
-        if hasattr(hooked, "register_step_pre_hook"):
-            return [
-                hooked.register_step_pre_hook(Hook(self._begin_hooked)).remove,
-                hooked.register_step_post_hook(Hook(self._end_hooked)).remove,
-            ]
-        return [self._replace_step(optimizer)]
+        call_hooks_again(optimizer)
+        return [
+            hooked.register_step_pre_hook(Hook(self._begin_hooked)).remove,
+            hooked.register_step_post_hook(Hook(self._end_hooked)).remove,
+        ]
 
     def _begin(self, has_closure: bool) -> None:
         if self._phase or self._recording:
@@ -75,15 +81,14 @@ class OptimizerTimer:
             if self._recording and not has_closure:
                 self._phase.begin(get_ident())
 
-    def _end(self, error: Optional[type[BaseException]] = None) -> None:
-        if self._phase:
-            self._phase.end(get_ident(), error)
-            self._after()
+    def _end(self) -> None:
+        self._phase.end(get_ident())
+        self._after()
 
     def _begin_hooked(self, optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
         if not self._recording and not self._phase or _is_nested_step(optimizer, sys._getframe(2)):
             return None
-        args, kwargs, has_closure = self._with_timed_closure(args, kwargs, first=1)
+        args, kwargs, has_closure = self._with_timed_closure(args, kwargs)
         self._begin(has_closure)
         return (args, kwargs) if has_closure else None
 
@@ -91,10 +96,10 @@ class OptimizerTimer:
         if self._phase and not _is_nested_step(optimizer, sys._getframe(2)):
             self._end()
 
-    def _with_timed_closure(self, args: Any, kwargs: Any, first: int) -> tuple[Any, Any, bool]:
-        """step()'s arguments with the closure wrapped, and whether there is one. A positional one has index first."""
-        if len(args) > first and callable(args[first]):
-            return (*args[:first], self._timed_closure(args[first]), *args[first + 1 :]), kwargs, True
+    def _with_timed_closure(self, args: Any, kwargs: Any) -> tuple[Any, Any, bool]:
+        """step()'s arguments, after the optimizer itself, with the closure wrapped, and whether there is one."""
+        if len(args) > 1 and callable(args[1]):
+            return (args[0], self._timed_closure(args[1]), *args[2:]), kwargs, True
         if callable(kwargs.get("closure")):
             return args, {**kwargs, "closure": self._timed_closure(kwargs["closure"])}, True
         return args, kwargs, False
@@ -109,24 +114,3 @@ class OptimizerTimer:
             return result
 
         return between_spans
-
-    def _replace_step(self, optimizer: Optimizer) -> Removal:
-        """For versions without hooks."""
-
-        def timed(original: Callable[..., Any]) -> Callable[..., Any]:
-            def step(*args: Any, **kwargs: Any) -> Any:
-                if not self._recording and not self._phase:
-                    return original(*args, **kwargs)
-                args, kwargs, has_closure = self._with_timed_closure(args, kwargs, first=0)
-                self._begin(has_closure)
-                try:
-                    result = original(*args, **kwargs)
-                except BaseException as error:
-                    self._end(type(error))
-                    raise
-                self._end()
-                return result
-
-            return step
-
-        return patch(optimizer, "step", timed)

@@ -2,13 +2,12 @@
 """PyTorch for cep.torch and cep.integrations, and small helpers.
 
 The code of this package uses it as an untyped module, because its type hints differ between versions, and this package
-works with 1.13 and later. What callers pass and get has PyTorch's own types.
+works with 2.1 and later. What callers pass and get has PyTorch's own types.
 """
 
 from __future__ import annotations
 
 import importlib
-import inspect
 from typing import TYPE_CHECKING, Any, Callable
 
 from .._handle import Removal
@@ -16,8 +15,9 @@ from .._patch import patch
 
 try:
     torch: Any = importlib.import_module("torch")
+    importlib.import_module("torch.compiler")  # it came with 2.1
 except ImportError as error:
-    raise ImportError(f"cep.torch needs PyTorch 1.13 or later, which cannot be imported: {error}") from error
+    raise ImportError(f"cep.torch needs PyTorch 2.1 or later, which cannot be imported: {error}") from error
 
 dist: Any = importlib.import_module("torch.distributed")
 
@@ -37,14 +37,12 @@ __all__ = [
     "Device",
     "Future",
     "GradBucket",
-    "HAS_CALL_SLOT",
     "Module",
     "Optimizer",
     "ProcessGroup",
     "Tensor",
     "dist",
     "distributed_is_initialized",
-    "hook_before_forward",
     "patch_call",
     "tensor_bytes",
     "torch",
@@ -56,25 +54,8 @@ def distributed_is_initialized() -> bool:
     return bool(dist.is_available() and dist.is_initialized())
 
 
-def hook_before_forward(module: Module, hook: Callable[[Module, Any], None]) -> Removal:
-    """Has a function called before each forward of a module, and before all other hooks if PyTorch can (2.0 or later).
-
-    Returns:
-        A function that removes the hook.
-    """
-    can_be_first = "prepend" in inspect.signature(module.register_forward_pre_hook).parameters
-    options = {"prepend": True} if can_be_first else {}
-    handle: Any = module.register_forward_pre_hook(hook, **options)
-    remove: Removal = handle.remove
-    return remove
-
-
-HAS_CALL_SLOT = hasattr(torch.nn.Module, "_compiled_call_impl")
-"""Whether a module has a place for a function to be called in place of its own call (PyTorch 2.1 or later)."""
-
-
 def patch_call(module: Module, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Removal:
-    """Replaces the call of a module by one that calls it. Needs HAS_CALL_SLOT.
+    """Replaces the call of a module by one that calls it.
 
     The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
     copied nor pickled with the module.

@@ -12,9 +12,8 @@ from typing import Any, Mapping, NamedTuple, Optional, Union
 from ..__main__ import command_path
 from .._errors import EOPTION, OptionError
 from .._handle import Handle
-from .._launcher import launched_rank
+from .._launcher import own_rank
 from ._capture import OPTIONS, Capture, export, warn
-from ._pytorch import dist, distributed_is_initialized
 
 _SUMMARY_TIMEOUT_S = 120.0
 _KEYS = frozenset(
@@ -79,9 +78,7 @@ def trace_path(directory: Path, rank: int) -> Path:
 
 def rank_or_own(rank: Optional[int]) -> int:
     """The given rank; without one, that of torch.distributed, else the launcher's, else 0."""
-    if rank is not None:
-        return rank
-    return int(dist.get_rank()) if distributed_is_initialized() else launched_rank()
+    return own_rank() if rank is None else rank
 
 
 def run_kernels(directory: Path, *options: str) -> Optional[str]:
