@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of collectives, in jobs of several processes over gloo."""
 
+import inspect
+
 import pytest
 from collective_rows import comm_rows, identities
 from conftest import end_ns
@@ -129,68 +131,71 @@ dist.destroy_process_group()
             assert row["start_ns"] < late["start_ns"] <= end_ns(row)
 
 
-def test_functions_imported_by_name_are_wrapped_and_given_back(job, files):
+def test_every_reference_to_a_function_follows_whenever_it_was_taken(job, files):
     job.run(
         2,
         """
-import types
-from torch.distributed import all_reduce
-other = types.ModuleType("other")
-other.reduce_all = all_reduce
-sys.modules["other"] = other
-before = dist.all_reduce
-with cep.Profiler(folder, record_every_n_steps=1) as prof:
-    with cep.torch.instrument_collectives(prof), cep.torch.instrument_collectives(prof):
-        prof.step(0)
-        all_reduce(torch.ones(1))
-        other.reduce_all(torch.ones(1))
-        wrapped = dist.all_reduce
-    assert dist.all_reduce is before and all_reduce is before and other.reduce_all is before
-    dist.all_reduce(torch.ones(1))
-    wrapped(torch.ones(1))
-dist.destroy_process_group()
-""",
-    )
-    assert [row["name"] for row in comm_rows(files, 0)] == ["all_reduce"] * 2
-
-
-def test_only_names_of_modules_follow_a_collective(job, files):
-    job.run(
-        2,
-        """
-import functools
+import functools, inspect, types
 
 def taking():
     class Trainer:
         reduce = staticmethod(dist.all_reduce)
 
+    other = types.ModuleType("other")
+    other.reduce_all = dist.all_reduce
     local = dist.all_reduce
-    return [Trainer.reduce, functools.partial(dist.all_reduce), lambda tensor: local(tensor)]
+    return [Trainer.reduce, functools.partial(dist.all_reduce), lambda tensor: local(tensor), other.reduce_all]
 
 def call(references, size):
     for reference in references:
         reference(torch.ones(size))
 
-before = taking()
-with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_collectives(prof):
-    prof.step(0)
-    recorded = taking()
-    prof.step(1)
-    unrecorded = taking()
-    call(recorded, 1)  # the wrapper, on a step without rows
-    prof.step(2)
-    call(before, 2)
-    call(unrecorded, 3)
+before, signature, identity = taking(), inspect.signature(dist.all_reduce), dist.all_reduce
+with cep.Profiler(folder, record_every_n_steps=2) as prof:
+    with cep.torch.instrument_collectives(prof), cep.torch.instrument_collectives(prof):
+        prof.step(0)
+        recorded = taking()
+        assert dist.all_reduce is identity and inspect.signature(dist.all_reduce) == signature
+        prof.step(1)
+        call(recorded, 1)  # a step without rows
+        prof.step(2)
+        call(before, 2)
+        call(recorded, 3)
     call(recorded, 4)
-    dist.all_reduce(torch.ones(5))
-call(recorded, 6)
+call(before, 5)
 dist.destroy_process_group()
 """,
     )
     for rank in range(2):
         rows = [(row["step"], row["bytes"] // 4) for row in comm_rows(files, rank)]
-        assert rows == [(2, 4), (2, 4), (2, 4), (2, 5)]
+        assert rows == [(2, 2)] * 4 + [(2, 3)] * 4
         assert identities(files, rank) == identities(files, 0)
+
+
+def test_a_compiled_function_with_a_collective_is_compiled_once(job, files):
+    job.run(
+        1,
+        """
+graphs = []
+
+def count(graph, inputs):
+    graphs.append(graph)
+    return graph.forward
+
+@torch.compile(backend=count)
+def double(tensor):
+    doubled = tensor * 2
+    dist.all_reduce(doubled)
+    return doubled + 1
+
+with cep.Profiler(folder, record_every_n_steps=2) as prof, cep.torch.instrument_collectives(prof):
+    for step in range(4):
+        prof.step(step)
+        assert torch.equal(double(torch.ones(4)), torch.full((4,), 3.0))
+assert len(graphs) == 1, len(graphs)
+dist.destroy_process_group()
+""",
+    )
 
 
 def test_a_collective_that_raises_is_marked_and_raises(job, files):
@@ -213,20 +218,41 @@ dist.destroy_process_group()
         assert ["error" in row for row in comm_rows(files, rank)] == [True, True, False]
 
 
-def test_two_open_profilers_cannot_share_the_collectives(job):
+def test_of_two_open_profilers_the_newest_records_and_nothing_keeps_the_older_one(job):
     job.run(
         1,
         """
-first, second = cep.Profiler(folder + "/1"), cep.Profiler(folder + "/2")
-held = cep.torch.instrument_collectives(first)
-try:
-    cep.torch.instrument_collectives(second)
-except RuntimeError as error:
-    assert "another open profiler" in str(error)
-else:
-    raise AssertionError("no error")
-first.close()
-cep.torch.instrument_collectives(second).remove()
+import gc, json, warnings, weakref
+
+def attempt(number):
+    prof = cep.Profiler(f"{folder}/{number}", record_every_n_steps=1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+    cep.torch.instrument(model, torch.optim.SGD(model.parameters(), lr=0.1), prof)
+    prof.step(0)
+    dist.all_reduce(torch.ones(number))
+    model(torch.ones(1, 2)).sum().backward()
+    return prof
+
+def sizes(number):
+    with open(f"{folder}/{number}/cuda_event_profiler/cuda_events_rank_0.jsonl") as file:
+        rows = [json.loads(line) for line in file]
+    return [row["bytes"] // 4 for row in rows if row.get("kind") == "comm"]
+
+first = attempt(3)
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    second = attempt(5)
+assert any("from now on" in str(one.message) for one in told), told
+gone = weakref.ref(first)
+first.flush()
+del first
+gc.collect()
+assert gone() is None, gc.get_referrers(gone())
+dist.all_reduce(torch.ones(7))
+wait_for_ends(second)
+second.close()
+assert sizes(3) == [3, 6] and sizes(5) == [5, 6, 7], (sizes(3), sizes(5))
+assert cep.torch.hook_failures() == 0
 dist.destroy_process_group()
 """,
     )
@@ -236,24 +262,27 @@ def test_a_handle_removed_twice_leaves_the_functions_to_the_other_handles(job):
     job.run(
         1,
         """
-originals = [dist.all_reduce]
+import inspect
+inner = inspect.unwrap(dist.all_reduce)
+original = inner.__code__
 prof = cep.Profiler(folder)
 prof.step(0)
 one, other = (cep.torch.instrument_collectives(prof) for _ in range(2))
 one.remove()
 one.remove()
-assert dist.all_reduce is not originals[0]
+assert inner.__code__ is not original
 other.remove()
-assert dist.all_reduce is originals[0]
+assert inner.__code__ is original
 dist.destroy_process_group()
 """,
     )
 
 
-def test_without_a_process_group_nothing_is_wrapped(profiler):
-    before = torch.distributed.all_reduce
+def test_without_a_process_group_nothing_is_changed(profiler):
+    inner = inspect.unwrap(torch.distributed.all_reduce)
+    before = inner.__code__
     with cep.torch.instrument_collectives(profiler):
-        assert torch.distributed.all_reduce is before
+        assert inner.__code__ is before
 
 
 @pytest.mark.parametrize(

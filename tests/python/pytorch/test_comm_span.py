@@ -2,6 +2,8 @@
 """Where the span of an asynchronous collective of CUDA tensors begins and ends, with stand-ins for streams."""
 
 import contextlib
+import gc
+import weakref
 
 import pytest
 from conftest import end_ns
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch", reason="no torch")
 import cep.torch  # noqa: E402
 from cep.torch._comm_span import AsyncSpan, Description, SideStreams  # noqa: E402
 from cep.torch._groups import Group  # noqa: E402
+from cep.torch._kept_tensors import kept_tensors  # noqa: E402
 
 pytest_plugins = ("training_jobs",)
 
@@ -33,12 +36,37 @@ class Stream:
 
 
 class Event:
-    """An event: keeps the stream on which it was recorded last."""
+    """An event: keeps the stream on which it was recorded last, and is reached once the test says so."""
 
     stream = None
+    are_reached = False
 
     def record(self, stream):
         self.stream = stream.cuda_stream
+
+    def query(self):
+        return self.stream is None or Event.are_reached
+
+
+class Tensor:
+    """A tensor that no other stream may be recorded on: the allocator would keep its memory until that stream has passed."""
+
+    def record_stream(self, stream):
+        raise AssertionError("its memory is no longer free when the trainer's own stream is done with it")
+
+
+class Work:
+    """As NCCL's: the first wait lets go of the tensors that PyTorch keeps for the caller."""
+
+    def __init__(self, log, tensors=()):
+        self.log, self.kept = log, list(tensors)
+
+    def wait(self):
+        self.log.append(("waits for result", *self.log.current))
+        self.kept.clear()
+
+    def get_future(self):
+        return NoWait(self.log)
 
 
 class Future:
@@ -54,6 +82,15 @@ class Future:
 
     def add_done_callback(self, callback):
         self.callbacks.append(callback)
+
+
+class NoWait(Future):
+    """NCCL's future: its wait() records the current stream on the result's tensors."""
+
+    def wait(self):
+        raise AssertionError("records a stream on tensors")
+
+    add_done_callback = wait
 
 
 class Log(list):
@@ -81,6 +118,8 @@ def log(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "Stream", make)
     monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.distributed, "Work", Work)
+    monkeypatch.setattr(Event, "are_reached", False)
     monkeypatch.setattr(torch.cuda, "stream", use)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream(log, log.current[0]))
     return log
@@ -89,11 +128,66 @@ def log(monkeypatch):
 def test_it_lasts_from_the_inputs_to_the_result_on_a_stream_beside_the_trainers(files, profiler, log):
     span = AsyncSpan(profiler, SideStreams(), WHAT, device=0)
     log.append("called")
-    span.end_with(Future(log))
+    span.end_with_works([Work(log)], [Tensor()])
     profiler.close()
     assert log == [("waits for stream", 101, 7), "called", ("waits for result", 101)]
     row = files.span("all_reduce")
     assert (row["kind"], row["bytes"], row["group"], row["coll"]) == ("comm", 64, "world", 3)
+
+
+@pytest.fixture
+def let_go(log, monkeypatch):
+    """Lets go of what this file's other tests have left, and at the end looks whether Work is PyTorch's own again."""
+
+    def sweep_all():
+        monkeypatch.setattr(Event, "are_reached", True)
+        gc.collect()
+        kept_tensors.sweep()
+        monkeypatch.setattr(Event, "are_reached", False)
+        assert not kept_tensors
+
+    sweep_all()
+    yield
+    sweep_all()
+    assert not hasattr(Work.wait, "_cep_patch")
+
+
+def run_and_drop(profiler, log):
+    """An asynchronous collective whose tensor only the Work keeps, as the trainer goes on."""
+    tensor = Tensor()
+    work = Work(log, [tensor])
+    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with_works([work], [tensor])
+    return work, weakref.ref(tensor)
+
+
+def test_the_trainers_wait_frees_the_tensors_as_without_a_profiler(profiler, log, let_go):
+    work, tensor = run_and_drop(profiler, log)
+    assert work.kept == [] and tensor() is not None  # the profiler's wait came first
+    work.wait()
+    assert tensor() is None
+
+
+def test_tensors_that_nobody_waits_for_are_kept_until_the_device_is_done(profiler, log, let_go, monkeypatch):
+    work, tensor = run_and_drop(profiler, log)
+    del work
+    profiler.step(1)
+    kept_tensors.sweep()
+    assert tensor() is not None
+    monkeypatch.setattr(Event, "are_reached", True)
+    kept_tensors.sweep()
+    assert tensor() is None
+
+
+def test_each_message_of_a_batch_keeps_its_tensors_until_the_wait_for_the_last(profiler, log, let_go):
+    tensor = Tensor()
+    works = [Work(log), Work(log)]
+    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with_works(works, [tensor])
+    reference = weakref.ref(tensor)
+    del tensor
+    works[0].wait()
+    assert reference() is not None
+    works[1].wait()
+    assert reference() is None
 
 
 def test_a_group_has_one_stream_on_a_device(profiler, log):
@@ -122,11 +216,11 @@ def test_a_call_that_raised_or_has_no_future_is_marked(files, profiler, log):
 
 
 def test_a_collective_that_failed_on_the_device_is_marked_and_left_to_the_trainer(files, profiler, log):
-    class Failed(Future):
+    class Failed(Work):
         def wait(self):
             raise RuntimeError("a rank is gone")
 
-    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with(Failed(log))
+    AsyncSpan(profiler, SideStreams(), WHAT, device=0).end_with_works([Failed(log)], [Tensor()])
     profiler.close()
     assert files.span("all_reduce")["error"] == "RuntimeError"
 

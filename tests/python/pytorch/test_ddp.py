@@ -7,7 +7,7 @@ import sys
 import pytest
 from collective_rows import comm_rows, identities
 from conftest import end_ns
-from unboxing import WITH_HOOK, WITHOUT_HOOK
+from ddp_looks import LOOKS
 
 pytest.importorskip("torch", reason="no torch")
 
@@ -20,7 +20,9 @@ def trained(instrumented, **options):
     model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.0005, **options)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     torch.manual_seed(rank)
-    handle = cep.torch.instrument(model, optimizer, prof) if instrumented else None
+    if instrumented and with_hook:
+        cep.torch.instrument_ddp(model, prof)
+    handle = cep.torch.instrument(model, optimizer, prof, collectives=not with_hook) if instrumented else None
     for step in range(4):
         prof.step(step)
         with model.no_sync():
@@ -41,7 +43,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
+@pytest.mark.parametrize("how", ("with_hook = False", "with_hook = True"), ids=("without a hook", "with a hook"))
 def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files, how):
     job.run(3, how + DDP)
     for rank in range(3):
@@ -53,7 +55,7 @@ def test_ddp_reduces_the_same_gradients_and_each_bucket_is_a_row(job, files, how
         assert sum(row["bytes"] for row in rows) == 2 * 2 * 4 * (9 * 9 + 9) * 4
 
 
-@pytest.mark.parametrize("how", (WITHOUT_HOOK, WITH_HOOK), ids=("without a hook", "with a hook"))
+@pytest.mark.parametrize("how", ("with_hook = False", "with_hook = True"), ids=("without a hook", "with a hook"))
 def test_the_reduction_of_a_bucket_lies_within_the_backward(job, files, how):
     job.run(2, how + DDP)
     for rank in range(2):
@@ -66,7 +68,7 @@ def test_the_reduction_of_a_bucket_lies_within_the_backward(job, files, how):
 def test_a_step_that_is_not_recorded_has_nothing_of_ours_in_ddp(job, files):
     job.run(
         2,
-        WITHOUT_HOOK
+        LOOKS
         + """
 def train(model):
     model(torch.ones(1, 4)).sum().backward()
@@ -116,7 +118,7 @@ def users_hook(state, bucket):
 def test_a_model_that_has_a_hook_and_a_pytorch_that_refuses_keep_the_operator(job, files):
     job.run(
         2,
-        WITHOUT_HOOK
+        LOOKS
         + USERS_HOOK
         + """
 hooked, refused = (torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4)) for _ in range(2))
@@ -124,7 +126,7 @@ hooked.register_comm_hook(None, users_hook)
 taken = torch.library.Library("c10d", "IMPL")
 
 def passes_on(*arguments):
-    with cep.torch._ddp_reductions._below_autograd():
+    with torch._C._AutoDispatchBelowAutograd():
         return torch.ops.c10d.allreduce_.default(*arguments)
 
 with cep.Profiler(folder, record_every_n_steps=1) as prof:
@@ -135,7 +137,7 @@ with cep.Profiler(folder, record_every_n_steps=1) as prof:
     taken.impl("allreduce_", passes_on, "AutogradCPU")
     prof.step(1)
     with cep.torch.instrument(refused, None, prof):
-        assert has_hook(refused) and prof.__dict__["_ddp_reductions"]._registration is None
+        assert not has_hook(refused) and prof.__dict__["_ddp_reductions"]._registration is None
         refused(torch.ones(1, 4)).sum().backward()
     wait_for_ends(prof)
 assert cep.torch.hook_failures() == 0
@@ -143,13 +145,13 @@ dist.destroy_process_group()
 """,
     )
     rows = [(row["step"], row["name"]) for row in comm_rows(files, 0)]
-    assert sorted(rows) == [(0, "all_reduce"), (0, "gradient_sync"), (1, "all_reduce")]
+    assert sorted(rows) == [(0, "all_reduce"), (0, "gradient_sync"), (1, "gradient_sync")]
 
 
 def test_a_reduction_that_raises_is_marked_and_raises(job, files):
     job.run(
         1,
-        WITHOUT_HOOK
+        LOOKS
         + """
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from conftest import RankFiles
-from unboxing import WITHOUT_HOOK
 
 pytest.importorskip("torch", reason="no torch")
 
@@ -15,7 +14,7 @@ pytest_plugins = ("training_jobs",)
 RECORDED_STEPS = (0, 2)
 ONCE = {"forward": 1, "backward": 1, "optimizer": 1}
 TWICE = {"forward": 2, "backward": 2, "optimizer": 1}
-WAYS = ("module", "DDP", "DDP with a hook", "DDP as a whole", "Accelerate")
+WAYS = ("module", "DDP", "DDP as a whole", "Accelerate")
 # Accelerate's steps end with an optimizer's step.
 WITHOUT_ACCELERATE = WAYS[:-1]
 # DistributedDataParallel does not support torch.autograd.grad().
@@ -44,7 +43,6 @@ TABLE = [
 def expected_rows(rows, averages, way):
     added = {
         "DDP": {"all_reduce": averages},
-        "DDP with a hook": {"all_reduce": averages},
         "DDP as a whole": {"gradient_sync": averages},
         "Accelerate": {"training_step": 1},
     }
@@ -55,8 +53,7 @@ def expected_rows(rows, averages, way):
 def test_a_step_has_the_rows_of_its_mode(job, tmp_path, mode, rows, averages, ways):
     job.run(
         1,
-        WITHOUT_HOOK
-        + f"""
+        f"""
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import training_modes
 training_modes.train_in_all_ways(folder, {mode!r}, {ways!r}, wait_for_ends)

@@ -14,7 +14,6 @@ from torch.utils.data import DataLoader
 
 import cep
 import cep.torch
-from cep.torch import _ddp_reductions
 
 STEPS, STRIDE = 4, 2
 RECORDED = range(0, STEPS, STRIDE)
@@ -222,12 +221,6 @@ def of_ddp(model, mode, profiler):
     of_a_module(DistributedDataParallel(model), mode, profiler)
 
 
-def of_ddp_with_hook(model, mode, profiler):
-    unbox, _ddp_reductions._unbox_work = _ddp_reductions._unbox_work, None
-    of_ddp(model, mode, profiler)
-    _ddp_reductions._unbox_work = unbox
-
-
 def of_ddp_as_a_whole(model, mode, profiler):
     model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -254,7 +247,6 @@ def of_accelerate(model, mode, profiler):
 WAYS = {
     "module": of_a_module,
     "DDP": of_ddp,
-    "DDP with a hook": of_ddp_with_hook,
     "DDP as a whole": of_ddp_as_a_whole,
     "Accelerate": of_accelerate,
 }

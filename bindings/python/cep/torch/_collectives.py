@@ -1,30 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""instrument_collectives(): wraps the functions of torch.distributed, so that each call is a row."""
+"""instrument_collectives(): has each call of the functions of torch.distributed be a row."""
 
 from __future__ import annotations
 
 import functools
-import sys
 import threading
-from types import ModuleType
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Union
+import weakref
+from typing import Any, Callable, Mapping, Optional, Union
 
 from .._handle import Removable
 from .._profiler import Profiler
 from .._region import Region
 from .._streams import HOST
-from ._comm_span import AsyncSpan, Description, SideStreams, end_done_spans, future_of
+from ._capture import warn
+from ._comm_span import AsyncSpan, Description, SideStreams, end_done_spans
+from ._kept_tensors import kept_tensors
 from ._groups import Group, Groups, resolve_group
 from ._hooks import is_compiling, note_failure
 from ._operations import BATCH, MESSAGE, Arguments, Function, Keywords, Operation, available_functions
 from ._pytorch import ProcessGroup, dist, distributed_is_initialized, tensor_bytes, torch
+from ._replaced_code import ReplacedCode
 from ._steps import remove_listener, step_listeners
 
 _world: Any = getattr(torch.distributed.distributed_c10d, "_world", None) if dist.is_available() else None
 
 
 class _Nested(threading.local):
-    """Whether this thread is inside a wrapped function. PyTorch's functions call each other, and only the outermost
+    """Whether this thread is inside a timed function. PyTorch's functions call each other, and only the outermost
     call is a row."""
 
     inside = False
@@ -34,7 +36,7 @@ nested = _Nested()
 
 
 class CommRecorder:
-    """Times the collectives of one profiler. Shared by the wrapped functions and DDP's hook.
+    """Times the collectives of one profiler. Shared by the timed functions and DDP's hook.
 
     Thread-safe.
     """
@@ -44,7 +46,6 @@ class CommRecorder:
         self.recording = profiler._recording
         self.groups = Groups()
         self.streams = SideStreams()
-        self._unmeasurable: set[Function] = set()
 
     def run(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
         """Makes a call of a function of torch.distributed on a recorded step, and times it."""
@@ -79,7 +80,7 @@ class CommRecorder:
             if not function.is_async(given):
                 stream = HOST if device is None else None
                 return self.profiler.region(name, kind="comm", stream=stream, bytes=size, group=group.name, coll=coll)
-            if not self._is_measurable(function, device):
+            if not _is_measurable(function.operation, device):
                 return None
             return AsyncSpan(self.profiler, self.streams, Description(name, size, group, coll), device)
         except Exception as error:
@@ -127,13 +128,8 @@ class CommRecorder:
             span.fail(type(error))
             raise
         try:
-            if function.operation.shape == BATCH:
-                span.end_with_batch(work, function.tensors(function.given(args, kwargs)))
-                return work
-            future = future_of(work)
-            if future is None:
-                self._unmeasurable.add(function)
-            span.end_with(future)
+            works = work if function.operation.shape == BATCH else [work]
+            span.end_with_works(works, function.all_tensors(function.given(args, kwargs)))
         except Exception as error:
             note_failure(error)
         return work
@@ -146,10 +142,13 @@ class CommRecorder:
         what = Description(name, tensor_bytes(tensor) or None, group, group.indices.take(self.profiler._step))
         return AsyncSpan(self.profiler, self.streams, what, tensor.device.index if tensor.is_cuda else None)
 
-    def _is_measurable(self, function: Function, device: Optional[int]) -> bool:
-        if device is None:
-            return function.operation.shape != BATCH  # gloo's messages have no future
-        return function not in self._unmeasurable and not torch.cuda.is_current_stream_capturing()
+
+def _is_measurable(operation: Operation, device: Optional[int]) -> bool:
+    """Whether the end of an asynchronous call can be seen without waiting on the host."""
+    if device is None:
+        return operation.shape != BATCH  # gloo's messages have no future
+    # Nobody can wait for a barrier of NCCL's on a stream alone: its wait() is the host's.
+    return operation.name != "barrier" and not torch.cuda.is_current_stream_capturing()
 
 
 def _is_coalescing() -> bool:
@@ -166,127 +165,86 @@ def _device_of(tensors: list[Any], group: Group) -> Optional[int]:
 
 
 def recorder_of(profiler: Profiler) -> CommRecorder:
-    """The only recorder of a profiler: the wrapped functions and DDP's hook share it, and so count together."""
+    """The only recorder of a profiler: the timed functions and DDP's hook share it, and so count together."""
     recorder = profiler.__dict__.get("_comm_recorder")
     if recorder is None:
         recorder = profiler.__dict__.setdefault("_comm_recorder", CommRecorder(profiler))
     return recorder  # type: ignore[no-any-return]
 
 
-class _Site(NamedTuple):
-    """A module that has a function of torch.distributed by name."""
-
-    module: ModuleType
-    name: str
-    original: Any
-    wrapper: Any
-
-
-class _WrappedFunctions:
-    """Wraps the functions of torch.distributed, once in the process, on the recorded steps of the profiler that holds
-    them. On other steps the originals are in place."""
+class _TimedFunctions:
+    """Times the functions of torch.distributed, once in the process, on the recorded steps of one profiler: the newest that
+    holds them. On other steps they run their own code."""
 
     def __init__(self) -> None:
-        self._recorder: Optional[CommRecorder] = None
-        self._holds: dict[CommRecorder, int] = {}
-        self._sites: list[_Site] = []
-        self._modules_searched = 0
+        # Weak: a training that has failed, and is tried again, leaves nothing that keeps its profiler open.
+        self._recorder: Callable[[], Optional[CommRecorder]] = lambda: None
+        self._holds = 0
+        self._functions: list[ReplacedCode] = []
         self._attached = False
         self._lock = threading.RLock()
 
     def hold(self, recorder: CommRecorder) -> None:
         with self._lock:
-            if self._holds and recorder not in self._holds:
-                raise RuntimeError("cep: another open profiler records the collectives of this process")
-            if recorder not in self._holds:
+            before = self._recorder()
+            if before is not recorder:
+                if before is not None:
+                    warn(f"the collectives of this process are recorded in {recorder.profiler.path} from now on")
+                    self._forget(before)
+                self._recorder, self._holds = weakref.ref(recorder, self._detach), 0
                 step_listeners(recorder.profiler).add(self._on_step)
-                recorder.profiler._at_close.append(functools.partial(self._drop, recorder))
-            self._holds[recorder] = self._holds.get(recorder, 0) + 1
-            self._recorder = recorder
+                recorder.profiler._at_close.append(functools.partial(self._forget, recorder))
+            self._holds += 1
             self._on_step()
 
     def release(self, recorder: CommRecorder) -> None:
         with self._lock:
-            if self._holds.get(recorder, 0) > 1:
-                self._holds[recorder] -= 1
-            elif recorder in self._holds:
-                self._forget(recorder)
+            if self._recorder() is recorder:
+                self._holds -= 1
+                if self._holds == 0:
+                    self._forget(recorder)
 
     def _forget(self, recorder: CommRecorder) -> None:
-        del self._holds[recorder]
-        remove_listener(recorder.profiler, self._on_step)
-        self._recorder = None
-        self._detach()
-
-    def _drop(self, recorder: CommRecorder) -> None:
-        """Lets go of a profiler that was closed, and whose handles nobody removed."""
         with self._lock:
-            if recorder in self._holds:
-                self._forget(recorder)
+            if self._recorder() is recorder:
+                remove_listener(recorder.profiler, self._on_step)
+                self._recorder = lambda: None
+                self._detach()
 
     def _on_step(self, step: int = 0, recorded: bool = False) -> None:
-        is_recording = self._recorder is not None and bool(self._recorder.recording)
+        recorder = self._recorder()
+        is_recording = recorder is not None and bool(recorder.recording)
         if is_recording is not self._attached:
             with self._lock:
                 self._attach() if is_recording else self._detach()
+        if kept_tensors:
+            kept_tensors.sweep()
 
     def _attach(self) -> None:
+        if not self._functions:
+            self._functions = [ReplacedCode(function.inner, self._timed(function)) for function in available_functions()]
         self._attached = True
-        if len(sys.modules) != self._modules_searched or any(
-            vars(site.module).get(site.name) is not site.original for site in self._sites
-        ):
-            self._search()
-        for site in self._sites:
-            setattr(site.module, site.name, site.wrapper)
+        for function in self._functions:
+            function.replace()
 
-    def _search(self) -> None:
-        """Finds the functions also in modules that have them by name, after ``from torch.distributed import
-        all_reduce``."""
-        known = {id(site.original): site.wrapper for site in self._sites}
-        wrappers: dict[int, tuple[Any, Any]] = {}
-        for function in available_functions():
-            original = function.original
-            wrappers[id(original)] = original, known.get(id(original)) or self._wrapper(function)
-        self._sites = []
-        modules = list(sys.modules.values())
-        self._modules_searched = len(modules)
-        for module in modules:
-            for name, value in list(getattr(module, "__dict__", {}).items()):
-                original, wrapper = wrappers.get(id(value), (None, None))
-                if original is value and wrapper is not None:
-                    self._sites.append(_Site(module, name, original, wrapper))
-
-    def _detach(self) -> None:
-        """Puts the originals back, also in modules that were imported meanwhile."""
-        if not self._attached:
-            return
+    def _detach(self, _: object = None) -> None:
         self._attached = False
-        for site in self._sites:
-            if vars(site.module).get(site.name) is site.wrapper:
-                setattr(site.module, site.name, site.original)
-        if len(sys.modules) != self._modules_searched:
-            originals = {id(site.wrapper): site.original for site in self._sites}
-            for module in list(sys.modules.values()):
-                for name, value in list(getattr(module, "__dict__", {}).items()):
-                    if id(value) in originals:
-                        setattr(module, name, originals[id(value)])
+        for function in self._functions:
+            function.put_back()
 
-    def _wrapper(self, function: Function) -> Callable[..., Any]:
-        original = function.original
-
-        @functools.wraps(original)
+    def _timed(self, function: Function) -> Callable[..., Any]:
         def timed_collective(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling():  # torch.compile can trace the original
-                return original(*args, **kwargs)
-            recorder = self._recorder
+            if is_compiling():
+                return function.original(*args, **kwargs)
+            recorder = self._recorder()
             if recorder is None or not recorder.recording or nested.inside:
-                return original(*args, **kwargs)
+                return function.original(*args, **kwargs)
             return recorder.run(function, args, kwargs)
 
         return timed_collective
 
 
-_wrapped_functions = _WrappedFunctions()
+_timed_functions = _TimedFunctions()
 
 
 class InstrumentedCollectives(Removable):
@@ -296,18 +254,17 @@ class InstrumentedCollectives(Removable):
     def __init__(self, recorder: Optional[CommRecorder]) -> None:
         super().__init__()
         if recorder is not None:
-            _wrapped_functions.hold(recorder)
-            self._removals.append(functools.partial(_wrapped_functions.release, recorder))
+            _timed_functions.hold(recorder)
+            self._removals.append(functools.partial(_timed_functions.release, recorder))
 
 
 def instrument_collectives(
     profiler: Profiler, *, names: Optional[Mapping[ProcessGroup, str]] = None
 ) -> InstrumentedCollectives:
-    """Times each collective of torch.distributed on recorded steps. On other steps nothing is wrapped.
+    """Times each collective of torch.distributed on recorded steps. On other steps nothing is changed.
 
-    Wraps all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor,
-    all_to_all, all_to_all_single, gather, scatter, barrier, send, recv and batch_isend_irecv in every module that has
-    them by name. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (for DDP's own
+    That is all_reduce, broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter, reduce_scatter_tensor,
+    all_to_all, all_to_all_single, gather, scatter, barrier, send, recv and batch_isend_irecv. This covers the collectives of FSDP and FSDP2. It does not cover calls from C++ (for DDP's own
     all-reduces see instrument()), functional collectives (DTensor, tensor parallelism), compiled calls
     (torch.compile), coalesced calls, and isend and irecv outside a batch.
 
@@ -324,16 +281,15 @@ def instrument_collectives(
     - NCCL without async_op: on the current stream, from when it reaches the call to when the result is ready.
     - NCCL with async_op: from when the current stream reaches the call and the group's previous asynchronous collective
       is done, to when the result is ready, no matter when the trainer waits for it. The events are on a stream of the
-      profiler's own. The trainer's streams and its Work are not touched.
+      profiler's own, which is not recorded on the tensors: their memory is free when it would be without a profiler.
+      Asynchronous barriers have no rows.
     - gloo: on the host clock, from the call to its return, or with async_op to the completion of its future.
 
     Never waits for the device or for a future.
 
-    A name in a module follows, whenever it was imported. Another reference (an attribute of an object, a default
-    argument, a partial, a local variable) keeps what it was taken from: calls through one that was taken before this
-    call, or on a step that is not recorded, have no rows. One that was taken on a recorded step keeps the wrapper,
-    which makes rows on recorded steps, and otherwise calls the original. Look the function up at each call instead:
-    ``torch.distributed.all_reduce(tensor)``.
+    The functions stay the same objects, whose code is another on recorded steps: so every reference to one follows,
+    whenever it was taken, and what torch.compile has made of a call stays valid. Of two open profilers the newest records
+    the collectives, and a warning tells of it.
 
     All ranks have to call this in the same step, because counting begins here.
 
@@ -344,10 +300,7 @@ def instrument_collectives(
 
     Returns:
         A handle with ``remove()``, and a context manager that calls it. If the profiler is off or there is no process
-        group, nothing is wrapped.
-
-    Raises:
-        RuntimeError: Another open profiler records the collectives of this process.
+        group, nothing is changed.
 
     Thread-safe.
     """

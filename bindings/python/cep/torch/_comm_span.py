@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Sequence
 
 from .._attributes import Attributes
 from .._profiler import Profiler
@@ -13,6 +13,7 @@ from .._region import Region
 from .._streams import HOST, HOST_ADDRESS
 from ._future_callbacks import FutureCallback
 from ._groups import Group
+from ._kept_tensors import kept_tensors
 from ._pytorch import Future, Tensor, torch
 from ._steps import remove_listener, step_listeners
 
@@ -128,14 +129,15 @@ def end_done_spans(profiler: Profiler) -> None:
 
 
 class AsyncSpan:
-    """An asynchronous collective's span. Make it before the call; then call exactly one of end_with(),
-    end_with_batch() and fail()."""
+    """An asynchronous collective's span. Make it before the call; then call exactly one of
+    end_with_works(), end_with() and fail()."""
 
     def __init__(
         self, profiler: Profiler, streams: SideStreams, what: Description, device: Optional[int]
     ) -> None:
         self._profiler = profiler
         self._side = None if device is None else streams.after_current(what.group, device)
+        self._on_nccl = what.group.on_device
         self._region = what.async_region(profiler) if device is None else what.region(profiler, self._side)
         self._future: Optional[Future[Any]] = None
         self._unended: Optional[UnendedSpans] = None
@@ -153,8 +155,39 @@ class AsyncSpan:
             return
         self._region._end(span, stream, error)
 
+    def end_with_works(self, works: Sequence[Any], tensors: list[Tensor]) -> None:
+        """Ends the span when all of the works that the call returned are done. Never waits for them on the host.
+
+        The side stream waits for NCCL's Work itself, not for its future: that would record the stream on the result's
+        tensors, and the allocator would give their memory to nobody before that stream has passed.
+
+        Args:
+            works: Several for a batch of messages.
+            tensors: All that the call reads and writes.
+        """
+        if self._side is None or not self._on_nccl:
+            self.end_with(future_of(works[0]))
+            return
+        if _waits_on_the_host():
+            self.fail(Unmeasured)
+            return
+        error: Optional[type[BaseException]] = None
+        kept_tensors.sweep()
+        try:
+            with torch.cuda.stream(self._side):
+                for work in works:
+                    work.wait()
+        except Exception as failure:  # the collective has failed; the trainer's own wait raises it
+            error = type(failure)
+        self._end(error)
+        done = torch.cuda.Event()
+        done.record(self._side)
+        for work in works:
+            kept_tensors.keep(work, tensors, done)
+
     def end_with(self, future: Optional[Future[Any]]) -> None:
-        """Ends the span when the future's value is ready. Never waits for it on the host."""
+        """Ends the span when the future's value is ready. Never waits for it on the host. For the futures of DDP's
+        communication hooks, whose buckets stay allocated, and of other backends than NCCL."""
         if future is None:
             self.fail(Unmeasured)
         elif self._side is not None and future.done():
@@ -172,27 +205,6 @@ class AsyncSpan:
         if future is not None and future.done():
             self._end_on_host(future)
 
-    def end_with_batch(self, works: list[Any], tensors: list[Tensor]) -> None:
-        """Ends the span when all messages of a batch have arrived. Never waits for that on the host.
-
-        The future of a batch is done before its messages have arrived, so the side stream waits for the Work itself. With
-        that the Work releases the tensors that it keeps alive for its caller: the allocator is told that the side stream
-        uses them, and does not give their memory to others before that wait is over.
-        """
-        if self._side is None or _waits_on_the_host():
-            self.fail(Unmeasured)
-            return
-        error: Optional[type[BaseException]] = None
-        try:
-            for tensor in tensors:
-                tensor.record_stream(self._side)
-            with torch.cuda.stream(self._side):
-                for work in works:
-                    work.wait()
-        except Exception as failure:  # the batch has failed; the trainer's own wait raises it
-            error = type(failure)
-        self._end(error)
-
     def _end_on_host(self, _: Future[Any]) -> None:
         """Runs on a thread of the backend, or on one that has waited for the result."""
         self._end(None)
@@ -206,8 +218,7 @@ class AsyncSpan:
         self._region._end(span, self._profiler._current_stream(), None)
 
     def _end_on_side_stream(self, future: Future[Any]) -> None:
-        """NCCL's futures are done from the start, and hold the events of the running work: their wait() makes only the
-        current stream wait. Work.wait() would also release the tensors that the Work keeps alive for its caller."""
+        """Such a future holds the events of the running work: its wait() makes only the current stream wait."""
         error: Optional[type[BaseException]] = None
         try:
             with torch.cuda.stream(self._side):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional
 
 from .._handle import Removal
 from .._profiler import Profiler
@@ -23,14 +23,16 @@ def _first(future: Future[list[Tensor]]) -> Tensor:
     return future.value()[0]
 
 
-def _average(group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """Does what DDP does without a hook: divides the gradients by the number of ranks, then sums them over ranks."""
+def _average(group: Any, bucket: GradBucket) -> tuple[Any, Future[Tensor]]:
+    """Does what DDP does without a hook: divides the gradients by the number of ranks, then sums them over ranks. Returns
+    the Work, and the future of its result."""
     # DDP multiplies by the inverse. So does this, for the same result to the last bit.
     tensor = bucket.buffer().mul_(1.0 / group.size())
     # The checks of dist.all_reduce() would take longer than the call itself.
     # On a GPU the future is done from the start, so its callback runs here and not on a thread of the backend.
-    future: Future[Any] = group.allreduce([tensor]).get_future()
-    return future.then(_first) if tensor.is_cuda else future.then(FutureCallback(_first))
+    work = group.allreduce([tensor])
+    future: Future[Any] = work.get_future()
+    return work, future.then(_first) if tensor.is_cuda else future.then(FutureCallback(_first))
 
 
 class _TimedHook:
@@ -47,21 +49,21 @@ class _TimedHook:
 
     def __call__(self, state, bucket):  # type: ignore[no-untyped-def]  # DDP refuses annotations that are strings
         if not self._recorder.recording:
-            return self._reduce(state, bucket)
+            return self._reduce(state, bucket)[1]
         try:
             span = self._begin(state, bucket)
         except Exception as error:
             note_failure(error)
             span = None
         if span is None:
-            return self._reduce(state, bucket)
+            return self._reduce(state, bucket)[1]
         try:
-            future = self._reduce(state, bucket)
+            work, future = self._reduce(state, bucket)
         except BaseException as error:
             span.fail(type(error))
             raise
         try:
-            span.end_with(future)
+            span.end_with(future) if work is None else span.end_with_works([work], [bucket.buffer()])
         except Exception as error:
             note_failure(error)
         return future
@@ -76,12 +78,12 @@ class _TimedHook:
         """The span of a bucket; None if it cannot be timed."""
         return self._recorder.bucket_span(self._group_of(state), bucket.buffer(), self._name)
 
-    def _reduce(self, state: Any, bucket: GradBucket) -> Future[Tensor]:
+    def _reduce(self, state: Any, bucket: GradBucket) -> tuple[Any, Future[Tensor]]:
         if self._inner is None:
             return _average(self._group_of(state), bucket)
         nested.inside = True
         try:
-            return self._inner(state, bucket)
+            return None, self._inner(state, bucket)
         finally:
             nested.inside = False
 
@@ -141,15 +143,14 @@ class TimedReduction(NamedTuple):
     removals: tuple[Removal, ...] = ()
 
 
-def time_reduction(model: Any, profiler: Profiler, buckets: Union[bool, str]) -> TimedReduction:
+def time_reduction(model: Any, profiler: Profiler, buckets: bool) -> TimedReduction:
     """Has the all-reduces of a model timed, if it is a DistributedDataParallel: each bucket by itself, or the part of
     all that is exposed.
 
     Args:
         model: Any module.
         profiler: The profiler.
-        buckets: Whether to time each bucket, with a communication hook if there is no other way. If the model has a
-            hook already, it stays, and the exposed part is timed. "without_hook": never registers one.
+        buckets: Whether to time each bucket. If the model has a communication hook, the exposed part is timed.
     """
     model = getattr(model, "_orig_mod", model)  # in torch.compile's module
     if not isinstance(model, torch.nn.parallel.DistributedDataParallel):
@@ -158,12 +159,6 @@ def time_reduction(model: Any, profiler: Profiler, buckets: Union[bool, str]) ->
         removal = time_own_reductions(model, recorder_of(profiler))
         if removal is not None:
             return TimedReduction(removals=(removal,))
-        try:
-            if buckets != "without_hook":
-                instrument_ddp(model, profiler)
-                return TimedReduction()
-        except RuntimeError:
-            pass
     return TimedReduction(DDPGradientSync(profiler, model))
 
 
@@ -185,8 +180,7 @@ def ddp_comm_hook(
 
     Any hook in Python costs the autograd thread some 50 µs for each bucket, and this one 100 µs more on recorded steps.
     That is little in a device-bound step (0.4 % of 33 ms with 24 buckets) and much in a host-bound one. For a
-    host-bound step use larger buckets (``bucket_cap_mb``), or no hook: with PyTorch 2.1 or later instrument() times the
-    buckets without one, and before that with ``ddp_buckets=False`` all of them as one row.
+    host-bound step use larger buckets (``bucket_cap_mb``), or no hook: instrument() times the buckets without one.
 
     Args:
         profiler: The profiler.
@@ -204,8 +198,7 @@ def ddp_comm_hook(
 
 
 def instrument_ddp(model: Module, profiler: Profiler, *, name: str = "all_reduce") -> None:
-    """Registers ddp_comm_hook() with a DistributedDataParallel model. With PyTorch 2.1 or later instrument() times the
-    buckets without a hook.
+    """Registers ddp_comm_hook() with a DistributedDataParallel model. instrument() times the buckets without a hook.
 
     The gradients stay the same to the last bit, with one exception: with ``gradient_as_bucket_view`` and gradients that
     are kept over steps (``zero_grad(set_to_none=False)``) DDP divides instead of multiplying, and the last bit may

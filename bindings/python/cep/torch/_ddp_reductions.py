@@ -8,12 +8,15 @@ that operator in PyTorch's dispatcher. On other steps nothing does, and DDP runs
 from __future__ import annotations
 
 import contextlib
+import inspect
 import threading
-from typing import Any, Optional
+import warnings
+import weakref
+from typing import Any, Callable, Optional
 
 from .._handle import Removal
 from ._collectives import CommRecorder, nested
-from ._comm_span import AsyncSpan, future_of
+from ._comm_span import AsyncSpan
 from ._hooks import note_failure
 from ._pytorch import Module, ProcessGroup, torch
 from ._steps import remove_listener, step_listeners
@@ -22,8 +25,11 @@ _OPERATOR = "allreduce_"
 # By device: the key that the dispatcher tries before that of the backend.
 _KEYS = {"cpu": "AutogradCPU", "cuda": "AutogradCUDA"}
 
+_can_override = "allow_override" in inspect.signature(torch.library.Library.impl).parameters  # or never does, before it
+_NO_OVERRIDE = {"allow_override": False} if _can_override else {}
+
 _c10d: Any = getattr(torch._C, "_distributed_c10d", None)
-# They make Python's objects of those that the dispatcher passes: since PyTorch 2.1.
+# They make Python's objects of those that the dispatcher passes.
 _unbox_group: Any = getattr(getattr(_c10d, "ProcessGroup", None), "unbox", None)
 _unbox_work: Any = getattr(getattr(_c10d, "Work", None), "unbox", None)
 
@@ -86,10 +92,19 @@ class DDPReductions:
             note_failure(error)
 
     def _register(self) -> None:
+        """Raises if a function in Python of somebody else's is there already, which this one would hide."""
+        global _registered
+        others = _registered()
+        if others is not None and others is not self:
+            others._unregister()  # of a profiler that is still open: the newest wins
         registration = torch.library.Library("c10d", "IMPL")
-        for key in sorted(self._keys):
-            registration.impl(_OPERATOR, self._all_reduce, key)
+        all_reduce = _weakly(self, self._operator)
+        with warnings.catch_warnings():  # of PyTorch's own function, which this one calls
+            warnings.simplefilter("ignore")
+            for key in sorted(self._keys):
+                registration.impl(_OPERATOR, all_reduce, key, **_NO_OVERRIDE)
         self._registration = registration
+        _registered = weakref.ref(self)
 
     def _unregister(self) -> None:
         if self._running == 0:
@@ -103,14 +118,14 @@ class DDPReductions:
         try:
             span = self._begin(args[0][0], args[1])
             try:
-                with _below_autograd():
+                with torch._C._AutoDispatchBelowAutograd():  # the dispatcher skips the keys of this function
                     result = self._operator(*args, **kwargs)
             except BaseException as error:
                 if span is not None:
                     span.fail(type(error))
                 raise
             if span is not None:
-                self._end(span, result[1])
+                self._end(span, result[1], list(args[0]))
             return result
         finally:
             self._running -= 1
@@ -128,25 +143,28 @@ class DDPReductions:
             return None
 
     @staticmethod
-    def _end(span: AsyncSpan, boxed_work: Any) -> None:
+    def _end(span: AsyncSpan, boxed_work: Any, tensors: list[Any]) -> None:
         try:
-            span.end_with(future_of(_unbox_work(boxed_work)))
+            span.end_with_works([_unbox_work(boxed_work)], tensors)
         except Exception as error:
             note_failure(error)
 
 
-@contextlib.contextmanager
-def _below_autograd() -> Any:
-    """Within it, the dispatcher skips the keys of the function above."""
-    guard = torch._C._AutoDispatchBelowAutograd()
-    if hasattr(guard, "__enter__"):
-        with guard:
-            yield
-        return
-    try:  # before PyTorch 2.0 it acts as long as it lives
-        yield
-    finally:
-        del guard
+_registered: Callable[[], Optional[DDPReductions]] = lambda: None  # whose function stands before the operator
+
+
+def _weakly(reductions: DDPReductions, operator: Any) -> Callable[..., Any]:
+    """The function for the dispatcher, which keeps no profiler open."""
+    reference = weakref.ref(reductions)
+
+    def all_reduce(*args: Any, **kwargs: Any) -> Any:
+        found = reference()
+        if found is not None:
+            return found._all_reduce(*args, **kwargs)
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator(*args, **kwargs)
+
+    return all_reduce
 
 
 def _has_hook(model: Module) -> bool:

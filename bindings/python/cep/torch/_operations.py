@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import inspect
+from types import FunctionType
 from typing import Any, Callable, Mapping, NamedTuple, Optional
 
 from ._pytorch import Tensor, dist, tensor_bytes, torch
+from ._replaced_code import twin_of
 
 Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]
@@ -60,12 +62,14 @@ OPERATIONS = (
 class Function:
     """A function of torch.distributed as the installed version has it, and how to read its arguments."""
 
-    __slots__ = ("operation", "original", "_parameters")
+    __slots__ = ("operation", "inner", "original", "_parameters")
 
-    def __init__(self, operation: Operation) -> None:
+    def __init__(self, operation: Operation, inner: FunctionType) -> None:
         self.operation = operation
-        self.original: Callable[..., Any] = getattr(dist, operation.function)
-        self._parameters = tuple(inspect.signature(self.original).parameters)
+        self.inner = inner
+        """The function itself, without PyTorch's decorators."""
+        self.original: Callable[..., Any] = twin_of(inner)
+        self._parameters = tuple(inspect.signature(inner).parameters)
 
     def given(self, args: Arguments, kwargs: Keywords) -> Keywords:
         """The arguments of a call by their parameters' names. Those that have their defaults are missing: the defaults
@@ -86,6 +90,12 @@ class Function:
         tensors = (getattr(member, "tensor", member) for member in sized)
         return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
 
+    def all_tensors(self, given: Keywords) -> list[Tensor]:
+        """The tensors that a call reads or writes."""
+        members = [member for value in given.values() for member in (value if isinstance(value, (list, tuple)) else [value])]
+        tensors = (getattr(member, "tensor", member) for member in members)
+        return [tensor for tensor in tensors if isinstance(tensor, torch.Tensor)]
+
     def bytes(self, tensors: list[Tensor], group_size: int) -> Optional[int]:
         """The bytes of the message; None if there are none."""
         total = 0
@@ -95,5 +105,7 @@ class Function:
 
 
 def available_functions() -> list[Function]:
-    """The functions that the installed version of PyTorch has."""
-    return [Function(operation) for operation in OPERATIONS if callable(getattr(dist, operation.function, None))]
+    """The functions that the installed version of PyTorch has, and that nobody has replaced by something else."""
+    found = ((operation, getattr(dist, operation.function, None)) for operation in OPERATIONS)
+    inner = ((operation, inspect.unwrap(function)) for operation, function in found if callable(function))
+    return [Function(operation, function) for operation, function in inner if isinstance(function, FunctionType)]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tensors of asynchronous collectives, kept for the trainer.
+
+PyTorch keeps the tensors of an NCCL collective for its caller until somebody waits for the Work, and the side stream of a
+profiler waits first. So they are kept here until the trainer's own wait, which frees their memory as without a profiler: in
+the order of its stream. Those of a Work that nobody waits for are kept until the device is done with them.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any, Callable
+
+from .._handle import Removal, undo_all
+from .._patch import patch
+from ._pytorch import Tensor, torch
+
+_WAITS = ("wait", "synchronize", "block_current_stream")
+
+
+class KeptTensors:
+    """Thread-safe."""
+
+    def __init__(self) -> None:
+        # By id() of the Work, or of the reference once the Work is gone: with the event after which they are free.
+        self._kept: dict[int, tuple[Any, list[Tensor], Any]] = {}
+        self._removals: list[Removal] = []
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, work: Any, tensors: list[Tensor], done: Any) -> None:
+        """Keeps the tensors of a Work. `done` is an event that was recorded behind the collective."""
+        with self._lock:
+            self._watch_waits()
+            self._kept[id(work)] = weakref.ref(work, self._forget_work(id(work))), tensors, done
+
+    def sweep(self) -> None:
+        """Lets go of what the device has done, also where nobody waits for it. Without any left, waits are PyTorch's own
+        again."""
+        if not self._removals:
+            return
+        with self._lock:
+            for key, (_, _, done) in list(self._kept.items()):
+                if done.query():
+                    self._kept.pop(key, None)
+            if not self._kept:
+                undo_all(self._removals)
+
+    def _forget_work(self, key: int) -> Callable[[Any], None]:
+        def forget(reference: Any) -> None:
+            with self._lock:
+                if key in self._kept and self._kept[key][0] is reference:  # another Work may have the place in memory
+                    self._kept[id(reference)] = self._kept.pop(key)
+
+        return forget
+
+    def _watch_waits(self) -> None:
+        if self._removals:
+            return
+        work_type = torch.distributed.Work
+        self._removals += [patch(work_type, name, self._waiting) for name in _WAITS if hasattr(work_type, name)]
+
+    def _waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(work, *args, **kwargs)
+            self._kept.pop(id(work), None)
+            return result
+
+        return wait
+
+
+kept_tensors = KeptTensors()
