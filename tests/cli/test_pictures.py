@@ -394,3 +394,10 @@ def test_names_of_a_megabyte_are_short_in_tables_and_whole_in_data(cep, job):
     assert max(map(len, table.splitlines())) < 1000 and "n" * 120 + "…" in table
     assert name in cep("summarize", "--csv", "job").stdout.decode()
     assert cep.summary("job")["phases"][0]["name"] == name
+
+
+def test_comm_fits_80_columns(on_terminal, window):
+    for options in ([], ["--predict", "1M,1G", "--world", "64,512", "--link-gb-per-s", "50"]):
+        text = on_terminal("comm", "--color", "never", *options, window, TERM="xterm", LANG="C.UTF-8", COLUMNS="80")
+        assert max(map(len, text.splitlines())) <= 80
+        assert "typical" in text and "paid" in text and "transfer p50" in text

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "matching/process_group.hpp"
+#include "stats/robust.hpp"
+#include "stats/step_pattern.hpp"
 
 namespace cep::comm {
 namespace {
@@ -13,6 +15,29 @@ using namespace tool;
 
 constexpr std::uint32_t ranks_for_one_more = 1024;
 constexpr std::size_t shortest_kept = 4;
+
+/// By step, ascending: where the first span of communication begins. Of steps with a start.
+std::map<std::int64_t, std::int64_t> first_starts_ns(const RunSeries& series) {
+    std::map<std::int64_t, std::int64_t> starts;
+    for (const PhaseSeries& phase : series.phases)
+        for (const Sample sample : phase.samples) {
+            if (phase.kind != schema::Kind::comm || !sample.has_start()) continue;
+            const auto [found, is_new] = starts.try_emplace(series.steps[sample.step_index], sample.start_ns);
+            if (!is_new) found->second = std::min(found->second, sample.start_ns);
+        }
+    return starts;
+}
+
+/// Of the steps with samples, see CommChannels::steps_ms().
+double time_of_steps_ms(const RunSeries& series) {
+    const std::map<std::int64_t, std::int64_t> starts = first_starts_ns(series);
+    std::vector<double> steps_ms;
+    for (auto last = starts.begin(), next = last; next != starts.end(); last = next++)
+        if (next != last && next->second > last->second)
+            steps_ms.push_back(static_cast<double>(next->second - last->second) / 1e6 /
+                               static_cast<double>(step_difference(last->first, next->first)));
+    return steps_ms.empty() ? 0 : median_of(steps_ms) * static_cast<double>(starts.size());
+}
 
 }  // namespace
 
@@ -28,9 +53,11 @@ CommChannels::CommChannels(const Job& job) : job_(job) {
 void CommChannels::add_series(std::int64_t rank, const RunSeries& series) {
     OfSeries& of_series = of_series_.emplace_back();
     if (series.comm == nullptr) return;
+    steps_ms_ += time_of_steps_ms(series);
     for (const CommChannel& channel : series.comm->channels()) {
         of_series.push_back(channel_of(channel.group, series.phases[channel.phase].name));
         channels_[of_series.back()].totals.merge(channel.totals);
+        channels_[of_series.back()].is_host_timed &= series.phases[channel.phase].clock == Clock::host;
         Group& group = groups_[channel.group];
         group.ranks += group.ranks == 0 || group.last_rank != rank;
         group.last_rank = rank;
@@ -55,10 +82,13 @@ std::uint64_t CommChannels::most_ranks_of_kind(const std::string& group) const {
 std::vector<Message> CommChannels::find_messages() const {
     std::vector<Message> messages(job_.collectives.size());
     bool has_many = false;
-    for_each_span([&](std::uint32_t channel, const Sample& sample) {
+    for_each_span([&](std::uint32_t channel, std::int64_t step, const Sample& sample) {
         if (sample.collective == 0) return;
         Message& message = messages[sample.collective];
-        if (message.spans == 0) message.channel = channel;
+        if (message.spans == 0) {
+            message.channel = channel;
+            message.step = step;
+        }
         message.bytes = std::max(message.bytes, sample.bytes);
         message.total_ms += sample.duration_ms;
         has_many |= ++message.spans >= ranks_for_one_more;
@@ -70,14 +100,13 @@ std::vector<Message> CommChannels::find_messages() const {
 
 // How long a transfer took is a low quantile over ranks of the duration. The last rank to come waits for nobody, so
 // that its duration is the transfer; a quantile that leaves it out adds a wait. (Simulated, 512 ranks, work that varies
-// by 1
-// %: the shortest is 1.006 times the transfer, a 1 % quantile 3.4 times.) So it is the shortest, and from 1,024 ranks
-// on, where some rank's clock may be wrong in each, the second, third or fourth.
+// by 1 %: the shortest is 1.006 times the transfer, a 1 % quantile 3.4 times.) So it is the shortest, and from 1,024
+// ranks on, where some rank's clock may be wrong in each, the second, third or fourth.
 void CommChannels::find_transfers_of_many(std::vector<Message>& messages) const {
     using Shortest = std::array<double, shortest_kept>;  // ascending; infinite where there are no more
     constexpr double none = std::numeric_limits<double>::infinity();
     std::unordered_map<std::uint32_t, Shortest> all;
-    for_each_span([&](std::uint32_t, const Sample& sample) {
+    for_each_span([&](std::uint32_t, std::int64_t, const Sample& sample) {
         if (messages[sample.collective].spans < ranks_for_one_more) return;
         double duration_ms = sample.duration_ms;
         for (double& kept : all.try_emplace(sample.collective, Shortest{none, none, none, none}).first->second)

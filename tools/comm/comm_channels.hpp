@@ -23,6 +23,7 @@ struct Channel {
     tool::Operation operation = tool::Operation::other;
     std::string name;           // of the phase, for Operation::other; else ""
     tool::CommTotals totals{};  // of all spans, in the sample or not
+    bool is_host_timed = true;  // all its spans
 };
 
 /// One collective: what the spans of its ranks have in common.
@@ -30,7 +31,8 @@ struct Message {
     std::uint32_t channel = 0;  // index into CommChannels::all()
     std::uint32_t spans = 0;
     std::int64_t bytes = 0;  // the largest of its ranks; 0: not known
-    double total_ms = 0;     // of all spans
+    std::int64_t step = 0;
+    double total_ms = 0;  // of all spans
     double transfer_ms = 0;
 };
 
@@ -44,11 +46,15 @@ class CommChannels {
     [[nodiscard]] std::uint64_t ranks_of(const std::string& group) const { return groups_.at(group).ranks; }
     /// Of the largest group of the kind.
     [[nodiscard]] std::uint64_t most_ranks_of_kind(const std::string& group) const;
+    /// How long all ranks were in the steps that have samples; 0: not known. Of each rank the number of its steps times
+    /// the median time from the first collective of one to that of the next.
+    [[nodiscard]] double steps_ms() const { return steps_ms_; }
     /// Calls `use(message)` for each collective.
     template <typename Use>
     void for_each_message(Use use) const {
-        for_each_span([&](std::uint32_t channel, const tool::Sample& sample) {
-            if (sample.collective == 0) use(Message{channel, 1, sample.bytes, sample.duration_ms, sample.duration_ms});
+        for_each_span([&](std::uint32_t channel, std::int64_t step, const tool::Sample& sample) {
+            if (sample.collective == 0)
+                use(Message{channel, 1, sample.bytes, step, sample.duration_ms, sample.duration_ms});
         });
         for (const Message& message : find_messages())
             if (message.spans > 0) use(message);
@@ -74,7 +80,8 @@ class CommChannels {
                 for (const tool::PhaseSeries& phase : series.phases)
                     if (phase.kind == schema::Kind::comm)
                         for (const tool::Sample sample : phase.samples)
-                            if (sample.channel != tool::CommChannel::none) use((*channels)[sample.channel], sample);
+                            if (sample.channel != tool::CommChannel::none)
+                                use((*channels)[sample.channel], series.steps[sample.step_index], sample);
                 ++channels;
             }
     }
@@ -87,6 +94,7 @@ class CommChannels {
     std::map<std::string, Group> groups_;
     std::map<std::string, std::uint64_t> most_of_kind_;
     tool::CommTotals left_out_;
+    double steps_ms_ = 0;
 };
 
 }  // namespace cep::comm

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "comm/slow_transfers.hpp"
 #include "matching/operation.hpp"
 #include "model/job.hpp"
 #include "read/coverage.hpp"
@@ -17,6 +19,10 @@
 namespace cep::comm {
 
 using tool::Operation;
+
+/// No link is as fast: the fastest move 900 GB/s in one direction (NVLink 5), and all-reduces inside of a switch twice
+/// as much.
+inline constexpr double beyond_links_gb_per_s = 2000;
 
 struct CommOptions {
     bool by_group = false;     // a line for each group; else groups of one kind and size share one
@@ -30,18 +36,34 @@ struct CommOptions {
 /// All collectives of one size.
 struct SizeReport {
     SizePoint point;
-    double wait_ms = 0;  // the median over collectives of the mean over ranks
-    double algorithm_gb_per_s = 0;
-    std::optional<double> bus_gb_per_s;
+    double p90_ms = 0;                         // of the transfers
+    double mean_ms = 0;                        // of the transfers
+    double wait_ms = 0;                        // the median over collectives of the mean over ranks
+    double slow_share = 0;                     // of the transfers: those that take over slow_ratio times the median
+    std::optional<double> algorithm_gb_per_s;  // bytes over the median transfer; nothing: see CommModel::is_launch
+    std::optional<double> paid_gb_per_s;       // bytes over the mean transfer
+    std::optional<double> bus_gb_per_s;        // of the median transfer
     std::optional<double> link_efficiency;
 };
 
+/// What a transfer would take, and where 9 of 10 would be: with how they scatter round the fit, and the fit's own
+/// error.
+struct PredictedTime {
+    double ms = 0;
+    double low_ms = 0;
+    double high_ms = 0;
+};
+
 struct Prediction {
-    std::int64_t bytes = 0;
+    std::int64_t bytes = 0;  // of the whole, as those of the sizes
     std::uint64_t world = 0;
-    std::optional<double> ring_ms;
-    std::optional<double> tree_ms;
+    std::optional<std::int64_t> shard_bytes{};  // that were asked for
+    std::optional<PredictedTime> ring{};
+    std::optional<PredictedTime> tree{};
     bool beyond_sizes = false;  // outside of the sizes that were measured
+
+    /// "ring", "tree", or "either" where they are as fast; "" where it is not known.
+    [[nodiscard]] std::string_view faster() const;
 };
 
 /// One operation of one kind of group, or of one group.
@@ -50,6 +72,10 @@ struct CommModel {
     std::string name;   // the operation's, or for Operation::other the phase's
     std::string group;  // the kind of the groups, or the group
     std::uint64_t groups = 0;
+    /// Where groups of a kind differ: the first max_members of those that this line is of, and how many times as long
+    /// their transfers take as in most groups.
+    std::vector<std::string> members;
+    std::optional<double> times_usual;
     std::uint64_t ranks = 0;  // of one group
     std::uint64_t spans = 0;
     std::uint64_t spans_without_bytes = 0;
@@ -58,12 +84,22 @@ struct CommModel {
     std::uint64_t one_in = 1;             // the sample has one of so many collectives
     std::uint64_t lone_spans = 0;         // collectives that too few ranks recorded
     std::optional<double> wait_fraction;  // waiting over the time in spans
-    std::vector<SizeReport> sizes;        // ascending
+    std::optional<double> wait_of_step;   // waiting over the time of steps
+    /// All spans are timed on the host, and end long before the bytes can have moved.
+    bool is_launch = false;
+    std::vector<SizeReport> sizes;  // ascending
     std::optional<TransferFit> fit;
+    TransferErrors errors;                // of the fit
+    std::optional<double> paid_gb_per_s;  // all bytes over the time of all transfers
+    SlowTransfers slow;
     std::string refused;                 // why there is no fit
     std::optional<double> bus_gb_per_s;  // of the fitted bandwidth
     std::optional<double> link_efficiency;
     std::vector<Prediction> predictions;
+
+    static constexpr std::size_t max_members = 8;
+    /// "dp"; where its groups differ "dp.pp1", or "dp (4 slow)".
+    [[nodiscard]] std::string group_label() const;
 };
 
 /// What a report does not list, so that its size is bounded.
@@ -86,6 +122,7 @@ struct CommReport {
     std::vector<CommModel> models;  // the one with the most time first
     LeftOut left_out;
     std::optional<double> wait_fraction;
+    std::optional<double> wait_of_step;
 
     [[nodiscard]] bool any_bytes() const;
 };

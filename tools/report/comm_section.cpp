@@ -19,7 +19,7 @@ using tool::format_bytes;
 using tool::format_duration_ms;
 
 std::string name_of(const CommModel& model) {
-    return fmt::format("{}{}, {}", model.name, model.group.empty() ? "" : " in " + model.group,
+    return fmt::format("{}{}, {}", model.name, model.group.empty() ? "" : " in " + model.group_label(),
                        tool::format_plural(model.ranks, "rank"));
 }
 
@@ -106,23 +106,24 @@ Figure draw(const std::vector<const CommModel*>& models) {
 tool::Table model_table(const comm::CommReport& report) {
     tool::Table table(
         {{"name", "operation", tool::Align::left, "", ""},
-         {"group", "group", tool::Align::left, "", "the kind of its groups"},
+         {"group", "group", tool::Align::left, "", "the kind of its groups; slow groups of a kind are apart"},
          {"ranks", "ranks", tool::Align::right, "", "of one group"},
          {"wait", "waiting", tool::Align::right, "", "time that ranks waited for the last one, over time in spans"},
          {"alpha", "α", tool::Align::right, "us", "fitted latency"},
-         {"beta", "β", tool::Align::right, "GB/s", "fitted bandwidth"},
-         {"r2", "R²", tool::Align::right, "", "share of the variance that the fit explains"},
+         {"beta", "β", tool::Align::right, "GB/s", "fitted bandwidth of the median transfers"},
+         {"paid", "paid", tool::Align::right, "GB/s", "all bytes over the time of all transfers"},
+         {"error", "error", tool::Align::right, "", "by how much a transfer differs from the fit, in the mean"},
          {"bus", "bus β", tool::Align::right, "GB/s", "bus bandwidth of the fit"},
          {"refused", "no fit, because", tool::Align::left, "", ""}},
         "Operations");
     const auto gb_per_s = [](double rate) { return fmt::format("{:.3g} GB/s", rate); };
     for (const CommModel& model : report.models) {
         const auto& fit = model.fit;
-        table.add({Cell::text_of(model.name), Cell::text_of(model.group), Cell::count(model.ranks),
+        table.add({Cell::text_of(model.name), Cell::text_of(model.group_label()), Cell::count(model.ranks),
                    Cell::percent(model.wait_fraction),
                    fit ? Cell::words(fmt::format("{:.1f} µs", fit->alpha_us)) : Cell::none(),
                    Cell::shown_if(fit ? fit->beta_gb_per_s : std::nullopt, gb_per_s),
-                   fit ? Cell::words(fmt::format("{:.4f}", fit->r_squared)) : Cell::none(),
+                   Cell::shown_if(model.paid_gb_per_s, gb_per_s), fit ? Cell::percent(model.errors.mean) : Cell::none(),
                    Cell::shown_if(model.bus_gb_per_s, gb_per_s), Cell::text_of(fit ? "" : model.refused)});
     }
     table.set_rest("operation", "with less time", report.left_out.models);

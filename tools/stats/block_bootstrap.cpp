@@ -148,38 +148,55 @@ double best_block(std::span<const double> values) {
     return std::clamp(std::cbrt(1.5 * slope * slope / (long_run * long_run) * size), 1.0, longest);
 }
 
+namespace {
+
+/// The cube root, the order of the best length, is for correlations too weak to be found.
+std::size_t block_length(std::span<const double> series) {
+    const auto longest = std::max<std::size_t>(series.size() / MeanBootstrap::least_blocks, 1);
+    const double length = std::max(best_block(series), std::cbrt(static_cast<double>(series.size())));
+    return std::clamp<std::size_t>(static_cast<std::size_t>(std::lround(length)), 1, longest);
+}
+
+/// Of values around 0.
+MeanVariance variance_by_blocks(std::span<const double> series, std::size_t block) {
+    const auto size = static_cast<double>(series.size());
+    const auto length = static_cast<double>(block);
+    const double of_blocks = block_variance(series, block);
+    const double long_run = std::max(of_blocks, prewhitened_variance(series, block));
+    // Blocks around the mean of all of them vary less than they do around the true one.
+    const double unbiased = size > length ? size / (size - length) : 1;
+    MeanVariance found;
+    found.widening = of_blocks > 0 ? std::sqrt(long_run / of_blocks * unbiased) : 1;
+    found.variance = long_run * unbiased / size;
+    const double variance = autocovariance(series, 0);
+    found.correlation_time = variance > 0 ? std::max(1.0, long_run / variance) : 1;
+    double weights = 1;
+    for (std::size_t lag = 1; lag < block; ++lag) {
+        const double weight = 1 - static_cast<double>(lag) / length;
+        weights += 2 * weight * weight;
+    }
+    found.freedom = std::max(1.0, size / weights - 1);
+    return found;
+}
+
+}  // namespace
+
+MeanVariance variance_of_mean(std::span<const double> values) {
+    const std::vector<double> series = centered(values);
+    return variance_by_blocks(series, block_length(series));
+}
+
 MeanBootstrap::MeanBootstrap(std::span<const double> values, std::size_t block, std::uint64_t seed)
     : mean_(mean_of(values)) {
     std::vector<double> series = centered(values);
     const Season season = remove_season(series);
     const auto size = static_cast<double>(values.size());
     const auto longest = std::max<std::size_t>(values.size() / least_blocks, 1);
-    // The cube root, the order of the best length, is for correlations too weak to be found.
-    const double length = block > 0 ? static_cast<double>(block) : std::max(best_block(series), std::cbrt(size));
-    block_ = std::clamp<std::size_t>(static_cast<std::size_t>(std::lround(length)), 1, longest);
-    find_variance(series);
+    block_ = block > 0 ? std::min(block, longest) : block_length(series);
+    of_mean_ = variance_by_blocks(series, block_);
     const double chance = season.excess / size;  // of one large value more or less
-    variance_ += chance * chance * season.fraction * (1 - season.fraction);
+    of_mean_.variance += chance * chance * season.fraction * (1 - season.fraction);
     if (mean_ > 0) resample(series, least_positive(values) / (2 * size), season, seed);
-}
-
-void MeanBootstrap::find_variance(std::span<const double> series) {
-    const auto size = static_cast<double>(series.size());
-    const auto length = static_cast<double>(block_);
-    const double of_blocks = block_variance(series, block_);
-    const double long_run = std::max(of_blocks, prewhitened_variance(series, block_));
-    // Blocks around the mean of all of them vary less than they do around the true one.
-    const double unbiased = size > length ? size / (size - length) : 1;
-    widening_ = of_blocks > 0 ? std::sqrt(long_run / of_blocks * unbiased) : 1;
-    variance_ = long_run * unbiased / size;
-    const double variance = autocovariance(series, 0);
-    correlation_time_ = variance > 0 ? std::max(1.0, long_run / variance) : 1;
-    double weights = 1;
-    for (std::size_t lag = 1; lag < block_; ++lag) {
-        const double weight = 1 - static_cast<double>(lag) / length;
-        weights += 2 * weight * weight;
-    }
-    freedom_ = std::max(1.0, size / weights - 1);
 }
 
 void MeanBootstrap::resample(std::span<const double> series, double least, const Season& season, std::uint64_t seed) {
@@ -195,7 +212,7 @@ void MeanBootstrap::resample(std::span<const double> series, double least, const
             sum += sums[first + std::min(block_, size - drawn)] - sums[first];
         }
         const double mean = std::max(mean_ + sum / static_cast<double>(size), least);
-        deviations_.push_back(widening_ * std::log(mean / mean_));
+        deviations_.push_back(of_mean_.widening * std::log(mean / mean_));
     }
 }
 

@@ -15,6 +15,17 @@
 
 namespace cep::tool {
 
+/// How well the mean of a series is known.
+struct MeanVariance {
+    double variance = 0;          // of the mean
+    double correlation_time = 1;  // the values are worth so many times fewer independent ones; at least 1
+    double freedom = 1;           // degrees of freedom of the variance
+    double widening = 1;          // the standard deviation of the mean by that of the means of resampled blocks
+};
+
+/// From the values themselves, however much neighbours resemble each other. At least one value.
+[[nodiscard]] MeanVariance variance_of_mean(std::span<const double> values);
+
 /// The mean of a series, and what resamples of its blocks say of it.
 class MeanBootstrap {
   public:
@@ -34,23 +45,17 @@ class MeanBootstrap {
     [[nodiscard]] double mean() const { return mean_; }
     [[nodiscard]] std::size_t block() const { return block_; }
     /// Of the mean.
-    [[nodiscard]] double variance() const { return variance_; }
-    /// The values are worth so many times fewer independent ones; at least 1.
-    [[nodiscard]] double correlation_time() const { return correlation_time_; }
-    /// Degrees of freedom of the variance.
-    [[nodiscard]] double freedom() const { return freedom_; }
+    [[nodiscard]] double variance() const { return of_mean_.variance; }
+    [[nodiscard]] double correlation_time() const { return of_mean_.correlation_time; }
+    [[nodiscard]] double freedom() const { return of_mean_.freedom; }
     /// Of each resample: the logarithm of its mean, less that of the mean. None where all values are 0.
     [[nodiscard]] const std::vector<double>& deviations() const { return deviations_; }
 
   private:
-    void find_variance(std::span<const double> series);
     void resample(std::span<const double> series, double least, const Season& season, std::uint64_t seed);
 
     double mean_ = 0;
-    double variance_ = 0;
-    double correlation_time_ = 1;
-    double freedom_ = 1;
-    double widening_ = 1;  // the standard deviation of the mean by that of the resamples' means
+    MeanVariance of_mean_;
     std::size_t block_ = 1;
     std::vector<double> deviations_;
 };

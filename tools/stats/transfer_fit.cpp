@@ -5,8 +5,9 @@
 // as much of the line as any other. Outliers (a size that met congestion, a change of protocol) count by Huber's
 // weight (Huber, "Robust estimation of a location parameter", Annals of Mathematical Statistics 35, 1964), found by
 // iteration (Holland and Welsch, Communications in Statistics 6, 1977). The median over the collectives of a size has
-// already done away with single slow transfers. Theil and Sen's line has no such weights, and a slope from pairs of
-// large sizes leaves the small ones, and so the latency, to chance.
+// already done away with single slow transfers, which errors_of() and the bandwidth that is paid tell of. Theil and
+// Sen's line has no such weights, and a slope from pairs of large sizes leaves the small ones, and so the latency, to
+// chance.
 #include "stats/transfer_fit.hpp"
 
 #include <algorithm>
@@ -132,15 +133,13 @@ void Fitter::describe(const Line& line, TransferFit& fit) const {
         residual += error_ms * error_ms;
         total += (y_[i] - mean_ms) * (y_[i] - mean_ms);
         weighted += weight(i) * error_ms * error_ms;
-        const double relative = std::abs(error_ms) / y_[i];
-        fit.mean_relative_error += relative / count;
-        fit.max_relative_error = std::max(fit.max_relative_error, relative);
     }
     fit.r_squared = total > 0 ? 1 - residual / total : 0;
     const double variance = weighted / (count - 2);
     const double determinant = s.w * s.xx - s.x * s.x;
     fit.alpha_us = 1e3 * line.intercept;
     fit.alpha_error_us = 1e3 * std::sqrt(variance * s.xx / determinant);
+    fit.alpha_beta_covariance = -variance * s.x / determinant;
     if (line.slope <= 0) return;
     // Bytes in a millisecond are kilobytes in a second.
     fit.beta_gb_per_s = largest_bytes_ / line.slope / 1e6;
@@ -149,12 +148,31 @@ void Fitter::describe(const Line& line, TransferFit& fit) const {
 
 }  // namespace
 
-double TransferFit::time_ms(double bytes) const {
-    return alpha_us / 1e3 + (beta_gb_per_s ? bytes / (*beta_gb_per_s * 1e6) : 0);
+double TransferFit::time_ms(double bytes, const Factors& factors) const {
+    return factors.alpha * alpha_us / 1e3 + (beta_gb_per_s ? factors.byte * bytes / (*beta_gb_per_s * 1e6) : 0);
+}
+
+double TransferFit::time_error_ms(double bytes, const Factors& factors) const {
+    const double of_alpha_ms = factors.alpha * alpha_error_us / 1e3;
+    if (!beta_gb_per_s) return of_alpha_ms;
+    const double of_bytes_ms = factors.byte * bytes / (*beta_gb_per_s * 1e6) * *beta_error_gb_per_s / *beta_gb_per_s;
+    const double both = factors.alpha * factors.byte * bytes / static_cast<double>(max_bytes) * alpha_beta_covariance;
+    return std::sqrt(std::max(0.0, of_alpha_ms * of_alpha_ms + of_bytes_ms * of_bytes_ms + 2 * both));
 }
 
 std::optional<double> TransferFit::half_bytes() const {
     return beta_gb_per_s ? std::optional(alpha_us * *beta_gb_per_s * 1e3) : std::nullopt;
+}
+
+TransferErrors errors_of(std::span<const double> ratios) {
+    std::vector<double> errors;
+    TransferErrors found;
+    for (const double ratio : ratios) {
+        errors.push_back(std::abs(ratio - 1));
+        found.mean += errors.back() / static_cast<double>(ratios.size());
+    }
+    const std::vector<double> quantiles = tool::exact_quantiles(errors, {0.9, 1});
+    return {found.mean, quantiles[0], quantiles[1]};
 }
 
 std::optional<TransferFit> fit_transfers(const std::vector<SizePoint>& points, std::string& reason) {

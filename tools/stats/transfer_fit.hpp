@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,17 +25,34 @@ struct TransferFit {
     double alpha_error_us = 0;            // standard errors, of the scatter of the sizes round the line
     std::optional<double> beta_gb_per_s;  // nothing: the time does not grow with the bytes
     std::optional<double> beta_error_gb_per_s;
+    double alpha_beta_covariance = 0;  // of alpha in ms and the time for max_bytes in ms
     double r_squared = 0;
-    double mean_relative_error = 0;  // over sizes, of the fitted time against the median of the transfers
-    double max_relative_error = 0;
     std::size_t sizes = 0;
     std::int64_t min_bytes = 0;
     std::int64_t max_bytes = 0;
 
-    [[nodiscard]] double time_ms(double bytes) const;
+    [[nodiscard]] double time_ms(double bytes) const { return time_ms(bytes, {}); }
+    /// Where alpha and the time for a byte are so many times as long.
+    struct Factors {
+        double alpha = 1;
+        double byte = 1;
+    };
+    [[nodiscard]] double time_ms(double bytes, const Factors& factors) const;
+    /// Its standard error.
+    [[nodiscard]] double time_error_ms(double bytes, const Factors& factors) const;
     /// The size at which half of beta is reached, Hockney's n½.
     [[nodiscard]] std::optional<double> half_bytes() const;
 };
+
+/// By how much transfers are longer or shorter than a fit says, over the time that it says.
+struct TransferErrors {
+    double mean = 0;
+    double p90 = 0;
+    double worst = 0;
+};
+
+/// `ratios`: of each transfer, its time over the fitted one. At least one.
+[[nodiscard]] TransferErrors errors_of(std::span<const double> ratios);
 
 inline constexpr std::size_t min_sizes = 3;
 

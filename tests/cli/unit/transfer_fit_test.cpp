@@ -26,7 +26,6 @@ TEST(FitTransfers, PointsOnALineGiveTheLine) {
     EXPECT_NEAR(line.alpha_us, 20, 1e-9);
     EXPECT_NEAR(line.beta_gb_per_s.value(), 150, 1e-6);
     EXPECT_NEAR(line.r_squared, 1, 1e-12);
-    EXPECT_NEAR(line.max_relative_error, 0, 1e-9);
     EXPECT_NEAR(line.half_bytes().value(), 20e-6 * 150e9, 1e-3);
     EXPECT_NEAR(line.time_ms(150e6), 1.020, 1e-9);
     EXPECT_EQ(line.sizes, 4U);
@@ -44,8 +43,11 @@ TEST(FitTransfers, AgreesWithRelativeLeastSquaresOfNumPy) {
     EXPECT_NEAR(line.beta_gb_per_s.value(), 100.01716983361547, 1e-6);
     EXPECT_NEAR(line.beta_error_gb_per_s.value(), 2.825556122785645, 1e-5);
     EXPECT_NEAR(line.r_squared, 0.9977311430494759, 1e-9);
-    EXPECT_NEAR(line.mean_relative_error, 0.02173111329546663, 1e-8);
-    EXPECT_NEAR(line.max_relative_error, 0.04265745872740677, 1e-8);
+    // The square root of x' C x with x = (1, bytes) and C the inverse of the normal matrix times the variance.
+    EXPECT_NEAR(line.time_error_ms(0, {}), line.alpha_error_us / 1e3, 1e-9);
+    const double slope_error_ms = 256 / *line.beta_gb_per_s * *line.beta_error_gb_per_s / *line.beta_gb_per_s;
+    EXPECT_NEAR(line.time_error_ms(256e6, {0, 1}), slope_error_ms, 1e-9);
+    EXPECT_LT(line.time_error_ms(256e6, {}), slope_error_ms);  // latency and bandwidth err in opposite directions
 }
 
 // The same with Huber's weights from the median of the relative residuals: the third size met congestion.
@@ -61,7 +63,14 @@ TEST(FitTransfers, AnOutlierCountsByHubersWeight) {
     EXPECT_NEAR(line.alpha_error_us, 1.1432762077180463, 1e-5);
     EXPECT_NEAR(line.beta_gb_per_s.value(), 99.33352728271306, 1e-5);
     EXPECT_NEAR(line.beta_error_gb_per_s.value(), 3.3253353041055878, 1e-5);
-    EXPECT_NEAR(line.max_relative_error, 0.5913836630853585, 1e-7);
+    EXPECT_NEAR(1 - line.time_ms(4'000'000) / 0.150, 0.5913836630853585, 1e-7);
+}
+
+TEST(ErrorsOf, AreOfSingleTransfers) {
+    const TransferErrors errors = errors_of(std::vector<double>{1, 1, 1.1, 0.9, 1, 1, 1, 1, 1, 5});
+    EXPECT_NEAR(errors.mean, 0.42, 1e-12);
+    EXPECT_NEAR(errors.p90, 0.1 + 0.1 * (4 - 0.1), 1e-12);
+    EXPECT_NEAR(errors.worst, 4, 1e-12);
 }
 
 // Through 0 the relative residuals are r / slope - 1, with r the milliseconds of a byte: the slope is the mean of the
