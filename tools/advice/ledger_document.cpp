@@ -46,7 +46,8 @@ void write_losses(JsonWriter& json, const std::vector<TimeLoss>& losses) {
     json.objects("losses", losses, [&](const TimeLoss& loss) {
         json.members("id", facts_of(loss.piece).key, "piece", facts_of(loss.piece).key, "ms", loss.ms, "share",
                      loss.share, "gpu_hours", loss.gpu_hours, "phase", text_or_null(loss.phase), "steps",
-                     text_or_null(loss.steps), "ranks", loss.ranks, "what", loss.describe(), "next", loss.next);
+                     text_or_null(loss.steps), "ranks", loss.ranks, "what", loss.describe(), "next", loss.next, "check",
+                     loss.check, "guide", fmt::format("advice.html#{}", facts_of(loss.piece).key));
     });
 }
 
@@ -139,11 +140,7 @@ std::vector<std::string> describe_steps(const Ledger& ledger) {
     lines.push_back(text);
     if (const auto& sampling = ledger.sampling;
         sampling && std::abs(sampling->other_ms - sampling->recorded_ms) > worth_saying_of_stride * times.mean_ms)
-        lines.push_back(fmt::format("recorded steps take {}, those between them {}, with the time between steps: {}",
-                                    format_duration_ms(sampling->recorded_ms), format_duration_ms(sampling->other_ms),
-                                    sampling->other_ms < sampling->recorded_ms
-                                        ? "something falls on recorded steps, and is not multiplied"
-                                        : "something falls on steps that are not recorded"));
+        lines.push_back(describe_sampling(*sampling));
     if (ledger.other_reading_ms)
         lines.push_back(fmt::format(
             "rows have no starts: read the other way, with the phases in front of the step span {} it, a step "

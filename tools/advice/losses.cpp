@@ -22,30 +22,38 @@ constexpr double few = 0.5;                    // of the steps, or ranks
 constexpr double far_beyond = 3;               // times the median step
 constexpr double most_of = 0.5;                // of the time of a phase
 
-/// By piece; "" for those that are no loss of their own.
-constexpr std::array<std::string_view, piece_count> advice = {{
-    "the largest part is compute; at a low MFU: bf16 or TF32, fused attention, torch.compile, a larger batch, less "
-    "recomputation (torch.profiler, "
-    "then cep kernels)",
-    "transfer: overlap it with backward, fewer and larger messages (bucket size), check the links (cep comm)",
-    "waiting for other ranks: even out their work; the verdict names who is late",
-    "bubble: more micro-batches, interleaved stages",
-    "copies: offload less, or prefetch on a stream of their own",
-    "copies to the device: pin_memory and non_blocking together, and prefetch the next batch on a stream of its own",
-    "loading: more loader workers, a larger prefetch_factor, faster storage; stalls at epoch starts: "
-    "persistent_workers",
-    "host phases: move them off the loop, or do them less often",
-    "checkpoints: write them asynchronously, or less often",
-    "evaluation: less often, on fewer batches, or in a job of its own",
-    "metrics and logging: less often, and without a synchronising call such as item(); off the loop",
-    "name what these phases do with a kind, and do it less often",
-    "the host is late: look for synchronising calls, Python overhead, small kernels (torch.compile, CUDA graphs)",
-    "time more phases: no row says what the steps do meanwhile",
-    "start-up: compile once (caches), keep shapes the same, warm up before the measured steps",
-    "between the steps: time what the trainer does there (loader, logging, evaluation) with phases",
-    "restarts: look at why the job ended, and at how long it waits to come back",
-    "steps done again: checkpoint more often, or asynchronously",
-    "record two steps in a row now and then, or choose another stride: something falls on steps that are not recorded",
+constexpr std::string_view compare = "cep compare before after";  // its first table has a line for each piece
+
+/// By piece.
+constexpr std::array<Advice, piece_count> advice = {{
+    {"the largest part is compute; at a low MFU: bf16 or TF32, fused attention, torch.compile, a larger batch, less "
+     "recomputation (torch.profiler, then cep kernels)",
+     "cep kernels traces; cep compare before after"},
+    {"transfer: overlap it with backward, fewer and larger messages (bucket size), check the links (cep comm)",
+     "cep comm after; cep compare before after"},
+    {"waiting for other ranks: even out their work; the verdict names who is late", "cep summarize --by rank after"},
+    {"bubble: more micro-batches, interleaved stages", "cep estimate --pp P --batch B after"},
+    {"copies: offload less, or prefetch on a stream of their own", compare},
+    {"copies to the device: pin_memory and non_blocking together, and prefetch the next batch on a stream of its own",
+     compare},
+    {"loading: more loader workers, a larger prefetch_factor, faster storage; stalls at epoch starts: "
+     "persistent_workers",
+     compare},
+    {"host phases: move them off the loop, or do them less often", compare},
+    {"checkpoints: write them asynchronously, or less often", compare},
+    {"evaluation: less often, on fewer batches, or in a job of its own", compare},
+    {"metrics and logging: less often, and without a synchronising call such as item(); off the loop", compare},
+    {"name what these phases do with a kind, and do it less often", compare},
+    {"the host is late: look for synchronising calls, Python overhead, small kernels (torch.compile, CUDA graphs)",
+     "py-spy record --pid PID; cep compare before after"},
+    {"time more phases: no row says what the steps do meanwhile", "cep summarize after"},
+    {"start-up: compile once (caches), keep shapes the same, warm up before the measured steps", compare},
+    {"between the steps: time what the trainer does there (loader, logging, evaluation) with phases",
+     "cep summarize after"},
+    {"restarts: look at why the job ended, and at how long it waits to come back", "cep summarize --attempt all after"},
+    {"steps done again: checkpoint more often, or asynchronously", "cep summarize after"},
+    {"record two steps in a row now and then, or choose another stride: something falls on steps that are not recorded",
+     "cep summarize after"},
 }};
 
 /// The time of a phase by step, over some ranks.
@@ -148,14 +156,15 @@ TimeLoss loss_of(const Ledger& ledger, TimeKind piece) {
     loss.ms = ledger.mean_ms(piece);
     loss.share = ledger.share(piece);
     loss.gpu_hours = gpu_hours(ledger.pieces[piece]);
-    loss.next = advice_on(piece);
+    loss.next = advice_on(piece).next;
+    loss.check = advice_on(piece).check;
     if (const PhaseLedger* phase = largest_phase(ledger, piece)) loss.phase = phase->name;
     return loss;
 }
 
 }  // namespace
 
-std::string_view advice_on(TimeKind piece) {
+const Advice& advice_on(TimeKind piece) {
     return advice[static_cast<std::size_t>(piece)];
 }
 

@@ -23,6 +23,7 @@ struct TimeLoss {
     std::string steps;                // "every 10th step, 0 to 390"; "" for all, or if that is not known
     std::vector<std::int64_t> ranks;  // that have the phase; empty for all
     std::string_view next;            // what to do
+    std::string_view check;           // the command that shows whether it worked
 
     /// "checkpoints: 49 % of the time (save_checkpoint, every 10th step from 0 on)".
     [[nodiscard]] std::string describe() const;
@@ -33,8 +34,13 @@ inline constexpr double least_loss = 0.01;  // of the elapsed time; smaller ones
 /// The largest first.
 [[nodiscard]] std::vector<TimeLoss> find_losses(const Job& job, const Ledger& ledger);
 
-/// What to do about a piece, without a full stop.
-[[nodiscard]] std::string_view advice_on(TimeKind piece);
+/// What to do about a piece, and the command that shows whether it worked, without full stops. docs/guide/advice.md has
+/// the same with sources.
+struct Advice {
+    std::string_view next;
+    std::string_view check;
+};
+[[nodiscard]] const Advice& advice_on(TimeKind piece);
 [[nodiscard]] double gpu_hours(std::int64_t ns);
 
 }  // namespace cep::tool

@@ -470,7 +470,7 @@ class Sentences {
         const bool is_largest = verdict_.losses.empty() || compute_ms > verdict_.losses.front().ms;
         const bool is_seen = verdict_.shares && !verdict_.shares->hides_comm;
         if (is_seen && is_largest && compute_ms > 0 && ledger.steady.mfu.value_or(0) < good_mfu)
-            document_.next.emplace_back(advice_on(TimeKind::compute));
+            document_.next.emplace_back(advice_on(TimeKind::compute).next);
         for (std::size_t i = 0; i < std::min(max_losses, verdict_.losses.size()); ++i)
             if (verdict_.losses[i].share >= worth_acting) document_.next.emplace_back(verdict_.losses[i].next);
         if (verdict_.shares && verdict_.shares->hides_comm)
