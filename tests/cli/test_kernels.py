@@ -15,7 +15,7 @@ import pytest
 
 TRACES = pathlib.Path(__file__).resolve().parents[1] / "data" / "traces"
 GPU_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
-CLASSES = ("matmul", "comm", "memory", "other")
+CLASSES = ("matmul", "attention", "comm", "memory", "other")
 
 
 # ---- an independent computation: times as exact decimals, unions by a sweep over sorted edges
@@ -49,16 +49,12 @@ def class_of(event):
         return "memory"
     if name.startswith("nccl"):
         return "comm"
-    if name.startswith(("nvjet", "cudnn_generated_fort_native_sdpa")):
-        return "matmul"
-    if "splitKreduce" in name or "cudnn::fusion" in name:
+    if "sdpa" in name or "cudnn::fusion" in name:
+        return "attention"
+    if name.startswith("nvjet") or "splitKreduce" in name:
         return "matmul"
     moving = ("direct_copy_kernel_cuda", "bfloat16_copy_kernel_cuda", "FillFunctor", "vectorized_gather_kernel")
     return "memory" if any(word in name for word in moving) else "other"
-
-
-def is_attention(event):
-    return "sdpa" in event["name"] or "cudnn::fusion" in event["name"]
 
 
 def expected(path):
@@ -80,7 +76,6 @@ def expected(path):
         "begin": begin + trace["baseTimeNanoseconds"], "end": end + trace["baseTimeNanoseconds"],
         "time": {c: sum(ns(e["dur"]) for e in events if class_of(e) == c) for c in CLASSES},
         "counts": {c: sum(class_of(e) == c for e in events) for c in CLASSES},
-        "attention": sum(ns(e["dur"]) for e in events if is_attention(e)),
         "comm": covered(comm), "overlap": covered(comm, compute),
         "steps": [(step, bounds[i + 1] - bounds[i], covered(spans, [(bounds[i], bounds[i + 1])]))
                   for i, (_, step) in enumerate(starts)],
@@ -108,7 +103,6 @@ def check_times(found, want):
         assert one["count"] == sum(w["counts"][name] for w in want)
         assert one["time_ms"] == pytest.approx(class_ns / 1e6, rel=1e-12), name
         assert one["share"] == pytest.approx(class_ns / kernel_ns, rel=1e-12), name
-    assert found["of_matmul"]["attention"]["time_ms"] == pytest.approx(total("attention") / 1e6, rel=1e-12)
     comm = found["comm"]
     assert comm["union_ms"] == pytest.approx(total("comm") / 1e6, rel=1e-12)
     assert comm["overlap_ms"] == pytest.approx(total("overlap") / 1e6, rel=1e-12)
@@ -119,7 +113,7 @@ def check_times(found, want):
 def test_real_traces_give_the_independently_computed_times(cep):
     want = [expected(TRACES / f"trace_rank_{rank}.json.gz") for rank in range(2)]
     found = report(cep, TRACES, "--strict")
-    assert found["schema"] == "cep.kernels/1"
+    assert found["schema"] == "cep.kernels/2"
     assert [rank["rank"] for rank in found["ranks"]] == [0, 1]
     for rank, one in zip(found["ranks"], want):
         check_times(rank, [one])
@@ -198,7 +192,7 @@ def test_host_events_and_annotations_do_not_count(cep, tmp_path):
     (tmp_path / "t.json").write_text(trace_text(host + flows + SMALL))
     found = report(cep, "t.json", "--strict")["total"]
     assert (found["window_ms"], found["busy_ms"], found["idle_ms"]) == (0.035, 0.02, 0.015)
-    assert [found["classes"][c]["time_ms"] for c in CLASSES] == [0.01, 0.01, 0.005, 0.0]
+    assert [found["classes"][c]["time_ms"] for c in CLASSES] == [0.01, 0, 0.01, 0.005, 0.0]
     assert found["comm"] == {"union_ms": 0.01, "overlap_ms": 0.005, "exposed_ms": 0.005, "overlap": 0.5}
 
 
@@ -437,7 +431,7 @@ def test_old_categories_and_text_numbers_are_read(cep, tmp_path):
     (b'{"traceEvents"', "no traceEvents"),
     (b'{"traceEvents": {}}', "no traceEvents"), (b"{", "no traceEvents"), (b"[", "without GPU events"),
     (b"{" * 10_000, "no traceEvents"), (b"[" * 10_000, "without GPU events"),
-    (b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": 1}]}', "without GPU events"),
+    (b'{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": 1}]', "without GPU events"),
 ])
 def test_what_is_no_trace_is_named_with_its_reason(cep, tmp_path, content, why):
     (tmp_path / "t.json").write_bytes(content)
@@ -445,6 +439,64 @@ def test_what_is_no_trace_is_named_with_its_reason(cep, tmp_path, content, why):
     assert f"t.json: {'a trace ' if why.startswith('without') else ''}".encode() in done.stderr
     assert why.encode() in done.stderr and b"no_such.json: No such file" in done.stderr
     assert done.stdout == b""
+
+
+def test_traces_of_cpus_have_their_summary_and_one_message(cep, tmp_path):
+    text = trace_text([{"ph": "X", "cat": "cpu_op", "name": "x", "ts": 1, "dur": 1}])
+    for rank in range(3):
+        (tmp_path / f"rank{rank}_trace.json").write_text(text)
+    done = cep("kernels", "-o", "summary.md", ".")
+    assert done.stderr == b"cep kernels: 3 traces of CPUs only: no GPU events\n"
+    assert "the traces are of CPUs only" in (tmp_path / "summary.md").read_text()
+    assert report(cep, ".")["ranks"] == []
+    cep("kernels", "--strict", ".", status=4)
+
+
+GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_segment_k_off_kernel"
+SCALAR_GEMM = "ampere_sgemm_128x64_nn"
+FLASH = "void pytorch_flash::flash_fwd_kernel<float>(int)"
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float>(float*)"
+PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
+RULES = {
+    "bound by compute: compare": ([(GEMM, 51), (SOFTMAX, 38), (NCCL, 11)], [(GEMM, 49), (SOFTMAX, 38), (NCCL, 13)]),
+    "little of matmul runs on Tensor Cores": ([(SCALAR_GEMM, 40), (GEMM, 35), (NCCL, 15)],
+                                              [(SCALAR_GEMM, 35), (GEMM, 40), (NCCL, 15)]),
+    "communication is": ([(GEMM, 79), (NCCL, 21)], [(GEMM, 81), (NCCL, 19)]),
+    "other kernels are": ([(GEMM, 59), (SOFTMAX, 41)], [(GEMM, 61), (SOFTMAX, 39)]),
+    "pageable memory: pin_memory": ([(GEMM, 97), (PAGEABLE, 3)], [(GEMM, 99), (PAGEABLE, 1)]),
+}
+
+
+def advice_on(cep, tmp_path, kernels, gap_us=0, times=10):
+    events, at_us = [], 0
+    for name, duration_us in kernels:
+        category = "gpu_memcpy" if name == PAGEABLE else "kernel"
+        events.append(kernel(name, at_us * times, duration_us * times, cat=category))
+        at_us += duration_us + gap_us
+    (tmp_path / "t.json").write_text(trace_text(events))
+    return cep("kernels", "t.json").stdout.decode().split("\nranks ")[0]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_advice_is_given_from_its_threshold_on(cep, tmp_path, rule):
+    with_it, without = RULES[rule]
+    assert rule in advice_on(cep, tmp_path, with_it)
+    assert rule not in advice_on(cep, tmp_path, without)
+
+
+def test_short_kernels_with_gaps_are_bound_by_launches(cep, tmp_path):
+    """Of 20 µs are not, and without gaps the GPU does not wait."""
+    kernels = [(SOFTMAX, 19)] * 50
+    assert "bound by launches" in advice_on(cep, tmp_path, kernels, gap_us=6, times=1)
+    assert "bound by launches" not in advice_on(cep, tmp_path, [(SOFTMAX, 21)] * 50, gap_us=6, times=1)
+    assert "bound by launches" not in advice_on(cep, tmp_path, kernels, gap_us=4, times=1)
+
+
+def test_attention_is_a_class_of_its_own(cep, tmp_path):
+    text = advice_on(cep, tmp_path, [(FLASH, 70), (GEMM, 20), (SOFTMAX, 10)])
+    assert "matmul 20.0 %, attention 70.0 %, comm 0.0 %, memory 0.0 %, other 10.0 %" in text
+    assert "100.0 % of matmul's time is in kernels whose names say Tensor Cores" in text
 
 
 def test_one_bad_file_does_not_hide_the_good_ones(cep, tmp_path):

@@ -11,6 +11,7 @@
 #include "base/parallel.hpp"
 #include "base/progress.hpp"
 #include "base/say.hpp"
+#include "base/units.hpp"
 #include "commands/commands.hpp"
 #include "commands/options.hpp"
 #include "kernels/kernel_report.hpp"
@@ -23,6 +24,9 @@ namespace {
 using tool::Status;
 
 void say_gaps(const kernels::KernelReport& report) {
+    if (report.inputs.are_of_cpus())
+        return tool::say("cep kernels: {} of CPUs only: no GPU events\n",
+                         tool::format_plural(report.inputs.files, "trace"));
     constexpr std::size_t max_shown = 10;
     const std::string gaps = kernels::describe_gaps(report);
     if (!gaps.empty()) tool::say("cep kernels: {}\n", gaps);
@@ -58,7 +62,7 @@ struct KernelsCommand {
     }
 
     [[nodiscard]] Status status_of(const kernels::KernelReport& report) const {
-        if (report.ranks.empty()) return Status::nothing_readable;
+        if (report.ranks.empty() && !report.inputs.are_of_cpus()) return Status::nothing_readable;
         const bool complete = report.inputs.complete() && report.coverage.missing_ranks.empty();
         return input.strict && !complete ? Status::incomplete : Status::done;
     }
@@ -77,7 +81,7 @@ struct KernelsCommand {
         input.add_to(kernels);
         kernels.get_option("INPUT")->description("Traces, directories of them, quoted globs, or - for standard input");
         output.limit = KernelsCommand::default_limit;
-        output.add_to(kernels, "cep.kernels/1", "A line for each rank, times in milliseconds,");
+        output.add_to(kernels, "cep.kernels/2", "A line for each rank, times in milliseconds,");
         kernels.get_option("--limit")->description(
             "At most N lines in a table, and N kernels in JSON; 0: all (default 15)");
         kernels.add_option("--top", output.limit, "The same as --limit")->option_text("N");
@@ -93,7 +97,7 @@ struct KernelsCommand {
 
 void add_kernels(CLI::App& app, Command& run) {
     add_command<KernelsCommand>(app, run, "kernels",
-                                "What GPUs did in torch.profiler traces: matmul, comm, memory, other");
+                                "What GPUs did in torch.profiler traces: matmul, attention, comm, memory, other");
 }
 
 }  // namespace cep::cli

@@ -28,6 +28,10 @@ struct TraceCounts {
     std::uint64_t empty_traces = 0;     // without a GPU event
     std::vector<std::string> messages;  // what is wrong and where: "file: why", "file:byte 123: why"
 
+    /// Whether all traces are whole, and no GPU did anything in them.
+    [[nodiscard]] bool are_of_cpus() const {
+        return gpu_events == 0 && empty_traces > 0 && events > 0 && unreadable_files + truncated_files == 0;
+    }
     [[nodiscard]] bool complete() const {
         return skipped_events + truncated_files + unreadable_files + duplicate_traces + empty_traces == 0;
     }

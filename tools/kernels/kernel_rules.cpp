@@ -28,10 +28,10 @@ constexpr KernelRule rules[] = {
     {"and cache", Where::own, memory, "copy"},
 
     // Attention.
-    {"flash|pytorch flash|fmha|sdpa|mha|mla|attn|attention", Where::path, matmul, attention_kind},
-    {"flash attn|fused attn|paged attn", Where::path, matmul, attention_kind},
-    {"batch prefill|batch decode|single prefill|single decode", Where::own, matmul, attention_kind},
-    {"dot do o|convert dq|dk dv|bwd kernel dq", Where::own, matmul, attention_kind},
+    {"flash|pytorch flash|fmha|sdpa|mha|mla|attn|attention", Where::path, attention, "attention"},
+    {"flash attn|fused attn|paged attn", Where::path, attention, "attention"},
+    {"batch prefill|batch decode|single prefill|single decode", Where::own, attention, "attention"},
+    {"dot do o|convert dq|dk dv|bwd kernel dq", Where::own, attention, "attention"},
 
     // Convolutions: matrix products too, of cuDNN, CUTLASS, MIOpen.
     {"conv|convolve|convolution|fprop|dgrad|wgrad|winograd|scudnn|hcudnn", Where::own, matmul, "convolution"},
@@ -167,8 +167,7 @@ std::optional<Verdict> judge_inductor(const Words& words) {
     constexpr std::string_view sorts = "poi|per|red|for|tem|mix|unk|split";
     if (words.size() < 3 || words[0] != "triton" || !contains(sorts, words[1])) return std::nullopt;
     if (words[1] == "tem") {
-        const bool attention = has_phrase(words, "attention");
-        return Verdict{matmul, attention ? attention_kind : std::string_view("gemm"), ""};
+        return has_phrase(words, "attention") ? Verdict{attention, "attention", ""} : Verdict{matmul, "gemm", ""};
     }
     const bool moves = words[1] == "poi" && std::all_of(words.begin() + 2, words.end(), [](const std::string& word) {
                            return word == "fused" || is_number(word) || contains(moving_words, word);
@@ -245,6 +244,14 @@ KernelType classify_transfer(Activity activity, const std::string& name) {
 }
 
 }  // namespace
+
+bool uses_tensor_cores(std::string_view full_name) {
+    const auto has = [full_name](std::string_view part) { return full_name.find(part) != std::string_view::npos; };
+    constexpr std::string_view scalar = "simt|ffma|sgemm|dgemm_";
+    constexpr std::string_view tensor =
+        "tensorop|nvjet|xmma|gmma|hmma|imma|16816|1688|s884|h884|i8816|16832|tensor16x8|cutlass3x|warpspecialized";
+    return !any_of_list(scalar, has) && any_of_list(tensor, has);
+}
 
 std::span<const KernelRule> kernel_rules() {
     return rules;

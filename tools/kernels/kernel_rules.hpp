@@ -13,15 +13,12 @@
 
 namespace cep::kernels {
 
-enum class KernelClass : std::uint8_t { matmul, comm, memory, other };
-inline constexpr std::array<std::string_view, 4> class_names = {"matmul", "comm", "memory", "other"};
+enum class KernelClass : std::uint8_t { matmul, attention, comm, memory, other };
+inline constexpr std::array<std::string_view, 5> class_names = {"matmul", "attention", "comm", "memory", "other"};
 
 [[nodiscard]] constexpr std::string_view class_name(KernelClass kernel_class) {
     return class_names[static_cast<std::size_t>(kernel_class)];
 }
-
-/// The kind of matmul whose time is shown by itself: attention is matrix products with a softmax between them.
-inline constexpr std::string_view attention_kind = "attention";
 
 /// The first rule that matches decides.
 struct KernelRule {
@@ -44,6 +41,9 @@ struct KernelType {
     std::string kind;        // finer: "gemm", "attention", "collective", "copy", "elementwise", …
     std::string short_name;  // for people: no namespaces, no types
 };
+
+/// Whether a matrix product's name says that it runs on Tensor Cores, as those of cuBLAS, CUTLASS and cuDNN do.
+[[nodiscard]] bool uses_tensor_cores(std::string_view full_name);
 
 /// Of a name as traces have it: mangled or not, with or without its parameters.
 [[nodiscard]] KernelType classify(Activity activity, const std::string& name);

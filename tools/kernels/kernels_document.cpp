@@ -54,8 +54,6 @@ Table class_table(const GpuTime& time) {
     };
     for (std::size_t i = 0; i < class_names.size(); ++i) {
         add(class_names[i], time.classes[i]);
-        if (static_cast<KernelClass>(i) == KernelClass::matmul && time.attention.count > 0)
-            add("of which attention", time.attention);
     }
     add("all", time.all());
     return table;
@@ -73,10 +71,10 @@ std::vector<Column> rank_columns() {
         {"kernel_ms", "", Align::right, "ms", "sum of the durations of all events"},
         {"own_work_ms", "own work", Align::right, "ms", "the same without comm"},
         {"matmul_ms", "matmul", Align::right, "ms", "sum of the durations of matmul"},
+        {"attention_ms", "attention", Align::right, "ms", "sum of the durations of attention", false, 2},
         {"comm_ms", "comm", Align::right, "ms", "sum of the durations of comm, waiting included"},
         {"memory_ms", "memory", Align::right, "ms", "sum of the durations of memory"},
         {"other_ms", "other", Align::right, "ms", "sum of the durations of other"},
-        {"attention_ms", "", Align::right, "ms", "sum of the durations of attention, which is part of matmul"},
         {"comm_union_ms", "", Align::right, "ms", "time with at least one comm kernel"},
         {"overlap_ms", "", Align::right, "ms", "the part of it with a compute kernel beside it"},
         {"exposed_comm_ms", "exposed comm", Align::right, "ms", "the rest of it"},
@@ -91,8 +89,7 @@ std::vector<Cell> rank_cells(Cell rank, std::size_t steps, const GpuTime& time, 
          {time.window_ns, time.busy_ns, time.idle_ns(), time.all().time_ns, time.own_work_ns()})
         cells.push_back(time_cell(time_ns, duration));
     for (const ClassTime& one : time.classes) cells.push_back(time_cell(one.time_ns, duration));
-    for (const std::int64_t time_ns :
-         {time.attention.time_ns, time.comm_union_ns, time.overlap_ns, time.exposed_comm_ns()})
+    for (const std::int64_t time_ns : {time.comm_union_ns, time.overlap_ns, time.exposed_comm_ns()})
         cells.push_back(time_cell(time_ns, duration));
     cells.push_back(Cell::percent(time.overlap()));
     return cells;
@@ -281,7 +278,6 @@ void write_time(JsonWriter& json, const GpuTime& time) {
     json.object("classes", [&] {
         for (std::size_t i = 0; i < class_names.size(); ++i) write_class(class_names[i], time.classes[i]);
     });
-    json.object("of_matmul", [&] { write_class(attention_kind, time.attention); });
     json.object("comm", [&] {
         json.members("union_ms", to_ms(time.comm_union_ns), "overlap_ms", to_ms(time.overlap_ns), "exposed_ms",
                      to_ms(time.exposed_comm_ns()), "overlap", time.overlap());
@@ -330,7 +326,7 @@ void write_rank(JsonWriter& json, const RankTrace& rank, std::size_t max_kernels
 }
 
 void write_report(JsonWriter& json, const KernelReport& report, std::size_t max_kernels, const std::string& headline) {
-    json.members("schema", "cep.kernels/1", "headline", headline);
+    json.members("schema", "cep.kernels/2", "headline", headline);
     write_inputs(json, report);
     json.object("total", [&] {
         write_time(json, report.total.time);
@@ -350,21 +346,26 @@ void write_report(JsonWriter& json, const KernelReport& report, std::size_t max_
 
 /// The headline, the reasons and the advice of the document; and for JSON all of them in one text.
 std::string add_sentences(Document& document, const KernelReport& report) {
+    if (report.inputs.are_of_cpus()) {
+        document.headline = "No GPU did anything: the traces are of CPUs only.";
+        document.next = {"record ProfilerActivity.CUDA too; key_averages() has the operators of the CPU"};
+        return document.headline + " " + document.next.front();
+    }
     const RankVerdict ranks = judge_ranks(report);
-    const std::string idle_advice = advise_on_idle(report);
     document.headline = describe_busy(report);
-    document.evidence = {describe_classes(report.total.time), describe_exposed(report.total.time)};
-    std::string all = document.headline + " " + document.evidence[0] + " " + document.evidence[1];
-    for (const std::string& text : {ranks.text, ranks.advice, idle_advice})
-        if (!text.empty()) all += " " + text;
+    document.evidence = describe_work(report);
+    std::string all = document.headline;
+    for (const std::string& text : document.evidence) all += " " + text;
+    document.next = advise(report);
+    if (!ranks.advice.empty()) document.next.insert(document.next.begin(), ranks.advice);
+    if (!ranks.text.empty()) all += " " + ranks.text;
+    for (const std::string& text : document.next) all += " " + text;
     if (ranks.stands_out) {
         document.headline = ranks.text + " " + document.headline;
         document.tone = Tone::warning;
     } else if (!ranks.text.empty()) {
         document.evidence.push_back(ranks.text);
     }
-    for (const std::string& advice : {ranks.advice, idle_advice})
-        if (!advice.empty()) document.next.push_back(advice);
     return all;
 }
 
@@ -393,13 +394,13 @@ tool::Document make_document(KernelReport made, const tool::Rendering& rendering
     Document document;
     document.title = "GPU kernels";
     const std::string sentences = add_sentences(document, *report);
-    document.facts = make_facts(*report);
-    const bool for_people = format == Format::text || format == Format::markdown;
+    if (!report->ranks.empty()) document.facts = make_facts(*report);
+    const bool for_people = (format == Format::text || format == Format::markdown) && !report->ranks.empty();
     if (for_people) document.tables.push_back(class_table(report->total.time));
     if (for_people || format == Format::csv) document.tables.push_back(rank_table(*report));
     if (for_people) document.tables.push_back(spread_table(*report));
     if (for_people) document.tables.push_back(kernel_table(*report));
-    document.notes = make_notes(*report);
+    if (!report->ranks.empty()) document.notes = make_notes(*report);
     document.write_json = [report, max_kernels, sentences](JsonWriter& json) {
         write_report(json, *report, max_kernels, sentences);
     };

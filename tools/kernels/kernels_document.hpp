@@ -11,7 +11,7 @@
 
 namespace cep::kernels {
 
-/// The document for one format. JSON has schema cep.kernels/1, and at most `rendering.limit` kernels of each rank; 0:
+/// The document for one format. JSON has schema cep.kernels/2, and at most `rendering.limit` kernels of each rank; 0:
 /// all. CSV has a line for each rank and one for all.
 [[nodiscard]] tool::Document make_document(KernelReport report, const tool::Rendering& rendering);
 

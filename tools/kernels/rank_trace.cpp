@@ -99,7 +99,6 @@ class TraceAnalysis {
             if (type.kernel_class == KernelClass::comm) tool::append(comm, interval);
             if (is_compute(event)) tool::append(compute, interval);
             time.classes[static_cast<std::size_t>(type.kernel_class)].merge({1, event.duration_ns});
-            if (type.kind == attention_kind) time.attention.merge({1, event.duration_ns});
         }
         time.gpus = 1;
         time.window_ns = window_.end_ns - window_.begin_ns;
@@ -169,7 +168,6 @@ void GpuTime::merge(const GpuTime& other) {
     add_ns(window_ns, other.window_ns);
     add_ns(busy_ns, other.busy_ns);
     for (std::size_t i = 0; i < classes.size(); ++i) classes[i].merge(other.classes[i]);
-    attention.merge(other.attention);
     add_ns(comm_union_ns, other.comm_union_ns);
     add_ns(overlap_ns, other.overlap_ns);
 }

@@ -31,7 +31,6 @@ struct GpuTime {
     std::int64_t window_ns = 0;
     std::int64_t busy_ns = 0;  // union over the streams of each GPU
     std::array<ClassTime, class_names.size()> classes{};
-    ClassTime attention;             // of matmul
     std::int64_t comm_union_ns = 0;  // with at least one comm kernel
     std::int64_t overlap_ns = 0;     // of that, with a compute kernel beside it
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "kernels/kernel_report.hpp"
 
@@ -11,10 +12,9 @@ namespace cep::kernels {
 
 /// How long the GPUs were busy.
 [[nodiscard]] std::string describe_busy(const KernelReport& report);
-/// Which classes of kernels took the time.
-[[nodiscard]] std::string describe_classes(const GpuTime& time);
-/// How much communication was exposed.
-[[nodiscard]] std::string describe_exposed(const GpuTime& time);
+/// Which classes of kernels took the time, how much communication was exposed, how long kernels are, which matrix
+/// products run on Tensor Cores, and copies from pageable memory.
+[[nodiscard]] std::vector<std::string> describe_work(const KernelReport& report);
 
 /// Whether the other ranks wait for one of them.
 struct RankVerdict {
@@ -24,7 +24,7 @@ struct RankVerdict {
 };
 [[nodiscard]] RankVerdict judge_ranks(const KernelReport& report);
 
-/// "" where the GPUs are busy.
-[[nodiscard]] std::string advise_on_idle(const KernelReport& report);
+/// What to do, by thresholds that cep-kernels(1) lists.
+[[nodiscard]] std::vector<std::string> advise(const KernelReport& report);
 
 }  // namespace cep::kernels
