@@ -117,7 +117,7 @@ struct EstimateCommand {
         if (!all.machine.peak_flops) all.machine.peak_flops = peak_of(role, std::nullopt);
         if (all.machine.device.empty()) all.machine.device = role.device_name;
         if (all.batch.tokens_per_step() == 0 && role.tokens_per_step)
-            all.batch.tokens = *role.tokens_per_step * static_cast<double>(job.coverage.ranks_seen);
+            all.batch.tokens = *role.tokens_per_step;
     }
 
     Status run() const {

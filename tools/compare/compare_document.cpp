@@ -272,6 +272,8 @@ void write_comparison(JsonWriter& json, const Comparison& comparison, const std:
     json.members("notes", describe_differences(comparison), "alpha", CompareOptions::alpha, "threshold",
                  comparison.options.threshold, "per", comparison.same_work.unit, "of_devices",
                  comparison.same_work.of_devices, "factor", comparison.same_work.factor);
+    json.objects("settings_changed", changed_settings(comparison.a.settings, comparison.b.settings),
+                 [&](const SettingChange& change) { json.members("name", change.name, "a", change.a, "b", change.b); });
     json.object_or_null("step", comparison.step, write).objects("phases", comparison.phases, write);
     json.objects("pieces", comparison.pieces, [&json](const PieceChange& piece) {
         json.members("piece", facts_of(piece.piece).key, "a_ms", piece.a_ms, "b_ms", piece.b_ms, "difference_ms",

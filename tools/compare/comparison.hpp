@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compare/job_steps.hpp"
+#include "model/settings.hpp"
 #include "read/coverage.hpp"
 #include "stats/confidence.hpp"
 #include "verdict/verdict.hpp"
@@ -25,6 +26,7 @@ struct JobFacts {
     tool::Coverage coverage;
     JobSteps steps;
     tool::Verdict verdict;
+    tool::Settings settings{};
 };
 
 struct CompareOptions {

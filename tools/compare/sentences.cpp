@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/units.hpp"
@@ -225,7 +227,36 @@ void describe_pieces(const Comparison& comparison, std::vector<std::string>& sen
                                     text));
 }
 
+/// The usual reason of a change, so it comes first.
+void describe_settings(const Comparison& comparison, std::vector<std::string>& sentences) {
+    constexpr std::size_t most = 5;
+    const std::vector<SettingChange> changes = changed_settings(comparison.a.settings, comparison.b.settings);
+    std::string text;
+    for (std::size_t i = 0; i < std::min(most, changes.size()); ++i)
+        text += fmt::format("{}{} {} → {}", i == 0 ? "" : ", ", changes[i].name, changes[i].a, changes[i].b);
+    if (changes.size() > most) text += fmt::format(" and {} more", changes.size() - most);
+    if (!text.empty()) sentences.push_back(fmt::format("Settings that differ: {}.", text));
+}
+
 }  // namespace
+
+std::vector<SettingChange> changed_settings(const Settings& a, const Settings& b) {
+    std::vector<SettingChange> changes;
+    if (a.empty() || b.empty()) return changes;  // recorded without them
+    const std::string none = "not set";
+    std::map<std::string_view, std::string_view> of_b(b.begin(), b.end());
+    for (const auto& [name, value] : a) {
+        const auto other = of_b.find(name);
+        if (other == of_b.end())
+            changes.push_back({name, value, none});
+        else if (other->second != value)
+            changes.push_back({name, value, std::string(other->second)});
+        of_b.erase(name);
+    }
+    for (const auto& [name, value] : b)
+        if (of_b.contains(name)) changes.push_back({name, none, value});
+    return changes;
+}
 
 std::string describe_step(const Comparison& comparison) {
     if (!comparison.step) return "The selected spans make no whole steps; only phases are compared.";
@@ -257,6 +288,7 @@ std::optional<std::vector<std::string>> name_stragglers(const Verdict& verdict) 
 
 std::vector<std::string> describe_reasons(const Comparison& comparison) {
     std::vector<std::string> sentences;
+    describe_settings(comparison, sentences);
     describe_pieces(comparison, sentences);
     describe_distribution(comparison, sentences);
     describe_phases(comparison, sentences);

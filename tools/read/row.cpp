@@ -84,6 +84,23 @@ void read_config(const dom::element& value, RunInfo& run) {
     }
 }
 
+std::string text_of(const dom::element& value) {
+    std::string_view text;
+    return value.get(text) == simdjson::SUCCESS ? std::string(text) : simdjson::minify(value);
+}
+
+void read_settings(const dom::element& meta, RunInfo& run) {
+    constexpr std::size_t most_bytes = 8192;
+    dom::object settings;
+    if (meta["settings"].get(settings) != simdjson::SUCCESS) return;
+    for (const auto& [key, value] : settings) {
+        if (value.is_object() || value.is_array()) continue;
+        const std::string line = std::string(key) + "=" + text_of(value);
+        if (line.find('\n') != std::string::npos || key.find('=') != std::string_view::npos) continue;
+        if (run.settings.size() + line.size() < most_bytes) run.settings += line + "\n";
+    }
+}
+
 void read_stats(const dom::object& object, StatsRow& stats) {
     stats = {};
     look_up(object, "attempt", stats.attempt);
@@ -213,6 +230,7 @@ class RowParser::Impl {
 
     bool read_run_key(std::string_view key, const dom::element& value) {
         if (key == "config") read_config(value, run_);
+        if (key == "meta") read_settings(value, run_);
         return read_run_member(run_keys, key, value, run_);
     }
 

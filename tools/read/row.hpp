@@ -59,6 +59,7 @@ struct RunInfo {
     std::optional<std::int64_t> end_step;
     std::optional<std::int64_t> record_every_n_steps;
     std::optional<std::vector<std::int64_t>> listed_ranks;
+    std::string settings;  // "name=value\n" of each of meta.settings that is no object or list, as far as 8 KiB go
 };
 
 /// What the profiler counted since the start of an attempt.

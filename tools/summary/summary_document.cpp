@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "advice/ledger_document.hpp"
+#include "advice/settings_advice.hpp"
 #include "base/units.hpp"
 #include "verdict/verdict_document.hpp"
 
@@ -147,6 +148,45 @@ std::string describe_own_cost(const OwnCost& cost) {
 
 void add_facts(Document& document, std::string name, std::vector<std::string> lines) {
     for (std::string& line : lines) document.facts.push_back({std::exchange(name, ""), std::move(line)});
+}
+
+/// The first ones, which say most.
+std::string describe_settings(const Settings& settings) {
+    constexpr std::size_t most = 6;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(most, settings.size()); ++i)
+        text += fmt::format("{}{} {}", i == 0 ? "" : ", ", settings[i].first, settings[i].second);
+    return settings.size() > most ? fmt::format("{} and {} more", text, settings.size() - most) : text;
+}
+
+std::string describe_uneven(const UnevenSetting& uneven) {
+    const auto or_none = [](const std::string& value) { return value.empty() ? "not set" : value; };
+    return fmt::format("{} is {} on {} and {} on most", uneven.name, or_none(uneven.odd),
+                       format_numbers("rank", uneven.odd_ranks), or_none(uneven.usual));
+}
+
+void add_settings(Document& document, const JobSettings& settings, const Verdict* verdict) {
+    constexpr std::size_t most = 3;
+    if (settings.usual.empty()) return;
+    document.facts.push_back({"settings", describe_settings(settings.usual)});
+    for (std::size_t i = 0; i < std::min(most, settings.uneven.size()); ++i)
+        document.evidence.push_back(describe_uneven(settings.uneven[i]));
+    for (const SettingAdvice& advice :
+         advise_on(settings, verdict == nullptr ? std::vector<TimeLoss>{} : verdict->losses))
+        document.next.push_back(advice.text);
+}
+
+void write_settings(JsonWriter& json, const JobSettings& settings, const Verdict* verdict) {
+    json.object_or_null("settings", settings.usual.empty() ? nullptr : &settings, [&](const JobSettings& of_job) {
+        json.object("usual", [&] {
+            for (const auto& [name, value] : of_job.usual) json.members(name, value);
+        });
+        json.objects("uneven", of_job.uneven, [&](const UnevenSetting& one) {
+            json.members("name", one.name, "usual", one.usual, "odd", one.odd, "ranks", one.odd_ranks);
+        });
+        json.objects("advice", advise_on(of_job, verdict == nullptr ? std::vector<TimeLoss>{} : verdict->losses),
+                     [&](const SettingAdvice& advice) { json.members("id", advice.id, "text", advice.text); });
+    });
 }
 
 void add_facts(Document& document, const Job& job, const Summary& summary) {
@@ -412,6 +452,7 @@ void write_summary(JsonWriter& json, const Job& job, const Summary& summary, con
     }
     write_history(json, job);
     write_counters(json, summary);
+    write_settings(json, find_settings(job.ranks), verdict);
     write_groups(json, summary);
     json.members("approximate", !job.choice.keeps_all());
 }
@@ -425,6 +466,7 @@ Document summary_document(const Job& job, const Summary& summary, const Verdict*
     document.scope = describe_other_runs(job.inputs);
     if (verdict != nullptr) document.picture = verdict->picture;
     add_facts(document, job, summary);
+    add_settings(document, find_settings(job.ranks), verdict);
     if (summary.memory && summary.memory->is_short()) document.next.emplace_back(advice_on_memory);
     if (verdict != nullptr && !verdict->losses.empty())
         document.tables.push_back(ledger_table(verdict->ledger, verdict->losses));

@@ -9,7 +9,7 @@ from ctypes import byref, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, TypeVar, Union
 
-from . import _ffi, _streams
+from . import _ffi, _settings, _streams
 from ._attributes import Attributes, Meta, attributes_struct, meta_text, name_bytes, whole_number
 from ._binding import ProfilerCalls
 from ._closing import CLOSE_TIMEOUT_S, close_at_end_of_worker, close_handle, milliseconds, open_profilers
@@ -30,6 +30,11 @@ Self = TypeVar("Self", bound="Profiler")
 _FIND_IT = -1  # CEP_FIND_IT
 
 
+def _takes_settings(options: _ffi.Options) -> bool:
+    """Other layouts have no run row: there the facts of the run stand in each row."""
+    return options.layout == _ffi.LAYOUTS["full"] and _settings.is_wanted()
+
+
 def _complete(options: _ffi.Options) -> None:
     """Sets what nobody has set and libcep cannot find: see _launcher."""
     if not options.enable:
@@ -39,6 +44,8 @@ def _complete(options: _ffi.Options) -> None:
         options.rank = _FIND_IT if rank is None else rank
         if options.world_size == _FIND_IT and rank is not None:
             options.world_size = max(rank_and_size()[1], rank + 1)
+    if _takes_settings(options):
+        options.meta = _settings.add_to_meta(options.meta)
     run = run_under_cep_run()
     if not options.run_id and run is not None:
         options.run_id = run.encode()
@@ -166,6 +173,7 @@ class Profiler(ProfilerCalls, Handle):
                 options.start_step, options.end_step, options.record_every_n_steps, options.flush_every_n_steps
             )
             on_host = options.backend == _ffi.BACKENDS["host"]
+            self._added_settings: Optional[dict[str, Any]] = {} if _takes_settings(options) else None
         self._native_regions: dict[str, Optional[int]] = {}
         self._attach(self._handle.value or 0, [], {}, on_host, self._sampling)
         self._at_close: list[Removal] = []  # called once the profiler is closed, the last one first
@@ -265,6 +273,23 @@ class Profiler(ProfilerCalls, Handle):
     def stats(self) -> Stats:
         """The counts so far. All are 0 when off. They are no consistent snapshot while other threads record."""
         return read_stats(self._handle)
+
+    def add_settings(self, settings: Mapping[str, Any]) -> None:
+        """Adds settings to those of the run row that cep read when the profiler was opened: what a trainer was told, for
+        ``cep summarize`` to advise on and for ``cep compare`` to compare. With ``CEP_SETTINGS=0``, or a layout
+        without run rows, it does nothing.
+
+        Args:
+            settings: Texts, numbers and truth values by name. A name that is given again replaces its old value.
+
+        Raises:
+            Error: With those that are there already they would take more than 65536 bytes. None is added.
+        """
+        added = self._added_settings
+        if not self._enabled or added is None or all(added.get(name) == value for name, value in settings.items()):
+            return
+        added.update(settings)
+        self.set_meta({"settings": {**_settings.read(), **added}})
 
     def set_meta(self, meta: Optional[Meta] = None, **facts: Any) -> None:
         """Adds facts about this rank to its ``run`` row.

@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterable, Optional, Union
 
 from .._handle import Removable, Removal, undo_all
 from .._profiler import Profiler
+from .._settings import note_training
 from ._backward import Backward, backward_of
 from ._capture import warn
 from ._claims import claims_of
@@ -305,6 +306,7 @@ def instrument(
                 forward.sync = reduction.sync
                 made._removals += reduction.removals
         made._start(forward, optimizers)
+        note_training(profiler, model=model, optimizer=next(iter(optimizers), None))
     except BaseException:
         made.remove()
         raise

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Generic, Iterable, Iterator, Optional, TypeVar, Union
 
 from .._profiler import Profiler
+from .._settings import note_training
 from .._streams import HOST
 from ._data import to_device
 from ._instrument import instrument
@@ -35,6 +36,7 @@ class TracedTraining(Generic[Batch]):
         self._batches_per_step = batches_per_step
         self._step = Phase(profiler.region("training_step", kind="step"))
         self._waiting = profiler.region("data_load", kind="data", stream=HOST)
+        note_training(profiler, loader=loader)
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]

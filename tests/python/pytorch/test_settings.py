@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What PyTorch, a model, an optimizer and a loader were told stands in the run row."""
+
+import cep
+import cep.torch
+import torch
+
+
+def settings(files):
+    return files.typed("run")[-1]["meta"]["settings"]
+
+
+def test_settings_of_pytorch(files):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        with torch.autograd.set_detect_anomaly(True):
+            cep.Profiler(directory=files.directory).close()
+    finally:
+        torch.set_float32_matmul_precision(before)
+    found = settings(files)
+    assert found["torch"] == torch.__version__ and found["matmul_precision"] == "high"
+    assert found["anomaly_detection"] is True and found["deterministic_algorithms"] is False
+    assert not torch.cuda.is_initialized()
+
+
+def test_settings_of_a_training(files):
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    data = torch.utils.data.TensorDataset(torch.randn(8, 4))
+    loader = torch.utils.data.DataLoader(data, batch_size=4, pin_memory=False, num_workers=0)
+    with cep.Profiler(directory=files.directory, record_every_n_steps=1) as profiler:
+        for (batch,) in cep.torch.trace_training(loader, model, optimizer, profiler):
+            model(batch).sum().backward()
+            optimizer.step()
+    found = settings(files)
+    assert (found["parameters"], found["device"], found["compiled"]) == ("float32", "cpu", False)
+    assert (found["optimizer"], found["optimizer_foreach"]) == ("AdamW", True)
+    assert (found["loader_num_workers"], found["loader_pin_memory"], found["loader_batch_size"]) == (0, False, 4)
+    assert found["torch"] == torch.__version__

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "advice/settings_advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/text.hpp"
+#include "base/units.hpp"
+
+namespace cep::tool {
+namespace {
+
+/// A setting that has a value, and a loss that goes with it.
+struct Rule {
+    std::string_view id;
+    std::string_view setting;
+    std::string_view value;
+    std::optional<TimeKind> loss;  // of at least least_loss; none: the setting alone is enough
+    std::string_view text;
+};
+
+constexpr Rule rules[] = {
+    {"anomaly_detection", "anomaly_detection", "true", {}, "anomaly detection is on: switch it off when not debugging"},
+    {"launch_blocking", "CUDA_LAUNCH_BLOCKING", "1", {}, "CUDA_LAUNCH_BLOCKING=1: each launch waits for its kernel"},
+    {"distributed_debug",
+     "TORCH_DISTRIBUTED_DEBUG",
+     "DETAIL",
+     {},
+     "TORCH_DISTRIBUTED_DEBUG=DETAIL: each collective is checked by another one"},
+    {"nccl_debug", "NCCL_DEBUG", "TRACE", {}, "NCCL_DEBUG=TRACE: NCCL writes a line for each call"},
+    {"deterministic",
+     "deterministic_algorithms",
+     "true",
+     {},
+     "deterministic algorithms are on, which are slower: switch them off unless the run must be repeatable"},
+    {"cudnn_deterministic",
+     "cudnn_deterministic",
+     "true",
+     {},
+     "cudnn.deterministic is on: convolutions may take slower algorithms"},
+    {"pin_memory", "loader_pin_memory", "false", TimeKind::host_to_device,
+     "pin_memory is off and copies to the device take {}: pin_memory=True, and non_blocking=True in the copies"},
+    {"num_workers", "loader_num_workers", "0", TimeKind::data,
+     "the loader has no workers and loading takes {}: num_workers above 0"},
+    {"persistent_workers", "loader_persistent_workers", "false", TimeKind::data,
+     "persistent_workers is off and loading takes {}: workers start again at each epoch"},
+    {"compile", "compiled", "false", TimeKind::host_late,
+     "the model is not compiled and the device waits for its host {} of the time: torch.compile"},
+    {"optimizer", "optimizer_fused", "false", TimeKind::host_late,
+     "the optimizer is not fused and the device waits for its host {} of the time: fused=True"},
+};
+
+double share_of(const std::vector<TimeLoss>& losses, TimeKind piece) {
+    const auto found =
+        std::find_if(losses.begin(), losses.end(), [&](const TimeLoss& loss) { return loss.piece == piece; });
+    return found == losses.end() ? 0 : found->share;
+}
+
+std::optional<std::string> apply(const Rule& rule, const JobSettings& settings, const std::vector<TimeLoss>& losses) {
+    if (settings.value_of(rule.setting) != rule.value) return std::nullopt;
+    if (!rule.loss) return std::string(rule.text);
+    const double share = share_of(losses, *rule.loss);
+    if (share < least_loss) return std::nullopt;
+    return fmt::format(fmt::runtime(rule.text), format_percent(share));
+}
+
+std::optional<std::string> advise_on_matmuls(const JobSettings& settings) {
+    const bool is_full = settings.value_of("matmul_precision") == "highest" && settings.value_of("tf32") != "true";
+    const bool is_float32 = settings.value_of("autocast") == "none" && settings.value_of("parameters") == "float32";
+    if (!is_full || !is_float32 || settings.value_of("device") != "cuda") return std::nullopt;
+    return "matmuls run in float32 without TF32: torch.set_float32_matmul_precision('high'), or autocast to bfloat16";
+}
+
+std::optional<double> number_of(const JobSettings& settings, std::string_view name) {
+    return parse_number<double>(settings.value_of(name));
+}
+
+std::optional<std::string> advise_on_threads(const JobSettings& settings) {
+    const auto threads = number_of(settings, "threads");
+    const auto ranks = number_of(settings, "ranks_on_host");
+    const auto cores = number_of(settings, "cores");
+    if (!threads || !ranks || !cores || *threads * *ranks <= *cores) return std::nullopt;
+    return fmt::format("{} ranks x {} threads on {} cores: OMP_NUM_THREADS of at most {}", *ranks, *threads, *cores,
+                       std::max(1.0, std::floor(*cores / *ranks)));
+}
+
+}  // namespace
+
+std::vector<SettingAdvice> advise_on(const JobSettings& settings, const std::vector<TimeLoss>& losses) {
+    std::vector<SettingAdvice> advice;
+    const auto add = [&](std::string_view id, std::optional<std::string> text) {
+        if (text) advice.push_back({id, std::move(*text)});
+    };
+    for (const Rule& rule : rules) add(rule.id, apply(rule, settings, losses));
+    add("float32_matmul", advise_on_matmuls(settings));
+    add("threads", advise_on_threads(settings));
+    return advice;
+}
+
+}  // namespace cep::tool
