@@ -235,45 +235,6 @@ def test_a_loader_that_is_read_one_batch_ahead(run, files, with_torch):
         assert steps_of(files, name) == list(range(1, 12))
 
 
-# Loops of other shapes.
-
-# The places for a function around a module's call, and around an optimizer's step, as PyTorch 2.1 has them.
-NEWER_PYTORCH = """
-import functools, torch
-Module, Optimizer = torch.nn.Module, torch.optim.Optimizer
-if not hasattr(Module, "_compiled_call_impl"):
-    def _wrapped_call_impl(self, *args, **kwargs):
-        return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
-    Module._compiled_call_impl = None
-    Module.__call__ = Module._wrapped_call_impl = _wrapped_call_impl
-if not hasattr(Optimizer, "register_step_pre_hook"):
-    def add(name):
-        def register(self, hook):
-            hooks = self.__dict__.setdefault(name, [])
-            hooks.append(hook)
-            return type("Handle", (), {"remove": lambda _: hooks.remove(hook)})()
-        return register
-    def stepping(original):
-        def wrapper(self, *args, **kwargs):
-            args = (self, *args)
-            for hook in self.__dict__.get("before", ()):
-                args, kwargs = hook(self, args, kwargs) or (args, kwargs)
-            result = original(*args, **kwargs)
-            for hook in self.__dict__.get("after", ()):
-                hook(self, args, kwargs)
-            return result
-        return wrapper
-    Optimizer.register_step_pre_hook, Optimizer.register_step_post_hook = add("before"), add("after")
-    for kind in (torch.optim.SGD, torch.optim.Adam, torch.optim.LBFGS):
-        kind.step = stepping(kind.step)
-"""
-
-
-@pytest.fixture(params=["", NEWER_PYTORCH], ids=("this PyTorch", "call slot and hooks"))
-def pytorch(request):
-    return request.param
-
-
 NO_LOADER = """
 import torch
 model = torch.nn.Linear(4, 1)
@@ -292,12 +253,50 @@ for _ in range(5):
     "optimizer, step", [("SGD", "closure(); optimizer.step()"), ("LBFGS", "optimizer.step(closure)")]
 )
 def test_without_a_loader_a_forward_after_the_optimizer_begins_a_step(
-    run, files, with_torch, pytorch, optimizer, step
+    run, files, with_torch, optimizer, step
 ):
-    run.script(pytorch + NO_LOADER.format(optimizer=optimizer, step=step))
+    run.script(NO_LOADER.format(optimizer=optimizer, step=step))
     assert steps_of(files, "training_step") == [1, 2, 3, 4]
     for number in range(1, 5):
         assert names_of_step(files, number)[:3] == ["training_step", "forward", "backward"]
+
+
+# A step that is one CUDA graph: PyTorch calls no forward, and there is no loader. A stand-in for a GPU's graph.
+GRAPH = """
+import torch
+
+class Graph:
+    def replay(self):
+        loss = (weight * 2).sum()
+        weight.grad = torch.autograd.grad(loss, weight)[0]
+
+torch.cuda.CUDAGraph = Graph
+weight = torch.nn.Parameter(torch.ones(4))
+optimizers = [torch.optim.SGD([weight], lr=0.1) for _ in range({optimizers})]
+graph = torch.cuda.CUDAGraph()
+for optimizer in optimizers:  # the first step, which shows what is trained
+    graph.replay()
+    optimizer.step()
+for step in range(12):
+    graph.replay()
+    for optimizer in optimizers[: {stepping}]:
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("optimizers", [1, 2])
+def test_a_step_that_is_a_cuda_graph_ends_with_its_optimizers(run, files, with_torch, optimizers):
+    run.script(GRAPH.format(optimizers=optimizers, stepping=optimizers))
+    first = optimizers  # what is before are steps too
+    assert steps_of(files, "training_step")[-12:] == list(range(first, first + 12))
+    for step in range(first, first + 12):
+        assert names_of_step(files, step) == ["training_step", "graph_replay", *["optimizer"] * optimizers]
+    assert not [row for row in files.spans() if "error" in row]
+
+
+def test_a_training_whose_optimizer_is_in_the_graph_is_told_what_to_call(run, with_torch):
+    _, err = run.script(GRAPH.format(optimizers=1, stepping=0))
+    assert "12 replays of CUDA graphs" in err and "call its step()" in err
 
 
 TWO_OPTIMIZERS = """
@@ -315,8 +314,8 @@ for batch in DataLoader(data, 2) if sys.argv[1] == "loader" else torch.stack(dat
 
 
 @pytest.mark.parametrize("data", ["loader", "list"])
-def test_two_optimizers_that_step_on_one_batch_are_one_step(run, files, with_torch, pytorch, data):
-    run.script(pytorch + TWO_OPTIMIZERS, data)
+def test_two_optimizers_that_step_on_one_batch_are_one_step(run, files, with_torch, data):
+    run.script(TWO_OPTIMIZERS, data)
     names = names_of_step(files, 3)
     assert names.count("training_step") == 1 and names.count("optimizer") == 2 and names.count("backward") == 2
 
@@ -335,8 +334,8 @@ for batch in torch.utils.data.DataLoader([torch.ones(4)] * 12, 2):
 """
 
 
-def test_a_model_inside_of_one_that_is_never_called_is_found(run, files, with_torch, pytorch):
-    run.script(pytorch + INNER_MODEL)
+def test_a_model_inside_of_one_that_is_never_called_is_found(run, files, with_torch):
+    run.script(INNER_MODEL)
     assert steps_of(files, "forward") == [2, 3, 4, 5]
     assert steps_of(files, "backward") == [2, 3, 4, 5]
 

@@ -38,7 +38,7 @@ def _read(folder: Path) -> Job:
         [record for record in told if record["what"] == "opened"],
         {record["rank"] for record in told if record["what"] == "off"},
         max((record["steps"] for record in told if record["what"] == "ended"), default=0),
-        list(dict.fromkeys(record["why"] for record in told if record["what"] == "failed")),
+        list(dict.fromkeys(record["why"] for record in told if record["what"] in ("failed", "advice"))),
     )
 
 

@@ -2,6 +2,8 @@
 """Which rank of which run a process is, where the launcher's variables do not say it."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -85,3 +87,18 @@ if __name__ == "__main__":
     assert [(run["rank"], run["world_size"]) for run in runs_of(files)] == [(0, 2), (1, 2)]
     for rank in range(2):
         assert [row["step"] for row in files.spans("training_step", rank)] == list(range(5))
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
+def test_lightning_starts_the_other_ranks_of_one_run_under_cep_run(scripts, files, command, strategy, monkeypatch):
+    pytest.importorskip("lightning")
+    monkeypatch.setenv("CEP_COMMAND", str(command))
+    script = files.output_dir / "train.py"
+    script.write_text(LIGHTNING + f"if __name__ == '__main__':\n    main({strategy!r}, [])\n")
+    launch = [sys.executable, "-m", "cep.run", "-o", files.output_dir, "--every", "1", "--", sys.executable, script]
+    ended = subprocess.run([*launch, files.output_dir], capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 0, ended.stderr
+    runs = runs_of(files)
+    assert [(run["rank"], run["world_size"]) for run in runs] == [(0, 2), (1, 2)]
+    assert len({run["run_id"] for run in runs}) == 1
+    assert "no longer instrumented" not in ended.stderr and "cep run: the verdict of" in ended.stderr

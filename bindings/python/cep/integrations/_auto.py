@@ -22,6 +22,7 @@ from .. import torch as cep_torch
 from .._closing import open_profilers
 from .._handle import Removal, undo_all
 from .._launcher import rank_and_size
+from .._patch import patch
 from .._run_records import tell
 from .._streams import HOST
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch
@@ -31,6 +32,10 @@ from ._steps import TrainingSteps
 
 _MOST_OPTIMIZERS = 16  # each gets hooks and rows; a script with one for each parameter has hundreds
 _MOST_UPDATES = 64  # in one step, before waits for a loader no longer tell steps apart
+_NO_STEP_OUTSIDE = (
+    "{} replays of CUDA graphs after the last optimizer step outside of one: nothing tells such steps apart; open a "
+    "cep.Profiler in the script, and call its step() at each step"
+)
 _SEARCHED_LEVELS = 4  # of models inside the outermost one, which is not always the one that is called
 
 
@@ -47,8 +52,9 @@ class AutoTraining:
     A step ends at the first wait for a DataLoader after an optimizer has stepped. Batches that are only accumulated so
     belong to one step, and so do several optimizers that step on one batch. In a script without a DataLoader, or that
     waits for it on another thread, a step ends at the first forward of a trained model once all optimizers of the step
-    before have stepped again. What no training needs (waiting for a loader of evaluation data) ends a step too, and the
-    next one begins when training goes on.
+    before have stepped again. Where neither is seen, as with a step that is one CUDA graph, the last of these optimizers
+    ends it. What no training needs (waiting for a loader of evaluation data) ends a step too, and the next one begins when
+    training goes on.
     """
 
     def __init__(self) -> None:
@@ -65,6 +71,7 @@ class AutoTraining:
         self._last_loader: Optional[int] = None  # waited for last, by its number
         self._training_loaders: set[int] = set()
         self._steps_made = 0
+        self._replays = 0  # of CUDA graphs, since an optimizer has stepped
         self._forget_step()
         self._needed: set[int] = set()
 
@@ -111,6 +118,8 @@ class AutoTraining:
             self._steps.abandon()
             self._steps = None
         undo_all(self._removals)
+        if self._replays > 1:
+            tell("advice", why=_NO_STEP_OUTSIDE.format(self._replays))
         if self.profiler is not None and self.profiler.enabled:
             self.profiler.close()
             tell("ended", steps=self._steps_made)
@@ -161,6 +170,7 @@ class AutoTraining:
         if profiler is None:
             return
         self._load = profiler.region("data_load", kind="data", stream=HOST)
+        self._replay = profiler.region("graph_replay", kind="compute")
         self._copies = CopyTimer(profiler, self.thread)
         self._removals.append(self._copies.detach)
         if distributed_is_initialized():
@@ -291,16 +301,40 @@ class AutoTraining:
         self._begin_step()
         self._has_forward = True
 
+    def _begin_replay(self) -> Optional[Any]:
+        """Before a CUDA graph is replayed. Returns the region that times it; None where it is not recorded."""
+        self._replays += 1
+        if self._steps is None or get_ident() != self.thread:
+            return None
+        self._learn_loader()
+        self._begin_step()
+        return self._replay if self.profiler is not None and self.profiler._recording else None
+
+    def replay(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """What takes the place of CUDAGraph.replay()."""
+        begin = self.guarded(self._begin_replay)
+
+        def replay(*args: Any, **kwargs: Any) -> Any:
+            region = begin()
+            if region is None:
+                return original(*args, **kwargs)
+            with region:
+                return original(*args, **kwargs)
+
+        return replay
+
     def before_optimizer(self, optimizer: Optimizer) -> None:
-        if self._steps is not None and get_ident() == self.thread:
+        if self._steps is not None and get_ident() == self.thread and not _is_capturing():
             self._begin_step()  # all of the step is in a closure
 
     def after_optimizer(self, optimizer: Optimizer) -> None:
+        if not _is_capturing():
+            self._replays = 0
         if self._steps is None:
             if self.profiler is None and not self._is_lightnings:
                 self._begin(optimizer)
             return
-        if get_ident() != self.thread:
+        if get_ident() != self.thread or _is_capturing():
             return
         if id(optimizer) not in self._optimizers:
             self._add_trained_by(optimizer)
@@ -313,6 +347,8 @@ class AutoTraining:
             self._has_fetched = False
         if self._searched_levels < _SEARCHED_LEVELS:
             self._search_models()
+        if not self._has_fetched and not self._has_forward and self._needed <= self._stepped:
+            self._end_step()  # nothing else will tell
 
     # ---- Lightning --------------------------------------------------------------------------------------
 
@@ -350,6 +386,11 @@ def _callback_of_this_process() -> Any:
     return _lightning_callback(lightning.CepCallback, install())
 
 
+def _is_capturing() -> bool:
+    """Whether the optimizer's step goes into a CUDA graph, to be made later."""
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
 def _is_enabled(profiler: Any) -> bool:
     return bool(profiler.enabled)
 
@@ -363,6 +404,7 @@ def install() -> AutoTraining:
     if _training is None:
         _training = AutoTraining()
         patch_loaders(_training)
+        patch(torch.cuda.CUDAGraph, "replay", _training.replay)
         os.register_at_fork(after_in_child=_training.forget_after_fork)
     return _training
 
