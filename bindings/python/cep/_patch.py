@@ -12,19 +12,17 @@ from ._handle import Removal
 _MISSING = object()
 
 
+Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Makes the new function from the original, which it is to call with the arguments that it gets."""
+
+
 class _Patch:
     """A replaced function of an object. Patches may be removed in any order, and leave what others have put on."""
 
-    def __init__(
-        self,
-        owner: Any,
-        name: str,
-        make: Callable[[Callable[..., Any]], Callable[..., Any]],
-        default: Optional[Callable[..., Any]],
-    ) -> None:
+    def __init__(self, owner: Any, name: str, make: Make, default: Optional[Callable[..., Any]], before: Any) -> None:
         self._owner, self._name = owner, name
-        self._before = vars(owner).get(name, _MISSING)  # missing: the function is one of the class
-        self._is_removed = False
+        self._before = before
+        self._is_removed = True
         original: Any = getattr(owner, name) or default
         timed = make(original)
 
@@ -39,7 +37,10 @@ class _Patch:
             # A bound method again: learning-rate schedulers use its __func__ and __self__.
             self._replacement = types.MethodType(lambda _, *args, **kwargs: replacement(*args, **kwargs), owner)
             functools.update_wrapper(self._replacement.__func__, replacement)
-        setattr(owner, name, self._replacement)
+
+    def put(self) -> None:
+        self._is_removed = False
+        setattr(self._owner, self._name, self._replacement)
 
     def remove(self) -> None:
         self._is_removed = True
@@ -52,25 +53,36 @@ class _Patch:
             patch = getattr(patch._before, "_cep_patch", None)
 
 
-def patch(
-    owner: Any,
-    name: str,
-    make: Callable[[Callable[..., Any]], Callable[..., Any]],
-    default: Optional[Callable[..., Any]] = None,
-) -> Removal:
+class Patches:
+    """Replaced functions of objects that come and go with the recorded steps: each is made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, str], _Patch] = {}
+
+    def put(self, owner: Any, name: str, make: Make, default: Optional[Callable[..., Any]] = None) -> Removal:
+        """As patch(), for an owner that outlives this object and a `make` that is always the same."""
+        before = vars(owner).get(name, _MISSING)  # missing: the function is one of the class
+        made = self._made.get((id(owner), name))
+        if made is None or made._before is not before or not made._is_removed:
+            made = self._made[id(owner), name] = _Patch(owner, name, make, default, before)
+        made.put()
+        return made.remove
+
+
+def patch(owner: Any, name: str, make: Make, default: Optional[Callable[..., Any]] = None) -> Removal:
     """Replaces a function of a module, or a method of an object, by one that calls it.
 
     Args:
         owner: The module or object.
         name: The function's name.
-        make: Makes the new function from the original, which it is to call with the arguments that it gets.
+        make: Makes the new function.
         default: The original where the attribute is None.
 
     Returns:
         A function that undoes this. If something else has replaced the function since, that stays, and what it calls
         does no more than the original.
     """
-    return _Patch(owner, name, make, default).remove
+    return Patches().put(owner, name, make, default)
 
 
 def is_patched(owner: Any, name: str) -> bool:

@@ -10,7 +10,7 @@ from threading import get_ident, local
 from typing import Any, Callable, Optional, Protocol
 
 from .._handle import Removal, undo_all
-from .._patch import patch
+from .._patch import Patches
 from .._profiler import Profiler
 from .._region import Region
 from ..torch._hooks import is_compiling
@@ -85,11 +85,12 @@ class CopyTimer:
     def __init__(self, profiler: Profiler, thread: int) -> None:
         self._profiler, self._thread = profiler, thread
         self._removals: list[Removal] = []
+        self._patches = Patches()
 
     def attach(self) -> None:
         if not self._removals:
-            self._removals.append(patch(torch.Tensor, "to", self._timed_to))
-            self._removals.append(patch(torch.Tensor, "cuda", self._timed))
+            self._removals.append(self._patches.put(torch.Tensor, "to", self._timed_to))
+            self._removals.append(self._patches.put(torch.Tensor, "cuda", self._timed))
 
     def detach(self) -> None:
         undo_all(self._removals)

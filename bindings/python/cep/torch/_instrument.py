@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, Callable, Iterable, Optional, Union
 
 from .._handle import Removable, Removal, undo_all
+from .._patch import Patches
 from .._profiler import Profiler
 from .._settings import note_training
 from ._backward import Backward, backward_of
@@ -60,6 +61,7 @@ class _ForwardTimer:
         self._forward_no_grad = Phase(profiler.region(prefix + "forward_no_grad", kind="compute"))
         self._backward = backward
         self._model = model
+        self._patches = Patches()
         self._calls_inside: dict[int, int] = {}  # by thread: open calls of the model inside its timed call
         self.sync: Optional[DDPGradientSync] = None
         self.before: Optional[Callable[[], None]] = None  # called before each forward of a recorded step
@@ -70,7 +72,7 @@ class _ForwardTimer:
 
     def attach(self) -> list[Removal]:
         # Around all hooks, so that the work of FSDP's own (gathering parameters) is part of the forward.
-        return [patch_call(self._model, self._around)]
+        return [patch_call(self._model, self._around, self._patches)]
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         begin, end = Hook(self._begin), Hook(self._end)

@@ -8,10 +8,10 @@ works with 2.1 and later. What callers pass and get has PyTorch's own types.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Optional
 
 from .._handle import Removal
-from .._patch import patch
+from .._patch import Make, Patches
 
 try:
     torch: Any = importlib.import_module("torch")
@@ -54,13 +54,14 @@ def distributed_is_initialized() -> bool:
     return bool(dist.is_available() and dist.is_initialized())
 
 
-def patch_call(module: Module, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Removal:
+def patch_call(module: Module, make: Make, patches: Optional[Patches] = None) -> Removal:
     """Replaces the call of a module by one that calls it.
 
     The place is that of module.compile(). Unlike a hook it is no part of what torch.compile compiles, and it is neither
     copied nor pickled with the module.
     """
-    return patch(module, "_compiled_call_impl", make, module._call_impl)
+    given: Any = module
+    return (patches or Patches()).put(given, "_compiled_call_impl", make, given._call_impl)
 
 
 def tensor_bytes(tensor: Tensor) -> int:
