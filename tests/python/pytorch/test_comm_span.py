@@ -25,27 +25,28 @@ WHAT = Description("all_reduce", 64, GROUP, 3)
 
 
 class Stream:
-    """A stream that logs what is queued on it."""
+    """A stream that logs what is queued on it, and is done with it once the test says so."""
+
+    are_idle = False
 
     def __init__(self, log, number):
         self.log = log
         self.cuda_stream = number
+
+    def query(self):
+        return Stream.are_idle
 
     def wait_event(self, event):
         self.log.append(("waits for stream", self.cuda_stream, event.stream))
 
 
 class Event:
-    """An event: keeps the stream on which it was recorded last, and is reached once the test says so."""
+    """An event: keeps the stream on which it was recorded last."""
 
     stream = None
-    are_reached = False
 
     def record(self, stream):
         self.stream = stream.cuda_stream
-
-    def query(self):
-        return self.stream is None or Event.are_reached
 
 
 class Tensor:
@@ -119,7 +120,7 @@ def log(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Stream", make)
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.distributed, "Work", Work)
-    monkeypatch.setattr(Event, "are_reached", False)
+    monkeypatch.setattr(Stream, "are_idle", False)
     monkeypatch.setattr(torch.cuda, "stream", use)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream(log, log.current[0]))
     return log
@@ -140,10 +141,10 @@ def let_go(log, monkeypatch):
     """Lets go of what this file's other tests have left, and at the end looks whether Work is PyTorch's own again."""
 
     def sweep_all():
-        monkeypatch.setattr(Event, "are_reached", True)
+        monkeypatch.setattr(Stream, "are_idle", True)
         gc.collect()
         kept_tensors.sweep()
-        monkeypatch.setattr(Event, "are_reached", False)
+        monkeypatch.setattr(Stream, "are_idle", False)
         assert not kept_tensors
 
     sweep_all()
@@ -173,7 +174,7 @@ def test_tensors_that_nobody_waits_for_are_kept_until_the_device_is_done(profile
     profiler.step(1)
     kept_tensors.sweep()
     assert tensor() is not None
-    monkeypatch.setattr(Event, "are_reached", True)
+    monkeypatch.setattr(Stream, "are_idle", True)
     kept_tensors.sweep()
     assert tensor() is None
 

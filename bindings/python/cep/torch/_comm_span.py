@@ -172,7 +172,6 @@ class AsyncSpan:
             self.fail(Unmeasured)
             return
         error: Optional[type[BaseException]] = None
-        kept_tensors.sweep()
         try:
             with torch.cuda.stream(self._side):
                 for work in works:
@@ -180,10 +179,8 @@ class AsyncSpan:
         except Exception as failure:  # the collective has failed; the trainer's own wait raises it
             error = type(failure)
         self._end(error)
-        done = torch.cuda.Event()
-        done.record(self._side)
         for work in works:
-            kept_tensors.keep(work, tensors, done)
+            kept_tensors.keep(work, tensors, self._side)
 
     def end_with(self, future: Optional[Future[Any]]) -> None:
         """Ends the span when the future's value is ready. Never waits for it on the host. For the futures of DDP's

@@ -16,6 +16,7 @@ from .._handle import Removal, undo_all
 from .._patch import patch
 from ._pytorch import Tensor, torch
 
+_MANY = 64  # in a step, before it looks whether some are free
 _WAITS = ("wait", "synchronize", "block_current_stream")
 
 
@@ -23,19 +24,22 @@ class KeptTensors:
     """Thread-safe."""
 
     def __init__(self) -> None:
-        # By id() of the Work, or of the reference once the Work is gone: with the event after which they are free.
+        # By id() of the Work, or of the reference once the Work is gone: with the stream behind whose work they are free.
         self._kept: dict[int, tuple[Any, list[Tensor], Any]] = {}
         self._removals: list[Removal] = []
+        self._sweep_at = _MANY
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def keep(self, work: Any, tensors: list[Tensor], done: Any) -> None:
-        """Keeps the tensors of a Work. `done` is an event that was recorded behind the collective."""
+    def keep(self, work: Any, tensors: list[Tensor], stream: Any) -> None:
+        """Keeps the tensors of a Work, for which a stream waits."""
         with self._lock:
             self._watch_waits()
-            self._kept[id(work)] = weakref.ref(work, self._forget_work(id(work))), tensors, done
+            self._kept[id(work)] = weakref.ref(work, self._forget_work(id(work))), tensors, stream
+        if len(self._kept) >= self._sweep_at:
+            self.sweep()
 
     def sweep(self) -> None:
         """Lets go of what the device has done, also where nobody waits for it. Without any left, waits are PyTorch's own
@@ -43,9 +47,12 @@ class KeptTensors:
         if not self._removals:
             return
         with self._lock:
-            for key, (_, _, done) in list(self._kept.items()):
-                if done.query():
+            streams = {id(stream): stream for _, _, stream in list(self._kept.values())}
+            idle = {key for key, stream in streams.items() if stream.query()}
+            for key, (_, _, stream) in list(self._kept.items()):
+                if id(stream) in idle:
                     self._kept.pop(key, None)
+            self._sweep_at = len(self._kept) + _MANY
             if not self._kept:
                 undo_all(self._removals)
 
