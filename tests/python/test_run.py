@@ -467,6 +467,42 @@ def test_signals_are_passed_on(run, name):
     assert process.returncode == 40 + number
 
 
+# As srun and container runtimes: the processes have the environment, and not the launcher's folder of records.
+ELSEWHERE = "import os, subprocess, sys; os.environ['CEP_RUN_RECORDS'] = '/nowhere'; subprocess.run(sys.argv[1:], check=True)"
+# As DeepSpeed's launcher on other hosts, which forwards variables of Python's and NCCL's.
+FORWARDS_PYTHONS = """
+import os, subprocess, sys
+kept = {name: value for name, value in os.environ.items() if name.startswith(("PYTHON", "NCCL", "PATH"))}
+subprocess.run(sys.argv[1:], env={**kept, **dict(word.split("=") for word in os.environ.get("FILE", "").split())}, check=True)
+"""
+
+
+def test_rows_of_processes_elsewhere_are_found(run, files, command, with_torch):
+    _, err = run(sys.executable, "-c", ELSEWHERE, sys.executable, EXAMPLE, "--samples", "320", "--epochs", "1")
+    assert steps_of(files, "training_step") == list(range(1, 10))
+    assert "written by processes on other hosts or in containers: 1" in err
+    assert NO_STEP not in err and "cep run: the verdict of" in err
+
+
+def test_a_launcher_that_forwards_no_variables_of_ceps_is_named(run, files, with_torch):
+    script = (sys.executable, EXAMPLE, "--samples", "64", "--epochs", "1")
+    _, err = run(sys.executable, "-c", FORWARDS_PYTHONS, *script)
+    assert NO_STEP in err and "CEP_*" in err and "-E, -I or -S" in err
+    # Its file of variables to forward, .deepspeed_env, is the remedy.
+    names = ("CEP_RUN_RECORDS", "CEP_DIRECTORY", "CEP_RECORD_EVERY_N_STEPS", "CEP_LIBRARY")
+    forward = "import os, sys; os.environ['FILE'] = ' '.join(f'{n}={os.environ[n]}' for n in %r); os.execv(%r, %r)"
+    again = [sys.executable, "-c", FORWARDS_PYTHONS, *map(str, script)]
+    _, err = run(sys.executable, "-c", forward % (names, sys.executable, again))
+    assert NO_STEP not in err and steps_of(files, "training_step")
+
+
+def test_a_run_that_is_started_again_is_one_rank(run, with_torch):
+    twice = "import subprocess, sys; [subprocess.run(sys.argv[1:], check=True) for _ in range(2)]"
+    script = (sys.executable, EXAMPLE, "--samples", "64", "--epochs", "1")
+    _, err = run(sys.executable, "-c", twice, *script, options=("--every", "1", "--no-summary"))
+    assert "1 rank recorded" in err
+
+
 def test_a_script_without_pytorch_is_left_alone(run, files):
     text = "import sys\nprint('torch' in sys.modules, 'cep' in sys.modules, [p for p in sys.path if '_startup' in p])"
     out, err = run.script(text)

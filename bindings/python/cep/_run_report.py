@@ -7,12 +7,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from ._run_records import records
 from ._show import find_command
 
 _SECONDS_OF_A_SUMMARY = 600
+_CLOCK_DIFFERENCE_S = 2
 
 
 def say(message: str) -> None:
@@ -52,16 +53,34 @@ def _has_spans(path: Path) -> bool:
         return False
 
 
-def report(folder: Path, *, with_summary: bool) -> None:
-    """Says what came of a job whose records are in the folder."""
+_NOTHING_SEEN = (
+    "no training step was seen: no optimizer of PyTorch made a step in a process that cep could instrument. Processes on "
+    "other hosts and in containers need the variables PYTHONPATH and CEP_* of this one, which not every launcher forwards, "
+    "and Python must not run with -E, -I or -S"
+)
+
+
+def report(folder: Path, *, directory: Optional[Path], began_s: float, with_summary: bool) -> None:
+    """Says what came of a job.
+
+    Args:
+        folder: Where its processes left records.
+        directory: Where its rank files go, if that is known. Processes on other hosts and in containers leave no records.
+        began_s: When the job began, as UNIX time.
+        with_summary: Whether to print the verdict.
+    """
     job = _read(folder)
     for failure in job.failures:
         say(failure)
     if not job.opened:
-        if job.off:
+        found = [] if directory is None else _written_since(directory, began_s)
+        if found and directory is not None:
+            say(f"rank files written by processes on other hosts or in containers: {len(found)}")
+            _say_verdict(directory, with_summary)
+        elif job.off:
             say("cep is off in each process that trained (CEP_ENABLE, CEP_RANKS), so nothing was recorded")
         elif not job.failures:
-            say("no training step was seen: no optimizer of PyTorch made a step in a process that cep could instrument")
+            say(_NOTHING_SEEN)
         return
     if not any(_has_spans(Path(record["path"])) for record in job.opened):
         many = f" of {job.steps}" if job.steps else ""
@@ -71,6 +90,19 @@ def report(folder: Path, *, with_summary: bool) -> None:
         _report_directory(Path(directory), job, with_summary)
 
 
+def _written_since(directory: Path, began_s: float) -> list[Path]:
+    """The rank files with rows of this job. Clocks of other hosts may be a little behind."""
+    paths = directory.glob("cuda_events_rank_*.jsonl")
+    return [path for path in paths if path.stat().st_mtime >= began_s - _CLOCK_DIFFERENCE_S and _has_spans(path)]
+
+
+def _say_verdict(directory: Path, with_summary: bool) -> None:
+    if with_summary:
+        _summarize(directory)
+    else:
+        say(f"for the verdict: cep summarize {shlex.quote(str(directory))}")
+
+
 def _report_directory(directory: Path, job: Job, with_summary: bool) -> None:
     mine = [record for record in job.opened if Path(record["path"]).parent == directory]
     ranks = max(record["world_size"] for record in mine)
@@ -78,7 +110,8 @@ def _report_directory(directory: Path, job: Job, with_summary: bool) -> None:
     there = sum((directory / f"cuda_events_rank_{rank}.jsonl").exists() for rank in wanted)
     command = f"cep summarize {shlex.quote(str(directory))}"
     if not with_summary:
-        say(f"{len(mine)} ranks recorded; for the verdict: {command}")
+        recorded = len({record["rank"] for record in mine})  # a restart opens the same rank again
+        say(f"{recorded} rank{'' if recorded == 1 else 's'} recorded; for the verdict: {command}")
     elif there < len(wanted):
         say(f"{there} of {len(wanted)} rank files are here; once all are in one place: {command}")
     elif all(record["rank"] != 0 for record in mine):

@@ -152,10 +152,13 @@ def run(arguments: Sequence[str]) -> int:
     directory = own_directory if options.output is None else Path(options.output).absolute()
     with tempfile.TemporaryDirectory(prefix="cep-run-") as records:
         environment = _environment(directory, options.every, records)
+        files = environment.get("CEP_DIRECTORY")
+        began_s = time.time()
         status, was_started = _run(command, environment, own_directory)
         try:
             if was_started:
-                report(Path(records), with_summary=not options.no_summary)
+                where = None if files is None else Path(files)
+                report(Path(records), directory=where, began_s=began_s, with_summary=not options.no_summary)
         except (Exception, KeyboardInterrupt) as error:  # the status is the script's, whatever happens here
             say(f"no verdict: {type(error).__name__}: {error}")
     return status

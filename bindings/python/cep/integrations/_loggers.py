@@ -19,16 +19,20 @@ def _tensorboard(writer: Any, prefix: str) -> Sink:
 
 
 def _mlflow(logger: Any, prefix: str) -> Sink:
-    return lambda metrics, step: logger.log_metrics(dict(metrics), step=step)
+    """MLflow's active run is that of a thread, and these metrics come from another one: so its run is named."""
+    active = getattr(logger, "active_run", lambda: None)()
+    run = {} if active is None else {"run_id": active.info.run_id}
+    return lambda metrics, step: logger.log_metrics(dict(metrics), step=step, **run)
 
 
 def _wandb(run: Any, prefix: str) -> Sink:
     """Weights & Biases refuses a step that is behind the last one logged, and these metrics come late. So they get a
-    step metric of their own."""
+    step metric of their own, and go into the row that the trainer is filling, which its own calls end: a row of their own
+    would end the trainer's, and the step that it logs next would be behind."""
     step_name = prefix + "step"
     run.define_metric(step_name)
     run.define_metric(prefix + "*", step_metric=step_name)
-    return lambda metrics, step: run.log({**metrics, **({} if step is None else {step_name: step})})
+    return lambda metrics, step: run.log({**metrics, **({} if step is None else {step_name: step})}, commit=False)
 
 
 def _stepped_log(logger: Any, prefix: str) -> Sink:
@@ -47,7 +51,8 @@ def sink_of(logger: Logger, prefix: str) -> Sink:
     """A function that logs metrics of a step.
 
     Args:
-        logger: TensorBoard's SummaryWriter, wandb or a run of it, mlflow or a logger of Lightning's, an Accelerator (or
+        logger: TensorBoard's SummaryWriter, wandb or a run of it, mlflow (its run is the one that is active now) or a
+            logger of Lightning's, an Accelerator (or
             anything else with ``log(metrics, step=)``), or a function of metrics and step.
         prefix: The beginning of all metrics' names.
 
