@@ -50,9 +50,7 @@ std::vector<Point> points_of(const Plot& plot, const std::vector<double>& values
 void draw_events(Svg& svg, const Plot& plot, const Bins& steps, const tool::Job& job, const tool::Verdict& verdict) {
     for (const tool::ChangeFact& change : verdict.changes)
         if (const auto x = x_of_step(plot, steps, change.step))
-            svg.line("change", {*x, plot.top}, {*x, plot.bottom},
-                     fmt::format("from step {} on: {} instead of {}", format_integer(change.step),
-                                 format_duration_ms(change.after_ms), format_duration_ms(change.before_ms)));
+            svg.line("change", {*x, plot.top}, {*x, plot.bottom}, tool::describe_change(change));
     std::size_t drawn = 0;
     for (const auto& [name, mark] : job.marks)
         for (const auto& [first, last] : mark.steps.ranges()) {
@@ -133,9 +131,8 @@ tool::Table band_table(const JobView& view, const HeatMap& heat) {
 std::vector<std::string> describe_events(const tool::Job& job, const tool::Verdict& verdict) {
     std::vector<std::string> lines;
     for (const tool::ChangeFact& change : verdict.changes)
-        lines.push_back(fmt::format("Change at step {}: {}{}", format_integer(change.step),
-                                    tool::format_times_ms(change.before_ms, change.after_ms),
-                                    change.phase.empty() ? "" : ", most of it in " + change.phase));
+        lines.push_back("Change: " + tool::describe_change(change) +
+                        (change.phase.empty() ? "" : ", most of it in " + change.phase));
     for (const auto& [name, mark] : job.marks)
         lines.push_back(fmt::format("Mark {}: {} rows, {}", name, tool::format_count(mark.count),
                                     tool::format_numbers("step", mark.steps.numbers(), 3)));

@@ -14,10 +14,6 @@ namespace {
 
 using Season = MeanBootstrap::Season;
 
-double mean_of(std::span<const double> values) {
-    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 std::vector<double> centered(std::span<const double> values) {
     const double mean = mean_of(values);
     std::vector<double> result(values.begin(), values.end());

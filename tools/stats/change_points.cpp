@@ -1,175 +1,295 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Binary segmentation (Scott and Knott, Biometrics 1974) on logarithms, with contrasts that may be a cut, a burst
+// (Levin and Kline, "The CUSUM test of homogeneity with an application in spontaneous abortion epidemiology",
+// Statistics in Medicine 4, 1985) or a ramp, and with the long-run variance of what a contrast leaves, so that values
+// that resemble their neighbours look like no change. Two scales: with outliers cut off, on which one stall is no
+// change, and as they are, on which more and more stalls are.
 #include "stats/change_points.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "stats/contrast.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
 
-constexpr double outlier_deviations = 3;  // beyond them, values are cut off
-constexpr double most_correlation = 0.9;  // of neighbours: more is a change
-constexpr double least_shift = 0.5;       // of the quartiles, over that of the medians
+constexpr double tail = 0.1;           // of the values, on either side
+constexpr double tails_kept = 3;       // beyond so many distances of the median from a tail, values are cut off
+constexpr double startup_share = 0.1;  // of the values, at most
+constexpr std::size_t startup_steps = 32;
+constexpr double most_of_change = 0.5;  // of the mean's, that of the typical value at least
+constexpr double nearly_back = 0.25;    // of a burst, the level behind it differs by no more from that before it
+
+/// One accepted contrast, in places of the whole series.
+struct Piece {
+    ContrastKind kind = ContrastKind::cut;
+    std::size_t first = 0;
+    std::size_t last = 0;  // of a cut the same as `first`; of a ramp its end
+    double from = 0;       // logarithms: the levels that were fitted
+    double to = 0;
+
+    [[nodiscard]] double change() const { return to - from; }
+};
+
+std::vector<double> logs_of(std::span<const double> values) {
+    std::vector<double> logs;
+    for (const double value : values) logs.push_back(std::log(value));
+    return logs;
+}
+
+std::vector<double> without_outliers(const std::vector<double>& logs) {
+    const std::vector<double> q = quantiles_of(logs, {tail, 0.5, 1 - tail});
+    std::vector<double> kept;
+    for (const double value : logs)
+        kept.push_back(std::clamp(value, q[1] - tails_kept * (q[1] - q[0]), q[1] + tails_kept * (q[2] - q[1])));
+    return kept;
+}
+
+double squares_of(std::span<const double> values) {
+    const double mean = mean_of(values);
+    double sum = 0;
+    for (const double value : values) sum += (value - mean) * (value - mean);
+    return sum;
+}
 
 class Segmentation {
   public:
-    Segmentation(std::span<const double> values, const ChangeRules& rules) : values_(values), rules_(rules) {
-        for (const double value : values) logs_.push_back(std::log(value));
-        cut_off_outliers();
-        find_noise();
+    Segmentation(std::span<const double> values, const ChangeRules& rules)
+        : rules_(rules), logs_(logs_of(values)), usual_(without_outliers(logs_)) {}
+
+    std::vector<Piece> find() {
+        split(0, logs_.size());
+        std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.first < b.first; });
+        return std::move(pieces_);
     }
 
-    std::vector<ChangePoint> find() {
-        if (logs_.size() >= 2 * rules_.least_steps) split(0, logs_.size());
-        std::sort(cuts_.begin(), cuts_.end());
-        drop_changes(rules_.least_change, [this](std::size_t i) { return relative_change(i); });
-        drop_changes(least_shift, [this](std::size_t i) { return shift_of_quartiles(i); });
-        drop_changes(1, [this](std::size_t i) { return how_rare(i); });
-        std::vector<ChangePoint> points;
-        for (std::size_t i = 0; i < cuts_.size(); ++i) points.push_back({cuts_[i], medians_[i], medians_[i + 1]});
-        return points;
+    /// The stairs of a ramp, if these explain the values between two places better than its line; else none. Schwarz's
+    /// criterion, "Estimating the dimension of a model", Annals of Statistics 6, 1978.
+    [[nodiscard]] std::vector<Piece> find_stairs(const Piece& ramp, std::size_t begin, std::size_t end) const {
+        const std::span<const double> part = std::span(usual_).subspan(begin, end - begin);
+        std::vector<std::size_t> cuts;
+        cut_by_criterion(part, 0, part.size(), cuts);
+        std::sort(cuts.begin(), cuts.end());
+        if (cuts.size() < 2) return {};
+        cuts.push_back(part.size());
+        double of_stairs = 0;
+        std::size_t first = 0;
+        std::vector<double> levels;
+        for (const std::size_t cut : cuts) {
+            of_stairs += squares_of(part.subspan(first, cut - first));
+            levels.push_back(mean_of(part.subspan(first, cut - first)));
+            first = cut;
+        }
+        if (criterion(of_stairs, 2 * (cuts.size() - 1), part.size()) >=
+            criterion(squares_of_ramp(ramp, begin, end), 3, part.size()))
+            return {};
+        std::vector<Piece> stairs;
+        for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+            if ((levels[i + 1] - levels[i]) * ramp.change() <= 0) return {};
+            stairs.push_back({ContrastKind::cut, begin + cuts[i], begin + cuts[i], levels[i], levels[i + 1]});
+        }
+        return stairs;
     }
 
   private:
-    // Against the median of its neighbours, so that a change is no outlier.
-    void cut_off_outliers() {
-        constexpr std::size_t reach = 4;
-        const std::vector<double> local = moving_medians(logs_, reach);
-        std::vector<double> residuals;
-        for (std::size_t i = 0; i < logs_.size(); ++i) residuals.push_back(logs_[i] - local[i]);
-        const double limit = outlier_deviations * std::max(1e-6, robust_deviation(residuals));
-        for (std::size_t i = 0; i < logs_.size(); ++i)
-            logs_[i] = std::clamp(logs_[i], local[i] - limit, local[i] + limit);
+    [[nodiscard]] static double criterion(double squares, std::size_t parameters, std::size_t size) {
+        const auto count = static_cast<double>(size);
+        return count * std::log(std::max(squares / count, 1e-18)) + static_cast<double>(parameters) * std::log(count);
     }
 
-    void find_noise() {
-        std::vector<double> differences;
-        for (std::size_t i = 0; i + 1 < logs_.size(); ++i) differences.push_back(logs_[i + 1] - logs_[i]);
-        // Neighbours that resemble each other differ less than the series varies. Differences two steps apart show by
-        // how much: of an autoregressive process of order one, D2² = D1² (1 + ρ).
-        std::vector<double> wide;
-        for (std::size_t i = 0; i + 2 < logs_.size(); ++i) wide.push_back(logs_[i + 2] - logs_[i]);
-        const double near = std::max(1e-9, robust_deviation(differences));
-        const double ratio = robust_deviation(wide) / near;
-        const double correlation = std::clamp(is_missing(ratio) ? 0 : ratio * ratio - 1, 0.0, most_correlation);
-        noise_ = near / std::sqrt(2 * (1 - correlation)) * std::sqrt((1 + correlation) / (1 - correlation));
+    [[nodiscard]] double squares_of_ramp(const Piece& ramp, std::size_t begin, std::size_t end) const {
+        const Contrast contrast{ContrastKind::ramp, ramp.first, ramp.last};
+        std::vector<double> rest;
+        for (std::size_t i = begin; i < end; ++i) rest.push_back(usual_[i] - ramp.change() * contrast.share(i));
+        return squares_of(rest);
     }
 
-    /// The best place to cut [first, last) in two, and the squared standardised difference of the two means.
+    void cut_by_criterion(std::span<const double> part, std::size_t first, std::size_t last,
+                          std::vector<std::size_t>& cuts) const {
+        const std::span<const double> here = part.subspan(first, last - first);
+        const std::vector<FittedContrast> found = find_contrasts(here, rules_.least_steps);
+        if (found.empty()) return;
+        const double squares = squares_of(here);
+        if (criterion(squares - found.front().explained, 2, here.size()) >= criterion(squares, 0, here.size())) return;
+        const std::size_t cut = first + found.front().contrast.first;
+        cuts.push_back(cut);
+        cut_by_criterion(part, first, cut, cuts);
+        cut_by_criterion(part, cut, last, cuts);
+    }
+
+    /// Finds the contrast that explains [first, last) best, and those of the parts that it leaves.
     void split(std::size_t first, std::size_t last) {
-        if (last - first < 2 * rules_.least_steps) return;
-        double all = 0;
-        for (std::size_t i = first; i < last; ++i) all += logs_[i];
-        const auto size = static_cast<double>(last - first);
-        double left = 0;
-        double best = 0;
-        std::size_t cut = 0;
-        for (std::size_t i = first; i + rules_.least_steps < last; ++i) {
-            left += logs_[i];
-            const auto count = static_cast<double>(i + 1 - first);
-            if (i + 1 - first < rules_.least_steps) continue;
-            const double difference = left / count - (all - left) / (size - count);
-            const double z = std::abs(difference) * std::sqrt(count * (size - count) / size) / noise_;
-            if (z > best) {
-                best = z;
-                cut = i + 1;
-            }
+        const auto found = find_best(first, last);
+        if (!found) return;
+        const Contrast& contrast = found->contrast;
+        const std::size_t from = first + contrast.first;
+        const std::size_t to = contrast.kind == ContrastKind::cut ? from : first + contrast.last;
+        const double mean = mean_of(std::span(logs_).subspan(first, last - first));
+        const double before = mean - found->change * found->mean_share;
+        const double after = before + found->change;
+        if (contrast.kind == ContrastKind::burst) {
+            pieces_.push_back({ContrastKind::cut, from, from, before, after});
+            pieces_.push_back({ContrastKind::cut, to, to, after, before});
+            split(from, to);
+        } else {
+            pieces_.push_back({contrast.kind, from, to, before, after});
         }
-        // Any of so many places could have been the best one.
-        const double least = rules_.noise_multiple + std::sqrt(2 * std::log(static_cast<double>(logs_.size()))) - 2;
-        if (best < least) return;
-        cuts_.push_back(cut);
-        split(first, cut);
-        split(cut, last);
+        split(first, from);
+        split(to, last);
     }
 
-    /// Drops the change with the least measure, until none has less than `least`.
-    template <typename Measure>
-    void drop_changes(double least, Measure measure) {
-        find_medians();
-        while (!cuts_.empty()) {
-            std::vector<double> measures;
-            for (std::size_t i = 0; i < cuts_.size(); ++i) measures.push_back(measure(i));
-            const auto smallest = std::min_element(measures.begin(), measures.end());
-            if (!(*smallest < least)) return;
-            cuts_.erase(cuts_.begin() + (smallest - measures.begin()));
-            find_medians();
+    [[nodiscard]] std::optional<FittedContrast> find_best(std::size_t first, std::size_t last) const {
+        const std::span<const double> usual = std::span(usual_).subspan(first, last - first);
+        std::optional<FittedContrast> best;
+        double least = 0;
+        for (const FittedContrast& one : find_contrasts(usual, rules_.least_steps)) {
+            if (significance(usual, one, rules_.false_alarms) < 1) continue;
+            const std::size_t parameters = one.contrast.kind == ContrastKind::cut ? 2 : 3;
+            const double of_one = criterion(squares_of(usual) - one.explained, parameters, usual.size());
+            if (!best || of_one < least) best = one;
+            least = std::min(best ? least : of_one, of_one);
         }
+        if (best) return best;
+        const std::span<const double> all = std::span(logs_).subspan(first, last - first);
+        const std::vector<FittedContrast> found = find_contrasts(all, rules_.least_steps);
+        if (!found.empty() && significance(all, found.front(), rules_.false_alarms) >= 1) return found.front();
+        return std::nullopt;
     }
 
-    void find_medians() {
-        medians_.clear();
-        for (std::size_t i = 0; i <= cuts_.size(); ++i) medians_.push_back(median_of(segment(i)));
+    const ChangeRules& rules_;
+    const std::vector<double> logs_;
+    const std::vector<double> usual_;
+    std::vector<Piece> pieces_;
+};
+
+/// Makes changes of pieces.
+class Description {
+  public:
+    Description(std::span<const double> values, const ChangeRules& rules, std::vector<Piece> pieces)
+        : values_(values), rules_(rules), pieces_(std::move(pieces)) {}
+
+    std::vector<ChangePoint> describe(const Segmentation& segmentation) {
+        resolve_stairs(segmentation);
+        while (next_ < pieces_.size()) add_run();
+        return std::move(points_);
     }
 
-    [[nodiscard]] double relative_change(std::size_t i) const { return std::abs(medians_[i + 1] / medians_[i] - 1); }
-
-    // Steps that are long now and then may be most of a short segment. Where everyone changes, the short steps do too:
-    // both quartiles, by how much of the change of the medians.
-    [[nodiscard]] double shift_of_quartiles(std::size_t i) const {
-        const std::vector<double> before = quantiles_of(segment(i), {0.25, 0.75});
-        const std::vector<double> after = quantiles_of(segment(i + 1), {0.25, 0.75});
-        const double change = medians_[i + 1] - medians_[i];
-        return std::min((after[0] - before[0]) / change, (after[1] - before[1]) / change);
+  private:
+    [[nodiscard]] std::size_t begin_of(std::size_t i) const { return i == 0 ? 0 : pieces_[i - 1].last; }
+    [[nodiscard]] std::size_t end_of(std::size_t i) const {
+        return i + 1 < pieces_.size() ? pieces_[i + 1].first : values_.size();
     }
 
-    // Noise that lasts for many steps looks like changes everywhere. A change stands out from how medians of so many
-    // neighbours differ elsewhere in the series: by more than chance gives any place of it, for one number of them.
-    [[nodiscard]] double how_rare(std::size_t i) const {
-        const std::size_t least_side = std::min(segment(i).size(), segment(i + 1).size());
-        double most = 0;
-        for (std::size_t width = 1; width <= least_side; width *= 2) {
-            const std::vector<double> usual = usual_jumps(width);
-            if (usual.size() < 2) break;
-            double squares = 0;
-            for (const double jump : usual) squares += jump * jump;
-            const auto freedom = static_cast<double>(usual.size());
-            const double places = std::max(1.0, static_cast<double>(values_.size()) / static_cast<double>(width));
-            const double least = student_quantile(rules_.false_alarms / places / 2, freedom);
-            const double deviation = std::max(1e-9, std::sqrt(squares / freedom));
-            most = std::max(most, std::abs(jump_at(cuts_[i], width)) / deviation / least);
+    void resolve_stairs(const Segmentation& segmentation) {
+        std::vector<Piece> resolved;
+        for (std::size_t i = 0; i < pieces_.size(); ++i) {
+            std::vector<Piece> stairs;
+            if (pieces_[i].kind == ContrastKind::ramp)
+                stairs = segmentation.find_stairs(pieces_[i], begin_of(i), end_of(i));
+            if (stairs.empty()) stairs.push_back(pieces_[i]);
+            resolved.insert(resolved.end(), stairs.begin(), stairs.end());
         }
-        return most;
+        pieces_ = std::move(resolved);
     }
 
-    /// From the median of so many values before a place to that of those from it on.
-    [[nodiscard]] double jump_at(std::size_t at, std::size_t width) const {
-        return std::log(median_of(values_.subspan(at, width)) / median_of(values_.subspan(at - width, width)));
-    }
-
-    /// At places of segments, far enough from changes and from each other.
-    [[nodiscard]] std::vector<double> usual_jumps(std::size_t width) const {
-        std::vector<double> jumps;
-        for (std::size_t i = 0; i <= cuts_.size(); ++i) {
-            const std::size_t first = i == 0 ? 0 : cuts_[i - 1];
-            const std::size_t last = first + segment(i).size();
-            for (std::size_t at = first + width; at + width <= last; at += 2 * width)
-                jumps.push_back(jump_at(at, width));
+    /// All pieces from the next one on that go in its direction.
+    void add_run() {
+        const std::size_t first = next_;
+        const bool rises = pieces_[first].change() > 0;
+        while (next_ < pieces_.size() && (pieces_[next_].change() > 0) == rises) ++next_;
+        if (!rises && is_startup(first)) return;
+        ChangePoint point{ChangeShape::step,       begin_of(first),   pieces_[first].first,
+                          pieces_[next_ - 1].last, end_of(next_ - 1), next_ - first};
+        const auto is_ramp = [](const Piece& piece) { return piece.kind == ContrastKind::ramp; };
+        const bool has_ramp = std::any_of(pieces_.begin() + static_cast<std::ptrdiff_t>(first),
+                                          pieces_.begin() + static_cast<std::ptrdiff_t>(next_), is_ramp);
+        if (has_ramp)
+            point.shape = ChangeShape::ramp;
+        else if (point.stairs > 1)
+            point.shape = ChangeShape::stair;
+        else if (returns(first)) {
+            point.shape = ChangeShape::burst;
+            point.last = pieces_[next_].first;
+            point.end = end_of(next_);
+            ++next_;
         }
-        return jumps;
+        add_figures(point, pieces_[first], pieces_[first + point.stairs - 1]);
+        if (is_worth_saying(point)) points_.push_back(point);
     }
 
-    /// Segment 0 ends with the first cut.
-    [[nodiscard]] std::span<const double> segment(std::size_t i) const {
-        const std::size_t first = i == 0 ? 0 : cuts_[i - 1];
-        const std::size_t last = i < cuts_.size() ? cuts_[i] : values_.size();
-        return values_.subspan(first, last - first);
+    [[nodiscard]] bool is_startup(std::size_t piece) const {
+        const auto most = static_cast<std::size_t>(startup_share * static_cast<double>(values_.size()));
+        return piece == 0 && (pieces_[piece].first + pieces_[piece].last) / 2 <= std::max(startup_steps, most);
+    }
+
+    /// Whether one cut undoes another, and nothing follows in its direction.
+    [[nodiscard]] bool returns(std::size_t i) const {
+        if (i + 1 >= pieces_.size() || pieces_[i + 1].kind != ContrastKind::cut) return false;
+        if (i + 2 < pieces_.size() && (pieces_[i + 2].change() > 0) == (pieces_[i + 1].change() > 0)) return false;
+        const double change = pieces_[i].change();
+        return std::abs(change + pieces_[i + 1].change()) <= nearly_back * std::abs(change);
+    }
+
+    [[nodiscard]] LevelFigures figures_of(std::size_t first, std::size_t last, double long_from) const {
+        const std::span<const double> part = values_.subspan(first, last - first);
+        const auto longs = std::count_if(part.begin(), part.end(), [&](double value) { return value > long_from; });
+        return {median_of(part), mean_of(part), static_cast<double>(longs) / static_cast<double>(part.size())};
+    }
+
+    void add_figures(ChangePoint& point, const Piece& first, const Piece& last) const {
+        const auto has = [&](std::size_t from, std::size_t to) { return to >= from + rules_.least_steps; };
+        if (has(point.begin, point.first))
+            point.before = figures_of(point.begin, point.first, INFINITY);
+        else
+            point.before = {std::exp(first.from), std::exp(first.from), 0};
+        const double long_from = rules_.long_ratio * point.before.typical;
+        if (has(point.begin, point.first)) point.before = figures_of(point.begin, point.first, long_from);
+        if (has(point.after_first(), point.after_last()))
+            point.after = figures_of(point.after_first(), point.after_last(), long_from);
+        else
+            point.after = {std::exp(last.to), std::exp(last.to), 0};
+        point.is_typical =
+            !has(point.begin, point.first) || !has(point.after_first(), point.after_last()) || moves_quartiles(point);
+    }
+
+    // Steps that are long now and then may be most of a level. Where the typical step changes, the short ones do too.
+    [[nodiscard]] bool moves_quartiles(const ChangePoint& point) const {
+        const auto quartiles = [&](std::size_t from, std::size_t to) {
+            return quantiles_of(values_.subspan(from, to - from), {0.25, 0.75});
+        };
+        const std::vector<double> before = quartiles(point.begin, point.first);
+        const std::vector<double> after = quartiles(point.after_first(), point.after_last());
+        const double change = point.after.typical - point.before.typical;
+        if (!(change / (point.after.mean - point.before.mean) >= most_of_change)) return false;
+        return std::min((after[0] - before[0]) / change, (after[1] - before[1]) / change) >= most_of_change;
+    }
+
+    /// Large enough; and of long values there are as many as a level needs.
+    [[nodiscard]] bool is_worth_saying(const ChangePoint& point) const {
+        if (!(std::abs(point.relative()) >= rules_.least_change)) return false;
+        const double before = point.before.long_share * static_cast<double>(point.first - point.begin);
+        const double after = point.after.long_share * static_cast<double>(point.after_last() - point.after_first());
+        return point.is_typical || std::max(before, after) >= static_cast<double>(rules_.least_steps);
     }
 
     const std::span<const double> values_;
     const ChangeRules& rules_;
-    std::vector<double> logs_;
-    double noise_ = 0;
-    std::vector<std::size_t> cuts_;
-    std::vector<double> medians_;  // of the segments between the cuts
+    std::vector<Piece> pieces_;
+    std::size_t next_ = 0;
+    std::vector<ChangePoint> points_;
 };
 
 }  // namespace
 
 std::vector<ChangePoint> find_change_points(std::span<const double> values, const ChangeRules& rules) {
-    return Segmentation(values, rules).find();
+    if (values.size() < 2 * rules.least_steps) return {};
+    Segmentation segmentation(values, rules);
+    std::vector<Piece> pieces = segmentation.find();
+    return Description(values, rules, std::move(pieces)).describe(segmentation);
 }
 
 }  // namespace cep::tool

@@ -1,31 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Change points: where a series changes to another level and stays there.
+// Change points: where a series changes to another level: at once, in stairs, in a ramp, or for a while.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace cep::tool {
 
-/// A lasting change of a series: from `at` on, up to the next change.
+enum class ChangeShape : std::uint8_t { step, stair, ramp, burst };
+inline constexpr std::string_view change_shape_names[] = {"step", "stair", "ramp", "burst"};
+
+/// What is said of the values of one level.
+struct LevelFigures {
+    double typical = 0;  // the median; of a ramp the end of the fitted line
+    double mean = 0;
+    double long_share = 0;  // of the values: those over ChangeRules::long_ratio times what is typical before
+};
+
+/// From one level to another. Several changes in one direction are one, from the first to the last of them.
 struct ChangePoint {
-    std::size_t at = 0;
-    double before = 0;  // median of the segment before
-    double after = 0;   // median of the segment from `at` on
+    ChangeShape shape = ChangeShape::step;
+    std::size_t begin = 0;  // of the level before
+    std::size_t first = 0;  // the first place that is no more of that level
+    std::size_t last = 0;   // the first place of the new level; of a burst, the first place behind it
+    std::size_t end = 0;    // of the new level, or of that behind a burst
+    std::size_t stairs = 1;
+    LevelFigures before{};
+    LevelFigures after{};    // of a burst, during it
+    bool is_typical = true;  // the typical value changed; else the share of long ones
+
+    [[nodiscard]] std::size_t after_first() const { return shape == ChangeShape::burst ? first : last; }
+    [[nodiscard]] std::size_t after_last() const { return shape == ChangeShape::burst ? last : end; }
+    /// The relative change of what is typical, or else of the mean.
+    [[nodiscard]] double relative() const {
+        return is_typical ? after.typical / before.typical - 1 : after.mean / before.mean - 1;
+    }
 };
 
 struct ChangeRules {
     double least_change = 0.02;   ///< relative
-    double noise_multiple = 5;    ///< of the standard error of the difference of two segments' means
-    double false_alarms = 0.001;  ///< chance that noise, however long it lasts, looks like a change anywhere
-    std::size_t least_steps = 8;  ///< in a segment; what is shorter is an event
+    double false_alarms = 0.001;  ///< nominal chance of a change in a series without one
+    std::size_t least_steps = 8;  ///< of a level; what is shorter is an event
+    double long_ratio = 1.25;     ///< a value is long beyond so many times what is typical
 };
 
-/// Change points of positive values, ascending. Relative to the values' own scale and noise: on logarithms with
-/// outliers cut off, by binary segmentation (Scott and Knott, Biometrics 1974) with the noise from neighbours'
-/// differences, so that the changes themselves do not add to it.
+/// The changes of positive values, ascending. A start-up, in which the values fall within the first tenth or 32 of
+/// them, is none.
 [[nodiscard]] std::vector<ChangePoint> find_change_points(std::span<const double> values,
                                                           const ChangeRules& rules = {});
 

@@ -44,6 +44,12 @@ double median_of(std::span<const double> values) {
     return quantile_of(values, 0.5);
 }
 
+double mean_of(std::span<const double> values) {
+    return with_present(values, [](std::span<const double> present) {
+        return std::accumulate(present.begin(), present.end(), 0.0) / static_cast<double>(present.size());
+    });
+}
+
 double robust_deviation(std::span<const double> values) {
     const double median = median_of(values);
     std::vector<double> distances(values.begin(), values.end());

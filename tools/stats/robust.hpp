@@ -23,6 +23,8 @@ inline constexpr double normal_consistency = 1.4826022185056018;
 [[nodiscard]] double quantile_of(std::span<const double> values, double q);
 [[nodiscard]] std::vector<double> quantiles_of(std::span<const double> values, std::initializer_list<double> qs);
 [[nodiscard]] double median_of(std::span<const double> values);
+/// NaN for none.
+[[nodiscard]] double mean_of(std::span<const double> values);
 
 /// Standard deviation of normal values, from their median absolute deviation.
 [[nodiscard]] double robust_deviation(std::span<const double> values);

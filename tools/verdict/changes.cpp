@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verdict/changes.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "base/units.hpp"
 #include "ledger/table_quantiles.hpp"
-#include "stats/change_points.hpp"
 #include "stats/robust.hpp"
 
 namespace cep::tool {
@@ -25,11 +28,18 @@ double longest_over_ranks(const StepMatrix& ms, std::size_t step) {
     return longest_ms;
 }
 
+/// "110 ms instead of 100 ms (+10.0 %)".
+std::string instead_of(const ChangeFact& change) {
+    return fmt::format("{} instead of {} ({:+.1f} %)", format_duration_ms(change.after_ms),
+                       format_duration_ms(change.before_ms), 100 * change.relative());
+}
+
 class History {
   public:
     History(const JobTable& table, const std::vector<double>& straggler_ms, const NumberRanges& marks)
         : table_(table), step_ms_(table.median_step_ms), marks_(marks) {
         for (std::size_t step = 0; step < step_ms_.size(); ++step) step_ms_[step] -= straggler_ms[step];
+        has_straggler_ = std::any_of(straggler_ms.begin(), straggler_ms.end(), [](double ms) { return ms > 0; });
     }
 
     JobHistory find() {
@@ -89,33 +99,62 @@ class History {
         ChangePoint point;
         std::span<const std::size_t> before;
         std::span<const std::size_t> after;
-        double sign = 1;  // of the change
 
-        /// By how much the median after exceeds that before.
+        [[nodiscard]] double sign() const { return point.relative() > 0 ? 1 : -1; }
+        /// By how much what is typical, or else the mean, is more after than before.
         [[nodiscard]] double difference(const std::vector<double>& values) const {
-            return median_of(values_at(values, after)) - median_of(values_at(values, before));
+            return level_of(values_at(values, after)) - level_of(values_at(values, before));
+        }
+
+      private:
+        [[nodiscard]] double level_of(const std::vector<double>& values) const {
+            return point.is_typical ? median_of(values) : mean_of(values);
         }
     };
+
+    [[nodiscard]] static Sides sides_of(const ChangePoint& point, std::span<const std::size_t> places) {
+        const std::size_t after = point.after_first();
+        return {point, places.subspan(point.begin, point.first - point.begin),
+                places.subspan(after, point.after_last() - after)};
+    }
 
     void find_changes() {
         std::vector<std::size_t> places;
         for (const std::size_t step : present_)
             if (!marks_.contains(table_.steps[step])) places.push_back(step);
         std::vector<Sides> all_sides;
-        const std::vector<ChangePoint> points = find_change_points(values_at(step_ms_, places));
-        for (std::size_t i = 0; i < points.size(); ++i) {
-            const std::size_t first = i == 0 ? 0 : points[i - 1].at;
-            const std::size_t cut = points[i].at;
-            const std::size_t last = i + 1 < points.size() ? points[i + 1].at : places.size();
-            const std::span steps(places);
-            const Sides sides{points[i], steps.subspan(first, cut - first), steps.subspan(cut, last - cut),
-                              points[i].after > points[i].before ? 1.0 : -1.0};
+        for (const ChangePoint& point : find_change_points(values_at(step_ms_, places))) {
+            const Sides sides = sides_of(point, places);
             // What a straggler costs is an estimate: a step that did not change so as a whole changed by its error.
-            if (sides.sign * sides.difference(table_.median_step_ms) <= 0) continue;
+            if (sides.sign() * sides.difference(table_.median_step_ms) <= 0 || is_of_straggler(sides)) continue;
             all_sides.push_back(sides);
-            history_.changes.push_back({table_.steps[sides.after.front()], points[i].before, points[i].after, {}, 0});
+            history_.changes.push_back(make_fact(point, places));
         }
         if (!all_sides.empty()) find_phases(all_sides);
+    }
+
+    /// Where some rank is slow, that it grows slower before it is clearly so is no change of the others: they wait.
+    [[nodiscard]] bool is_of_straggler(const Sides& sides) const {
+        constexpr double most = 0.5;
+        if (!has_straggler_) return false;
+        const double waiting_ms = sides.difference(quantiles_over_ranks(table_.wait_ms, 0.5));
+        return sides.sign() * waiting_ms > most * std::abs(sides.difference(table_.median_step_ms));
+    }
+
+    [[nodiscard]] ChangeFact make_fact(const ChangePoint& point, std::span<const std::size_t> places) const {
+        const bool is_burst = point.shape == ChangeShape::burst;
+        const std::size_t last = is_burst ? point.last - 1 : std::min(point.last, places.size() - 1);
+        ChangeFact fact;
+        fact.step = table_.steps[places[point.first]];
+        fact.last_step = table_.steps[places[last]];
+        fact.shape = point.shape;
+        fact.stairs = point.stairs;
+        fact.is_typical = point.is_typical;
+        fact.before_ms = point.is_typical ? point.before.typical : point.before.mean;
+        fact.after_ms = point.is_typical ? point.after.typical : point.after.mean;
+        fact.long_share_before = point.before.long_share;
+        fact.long_share_after = point.after.long_share;
+        return fact;
     }
 
     void find_phases(const std::vector<Sides>& all_sides) {
@@ -123,7 +162,7 @@ class History {
             const std::vector<double> medians = quantiles_over_ranks(ms, 0.5);
             for (std::size_t i = 0; i < all_sides.size(); ++i) {
                 ChangeFact& change = history_.changes[i];
-                const double sign = all_sides[i].sign;
+                const double sign = all_sides[i].sign();
                 const double difference = all_sides[i].difference(medians);
                 if (is_missing(difference) || sign * difference <= sign * change.phase_change_ms) continue;
                 change.phase = name;
@@ -137,12 +176,48 @@ class History {
     const JobTable& table_;
     std::vector<double> step_ms_;  // without what stragglers cost
     const NumberRanges& marks_;
+    bool has_straggler_ = false;
     std::vector<std::size_t> present_;
     std::vector<std::size_t> unmarked_;  // steps of unmarked events
     JobHistory history_;
 };
 
 }  // namespace
+
+std::string describe_change(const ChangeFact& change) {
+    const std::string first = format_integer(change.step);
+    const std::string last = format_integer(change.last_step);
+    const std::string from_to = fmt::format("from {} to {} ({:+.1f} %)", format_duration_ms(change.before_ms),
+                                            format_duration_ms(change.after_ms), 100 * change.relative());
+    if (change.shape == ChangeShape::ramp)
+        return fmt::format("from step {} to {} everyone's step {} steadily {}", first, last,
+                           change.relative() > 0 ? "grows" : "shrinks", from_to);
+    if (change.shape == ChangeShape::stair)
+        return fmt::format("from step {} to {} everyone's step {} in {} stairs {}", first, last,
+                           change.relative() > 0 ? "grows" : "shrinks", change.stairs, from_to);
+    const bool is_burst = change.shape == ChangeShape::burst;
+    const std::string when = is_burst ? fmt::format("in steps {} to {}", first, last) : "from step " + first + " on";
+    const std::string then = is_burst ? ", and then about as before" : "";
+    if (change.is_typical) return fmt::format("{} everyone's step takes {}{}", when, instead_of(change), then);
+    return fmt::format("{} {} of the steps are long, {} before: a step takes {} on average{}", when,
+                       format_percent(change.long_share_after), format_percent(change.long_share_before),
+                       instead_of(change), then);
+}
+
+std::string headline_of_change(const ChangeFact& change) {
+    const std::string first = format_integer(change.step);
+    const std::string last = format_integer(change.last_step);
+    const std::string longer = fmt::format("{:.0f} % longer", 100 * change.relative());
+    if (change.shape == ChangeShape::ramp)
+        return fmt::format("steps grow steadily from step {} to {}, and are {} then", first, last, longer);
+    if (change.shape == ChangeShape::stair)
+        return fmt::format("steps grow in {} stairs from step {} to {}, and are {} then", change.stairs, first, last,
+                           longer);
+    const std::string range = change.shape == ChangeShape::burst ? first + " until " + last : first + " on";
+    if (change.is_typical) return fmt::format("every step from {} takes {}", range, longer);
+    return fmt::format("from step {} {} of the steps are long, and the mean step takes {}", range,
+                       format_percent(change.long_share_after), longer);
+}
 
 JobHistory find_history(const JobTable& table, const std::vector<double>& straggler_ms, const NumberRanges& marks) {
     return History(table, straggler_ms, marks).find();

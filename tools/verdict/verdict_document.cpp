@@ -153,13 +153,8 @@ class Sentences {
             }
             if (straggler.pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
         }
-        if (const ChangeFact* change = worst_change()) {
-            const ChangeFact* const end = end_of(*change);
-            return fmt::format("{}. But every step from {} {} takes {:.0f} % longer.", text,
-                               format_integer(change->step),
-                               end == nullptr ? "on" : "until " + format_integer(end->step),
-                               100 * (change->after_ms / change->before_ms - 1));
-        }
+        if (const ChangeFact* change = worst_change())
+            return fmt::format("{}. But {}.", text, headline_of_change(*change));
         if (verdict_.stage_imbalance)
             return fmt::format("{}. But pipeline stage {} has {:.2f} times the work of {}.", text,
                                verdict_.stage_imbalance->stage, verdict_.stage_imbalance->ratio, "a typical one");
@@ -276,13 +271,6 @@ class Sentences {
         return worst;
     }
 
-    /// The change that undoes most of this one; nullptr if it lasts.
-    [[nodiscard]] const ChangeFact* end_of(const ChangeFact& change) const {
-        for (const ChangeFact& later : verdict_.changes)
-            if (later.step > change.step && later.after_ms < (change.before_ms + change.after_ms) / 2) return &later;
-        return nullptr;
-    }
-
     [[nodiscard]] bool is_on_slow_host(const StragglerFact& straggler) const {
         return std::any_of(verdict_.slow_hosts.begin(), verdict_.slow_hosts.end(),
                            [&](const SlowHost& host) { return host.host == straggler.host; });
@@ -387,10 +375,7 @@ class Sentences {
         const std::size_t shown = std::min(max_shown, verdict_.changes.size());
         for (std::size_t i = 0; i < shown; ++i) {
             const ChangeFact& change = verdict_.changes[i];
-            std::string text =
-                fmt::format("from step {} on everyone's step takes {} instead of {} ({:+.1f} %)",
-                            format_integer(change.step), format_duration_ms(change.after_ms),
-                            format_duration_ms(change.before_ms), 100 * (change.after_ms / change.before_ms - 1));
+            std::string text = describe_change(change);
             // What a phase waits for is not its own: some may have none of the change, and one may have more than all.
             const double part = change.phase_change_ms / (change.after_ms - change.before_ms);
             if (!change.phase.empty() && part >= most_of_it && part <= 1 / most_of_it)

@@ -45,8 +45,11 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
                      shares.host, "rest", shares.rest);
     });
     json.objects("changes", verdict.changes, [&](const ChangeFact& change) {
-        json.members("step", change.step, "before_ms", change.before_ms, "after_ms", change.after_ms, "phase",
-                     text_or_null(change.phase), "phase_change_ms", change.phase_change_ms);
+        json.members("step", change.step, "last_step", change.last_step, "shape",
+                     change_shape_names[static_cast<std::size_t>(change.shape)], "stairs", change.stairs, "of",
+                     change.is_typical ? "median" : "mean", "before_ms", change.before_ms, "after_ms", change.after_ms,
+                     "long_share_before", change.long_share_before, "long_share_after", change.long_share_after,
+                     "phase", text_or_null(change.phase), "phase_change_ms", change.phase_change_ms);
     });
     json.object("events", [&] {
         const EventFacts& events = verdict.events;

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "job_tables.hpp"
@@ -24,9 +28,11 @@ TEST(ChangePoints, AChangeIsFoundWhereItIs) {
         const std::vector<double> values = series(200, 120, factor, 1);
         const std::vector<ChangePoint> points = find_change_points(values);
         ASSERT_EQ(points.size(), 1U);
-        EXPECT_EQ(points[0].at, 120U);
-        EXPECT_DOUBLE_EQ(points[0].before, sorted_quantile({values.begin(), values.begin() + 120}, 0.5));
-        EXPECT_DOUBLE_EQ(points[0].after, sorted_quantile({values.begin() + 120, values.end()}, 0.5));
+        EXPECT_EQ(points[0].shape, ChangeShape::step);
+        EXPECT_EQ(points[0].first, 120U);
+        EXPECT_TRUE(points[0].is_typical);
+        EXPECT_DOUBLE_EQ(points[0].before.typical, sorted_quantile({values.begin(), values.begin() + 120}, 0.5));
+        EXPECT_DOUBLE_EQ(points[0].after.typical, sorted_quantile({values.begin() + 120, values.end()}, 0.5));
     }
 }
 
@@ -81,13 +87,111 @@ TEST(ChangePoints, AFewSlowStepsAreNoChange) {
     EXPECT_TRUE(find_change_points(values).empty());
 }
 
-TEST(ChangePoints, ThereAndBackAreTwo) {
+TEST(ChangePoints, ThereAndBackIsABurst) {
     std::vector<double> values = series(300, 100, 1.2, 4);
     for (std::size_t i = 200; i < 300; ++i) values[i] /= 1.2;
     const std::vector<ChangePoint> points = find_change_points(values);
-    ASSERT_EQ(points.size(), 2U);
-    EXPECT_EQ(points[0].at, 100U);
-    EXPECT_EQ(points[1].at, 200U);
+    ASSERT_EQ(points.size(), 1U);
+    EXPECT_EQ(points[0].shape, ChangeShape::burst);
+    EXPECT_EQ(points[0].first, 100U);
+    EXPECT_EQ(points[0].last, 200U);
+    EXPECT_NEAR(points[0].relative(), 0.2, 0.01);
+}
+
+TEST(ChangePoints, StairsAreOneChangeWithTheirTotal) {
+    std::vector<double> values = series(400, 400, 1, 6);
+    for (std::size_t i = 0; i < 400; ++i) values[i] *= std::pow(1.05, static_cast<double>(i / 80));
+    const std::vector<ChangePoint> points = find_change_points(values);
+    ASSERT_EQ(points.size(), 1U);
+    EXPECT_EQ(points[0].shape, ChangeShape::stair);
+    EXPECT_EQ(points[0].stairs, 4U);
+    EXPECT_EQ(points[0].first, 80U);
+    EXPECT_EQ(points[0].last, 320U);
+    EXPECT_NEAR(points[0].relative(), std::pow(1.05, 4) - 1, 0.01);
+}
+
+TEST(ChangePoints, ARampIsOneChangeWithItsTotal) {
+    std::vector<double> values = series(400, 400, 1, 7);
+    for (std::size_t i = 0; i < 400; ++i)
+        values[i] *= 1 + 0.3 * std::clamp((static_cast<double>(i) - 100) / 200, 0.0, 1.0);
+    const std::vector<ChangePoint> points = find_change_points(values);
+    ASSERT_EQ(points.size(), 1U);
+    EXPECT_EQ(points[0].shape, ChangeShape::ramp);
+    EXPECT_NEAR(static_cast<double>(points[0].first), 100, 20);
+    EXPECT_NEAR(static_cast<double>(points[0].last), 300, 20);
+    EXPECT_NEAR(points[0].relative(), 0.3, 0.02);
+}
+
+TEST(ChangePoints, MoreLongStepsAreAChangeOfTheMean) {
+    for (const auto& [period, factor] : {std::pair(4, 2.0), std::pair(5, 1.45)}) {
+        std::vector<double> values = series(400, 400, 1, 8);
+        for (std::size_t i = 200; i < 400; i += static_cast<std::size_t>(period)) values[i] *= factor;
+        const std::vector<ChangePoint> points = find_change_points(values);
+        ASSERT_EQ(points.size(), 1U);
+        EXPECT_FALSE(points[0].is_typical);
+        EXPECT_NEAR(static_cast<double>(points[0].first), 200, 5);
+        EXPECT_NEAR(points[0].relative(), (factor - 1) / period, 0.02);
+        EXPECT_EQ(points[0].before.long_share, 0);
+        EXPECT_NEAR(points[0].after.long_share, 1.0 / period, 0.01);
+    }
+}
+
+/// Series of 400 in which a change is said, of 100.
+template <typename Multiply>
+std::size_t alarms(Multiply multiply) {
+    std::size_t found = 0;
+    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+        Normal normal(seed);
+        std::mt19937_64 bits(seed + 1000);
+        std::vector<double> values;
+        for (std::size_t i = 0; i < 400; ++i) values.push_back((100 + 2 * normal()) * multiply(i, bits));
+        found += find_change_points(values).empty() ? 0 : 1;
+    }
+    return found;
+}
+
+double chance(std::mt19937_64& bits) {
+    return static_cast<double>(bits() >> 11) / 9007199254740992.0;
+}
+
+TEST(ChangePoints, LongStepsOfTheSameShareAreNoChange) {
+    for (const auto& [factor, share] :
+         {std::pair(1.4, 0.3), std::pair(2.0, 0.3), std::pair(1.3, 0.2), std::pair(1.2, 0.5)})
+        EXPECT_LE(alarms([&](std::size_t, std::mt19937_64& bits) { return chance(bits) < share ? factor : 1; }), 1U)
+            << factor;
+}
+
+TEST(ChangePoints, WhatComesAgainAndAgainIsNoChange) {
+    const auto every = [](std::size_t period, std::size_t length, double factor) {
+        return alarms([=](std::size_t i, std::mt19937_64&) { return (i + 37) % period < length ? factor : 1; });
+    };
+    EXPECT_EQ(every(10, 1, 1.5), 0U);
+    EXPECT_EQ(every(100, 1, 10), 0U);
+    EXPECT_EQ(every(100, 10, 2), 0U);
+    EXPECT_EQ(alarms([](std::size_t i, std::mt19937_64&) {
+                  return 1 + 0.05 * std::sin(static_cast<double>(i) * 2 * 3.14159265358979 / 90);
+              }),
+              0U);
+}
+
+TEST(ChangePoints, AStartUpIsNoChange) {
+    EXPECT_EQ(alarms([](std::size_t i, std::mt19937_64&) { return 1 + 2 * std::exp(-static_cast<double>(i) / 6); }),
+              0U);
+}
+
+// Of 7 standard errors: independent values of deviation 2, 200 on either side.
+TEST(ChangePoints, NineOfTenAreFoundFromSevenErrorsOn) {
+    const double factor = 1 + 7 * 0.02 * std::sqrt(2.0 / 200);
+    ChangeRules rules;
+    rules.least_change = 0;
+    std::size_t found = 0;
+    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+        Normal normal(seed);
+        std::vector<double> values;
+        for (std::size_t i = 0; i < 400; ++i) values.push_back((100 + 2 * normal()) * (i < 200 ? 1 : factor));
+        found += find_change_points(values, rules).empty() ? 0 : 1;
+    }
+    EXPECT_GE(found, 90U);
 }
 
 TEST(ChangePoints, TooFewStepsHaveNone) {
