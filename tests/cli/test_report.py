@@ -304,6 +304,21 @@ def test_ranks_and_steps_of_the_timeline_can_be_chosen(report, cep, slow_job):
     assert b"--timeline-steps" in cep("report", "--timeline-steps", "a", "sim", status=2).stderr
 
 
+def test_the_timeline_sets_the_clocks_of_hosts_right(report, simulate):
+    simulate("sim", "--ranks", 8, "--ranks-per-host", 2, "--clock-skew-ms", 30)
+    page = report("--timeline-ranks", "0,3,5,7", "sim")
+    line = page.model()["timeline"]
+    assert line["clocks_apart_ms"] > 5 and 0 < line["clock_error_ms"] < 0.05 and not line["each_from_zero"]
+    spans = line["spans"]
+    ends = {}
+    for step, join, start, duration in zip(*(spans[key] for key in ("step", "join", "start_ms", "duration_ms"))):
+        if join:
+            ends.setdefault((step, join), []).append(start + duration)
+    joined = [of_one for of_one in ends.values() if len(of_one) > 1]
+    assert joined and max(max(of_one) - min(of_one) for of_one in joined) < 0.05
+    assert "The clocks of the hosts are up to" in page.text and "by the clock of its host" in page.text
+
+
 def test_two_jobs_are_compared(cep, report, simulate):
     simulate("before", "--ranks", 4, "--steps", 300)
     simulate("after", "--ranks", 4, "--steps", 300, "--event", '{"type":"slowdown_all","step":0,"slowdown":1.15}',

@@ -296,6 +296,40 @@ def test_perfetto_joins_the_spans_of_collectives(trace, simulate):
     assert all(len(set(of_flow)) == len(of_flow) > 1 for of_flow in ranks.values())
 
 
+def ends_of_collectives(trace, start_ns):
+    """By collective: the ends of its spans, in nanoseconds."""
+    ends = defaultdict(list)
+    for event in trace.slices:
+        if event["cat"] == "comm":
+            place = tuple(event["args"][key] for key in ("group", "coll", "step"))
+            ends[place].append(start_ns(event) + event["dur"] * 1000)
+    return [of_one for of_one in ends.values() if len(of_one) > 1]
+
+
+def test_clocks_of_hosts_are_set_right_by_collectives(cep, trace, simulate):
+    simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 40, "--record-every", 1, "--clock-skew-ms", 30)
+    done = cep("trace", "--all", "job")
+    shown = Trace(done.stdout)
+    written = ends_of_collectives(shown, lambda event: int(event["args"]["written_start_ns"]))
+    assert max(max(ends) - min(ends) for ends in written) > 5e6
+    distances = sorted(max(ends) - min(ends) for ends in ends_of_collectives(shown, shown.start_ns))
+    data = json.loads(done.stdout)["otherData"]
+    error_ns = float(data["clock_error_ms"]) * 1e6
+    assert distances[int(0.9 * len(distances))] <= error_ns <= 50_000
+    assert {f"clock_ahead_ms of node{host}" for host in range(4)} <= set(data)
+    assert b"the clocks of hosts are up to" in done.stderr and b"to within" in done.stderr
+    starts = {(row["rank"], row["start_ns"]) for path in (cep.folder / "job").glob("*.jsonl")
+              for row in map(json.loads, path.read_text().splitlines()) if row.get("type", "span") == "span"}
+    assert {(event["pid"], int(event["args"]["written_start_ns"])) for event in shown.slices} == starts
+
+
+def test_clocks_that_agree_are_left_alone(cep, trace, simulate):
+    simulate("job", "--ranks", 8, "--ranks-per-host", 2, "--steps", 40, "--record-every", 1)
+    done = cep("trace", "--all", "job")
+    assert b"clock" not in done.stderr and b"written_start_ns" not in done.stdout
+    assert set(json.loads(done.stdout)["otherData"]) == {"schema", "base_unix_ns"}
+
+
 def test_a_collective_that_took_no_time_has_no_arrow(trace, job):
     for rank in range(3):
         job.write(rank, [run_row(rank, world_size=3), gpu_row(rank, 1, "all_reduce", rank * 1e-6, START_NS, kind="comm",

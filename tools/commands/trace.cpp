@@ -16,6 +16,8 @@
 #include "commands/options.hpp"
 #include "merge/row_sorter.hpp"
 #include "merge/spill_file.hpp"
+#include "model/clock_shifts.hpp"
+#include "model/job.hpp"
 #include "read/read_run.hpp"
 #include "trace/trace_rows.hpp"
 #include "trace/trace_writer.hpp"
@@ -94,7 +96,8 @@ struct TraceCommand {
     }
 
     // Of inputs that can be read only once, the rows are surveyed while they are collected.
-    [[nodiscard]] std::optional<Selection> select(const InputSet& set, TraceFilter& filters, RunSelection& run) const {
+    [[nodiscard]] std::optional<Selection> select(const InputSet& set, TraceFilter& filters, RunSelection& run,
+                                                  bool& has_several_hosts) const {
         if (!filters.surveys || !can_be_read_twice(set)) return std::nullopt;
         filters.surveys = false;
         Survey survey;
@@ -102,10 +105,27 @@ struct TraceCommand {
             set, input.reading(), run, [&] { survey = {}; },
             [&](const InputFile&, std::size_t) { return std::make_unique<FileSurvey>(filters.surveyed); },
             [&](FileSurvey&& file, FileReport&&) { survey.merge(std::move(file.survey())); });
+        has_several_hosts = survey.has_several_hosts();
         return survey.empty() ? std::nullopt : std::optional(survey.select());
     }
 
-    InputCounts collect(const InputSet& set, const TraceFilter& filters, RunSelection& run,
+    /// From the communication of all ranks in the steps that are shown.
+    [[nodiscard]] ClockShifts find_clocks(const InputSet& set, const TraceFilter& filters) const {
+        constexpr std::uint64_t max_samples = 4'000'000;
+        LoadOptions options{
+            filters.shown.of_steps(), run_options.choice(), {AttemptChoice::Mode::all}, max_samples, input.reading()};
+        options.keeps_messages = options.only_comm = true;
+        return {load(set, options), {}};
+    }
+
+    void say_clocks(const ClockShifts& clocks) const {
+        if (!clocks.any()) return;
+        say("cep trace: the clocks of hosts are up to {} apart; they are set right by the ends of the collectives that "
+            "hosts share, to within {}\n",
+            format_duration_ms(clocks.most_ms()), format_duration_ms(clocks.error_ms()));
+    }
+
+    InputCounts collect(const InputSet& set, const TraceFilter& filters, const ClockShifts& clocks, RunSelection& run,
                         std::optional<RowSorter>& sorter, TraceFacts& facts) const {
         const auto restart = [&] {
             sorter.emplace(RowSorter::default_memory_bytes, spill_directory_for(out), input.reading().thread_count());
@@ -115,7 +135,7 @@ struct TraceCommand {
         return read_run(
             set, input.reading(), run, restart,
             [&](const InputFile& file, std::size_t index) {
-                return std::make_unique<FileTrace>(filters, *sorter, file, index);
+                return std::make_unique<FileTrace>(filters, clocks, *sorter, file, index);
             },
             [&](FileTrace&& file, FileReport&&) { facts.merge(std::move(file.facts())); });
     }
@@ -125,12 +145,15 @@ struct TraceCommand {
         const InputSet set = input.find();
         refuse_input_as_output(set, out);
         RunSelection run(run_options.choice());
-        std::optional<Selection> selection = select(set, filters, run);
+        bool has_several_hosts = true;
+        std::optional<Selection> selection = select(set, filters, run, has_several_hosts);
         if (selection) narrow(filters.shown, *selection);
+        ClockShifts clocks;
+        if (has_several_hosts && can_be_read_twice(set)) clocks = find_clocks(set, filters);
         Output output(out);
         std::optional<RowSorter> sorter;
         TraceFacts facts;
-        const InputCounts counts = collect(set, filters, run, sorter, facts);
+        const InputCounts counts = collect(set, filters, clocks, run, sorter, facts);
         const Coverage covered = facts.coverage.finish(filters.asked);
         const Status status = report_status("trace", counts, covered, input.strict);
         if (status == Status::nothing_readable) return status;
@@ -138,12 +161,13 @@ struct TraceCommand {
             selection = facts.survey.select();
             narrow(filters.shown, *selection);
         }
-        TraceWriter writer(output, max_bytes, filters.shown, facts);
+        TraceWriter writer(output, max_bytes, filters.shown, facts, clocks);
         sorter->finish([&](const RowEntry& entry, std::string_view text) { writer.take(entry, text); });
         writer.finish();
         output.close();
         say_written("trace", out, format_plural(writer.counts().written, "row"));
         report(selection, writer.counts());
+        say_clocks(clocks);
         return status;
     }
 

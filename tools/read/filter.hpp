@@ -34,6 +34,14 @@ class Filter {
     /// and marks are left out, as they belong to none.
     [[nodiscard]] bool accepts(const Row& row) const { return accepts_all() || accepts_among_others(row); }
 
+    /// The same steps of all ranks and phases.
+    [[nodiscard]] Filter of_steps() const {
+        Filter filter;
+        filter.first_step_ = first_step_;
+        filter.last_step_ = last_step_;
+        return filter;
+    }
+
     [[nodiscard]] bool accepts_all() const { return ranks_.empty() && phases_.empty() && !has_steps(); }
 
   private:

@@ -207,7 +207,8 @@ class Writer {
             json_.objects("lanes", timeline.lanes, [&](const Lane& lane) {
                 json_.members("rank", timeline.ranks[lane.rank].rank, "name", lane.name);
             });
-            json_.members("each_from_zero", timeline.each_from_zero);
+            json_.members("each_from_zero", timeline.each_from_zero, "clocks_apart_ms", timeline.clocks_apart_ms,
+                          "clock_error_ms", timeline.clock_error_ms);
             json_.object("spans", [&] { write_spans(timeline.spans); });
         });
     }

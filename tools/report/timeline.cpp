@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "model/clock_shifts.hpp"
 #include "report/heat.hpp"
 #include "stats/robust.hpp"
 
@@ -43,6 +44,7 @@ class TimelineFinder {
         choose_steps(choice.steps);
         choose_ranks(choice.ranks);
         if (found_.steps.empty() || found_.ranks.empty()) return none("None of the chosen ranks and steps has rows.");
+        find_clocks();
         for (std::size_t i = 0; i < found_.ranks.size(); ++i) take_rank(i);
         if (raw_.empty() && !(choice.ranks.empty() && choice.steps.empty()))
             return none("The chosen ranks have no rows with start times in the chosen steps.");
@@ -150,6 +152,14 @@ class TimelineFinder {
         found_.ranks.push_back({rank, std::move(why)});
     }
 
+    void find_clocks() {
+        std::vector<std::int64_t> steps;
+        for (const TimelineStep& step : found_.steps) steps.push_back(step.step);
+        clocks_ = tool::ClockShifts(job_, steps);
+        found_.clocks_apart_ms = clocks_.most_ms();
+        found_.clock_error_ms = clocks_.error_ms();
+    }
+
     void take_rank(std::size_t place) {
         const auto all_series = job_.ranks.find(view_.ranks[found_.ranks[place].rank]);
         if (all_series == job_.ranks.end()) return;
@@ -179,10 +189,13 @@ class TimelineFinder {
             if (!sample.has_start()) continue;
             for (std::size_t step = 0; step < found_.steps.size(); ++step) {
                 if (series.steps[sample.step_index] != found_.steps[step].step) continue;
-                into.push_back({{0, step, index, 0, sample.duration_ms, sample.depth(), sample.collective},
+                const std::int64_t rank = view_.ranks[found_.ranks[place].rank];
+                const std::int64_t ahead_ns = clocks_.ahead_ns(rank, found_.steps[step].step);
+                into.push_back({{0, step, index, 0, sample.duration_ms, static_cast<double>(ahead_ns) * 1e-6,
+                                 sample.depth(), sample.collective},
                                 stream_of(phase.clock, sample),
                                 place,
-                                sample.start_ns});
+                                sample.start_ns - ahead_ns});
             }
         }
     }
@@ -239,6 +252,7 @@ class TimelineFinder {
     const tool::JobTable* table_;
     const JobView& view_;
     StepMatrix own_ms_;
+    tool::ClockShifts clocks_;
     std::set<std::size_t> shown_;  // ranks
     std::vector<Raw> raw_;
     Timeline found_;

@@ -35,6 +35,7 @@ struct TimelineSpan {
     std::size_t phase = 0;  // index into JobView::phases
     double start_ms = 0;    // from the start of the step
     double duration_ms = 0;
+    double ahead_ms = 0;  // of its host's clock, which was set right by so much
     unsigned depth = 0;
     std::size_t join = 0;  // the number of its collective; 0: none
 };
@@ -49,6 +50,8 @@ struct Timeline {
     std::vector<TimelineSpan> spans;
     std::size_t left_out = 0;     // spans, the shortest of steps that have very many
     bool each_from_zero = false;  // clocks of hosts differ by more than a step: each rank begins at 0
+    double clocks_apart_ms = 0;   // by which clocks of hosts were set right; 0: they were not
+    double clock_error_ms = 0;    // that may be left
 };
 
 /// What to show. Empty: what the verdict blames, and a usual rank and step beside it.

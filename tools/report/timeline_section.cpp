@@ -100,6 +100,13 @@ void draw_legend(Svg& svg, const JobView& view, const Timeline& timeline, std::s
     }
 }
 
+/// When the span began by the clock of its host, where that was set right.
+std::string by_its_clock(const TimelineSpan& span) {
+    return span.ahead_ms == 0
+               ? ""
+               : fmt::format(" ({} by the clock of its host)", format_duration_ms(span.start_ms + span.ahead_ms));
+}
+
 Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
     const Rows rows(view, timeline, step);
     const TimelineStep& shown = timeline.steps[step];
@@ -119,8 +126,8 @@ Figure draw(const JobView& view, const Timeline& timeline, std::size_t step) {
         const double from = x(span.start_ms);
         const double length = x(span.start_ms + span.duration_ms) - from;
         svg.rect(fmt::format("part c{}", phase.color), from, rows.y(span), std::max(length, 1.0), lane_height - 3,
-                 fmt::format("{}: {}, from {} on", phase.name, format_duration_ms(span.duration_ms),
-                             format_duration_ms(span.start_ms)));
+                 fmt::format("{}: {}, from {} on{}", phase.name, format_duration_ms(span.duration_ms),
+                             format_duration_ms(span.start_ms), by_its_clock(span)));
         if (const auto room = static_cast<std::size_t>(length / 7.5); room >= 4)
             svg.text(fmt::format("on-c{}", phase.color), {from + 4, rows.y(span) + 11}, Anchor::start,
                      shorten(phase.name, room > phase.name.size() ? room : room - 1));
@@ -168,6 +175,11 @@ Section timeline_section(const JobView& view, const Timeline& timeline) {
     if (timeline.each_from_zero)
         caption =
             "The clocks of the hosts differ by more than a step, so that each rank begins at 0 and nothing is joined. ";
+    else if (timeline.clocks_apart_ms > 0)
+        caption = fmt::format(
+            "The clocks of the hosts are up to {} apart. They are set right by the ends of the collectives that hosts "
+            "share, to within {} in 9 of 10. ",
+            format_duration_ms(timeline.clocks_apart_ms), format_duration_ms(timeline.clock_error_ms));
     if (timeline.left_out > 0)
         caption += fmt::format("{} are left out, the shortest.", tool::format_plural(timeline.left_out, "span"));
     return section;

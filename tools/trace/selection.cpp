@@ -45,6 +45,7 @@ void Survey::add(LastSteps& steps, const StepCost& cost) {
 }
 
 void Survey::take(const Row& row) {
+    if (row.type == RowType::run) hosts_.insert(row.run->host);
     if (row.type == RowType::run || row.type == RowType::stats || !row.rank || !row.step) return;
     StepCost cost;
     cost.step = *row.step;
@@ -62,6 +63,7 @@ void Survey::take(const Row& row) {
 
 void Survey::merge(Survey&& other) {
     first_step_ = std::min(first_step_, other.first_step_);
+    hosts_.merge(other.hosts_);
     for (auto& [rank, steps] : other.ranks_) {
         const auto [known, is_new] = ranks_.try_emplace(rank, std::move(steps));
         if (is_new) continue;

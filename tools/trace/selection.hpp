@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,12 @@ class Survey {
   public:
     static constexpr std::size_t kept_steps = 50;
 
-    /// Takes a row with a rank and a step.
+    /// Takes a row with a rank and a step, or a run row.
     void take(const Row& row);
     void merge(Survey&& other);
     [[nodiscard]] bool empty() const { return ranks_.empty(); }
+    /// Whether ranks run on more than one, as far as run rows say.
+    [[nodiscard]] bool has_several_hosts() const { return hosts_.size() > 1; }
     /// Not of an empty survey.
     [[nodiscard]] Selection select() const;
 
@@ -58,6 +61,7 @@ class Survey {
 
     std::map<std::int64_t, LastSteps> ranks_;
     std::int64_t first_step_ = INT64_MAX;
+    std::set<std::string> hosts_;
 };
 
 /// Surveys the rows of one file.

@@ -17,6 +17,13 @@ std::int64_t shown_ns(double duration_ms) {
     return std::max<std::int64_t>(0, std::llround(duration_ms * 1e6));
 }
 
+// The difference of numbers that may be any.
+std::int64_t shown_start_ns(const Row& row, const ClockShifts& clocks) {
+    const std::int64_t ahead_ns = clocks.any() && row.step ? clocks.ahead_ns(*row.rank, *row.step) : 0;
+    std::int64_t start_ns = 0;
+    return __builtin_sub_overflow(*row.start_ns, ahead_ns, &start_ns) ? *row.start_ns : start_ns;
+}
+
 void FileTrace::note(const Row& row) {
     if (!filter_.asked.accepts_rank(*row.rank)) return;
     facts_.coverage.take(row);
@@ -37,7 +44,7 @@ void FileTrace::take(const Row& row, std::uint64_t line) {
 void FileTrace::add(const Row& row, std::int64_t attempt, std::uint64_t line) {
     open_spans_.take(row, attempt, line);
     RowEntry entry;
-    entry.first = row.start_ns.value_or(INT64_MIN);
+    entry.first = row.start_ns ? shown_start_ns(row, clocks_) : INT64_MIN;
     entry.second = -shown_ns(row.type == RowType::open ? row.elapsed_ms : row.duration_ms);
     entry.third = *row.rank;
     entry.run = static_cast<std::uint32_t>(attempt) & RowEntry::max_run;

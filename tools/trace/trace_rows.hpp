@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "merge/row_collector.hpp"
+#include "model/clock_shifts.hpp"
 #include "read/coverage.hpp"
 #include "read/filter.hpp"
 #include "read/inputs.hpp"
@@ -38,14 +39,21 @@ struct TraceFilter {
     bool surveys = false;  // whether there is one
 };
 
+/// The start of a row that has one, with the clock of its host set right.
+[[nodiscard]] std::int64_t shown_start_ns(const Row& row, const ClockShifts& clocks);
+
 /// A duration in whole nanoseconds, as a trace shows it.
 [[nodiscard]] std::int64_t shown_ns(double duration_ms);
 
 /// Takes the rows of one file to the sorter, in the order of starts; of those, the longer one first.
 class FileTrace : public RowSink {
   public:
-    FileTrace(const TraceFilter& filter, RowSorter& sorter, const InputFile& file, std::size_t index)
-        : filter_(filter), collector_(sorter, file.path, index), index_(static_cast<std::uint32_t>(index)) {}
+    FileTrace(const TraceFilter& filter, const ClockShifts& clocks, RowSorter& sorter, const InputFile& file,
+              std::size_t index)
+        : filter_(filter),
+          clocks_(clocks),
+          collector_(sorter, file.path, index),
+          index_(static_cast<std::uint32_t>(index)) {}
     void begin_block(const BlockPlace& place) override { collector_.begin_block(place); }
     void take(const Row& row, std::uint64_t line) override;
     void end() override;
@@ -56,6 +64,7 @@ class FileTrace : public RowSink {
     void add(const Row& row, std::int64_t attempt, std::uint64_t line);
 
     const TraceFilter& filter_;
+    const ClockShifts& clocks_;
     RowCollector collector_;
     const std::uint32_t index_;
     TraceFacts facts_;

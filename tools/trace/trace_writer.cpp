@@ -66,8 +66,14 @@ class TraceWriter::Members {
     simdjson::dom::object object_;
 };
 
-TraceWriter::TraceWriter(Output& output, std::uint64_t max_bytes, const Filter& shown, const TraceFacts& facts)
-    : output_(output), max_bytes_(max_bytes), shown_(shown), facts_(facts), members_(std::make_unique<Members>()) {}
+TraceWriter::TraceWriter(Output& output, std::uint64_t max_bytes, const Filter& shown, const TraceFacts& facts,
+                         const ClockShifts& clocks)
+    : output_(output),
+      max_bytes_(max_bytes),
+      shown_(shown),
+      facts_(facts),
+      clocks_(clocks),
+      members_(std::make_unique<Members>()) {}
 
 TraceWriter::~TraceWriter() = default;
 
@@ -88,16 +94,19 @@ void TraceWriter::take(const RowEntry& entry, std::string_view text) {
     text_.assign(text);
     text_.resize(text.size() + RowParser::padding_bytes);
     const std::string_view padded(text_.data(), text.size());
-    const Row* const row = parser_.parse(padded);
-    if (row == nullptr || !shown_.accepts(*row)) return;
-    if (row->type == RowType::open && !facts_.still_open.contains({entry.file, entry.position})) return;
-    if (!row->start_ns || full_) {
-        ++(row->start_ns ? counts_.beyond_size : counts_.without_start);
+    const Row* const parsed = parser_.parse(padded);
+    if (parsed == nullptr || !shown_.accepts(*parsed)) return;
+    if (parsed->type == RowType::open && !facts_.still_open.contains({entry.file, entry.position})) return;
+    if (!parsed->start_ns || full_) {
+        ++(parsed->start_ns ? counts_.beyond_size : counts_.without_start);
         return;
     }
-    if (!began_) begin(*row->start_ns);
+    Row row = *parsed;
+    written_start_ns_ = *row.start_ns;
+    row.start_ns = shown_start_ns(row, clocks_);
+    if (!began_) begin(*row.start_ns);
     members_->parse(padded);
-    const std::optional<Tracks::Track> track = append_row(*row);
+    const std::optional<Tracks::Track> track = append_row(row);
     if (!track) {
         ++counts_.without_track;
         return events_.clear();
@@ -109,7 +118,7 @@ void TraceWriter::take(const RowEntry& entry, std::string_view text) {
         ++counts_.beyond_size;
         return events_.clear();
     }
-    if (row->type == RowType::span && row->kind == schema::Kind::comm) join(*row, entry.run, *track);
+    if (row.type == RowType::span && row.kind == schema::Kind::comm) join(row, entry.run, *track);
     flush();
     ++counts_.written;
 }
@@ -119,8 +128,20 @@ void TraceWriter::finish() {
     append_flow_ends();
     // Last, because Perfetto ignored all behind it for some time. JavaScript would round the base if it were a number.
     fmt::format_to(std::back_inserter(events_),
-                   "\n],\n\"otherData\":{{\"schema\":\"cep.trace/1\",\"base_unix_ns\":\"{}\"}}}}\n", base_ns_);
+                   "\n],\n\"otherData\":{{\"schema\":\"cep.trace/1\",\"base_unix_ns\":\"{}\"", base_ns_);
+    if (clocks_.any()) append_clocks();
+    events_ += "}}\n";
     flush();
+}
+
+/// What was done with the clocks of hosts. Viewers show values of one level only.
+void TraceWriter::append_clocks() {
+    fmt::format_to(std::back_inserter(events_), R"(,"clock_error_ms":"{:.6f}")", clocks_.error_ms());
+    for (const ClockShifts::Host& host : clocks_.hosts()) {
+        events_ += ',';
+        append_json_string(events_, "clock_ahead_ms of " + (host.name.empty() ? "a host without a name" : host.name));
+        fmt::format_to(std::back_inserter(events_), R"(:"{:.6f}")", host.ahead_ms);
+    }
 }
 
 std::optional<Tracks::Track> TraceWriter::append_row(const Row& row) {
@@ -166,7 +187,11 @@ void TraceWriter::append_names(const Row& row, const Stream& stream, const Track
 
 void TraceWriter::append_args(bool is_open) {
     events_ += R"(,"args":{)";
-    const bool any = members_->append_to(events_);
+    bool any = members_->append_to(events_);
+    if (clocks_.any()) {  // as text: JavaScript would round it
+        fmt::format_to(std::back_inserter(events_), R"({}"written_start_ns":"{}")", any ? "," : "", written_start_ns_);
+        any = true;
+    }
     if (is_open) events_ += any ? R"(,"open":true)" : R"("open":true)";
     events_ += "}}";
 }

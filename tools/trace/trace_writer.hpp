@@ -30,7 +30,8 @@ class TraceWriter {
         std::uint64_t without_track = 0;  // for which there were too many tracks
     };
 
-    TraceWriter(Output& output, std::uint64_t max_bytes, const Filter& shown, const TraceFacts& facts);
+    TraceWriter(Output& output, std::uint64_t max_bytes, const Filter& shown, const TraceFacts& facts,
+                const ClockShifts& clocks);
     TraceWriter(const TraceWriter&) = delete;
     TraceWriter& operator=(const TraceWriter&) = delete;
     ~TraceWriter();
@@ -57,6 +58,7 @@ class TraceWriter {
     void append_names(const Row& row, const Stream& stream, const Tracks::Track& track);
     void append_head(std::string_view phase, const Tracks::Track& track, std::int64_t start_ns);
     void append_args(bool is_open);
+    void append_clocks();
     void append_time(std::int64_t time_ns);
     void append_separator();
     void join(const Row& row, std::uint32_t attempt, const Tracks::Track& track);
@@ -69,6 +71,7 @@ class TraceWriter {
     const std::uint64_t max_bytes_;
     const Filter& shown_;
     const TraceFacts& facts_;
+    const ClockShifts& clocks_;
     RowParser parser_;
     std::unique_ptr<Members> members_;
     Tracks tracks_;
@@ -80,6 +83,7 @@ class TraceWriter {
     std::string events_;            // of one row
     std::uint64_t written_bytes_ = 0;
     std::int64_t base_ns_ = 0;
+    std::int64_t written_start_ns_ = 0;  // of the row, before its clock is set right
     bool began_ = false;
     bool full_ = false;
     Counts counts_;
