@@ -5,6 +5,7 @@ import json
 import random
 import re
 
+import array_jobs
 import numpy as np
 import pytest
 from conftest import START_NS, attempt_rows, run_row, span_row
@@ -231,6 +232,49 @@ def test_few_steps_are_too_few(cep, trainer):
     trainer.write()
     assert "5 recorded steps are too few" in verdict_of(cep)["reason"]
     assert "1 recorded step is too few" in verdict_of(cep, "--steps", "2:2")["reason"]
+
+
+def test_few_steps_give_a_hint_and_no_verdict(cep, trainer):
+    for step in range(3):
+        trainer.step(step, {(1, "forward"): 20.0})
+    trainer.write()
+    verdict = verdict_of(cep)
+    assert verdict["abstained"] and verdict["stragglers"] == []
+    assert (verdict["hint"]["rank"], verdict["hint"]["phase"]) == (1, "forward")
+    assert verdict["hint"]["own_ms"] - verdict["hint"]["peers_ms"] == pytest.approx(20, abs=1)
+    assert verdict["headline"].startswith("3 steps: a hint, not a verdict. Rank 1")
+    assert "in forward" in verdict["headline"] and verdict["shares"]["compute"] > 0
+
+
+def test_few_steps_of_equal_ranks_give_no_suspect(cep, trainer):
+    for step in range(3):
+        trainer.step(step, {(step % 3, "forward"): 20.0})
+    trainer.write()
+    verdict = verdict_of(cep)
+    assert verdict["hint"] is None
+    assert verdict["headline"] == "3 steps: a hint, not a verdict. No rank stands out in all of them."
+
+
+def test_outages_and_steps_done_again_are_said(cep, tmp_path):
+    texts = {}
+    for attempt, (first, steps, delay_s) in enumerate([(0, 60, 0), (40, 60, 300)], 1):
+        start_ns = array_jobs.START_NS + delay_s * 10**9
+
+        def run(rank):
+            return json.dumps({"type": "run", "schema": 1, "run_id": "r", "attempt": attempt, "rank": rank,
+                               "world_size": 4, "start_unix_ns": start_ns})
+        part = tmp_path / f"part{attempt}"
+        array_jobs.write_job(part, array_jobs.own_times(4, steps), run=run, first_step=first)
+        for path in part.iterdir():
+            text = path.read_text()
+            texts[path.name] = texts.get(path.name, "") + re.sub(
+                r'"start_ns":(\d+)', lambda match: f'"start_ns":{int(match[1]) + delay_s * 10**9}', text)
+    (tmp_path / "job").mkdir()
+    for name, text in texts.items():
+        (tmp_path / "job" / name).write_text(text)
+    evidence = verdict_of(cep)["evidence"]
+    assert any(line.startswith("between attempts the job stood still for 294") for line in evidence)
+    assert any(line.startswith("steps that a later attempt did again took 1.9") for line in evidence)
 
 
 def test_a_rank_that_is_not_there_may_be_the_slow_one(cep, trainer):

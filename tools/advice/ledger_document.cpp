@@ -141,6 +141,14 @@ std::vector<std::string> describe_steps(const Ledger& ledger) {
     if (const auto& sampling = ledger.sampling;
         sampling && std::abs(sampling->other_ms - sampling->recorded_ms) > worth_saying_of_stride * times.mean_ms)
         lines.push_back(describe_sampling(*sampling));
+    if (ledger.pieces[TimeKind::restart] > 0)
+        lines.push_back(fmt::format("between attempts the job stood still for {}, {} of its time",
+                                    format_duration_ms(ledger.mean_ms(TimeKind::restart)),
+                                    format_percent(ledger.share(TimeKind::restart))));
+    if (ledger.pieces[TimeKind::redone] > 0)
+        lines.push_back(fmt::format("steps that a later attempt did again took {}, {} of the time",
+                                    format_duration_ms(ledger.mean_ms(TimeKind::redone)),
+                                    format_percent(ledger.share(TimeKind::redone))));
     if (ledger.other_reading_ms)
         lines.push_back(fmt::format(
             "rows have no starts: read the other way, with the phases in front of the step span {} it, a step "

@@ -121,6 +121,8 @@ class Judge {
             abstain("no two ranks have the same work: each pipeline stage has one rank",
                     "record more ranks of the same pipeline stage");
         } else if (table_.steps.size() < StragglerRules::least_steps) {
+            verdict_.steps_of_hint = table_.steps.size();
+            verdict_.hint = find_hint(table_, groups_);
             abstain(fmt::format("{} {} too few; at least {} are needed",
                                 format_plural(table_.steps.size(), "recorded step"),
                                 table_.steps.size() == 1 ? "is" : "are", StragglerRules::least_steps),

@@ -16,6 +16,7 @@
 #include "replay/replay.hpp"
 #include "show/picture.hpp"
 #include "verdict/changes.hpp"
+#include "verdict/hint.hpp"
 #include "verdict/efficiency.hpp"
 #include "verdict/late_host.hpp"
 #include "verdict/straggler.hpp"
@@ -89,6 +90,8 @@ struct Verdict {
     std::vector<std::string> impossible;  // what cannot be, and which input to check
     std::vector<SlowHost> slow_hosts;
     std::optional<StageImbalance> stage_imbalance;
+    std::optional<std::size_t> steps_of_hint;  // that are too few for a verdict
+    std::optional<Hint> hint;
     std::vector<ChangeFact> changes;
     EventFacts events;
     std::optional<double> job_slowdown;    // time of the steps / what it would be without the stragglers

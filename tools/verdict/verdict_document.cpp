@@ -136,6 +136,7 @@ class Sentences {
     [[nodiscard]] std::string headline() const {
         if (const std::string text = headline_of_cause(verdict_); !text.empty()) return text;
         if (verdict_.late) return capitalised(verdict_.reason) + ".";
+        if (verdict_.steps_of_hint) return headline_of_hint();
         if (verdict_.abstained) return "No verdict on slow ranks: " + verdict_.reason + ".";
         if (has_costlier_group()) return group_headline();
         if (!verdict_.stragglers.empty()) return straggler_headline();
@@ -163,6 +164,16 @@ class Sentences {
                                format_percent(verdict_.events.unmarked_share),
                                format_plural(verdict_.events.unmarked_steps.size(), "step"));
         return text + ".";
+    }
+
+    [[nodiscard]] std::string headline_of_hint() const {
+        const std::string text = format_plural(*verdict_.steps_of_hint, "step") + ": a hint, not a verdict. ";
+        if (!verdict_.hint) return text + "No rank stands out in all of them.";
+        const Hint& hint = *verdict_.hint;
+        const DurationFormat duration(hint.peers_ms, hint.own_ms);
+        return text + capitalised(fmt::format("{} takes longest in {}: {} a step, its peers {}.",
+                                              name_of(hint.rank, hint.host), hint.phase, duration(hint.own_ms),
+                                              duration(hint.peers_ms)));
     }
 
     [[nodiscard]] bool has_long_steps() const { return verdict_.events.unmarked_share >= worth_a_headline; }

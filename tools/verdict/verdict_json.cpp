@@ -44,6 +44,10 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
         json.members("compute", shares.compute, "comm", shares.comm, "wait", shares.wait, "data", shares.data, "host",
                      shares.host, "rest", shares.rest);
     });
+    json.object_or_null("hint", verdict.hint, [&](const Hint& hint) {
+        json.members("rank", hint.rank, "host", text_or_null(hint.host), "phase", hint.phase, "own_ms", hint.own_ms,
+                     "peers_ms", hint.peers_ms);
+    });
     json.objects("changes", verdict.changes, [&](const ChangeFact& change) {
         json.members("step", change.step, "last_step", change.last_step, "shape",
                      change_shape_names[static_cast<std::size_t>(change.shape)], "stairs", change.stairs, "of",
