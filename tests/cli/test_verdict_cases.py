@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conftest import START_NS, line_of, run_row, span_row
 from array_jobs import own_times, write_job
+from pipeline_rows import write_pipeline
 
 
 def verdict_of(cep, *arguments):
@@ -339,3 +340,19 @@ def test_a_slow_host_is_told_once_and_what_to_look_at_on_it(cep, simulate):
     assert verdict["evidence"][0] == "4 of the ranks on node2 are slow: the host, or what it shares"
     assert len(of_ranks) == 1 and f"rank {verdict['stragglers'][0]['rank']} (node2): forward takes" in of_ranks[0]
     assert verdict["next"][0].startswith("look at node2: cooling and power of its GPUs")
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("sends", [True, False], ids=["sends", "only recv"])
+@pytest.mark.parametrize("stages", [4, 8])
+def test_a_regular_pipeline_without_keys_has_a_bubble_and_no_slow_transfers(cep, tmp_path, copies, sends, stages):
+    write_pipeline(tmp_path / "job", copies=copies, sends=sends, stages=stages)
+    summary = cep.summary("job")
+    verdict = summary["verdict"]
+    assert verdict["stragglers"] == [] and verdict["causes"] == []
+    said = " ".join([verdict["headline"], *verdict["evidence"]])
+    assert "longer now and then" not in said and "less time" not in said
+    bubble = summary["efficiency"]["bubble_fraction"]
+    assert bubble == pytest.approx((stages - 1) / (stages + 7), abs=0.1)
+    assert any(line.startswith("pipeline: ") and "without own work" in line for line in verdict["evidence"])
+    assert "bubble: more micro-batches, interleaved stages" in verdict["next"]
