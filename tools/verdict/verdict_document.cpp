@@ -470,7 +470,7 @@ class Sentences {
         for (std::size_t i = 0; i < std::min(max_losses, verdict_.losses.size()); ++i)
             if (verdict_.losses[i].share >= worth_acting) document_.next.emplace_back(verdict_.losses[i].next);
         // Without keys of what stages send, their waiting is counted as transfer, and the bubble is no loss of its own.
-        const std::string bubble(advice_on(TimeKind::bubble));
+        const std::string bubble(advice_on(TimeKind::bubble).next);
         if (verdict_.efficiency.bubble_fraction.value_or(0) >= worth_acting &&
             std::find(document_.next.begin(), document_.next.end(), bubble) == document_.next.end())
             document_.next.push_back(bubble);
