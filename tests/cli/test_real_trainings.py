@@ -116,4 +116,4 @@ def test_a_large_cause_is_named_where_the_replay_is_not_exact(cep, tmp_path):
     (tmp_path / "longer.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     verdict = cep.summary("longer.jsonl")["verdict"]
     assert not verdict["replay"]["holds"]
-    assert verdict["headline"].startswith("Micro-batches are uneven") and "take about" in verdict["headline"]
+    assert verdict["headline"].startswith("Micro-batches are uneven") and "take up to" in verdict["headline"]

@@ -152,9 +152,11 @@ def test_what_one_rank_does_alone_is_no_work_of_its_peers(cep, trainer):
     assert verdict["stragglers"][1]["excess_ms"] == pytest.approx(5, abs=0.1) and verdict["harmless"] == []
     # Rank 0 is no pipeline stage with too many layers.
     assert [(cause["kind"], cause["ranks"], cause["phase"]) for cause in verdict["causes"]] == [
-        ("ranks", [0], "validation")]
+        ("ranks", [0, 2], "validation")]
+    # Without both: rank 0 is the last by 12 ms, and then rank 2 by 5.
     step_ms = np.mean(list(trainer.step_ms.values()))
     assert verdict["job_slowdown"] == pytest.approx(step_ms / (step_ms - 12), rel=0.01)
+    assert verdict["causes"][0]["slowdown"] == pytest.approx(verdict["job_slowdown"], rel=0.02)
 
 
 def test_all_ranks_slow_is_a_change_and_no_straggler(cep, trainer):

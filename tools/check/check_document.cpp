@@ -45,8 +45,8 @@ constexpr Advice advices[] = {
 
 Severity severity_of_code(const CheckResult& result, std::string_view code) {
     Severity worst = Severity::fine;
-    const auto look_at = [&](const std::vector<Finding>& findings) {
-        for (const Finding& finding : findings)
+    const auto look_at = [&](const std::vector<Remark>& findings) {
+        for (const Remark& finding : findings)
             if (finding.code == code) worst = std::max(worst, finding.severity);
     };
     look_at(result.findings);
@@ -85,9 +85,9 @@ std::string describe_types(const std::array<std::uint64_t, row_types>& counts) {
     return text.empty() ? "-" : text;
 }
 
-std::string describe_findings(const std::vector<Finding>& findings) {
+std::string describe_findings(const std::vector<Remark>& findings) {
     std::string text;
-    for (const Finding& finding : findings) {
+    for (const Remark& finding : findings) {
         if (!text.empty()) text += "; ";
         text += finding.message;
         if (finding.line > 0) text += fmt::format(" (line {})", finding.line);
@@ -238,9 +238,9 @@ std::string describe_files(const CheckResult& result) {
 }
 
 /// The finding about the job that the headline names; nullptr where a file has a worse one.
-const Finding* main_finding(const CheckResult& result) {
+const Remark* main_finding(const CheckResult& result) {
     const auto found = std::find_if(result.findings.begin(), result.findings.end(),
-                                    [&](const Finding& finding) { return finding.severity == result.severity; });
+                                    [&](const Remark& finding) { return finding.severity == result.severity; });
     return found == result.findings.end() ? nullptr : &*found;
 }
 
@@ -251,7 +251,7 @@ std::string make_headline(const CheckResult& result) {
     constexpr std::string_view verdicts[] = {"Complete", "Complete, with notes", "Incomplete", "Damaged"};
     const std::string_view verdict = verdicts[static_cast<std::size_t>(result.severity)];
     std::string text = describe_files(result);
-    const Finding* const main = main_finding(result);
+    const Remark* const main = main_finding(result);
     if (main != nullptr) text += (text.empty() ? "" : "; ") + main->message;
     if (text.empty())
         text = fmt::format("{} of {}, nothing wrong", format_plural(result.files.size(), "file"),
@@ -264,8 +264,8 @@ Tone tone_of(const CheckResult& result) {
     return result.severity == Severity::incomplete ? Tone::warning : Tone::neutral;
 }
 
-void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
-    json.objects("findings", findings, [&json](const Finding& finding) {
+void write_findings(JsonWriter& json, const std::vector<Remark>& findings) {
+    json.objects("findings", findings, [&json](const Remark& finding) {
         json.members("severity", severity_name(finding.severity), "code", finding.code, "message", finding.message,
                      "line", finding.line > 0 ? std::optional(finding.line) : std::nullopt);
     });
@@ -310,7 +310,7 @@ Document make_document(CheckResult made) {
     document.headline = make_headline(*result);
     document.tone = tone_of(*result);
     const bool is_in_headline = result->inputs.rows > 0;
-    for (const Finding& finding : result->findings)
+    for (const Remark& finding : result->findings)
         if (!is_in_headline || &finding != main_finding(*result))
             document.evidence.push_back(fmt::format("{}: {}", severity_name(finding.severity), finding.message));
     document.next = advise(*result);

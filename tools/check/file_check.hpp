@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "check/finding.hpp"
+#include "check/remark.hpp"
 #include "check/repeated_rows.hpp"
 #include "check/step_set.hpp"
 #include "read/coverage.hpp"
@@ -39,7 +39,7 @@ struct AttemptCheck {
 struct FileVerdict {
     FileReport report;
     Severity severity = Severity::fine;
-    std::vector<Finding> findings;
+    std::vector<Remark> findings;
     std::vector<std::int64_t> ranks;
     std::vector<AttemptCheck> attempts;  // in the order of their starts, not more than FileCheck::max_attempts
     std::optional<std::int64_t> first_step;
@@ -175,7 +175,7 @@ class FileCheck : public RowSink {
     std::uint64_t odd_line_ = 0;
     std::string odd_key_;
     bool has_too_many_phases_ = false;
-    Findings findings_;
+    Remarks findings_;
 };
 
 }  // namespace cep::tool

@@ -21,7 +21,7 @@ struct CheckResult {
     Coverage coverage;
     Severity severity = Severity::fine;
     std::vector<FileVerdict> files;
-    std::vector<Finding> findings;  // about the job, not one file
+    std::vector<Remark> findings;  // about the job, not one file
 };
 
 class JobCheck {
@@ -72,7 +72,7 @@ class JobCheck {
     std::vector<std::pair<std::int64_t, std::int64_t>> last_steps_;  // rank, its last step in a file
     std::int64_t longest_stride_ = 1;                                // that the library made; 1: none
     bool has_too_many_runs_ = false;
-    Findings findings_;
+    Remarks findings_;
 };
 
 }  // namespace cep::tool

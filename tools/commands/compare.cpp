@@ -67,7 +67,7 @@ struct CompareCommand {
         return_freed_memory();  // of the other job
         const Job loaded = load(set, job_options.load_options(filter, input, run_options));
         compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded,
-                                                judge(loaded, {{}, input.reading().thread_count(), false}));
+                                                judge(loaded, {{}, input.reading().thread_count()}).verdict);
         report_inputs("compare: " + name, facts.inputs, facts.coverage, name == "A" ? "--run-a" : "--run-b");
         return facts;
     }

@@ -35,7 +35,7 @@ struct MetricsCommand {
         const Status status = report_status("metrics", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;
         const std::size_t threads = input.reading().thread_count();
-        const Verdict verdict = judge(job, {peak_flops, threads, true});
+        const Verdict verdict = judge(job, {peak_flops, threads}).verdict;
         const Summary summary = summarize(job, Grouping{}, threads, &verdict.ledger);
         write_output(out, job_metrics(job, summary, verdict, max_phases));
         say_written("metrics", out, "figures of " + format_plural(job.coverage.ranks_seen, "rank"));

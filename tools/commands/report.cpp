@@ -117,7 +117,7 @@ struct ReportCommand {
         const Job before = load(set, job_options.load_options(filter, input, run_options_a));
         report_inputs("report: A", before.inputs, before.coverage, "--run-a");
         return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before,
-                             judge(before, {{}, input.reading().thread_count(), false}));
+                             judge(before, {{}, input.reading().thread_count()}).verdict);
     }
 
     [[nodiscard]] Status status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {
@@ -153,8 +153,7 @@ struct ReportCommand {
         const Status status = status_of(job, a);
         if (status == Status::nothing_readable) return status;
         const std::size_t threads = input.reading().thread_count();
-        JobTable table;
-        const Verdict verdict = judge(job, {peak_flops, threads, true, false, &table});
+        auto [verdict, table] = judge(job, {peak_flops, threads});
         const Summary summary = summarize(job, Grouping{}, threads, &verdict.ledger);
         const std::optional<compare::Comparison> comparison = compare_with(std::move(a), job, verdict);
         inputs.job = &job;

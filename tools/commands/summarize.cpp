@@ -72,7 +72,7 @@ struct SummarizeCommand {
         const std::size_t threads = input.reading().thread_count();
         std::optional<Verdict> verdict;
         const Rendering rendering = this->rendering();
-        if (!no_verdict) verdict = judge(job, {peak_flops, threads, true, rendering.pictures.columns > 0});
+        if (!no_verdict) verdict = judge(job, {peak_flops, threads, rendering.pictures.columns > 0}).verdict;
         const Summary summary = summarize(job, grouping, threads, verdict ? &verdict->ledger : nullptr);
         const Status status = report_status("summarize", job.inputs, job.coverage, input.strict);
         if (status == Status::nothing_readable) return status;

@@ -277,12 +277,12 @@ std::string describe_step(const Comparison& comparison) {
 }
 
 std::optional<std::vector<std::string>> name_stragglers(const Verdict& verdict) {
-    if (verdict.abstained && verdict.stragglers.empty()) return std::nullopt;
+    if (verdict.abstained && verdict.stragglers().empty()) return std::nullopt;
     std::vector<std::string> names;
-    for (const StragglerFact& straggler : verdict.stragglers)
-        names.push_back(fmt::format("rank {} in {}", straggler.rank, straggler.phase));
-    for (const GroupFact& group : verdict.groups)
-        names.push_back(fmt::format("ranks {} in {}", format_ranges(group.slow_ranks, 4), group.typical.phase));
+    for (const Finding* const one : verdict.stragglers())
+        names.push_back(fmt::format("rank {} in {}", one->typical_rank, one->phase));
+    for (const Finding* const one : verdict.groups())
+        names.push_back(fmt::format("ranks {} in {}", format_ranges(one->ranks, 4), one->phase));
     return names;
 }
 

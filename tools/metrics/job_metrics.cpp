@@ -169,18 +169,18 @@ void add_phases(Exposition& out, const Summary& summary, std::size_t max_phases)
     }
 }
 
-template <typename Facts, typename Value>  // a number, or one that may be missing
+template <typename Value>  // a number, or one that may be missing
 void add_straggler_metric(Exposition& out, const Verdict& verdict, std::string_view name, std::string_view help,
-                          Value Facts::*member, double factor = 1) {
-    const std::size_t count = std::min(verdict.stragglers.size(), max_stragglers);
-    if (count == 0) return;
+                          Value Finding::*member, double factor = 1) {
+    const Findings stragglers = verdict.stragglers();
+    if (stragglers.empty()) return;
     out.begin(name, "gauge", help);
-    for (std::size_t i = 0; i < count; ++i) {
-        const StragglerFact& straggler = verdict.stragglers[i];
+    for (std::size_t i = 0; i < std::min(stragglers.size(), max_stragglers); ++i) {
+        const Finding& straggler = *stragglers[i];
         const std::optional<double> value = straggler.*member;
         if (!value) continue;
-        out.sample({{"rank", std::to_string(straggler.rank)},
-                    {"host", straggler.host},
+        out.sample({{"rank", std::to_string(straggler.typical_rank)},
+                    {"host", straggler.typical_host},
                     {"phase", straggler.phase},
                     {"pattern", pattern_name(straggler.pattern)}},
                    *value * factor);
@@ -190,17 +190,17 @@ void add_straggler_metric(Exposition& out, const Verdict& verdict, std::string_v
 void add_stragglers(Exposition& out, const Verdict& verdict) {
     out.gauge("cep_verdict_abstained", "1 where the rows cannot show whether there are stragglers, else 0",
               verdict.abstained);
-    out.gauge("cep_stragglers", "Ranks that slow the job", verdict.stragglers.size());
+    out.gauge("cep_stragglers", "Ranks that slow the job", verdict.stragglers().size());
     out.gauge("cep_job_slowdown_ratio", "Time of the steps over what it would be without the stragglers",
               verdict.job_slowdown);
     add_straggler_metric(out, verdict, "cep_straggler_slowdown_ratio",
-                         "Time of the phase in slow steps over that on a usual rank", &StragglerFact::slowdown);
+                         "Time of the phase in slow steps over that on a usual rank", &Finding::slowdown);
     add_straggler_metric(out, verdict, "cep_straggler_excess_seconds", "Additional time of a slow step, median",
-                         &StragglerFact::excess_ms, seconds_per_ms);
+                         &Finding::excess_ms, seconds_per_ms);
     add_straggler_metric(out, verdict, "cep_straggler_step_ratio", "Part of the steps in which the rank is slow",
-                         &StragglerFact::step_fraction);
+                         &Finding::step_fraction);
     add_straggler_metric(out, verdict, "cep_straggler_cost_ratio",
-                         "Part of the time of all steps that the job loses by the rank", &StragglerFact::cost_share);
+                         "Part of the time of all steps that the job loses by the rank", &Finding::cost_share);
 }
 
 void add_bound(Exposition& out, const Verdict& verdict) {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
-#include <set>
 
 #include "replay/peer_work.hpp"
 #include "replay/special_causes.hpp"
@@ -20,19 +20,21 @@ constexpr double most_of_it = 0.8;      // of what is lost to transfers: slow li
 class CauseFinder {
   public:
     CauseFinder(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical,
-                const Replayer& replayer, Replay& replay)
+                const Replayer& replayer, Replay& replay, std::vector<Finding>& findings)
         : graphs_(graphs),
           model_(model),
           typical_(typical),
           replayer_(replayer),
           peers_(model),
           result_(replay),
+          findings_(findings),
           ranks_(model.rows->ranks().size()) {}
 
     void find() {
+        std::copy_if(findings_.begin(), findings_.end(), std::back_inserter(slow_), is_of_slow_ranks);
+        std::erase_if(findings_, is_of_slow_ranks);
         find_excess();
         find_role_medians();
-        result_.ranks_persist = ranks_persist(graphs_, model_, typical_);
         find_levels();
         result_.stages_are_inferred = model_.roles.are_inferred;
         result_.stages = model_.roles.count();
@@ -49,10 +51,8 @@ class CauseFinder {
         add_routing();
         add_micro_batches();
         add_stage();
-        add_ranks();
-        price_suspects();
-        std::stable_sort(result_.causes.begin(), result_.causes.end(),
-                         [](const Cause& a, const Cause& b) { return a.cost_ms > b.cost_ms; });
+        if (result_.is_usable()) price_slow_ranks();
+        findings_.insert(findings_.begin(), slow_.begin(), slow_.end());
     }
 
   private:
@@ -62,12 +62,12 @@ class CauseFinder {
     /// Other durations of communication, and of local work: functions of the observed duration, the key and the rank.
     template <typename Comm, typename Local>
     [[nodiscard]] Scenario scenario(Comm comm, Local local) const {
-        return [this, comm, local](const StepGraph& graph, std::span<float> own_ms) {
+        return {[this, comm, local](const StepGraph& graph, std::span<float> own_ms) {
             for (std::size_t node = 0; node < own_ms.size(); ++node) {
                 const std::uint32_t key = graph.keys[node];
                 own_ms[node] = is_comm(key) ? comm(own_ms[node], key) : local(own_ms[node], key, graph.ranks[node]);
             }
-        };
+        }};
     }
     static float keep_comm(float own_ms, std::uint32_t /*key*/) { return own_ms; }
     static float keep_local(float own_ms, std::uint32_t /*key*/, std::uint32_t /*rank*/) { return own_ms; }
@@ -75,7 +75,6 @@ class CauseFinder {
     // What a rank can cost at most, and by how much it exceeds its role.
     void find_excess() {
         over_all_ms_.assign(ranks_, 0);
-        over_role_ms_.assign(ranks_, 0);
         for (const StepGraph& graph : graphs_)
             for (std::size_t node = 0; node < graph.size(); ++node) {
                 const std::uint32_t key = graph.keys[node];
@@ -86,14 +85,13 @@ class CauseFinder {
                 }
                 const std::uint32_t rank = graph.ranks[node];
                 over_all_ms_[rank] += static_cast<double>(std::max(0.0F, graph.own_ms[node] - typical_.of_all(key)));
-                over_role_ms_[rank] += static_cast<double>(std::max(0.0F, graph.own_ms[node] - typical_.of_role(key)));
                 local_ms_[model_.keys[key].name] += static_cast<double>(graph.own_ms[node]);
             }
     }
 
-    // If ranks differ by chance only, that is part of what varies within them. What few ranks do is no chance.
+    // If no rank is slow, they differ by chance, which is part of what varies within them. What few do is no chance.
     [[nodiscard]] float usual_ms(std::uint32_t key, std::uint32_t rank) const {
-        return result_.ranks_persist || model_.is_of_few(key) ? typical_.of_rank(key, rank) : typical_.of_role(key);
+        return !slow_.empty() || model_.is_of_few(key) ? typical_.of_rank(key, rank) : typical_.of_role(key);
     }
 
     // A slow rank among them does not make a role slow, nor does what few of them do.
@@ -150,13 +148,13 @@ class CauseFinder {
 
     /// What was observed, but typical work of these ranks; or typical work, but what was observed of these.
     [[nodiscard]] Scenario with_typical(std::vector<bool> chosen, bool of_chosen) const {
-        return [this, chosen = std::move(chosen), of_chosen](const StepGraph& graph, std::span<float> own_ms) {
+        return {[this, chosen = std::move(chosen), of_chosen](const StepGraph& graph, std::span<float> own_ms) {
             for (std::size_t node = 0; node < own_ms.size(); ++node) {
                 const bool is_local = !is_comm(graph.keys[node]);
                 const bool is_chosen = is_local && chosen[graph.ranks[node]];
                 if (is_chosen == of_chosen) own_ms[node] = typical_.of_all(graph.keys[node]);
             }
-        };
+        }};
     }
     [[nodiscard]] std::vector<bool> chosen(std::span<const std::uint32_t> ranks) const {
         std::vector<bool> is_chosen(ranks_);
@@ -209,13 +207,12 @@ class CauseFinder {
     }
 
     /// nullptr if it costs too little.
-    Cause* add(const Cause& what, double saving_ms, double share) {
+    Finding* add(const Finding& what, double saving_ms, double loss_share) {
         if (!(saving_ms > Replay::least_cost * as_it_was_ms_)) return nullptr;
-        Cause& cause = result_.causes.emplace_back(what);
-        cause.cost_ms = saving_ms * result_.observed_ms / as_it_was_ms_;
-        cause.slowdown = as_it_was_ms_ / (as_it_was_ms_ - saving_ms);
-        cause.share = share;
-        return &cause;
+        Finding& finding = findings_.emplace_back(what);
+        finding.cost_share = saving_ms / as_it_was_ms_;
+        finding.loss_share = loss_share;
+        return &finding;
     }
 
     [[nodiscard]] std::string largest_phase(const std::map<std::uint16_t, double>& sums_ms) const {
@@ -236,12 +233,12 @@ class CauseFinder {
         const std::optional<SpecialCause> links = find_slow_links(graphs_, model_);
         if (!links) return 0;
         const double saved_ms = saving_ms(links->without);
-        return add(links->cause, saved_ms, share_of(saved_ms)) != nullptr ? saved_ms : 0;
+        return add(links->finding, saved_ms, share_of(saved_ms)) != nullptr ? saved_ms : 0;
     }
 
     void add_loader() {
         const std::optional<SpecialCause> waits = find_loader_waits(graphs_, model_);
-        if (waits) add(waits->cause, saving_ms(waits->without), 0);
+        if (waits) add(waits->finding, saving_ms(waits->without), 0);
     }
 
     void add_routing() {
@@ -256,7 +253,7 @@ class CauseFinder {
 
     bool add_special(const SpecialCause& special) {
         const double saved_ms = saving_ms(special.without);
-        return add(special.cause, saved_ms, share_of(saved_ms)) != nullptr;
+        return add(special.finding, saved_ms, share_of(saved_ms)) != nullptr;
     }
 
     /// Whether what these exceed their peers by is work that was sent to them.
@@ -276,17 +273,8 @@ class CauseFinder {
         return routed_ms > most_of_it * all_ms;
     }
 
-    [[nodiscard]] bool are_stage(const std::vector<std::uint32_t>& ranks) const {
-        std::vector<std::size_t> others;
-        for (const std::vector<std::uint32_t>& members : model_.roles.members) others.push_back(members.size());
-        for (const std::uint32_t rank : ranks) --others[model_.roles.of_rank[rank]];
-        return model_.roles.are_stages && model_.roles.count() > 1 &&
-               std::all_of(ranks.begin(), ranks.end(),
-                           [&](std::uint32_t rank) { return others[model_.roles.of_rank[rank]] == 0; });
-    }
-
     void add_communication() {
-        if (Cause* cause = add({.kind = CauseKind::communication}, comm_saving_ms_, result_.shares.communication))
+        if (Finding* cause = add({.kind = FindingKind::communication}, comm_saving_ms_, result_.shares.communication))
             cause->phase = largest_phase(comm_excess_ms_);
     }
 
@@ -296,9 +284,9 @@ class CauseFinder {
         if (!(within_saving_ms_ > Replay::least_cost * as_it_was_ms_)) return;
         const bool is_data = data_correlation(graphs_, model_, typical_) >= least_correlation;
         if (!is_data && add_pauses()) return;
-        const double share = result_.shares.within_ranks + (result_.ranks_persist ? 0 : result_.shares.ranks);
-        if (Cause* cause =
-                add({.kind = is_data ? CauseKind::micro_batches : CauseKind::jitter}, within_saving_ms_, share))
+        const double share = result_.shares.within_ranks + (slow_.empty() ? result_.shares.ranks : 0);
+        if (Finding* cause =
+                add({.kind = is_data ? FindingKind::micro_batches : FindingKind::jitter}, within_saving_ms_, share))
             cause->phase = is_data ? largest_phase(local_ms_) : most_varying_phase();
     }
 
@@ -332,7 +320,7 @@ class CauseFinder {
 
     void add_stage() {
         if (model_.roles.count() < 2 || !model_.roles.are_stages) return;
-        Cause* const cause = add({.kind = CauseKind::stage}, stage_saving_ms_, result_.shares.stages);
+        Finding* const cause = add({.kind = FindingKind::stage}, stage_saving_ms_, result_.shares.stages);
         if (cause == nullptr) return;
         std::vector<double> excess_ms(model_.roles.count());
         std::vector<std::map<std::uint16_t, double>> by_phase(model_.roles.count());
@@ -353,59 +341,108 @@ class CauseFinder {
             cause->ranks.push_back(model_.rows->ranks()[rank].rank);
     }
 
-    // The fewest ranks that cost nearly as much as many do.
-    void add_ranks() {
-        constexpr double nearly_all = 0.8;
-        if (!result_.ranks_persist) return;
-        const std::vector<std::vector<std::uint32_t>> sets = peers_.suspect_sets(most_first(over_role_ms_));
-        if (sets.empty()) return;
-        std::vector<Scenario> scenarios;
-        for (const std::vector<std::uint32_t>& set : sets) scenarios.push_back(peers_.without(set));
-        const std::vector<double> without_ms = replayer_.mean_steps_ms(scenarios);
-        const double most_ms = as_it_was_ms_ - *std::min_element(without_ms.begin(), without_ms.end());
-        for (std::size_t i = 0; i < sets.size(); ++i) {
-            const double saving_ms = as_it_was_ms_ - without_ms[i];
-            if (saving_ms < nearly_all * most_ms) continue;
-            if (are_routed(sets[i])) return;
-            if (Cause* cause = add({.kind = CauseKind::ranks}, saving_ms, result_.shares.ranks))
-                describe(*cause, sets[i]);
-            return;
+    // What each costs alone, and all that cost enough together.
+    void price_slow_ranks() {
+        constexpr std::size_t most_suspects = 64;
+        drop_loaded();
+        if (slow_.empty() || !(as_it_was_ms_ > 0)) return;
+        std::vector<Scenario> scenarios = {{keep_work}, without_all_but(nullptr)};
+        for (std::size_t i = 0; i < std::min(most_suspects, slow_.size()); ++i)
+            scenarios.push_back(without_all_but(&slow_[i]));
+        const std::vector<std::vector<double>> ends_ms = replayer_.step_ends_ms(scenarios);
+        const double all_ms = ends_ms[0].back();
+        const bool sees_all = sees_waiting(1 - ends_ms[1].back() / all_ms);
+        for (std::size_t i = 2; i < ends_ms.size(); ++i) {
+            Finding& one = slow_[i - 2];
+            one.is_bound = !sees_all && one.keeps_waiting && one.is_costly && one.phase != uncovered_name;
+            if (one.is_bound) continue;
+            one.cost_share = (ends_ms[i].back() - ends_ms[1].back()) / all_ms;
+            one.is_costly = *one.cost_share >= Replay::least_cost;
         }
+        for (std::size_t i = 0; i < graphs_.size(); ++i) {
+            const auto cost_of = [&](std::size_t until) { return ends_ms[0][until] - ends_ms[1][until]; };
+            result_.costs_ms.emplace_back(model_.rows->steps()[graphs_[i].step],
+                                          cost_of(i) - (i == 0 ? 0 : cost_of(i - 1)));
+        }
+        // What the replay does not need to take as long as was observed is waiting.
+        std::erase_if(slow_, [](const Finding& one) { return one.phase == uncovered_name && !one.is_costly; });
+        add_slow_ranks();
     }
 
-    void price_suspects() {
-        if (result_.suspects.empty() || !(as_it_was_ms_ > 0)) return;
-        std::set<std::int64_t> all;
-        for (const Suspects& suspects : result_.suspects) all.insert(suspects.ranks.begin(), suspects.ranks.end());
-        std::vector<Scenario> scenarios = {peers_.without(places_of(all))};
-        for (const Suspects& suspects : result_.suspects) {
-            std::set<std::int64_t> others = all;
-            for (const std::int64_t rank : suspects.ranks) others.erase(rank);
-            scenarios.push_back(peers_.without(places_of(others)));
-        }
-        const std::vector<double> without_ms = replayer_.mean_steps_ms(scenarios);
-        std::set<std::int64_t> costly;
-        for (std::size_t i = 1; i < without_ms.size(); ++i) {
-            Suspects& suspects = result_.suspects[i - 1];
-            suspects.are_stage = are_stage(places_of({suspects.ranks.begin(), suspects.ranks.end()}));
-            suspects.are_routed = are_routed(places_of({suspects.ranks.begin(), suspects.ranks.end()}));
-            suspects.saving = (without_ms[i] - without_ms[0]) / as_it_was_ms_;
-            if (suspects.are_stragglers || suspects.saving >= Replay::least_cost)
-                costly.insert(suspects.ranks.begin(), suspects.ranks.end());
-        }
-        const bool are_all = costly.size() == all.size();
-        const double best_ms = are_all ? without_ms[0] : replayer_.mean_step_ms(peers_.without(places_of(costly)));
-        result_.suspects_saving = 1 - best_ms / as_it_was_ms_;
+    // The replay knows what is in the way of what. But where ranks wait inside of their work and no row shows it, it
+    // takes that for work, and says too little of what all slow ranks cost.
+    [[nodiscard]] bool sees_waiting(double share_of_all) const {
+        constexpr double least_agreement = 0.5;
+        if (!result_.holds() || (result_.stages > 1 && !result_.stages_are_inferred)) return true;
+        double most = 0;
+        for (const Finding& one : slow_)
+            if (one.keeps_waiting && one.is_costly && one.phase != uncovered_name)
+                most = std::max(most, one.cost_share.value_or(0));
+        return share_of_all >= least_agreement * most;
     }
 
-    [[nodiscard]] std::vector<std::uint32_t> places_of(const std::set<std::int64_t>& ranks) const {
+    static void keep_work(const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}
+
+    [[nodiscard]] std::vector<std::uint32_t> places_of(const Finding& finding) const {
         std::vector<std::uint32_t> places;
         for (std::uint32_t i = 0; i < ranks_; ++i)
-            if (ranks.contains(model_.rows->ranks()[i].rank)) places.push_back(i);
+            if (std::binary_search(finding.ranks.begin(), finding.ranks.end(), model_.rows->ranks()[i].rank))
+                places.push_back(i);
         return places;
     }
 
-    void describe(Cause& cause, std::vector<std::uint32_t> ranks) const {
+    template <typename Use>
+    [[nodiscard]] Scenario without_those(Use use) const {
+        std::vector<bool> is_slow(ranks_);
+        std::vector<bool> prompt(ranks_);
+        for (const Finding& one : slow_)
+            if (use(one))
+                for (const std::uint32_t place : places_of(one)) {
+                    is_slow[place] = true;
+                    if (one.phase == uncovered_name) prompt[place] = true;
+                }
+        std::vector<std::uint32_t> places;
+        for (std::uint32_t place = 0; place < ranks_; ++place)
+            if (is_slow[place]) places.push_back(place);
+        return peers_.without(places, std::move(prompt));
+    }
+    [[nodiscard]] Scenario without_all_but(const Finding* kept) const {
+        return without_those([kept](const Finding& one) { return &one != kept; });
+    }
+
+    void add_slow_ranks() {
+        Finding all{.kind = FindingKind::ranks};
+        for (const Finding& one : slow_)
+            if (one.is_costly) all.ranks.insert(all.ranks.end(), one.ranks.begin(), one.ranks.end());
+        if (all.ranks.empty()) return;
+        std::sort(all.ranks.begin(), all.ranks.end());
+        const double saved_ms = saving_ms(without_those([](const Finding& one) { return one.is_costly; }));
+        result_.saving = saved_ms / as_it_was_ms_;
+        if (std::any_of(slow_.begin(), slow_.end(), [](const Finding& one) { return one.is_bound; })) return;
+        describe(all, places_of(all));
+        add(all, saved_ms, result_.shares.ranks);
+    }
+
+    // Those that are not slow, but have more of the work that is to be spread evenly: routed work, or that of a stage
+    // all of whose ranks are slow.
+    void drop_loaded() {
+        std::vector<bool> is_slow(ranks_);
+        for (const Finding& one : slow_)
+            for (const std::uint32_t place : places_of(one)) is_slow[place] = true;
+        const bool has_stage = std::any_of(findings_.begin(), findings_.end(),
+                                           [](const Finding& one) { return one.kind == FindingKind::stage; });
+        const auto is_of_stage = [&](std::uint32_t place) {
+            const std::vector<std::uint32_t>& members = model_.roles.members[model_.roles.of_rank[place]];
+            return std::all_of(members.begin(), members.end(), [&](std::uint32_t rank) { return is_slow[rank]; });
+        };
+        const std::size_t dropped = std::erase_if(slow_, [&](const Finding& one) {
+            const std::vector<std::uint32_t> places = places_of(one);
+            return are_routed(places) || (has_stage && std::all_of(places.begin(), places.end(), is_of_stage));
+        });
+        result_.any_loaded = dropped > 0;
+    }
+
+    void describe(Finding& cause, const std::vector<std::uint32_t>& ranks) const {
         const std::vector<bool> is_slow = chosen(ranks);
         std::map<std::uint16_t, double> excess_ms;
         for (const StepGraph& graph : graphs_)
@@ -414,11 +451,9 @@ class CauseFinder {
                     excess_ms[model_.keys[graph.keys[node]].name] +=
                         static_cast<double>(graph.own_ms[node] - typical_.of_role(graph.keys[node]));
         cause.phase = largest_phase(excess_ms);
-        std::sort(ranks.begin(), ranks.end());
-        for (const std::uint32_t rank : ranks) cause.ranks.push_back(model_.rows->ranks()[rank].rank);
-        if (cause.ranks.size() > 1 && are_one_host(ranks)) cause.kind = CauseKind::host;
+        if (ranks.size() > 1 && are_one_host(ranks)) cause.kind = FindingKind::host;
         const PlacedRank& first = model_.rows->ranks()[ranks.front()];
-        if (cause.kind == CauseKind::host || ranks.size() == 1) cause.host = model_.rows->hosts()[first.host];
+        if (cause.kind == FindingKind::host || ranks.size() == 1) cause.hosts = {model_.rows->hosts()[first.host]};
         if (ranks.size() == 1 && model_.roles.count() > 1)
             cause.stage = model_.roles.stages[model_.roles.of_rank[ranks[0]]];
     }
@@ -440,9 +475,10 @@ class CauseFinder {
     const Replayer& replayer_;
     const PeerWork peers_;
     Replay& result_;
+    std::vector<Finding>& findings_;
     const std::size_t ranks_;
-    std::vector<double> over_all_ms_;   // by rank
-    std::vector<double> over_role_ms_;  // by rank
+    std::vector<Finding> slow_;        // stragglers and groups
+    std::vector<double> over_all_ms_;  // by rank
     std::map<std::uint16_t, double> local_ms_;
     std::map<std::uint16_t, double> comm_excess_ms_;
     std::vector<float> role_medians_ms_;  // by key: over the means of ranks
@@ -459,8 +495,8 @@ class CauseFinder {
 }  // namespace
 
 void find_causes(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical,
-                 const Replayer& replayer, Replay& replay) {
-    CauseFinder(graphs, model, typical, replayer, replay).find();
+                 const Replayer& replayer, Replay& replay, std::vector<Finding>& findings) {
+    CauseFinder(graphs, model, typical, replayer, replay, findings).find();
 }
 
 }  // namespace cep::tool

@@ -9,17 +9,14 @@
 
 namespace cep::tool {
 
-/// Whether the work of ranks of a role differs by more than what varies from step to step explains.
-[[nodiscard]] bool ranks_persist(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical);
-
 /// The correlation between the two phases with the most local work: of the same place in the same step of a rank, after
 /// what the rank, the step and the place explain. Work that depends on the data makes both phases of a micro-batch
 /// longer; jitter does not know micro-batches. The larger r² of single places and of sums over a step.
 [[nodiscard]] double data_correlation(std::span<const StepGraph> graphs, const JobModel& model,
                                       const TypicalWork& typical);
 
-/// Fills in everything but the first fields of the replay.
+/// Fills in everything but the first fields of the replay. `findings`: see replay().
 void find_causes(std::span<const StepGraph> graphs, const JobModel& model, const TypicalWork& typical,
-                 const Replayer& replayer, Replay& replay);
+                 const Replayer& replayer, Replay& replay, std::vector<Finding>& findings);
 
 }  // namespace cep::tool

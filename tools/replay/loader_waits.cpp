@@ -32,7 +32,7 @@ class LoaderSearch {
             const double wait_ms = (period->larger - period->usual) / static_cast<double>(period->length);
             if (wait_ms <= longest_ms) continue;
             longest_ms = wait_ms;
-            Cause cause{.kind = CauseKind::loader, .phase = std::string(model_.rows->names()[name].name)};
+            Finding cause{.kind = FindingKind::loader, .phase = std::string(model_.rows->names()[name].name)};
             cause.usual_ms = period->usual;
             cause.slow_ms = period->larger;
             cause.every_steps = period->length * unit_;
@@ -83,12 +83,12 @@ class LoaderSearch {
         for (std::size_t i = 0; i < graphs_.size(); ++i)
             if (numbers_[i] % period.length == period.place && waits_ms[i] > period.usual)
                 factors->emplace(graphs_[i].step, period.usual / waits_ms[i]);
-        return [this_model = &model_, name, factors](const StepGraph& graph, std::span<float> own_ms) {
+        return {[this_model = &model_, name, factors](const StepGraph& graph, std::span<float> own_ms) {
             const auto factor = factors->find(graph.step);
             if (factor == factors->end()) return;
             for (std::size_t node = 0; node < own_ms.size(); ++node)
                 if (is_of(*this_model, graph, node, name)) own_ms[node] *= static_cast<float>(factor->second);
-        };
+        }};
     }
 
     std::span<const StepGraph> graphs_;

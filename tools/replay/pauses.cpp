@@ -41,17 +41,17 @@ class PauseSearch {
         for (const double ms : pauses_ms) all_ms += ms;
         if (std::max_element(by_rank.begin(), by_rank.end(), by_value)->second > most_of_one_rank * all_ms)
             return std::nullopt;
-        Cause cause{.kind = CauseKind::pauses};
+        Finding cause{.kind = FindingKind::pauses};
         const auto phase = std::max_element(by_phase.begin(), by_phase.end(), by_value);
         cause.phase = std::string(model_.rows->names()[phase->first].name);
         cause.slow_ms = median_of(pauses_ms);
         cause.usual_ms = 0;
         for (const auto& [rank, ms] : by_rank) cause.ranks.push_back(model_.rows->ranks()[rank].rank);
-        return SpecialCause{std::move(cause), [limits = limits_](const StepGraph& graph, std::span<float> own_ms) {
+        return SpecialCause{std::move(cause), {[limits = limits_](const StepGraph& graph, std::span<float> own_ms) {
                                 for (std::size_t node = 0; node < own_ms.size(); ++node)
                                     if (const Limit& limit = (*limits)[graph.keys[node]]; limit.most_ms < own_ms[node])
                                         own_ms[node] = limit.usual_ms;
-                            }};
+                            }}};
     }
 
   private:

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "replay/peer_work.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -28,60 +26,7 @@ PeerWork::PeerWork(const JobModel& model) : model_(model) {
         place_of_.push_back(places.try_emplace(key.place(), static_cast<std::uint32_t>(places.size())).first->second);
 }
 
-std::vector<std::vector<std::uint32_t>> PeerWork::suspect_sets(const std::vector<std::uint32_t>& order) const {
-    constexpr std::size_t most_sets = 16;
-    const std::vector<std::vector<std::uint32_t>>& members = model_.roles.members;
-    constexpr std::size_t fewest_ranks = 3;  // of two, nobody knows which is slow
-    if (order.size() < fewest_ranks) return {};
-    const std::size_t most = std::max<std::size_t>(1, order.size() / 4);
-    std::vector<std::size_t> taken(members.size());
-    std::vector<std::uint32_t> set;
-    std::vector<std::vector<std::uint32_t>> sets;
-    std::size_t wanted = 1;
-    for (const std::uint32_t rank : order) {
-        const std::uint32_t role = model_.roles.of_rank[rank];
-        const bool is_alone = members[role].size() == 1 && members.size() > 2;
-        if (!is_alone && 2 * (taken[role] + 1) > members[role].size()) continue;
-        ++taken[role];
-        set.push_back(rank);
-        if (set.size() == wanted) {
-            sets.push_back(set);
-            wanted += wanted < 4 ? 1 : wanted / 4 + 1;
-        }
-        if (set.size() == most || sets.size() == most_sets) break;
-    }
-    add_slowest_host(order, sets);
-    return sets;
-}
-
-// All ranks of the host whose ranks come first on average.
-void PeerWork::add_slowest_host(const std::vector<std::uint32_t>& order,
-                                std::vector<std::vector<std::uint32_t>>& sets) const {
-    const std::vector<PlacedRank>& ranks = model_.rows->ranks();
-    std::vector<double> places(model_.rows->hosts().size());
-    std::vector<std::vector<std::uint32_t>> of_host(places.size());
-    for (std::size_t place = 0; place < order.size(); ++place) {
-        const PlacedRank& rank = ranks[order[place]];
-        if (!rank.host_is_known) return;
-        of_host[rank.host].push_back(order[place]);
-        places[rank.host] += static_cast<double>(place);
-    }
-    for (std::size_t host = 0; host < places.size(); ++host) places[host] /= static_cast<double>(of_host[host].size());
-    const std::vector<std::uint32_t>& slowest =
-        of_host[static_cast<std::size_t>(std::min_element(places.begin(), places.end()) - places.begin())];
-    if (slowest.size() < 2 || 2 * slowest.size() > order.size()) return;
-    std::vector<std::size_t> taken(model_.roles.count());
-    for (const std::uint32_t rank : slowest)
-        if (const std::uint32_t role = model_.roles.of_rank[rank];
-            2 * ++taken[role] > model_.roles.members[role].size())
-            return;
-    const auto larger = std::find_if(sets.begin(), sets.end(), [&slowest](const std::vector<std::uint32_t>& set) {
-        return set.size() >= slowest.size();
-    });
-    sets.insert(larger, slowest);
-}
-
-Scenario PeerWork::without(const std::vector<std::uint32_t>& ranks) const {
+Scenario PeerWork::without(const std::vector<std::uint32_t>& ranks, std::vector<bool> prompt) const {
     std::vector<bool> is_suspect(model_.roles.of_rank.size());
     std::vector<bool> has_suspect(model_.roles.count());
     std::vector<std::size_t> peers;
@@ -94,8 +39,9 @@ Scenario PeerWork::without(const std::vector<std::uint32_t>& ranks) const {
     bool needs_all = false;
     for (std::size_t role = 0; role < peers.size(); ++role) needs_all |= has_suspect[role] && peers[role] == 0;
     const auto values = std::make_shared<Values>();
-    return [this, is_suspect = std::move(is_suspect), has_suspect = std::move(has_suspect), peers = std::move(peers),
-            needs_all, values](const StepGraph& graph, std::span<float> own_ms) {
+    const auto set_work = [this, is_suspect = std::move(is_suspect), has_suspect = std::move(has_suspect),
+                           peers = std::move(peers), needs_all,
+                           values](const StepGraph& graph, std::span<float> own_ms) {
         for (auto& [key, of] : values->of_key) of.clear();
         for (auto& [place, of] : values->of_place) of.clear();
         std::vector<std::uint32_t> suspects;
@@ -122,9 +68,14 @@ Scenario PeerWork::without(const std::vector<std::uint32_t>& ranks) const {
                 continue;
             }
             if (of->empty()) of = &values->of_place[place_of_[key]];
-            if (!of->empty()) own_ms[node] = static_cast<float>(median_of(*of));
+            // What nobody else does in the step is left of a stage; else it is more than the others have to do.
+            if (!of->empty())
+                own_ms[node] = static_cast<float>(median_of(*of));
+            else if (in_role == 0 && !model_.roles.are_stages)
+                own_ms[node] = 0;
         }
     };
+    return {set_work, std::move(prompt)};
 }
 
 }  // namespace cep::tool

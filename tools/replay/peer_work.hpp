@@ -16,16 +16,12 @@ class PeerWork {
   public:
     explicit PeerWork(const JobModel& model);
 
-    /// Sets of the first of these ranks, from one to many. In none are more than half of a role.
-    [[nodiscard]] std::vector<std::vector<std::uint32_t>> suspect_sets(const std::vector<std::uint32_t>& order) const;
     /// The local work of these ranks as in the median over their peers, of the same place in the same step: none of
-    /// what most of them do not do. Where a rank is the only one of its role, over all.
-    [[nodiscard]] Scenario without(const std::vector<std::uint32_t>& ranks) const;
+    /// what most of them do not do. Where a rank is the only one of its role, over all. `prompt`: see Scenario.
+    [[nodiscard]] Scenario without(const std::vector<std::uint32_t>& ranks, std::vector<bool> prompt) const;
 
   private:
     struct Values;
-
-    void add_slowest_host(const std::vector<std::uint32_t>& order, std::vector<std::vector<std::uint32_t>>& sets) const;
 
     const JobModel& model_;
     std::vector<std::uint32_t> place_of_;  // by key: the same phase, part and place in all roles

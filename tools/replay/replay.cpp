@@ -2,13 +2,14 @@
 #include "replay/replay.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "base/parallel.hpp"
 #include "replay/cause_finder.hpp"
+#include "stats/robust.hpp"
 
 namespace cep::tool {
 namespace {
@@ -21,6 +22,30 @@ std::vector<std::uint32_t> chosen_steps(const JobRows& rows) {
     const std::uint64_t parts = std::max(rows.count() / most_rows, rows.steps().size() / most_steps) + 1;
     leave_some(steps, (steps.size() + parts - 1) / parts, [&](std::uint32_t step) { return rows.steps()[step]; });
     return steps;
+}
+
+// What a rank does between its rows of one step and of the next delays that step.
+void add_gaps(const JobRows& rows, std::vector<StepGraph>& graphs) {
+    std::vector<double> ended_ms(rows.ranks().size(), NAN);
+    std::vector<float> gaps_ms(ended_ms.size());
+    std::int64_t last_step = std::numeric_limits<std::int64_t>::min();
+    for (StepGraph& graph : graphs) {
+        const std::int64_t step = rows.steps()[graph.step];
+        std::vector<double> all_ms;
+        for (std::size_t i = 0; i < graph.ends.size(); ++i) {
+            const std::uint32_t rank = graph.ends[i].first;
+            const double gap_ms = step - 1 == last_step ? graph.times_ms[i].first - ended_ms[rank] : 0;
+            gaps_ms[rank] = static_cast<float>(std::fmax(0.0, gap_ms));
+            all_ms.push_back(gaps_ms[rank] + graph.times_ms[i].second - graph.times_ms[i].first);
+            ended_ms[rank] = graph.times_ms[i].second;
+        }
+        std::erase_if(all_ms, is_missing);
+        if (!all_ms.empty()) graph.observed_ms = median_of(all_ms);
+        for (GraphEdge& edge : graph.edges)
+            if (edge.from < gaps_ms.size()) edge.delay_ms += gaps_ms[edge.from];
+        graph.times_ms = {};
+        last_step = step;
+    }
 }
 
 // Rows are read and put into graphs a few steps at a time.
@@ -37,6 +62,7 @@ std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::
                 [&](std::size_t i) { graphs[first + i] = build_step_graph(std::move(some[i]), model); });
     }
     std::erase_if(graphs, [](const StepGraph& graph) { return graph.ends.empty(); });
+    add_gaps(rows, graphs);
     return graphs;
 }
 
@@ -64,48 +90,45 @@ double find_matched(const std::vector<StepGraph>& graphs) {
     return matched / std::max(1.0, all);
 }
 
-void keep_durations(const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}
+const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}};
 
 // Of delays, the fewest with which the replay takes the time that was observed: there may be waits for something that
 // no row shows, which delays would keep when their cause is gone.
 void choose_delays(const std::vector<StepGraph>& graphs, const JobModel& model, Replayer& replayer, Replay& result) {
     Delays best;
-    double best_ms = replayer.mean_step_ms(keep_durations);
+    Delays usual;
+    double best_ms = replayer.mean_step_ms(as_it_was);
     const auto error_of = [&result](double ms) { return std::abs(ms / result.observed_ms - 1); };
     for (int i = 0; i < 2 && best_ms < (1 - Replay::most_error) * result.observed_ms; ++i) {
-        Delays next = i == 0 ? usual_delays(graphs, model) : Delays(model.keys.size(), INFINITY);
-        replayer.set_delays(next);
-        const double next_ms = replayer.mean_step_ms(keep_durations);
+        if (i == 0) usual = usual_delays(graphs, model);
+        Delays next = i == 0 ? usual : Delays(model.keys.size(), INFINITY);
+        replayer.set_delays(next, usual);
+        const double next_ms = replayer.mean_step_ms(as_it_was);
         if (error_of(next_ms) >= error_of(best_ms)) continue;
         best = std::move(next);
         best_ms = next_ms;
     }
     result.has_delays = !best.empty();
-    replayer.set_delays(std::move(best));
+    replayer.set_delays(std::move(best), std::move(usual));
     result.replayed_ms = best_ms;
     result.error = best_ms / result.observed_ms - 1;
 }
 
 // A rank that was not recorded can only be slower than those that were if these wait for it in their transfers. Where
 // that may be a large part of what a cause costs, it is not certain what the job would gain.
-void keep_certain_causes(Replay& result) {
-    std::erase_if(result.causes, [&result](const Cause& cause) {
-        return cause.kind == CauseKind::communication || cause.kind == CauseKind::link ||
-               cause.kind == CauseKind::routing || result.unseen_ms > Replay::most_unseen * cause.cost_ms;
+void keep_certain(const Replay& result, std::vector<Finding>& findings) {
+    std::erase_if(findings, [&result](const Finding& one) {
+        return is_cause(one) &&
+               (one.kind == FindingKind::communication || one.kind == FindingKind::link ||
+                one.kind == FindingKind::routing ||
+                result.unseen_ms > Replay::most_unseen * result.observed_ms * one.cost_share.value_or(0));
     });
 }
 
 }  // namespace
 
-std::string_view cause_name(CauseKind kind) {
-    constexpr std::array<std::string_view, 10> names = {"ranks",         "host", "stage",  "micro_batches", "jitter",
-                                                        "communication", "link", "loader", "routing",       "jitter"};
-    return names[static_cast<std::size_t>(kind)];
-}
-
-Replay replay(const Job& job, std::size_t threads, std::vector<Suspects> suspects) {
+Replay replay(const Job& job, std::size_t threads, std::vector<Finding>& findings) {
     Replay result;
-    result.suspects = std::move(suspects);
     const JobRows rows(job);
     result.reason = rows.reason();
     if (!result.reason.empty()) return result;
@@ -127,11 +150,12 @@ Replay replay(const Job& job, std::size_t threads, std::vector<Suspects> suspect
     result.coverage = result.row_coverage * share_seen;
     result.matched = find_matched(graphs);
     const TypicalWork typical(graphs, model);
-    Replayer replayer(graphs, rows.ranks().size(), threads);
+    Replayer replayer(graphs, model.keys, rows.ranks().size(), threads);
     choose_delays(graphs, model, replayer, result);
-    find_causes(graphs, model, typical, replayer, result);
+    find_causes(graphs, model, typical, replayer, result, findings);
+    if (!result.is_usable()) std::erase_if(findings, is_cause);
     if (!job.coverage.is_whole()) {
-        keep_certain_causes(result);
+        keep_certain(result, findings);
     } else {
         result.unseen_ms = 0;
     }

@@ -2,7 +2,6 @@
 #include "replay/replayer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/hash.hpp"
@@ -33,8 +32,19 @@ Delays usual_delays(std::span<const StepGraph> graphs, const JobModel& model) {
 }
 
 std::vector<double> Replayer::mean_steps_ms(std::span<const Scenario> scenarios) const {
+    std::vector<double> means_ms;
+    for (const std::vector<double>& ends_ms : step_ends_ms(scenarios))
+        means_ms.push_back(ends_ms.empty() ? 0 : ends_ms.back() / static_cast<double>(ends_ms.size()));
+    return means_ms;
+}
+
+double Replayer::mean_step_ms(const Scenario& scenario) const {
+    return mean_steps_ms(std::span(&scenario, 1)).front();
+}
+
+std::vector<std::vector<double>> Replayer::step_ends_ms(std::span<const Scenario> scenarios) const {
     constexpr std::size_t lanes = 8;
-    std::vector<double> means_ms(scenarios.size());
+    std::vector<std::vector<double>> means_ms(scenarios.size());
     // Smaller batches where threads would have none.
     const std::size_t batch = scenarios.size() > lanes / 2 * threads_ ? lanes : scenarios.size() > threads_ ? 4 : 1;
     const std::size_t batches = (scenarios.size() + batch - 1) / batch;
@@ -53,12 +63,8 @@ std::vector<double> Replayer::mean_steps_ms(std::span<const Scenario> scenarios)
     return means_ms;
 }
 
-double Replayer::mean_step_ms(const Scenario& scenario) const {
-    return mean_steps_ms(std::span(&scenario, 1)).front();
-}
-
 template <std::size_t Lanes>
-void Replayer::replay(std::span<const Scenario> scenarios, std::span<double> means_ms) const {
+void Replayer::replay(std::span<const Scenario> scenarios, std::span<std::vector<double>> means_ms) const {
     std::vector<double> ends_ms(ranks_ * Lanes);  // of ranks, then of nodes
     std::vector<float> own_ms;
     std::vector<float> lane;
@@ -66,39 +72,55 @@ void Replayer::replay(std::span<const Scenario> scenarios, std::span<double> mea
         own_ms.assign(graph.size() * Lanes, 0);
         for (std::size_t i = 0; i < scenarios.size(); ++i) {
             lane = graph.own_ms;
-            scenarios[i](graph, lane);
+            scenarios[i].set_work(graph, lane);
             for (std::size_t node = 0; node < lane.size(); ++node) own_ms[node * Lanes + i] = lane[node];
         }
         ends_ms.resize(std::max(ends_ms.size(), (ranks_ + graph.size()) * Lanes));
-        replay_step<Lanes>(graph, own_ms, ends_ms);
+        replay_step<Lanes>(graph, scenarios, own_ms, ends_ms);
         for (const auto& [rank, node] : graph.ends)
             std::copy_n(ends_ms.begin() + static_cast<std::ptrdiff_t>((ranks_ + node) * Lanes), Lanes,
                         ends_ms.begin() + static_cast<std::ptrdiff_t>(rank * Lanes));
-    }
-    for (std::size_t i = 0; i < scenarios.size(); ++i) {
-        double sum_ms = 0;
-        for (std::size_t rank = 0; rank < ranks_; ++rank) sum_ms += ends_ms[rank * Lanes + i];
-        means_ms[i] = sum_ms / static_cast<double>(ranks_ * std::max<std::size_t>(1, graphs_.size()));
+        for (std::size_t i = 0; i < scenarios.size(); ++i) {
+            double sum_ms = 0;
+            for (std::size_t rank = 0; rank < ranks_; ++rank) sum_ms += ends_ms[rank * Lanes + i];
+            means_ms[i].push_back(sum_ms / static_cast<double>(ranks_));
+        }
     }
 }
 
+/// By scenario: from the end of what a node waits for to its start.
 template <std::size_t Lanes>
-void Replayer::replay_step(const StepGraph& graph, const std::vector<float>& own_ms,
-                           std::vector<double>& ends_ms) const {
+std::array<double, Lanes> Replayer::delays_ms(const StepGraph& graph, std::size_t node, const GraphEdge& wait,
+                                              std::span<const Scenario> scenarios) const {
+    std::array<double, Lanes> delays{};
+    if (delays_.empty() || !(wait.delay_ms > 0)) return delays;
+    const bool is_comm = keys_[graph.keys[node]].is_comm;
+    const std::uint32_t before = wait.from < ranks_ ? wait.from : graph.ranks[wait.from - ranks_];
+    const std::uint32_t rank = is_comm ? before : graph.ranks[node];
+    delays.fill(std::min(wait.delay_ms, delays_[wait.key]));
+    for (std::size_t i = 0; i < scenarios.size(); ++i)
+        if (!scenarios[i].prompt.empty() && scenarios[i].prompt[rank])
+            delays[i] = std::min<double>(delays[i], usual_delays_[wait.key]);
+    return delays;
+}
+
+template <std::size_t Lanes>
+void Replayer::replay_step(const StepGraph& graph, std::span<const Scenario> scenarios,
+                           const std::vector<float>& own_ms, std::vector<double>& ends_ms) const {
     std::uint32_t edge = 0;
     for (std::size_t node = 0; node < graph.size(); ++node) {
         std::array<double, Lanes> start_ms{};
         for (; edge < graph.edge_ends[node]; ++edge) {
             const GraphEdge& wait = graph.edges[edge];
             const double* const from_ms = &ends_ms[wait.from * Lanes];
-            const double delay_ms = delays_.empty() ? 0 : std::min(wait.delay_ms, delays_[wait.key]);
+            const std::array<double, Lanes> delay_ms = delays_ms<Lanes>(graph, node, wait, scenarios);
             if (wait.share == 1) {
-                for (std::size_t i = 0; i < Lanes; ++i) start_ms[i] = std::max(start_ms[i], from_ms[i] + delay_ms);
+                for (std::size_t i = 0; i < Lanes; ++i) start_ms[i] = std::max(start_ms[i], from_ms[i] + delay_ms[i]);
             } else {
                 const float* const own = &own_ms[(wait.from - ranks_) * Lanes];
                 const double rest = 1.0 - static_cast<double>(wait.share);
                 for (std::size_t i = 0; i < Lanes; ++i)
-                    start_ms[i] = std::max(start_ms[i], from_ms[i] - rest * static_cast<double>(own[i]) + delay_ms);
+                    start_ms[i] = std::max(start_ms[i], from_ms[i] - rest * static_cast<double>(own[i]) + delay_ms[i]);
             }
         }
         double* const end_ms = &ends_ms[(ranks_ + node) * Lanes];

@@ -3,6 +3,7 @@
 // Replayer: goes through the graphs of all steps with other durations of its nodes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <limits>
@@ -13,8 +14,11 @@
 
 namespace cep::tool {
 
-/// Durations of the nodes of a step, in ms; called with room for all, which holds what was observed.
-using Scenario = std::function<void(const StepGraph& graph, std::span<float> own_ms)>;
+struct Scenario {
+    /// Durations of the nodes of a step, in ms; called with room for all, which holds what was observed.
+    std::function<void(const StepGraph& graph, std::span<float> own_ms)> set_work;
+    std::vector<bool> prompt{};  // by rank: begins its work no later than its role usually does; empty: as they were
+};
 
 /// By key: how long it may be, in ms, from the end of what a piece waits for to its start. Empty: pieces start at once.
 using Delays = std::vector<float>;
@@ -25,24 +29,37 @@ using Delays = std::vector<float>;
 
 class Replayer {
   public:
-    Replayer(std::span<const StepGraph> graphs, std::size_t ranks, std::size_t threads)
-        : graphs_(graphs), ranks_(ranks), threads_(threads) {}
+    /// `keys`: those that the graphs refer to.
+    Replayer(std::span<const StepGraph> graphs, std::span<const NodeKey> keys, std::size_t ranks, std::size_t threads)
+        : graphs_(graphs), keys_(keys), ranks_(ranks), threads_(threads) {}
 
-    void set_delays(Delays delays) { delays_ = std::move(delays); }
-    /// Mean time of a step in each scenario: what the ends of ranks advance by, as what a rank loses in one step and
-    /// makes good in the next is no loss.
+    /// `usual`: those of ranks that are prompt in a scenario.
+    void set_delays(Delays delays, Delays usual) {
+        delays_ = std::move(delays);
+        usual_delays_ = std::move(usual);
+    }
+    /// When each step ends in each scenario, by step: the mean over ranks. What a rank loses in one step and makes good
+    /// in the next is no loss.
+    [[nodiscard]] std::vector<std::vector<double>> step_ends_ms(std::span<const Scenario> scenarios) const;
+    /// Mean time of a step in each scenario.
     [[nodiscard]] std::vector<double> mean_steps_ms(std::span<const Scenario> scenarios) const;
     [[nodiscard]] double mean_step_ms(const Scenario& scenario) const;
 
   private:
     template <std::size_t Lanes>
-    void replay(std::span<const Scenario> scenarios, std::span<double> means_ms) const;
+    void replay(std::span<const Scenario> scenarios, std::span<std::vector<double>> means_ms) const;
     template <std::size_t Lanes>
-    void replay_step(const StepGraph& graph, const std::vector<float>& own_ms, std::vector<double>& ends_ms) const;
+    void replay_step(const StepGraph& graph, std::span<const Scenario> scenarios, const std::vector<float>& own_ms,
+                     std::vector<double>& ends_ms) const;
+    template <std::size_t Lanes>
+    [[nodiscard]] std::array<double, Lanes> delays_ms(const StepGraph& graph, std::size_t node, const GraphEdge& wait,
+                                                      std::span<const Scenario> scenarios) const;
 
     std::span<const StepGraph> graphs_;
+    std::span<const NodeKey> keys_;
     std::size_t ranks_;
     std::size_t threads_;
+    Delays usual_delays_;
     Delays delays_;
 };
 

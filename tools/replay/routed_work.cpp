@@ -69,7 +69,7 @@ std::optional<SpecialCause> find_routed_work(std::span<const StepGraph> graphs, 
         }
     }
     const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
-    Cause cause{.kind = CauseKind::routing};
+    Finding cause{.kind = FindingKind::routing};
     const auto most = std::max_element(excess_ms.begin(), excess_ms.end(), by_value);
     if (most == excess_ms.end()) return std::nullopt;
     cause.phase = std::string(model.rows->names()[most->first].name);
@@ -78,13 +78,13 @@ std::optional<SpecialCause> find_routed_work(std::span<const StepGraph> graphs, 
     const double per_step = static_cast<double>(std::max<std::size_t>(1, graphs.size()));
     cause.slow_ms = *busiest / per_step;
     cause.usual_ms = all_ms / per_step / static_cast<double>(of_rank_ms.size());
-    return SpecialCause{std::move(cause), [is_routed](const StepGraph& graph, std::span<float> own_ms) {
+    return SpecialCause{std::move(cause), {[is_routed](const StepGraph& graph, std::span<float> own_ms) {
                             const StepSums sums = sums_of(graph, is_routed);
                             for (std::size_t node = 0; node < own_ms.size(); ++node)
                                 if (const auto sum = sums.find(graph.keys[node]); sum != sums.end())
                                     own_ms[node] =
                                         static_cast<float>(sum->second.first / static_cast<double>(sum->second.second));
-                        }};
+                        }}};
 }
 
 }  // namespace cep::tool

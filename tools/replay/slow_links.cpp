@@ -27,7 +27,7 @@ class LinkSearch {
     std::optional<SpecialCause> find() {
         find_transfers();
         auto usual_ms = std::make_shared<std::vector<float>>(transfers_.size(), std::numeric_limits<float>::infinity());
-        Cause slow{.kind = CauseKind::link};
+        Finding slow{.kind = FindingKind::link};
         std::vector<bool> is_slow(transfers_.size());
         double most_lost_ms = 0;
         for (const auto& [alike, groups] : alike_) {
@@ -53,7 +53,7 @@ class LinkSearch {
                 if (number < usual_ms->size()) own_ms[node] = std::min(own_ms[node], (*usual_ms)[number]);
             }
         };
-        return SpecialCause{std::move(slow), without};
+        return SpecialCause{std::move(slow), {without}};
     }
 
   private:
@@ -109,7 +109,7 @@ class LinkSearch {
     }
 
     /// The ranks, and their host if they are all on one.
-    void add_members(const std::vector<bool>& is_slow, Cause& cause) const {
+    void add_members(const std::vector<bool>& is_slow, Finding& cause) const {
         std::vector<std::uint32_t> hosts;
         for (std::uint32_t rank = 0; rank < model_.rows->ranks().size(); ++rank) {
             const std::size_t slots = model_.templates[model_.roles.of_rank[rank]].slots.size();
@@ -124,7 +124,7 @@ class LinkSearch {
         }
         if (!hosts.empty() &&
             std::all_of(hosts.begin(), hosts.end(), [&](std::uint32_t host) { return host == hosts.front(); }))
-            cause.host = model_.rows->hosts()[hosts.front()];
+            cause.hosts = {model_.rows->hosts()[hosts.front()]};
     }
 
     std::span<const StepGraph> graphs_;

@@ -13,7 +13,7 @@
 namespace cep::tool {
 
 struct SpecialCause {
-    Cause cause;       // without what it costs
+    Finding finding;   // without what it costs
     Scenario without;  // that work with usual durations
 };
 

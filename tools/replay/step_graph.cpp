@@ -100,6 +100,7 @@ class StepBuilder {
         PiecesBySlot by_slot;
         std::uint32_t role = 0;
         std::vector<std::uint32_t> of_few;  // pieces that few ranks of the role have
+        bool begins_lost = false;           // what it does first was lost
     };
     /// One rank's part of a collective.
     struct CommPart {
@@ -237,7 +238,7 @@ class StepBuilder {
         add_end(rank);
     }
 
-    void link_piece(const OfRank& rank, std::uint32_t number, std::uint32_t begin) {
+    void link_piece(OfRank& rank, std::uint32_t number, std::uint32_t begin) {
         const Piece& piece = rank.pieces.all[number];
         const std::size_t first = edges_.size();
         double ready_ms = -INFINITY;
@@ -264,6 +265,7 @@ class StepBuilder {
         }
         if (edges_.size() == first) {
             ready_ms = rank.pieces.first_ms;
+            rank.begins_lost |= piece.is_lost;
             edges_.push_back({rank.pieces.rank, piece.node, 1, 0, key_of(rank, piece), true});
         }
         if (piece.is_lost) return;
@@ -342,6 +344,7 @@ class StepBuilder {
         for (std::size_t i = first; i < edges_.size(); ++i) edges_[i].delay_ms = delay_ms;
         nodes_.push_back({rank.pieces.last_ms, 0, model_.key_of_end(rank.role), rank.pieces.rank, Weight::observed});
         graph_.ends.emplace_back(rank.pieces.rank, end);
+        graph_.times_ms.emplace_back(rank.begins_lost ? NAN : rank.pieces.first_ms, rank.pieces.last_ms);
     }
 
     void finish() {

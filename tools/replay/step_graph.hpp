@@ -106,7 +106,8 @@ struct StepGraph {
     std::vector<std::uint32_t> edge_ends;
     std::vector<GraphEdge> edges;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;  // rank, node behind its last pieces
-    double observed_ms = 0;                                     // of the step on the median rank
+    std::vector<std::pair<double, double>> times_ms;  // by entry of `ends`: first begin, NaN if lost; last end
+    double observed_ms = 0;                           // of the step on the median rank
     std::uint32_t recorded_pieces = 0;
     std::uint32_t lost_pieces = 0;
     std::uint32_t matched_comm = 0;  // recorded parts of collectives for which another rank's part was recorded

@@ -238,9 +238,10 @@ class Writer {
                           replay.ideal_ms, "holds", replay.holds());
             json_.objects("losses", losses_of(replay),
                           [&](const Loss& loss) { json_.members("label", loss.label, "ms", loss.ms); });
-            json_.objects("causes", replay.causes, [&](const tool::Cause& cause) {
-                json_.members("label", printable(tool::label_of(cause)), "kind", tool::cause_name(cause.kind), "phase",
-                              printable(cause.phase), "ms", cause.cost_ms, "slowdown", cause.slowdown);
+            json_.objects("causes", parts_.inputs.verdict->causes(), [&](const tool::Finding* cause) {
+                const double share = cause->cost_share.value_or(0);
+                json_.members("label", printable(tool::label_of(*cause)), "kind", tool::kind_name(cause->kind), "phase",
+                              printable(cause->phase), "ms", share * replay.observed_ms, "slowdown", 1 / (1 - share));
             });
         });
     }

@@ -121,21 +121,16 @@ void find_steps(const Job& job, JobView& view) {
 }
 
 void find_blamed(const tool::Verdict& verdict, JobView& view) {
-    const auto add = [&](std::int64_t rank, const tool::StragglerFact& fact) {
-        const std::size_t index = view.index_of(rank);
-        if (index < view.ranks.size()) view.blamed.push_back({index, fact.phase, fact.first_step, fact.last_step});
+    const auto add = [&](const tool::Finding& one, std::int64_t first_step, std::int64_t last_step) {
+        for (const std::int64_t rank : one.ranks)
+            if (const std::size_t index = view.index_of(rank); index < view.ranks.size())
+                view.blamed.push_back({index, one.phase, first_step, last_step});
     };
-    for (const tool::StragglerFact& straggler : verdict.stragglers) add(straggler.rank, straggler);
-    for (const tool::GroupFact& group : verdict.groups)
-        for (const std::int64_t rank : group.slow_ranks) add(rank, group.typical);
-    if (!view.blamed.empty() || !verdict.replay.holds()) return;
-    for (const tool::Cause& cause : verdict.replay.causes) {
-        if (cause.ranks.empty() || cause.slowdown < 1.03) continue;
-        for (const std::int64_t rank : cause.ranks)
-            if (const std::size_t index = view.index_of(rank); index < view.ranks.size() && !view.steps.first.empty())
-                view.blamed.push_back({index, cause.phase, view.steps.first.front(), view.steps.last.back()});
-        return;
-    }
+    for (const tool::Finding* const one : verdict.stragglers()) add(*one, one->first_step, one->last_step);
+    for (const tool::Finding* const one : verdict.groups()) add(*one, one->first_step, one->last_step);
+    const tool::Finding* const cause = tool::headline_cause(verdict);
+    if (view.blamed.empty() && cause != nullptr && !view.steps.first.empty())
+        add(*cause, view.steps.first.front(), view.steps.last.back());
 }
 
 }  // namespace

@@ -14,8 +14,9 @@
 namespace cep::report {
 namespace {
 
-using tool::Cause;
 using tool::Cell;
+using tool::Finding;
+using tool::Findings;
 using tool::format_change_ms;
 using tool::format_duration_ms;
 using tool::Replay;
@@ -91,12 +92,13 @@ Figure draw_waterfall(const Replay& replay) {
     return {svg.finish(), "Mean step. The sources are evened out one after the other, so that their costs add up."};
 }
 
-Figure draw_causes(const Replay& replay) {
+Figure draw_causes(const Findings& causes, const Replay& replay) {
     std::vector<Bar> bars;
-    for (const Cause& cause : std::span(replay.causes).first(std::min<std::size_t>(8, replay.causes.size()))) {
-        const std::string name = tool::label_of(cause) + (cause.phase.empty() ? "" : " in " + cause.phase);
-        bars.push_back({shorten(name, 34), "loss", 0, cause.cost_ms,
-                        fmt::format("{} ({:.1f} %)", format_duration_ms(cause.cost_ms), 100 * (1 - 1 / cause.slowdown)),
+    for (const Finding* const cause : std::span(causes).first(std::min<std::size_t>(8, causes.size()))) {
+        const std::string name = tool::label_of(*cause) + (cause->phase.empty() ? "" : " in " + cause->phase);
+        const double share = cause->cost_share.value_or(0);
+        bars.push_back({shorten(name, 34), "loss", 0, share * replay.observed_ms,
+                        fmt::format("{} ({:.1f} %)", format_duration_ms(share * replay.observed_ms), 100 * share),
                         name});
     }
     const Plot plot = plot_of(bars, 30);
@@ -109,16 +111,18 @@ Figure draw_causes(const Replay& replay) {
     return {svg.finish(), "Each by itself: these do not add up, as one cause may hide another."};
 }
 
-tool::Table cause_table(const Replay& replay) {
+tool::Table cause_table(const Findings& causes, const Replay& replay) {
     tool::Table table(
         {{"cause", "cause", tool::Align::left, "", ""},
          {"phase", "most of it in", tool::Align::left, "", ""},
          {"cost_ms", "costs a step", tool::Align::right, "ms", "by how much the mean step would be shorter"},
          {"share", "of the loss", tool::Align::right, "", "share of what an even job would gain"}},
         "Causes");
-    for (const Cause& cause : replay.causes)
-        table.add({Cell::text_of(tool::label_of(cause)), Cell::text_of(cause.phase),
-                   Cell::shown(cause.cost_ms, format_duration_ms(cause.cost_ms)), Cell::percent(cause.share)});
+    for (const Finding* const cause : causes) {
+        const double cost_ms = cause->cost_share.value_or(0) * replay.observed_ms;
+        table.add({Cell::text_of(tool::label_of(*cause)), Cell::text_of(cause->phase),
+                   Cell::shown(cost_ms, format_duration_ms(cost_ms)), Cell::percent(cause->loss_share)});
+    }
     table.set_rest("cause", "that costs less");
     return table;
 }
@@ -170,9 +174,9 @@ Section what_if_section(const tool::Verdict& verdict) {
         {},
         {draw_waterfall(replay)},
         waterfall_table(replay).html(0)};
-    if (!replay.causes.empty()) {
-        section.figures.push_back(draw_causes(replay));
-        section.details += cause_table(replay).html(40);
+    if (const Findings causes = verdict.causes(); !causes.empty()) {
+        section.figures.push_back(draw_causes(causes, replay));
+        section.details += cause_table(causes, replay).html(40);
     }
     return section;
 }

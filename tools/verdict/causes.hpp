@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Causes: what the replay of the steps adds to a verdict, and how it is said.
+// Causes: what makes steps longer besides slow ranks, and how that is said.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "show/document.hpp"
@@ -11,16 +10,15 @@
 
 namespace cep::tool {
 
-/// Replays the job, and completes the verdict with what that shows.
-void explain(const Job& job, std::size_t threads, Verdict& verdict);
-
-/// The cause that the headline names; nullptr if it names none, or a straggler as it is found without a replay.
-[[nodiscard]] const Cause* headline_cause(const Verdict& verdict);
+/// The costliest cause that is worth a headline; nullptr if there is none.
+[[nodiscard]] const Finding* top_cause(const Verdict& verdict);
+/// The same, if it is not that ranks are slow, and the verdict does not abstain.
+[[nodiscard]] const Finding* headline_cause(const Verdict& verdict);
 /// "" without such a cause.
 [[nodiscard]] std::string headline_of_cause(const Verdict& verdict);
 
 /// What a chart calls it: "rank 5 (node1)", "uneven routing".
-[[nodiscard]] std::string label_of(const Cause& cause);
+[[nodiscard]] std::string label_of(const Finding& cause);
 
 /// With a capital in front.
 [[nodiscard]] std::string capitalised(std::string text);

@@ -8,14 +8,9 @@
 #include <vector>
 
 #include "model/phase_series.hpp"
+#include "replay/finding.hpp"
 
 namespace cep::tool {
-
-/// From the launch of a collective until its device begins it, median.
-struct LateHost {
-    double lag_ms = 0;
-    double peers_lag_ms = 0;  // median over the peers
-};
 
 /// Whether a rank's device is far less behind its host than those of its peers. A rank with a slow device is further
 /// behind. None if rows do not say, or hosts of peers are not ahead.

@@ -5,8 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "matching/operation.hpp"
-
 namespace cep::tool {
 namespace {
 
@@ -48,15 +46,12 @@ std::vector<PeerGroup> find_peers(const JobTable& table, bool each_is_stage) {
     return groups;
 }
 
-bool only_send(const RankSeries& ranks) {
-    bool any = false;
+std::set<Operation> operations_of(const RankSeries& ranks) {
+    std::set<Operation> operations;
     for (const SeriesOfRank& of : all_series(ranks))
-        for (const PhaseSeries& phase : of.series->phases) {
-            if (phase.kind != schema::Kind::comm) continue;
-            if (operation_of_name(phase.name) != Operation::send_recv) return false;
-            any = true;
-        }
-    return any;
+        for (const PhaseSeries& phase : of.series->phases)
+            if (phase.kind == schema::Kind::comm) operations.insert(operation_of_name(phase.name));
+    return operations;
 }
 
 }  // namespace cep::tool

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "ledger/job_table.hpp"
+#include "matching/operation.hpp"
 
 namespace cep::tool {
 
@@ -19,10 +21,10 @@ struct PeerGroup {
 };
 
 /// Ranks of one pipeline stage and tensor-parallel position. Where these are too few to be compared, all of the stage.
-/// `each_is_stage`: every rank is one, see only_send().
+/// `each_is_stage`: every rank is one.
 [[nodiscard]] std::vector<PeerGroup> find_peers(const JobTable& table, bool each_is_stage = false);
 
-/// Whether ranks only send to and receive from each other: then each is a pipeline stage, and has no peers.
-[[nodiscard]] bool only_send(const RankSeries& ranks);
+/// What ranks do in their collectives.
+[[nodiscard]] std::set<Operation> operations_of(const RankSeries& ranks);
 
 }  // namespace cep::tool

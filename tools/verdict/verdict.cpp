@@ -26,8 +26,8 @@ constexpr double least_matched = 0.5;     // of the time in communication
 constexpr double stage_floor = 1.1;       // a stage with this much more work than a typical one
 constexpr double slow_host_share = 0.75;  // of a host's ranks
 constexpr double much_waiting = 0.1;      // of a step: no job that waits so long is called healthy
-constexpr double nearly_all_steps = 0.9;  // in which the same rank is the last
 constexpr double unexplained = 1.5;       // waiting than what is timed explains
+constexpr double most_saving = 0.99;      // that is said: a step takes some time
 
 class Judge {
   public:
@@ -39,7 +39,7 @@ class Judge {
         verdict_.ledger = std::move(time.ledger);
     }
 
-    Verdict judge() {
+    Judgement judge() {
         verdict_.folded_phases = table_.folded_phases;
         verdict_.ranks = table_.ranks.size();
         verdict_.steps_used = table_.steps.size();
@@ -47,18 +47,17 @@ class Judge {
         verdict_.is_waiting_known = table_.has_comm;
         if (table_.steps.empty()) {
             can_compare();
-            return std::move(verdict_);
+            return finish();
         }
         verdict_.early_end = find_early_end(job_.ranks, all_steps(job_.ranks));
         if (verdict_.early_end) {
             seen_waits_ms_ = {table_.wait_ms, table_.group_wait_ms};
             forget_waits(*verdict_.early_end, table_);
         }
-        groups_ = find_peers(table_, only_send(job_.ranks));
+        operations_ = operations_of(job_.ranks);
+        // If ranks only send to and receive from each other, each is a pipeline stage, and has no peers.
+        groups_ = find_peers(table_, operations_ == std::set{Operation::send_recv});
         own_ms_ = own_work(table_, groups_);
-        slow_.resize(table_.ranks.size());
-        saved_ms_.resize(table_.steps.size());
-        explained_ms_ = saved_ms_;
         const bool all_phases = !job_.choice.keeps_none() && !job_.filter.has_phases();
         if (all_phases) {
             verdict_.losses = find_losses(job_, verdict_.ledger);
@@ -68,22 +67,25 @@ class Judge {
             verdict_.uncovered_ms = typical_ms(table_.uncovered_ms);
             verdict_.efficiency = find_efficiency(table_, verdict_.ledger);
             find_impossible();
-            find_stage_imbalance();  // of timed work: stragglers add time that no phase covers to it
+            find_stage_imbalance();
         }
-        if (can_compare()) name_stragglers();
-        find_late_hosts();
+        const bool compares = can_compare();
+        if (compares) search();
+        verdict_.replay = replay(job_, options_.threads, verdict_.findings);
+        price();
+        if (compares && !verdict_.names_ranks()) doubt();
+        settle();
         if (all_phases) describe_history();
         if (options_.draws && !job_.choice.keeps_none()) draw();
-        return std::move(verdict_);
-    }
-
-    /// For who looks at it after the verdict.
-    [[nodiscard]] JobTable take_table() {
-        if (seen_waits_ms_) std::tie(table_.wait_ms, table_.group_wait_ms) = std::move(*seen_waits_ms_);
-        return std::move(table_);
+        return finish();
     }
 
   private:
+    Judgement finish() {
+        if (seen_waits_ms_) std::tie(table_.wait_ms, table_.group_wait_ms) = std::move(*seen_waits_ms_);
+        return {std::move(verdict_), std::move(table_)};
+    }
+
     void abstain(std::string reason, std::string to_do) {
         verdict_.abstained = true;
         verdict_.reason = std::move(reason);
@@ -93,8 +95,8 @@ class Judge {
     void draw() {
         StepNotes notes{marked_steps(), {}, {}};
         for (const ChangeFact& change : verdict_.changes) notes.changes.push_back(change.step);
-        for (const StragglerFact& straggler : verdict_.stragglers) notes.phases.push_back(straggler.phase);
-        for (const GroupFact& group : verdict_.groups) notes.phases.push_back(group.typical.phase);
+        for (const Finding& one : verdict_.findings)
+            if (is_of_slow_ranks(one) && one.is_costly) notes.phases.push_back(one.phase);
         verdict_.picture = draw_steps(table_, own_ms_, groups_, notes);
     }
 
@@ -148,20 +150,119 @@ class Judge {
         return job_.loss.recorded == 0 ? 0 : lost / static_cast<double>(job_.loss.recorded);
     }
 
-    void name_stragglers() {
-        Stragglers found = find_stragglers(table_, groups_, own_ms_, options_.threads);
-        const double all_ms = sum_ms(table_.median_step_ms);
-        verdict_.slowdown_is_bound = found.waits_inside;
-        slow_ = std::move(found.slow);
-        for (const Straggler& straggler : found.costly) verdict_.stragglers.push_back(fact_of(straggler, all_ms));
-        for (const SlowGroup& group : found.groups) verdict_.groups.push_back(fact_of(group, all_ms));
-        for (const Straggler& straggler : found.harmless) verdict_.harmless.push_back(fact_of(straggler, all_ms));
-        find_slow_hosts(found.costly);
-        if (table_.has_comm) {
-            find_savings(found.harmless);
-            find_slowdown(all_ms);
+    void search() {
+        Stragglers found = find_stragglers(table_, groups_, options_.threads);
+        waits_inside_ = found.waits_inside;
+        std::move(found.findings.begin(), found.findings.end(), std::back_inserter(verdict_.findings));
+        for (Finding& one : verdict_.findings)
+            if (one.kind == FindingKind::straggler && one.phase_kind == schema::Kind::compute)
+                one.late_host = find_late_host(job_.ranks, one.typical_rank, peers_of(one.typical_rank));
+    }
+
+    // What the replay says, or what the search bounds.
+    void price() {
+        if (!verdict_.replay.is_usable() && table_.has_comm) drop_waits();
+        const auto cost_of = [](const Finding& one) { return one.cost_share.value_or(-1); };
+        std::stable_sort(verdict_.findings.begin(), verdict_.findings.end(),
+                         [&](const Finding& a, const Finding& b) { return cost_of(a) > cost_of(b); });
+        if (verdict_.replay.any_loaded && !verdict_.names_ranks() && !verdict_.first_of(FindingKind::stage) &&
+            !verdict_.first_of(FindingKind::routing))
+            abstain("work that ranks send each other is uneven, and not all ranks were recorded",
+                    "record the other ranks too");
+        find_slow_hosts();
+        if (!table_.has_comm) return;
+        verdict_.mean_step_ms = verdict_.ledger.steady.step_ms;
+        const bool is_bound = std::any_of(verdict_.findings.begin(), verdict_.findings.end(),
+                                          [](const Finding& one) { return one.is_bound; });
+        if (!verdict_.names_ranks()) {
+            set_saving(0);
+        } else if (verdict_.replay.is_usable() && !is_bound) {
+            set_saving(verdict_.saved_ms(verdict_.replay.most_of(verdict_.replay.saving)));
+            verdict_.slowdown_is_bound = !verdict_.replay.holds();
+        } else {
+            set_bound();
         }
-        if (verdict_.stragglers.empty() && verdict_.groups.empty()) doubt();
+    }
+
+    // If a replay is far from what was observed, ranks wait for others than it matches, and nobody knows what that
+    // costs. If many rows were lost, waiting was lost too, so that the work alone is a bound.
+    void drop_waits() {
+        const Replay& replay = verdict_.replay;
+        const bool is_far = std::abs(replay.error) > Replay::most_error_at_all;
+        if (!is_far && !(replay.is_possible && replay.row_coverage < Replay::least_coverage)) return;
+        for (Finding& one : verdict_.findings) {
+            if (!is_of_slow_ranks(one)) continue;
+            one.cost_share = one.all_excess_ms * one.step_fraction / typical_ms(table_.median_step_ms);
+            one.is_costly = one.keeps_waiting && *one.cost_share > StragglerRules::least_cost;
+            if (is_far) one.cost_share.reset();
+        }
+    }
+
+    // Without starts nobody knows what ran beside what, nor what stages and experts do not wait for: a job
+    // took at least as long as the rank that worked longest.
+    void set_bound() {
+        const auto is_unknown = [](const Finding& one) {
+            return is_of_slow_ranks(one) && one.is_costly && !one.cost_share;
+        };
+        if (std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_unknown)) return;
+        const bool is_conserved =
+            operations_.contains(Operation::send_recv) || operations_.contains(Operation::all_to_all);
+        if (!verdict_.ledger.is_timed && is_conserved) return;
+        double step_ms = *verdict_.mean_step_ms;
+        if (!verdict_.ledger.is_timed) {
+            double longest_ms = 0;
+            for (std::size_t rank = 0; rank < own_ms_.ranks(); ++rank)
+                longest_ms = std::max(longest_ms, sum_ms(quantiles_over_ranks(own_ms_, std::span(&rank, 1), 0.5)));
+            step_ms = std::min(step_ms, longest_ms / static_cast<double>(table_.steps.size()));
+        }
+        const double lost_ms = sum_ms(costs_ms([](const Finding& one) { return one.is_costly; }));
+        const double saved_ms = lost_ms / static_cast<double>(count_values(table_.median_step_ms));
+        set_saving(std::min(saved_ms, most_saving * step_ms) * *verdict_.mean_step_ms / step_ms);
+        verdict_.slowdown_is_bound = true;
+        if (!verdict_.ledger.is_timed) verdict_.mean_step_ms.reset();
+    }
+
+    /// What these ranks cost, by step: of those that are slow in the same one, the one that costs most.
+    template <typename Use>
+    [[nodiscard]] std::vector<double> costs_ms(Use use) const {
+        const double all_ms = sum_ms(table_.median_step_ms);
+        std::vector<double> costs_ms(table_.steps.size());
+        for (const Finding& one : verdict_.findings) {
+            if (!is_of_slow_ranks(one) || !use(one)) continue;
+            const auto slow = static_cast<double>(std::count(one.slow.begin(), one.slow.end(), true));
+            const double cost_ms = one.cost_share ? *one.cost_share * all_ms / slow : one.excess_ms;
+            for (std::size_t step = 0; step < costs_ms.size(); ++step)
+                if (one.slow[step]) costs_ms[step] = std::max(costs_ms[step], cost_ms);
+        }
+        return costs_ms;
+    }
+
+    /// Of a mean step of steady training.
+    void set_saving(double saved_ms) {
+        constexpr double ms_per_hour = 3.6e6;
+        const double thinned = static_cast<double>(table_.all_steps) / static_cast<double>(table_.steps.size());
+        const double step_ms = verdict_.mean_step_ms.value_or(verdict_.replay.observed_ms);
+        verdict_.job_slowdown = step_ms / (step_ms - saved_ms);
+        verdict_.gpu_hours_lost = saved_ms * static_cast<double>(count_values(table_.median_step_ms)) * thinned *
+                                  static_cast<double>(job_.steps.stride.value_or(1)) *
+                                  static_cast<double>(job_.coverage.ranks_expected.value_or(table_.ranks.size())) /
+                                  ms_per_hour;
+    }
+
+    // With few peers, ranks are not compared; the graph of the steps shows more than comparing does.
+    void settle() {
+        const Finding* const cause = top_cause(verdict_);
+        if (cause == nullptr) return;
+        const bool settles = cause->kind != FindingKind::loader && verdict_.replay.steps >= StragglerRules::least_steps;
+        if (verdict_.abstained && !settles) return;
+        if (cause->kind != FindingKind::ranks && cause->kind != FindingKind::host) {
+            set_saving(verdict_.saved_ms(verdict_.replay.most_of(cause->cost_share.value_or(0))));
+            verdict_.slowdown_is_bound = !verdict_.replay.holds();
+        }
+        verdict_.abstained = false;
+        verdict_.reason.clear();
+        verdict_.to_do.clear();
+        std::erase_if(verdict_.findings, [](const Finding& one) { return one.kind == FindingKind::late; });
     }
 
     // Nobody is slow among those that were seen: is that all there is to know?
@@ -201,75 +302,30 @@ class Judge {
     void explain_waiting() {
         if (typical_ms(table_.wait_ms) < StragglerRules::late * typical_ms(table_.median_step_ms)) return;
         const std::string waiting = format_duration_ms(typical_ms(table_.wait_ms));
-        std::vector<Straggler> late = find_late(table_, groups_);
-        std::erase_if(late, [&](const Straggler& one) {
+        std::vector<Finding> late = find_late(table_, groups_);
+        std::erase_if(late, [&](const Finding& one) {
             return one.excess_ms * one.step_fraction < typical_ms(table_.wait_ms) / 2;
         });
         if (!late.empty()) {
-            const RankRole& rank = table_.ranks[late.front().rank];
-            if (blame_harmless(rank.rank, late.front().excess_ms)) return;
-            if (const std::vector<std::int64_t> together = late_together(table_, late); together.size() > 1)
+            if (const std::vector<std::int64_t> together = late_together(late); together.size() > 1)
                 return abstain(
                     fmt::format("the others wait {} a step for ranks {}, which come late together, though no "
                                 "phase of them is longer",
                                 waiting, format_ranges(together, 4)),
                     "compare the links between these ranks with those of others, and time what they do "
                     "before their collectives");
-            verdict_.late = LateRank{rank.rank, rank.host, late.front().excess_ms, late.front().step_fraction};
+            verdict_.findings.push_back(std::move(late.front()));
+            const std::int64_t rank = verdict_.findings.back().ranks.front();
             abstain(fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them",
-                                waiting, rank.rank),
-                    fmt::format("time what rank {} does before its collectives, with phases around it", rank.rank));
-        } else if (groups_.size() == 1 && !verdict_.slowdown_is_bound && waits_more_than_work_explains()) {
+                                waiting, rank),
+                    fmt::format("time what rank {} does before its collectives, with phases around it", rank));
+        } else if (groups_.size() == 1 && !waits_inside_ && waits_more_than_work_explains()) {
             abstain(fmt::format("ranks wait {} a step for each other, and what they do before does not explain it",
                                 waiting),
                     "time more phases between the collectives, and check that collectives have their group and coll");
-        } else if (const auto last = groups_.size() == 1 ? find_last() : std::nullopt; last) {
-            const RankRole& rank = table_.ranks[last->rank];
-            verdict_.late = LateRank{rank.rank, rank.host, last->excess_ms, last->step_fraction};
-            abstain(
-                fmt::format("the others wait {} a step for rank {}, which has work that they do not have", waiting,
-                            rank.rank),
-                fmt::format("see in the table which phases only rank {} has: spread them over the ranks, or let the "
-                            "others go on meanwhile",
-                            rank.rank));
         } else if (groups_.size() == 1) {
             verdict_.takes_turns = typical_ms(table_.wait_ms) >= much_waiting * typical_ms(table_.median_step_ms);
         }
-    }
-
-    /// The rank that is the last one to have done its work, if that is the same in nearly all steps.
-    [[nodiscard]] std::optional<Straggler> find_last() const {
-        std::vector<std::size_t> times(table_.ranks.size());
-        std::vector<double> excess_ms;
-        const std::vector<double> most_ms = quantiles_over_ranks(own_ms_, 1);
-        const std::vector<double> median_ms = quantiles_over_ranks(own_ms_, 0.5);
-        for (std::size_t step = 0; step < most_ms.size(); ++step) {
-            excess_ms.push_back(most_ms[step] - median_ms[step]);
-            for (std::size_t rank = 0; rank < times.size(); ++rank)
-                times[rank] += own_ms_.at(rank, step) >= most_ms[step];
-        }
-        const auto most = std::max_element(times.begin(), times.end());
-        Straggler last;
-        last.rank = static_cast<std::size_t>(most - times.begin());
-        last.excess_ms = typical_ms(excess_ms);
-        last.step_fraction = static_cast<double>(*most) / static_cast<double>(most_ms.size());
-        if (last.step_fraction < nearly_all_steps || last.excess_ms < typical_ms(table_.wait_ms) / 2) return {};
-        return last;
-    }
-
-    // By its own work in a whole step it costs nothing, but the others wait about as long as it exceeds them: it is
-    // late at one collective and early at another.
-    bool blame_harmless(std::int64_t rank, double late_ms) {
-        const auto found = std::find_if(verdict_.harmless.begin(), verdict_.harmless.end(), [&](const auto& one) {
-            return one.rank == rank && one.keeps_waiting && one.excess_ms > late_ms / 2;
-        });
-        if (found == verdict_.harmless.end()) return false;
-        found->cost_share.reset();
-        verdict_.stragglers.push_back(std::move(*found));
-        verdict_.harmless.erase(found);
-        verdict_.job_slowdown.reset();
-        verdict_.gpu_hours_lost.reset();
-        return true;
     }
 
     /// Whether ranks wait clearly longer than for the slowest one of each step, as far as their work is timed. Means
@@ -302,75 +358,6 @@ class Judge {
         return median_of(shares);
     }
 
-    void find_savings(const std::vector<Straggler>& harmless) {
-        if (!verdict_.stragglers.empty() || !verdict_.groups.empty()) saved_ms_ = saved_without(slow_);
-        explained_ms_ = saved_ms_;
-        SlowSteps slow = slow_;
-        for (const Straggler& one : harmless)
-            if (one.keeps_waiting) slow[one.rank] = one.slow;
-        if (slow != slow_) explained_ms_ = saved_without(slow);
-    }
-
-    /// By step.
-    [[nodiscard]] std::vector<double> saved_without(const SlowSteps& slow) const {
-        const WhatIf what_if(table_, own_ms_, groups_, slow, verdict_.slowdown_is_bound);
-        std::vector<double> saved_ms;
-        for (std::size_t step = 0; step < table_.steps.size(); ++step) saved_ms.push_back(what_if.saved_ms(step));
-        return saved_ms;
-    }
-
-    void find_slowdown(double all_ms) {
-        if (all_ms <= 0) return;
-        verdict_.mean_step_ms = verdict_.ledger.steady.step_ms;
-        double saved = 0;
-        for (const double ms : saved_ms_) saved += ms;
-        const double saved_of_step = saved / static_cast<double>(count_values(table_.median_step_ms));
-        double step_ms = *verdict_.mean_step_ms;
-        // Without starts nobody knows what ran beside what: a step took at least as long as its slowest rank worked.
-        if (!verdict_.ledger.is_timed && saved > 0) {
-            const std::vector<double> slowest_ms = quantiles_over_ranks(own_ms_, 1);
-            step_ms = std::min(step_ms, sum_ms(slowest_ms) / static_cast<double>(count_values(slowest_ms)));
-            verdict_.slowdown_is_bound = true;
-            verdict_.mean_step_ms.reset();
-        }
-        verdict_.job_slowdown = step_ms / std::max(step_ms - saved_of_step, 1e-6 * step_ms);
-        constexpr double ms_per_hour = 3.6e6;
-        const double thinned = static_cast<double>(table_.all_steps) / static_cast<double>(table_.steps.size());
-        verdict_.gpu_hours_lost = saved * thinned * static_cast<double>(job_.steps.stride.value_or(1)) *
-                                  static_cast<double>(job_.coverage.ranks_expected.value_or(table_.ranks.size())) /
-                                  ms_per_hour;
-    }
-
-    [[nodiscard]] StragglerFact fact_of(const Straggler& straggler, double all_ms) const {
-        StragglerFact fact;
-        static_cast<Slowness&>(fact) = straggler;
-        fact.rank = table_.ranks[straggler.rank].rank;
-        fact.host = table_.ranks[straggler.rank].host;
-        fact.kind = kind_of(straggler.phase);
-        fact.first_step = table_.steps[straggler.steps.first];
-        fact.last_step = table_.steps[straggler.steps.last];
-        fact.every_steps = find_every_steps(straggler);
-        if (!is_missing(straggler.cost_ms)) fact.cost_share = all_ms > 0 ? straggler.cost_ms / all_ms : 0;
-        return fact;
-    }
-
-    /// Between the numbers of its slow steps, if that is always the same.
-    [[nodiscard]] std::optional<std::int64_t> find_every_steps(const Straggler& straggler) const {
-        if (straggler.every_recorded < 2) return std::nullopt;
-        const std::size_t second = straggler.steps.first + static_cast<std::size_t>(straggler.every_recorded);
-        const std::int64_t first_step = table_.steps[straggler.steps.first];
-        const std::int64_t every = table_.steps[second] - first_step;
-        const auto slow = std::count(straggler.slow.begin(), straggler.slow.end(), true);
-        const bool is_even = table_.steps[straggler.steps.last] - first_step == every * (slow - 1);
-        return is_even ? std::optional(every) : std::nullopt;
-    }
-
-    void find_late_hosts() {
-        for (StragglerFact& straggler : verdict_.stragglers)
-            if (straggler.kind == schema::Kind::compute)
-                straggler.late_host = find_late_host(job_.ranks, straggler.rank, peers_of(straggler.rank));
-    }
-
     /// The other ranks of its role.
     [[nodiscard]] std::vector<std::int64_t> peers_of(std::int64_t rank) const {
         for (const PeerGroup& group : groups_) {
@@ -381,41 +368,11 @@ class Judge {
         return {};
     }
 
-    [[nodiscard]] GroupFact fact_of(const SlowGroup& group, double all_ms) const {
-        GroupFact fact;
-        fact.typical = fact_of(group.typical, all_ms);
-        fact.pp = group.role->pp;
-        fact.tp = group.role->tp;
-        fact.fast_ms = group.fast_ms;
-        std::set<std::string> slow_hosts;
-        std::set<std::string> fast_hosts;
-        for (const Straggler& one : group.slow) {
-            fact.slow_ranks.push_back(table_.ranks[one.rank].rank);
-            slow_hosts.insert(table_.ranks[one.rank].host);
-        }
-        for (const std::size_t rank : group.fast) {
-            fact.fast_ranks.push_back(table_.ranks[rank].rank);
-            fast_hosts.insert(table_.ranks[rank].host);
-        }
-        std::sort(fact.slow_ranks.begin(), fact.slow_ranks.end());
-        std::set_difference(slow_hosts.begin(), slow_hosts.end(), fast_hosts.begin(), fast_hosts.end(),
-                            std::back_inserter(fact.slow_hosts));
-        std::set_difference(fast_hosts.begin(), fast_hosts.end(), slow_hosts.begin(), slow_hosts.end(),
-                            std::back_inserter(fact.fast_hosts));
-        return fact;
-    }
-
-    [[nodiscard]] schema::Kind kind_of(const std::string& phase) const {
-        for (const LocalPhase& local : table_.local)
-            if (local.name == phase) return local.kind;
-        return schema::Kind::other;
-    }
-
-    void find_slow_hosts(const std::vector<Straggler>& stragglers) {
+    void find_slow_hosts() {
         std::map<std::string, std::uint64_t> ranks_of;
         std::map<std::string, std::uint64_t> slow_of;
         for (const RankRole& rank : table_.ranks) ++ranks_of[rank.host];
-        for (const Straggler& straggler : stragglers) ++slow_of[table_.ranks[straggler.rank].host];
+        for (const Finding* one : verdict_.stragglers()) ++slow_of[one->typical_host];
         for (const auto& [host, slow] : slow_of)
             if (!host.empty() && slow >= 2 && ranks_of.size() > 1 &&
                 static_cast<double>(slow) >= slow_host_share * static_cast<double>(ranks_of[host]))
@@ -430,18 +387,21 @@ class Judge {
         if (stages.size() < 2) return;
         std::vector<std::pair<double, std::int64_t>> works;
         std::vector<double> all_ms;
-        bool one_rank = true;
         for (const auto& [stage, ranks] : stages) {
             works.emplace_back(median_of(quantiles_over_ranks(own_ms_, ranks, 0.5)), stage);
             all_ms.push_back(works.back().first);
-            one_rank &= ranks.size() == 1;
         }
         const auto [slowest_ms, slowest] = *std::max_element(works.begin(), works.end());
         const double typical = median_of(all_ms);
         const double reference_ms = stages.size() == 2 ? *std::min_element(all_ms.begin(), all_ms.end()) : typical;
         if (!(slowest_ms > stage_floor * reference_ms)) return;
-        verdict_.stage_imbalance =
-            StageImbalance{slowest, slowest_ms / reference_ms, slowest_ms, reference_ms, one_rank};
+        Finding& imbalance = verdict_.findings.emplace_back(Finding{.kind = FindingKind::imbalance});
+        imbalance.stage = slowest;
+        imbalance.slowdown = slowest_ms / reference_ms;
+        imbalance.slow_ms = slowest_ms;
+        imbalance.usual_ms = reference_ms;
+        imbalance.is_alone =
+            std::all_of(stages.begin(), stages.end(), [](const auto& stage) { return stage.second.size() == 1; });
     }
 
     [[nodiscard]] NumberRanges marked_steps() const {
@@ -451,9 +411,19 @@ class Judge {
     }
 
     void describe_history() {
-        JobHistory history = find_history(table_, explained_ms_, marked_steps());
+        JobHistory history = find_history(table_, explained_ms(), marked_steps());
         verdict_.changes = std::move(history.changes);
         verdict_.events = std::move(history.events);
+    }
+
+    /// What ranks cost that are slow and waited for, however little that is, by step.
+    [[nodiscard]] std::vector<double> explained_ms() const {
+        std::vector<double> all_ms = costs_ms([](const Finding& one) { return one.keeps_waiting; });
+        for (const auto& [step, ms] : verdict_.replay.costs_ms)
+            if (const auto found = std::lower_bound(table_.steps.begin(), table_.steps.end(), step);
+                found != table_.steps.end() && *found == step)
+                all_ms[static_cast<std::size_t>(found - table_.steps.begin())] = ms;
+        return all_ms;
     }
 
     const Job& job_;
@@ -462,13 +432,53 @@ class Judge {
     std::vector<PeerGroup> groups_;
     StepMatrix own_ms_;
     std::optional<std::pair<StepMatrix, StepMatrix>> seen_waits_ms_;  // of all and of groups, before forget_waits()
-    SlowSteps slow_;                                                  // of stragglers
-    std::vector<double> saved_ms_;                                    // by step: what they cost it
-    std::vector<double> explained_ms_;  // the same of all ranks that are slow and waited for, however little that costs
+    std::set<Operation> operations_;
+    bool waits_inside_ = false;
     Verdict verdict_;
 };
 
 }  // namespace
+
+Findings Verdict::all_of(FindingKind kind) const {
+    Findings found;
+    for (const Finding& one : findings)
+        if (one.kind == kind) found.push_back(&one);
+    return found;
+}
+
+const Finding* Verdict::first_of(FindingKind kind) const {
+    const Findings found = all_of(kind);
+    return found.empty() ? nullptr : found.front();
+}
+
+Findings Verdict::stragglers() const {
+    Findings found = all_of(FindingKind::straggler);
+    std::erase_if(found, [](const Finding* one) { return !one->is_costly; });
+    return found;
+}
+
+Findings Verdict::harmless() const {
+    Findings found = all_of(FindingKind::straggler);
+    std::erase_if(found, [](const Finding* one) { return one->is_costly; });
+    return found;
+}
+
+Findings Verdict::groups() const {
+    Findings found = all_of(FindingKind::group);
+    std::erase_if(found, [](const Finding* one) { return !one->is_costly; });
+    return found;
+}
+
+double Verdict::saved_ms(double share) const {
+    return share * std::min(replay.replayed_ms, mean_step_ms.value_or(replay.replayed_ms));
+}
+
+Findings Verdict::causes() const {
+    Findings found;
+    for (const Finding& one : findings)
+        if (is_cause(one)) found.push_back(&one);
+    return found;
+}
 
 std::string describe_early_end(const EarlyEnd& end) {
     constexpr std::size_t most_ranges = 4;
@@ -483,22 +493,15 @@ bool starts_too_often(const RankSeries& ranks) {
     return false;
 }
 
-Verdict judge(const Job& job, const JudgeOptions& options) {
+Judgement judge(const Job& job, const JudgeOptions& options) {
     if (starts_too_often(job.ranks)) {
-        Verdict verdict;
-        verdict.abstained = true;
-        verdict.reason = "a rank was started over 1,000 times";
-        verdict.to_do = "choose --attempt or --steps";
-        return verdict;
+        Judgement judgement;
+        judgement.verdict.abstained = true;
+        judgement.verdict.reason = "a rank was started over 1,000 times";
+        judgement.verdict.to_do = "choose --attempt or --steps";
+        return judgement;
     }
-    Verdict verdict;
-    {
-        Judge judge(job, options);
-        verdict = judge.judge();
-        if (options.table != nullptr) *options.table = judge.take_table();
-    }
-    if (options.replays) explain(job, options.threads, verdict);
-    return verdict;
+    return Judge(job, options).judge();
 }
 
 }  // namespace cep::tool

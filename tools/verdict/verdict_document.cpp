@@ -26,11 +26,11 @@ std::string times(double ratio) {
     return ratio < 9.95 ? fmt::format("{:.2f} times", ratio) : fmt::format("{:.0f} times", ratio);
 }
 
-std::string range_of(const StragglerFact& straggler) {
+std::string range_of(const Finding& straggler) {
     return fmt::format("steps {} to {}", format_integer(straggler.first_step), format_integer(straggler.last_step));
 }
 
-std::string when(const StragglerFact& straggler) {
+std::string when(const Finding& straggler) {
     switch (straggler.pattern) {
         case Pattern::persistent:
             return "in nearly every step";
@@ -51,8 +51,8 @@ std::string name_of(std::int64_t rank, const std::string& host) {
     return host.empty() ? name : name + " (" + host + ")";
 }
 
-std::string name_of(const StragglerFact& straggler) {
-    return name_of(straggler.rank, straggler.host);
+std::string name_of(const Finding& straggler) {
+    return name_of(straggler.typical_rank, straggler.typical_host);
 }
 
 /// "ranks 0–4 and 7 (node0)".
@@ -63,21 +63,21 @@ std::string name_of(const std::vector<std::int64_t>& ranks, const std::vector<st
     return text + (hosts.size() > max_shown ? ", …)" : ")");
 }
 
-bool is_uncovered(const StragglerFact& straggler) {
+bool is_uncovered(const Finding& straggler) {
     return straggler.phase == uncovered_name;
 }
 
-std::string phase_of(const StragglerFact& straggler) {
+std::string phase_of(const Finding& straggler) {
     return is_uncovered(straggler) ? "time that no phase covers" : straggler.phase;
 }
 
-std::string also_slow(const StragglerFact& straggler) {
+std::string also_slow(const Finding& straggler) {
     std::string text;
     for (const std::string& phase : straggler.also) text += (text.empty() ? " (slow as well: " : ", ") + phase;
     return text.empty() ? text : text + ")";
 }
 
-std::string how_slow(const StragglerFact& straggler) {
+std::string how_slow(const Finding& straggler) {
     const std::string excess = format_duration_ms(straggler.excess_ms);
     if (is_uncovered(straggler))
         return fmt::format("it spends {} more a step than its peers in time that no phase covers", excess);
@@ -88,7 +88,7 @@ std::string how_slow(const StragglerFact& straggler) {
                        times(straggler.slowdown), excess);
 }
 
-std::string describe(const StragglerFact& straggler) {
+std::string describe(const Finding& straggler) {
     std::string text = fmt::format("{}: {}, {}{}{}", name_of(straggler), how_slow(straggler), when(straggler),
                                    straggler.grows ? ", and it grows" : "", also_slow(straggler));
     if (straggler.waiters_median_wait_ms)
@@ -135,11 +135,11 @@ class Sentences {
   private:
     [[nodiscard]] std::string headline() const {
         if (const std::string text = headline_of_cause(verdict_); !text.empty()) return text;
-        if (verdict_.late) return capitalised(verdict_.reason) + ".";
+        if (verdict_.first_of(FindingKind::late) != nullptr) return capitalised(verdict_.reason) + ".";
         if (verdict_.steps_of_hint) return headline_of_hint();
         if (verdict_.abstained) return "No verdict on slow ranks: " + verdict_.reason + ".";
         if (has_costlier_group()) return group_headline();
-        if (!verdict_.stragglers.empty()) return straggler_headline();
+        if (!stragglers_.empty()) return straggler_headline();
         if (verdict_.ranks == 1) return headline_of_one_rank();
         if (verdict_.takes_turns && verdict_.shares)
             return fmt::format("No single rank is slow, but {} of a step is waiting for whichever rank is last in it.",
@@ -147,18 +147,18 @@ class Sentences {
         std::string text = verdict_.ranks == 2
                                ? "No straggler: neither rank is slower than the other by more than chance"
                                : "No straggler: no rank is slower than its peers by more than chance";
-        for (const StragglerFact& straggler : verdict_.harmless) {
-            if (straggler.keeps_waiting) {
+        for (const Finding* const straggler : harmless_) {
+            if (straggler->keeps_waiting) {
                 text = "No straggler: no slow rank costs 1 % of the time";
                 break;
             }
-            if (straggler.pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
+            if (straggler->pattern == Pattern::persistent) text = "No straggler: no rank keeps the others waiting";
         }
         if (const ChangeFact* change = worst_change())
             return fmt::format("{}. But {}.", text, headline_of_change(*change));
-        if (verdict_.stage_imbalance)
+        if (imbalance_ != nullptr)
             return fmt::format("{}. But pipeline stage {} has {:.2f} times the work of {}.", text,
-                               verdict_.stage_imbalance->stage, verdict_.stage_imbalance->ratio, "a typical one");
+                               imbalance_->stage.value_or(0), imbalance_->slowdown, "a typical one");
         if (has_long_steps())
             return fmt::format("{}. But {} of the time is in {} over 1.5 times as long as their neighbours.", text,
                                format_percent(verdict_.events.unmarked_share),
@@ -180,23 +180,23 @@ class Sentences {
 
     [[nodiscard]] Tone tone() const {
         if (headline_cause(verdict_) != nullptr) return Tone::bad;
-        if (!verdict_.stragglers.empty() || !verdict_.groups.empty()) return Tone::bad;
+        if (verdict_.names_ranks()) return Tone::bad;
         const bool is_doubtful =
-            verdict_.abstained || worst_change() != nullptr || verdict_.stage_imbalance || has_long_steps();
+            verdict_.abstained || worst_change() != nullptr || imbalance_ != nullptr || has_long_steps();
         return is_doubtful ? Tone::warning : Tone::neutral;
     }
 
     [[nodiscard]] std::string straggler_headline() const {
-        const StragglerFact& worst = verdict_.stragglers.front();
-        const bool one = verdict_.stragglers.size() == 1;
+        const Finding& worst = *stragglers_.front();
+        const bool one = stragglers_.size() == 1;
         std::string text;
-        if (!verdict_.slow_hosts.empty() && verdict_.slow_hosts.front().ranks == verdict_.stragglers.size()) {
-            text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.host, phase_of(worst),
+        if (!verdict_.slow_hosts.empty() && verdict_.slow_hosts.front().ranks == stragglers_.size()) {
+            text = fmt::format("Host {} is slow in {}: {} of its ranks, {}", worst.typical_host, phase_of(worst),
                                verdict_.slow_hosts.front().ranks, when(worst));
         } else if (one) {
             text = fmt::format("{} is slow in {}, {}", name_of(worst), phase_of(worst), when(worst));
         } else {
-            text = fmt::format("{} ranks are slow; worst is {} in {}, {}", verdict_.stragglers.size(), name_of(worst),
+            text = fmt::format("{} ranks are slow; worst is {} in {}, {}", stragglers_.size(), name_of(worst),
                                phase_of(worst), when(worst));
         }
         if (!verdict_.is_waiting_known) text += ". Whether the others wait is not known: no collective is timed";
@@ -204,38 +204,37 @@ class Sentences {
     }
 
     [[nodiscard]] bool has_costlier_group() const {
-        if (verdict_.groups.empty() || verdict_.stragglers.empty()) return !verdict_.groups.empty();
-        return verdict_.groups.front().typical.cost_share.value_or(0) >=
-               verdict_.stragglers.front().cost_share.value_or(0);
+        if (groups_.empty() || stragglers_.empty()) return !groups_.empty();
+        return groups_.front()->cost_share.value_or(0) >= stragglers_.front()->cost_share.value_or(0);
     }
 
     /// "forward takes 45.0 ms on ranks 0–4, 30.0 ms on ranks 5–7 (1.50 times as long)".
-    [[nodiscard]] static std::string compare(const GroupFact& group) {
-        const double slow_ms = group.fast_ms + group.typical.excess_ms;
-        const DurationFormat duration(group.fast_ms > 0 ? group.fast_ms : slow_ms, slow_ms);
-        const std::string slow = name_of(group.slow_ranks, group.slow_hosts);
+    [[nodiscard]] static std::string compare(const Finding& group) {
+        const double usual_ms = group.usual_ms.value_or(0);
+        const double slow_ms = usual_ms + group.excess_ms;
+        const DurationFormat duration(usual_ms > 0 ? usual_ms : slow_ms, slow_ms);
+        const std::string slow = name_of(group.ranks, group.hosts);
         const std::string fast = name_of(group.fast_ranks, group.fast_hosts);
-        if (is_uncovered(group.typical))
+        if (is_uncovered(group))
             return fmt::format("{} spend{} {} more a step in time that no phase covers than {}", slow,
-                               group.slow_ranks.size() == 1 ? "s" : "", format_duration_ms(group.typical.excess_ms),
-                               fast);
-        if (std::isinf(group.typical.slowdown))
-            return fmt::format("{} takes {} on {}, and {} {} not have it", group.typical.phase, duration(slow_ms), slow,
-                               fast, group.fast_ranks.size() == 1 ? "does" : "do");
-        return fmt::format("{} takes {} on {}, {} on {} ({} as long)", group.typical.phase, duration(slow_ms), slow,
-                           duration(group.fast_ms), fast, times(group.typical.slowdown));
+                               group.ranks.size() == 1 ? "s" : "", format_duration_ms(group.excess_ms), fast);
+        if (std::isinf(group.slowdown))
+            return fmt::format("{} takes {} on {}, and {} {} not have it", group.phase, duration(slow_ms), slow, fast,
+                               group.fast_ranks.size() == 1 ? "does" : "do");
+        return fmt::format("{} takes {} on {}, {} on {} ({} as long)", group.phase, duration(slow_ms), slow,
+                           duration(usual_ms), fast, times(group.slowdown));
     }
 
     [[nodiscard]] std::string group_headline() const {
-        const GroupFact& group = verdict_.groups.front();
-        std::string text = group.pp ? fmt::format("The ranks of pipeline stage {} are two groups", *group.pp)
-                                    : "The ranks are two groups";
-        if (verdict_.ranks == 2 && group.typical.waiters_median_wait_ms)
+        const Finding& group = *groups_.front();
+        std::string text = group.stage ? fmt::format("The ranks of pipeline stage {} are two groups", *group.stage)
+                                       : "The ranks are two groups";
+        if (verdict_.ranks == 2 && group.waiters_median_wait_ms)
             text = fmt::format("Rank {} waits {} a step for rank {}", group.fast_ranks.front(),
-                               format_duration_ms(*group.typical.waiters_median_wait_ms), group.slow_ranks.front());
+                               format_duration_ms(*group.waiters_median_wait_ms), group.ranks.front());
         else if (verdict_.ranks == 2)
             text = "The two ranks differ";
-        text += fmt::format(": {}, {}", compare(group), when(group.typical));
+        text += fmt::format(": {}, {}", compare(group), when(group));
         if (!verdict_.is_waiting_known)
             text += ". Whether one waits for the other is not known: no collective is timed";
         return text + describe_saving("the difference") + ".";
@@ -282,9 +281,9 @@ class Sentences {
         return worst;
     }
 
-    [[nodiscard]] bool is_on_slow_host(const StragglerFact& straggler) const {
+    [[nodiscard]] bool is_on_slow_host(const Finding& straggler) const {
         return std::any_of(verdict_.slow_hosts.begin(), verdict_.slow_hosts.end(),
-                           [&](const SlowHost& host) { return host.host == straggler.host; });
+                           [&](const SlowHost& host) { return host.host == straggler.typical_host; });
     }
 
     void add_early_end() {
@@ -300,67 +299,69 @@ class Sentences {
                 fmt::format("{} of the ranks on {} are slow: the host, or what it shares", host.ranks, host.host));
         std::set<std::string_view> described;  // slow hosts: by their slowest rank
         std::size_t shown = 0;
-        for (const StragglerFact& straggler : verdict_.stragglers)
-            if (!is_on_slow_host(straggler) || described.insert(straggler.host).second)
-                if (shown++ < max_shown) document_.evidence.push_back(describe(straggler));
+        for (const Finding* const straggler : stragglers_)
+            if (!is_on_slow_host(*straggler) || described.insert(straggler->typical_host).second)
+                if (shown++ < max_shown) document_.evidence.push_back(describe(*straggler));
         if (shown > max_shown)
             document_.evidence.push_back(fmt::format("and {} more (--json has all)", shown - max_shown));
         std::size_t notes = 0;
-        for (const StragglerFact& straggler : verdict_.harmless) {
-            if (!straggler.keeps_waiting && straggler.pattern != Pattern::persistent) continue;
+        for (const Finding* const straggler : harmless_) {
+            if (!straggler->keeps_waiting && straggler->pattern != Pattern::persistent) continue;
             if (notes++ == max_shown) break;
-            document_.evidence.push_back(straggler.keeps_waiting
-                                             ? fmt::format("{}; that costs {} of the time", describe(straggler),
-                                                           format_percent(straggler.cost_share.value_or(0)))
-                                             : "nobody waits for " + describe(straggler));
+            document_.evidence.push_back(straggler->keeps_waiting
+                                             ? fmt::format("{}; that costs {} of the time", describe(*straggler),
+                                                           format_percent(straggler->cost_share.value_or(0)))
+                                             : "nobody waits for " + describe(*straggler));
         }
         if (verdict_.gpu_hours_lost && *verdict_.gpu_hours_lost >= 0.1)
             document_.evidence.push_back(
                 fmt::format("{:.1f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
-        if (verdict_.stragglers.empty()) return;
-        const StragglerFact& worst = verdict_.stragglers.front();
+        if (stragglers_.empty()) return;
+        const Finding& worst = *stragglers_.front();
         if (is_on_slow_host(worst)) {
             document_.next.push_back(fmt::format(
                 "look at {}: cooling and power of its GPUs (nvidia-smi -q), its CPUs and other processes, its "
                 "network",
-                worst.host));
+                worst.typical_host));
         } else if (is_uncovered(worst)) {
             document_.next.push_back(
                 fmt::format("time what rank {} does outside of its phases: logging, evaluation, garbage collection, "
                             "other processes",
-                            worst.rank));
+                            worst.typical_rank));
         } else {
-            document_.next.push_back(fmt::format("{} on rank {} in {}", tool_for(worst), worst.rank, range_of(worst)));
+            document_.next.push_back(
+                fmt::format("{} on rank {} in {}", tool_for(worst), worst.typical_rank, range_of(worst)));
         }
         if (worst.grows)
             document_.next.push_back(
                 fmt::format("it grows: look at temperature and clocks of rank {} (nvidia-smi -q -d "
                             "PERFORMANCE,TEMPERATURE), and at memory that fills up",
-                            worst.rank));
+                            worst.typical_rank));
     }
 
     void add_groups() {
-        for (const GroupFact& group : verdict_.groups) {
-            std::string text = fmt::format("{}, {}{}", compare(group), when(group.typical), also_slow(group.typical));
-            if (group.pp) text = fmt::format("pipeline stage {}: {}", *group.pp, text);
-            if (group.typical.waiters_median_wait_ms && verdict_.ranks > 2)
+        for (const Finding* const one : groups_) {
+            const Finding& group = *one;
+            std::string text = fmt::format("{}, {}{}", compare(group), when(group), also_slow(group));
+            if (group.stage) text = fmt::format("pipeline stage {}: {}", *group.stage, text);
+            if (group.waiters_median_wait_ms && verdict_.ranks > 2)
                 text += fmt::format("; meanwhile the faster ones wait {} a step in collectives",
-                                    format_duration_ms(*group.typical.waiters_median_wait_ms));
+                                    format_duration_ms(*group.waiters_median_wait_ms));
             document_.evidence.push_back(text);
         }
-        if (verdict_.groups.empty()) return;
-        const GroupFact& group = verdict_.groups.front();
+        if (groups_.empty()) return;
+        const Finding& group = *groups_.front();
         document_.next.push_back(
             fmt::format("find what differs between {} and {}: host, type and power limit of the "
                         "device, driver, share of the data",
-                        name_of(group.slow_ranks, {}), name_of(group.fast_ranks, {})));
+                        name_of(group.ranks, {}), name_of(group.fast_ranks, {})));
     }
 
-    [[nodiscard]] static std::string tool_for(const StragglerFact& straggler) {
+    [[nodiscard]] static std::string tool_for(const Finding& straggler) {
         if (straggler.late_host)
             return "look at its host (other processes, CPU affinity, Python between launches), then at its GPU's "
                    "clocks (nvidia-smi -q),";
-        switch (straggler.kind) {
+        switch (straggler.phase_kind) {
             case schema::Kind::data:
                 return "look at the data loader, its workers, storage and CPU load (py-spy, iostat)";
             case schema::Kind::compute:
@@ -372,14 +373,14 @@ class Sentences {
     }
 
     void add_stages() {
-        if (!verdict_.stage_imbalance) return;
-        const StageImbalance& imbalance = *verdict_.stage_imbalance;
-        document_.evidence.push_back(
-            fmt::format("pipeline stage {} works {} a step, a typical stage {}{}", imbalance.stage,
-                        format_duration_ms(imbalance.own_ms), format_duration_ms(imbalance.typical_ms),
-                        imbalance.one_rank ? "; with one rank a stage, this may be its work or its device"
-                                           : ": that is the division of layers, not a slow rank"));
-        document_.next.push_back(fmt::format("move layers away from stage {}", imbalance.stage));
+        if (imbalance_ == nullptr) return;
+        const std::int64_t stage = imbalance_->stage.value_or(0);
+        document_.evidence.push_back(fmt::format(
+            "pipeline stage {} works {} a step, a typical stage {}{}", stage,
+            format_duration_ms(imbalance_->slow_ms.value_or(0)), format_duration_ms(imbalance_->usual_ms.value_or(0)),
+            imbalance_->is_alone ? "; with one rank a stage, this may be its work or its device"
+                                 : ": that is the division of layers, not a slow rank"));
+        document_.next.push_back(fmt::format("move layers away from stage {}", stage));
     }
 
     void add_history() {
@@ -393,7 +394,7 @@ class Sentences {
                 text += fmt::format(", most of it in {} ({})", change.phase, format_change_ms(change.phase_change_ms));
             document_.evidence.push_back(text);
         }
-        if (const ChangeFact* change = worst_change(); change != nullptr && verdict_.stragglers.empty())
+        if (const ChangeFact* change = worst_change(); change != nullptr && stragglers_.empty())
             document_.next.push_back(
                 fmt::format("ask what changed at step {}: sequence length, data, power cap, other jobs",
                             format_integer(change->step)));
@@ -479,6 +480,10 @@ class Sentences {
     }
 
     const Verdict& verdict_;
+    const Findings stragglers_ = verdict_.stragglers();
+    const Findings harmless_ = verdict_.harmless();
+    const Findings groups_ = verdict_.groups();
+    const Finding* const imbalance_ = verdict_.first_of(FindingKind::imbalance);
     Document document_;
 };
 

@@ -8,36 +8,36 @@
 namespace cep::tool {
 namespace {
 
-void write_straggler(JsonWriter& json, const StragglerFact& straggler) {
-    json.members("rank", straggler.rank, "host", text_or_null(straggler.host), "phase", straggler.phase, "also",
-                 straggler.also, "pattern", pattern_name(straggler.pattern), "grows", straggler.grows, "first_step",
-                 straggler.first_step, "last_step", straggler.last_step, "slowdown", straggler.slowdown, "excess_ms",
-                 straggler.excess_ms, "step_fraction", straggler.step_fraction, "every_steps", straggler.every_steps,
-                 "waiters_median_wait_ms", straggler.waiters_median_wait_ms, "cost_share", straggler.cost_share,
-                 "confidence", straggler.confidence);
+void write_straggler(JsonWriter& json, const Finding& straggler) {
+    json.members("rank", straggler.typical_rank, "host", text_or_null(straggler.typical_host), "phase", straggler.phase,
+                 "also", straggler.also, "pattern", pattern_name(straggler.pattern), "grows", straggler.grows,
+                 "first_step", straggler.first_step, "last_step", straggler.last_step, "slowdown", straggler.slowdown,
+                 "excess_ms", straggler.excess_ms, "step_fraction", straggler.step_fraction, "every_steps",
+                 straggler.every_steps, "waiters_median_wait_ms", straggler.waiters_median_wait_ms, "cost_share",
+                 straggler.cost_share, "confidence", straggler.confidence);
 }
 
-void write_group(JsonWriter& json, const GroupFact& group) {
-    json.members("slow_ranks", group.slow_ranks, "fast_ranks", group.fast_ranks, "slow_hosts", group.slow_hosts,
-                 "fast_hosts", group.fast_hosts, "pp", group.pp, "tp", group.tp, "fast_ms", group.fast_ms);
-    json.object("typical", [&] { write_straggler(json, group.typical); });
+void write_group(JsonWriter& json, const Finding& group) {
+    json.members("slow_ranks", group.ranks, "fast_ranks", group.fast_ranks, "slow_hosts", group.hosts, "fast_hosts",
+                 group.fast_hosts, "pp", group.stage, "tp", group.tp, "fast_ms", group.usual_ms);
+    json.object("typical", [&] { write_straggler(json, group); });
 }
 
 }  // namespace
 
 void write_verdict(JsonWriter& json, const Verdict& verdict) {
     const Document text = verdict_document(verdict);
-    const auto straggler = [&json](const StragglerFact& one) { write_straggler(json, one); };
+    const auto straggler = [&json](const Finding* one) { write_straggler(json, *one); };
     json.begin_object();
     json.members("headline", text.headline, "bound", bound_name(verdict.bound), "evidence", text.evidence, "next",
                  text.next);
-    json.objects("stragglers", verdict.stragglers, straggler);
-    json.objects("harmless", verdict.harmless, straggler);
+    json.objects("stragglers", verdict.stragglers(), straggler);
+    json.objects("harmless", verdict.harmless(), straggler);
     json.objects("slow_hosts", verdict.slow_hosts,
                  [&](const SlowHost& host) { json.members("host", host.host, "ranks", host.ranks); });
-    json.object_or_null("stage_imbalance", verdict.stage_imbalance, [&](const StageImbalance& imbalance) {
-        json.members("stage", imbalance.stage, "ratio", imbalance.ratio, "own_ms", imbalance.own_ms, "typical_ms",
-                     imbalance.typical_ms, "one_rank", imbalance.one_rank);
+    json.object_or_null("stage_imbalance", verdict.first_of(FindingKind::imbalance), [&](const Finding& imbalance) {
+        json.members("stage", imbalance.stage, "ratio", imbalance.slowdown, "own_ms", imbalance.slow_ms, "typical_ms",
+                     imbalance.usual_ms, "one_rank", imbalance.is_alone);
     });
     json.members("step_ms", verdict.step_ms);
     json.object_or_null("shares", verdict.shares, [&](const StepShares& shares) {
@@ -62,10 +62,10 @@ void write_verdict(JsonWriter& json, const Verdict& verdict) {
     });
     json.members("job_slowdown", verdict.job_slowdown, "slowdown_is_bound", verdict.slowdown_is_bound, "gpu_hours_lost",
                  verdict.gpu_hours_lost, "abstained", verdict.abstained, "reason", text_or_null(verdict.reason));
-    json.objects("groups", verdict.groups, [&](const GroupFact& group) { write_group(json, group); });
-    json.object_or_null("late_rank", verdict.late, [&](const LateRank& late) {
-        json.members("rank", late.rank, "host", text_or_null(late.host), "late_ms", late.late_ms, "step_fraction",
-                     late.step_fraction);
+    json.objects("groups", verdict.groups(), [&](const Finding* group) { write_group(json, *group); });
+    json.object_or_null("late_rank", verdict.first_of(FindingKind::late), [&](const Finding& late) {
+        json.members("rank", late.ranks.front(), "host", text_or_null(late.hosts.front()), "late_ms", late.excess_ms,
+                     "step_fraction", late.step_fraction);
     });
     json.members("uncovered_ms", verdict.uncovered_ms, "steps_used", verdict.steps_used, "all_steps", verdict.all_steps,
                  "impossible", verdict.impossible);

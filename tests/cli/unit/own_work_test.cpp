@@ -111,47 +111,5 @@ TEST(OwnWork, OfAJobThatLostMostRowsHasThoseOfThePeers) {
     }
 }
 
-/// Ranks 0 and 1 are slow by 4 and 6 ms in step 0, rank 0 by 1 ms in step 1; the others take 10, 11 and 12 ms.
-struct SlowJob {
-    const double own[5][2] = {{16, 13}, {18, 10}, {10, 10}, {11, 11}, {12, 12}};
-    StepMatrix own_ms = matrix_of(5, 2, [this](std::size_t rank, std::size_t step) { return own[rank][step]; });
-    SlowSteps slow = {{true, true}, {true, false}, {}, {}, {}};
-    JobTable table = table_of(5, 2, {});
-};
-
-TEST(WhatIf, AStepEndsWithTheSlowestOfTheOthers) {
-    const SlowJob job;
-    const std::vector<PeerGroup> groups = {peers_of(5)};
-    const WhatIf what_if(job.table, job.own_ms, groups, job.slow, false);
-    EXPECT_DOUBLE_EQ(what_if.saved_by_ms(0, 0), 4);
-    EXPECT_DOUBLE_EQ(what_if.saved_by_ms(1, 0), 6);
-    EXPECT_DOUBLE_EQ(what_if.saved_ms(0), 6) << "both together cost what the slower one costs";
-    EXPECT_DOUBLE_EQ(what_if.saved_by_ms(0, 1), 1);
-    EXPECT_DOUBLE_EQ(what_if.saved_ms(1), 1);
-    EXPECT_DOUBLE_EQ(what_if.saved_by_ms(2, 1), 0) << "a rank that is not slow saves nothing";
-}
-
-TEST(WhatIf, WhereWaitingIsInsideOfPhasesThePeersLeastWaitIsTheBound) {
-    SlowJob job;
-    const double wait_ms[] = {0, 0, 5, 3, 4};  // rank 3 waits least of those that are not slow
-    job.table.group_wait_ms = matrix_of(5, 2, [&](std::size_t rank, std::size_t) { return wait_ms[rank]; });
-    const std::vector<PeerGroup> groups = {peers_of(5)};
-    const WhatIf what_if(job.table, job.own_ms, groups, job.slow, true);
-    EXPECT_DOUBLE_EQ(what_if.saved_by_ms(0, 0), 3);
-    EXPECT_DOUBLE_EQ(what_if.saved_ms(0), 3);
-    EXPECT_DOUBLE_EQ(what_if.saved_ms(1), 0) << "rank 1 is not slow in step 1, and waits for nobody";
-}
-
-TEST(WhatIf, InAPipelineThePeersLeastWaitIsTheBound) {
-    SlowJob job;
-    job.table.group_wait_ms = matrix_of(5, 2, [](std::size_t, std::size_t) { return 0.5; });
-    PeerGroup first = peers_of(3);
-    first.pp = 0;
-    PeerGroup second{1, {}, {3, 4}};
-    const std::vector<PeerGroup> groups = {first, second};
-    const WhatIf what_if(job.table, job.own_ms, groups, job.slow, false);
-    EXPECT_DOUBLE_EQ(what_if.saved_by_ms(1, 0), 0.5);
-}
-
 }  // namespace
 }  // namespace cep::tool

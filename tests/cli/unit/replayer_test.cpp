@@ -22,11 +22,11 @@ class SmallGraph {
     [[nodiscard]] Wait end_of(std::uint32_t node, float delay_ms = 0) const { return {ranks_ + node, 1, delay_ms}; }
     [[nodiscard]] Wait part_of(std::uint32_t node, float share) const { return {ranks_ + node, share}; }
 
-    std::uint32_t add(float own_ms, const std::vector<Wait>& waits) {
+    std::uint32_t add(float own_ms, const std::vector<Wait>& waits, std::uint32_t rank = 0) {
         for (const Wait& wait : waits) graph_.edges.push_back({wait.from, wait.share, wait.delay_ms, 0});
         graph_.own_ms.push_back(own_ms);
         graph_.keys.push_back(0);
-        graph_.ranks.push_back(0);
+        graph_.ranks.push_back(rank);
         graph_.weights.push_back(Weight::observed);
         graph_.edge_ends.push_back(static_cast<std::uint32_t>(graph_.edges.size()));
         return static_cast<std::uint32_t>(graph_.size() - 1);
@@ -39,10 +39,11 @@ class SmallGraph {
     StepGraph graph_;
 };
 
-void as_it_was(const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}
+const Scenario as_it_was = {[](const StepGraph& /*graph*/, std::span<float> /*own_ms*/) {}};
+const std::vector<NodeKey> one_key(1);
 
 Scenario with(std::uint32_t node, float ms) {
-    return [=](const StepGraph& /*graph*/, std::span<float> own_ms) { own_ms[node] = ms; };
+    return {[=](const StepGraph& /*graph*/, std::span<float> own_ms) { own_ms[node] = ms; }};
 }
 
 /// Work of 10 ms and 12 ms, a collective of 3 ms, and 1 ms on each rank.
@@ -58,7 +59,7 @@ StepGraph two_ranks_that_meet() {
 
 TEST(Replayer, RanksWaitForTheLastOneInACollective) {
     const std::vector<StepGraph> graphs(5, two_ranks_that_meet());
-    const Replayer replayer(graphs, 2, 1);
+    const Replayer replayer(graphs, one_key, 2, 1);
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(as_it_was), 16);
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(with(1, 10)), 14) << "as fast as the other";
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(with(1, 5)), 14) << "then the other is the last";
@@ -70,7 +71,7 @@ TEST(Replayer, ManyScenariosAtOnceGiveWhatEachGivesAlone) {
     const std::vector<StepGraph> graphs(3, two_ranks_that_meet());
     std::vector<Scenario> scenarios;
     std::vector<double> alone_ms;
-    const Replayer replayer(graphs, 2, 2);
+    const Replayer replayer(graphs, one_key, 2, 2);
     for (int i = 0; i < 21; ++i) {
         scenarios.push_back(with(1, static_cast<float>(i)));
         alone_ms.push_back(replayer.mean_step_ms(scenarios.back()));
@@ -87,7 +88,7 @@ TEST(Replayer, CommunicationBesideWorkCostsWhatGoesBeyondIt) {
         const auto transfer = graph.add(transfer_ms, {graph.part_of(work, 0.5F)});
         graph.end(0, graph.add(1, {graph.end_of(work), graph.end_of(transfer)}));
         const std::vector<StepGraph> graphs(4, graph.graph());
-        EXPECT_DOUBLE_EQ(Replayer(graphs, 1, 1).mean_step_ms(as_it_was), step_ms);
+        EXPECT_DOUBLE_EQ(Replayer(graphs, one_key, 1, 1).mean_step_ms(as_it_was), step_ms);
     }
 }
 
@@ -100,7 +101,7 @@ TEST(Replayer, WhatARankLosesAndMakesGoodIsNoLoss) {
         graph.end(1, graph.add(step % 2 == 0 ? 20 : 10, {SmallGraph::step_before(1)}));
         graphs.push_back(graph.graph());
     }
-    EXPECT_DOUBLE_EQ(Replayer(graphs, 2, 1).mean_step_ms(as_it_was), 15);
+    EXPECT_DOUBLE_EQ(Replayer(graphs, one_key, 2, 1).mean_step_ms(as_it_was), 15);
 }
 
 TEST(Replayer, OfDelaysAsMuchRemainsAsTheLimitAllows) {
@@ -108,12 +109,28 @@ TEST(Replayer, OfDelaysAsMuchRemainsAsTheLimitAllows) {
     const auto work = graph.add(10, {SmallGraph::step_before(0)});
     graph.end(0, graph.add(5, {graph.end_of(work, 4)}));
     const std::vector<StepGraph> graphs(3, graph.graph());
-    Replayer replayer(graphs, 1, 1);
+    Replayer replayer(graphs, one_key, 1, 1);
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(as_it_was), 15);
-    replayer.set_delays(Delays({1.5F}));
+    replayer.set_delays({1.5F}, {});
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(as_it_was), 16.5);
-    replayer.set_delays(Delays({100}));
+    replayer.set_delays({100}, {});
     EXPECT_DOUBLE_EQ(replayer.mean_step_ms(as_it_was), 19);
+}
+
+TEST(Replayer, APromptRankBeginsAsItsRoleUsuallyDoes) {
+    // Rank 1 begins 20 ms late in each step; usually, 2 ms pass. Both wait for the other at the end.
+    SmallGraph graph(2);
+    const auto first = graph.add(10, {{0, 1, 2}}, 0);
+    const auto second = graph.add(10, {{1, 1, 20}}, 1);
+    const auto collective = graph.add(3, {graph.end_of(first), graph.end_of(second)});
+    graph.end(0, collective);
+    graph.end(1, collective);
+    const std::vector<StepGraph> graphs(4, graph.graph());
+    Replayer replayer(graphs, one_key, 2, 1);
+    replayer.set_delays({100}, {2});
+    EXPECT_DOUBLE_EQ(replayer.mean_step_ms(as_it_was), 33);
+    EXPECT_DOUBLE_EQ(replayer.mean_step_ms({as_it_was.set_work, {false, true}}), 15);
+    EXPECT_DOUBLE_EQ(replayer.mean_step_ms({as_it_was.set_work, {true, false}}), 33) << "the other one is prompt";
 }
 
 }  // namespace

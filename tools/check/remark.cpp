@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "check/finding.hpp"
+#include "check/remark.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -8,17 +8,17 @@
 
 namespace cep::tool {
 
-bool Findings::count(Severity severity, std::string_view code) {
+bool Remarks::count(Severity severity, std::string_view code) {
     Counted& counted = counts_[std::string(code)];
     counted.severity = std::max(counted.severity, severity);
     return ++counted.count <= max_of_code;
 }
 
-void Findings::add(Severity severity, std::string_view code, std::string message, std::uint64_t line) {
+void Remarks::add(Severity severity, std::string_view code, std::string message, std::uint64_t line) {
     if (count(severity, code)) findings_.push_back({severity, std::string(code), std::move(message), line});
 }
 
-std::vector<Finding> Findings::finish() {
+std::vector<Remark> Remarks::finish() {
     for (const auto& [code, counted] : counts_)
         if (counted.count > max_of_code)
             findings_.push_back(
@@ -26,9 +26,9 @@ std::vector<Finding> Findings::finish() {
     return std::move(findings_);
 }
 
-Severity worst_of(const std::vector<Finding>& findings) {
+Severity worst_of(const std::vector<Remark>& findings) {
     Severity worst = Severity::fine;
-    for (const Finding& finding : findings) worst = std::max(worst, finding.severity);
+    for (const Remark& finding : findings) worst = std::max(worst, finding.severity);
     return worst;
 }
 

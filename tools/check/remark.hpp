@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Findings: what a check has to say of a file or a job.
+// Remarks: what a check has to say of a file or a job.
 #pragma once
 
 #include <array>
@@ -22,15 +22,15 @@ inline constexpr std::array<std::string_view, 4> severity_names = {"fine", "note
     return severity_names[static_cast<std::size_t>(severity)];
 }
 
-struct Finding {
+struct Remark {
     Severity severity = Severity::note;
     std::string code;  // stable, for programs: "cut_off", "rows_skipped", …
     std::string message;
     std::uint64_t line = 0;  // 0: the whole file
 };
 
-/// Findings in the order in which they are made. Of one code it keeps max_of_code, and counts the others.
-class Findings {
+/// Remarks in the order in which they are made. Of one code it keeps max_of_code, and counts the others.
+class Remarks {
   public:
     static constexpr std::uint64_t max_of_code = 100;
 
@@ -44,7 +44,7 @@ class Findings {
         if (count(Severity::note, code)) findings_.push_back({Severity::note, std::string(code), describe(), 0});
     }
     /// With a last finding for each code that has more.
-    [[nodiscard]] std::vector<Finding> finish();
+    [[nodiscard]] std::vector<Remark> finish();
 
   private:
     struct Counted {
@@ -55,10 +55,10 @@ class Findings {
     /// Returns whether the finding is kept.
     bool count(Severity severity, std::string_view code);
 
-    std::vector<Finding> findings_;
+    std::vector<Remark> findings_;
     std::map<std::string, Counted> counts_;
 };
 
-[[nodiscard]] Severity worst_of(const std::vector<Finding>& findings);
+[[nodiscard]] Severity worst_of(const std::vector<Remark>& findings);
 
 }  // namespace cep::tool

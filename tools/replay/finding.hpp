@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finding: something that makes steps longer than they need be. Who and what it is about, in which steps, what it
+// costs, and what shows it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/phase_series.hpp"
+
+namespace cep::tool {
+
+enum class FindingKind : std::uint8_t {
+    straggler,      // a rank that is slower than its peers
+    group,          // ranks of one role that fall into two populations
+    late,           // a rank for which others wait, though no phase of it is longer
+    imbalance,      // a pipeline stage that works longer than the others, whatever that costs
+    ranks,          // all stragglers and groups that cost something, together
+    host,           // the same, if they are a host
+    stage,          // pipeline stages do not have the same work
+    micro_batches,  // the same ones are long in forward and backward
+    jitter,
+    communication,
+    link,
+    loader,
+    routing,
+    pauses
+};
+/// As in JSON.
+[[nodiscard]] std::string_view kind_name(FindingKind kind);
+
+enum class Pattern : std::uint8_t { persistent, intermittent, window };
+[[nodiscard]] std::string_view pattern_name(Pattern pattern);
+
+/// The name of time that no phase covers.
+inline constexpr std::string_view uncovered_name = "uncovered";
+
+/// From the launch of a collective until its device begins it, median.
+struct LateHost {
+    double lag_ms = 0;
+    double peers_lag_ms = 0;  // median over the peers
+};
+
+struct Finding {
+    FindingKind kind = FindingKind::straggler;
+    std::vector<std::int64_t> ranks{};  // group: the slow ones; late, straggler: one
+    std::vector<std::string> hosts{};   // group: those on which no rank is fast; else the one on which all are, if any
+    std::optional<std::int64_t> stage{};
+    std::optional<std::int64_t> tp{};
+    std::string phase{};  // where most of it is; "" if not known
+    schema::Kind phase_kind = schema::Kind::other;
+    std::vector<std::string> also{};  // further phases of the rank that are slow
+
+    // Stragglers, groups and late ranks, compared with their peers. Of a group, of a typical slow rank.
+    std::int64_t typical_rank = 0;
+    std::string typical_host{};
+    Pattern pattern = Pattern::persistent;
+    bool grows = false;  // from step to step
+    std::int64_t first_step = 0;
+    std::int64_t last_step = 0;
+    std::vector<bool> slow{};                        // by step of the table
+    double slowdown = 1;                             // of the phase, in slow steps: own time / that of a usual rank,
+                                                     // infinite where that does not do it
+    double excess_ms = 0;                            // a slow step, median
+    double all_excess_ms = 0;                        // the same, in all phases that are slow
+    double step_fraction = 0;                        // of all steps that are slow
+    std::optional<std::int64_t> every_steps{};       // slow steps are so many steps apart
+    std::int64_t every_recorded = 0;                 // the same in recorded steps; 0 if they are not evenly spaced
+    std::optional<double> waiters_median_wait_ms{};  // in slow steps; none if waiting is unknown
+    double confidence = 0;                           // 1 − the chance that noise alone makes any rank look like this
+    bool is_of_some = false;                         // some ranks do not do the phase
+    bool is_alone = false;                           // no other rank does it
+    std::vector<std::int64_t> fast_ranks{};
+    std::vector<std::string> fast_hosts{};  // on which no rank is slow
+    std::optional<LateHost> late_host{};
+
+    bool keeps_waiting = true;           // the others wait for it, as far as that is known
+    bool is_costly = true;               // else it is a note: nobody waits, or what it costs is too little
+    std::optional<double> cost_share{};  // of the time of the steps, if nothing else were the matter; none if unknown
+    bool is_bound = false;               // it costs at most that: the replay does not see all waiting for it
+    double loss_share = 0;               // of what would be gained if the job were even, its sources evened out in turn
+
+    // group: the phase on the fast ones, and on the slow. imbalance: work of a typical stage, and of this. link: a
+    // transfer of other groups, and there. loader: in other steps, and in these. routing: routed work of a rank, the
+    // mean, and that of the rank with the most. pauses: 0, and a pause.
+    std::optional<double> usual_ms{};
+    std::optional<double> slow_ms{};
+    std::uint64_t other_groups = 0;  // link: of the same size
+};
+
+[[nodiscard]] inline bool is_of_slow_ranks(const Finding& finding) {
+    return finding.kind == FindingKind::straggler || finding.kind == FindingKind::group;
+}
+
+/// What else makes steps longer, and all slow ranks together: what the replay finds.
+[[nodiscard]] inline bool is_cause(const Finding& finding) {
+    return finding.kind >= FindingKind::ranks;
+}
+
+}  // namespace cep::tool
