@@ -265,3 +265,21 @@ def test_evidence_begins_with_the_rank_of_the_headline(cep, simulate):
     assert first.startswith("rank 9 (node1): backward takes 1.50 times as long as on its peers")
     assert second.startswith("the same work in backward takes longer now and then, on any rank; without that")
     assert re.search(r"steps would take 1.0 % less time \([\d.]+ → [\d.]+ ms\);", second)
+
+
+def test_a_rank_that_is_always_slow_is_to_be_looked_at_in_any_step(cep, simulate):
+    simulate("job", "--ranks", "16", "--steps", "500", "--record-every", "5",
+             faults=[{"rank": 6, "phase": "forward", "slowdown": 1.4}])
+    (line,) = (line for line in cep.summary("job")["verdict"]["next"] if "on rank 6" in line)
+    assert line.endswith("on rank 6 in any step")
+
+
+def test_headline_and_causes_of_slow_ranks_are_one_number(cep, job):
+    truth = make(job.write, Shape("ddp"), Fault("rank", 1.4, (3,)))
+    verdict = cep.summary("job")["verdict"]
+    (cause,) = (cause for cause in verdict["causes"] if cause["kind"] == "ranks")
+    said = saving_of(verdict["headline"])
+    assert said == pytest.approx(100 * (1 - 1 / truth.slowdown), abs=1)
+    assert said == pytest.approx(100 * (1 - 1 / cause["slowdown"]), abs=0.6)
+    assert said == pytest.approx(100 * (1 - 1 / verdict["job_slowdown"]), abs=0.6)
+    assert verdict["stragglers"][0]["cost_share"] == pytest.approx(1 - 1 / cause["slowdown"], rel=1e-6)

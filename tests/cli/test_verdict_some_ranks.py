@@ -160,7 +160,9 @@ def test_a_phase_of_one_rank_in_rows_of_four_keys(cep, tmp_path):
     verdict = verdict_of(cep)
     assert names_of(verdict["stragglers"]) == [(0, "synthetic_straggler", "persistent")]
     assert verdict["job_slowdown"] == pytest.approx(step_ms.mean() / without_ms.mean(), rel=0.01)
-    cep("summarize", "--fail-on", "straggler", "job", status=1)
+    assert verdict["slowdown_is_bound"] and "steps would take up to " in verdict["headline"]
+    done = cep("summarize", "--fail-on", "straggler", "job", status=1)
+    assert "the saving is a bound, as the steps cannot be replayed: spans have no start times" in done.stdout.decode()
 
 
 @pytest.mark.parametrize("flat", [False, True])

@@ -30,9 +30,9 @@ struct Replay {
     static constexpr double most_error = 0.01;
     static constexpr double most_error_at_all = 0.05;  // with more, nothing is said of causes
     static constexpr double least_coverage = 0.75;
-    static constexpr double least_matched = 0.5;
-    static constexpr double most_unseen = 0.5;  // of what a cause costs
-    static constexpr double least_cost = 0.01;  // of a step: what costs less is a note
+    static constexpr double least_matched = 0.9;  // with less, waiting for others is taken for transfer
+    static constexpr double most_unseen = 0.5;    // of what a cause costs
+    static constexpr double least_cost = 0.01;    // of a step: what costs less is a note
 
     /// Whether the steps could be replayed, and took as long as was observed.
     [[nodiscard]] bool holds() const { return is_usable() && error <= most_error && error >= -most_error; }

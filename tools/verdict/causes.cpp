@@ -148,6 +148,21 @@ std::string_view what_to_do(FindingKind kind) {
     }
 }
 
+/// What keeps the saving from being more than a bound; "" if it is none, or the error of the replay says why.
+std::string why_bound(const Verdict& verdict) {
+    const Replay& replay = verdict.replay;
+    if (!verdict.slowdown_is_bound) return "";
+    if (!replay.is_possible) return "the saving is a bound, as the steps cannot be replayed: " + replay.reason;
+    if (replay.holds())
+        return "the saving is a bound: ranks wait inside of their work, where no row tells waiting from work";
+    if (replay.matched < Replay::least_matched)
+        return fmt::format("the saving is a bound: of the communication, {} could be matched between ranks",
+                           format_percent(replay.matched));
+    if (replay.row_coverage < Replay::least_coverage)
+        return fmt::format("the saving is a bound: {} of the rows were lost", format_percent(1 - replay.row_coverage));
+    return "";
+}
+
 }  // namespace
 
 const Finding* top_cause(const Verdict& verdict) {
@@ -228,6 +243,7 @@ void add_causes(Document& document, const Verdict& verdict) {
                                 format_percent(1 - 1 / replay.slowdown));
         document.evidence.push_back(std::move(text));
     }
+    if (const std::string why = why_bound(verdict); !why.empty()) document.notes.push_back(why);
     if (replay.coverage < replay.row_coverage && (in_headline != nullptr || verdict.names_ranks()) && replay.holds())
         document.notes.push_back(
             fmt::format("ranks that were not recorded can cost at most {} a step: transfers take no longer; but a rank "

@@ -314,6 +314,7 @@ class Judge {
                                 waiting, format_ranges(together, 4)),
                     "compare the links between these ranks with those of others, and time what they do "
                     "before their collectives");
+            if (blame(late.front())) return;
             verdict_.findings.push_back(std::move(late.front()));
             const std::int64_t rank = verdict_.findings.back().ranks.front();
             abstain(fmt::format("the others wait {} a step for rank {}, but no phase of it is longer than on them",
@@ -326,6 +327,20 @@ class Judge {
         } else if (groups_.size() == 1) {
             verdict_.takes_turns = typical_ms(table_.wait_ms) >= much_waiting * typical_ms(table_.median_step_ms);
         }
+    }
+
+    // If a phase of the late rank is longer, that is what they wait for. If the replay holds, it says what that costs.
+    bool blame(const Finding& late) {
+        const auto slow = std::find_if(verdict_.findings.begin(), verdict_.findings.end(), [&late](const Finding& one) {
+            return is_of_slow_ranks(one) && one.ranks == late.ranks;
+        });
+        if (slow == verdict_.findings.end()) return false;
+        if (verdict_.replay.holds()) return true;
+        slow->is_costly = true;
+        slow->cost_share.reset();
+        verdict_.job_slowdown.reset();
+        verdict_.gpu_hours_lost.reset();
+        return true;
     }
 
     /// Whether ranks wait clearly longer than for the slowest one of each step, as far as their work is timed. Means

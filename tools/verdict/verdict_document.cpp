@@ -329,8 +329,8 @@ class Sentences {
                             "other processes",
                             worst.typical_rank));
         } else {
-            document_.next.push_back(
-                fmt::format("{} on rank {} in {}", tool_for(worst), worst.typical_rank, range_of(worst)));
+            document_.next.push_back(fmt::format("{} on rank {} in {}", tool_for(worst), worst.typical_rank,
+                                                 worst.pattern == Pattern::persistent ? "any step" : range_of(worst)));
         }
         if (worst.grows)
             document_.next.push_back(
