@@ -66,8 +66,9 @@ struct CompareCommand {
         refuse_input_as_output(set, output.path);
         return_freed_memory();  // of the other job
         const Job loaded = load(set, job_options.load_options(filter, input, run_options));
-        compare::JobFacts facts = compare_facts("compare", name, path.empty() ? files_from : path, loaded,
-                                                judge(loaded, {{}, input.reading().thread_count()}).verdict);
+        compare::JobFacts facts =
+            compare_facts("compare", name, path.empty() ? files_from : path, loaded,
+                          judge(loaded, {{}, input.reading().thread_count(), false, true}).verdict);
         report_inputs("compare: " + name, facts.inputs, facts.coverage, name == "A" ? "--run-a" : "--run-b");
         return facts;
     }

@@ -117,7 +117,7 @@ struct ReportCommand {
         const Job before = load(set, job_options.load_options(filter, input, run_options_a));
         report_inputs("report: A", before.inputs, before.coverage, "--run-a");
         return compare_facts("report", "A", compared.empty() ? files_from_compared : compared, before,
-                             judge(before, {{}, input.reading().thread_count()}).verdict);
+                             judge(before, {{}, input.reading().thread_count(), false, true}).verdict);
     }
 
     [[nodiscard]] Status status_of(const Job& job, const std::optional<compare::JobFacts>& a) const {

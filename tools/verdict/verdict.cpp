@@ -71,7 +71,8 @@ class Judge {
         }
         const bool compares = can_compare();
         if (compares) search();
-        verdict_.replay = replay(job_, options_.threads, verdict_.findings);
+        if (!options_.only_ranks || std::any_of(verdict_.findings.begin(), verdict_.findings.end(), is_of_slow_ranks))
+            verdict_.replay = replay(job_, options_.threads, verdict_.findings);
         price();
         if (compares && !verdict_.names_ranks()) doubt();
         settle();

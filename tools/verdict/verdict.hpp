@@ -16,8 +16,8 @@
 #include "replay/replay.hpp"
 #include "show/picture.hpp"
 #include "verdict/changes.hpp"
-#include "verdict/hint.hpp"
 #include "verdict/efficiency.hpp"
+#include "verdict/hint.hpp"
 #include "verdict/late_host.hpp"
 #include "verdict/straggler.hpp"
 
@@ -88,7 +88,8 @@ struct Judgement {
 struct JudgeOptions {
     std::optional<double> peak_flops;  // of every rank's device, whatever its run row says
     std::size_t threads = 1;
-    bool draws = false;  // a picture of the steps
+    bool draws = false;       // a picture of the steps
+    bool only_ranks = false;  // looks for slow ranks, and for nothing else that makes steps longer
 };
 
 /// "rank 6 stopped recording after step 49".

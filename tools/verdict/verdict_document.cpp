@@ -316,8 +316,10 @@ class Sentences {
         if (verdict_.gpu_hours_lost && *verdict_.gpu_hours_lost >= 0.1)
             document_.evidence.push_back(
                 fmt::format("{:.1f} GPU-hours were lost to slow ranks in these steps", *verdict_.gpu_hours_lost));
-        if (stragglers_.empty()) return;
-        const Finding& worst = *stragglers_.front();
+        if (!stragglers_.empty()) add_next_of(*stragglers_.front());
+    }
+
+    void add_next_of(const Finding& worst) {
         if (is_on_slow_host(worst)) {
             document_.next.push_back(fmt::format(
                 "look at {}: cooling and power of its GPUs (nvidia-smi -q), its CPUs and other processes, its "
