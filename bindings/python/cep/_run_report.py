@@ -86,8 +86,8 @@ def report(folder: Path, *, directory: Optional[Path], began_s: float, with_summ
         many = f" of {job.steps}" if job.steps else ""
         say(f"no step{many} was recorded; --every 1 records each step but the first")
         return
-    for directory in sorted({str(Path(record["path"]).parent) for record in job.opened}):
-        _report_directory(Path(directory), job, with_summary)
+    for parent in sorted({str(Path(record["path"]).parent) for record in job.opened}):
+        _report_directory(Path(parent), job, with_summary)
 
 
 def _written_since(directory: Path, began_s: float) -> list[Path]:

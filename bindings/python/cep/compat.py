@@ -21,17 +21,14 @@ torch.profiler and torch.cuda.Event. They need PyTorch, which is imported when o
 
     from cep.compat import build_profiler, print_profiler_summary
 
-    prof = build_profiler(config.profiling, rank=rank)  # None where config.profiling.enable is false
-    if prof is not None:
-        prof.start()
+    prof = build_profiler(config.profiling, rank=rank)  # that of cep.torch: off where config.profiling.enable is false
+    prof.start()
     for batch in loader:
         train(batch)
-        if prof is not None:
-            prof.step()
-    if prof is not None:
-        prof.stop()
-        if rank == 0:
-            print_profiler_summary(prof, trace_dir=config.profiling.trace_dir)
+        prof.step()
+    prof.stop()
+    if rank == 0:
+        print_profiler_summary(prof, trace_dir=config.profiling.trace_dir)
 """
 
 from __future__ import annotations
@@ -49,14 +46,14 @@ from ._launcher import own_rank
 from ._profiler import Profiler
 
 if TYPE_CHECKING:
-    from .torch._trace_summary import SummarizedTrace, build_profiler, print_profiler_summary
+    from .torch._trace import build_profiler
+    from .torch._trace_summary import print_profiler_summary
     from .torch.timers import CUDATimer, CUDATimerCollection
 
 __all__ = [
     "CUDATimer",
     "CUDATimerCollection",
     "CudaEventProfiler",
-    "SummarizedTrace",
     "build_profiler",
     "print_profiler_summary",
 ]
@@ -64,8 +61,7 @@ __all__ = [
 _WITH_TORCH = {
     "CUDATimer": "timers",
     "CUDATimerCollection": "timers",
-    "SummarizedTrace": "_trace_summary",
-    "build_profiler": "_trace_summary",
+    "build_profiler": "_trace",
     "print_profiler_summary": "_trace_summary",
 }
 _NO_SPAN: AbstractContextManager[Any] = nullcontext()

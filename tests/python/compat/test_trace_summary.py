@@ -49,17 +49,17 @@ def replace_trace(directory, rank=0):
     (directory / f"rank_{rank}_trace.json").write_text(json.dumps({"traceEvents": [kernel]}))
 
 
-def test_it_is_none_where_it_is_off(tmp_path):
-    assert compat.build_profiler(ProfilingConfig(str(tmp_path), enable=False)) is None
-    assert compat.build_profiler(None) is None
-    assert compat.build_profiler({"enable": False, "trace_dir": str(tmp_path)}, rank=0) is None
+def test_it_is_false_where_it_is_off(tmp_path):
+    assert not compat.build_profiler(ProfilingConfig(str(tmp_path), enable=False))
+    assert not compat.build_profiler(None)
+    assert not compat.build_profiler({"enable": False, "trace_dir": str(tmp_path)}, rank=0)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_is_none_on_a_rank_that_is_not_listed(tmp_path):
+def test_it_is_false_on_a_rank_that_is_not_listed(tmp_path):
     config = {"trace_dir": str(tmp_path), "ranks": [1]}
-    assert compat.build_profiler(config, rank=0) is None
-    assert compat.build_profiler(config, rank=1) is not None
+    assert not compat.build_profiler(config, rank=0)
+    assert compat.build_profiler(config, rank=1)
 
 
 @pytest.mark.filterwarnings("ignore:cep")
@@ -84,12 +84,12 @@ def test_without_a_rank_the_launchers_counts(tmp_path, monkeypatch, build, no_co
 @pytest.mark.parametrize("variable", ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"))
 def test_every_launchers_rank_counts(tmp_path, monkeypatch, variable):
     monkeypatch.setenv(variable, "2")
-    assert compat.build_profiler({"directory": str(tmp_path), "ranks": [2]}) is not None
-    assert compat.build_profiler({"directory": str(tmp_path), "ranks": [0]}) is None
+    assert compat.build_profiler({"directory": str(tmp_path), "ranks": [2]})
+    assert not compat.build_profiler({"directory": str(tmp_path), "ranks": [0]})
 
 
 def test_without_a_launcher_the_rank_is_0(tmp_path):
-    assert compat.build_profiler({"directory": str(tmp_path), "ranks": [0]}) is not None
+    assert compat.build_profiler({"directory": str(tmp_path), "ranks": [0]})
     profiler = compat.CudaEventProfiler(True, tmp_path, profiler_config={"backend": "host"})
     profiler.close()
     assert (tmp_path / "cuda_events_rank_0.jsonl").exists()
@@ -174,6 +174,10 @@ def test_the_rate_counts_the_time_on_the_gpu_by_either_name(named):
 def test_the_timers_are_those_of_cep_torch():
     assert compat.CUDATimer is cep.torch.CUDATimer
     assert compat.CUDATimerCollection is cep.torch.CUDATimerCollection
+
+
+def test_there_is_one_function_of_the_name():
+    assert compat.build_profiler is cep.torch.build_profiler
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -16,6 +16,7 @@ from .._launcher import own_rank
 from ._capture import OPTIONS, Capture, export, warn
 
 _SUMMARY_TIMEOUT_S = 120.0
+_BY_DEFAULT = {"record_shapes": True, "profile_memory": True, "with_flops": True}  # FLOPs are counted from shapes
 _KEYS = frozenset(
     ("enable", "ranks", "start_step", "end_step", "directory", "trace_dir", "output_dir", "world_size", *OPTIONS)
 )
@@ -106,7 +107,7 @@ def summarize_traces(directory: Path) -> bool:
 
 class TraceProfiler(Handle):
     """What build_profiler() returns. It has the methods of torch.profiler.profile that trainers use, and they raise
-    nothing. For the trainer's thread."""
+    nothing. Keeps the events of its trace, in host memory, until it is deleted. For the trainer's thread."""
 
     def __init__(self, options: Optional[TraceOptions], rank: int, ranks: tuple[int, ...]) -> None:
         self._options = options
@@ -116,11 +117,30 @@ class TraceProfiler(Handle):
         self._capture: Optional[Capture] = None
         self._exporter: Optional[threading.Thread] = None
         self._is_over = options is None
+        self._traced: Any = None
 
     @property
     def enabled(self) -> bool:
         """Whether this rank is traced."""
         return self._options is not None
+
+    def __bool__(self) -> bool:
+        return self.enabled
+
+    @property
+    def directory(self) -> Optional[Path]:
+        """Where the traces are; None where this rank is not traced."""
+        return None if self._options is None else self._options.directory
+
+    def key_averages(self, *args: Any, **options: Any) -> Any:
+        """torch.profiler.profile.key_averages() of the traced steps. Call it after stop().
+
+        Raises:
+            RuntimeError: No step was traced: the job ended before the window, or the profiler failed and said so.
+        """
+        if self._traced is None:
+            raise RuntimeError("no step was traced, so there are no averages")
+        return self._traced.key_averages(*args, **options)
 
     def start(self, first_step: int = 0) -> None:
         """Call it before the first step, whose number a resumed job passes."""
@@ -173,6 +193,7 @@ class TraceProfiler(Handle):
     def _finish(self, stopped: Any) -> None:
         self._capture = None
         self._is_over = True
+        self._traced = stopped
         if stopped is not None:
             # A trace takes seconds to write. Not a daemon thread, so that the process waits for it at its exit.
             self._exporter = threading.Thread(target=self._export, args=(stopped,), name="cep-trace")
@@ -222,14 +243,13 @@ def build_profiler(
         config: A mapping, or an object with attributes, of: ``enable`` (default: whether there is anything in it),
             ``ranks`` (a list, one rank, or "all", which is the default), ``start_step`` (default 0), ``end_step`` (exclusive; default one step),
             ``directory`` or ``trace_dir`` (default ``torch_profiler`` in ``output_dir``, by default the working
-            directory), ``world_size``, and torch.profiler.profile's ``record_shapes``, ``profile_memory``, ``with_stack``,
-            ``with_flops``, ``with_modules`` and ``activities``. None is off.
+            directory), ``world_size``, and torch.profiler.profile's ``record_shapes``, ``profile_memory`` and
+            ``with_flops`` (which are on by default), ``with_stack``, ``with_modules`` and ``activities``. None is off.
         rank: This process's rank. None: that of torch.distributed, else the launcher's, else 0.
         world_size: Number of ranks. None: the configuration's, else the launcher's (WORLD_SIZE), else rank + 1.
 
     Returns:
-        A TraceProfiler, which does nothing where it is off and on a rank that is not listed. cep.compat.build_profiler
-        returns None there.
+        A TraceProfiler, which does nothing where it is off and on a rank that is not listed.
 
     Raises:
         OptionError: An option is unknown or its value invalid.
@@ -238,4 +258,5 @@ def build_profiler(
     rank = rank_or_own(rank)
     if options is None or (options.ranks is not None and rank not in options.ranks):
         return TraceProfiler(None, rank, ())
+    options = options._replace(options={**_BY_DEFAULT, **options.options})
     return TraceProfiler(options, rank, traced_ranks(options, rank, world_size))
