@@ -199,3 +199,11 @@ def test_an_error_survives_pickling():
 
     error = pickle.loads(pickle.dumps(cep.OptionError(-99, "from a newer library")))
     assert (error.code, error.message) == (-99, "from a newer library")
+
+
+def test_output_dir_and_directory_must_mean_the_same(tmp_path):
+    with pytest.raises(cep.OptionError, match="directory: .* and output_dir"):
+        cep.Profiler(tmp_path, directory=tmp_path / "elsewhere")
+    assert not list(tmp_path.iterdir())
+    with cep.Profiler(tmp_path, directory=tmp_path / "cuda_event_profiler") as profiler:
+        assert profiler.path.parent == tmp_path / "cuda_event_profiler"

@@ -128,6 +128,18 @@ def directory_in(output_dir: PathText) -> Path:
         raise OptionError(EOPTION, f"output_dir: a path is needed, not {output_dir!r}") from None
 
 
+def one_directory(output_dir: Optional[PathText], directory: Optional[PathText]) -> Optional[PathText]:
+    """The directory of the rank files, of the two ways to say it."""
+    if output_dir is None:
+        return directory
+    inside = directory_in(output_dir)
+    if directory is not None and Path(os.fsdecode(directory)).absolute() != inside.absolute():
+        raise OptionError(
+            EOPTION, f"directory: {os.fspath(directory)!r} and output_dir, whose rank files are in {str(inside)!r}: set one"
+        )
+    return inside
+
+
 def rank_file(options: _ffi.Options, rank: int) -> Path:
     """The path of the rank file of a profiler that was opened with these options."""
     directory = Path(os.fsdecode(options.directory) if options.directory else DIRECTORY_NAME)

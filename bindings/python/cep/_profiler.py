@@ -17,7 +17,7 @@ from ._errors import EINVAL, ETIMEDOUT, error_for
 from ._handle import Handle, Removal, undo_all
 from ._iterate import TimedIterable
 from ._launcher import rank_and_size, rank_in_job, run_under_cep_run
-from ._options import Config, PathText, directory_in, kind_number, options_struct, rank_file
+from ._options import Config, PathText, kind_number, one_directory, options_struct, rank_file
 from ._region import Region
 from ._sampling import Sampling
 from ._stats import Stats, read_stats
@@ -90,7 +90,7 @@ class Profiler(ProfilerCalls, Handle):
         meta: Facts about this rank, as for set_meta().
         max_overhead_percent: Records fewer steps rather than take more of the trainer's time in libcep, in percent of
             it: the stride is multiplied by a power of two. Default 0: no bound.
-        directory: The rank file's directory itself, instead of output_dir.
+        directory: The rank file's directory itself, instead of output_dir. Both are an error, unless they mean the same.
         config: Options by name: a mapping, JSON text, or the path of a JSON file.
 
     Raises:
@@ -126,8 +126,7 @@ class Profiler(ProfilerCalls, Handle):
         directory: Optional[PathText] = None,
         config: Optional[Config] = None,
     ) -> None:
-        if directory is None and output_dir is not None:
-            directory = directory_in(output_dir)
+        directory = one_directory(output_dir, directory)
         explicit = {
             "enable": enable,
             "directory": directory,

@@ -7,7 +7,7 @@ import cep
 
 pytest.importorskip("torch")
 
-from cep.integrations._steps import OpenPhase  # noqa: E402  # after the check that there is torch
+from cep.torch._training_steps import OpenPhase  # noqa: E402  # after the check that there is torch
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ from .._patch import patch
 from .._run_records import tell
 from .._streams import HOST
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch
+from ..torch._training_steps import TrainingSteps
 from ._auto_models import ModelWatch, outermost_models
 from ._auto_patches import CopyTimer, is_exhausted, patch_loaders, watch_optimizer
-from ._steps import TrainingSteps
 
 _MOST_OPTIMIZERS = 16  # each gets hooks and rows; a script with one for each parameter has hundreds
 _MOST_UPDATES = 64  # in one step, before waits for a loader no longer tell steps apart

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 from .. import Profiler
 from .._handle import Removal, undo_all
-from ._steps import TrainingSteps
+from ..torch._training_steps import TrainingSteps
 
 
 class TrainingCallback:

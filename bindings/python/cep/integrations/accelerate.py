@@ -25,8 +25,8 @@ from .._handle import Removable, Removal, undo_all
 from .._patch import patch
 from .._profiler import Profiler
 from ..torch._pytorch import torch
+from ..torch._training_steps import TrainingSteps
 from ._loading import attach_loaders
-from ._steps import TrainingSteps
 
 importlib.import_module("accelerate")  # raises now if it is missing
 

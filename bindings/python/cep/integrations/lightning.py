@@ -18,8 +18,8 @@ from .._streams import HOST
 from ..torch._backward import Backward, backward_of
 from ..torch._claims import claims_of
 from ..torch._ddp import DDPGradientSync, time_reduction
+from ..torch._training_steps import OpenPhase, TrainingSteps
 from ._callback import TrainingCallback
-from ._steps import OpenPhase, TrainingSteps
 
 
 def _callback_class() -> Any:

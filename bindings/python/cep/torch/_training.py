@@ -10,8 +10,8 @@ from .._settings import note_training
 from .._streams import HOST
 from ._data import to_device
 from ._instrument import instrument
-from ._phases import NotFinished, Phase
 from ._pytorch import Module, Optimizer
+from ._training_steps import TrainingSteps
 
 Batch = TypeVar("Batch")
 
@@ -30,13 +30,17 @@ class TracedTraining(Generic[Batch]):
         batches_per_step: int,
         options: dict[str, Any],
     ) -> None:
-        self.next_step = next_step
         self._loader, self._profiler, self._device = loader, profiler, device
         self._model, self._optimizer, self._options = model, optimizer, options
         self._batches_per_step = batches_per_step
-        self._step = Phase(profiler.region("training_step", kind="step"))
+        self._steps = TrainingSteps(profiler, next_step)
         self._waiting = profiler.region("data_load", kind="data", stream=HOST)
         note_training(profiler, loader=loader)
+
+    @property
+    def next_step(self) -> int:
+        """The number of the step that begins next."""
+        return self._steps.next_step + self._steps.is_under_way
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]
@@ -46,7 +50,7 @@ class TracedTraining(Generic[Batch]):
             try:
                 yield from self._batches()
             finally:  # the last step has fewer batches, or the loop was left
-                self._end_step()
+                self._steps.end()
 
     def _batches(self) -> Iterator[Batch]:
         batches = iter(self._loader)
@@ -54,19 +58,19 @@ class TracedTraining(Generic[Batch]):
         in_step = 0
         while left != 0:
             if in_step == 0:
-                self._begin_step()
+                self._steps.begin()
             with self._waiting:
                 try:
                     batch = next(batches)
                 except StopIteration:
                     if in_step == 0:  # the loader has no length, and there is no such step
-                        self._step.end(None, NotFinished)
+                        self._steps.abandon()
                     return
             yield batch if self._device is None else to_device(self._profiler, batch, self._device)
             in_step = (in_step + 1) % self._batches_per_step
             left -= 1
             if in_step == 0:
-                self._end_step()
+                self._steps.end()
 
     def _length(self) -> int:
         """Negative if the loader has none."""
@@ -74,15 +78,6 @@ class TracedTraining(Generic[Batch]):
             return len(self)
         except TypeError:
             return -1
-
-    def _begin_step(self) -> None:
-        self._profiler.step(self.next_step)
-        self.next_step += 1
-        if self._profiler.recording:
-            self._step.begin(None)
-
-    def _end_step(self) -> None:
-        self._step.end(None)
 
 
 def trace_training(

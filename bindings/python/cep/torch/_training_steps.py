@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the integrations share: the span of a whole step, and phases that one call begins and another ends."""
+"""The span of a whole step, and phases that one call begins and another ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Optional
 
 from .._profiler import Profiler
 from .._region import Region
-from ..torch._phases import NotFinished, Phase
+from ._phases import NotFinished, Phase
 
 
 class OpenPhase:
@@ -45,7 +45,7 @@ class TrainingSteps:
     def __init__(self, profiler: Profiler, first_step: int) -> None:
         self.profiler = profiler
         self._span = OpenPhase(profiler, profiler.region("training_step", kind="step"))
-        self._next_step = first_step
+        self.next_step = first_step
         self.is_under_way = False
 
     def begin(self, step: Optional[int] = None) -> None:
@@ -57,8 +57,8 @@ class TrainingSteps:
         if self.is_under_way:
             return
         if step is not None:
-            self._next_step = step
-        self.profiler.step(self._next_step)
+            self.next_step = step
+        self.profiler.step(self.next_step)
         self.is_under_way = True
         self._span.begin()
 
@@ -67,15 +67,15 @@ class TrainingSteps:
         if self.is_under_way:
             self.is_under_way = False
             self._span.end()
-            self._next_step += 1
+            self.next_step += 1
 
     def abandon(self) -> None:
         """Ends the step, if it has begun, as not finished."""
         if self.is_under_way:
             self.is_under_way = False
             self._span.abandon()
-            self._next_step += 1
+            self.next_step += 1
 
     def is_done(self, steps_done: int) -> bool:
         """Whether the current step is done, for a framework that counts ``steps_done`` steps as done."""
-        return self.is_under_way and self._next_step < steps_done
+        return self.is_under_way and self.next_step < steps_done
