@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of a step loop through ctypes: what the package uses where its extension module is missing.
+"""The calls of a step loop through ctypes: what the package uses where its extension module is missing, plainly.
 
-_native.abi3.so has the same classes in C; its source is beside the package, in native/.
+_native.abi3.so has the same classes in C, for speed; its source is beside the package, in native/.
 """
 
 from __future__ import annotations
@@ -13,55 +13,11 @@ from types import TracebackType
 from typing import Any, Callable, Optional
 
 from . import _ffi, _streams
-from ._attributes import Attributes, Meta, span_struct, error_struct, whole_number
+from ._attributes import Attributes, Meta, error_struct, span_struct, whole_number
 from ._errors import NOT_FAILURES
-from ._ffi import Attrs, Span, SpanCalls
 from ._options import kind_number
 from ._sampling import Sampling
 from ._streams import HOST_ADDRESS, Stream, StreamSource
-
-Block = tuple[Span, c_void_p, Optional[Any]]
-Phase = tuple[c_void_p, bool]
-"""The stream of a thread's phase, and whether it is on the host clock."""
-
-# Globals of this module are looked up faster than attributes of another.
-_host_calls, _device_calls = _ffi.host_calls, _ffi.device_calls
-
-
-class _Pointers(dict[int, c_void_p]):
-    """Maps addresses to pointers, and makes each pointer once."""
-
-    def __missing__(self, address: int) -> c_void_p:
-        pointer = self[address] = c_void_p(address)
-        return pointer
-
-
-_pointers = _Pointers()
-_DEFAULT_POINTER = c_void_p(None)  # the legacy default stream
-
-
-def _default_stream() -> c_void_p:
-    return _DEFAULT_POINTER
-
-
-def _with_device(exchange_device: Callable[[int], int], device: int) -> SpanCalls:
-    """Calls during which a device is current."""
-
-    def on_device(call: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any) -> Any:
-            before = None
-            try:
-                with suppress(Exception):
-                    before = exchange_device(device)
-                return call(*args)
-            finally:
-                if before is not None:
-                    with suppress(Exception):
-                        exchange_device(before)
-
-        return called
-
-    return SpanCalls(*map(on_device, _device_calls))
 
 
 class ProfilerCalls:
@@ -79,36 +35,42 @@ class ProfilerCalls:
         self, handle: int, recording: list[bool], regions: dict[str, Any], on_host: bool, sampling: tuple[int, ...]
     ) -> None:
         self._pointer = c_void_p(handle)
-        self._recording = recording
-        self._regions = regions
-        self._on_host = on_host
-        self._span_calls = _device_calls
-        self._records, self._flushes = Sampling(*sampling).records, Sampling(*sampling).flushes
-        self._current_stream: Callable[[], c_void_p] = _default_stream
-        self._phases: dict[int, Phase] = {}  # by thread
+        self._recording, self._regions, self._on_host = recording, regions, on_host
+        self._sampling_rule = Sampling(*sampling)
+        self._stream_source: Optional[StreamSource] = None
+        self._device_source: Optional[tuple[Callable[[int], int], int]] = None
+        self._phases: dict[int, tuple[int, bool]] = {}  # by thread: the stream, and whether it is on the host clock
 
     # ---- Streams ----------------------------------------------------------------------------------------
 
     def _set_stream_source(self, source: StreamSource) -> None:
-        function, argument = source
-        if argument is None:
-            self._current_stream = lambda: _pointers[function()]
-        else:
-            self._current_stream = lambda: _pointers[function(argument)]
-
-    def _find_current_stream(self) -> None:
-        source = _streams.current_stream_source()
-        if source is not None:
-            self._set_stream_source(source)
+        self._stream_source = source
 
     def _set_device(self, exchange_device: Callable[[int], int], device: int) -> None:
         """Has all spans that are not on the host clock begin and end while a device is current."""
-        self._span_calls = _with_device(exchange_device, device)
-        for first in self._regions.values():
-            region = first
-            while region is not None:
-                region._choose_calls()
-                region = region._next
+        self._device_source = exchange_device, device
+
+    def _current_stream(self) -> int:
+        if self._stream_source is None:
+            return 0
+        function, argument = self._stream_source
+        return function() if argument is None else function(argument)
+
+    def _call(self, name: str, on_host: bool, *args: Any) -> Any:
+        """Makes a call of libcep's that begins or ends a span."""
+        call = getattr(_ffi.host_calls if on_host else _ffi.device_calls, name)
+        if on_host or self._device_source is None:
+            return call(*args)
+        exchange_device, device = self._device_source
+        before = None
+        try:
+            with suppress(Exception):
+                before = exchange_device(device)
+            return call(*args)
+        finally:
+            if before is not None:
+                with suppress(Exception):
+                    exchange_device(before)
 
     # ---- Steps ------------------------------------------------------------------------------------------
 
@@ -126,17 +88,13 @@ class ProfilerCalls:
         self._step = number = self._step + 1 if step is None else whole_number("step", step, 0)
         if not self._enabled:
             return
-        records = self._records(number)
-        if not records and not self._recording and self._library_step >= 0 and not self._flushes(number):
+        rule = self._sampling_rule
+        if not rule.records(number) and not self._recording and self._library_step >= 0 and not rule.flushes(number):
             return  # nothing changes for libcep: most steps of a job return here
         self._set_library_step()
-        if not (records and _ffi.recording(self._pointer)):  # libcep decides
-            self._recording.clear()
-            return
-        if self._current_stream is _default_stream:
-            self._find_current_stream()
-        if not self._recording:
-            self._recording.append(True)
+        self._recording[:] = [True] if rule.records(number) and _ffi.recording(self._pointer) else []
+        if self._recording and self._stream_source is None:
+            self._stream_source = _streams.current_stream_source()
 
     def _set_library_step(self) -> None:
         self._library_step = self._step
@@ -175,19 +133,16 @@ class ProfilerCalls:
         Raises:
             OptionError: The name, kind or stream is invalid. Invalid attributes are a warning when a span is recorded.
         """
-        # Written out for speed: every `with prof.region("forward")` in a step loop comes through here.
-        if bytes is None and flops is None and group is None and coll is None and meta is None:
+        if all(given is None for given in (bytes, flops, group, coll, meta)):
             try:
                 region = self._regions[name]
             except (KeyError, TypeError):
                 return self._make_region(name, kind, stream)
             if kind is not None:
                 kind_number(kind)
-            if stream is None:
-                return region
             address = _streams.stream_address(stream)
             while region is not None:
-                if region._address == address:
+                if region._stream == address:
                     return region
                 region = region._next
         return self._make_region(name, kind, stream, bytes, flops, group, coll, meta)
@@ -210,41 +165,27 @@ class ProfilerCalls:
         if not self._recording and thread not in self._phases:
             return
         region = self.region(name, kind, stream)
-        pointer = region._stream if region._stream is not None else self._current_stream()
+        address = region._stream if region._stream is not None else self._current_stream()
         ending = self._phases.pop(thread, None)
         if self._recording:
-            self._phases[thread] = (pointer, region._keeps_lock)
+            self._phases[thread] = address, region._keeps_lock
         # A phase on a stream ends by an event, also where the next one is on the host clock.
-        calls = region._calls if ending is None or ending[1] else self._span_calls
-        calls.phase(self._pointer, region._handle, pointer)
+        on_host = region._keeps_lock and (ending is None or ending[1])
+        self._call("phase", on_host, self._pointer, region._handle, c_void_p(address))
 
     def end_phase(self) -> None:
         """Ends this thread's current phase, if it has one."""
         phase = self._phases.pop(get_ident(), None)
         if phase is not None:
-            pointer, on_host = phase
-            (_host_calls if on_host else self._span_calls).phase(self._pointer, None, pointer)
+            self._call("phase", phase[1], self._pointer, None, c_void_p(phase[0]))
 
 
 class RegionCalls:
     """The base of Region: its spans and ``with`` blocks."""
 
     __slots__ = (
-        "name",
-        "_profiler",
-        "_handle",
-        "_stream",
-        "_address",
-        "_attributes",
-        "_struct",
-        "_calls",
-        "_keeps_lock",
-        "_begin_span",
-        "_end_span",
-        "_recording",
-        "_open",
-        "_next",
-    )
+        "name", "_profiler", "_handle", "_stream", "_attributes", "_struct", "_keeps_lock", "_recording", "_open", "_next",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -254,35 +195,19 @@ class RegionCalls:
         stream: Optional[int],
         attributes: Optional[Attributes],
     ) -> None:
-        self.name = name
-        self._profiler = profiler
+        self.name, self._profiler, self._stream, self._attributes = name, profiler, stream, attributes
         self._handle = None if handle is None else c_void_p(handle)
-        self._stream = None if stream is None else _pointers[stream]
-        self._address = stream
-        self._attributes = attributes
-        self._struct: Optional[Attrs] = None  # made from _attributes when a span first needs it
+        self._struct: Any = None  # made from _attributes when a span first needs it
         self._keeps_lock = profiler._on_host or stream == HOST_ADDRESS
-        self._choose_calls()
-        # The profiler's own list, not empty while recording. Held here, it costs an unrecorded `with` a single lookup.
         self._recording = profiler._recording
-        # The open `with` blocks. By thread: the span and stream of the innermost block, and the block around it. A
-        # thread touches its own entry only. While any block is open, unrecorded blocks are entered too (with SPAN_NONE
-        # as their span), so that every exit finds its own block.
-        self._open: dict[int, Block] = {}
+        # The open `with` blocks by thread. While any is open, unrecorded blocks are entered too, so that every exit finds
+        # its own block.
+        self._open: dict[int, list[tuple[Any, int]]] = {}
         self._next: Optional[RegionCalls] = None  # of the same name on another stream
 
-    def _choose_calls(self) -> None:
-        self._calls = calls = _host_calls if self._keeps_lock else self._profiler._span_calls
-        self._begin_span, self._end_span = calls.begin, calls.end  # saves a lookup in each span
-
     def __enter__(self) -> Any:
-        # _begin() and _end() are written out here and below: a Python call costs a tenth of a recorded block.
         if self._recording or self._open:
-            thread, stream, open_blocks = get_ident(), self._stream, self._open
-            if stream is None:
-                stream = self._profiler._current_stream()
-            span = self._begin_span(self._handle, stream) if self._attributes is None else self._begin_with(stream)
-            open_blocks[thread] = (span, stream, open_blocks.get(thread))
+            self._open.setdefault(get_ident(), []).append(self._begin())
         return self
 
     def __exit__(
@@ -291,35 +216,28 @@ class RegionCalls:
         value: Optional[BaseException],
         traceback: Optional[TracebackType],
     ) -> None:
-        if self._open:
-            thread = get_ident()
-            block = self._open.pop(thread, None)
-            if block is None:
-                return
-            span, stream, outer = block
-            if outer is not None:
-                self._open[thread] = outer
-            if error is None:
-                self._end_span(self._handle, span, stream)
-            else:
-                self._end(span, stream, error)
+        blocks = self._open.get(get_ident())
+        if blocks:
+            block = blocks.pop()
+            if not blocks:
+                del self._open[get_ident()]
+            self._end(*block, error)
 
-    def _begin_with(self, stream: c_void_p) -> Span:
-        assert self._attributes is not None
+    def _begin(self) -> tuple[Any, int]:
+        stream = self._stream if self._stream is not None else self._profiler._current_stream()
+        target = self._handle, c_void_p(stream)
+        if self._attributes is None:
+            return self._profiler._call("begin", self._keeps_lock, *target), stream
         if self._struct is None:
             self._struct = span_struct(self._attributes)
-        return self._calls.begin_with(self._handle, stream, byref(self._struct))  # type: ignore[no-any-return]
+        return self._profiler._call("begin_with", self._keeps_lock, *target, byref(self._struct)), stream
 
-    def _begin(self) -> tuple[Any, Any]:
-        stream = self._stream if self._stream is not None else self._profiler._current_stream()
-        span = self._begin_span(self._handle, stream) if self._attributes is None else self._begin_with(stream)
-        return span, stream
-
-    def _end(self, span: Any, stream: Any, error: Optional[type[BaseException]]) -> None:
+    def _end(self, span: Any, stream: int, error: Optional[type[BaseException]]) -> None:
+        target = self._handle, span, c_void_p(stream)
         if error is None or issubclass(error, NOT_FAILURES):
-            self._end_span(self._handle, span, stream)
+            self._profiler._call("end", self._keeps_lock, *target)
         else:
-            self._calls.end_with(self._handle, span, stream, byref(error_struct(error)))
+            self._profiler._call("end_with", self._keeps_lock, *target, byref(error_struct(error)))
 
 
 def timed_function(region: RegionCalls, function: Callable[..., Any]) -> Callable[..., Any]:
