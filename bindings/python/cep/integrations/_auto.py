@@ -25,6 +25,7 @@ from .._launcher import rank_and_size
 from .._patch import patch
 from .._run_records import tell
 from .._streams import HOST
+from ..torch._optimizer import call_hooks_again
 from ..torch._pytorch import Module, Optimizer, distributed_is_initialized, torch
 from ..torch._training_steps import TrainingSteps
 from ._auto_models import ModelWatch, outermost_models
@@ -65,6 +66,7 @@ class AutoTraining:
         self._is_lightnings = False  # its callback records
         self._models: list[ModelWatch] = []
         self._searched_levels = 0
+        self._watched: weakref.WeakSet[Any] = weakref.WeakSet()  # the optimizers that have been made
         self._optimizers: dict[int, Any] = {}  # by id(): weak references to those that have stepped
         self._parameters: set[int] = set()  # of all models that are watched, by id()
         self._removals: list[Removal] = []
@@ -244,6 +246,8 @@ class AutoTraining:
 
     def wants(self, iterator: Any) -> bool:
         """Call it before a wait for a DataLoader: whether fetch() is to make it."""
+        for optimizer in self._watched:
+            call_hooks_again(optimizer)
         loader = iterator.__dict__.get("_cep_loader")
         if self._steps is None:
             self._last_loader = loader
@@ -412,6 +416,7 @@ def install() -> AutoTraining:
 def add_optimizer(optimizer: Optimizer) -> None:
     """Watches the steps of an optimizer that has just been made."""
     training = install()
+    training._watched.add(optimizer)
     watch_optimizer(optimizer, training.guarded(_before), training.guarded(_after))
 
 
