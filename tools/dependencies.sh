@@ -174,7 +174,7 @@ ensure_promtool() (
 
 # The Python tests' own virtual environment, which tests/python/meson.build looks for.
 TEST_PYTHON=.cache/python
-TEST_PYTHON_WANTED="torch numpy pytest lightning transformers accelerate wandb tensorboard mlflow-skinny"
+TEST_PYTHON_WANTED="torch numpy pytest mypy lightning transformers accelerate wandb tensorboard mlflow-skinny"
 
 # Brings in what the Python tests run on, in the versions of constraints.txt. Never fails: without it the tests that need
 # PyTorch are skipped. A version that is there already is kept; pip keeps what it has downloaded for the next checkout.

@@ -211,7 +211,7 @@ class AsyncSpan:
 
     def _end_on_callback_stream(self, _: Future[Any]) -> None:
         """Runs on a thread of the backend, whose current stream waits for the result."""
-        span, _ = self._begun.pop()
+        span = self._begun.pop()[0]
         self._region._end(span, self._profiler._current_stream(), None)
 
     def _end_on_side_stream(self, future: Future[Any]) -> None:
