@@ -246,6 +246,8 @@ def test_a_table_without_room_says_what_it_leaves_out(cep, four_ranks):
 def test_a_command_says_what_it_wrote(cep, four_ranks, command, out, what):
     said = cep(command, "-o", out, "job").stderr
     assert said.startswith(f"cep {command}: wrote {out}: ".encode()) and what in said
+    if command == "merge":
+        assert f", {len((cep.folder / out).read_text().splitlines())} rows".encode() in said
     assert b"wrote" not in cep(command, "job").stderr
 
 

@@ -25,7 +25,7 @@ compare::JobFacts compare_facts(std::string_view command, const std::string& sid
     if (verdict.folded_phases > 0) say("cep {}: {}: {}\n", command, side, describe_folded_phases(verdict));
     facts.verdict = std::move(verdict);
     facts.settings = find_settings(job.ranks).usual;
-    return_freed_memory();  // of the verdict
+    return_freed_memory();      // of the verdict
     facts.verdict.ledger = {};  // what is compared of it is in the steps
     return facts;
 }

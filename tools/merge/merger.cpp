@@ -72,7 +72,7 @@ void RowWriter::note_progress(std::size_t bytes) {
 
 void RowWriter::take(const RowEntry& row, std::string_view text) {
     note_progress(text.size());
-    if (!last_attempt_only_) return output_.write_line(text);
+    if (!last_attempt_only_) return write(text);
     if (row.section() != Section::step_rows) {
         flush_step();
         return write(text);

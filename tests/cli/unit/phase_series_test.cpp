@@ -107,9 +107,9 @@ TEST(Totals, OfAChunkAreThoseOfItsSamplesOneByOne) {
 
 TEST(Sample, HasTheLargestPlaceForWhatHasNoRoom) {
     const auto place_of = [](const std::string& keys) {
-        return Sample{0, 0,
-                      0, 0,
-                      0, Sample::place_of(*ParsedRow(R"({"name":"f","step":1,"rank":0,"duration_ms":1)" + keys + "}"), false)};
+        return Sample{
+            0, 0, 0,
+            0, 0, Sample::place_of(*ParsedRow(R"({"name":"f","step":1,"rank":0,"duration_ms":1)" + keys + "}"), false)};
     };
     EXPECT_EQ(place_of("").place, 0U);
     const Sample usual = place_of(R"(,"depth":2,"stream":7,"seq":40)");
