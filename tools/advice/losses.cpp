@@ -25,7 +25,7 @@ constexpr double most_of = 0.5;                // of the time of a phase
 constexpr std::string_view compare = "cep compare before after";  // its first table has a line for each piece
 
 /// By piece.
-constexpr std::array<Advice, piece_count> advice = {{
+constexpr std::array<Advice, piece_count> advices = {{
     {"the largest part is compute; at a low MFU: bf16 or TF32, fused attention, torch.compile, a larger batch, less "
      "recomputation (torch.profiler, then cep kernels)",
      "cep kernels traces; cep compare before after"},
@@ -165,7 +165,7 @@ TimeLoss loss_of(const Ledger& ledger, TimeKind piece) {
 }  // namespace
 
 const Advice& advice_on(TimeKind piece) {
-    return advice[static_cast<std::size_t>(piece)];
+    return advices[static_cast<std::size_t>(piece)];
 }
 
 double gpu_hours(std::int64_t ns) {

@@ -23,7 +23,7 @@ struct Rule {
     std::string_view text;
 };
 
-constexpr Rule rules[] = {
+constexpr Rule setting_rules[] = {
     {"anomaly_detection", "anomaly_detection", "true", {}, "anomaly detection is on: switch it off when not debugging"},
     {"launch_blocking", "CUDA_LAUNCH_BLOCKING", "1", {}, "CUDA_LAUNCH_BLOCKING=1: each launch waits for its kernel"},
     {"distributed_debug",
@@ -95,7 +95,7 @@ std::vector<SettingAdvice> advise_on(const JobSettings& settings, const std::vec
     const auto add = [&](std::string_view id, std::optional<std::string> text) {
         if (text) advice.push_back({id, std::move(*text)});
     };
-    for (const Rule& rule : rules) add(rule.id, apply(rule, settings, losses));
+    for (const Rule& rule : setting_rules) add(rule.id, apply(rule, settings, losses));
     add("float32_matmul", advise_on_matmuls(settings));
     add("threads", advise_on_threads(settings));
     return advice;

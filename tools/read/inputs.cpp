@@ -164,8 +164,8 @@ class InputFinder {
                 children.insert(entry.path().native());
         }
         if (children.empty()) return "";
-        std::vector<std::string> named(children.begin(),
-                                       std::next(children.begin(), std::min(most_named, children.size())));
+        std::vector<std::string> named(children.begin(), children.end());
+        named.resize(std::min(most_named, named.size()));
         if (children.size() > most_named) named.push_back(format_count(children.size() - most_named) + " more");
         return fmt::format("; there are some in {}", fmt::join(named, ", "));
     }

@@ -28,7 +28,7 @@ struct LossShares {
 
 struct Replay {
     static constexpr double most_error = 0.01;
-    static constexpr double most_error_at_all = 0.05;  // with more, nothing is said of causes
+    static constexpr double most_error_at_all = 0.1;  // with more, nothing is said of causes
     static constexpr double least_coverage = 0.75;
     static constexpr double least_matched = 0.9;  // with less, waiting for others is taken for transfer
     static constexpr double most_unseen = 0.5;    // of what a cause costs

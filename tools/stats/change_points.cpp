@@ -17,7 +17,7 @@
 namespace cep::tool {
 namespace {
 
-constexpr double tail = 0.1;           // of the values, on either side
+constexpr double tail_share = 0.1;     // of the values, on either side
 constexpr double tails_kept = 3;       // beyond so many distances of the median from a tail, values are cut off
 constexpr double startup_share = 0.1;  // of the values, at most
 constexpr std::size_t startup_steps = 32;
@@ -42,7 +42,7 @@ std::vector<double> logs_of(std::span<const double> values) {
 }
 
 std::vector<double> without_outliers(const std::vector<double>& logs) {
-    const std::vector<double> q = quantiles_of(logs, {tail, 0.5, 1 - tail});
+    const std::vector<double> q = quantiles_of(logs, {tail_share, 0.5, 1 - tail_share});
     std::vector<double> kept;
     for (const double value : logs)
         kept.push_back(std::clamp(value, q[1] - tails_kept * (q[1] - q[0]), q[1] + tails_kept * (q[2] - q[1])));

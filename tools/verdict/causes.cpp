@@ -223,6 +223,8 @@ void add_causes(Document& document, const Verdict& verdict) {
     const Findings causes = verdict.causes();
     for (const Finding* const cause : causes) {
         if (described == most_described) break;
+        const bool is_noise = !replay.holds() && cause->cost_share.value_or(0) < std::abs(replay.error);
+        if (is_noise && !is_of_ranks(*cause)) continue;
         if (gain_of(*cause) < least_slowdown &&
             !(cause->loss_share >= least_share && replay.slowdown >= least_slowdown))
             continue;

@@ -155,10 +155,12 @@ double chance(std::mt19937_64& bits) {
 }
 
 TEST(ChangePoints, LongStepsOfTheSameShareAreNoChange) {
-    for (const auto& [factor, share] :
-         {std::pair(1.4, 0.3), std::pair(2.0, 0.3), std::pair(1.3, 0.2), std::pair(1.2, 0.5)})
-        EXPECT_LE(alarms([&](std::size_t, std::mt19937_64& bits) { return chance(bits) < share ? factor : 1; }), 1U)
-            << factor;
+    for (const auto& mixture : {std::pair(1.4, 0.3), std::pair(2.0, 0.3), std::pair(1.3, 0.2), std::pair(1.2, 0.5)}) {
+        const auto ms = [&](std::size_t, std::mt19937_64& bits) {
+            return chance(bits) < mixture.second ? mixture.first : 1;
+        };
+        EXPECT_LE(alarms(ms), 1U) << mixture.first;
+    }
 }
 
 TEST(ChangePoints, WhatComesAgainAndAgainIsNoChange) {
