@@ -34,7 +34,8 @@ SPANS_OF_A_STEP = ["load", "forward", "backward", "sync", "training_step"]
 
 def clean_environment():
     configured = [name for name in os.environ if name in LAUNCHER or name.startswith(LAUNCHER_PREFIXES)]
-    return {name: value for name, value in os.environ.items() if name in KEPT or name not in configured}
+    kept = {name: value for name, value in os.environ.items() if name in KEPT or name not in configured}
+    return {**kept, "CEP_SETTINGS": "0"}  # what Python says of itself, the others do not
 
 
 def run_job(command, directory):

@@ -14,6 +14,7 @@ import are shown; status 1 if any differs, 77 if the viewer is missing.
 """
 
 import argparse
+import bisect
 import json
 import shutil
 import subprocess
@@ -74,11 +75,27 @@ class Comparison:
         base_ns = int(json.loads(trace)["otherData"]["base_unix_ns"])
         self.start_ns = lambda event: base_ns + nanoseconds(event["start"])
         self.found = found
+        self.differences = []
+        shifts = self.take_shifts()
+        for row in rows:
+            of_rank = shifts.get(row.get("rank"), [])
+            if "start_ns" in row and of_rank:
+                place = bisect.bisect_right(of_rank, (row["start_ns"], float("inf")))
+                row["start_ns"] += of_rank[max(0, place - 1)][1]
         self.spans = [row for row in rows if "type" not in row]
         self.other = defaultdict(list)
         for row in rows:
             self.other[row.get("type")].append(row)
-        self.differences = []
+
+    def take_shifts(self):
+        """By rank, in order: the start of each slice as it was written, and by what the trace set its clock right. The
+        argument that says so is taken out."""
+        shifts = defaultdict(list)
+        for slice_ in self.found["slices"]:
+            start_ns = self.start_ns(slice_)
+            written_ns = int(slice_["args"].pop("written_start_ns", start_ns))
+            shifts[slice_["pid"]].append((written_ns, start_ns - written_ns))
+        return {rank: sorted(of_rank) for rank, of_rank in shifts.items()}
 
     def expect(self, what, found, wanted):
         found, wanted = Counter(found), Counter(wanted)
