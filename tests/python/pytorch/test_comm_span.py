@@ -122,6 +122,7 @@ def log(monkeypatch):
     monkeypatch.setattr(torch.distributed, "Work", Work)
     monkeypatch.setattr(Stream, "are_idle", False)
     monkeypatch.setattr(torch.cuda, "stream", use)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream(log, log.current[0]))
     return log
 
@@ -177,6 +178,28 @@ def test_tensors_that_nobody_waits_for_are_kept_until_the_device_is_done(profile
     monkeypatch.setattr(Stream, "are_idle", True)
     kept_tensors.sweep()
     assert tensor() is None
+
+
+def test_a_device_that_has_failed_stops_no_step(profiler, log, let_go, monkeypatch):
+    def fail(stream):
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    _, tensor = run_and_drop(profiler, log)
+    with monkeypatch.context() as patched:
+        patched.setattr(Stream, "query", fail)
+        kept_tensors.sweep()
+    assert tensor() is not None
+
+
+def test_nothing_is_asked_of_streams_while_one_is_captured(profiler, log, let_go, monkeypatch):
+    """To ask would end the capture with an error."""
+    asked = []
+    _, tensor = run_and_drop(profiler, log)
+    with monkeypatch.context() as patched:
+        patched.setattr(Stream, "query", lambda stream: asked.append(stream))
+        patched.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        kept_tensors.sweep()
+    assert asked == [] and tensor() is not None
 
 
 def test_each_message_of_a_batch_keeps_its_tensors_until_the_wait_for_the_last(profiler, log, let_go):

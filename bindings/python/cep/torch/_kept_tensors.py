@@ -20,6 +20,14 @@ _MANY = 64  # in a step, before it looks whether some are free
 _WAITS = ("wait", "synchronize", "block_current_stream")
 
 
+def _is_idle(stream: Any) -> bool:
+    """Whether all work of a stream is done. Not where the device has failed, which the trainer's own next call says."""
+    try:
+        return bool(stream.query())
+    except Exception:
+        return False
+
+
 class KeptTensors:
     """Thread-safe."""
 
@@ -44,11 +52,11 @@ class KeptTensors:
     def sweep(self) -> None:
         """Lets go of what the device has done, also where nobody waits for it. Without any left, waits are PyTorch's own
         again."""
-        if not self._removals:
+        if not self._removals or torch.cuda.is_current_stream_capturing():  # to ask a stream would end the capture
             return
         with self._lock:
             streams = {id(stream): stream for _, _, stream in list(self._kept.values())}
-            idle = {key for key, stream in streams.items() if stream.query()}
+            idle = {key for key, stream in streams.items() if _is_idle(stream)}
             for key, (_, _, stream) in list(self._kept.items()):
                 if id(stream) in idle:
                     self._kept.pop(key, None)
