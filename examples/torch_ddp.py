@@ -23,6 +23,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 import cep
 
+CHECKPOINT_EVERY_N_STEPS = 10
 VOCABULARY = 64
 CONTEXT = 64
 
@@ -37,6 +38,7 @@ def arguments():
     parser.add_argument("--output-dir", default="output")
     parser.add_argument("--backend", choices=("auto", "host"), default="auto", help="clock of the profiler")
     parser.add_argument("--record-every-n-steps", type=int, default=1)
+    parser.add_argument("--checkpoint", help="a file to save to every 10th step, and to continue from")
     parser.add_argument("--slow-rank", type=int, default=-1, help="a rank with slow data loading; -1: none")
     parser.add_argument("--slow-ms", type=float, default=50.0, help="what that adds to each of its steps, in ms")
     return parser.parse_args()
@@ -93,6 +95,21 @@ def endless(loader, sampler):
         epoch += 1
 
 
+def load_checkpoint(path, model, optimizer):
+    """The first step to do: the one after the checkpoint, if there is one."""
+    if path is None or not os.path.exists(path):
+        return 0
+    state = torch.load(path, map_location="cpu")
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return state["step"] + 1
+
+
+def save_checkpoint(path, model, optimizer, step):
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, f"{path}.new")
+    os.replace(f"{path}.new", path)  # a job that ends here leaves the old one
+
+
 def device_of_this_rank():
     local_ranks = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
     if torch.cuda.is_available() and torch.cuda.device_count() >= local_ranks:
@@ -120,7 +137,8 @@ def train(options, prof, device):
     parameters = sum(parameter.numel() for parameter in gradients.parameters)
     prof.set_meta(dp=rank, tokens_per_step=tokens * ranks, flops_per_step=6.0 * parameters * tokens)
 
-    for step in range(options.steps):
+    loss = torch.zeros(())
+    for step in range(load_checkpoint(options.checkpoint, model, optimizer), options.steps):
         prof.step(step)
         with prof.region("training_step"):
             # Waiting for a batch is host time: cep.HOST times it on the host clock.
@@ -150,6 +168,9 @@ def train(options, prof, device):
         with prof.region("training_metrics"):
             if prof.recording:
                 prof.counter("loss", loss.item())
+        if options.checkpoint and rank == 0 and (step + 1) % CHECKPOINT_EVERY_N_STEPS == 0:
+            with prof.region("save_checkpoint", stream=cep.HOST):
+                save_checkpoint(options.checkpoint, model, optimizer, step)
     return loss.item()
 
 

@@ -7,6 +7,7 @@ BUILD_PACKAGES="g++ meson ninja-build pkg-config libcjson-dev libsimdjson-dev li
 TEST_PACKAGES="libgtest-dev python3-pytest python3-numpy mypy strace clang libclang-rt-14-dev
     clang-format clang-tidy abigail-tools valgrind openmpi-bin cmake bindgen python3-pip python3-venv fish zsh chromium
     python3-yaml nix-bin"
+SLURM_PACKAGES="slurmctld slurmd slurm-client munge"
 WHEEL_PACKAGES="binutils python3-pip dpkg-dev patch"
 WHEEL_AARCH64_PACKAGES="g++-aarch64-linux-gnu qemu-user-static"
 GUIDE_PACKAGES="python3-sphinx python3-myst-parser furo mandoc"
@@ -172,9 +173,29 @@ ensure_promtool() (
     rm -rf "$folder"
 )
 
+# Brings in Slurm, of which the guide's tests start a cluster of their own. None of its services starts, now or with the
+# machine. Never fails; without it the tests that run it are skipped.
+ensure_slurm() (
+    # shellcheck disable=SC2086  # a list of words
+    [ -n "$(missing_packages $SLURM_PACKAGES)" ] || exit 0
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+        echo "No Slurm, and no right or no Debian to install it from; its tests are skipped." >&2
+        exit 0
+    fi
+    policy=/usr/sbin/policy-rc.d # asked by each package before it starts a service
+    if [ ! -e "$policy" ]; then
+        trap 'rm -f "$policy"' EXIT
+        printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy" || exit 0
+    fi
+    # shellcheck disable=SC2086  # a list of words
+    ensure_packages $SLURM_PACKAGES || echo "Slurm cannot be installed; its tests are skipped." >&2
+    ! command -v systemctl >/dev/null || systemctl --quiet disable munge slurmctld slurmd 2>/dev/null || true
+)
+
 # The Python tests' own virtual environment, which tests/python/meson.build looks for.
 TEST_PYTHON=.cache/python
-TEST_PYTHON_WANTED="torch numpy pytest mypy lightning transformers accelerate wandb tensorboard mlflow-skinny"
+TEST_PYTHON_WANTED="torch numpy pytest mypy lightning transformers accelerate wandb tensorboard mlflow-skinny
+    distributed"
 
 # Brings in what the Python tests run on, in the versions of constraints.txt. Never fails: without it the tests that need
 # PyTorch are skipped. A version that is there already is kept; pip keeps what it has downloaded for the next checkout.

@@ -36,6 +36,7 @@ ensure_test_python
 if $all; then
     # shellcheck disable=SC2086  # lists of words
     ensure_packages $GUIDE_PACKAGES $DEBIAN_PACKAGES
+    ensure_slurm
     ensure_trace_processor
     ensure_node_packages tests/browser "its tests are skipped"
 fi

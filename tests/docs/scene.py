@@ -8,13 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from slurm_cluster import SlurmCluster, slurm_is_here
+
 REPOSITORY = Path(__file__).resolve().parents[2]
-STAND_INS = Path(__file__).resolve().parent / "stand_ins"
 TIMEOUT_S = 240
 LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 LAUNCHER_PREFIXES = ("CEP_", "SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_")
-MODULES = ("torch", "lightning", "transformers", "accelerate")
-HOST_NAME = ["unshare", "--user", "--map-root-user", "--uts", "hostname", "node1"]
+MODULES = ("torch", "lightning", "transformers", "accelerate", "dask")
+# Of this interpreter, whichever stands on the path.
+PYTHON_PROGRAMS = {"python3": "", "torchrun": "-m torch.distributed.run"}
 
 
 class Scene:
@@ -25,11 +27,25 @@ class Scene:
         programs = folder / ".programs"
         programs.mkdir()
         (programs / "cep").symlink_to(os.environ["CEP_COMMAND"])
-        interpreter = programs / "python3"
-        interpreter.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
-        interpreter.chmod(0o755)
+        for name, options in PYTHON_PROGRAMS.items():
+            (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {options} "$@"\n', encoding="utf-8")
+            (programs / name).chmod(0o755)
         self.describe_library(programs)
         self.environment = self.clean_environment() | self.own_environment(programs)
+        self.cluster: SlurmCluster | None = None
+
+    def __enter__(self) -> "Scene":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.cluster is not None:
+            self.cluster.stop()
+
+    def provide(self, needs: list[str]) -> None:
+        """Starts what a block needs that does not run on this machine by itself."""
+        if "slurm" in needs and self.cluster is None:
+            self.cluster = SlurmCluster()
+            self.environment |= self.cluster.environment
 
     def describe_library(self, programs: Path) -> None:
         """For pkg-config: the library in the build directory as if it were installed."""
@@ -49,7 +65,7 @@ class Scene:
     def own_environment(self, programs: Path) -> dict[str, str]:
         build = Path(os.environ["GUIDE_BUILD_DIRECTORY"])
         return {
-            "PATH": f"{STAND_INS}:{programs}:{os.environ['PATH']}",
+            "PATH": f"{programs}:{os.environ['PATH']}",
             "PYTHONPATH": str(REPOSITORY / "bindings/python"),
             "CEP_LIBRARY": str(build / "lib/libcep.so.0"),
             "CEP_COMMAND": os.environ["CEP_COMMAND"],
@@ -57,7 +73,6 @@ class Scene:
             "LD_LIBRARY_PATH": str(build / "lib"),
             "PKG_CONFIG_PATH": str(programs),
             "CARGO_TARGET_DIR": str(build / "guide-cargo"),
-            "GUIDE_SCRATCH": str(self.folder),
             "CUDA_VISIBLE_DEVICES": "",
             "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -89,6 +104,6 @@ class Scene:
             return importlib.util.find_spec(what) is None
         if what.startswith("cep "):
             return self.run(["cep", "help", what.removeprefix("cep ")]).returncode != 0
-        if what == "host names":
-            return shutil.which("unshare") is None or self.run(HOST_NAME).returncode != 0
+        if what == "slurm":
+            return not slurm_is_here()
         return shutil.which(what) is None

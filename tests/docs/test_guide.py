@@ -35,22 +35,19 @@ def run(block: Block, scene: Scene) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_commands_of_page(page, tmp_path, note_not_run):
-    scene = Scene(tmp_path)
-    for block in blocks_of(page):
-        if "file" in block.markers:
-            save(block, scene)
+    with Scene(tmp_path) as scene:
+        for block in blocks_of(page):
+            if "file" in block.markers:
+                save(block, scene)
             if block.language not in SHELL:
                 continue
-        if block.language not in SHELL:
-            continue
-        if "not run" in block.markers:
-            note_not_run(block.place, block.markers["not run"])
-            continue
-        missing = [what for what in block.words("needs", ",") if scene.lacks(what)]
-        if missing:
-            note_not_run(block.place, f"no {', '.join(missing)} here")
-            continue
-        run(block, scene)
+            needs = block.words("needs", ",")
+            missing = [what for what in needs if scene.lacks(what)]
+            if "not run" in block.markers or missing:
+                note_not_run(block.place, block.markers.get("not run", f"no {', '.join(missing)} here"))
+                continue
+            scene.provide(needs)
+            run(block, scene)
 
 
 def test_every_block_that_is_not_run_says_why():
