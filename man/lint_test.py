@@ -20,11 +20,25 @@ def headings_in_source(page: str) -> list[str]:
     return [heading.replace(r"\&", "").replace('"', "") for heading in found]
 
 
+def printed(page: str) -> str:
+    text = subprocess.run(["mandoc", "-T", "utf8", page], capture_output=True, text=True, check=True).stdout
+    return re.sub(".\b", "", text)
+
+
 def changed_headings(page: str) -> list[str]:
     """A word such as In, which is a macro too, is something else in a heading: "In Python" becomes "<Python>"."""
-    printed = subprocess.run(["mandoc", "-T", "utf8", page], capture_output=True, text=True, check=True).stdout
-    lines = {line.strip() for line in re.sub(".\b", "", printed).splitlines()}
+    lines = {line.strip() for line in printed(page).splitlines()}
     return [heading for heading in headings_in_source(page) if heading not in lines]
+
+
+def swallowed_words(page: str) -> list[str]:
+    """The same at the beginning of an item or of a cell: "No verdict" becomes "verdict"."""
+    with open(page, encoding="utf-8") as file:
+        return re.findall(r"^\.(?:It|It .* Ta) ((?:Ad|An|At|Do|En|In|No|So) [a-z].*)", file.read(), re.MULTILINE)
+
+
+def nested_quotes(page: str) -> list[str]:
+    return re.findall("‘[^’]*‘[^’]*’", printed(page))
 
 
 def main() -> int:
@@ -35,6 +49,12 @@ def main() -> int:
     for page in sys.argv[1:]:
         for heading in changed_headings(page):
             print(f"{page}: the heading “{heading}” is printed otherwise")
+            failed.append(page)
+        for text in swallowed_words(page):
+            print(f"{page}: begins with a macro, write \\& before it: {text}")
+            failed.append(page)
+        for text in nested_quotes(page):
+            print(f"{page}: a quote within a quote: {text}")
             failed.append(page)
     print(f"{len(sys.argv) - 1} pages, {len(set(failed))} with warnings")
     return 1 if failed or len(sys.argv) == 1 else 0
