@@ -37,6 +37,12 @@ def swallowed_words(page: str) -> list[str]:
         return re.findall(r"^\.(?:It|It .* Ta) ((?:Ad|An|At|Do|En|In|No|So) [a-z].*)", file.read(), re.MULTILINE)
 
 
+def beyond_ascii(page: str) -> list[str]:
+    """What groff, by itself, takes for Latin-1."""
+    with open(page, encoding="utf-8") as file:
+        return [line.rstrip() for line in file if not line.isascii()]
+
+
 def nested_quotes(page: str) -> list[str]:
     return re.findall("‘[^’]*‘[^’]*’", printed(page))
 
@@ -52,6 +58,9 @@ def main() -> int:
             failed.append(page)
         for text in swallowed_words(page):
             print(f"{page}: begins with a macro, write \\& before it: {text}")
+            failed.append(page)
+        for text in beyond_ascii(page):
+            print(f"{page}: a character that groff needs an escape for: {text}")
             failed.append(page)
         for text in nested_quotes(page):
             print(f"{page}: a quote within a quote: {text}")
