@@ -11,6 +11,7 @@ import os
 import sys
 
 import torch  # noqa: F401  # for the ranks
+import torch._dynamo  # noqa: F401  # DistributedDataParallel imports it, in a second of CPU time
 import torch.distributed  # noqa: F401
 
 import cep.torch  # noqa: F401
