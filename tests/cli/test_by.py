@@ -10,7 +10,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from conftest import START_NS, attempt_rows, run_row, span_row
-from ledger_reference import recorded_ms, work_ms
+from ledger_reference import kept_steps, recorded_ms, work_ms
 
 
 def window_key(width):
@@ -205,13 +205,18 @@ def test_rows_without_a_host_are_a_group(cep, job):
     assert table_of(cep("summarize", "--by", "host", "job").stdout.decode())[1].split()[0] == "-"
 
 
-def test_beyond_the_budget_ranks_are_approximate_and_windows_refused(cep, six_ranks):
+def test_beyond_the_budget_percentiles_of_ranks_are_of_the_steps_that_are_kept_and_windows_refused(cep, six_ranks):
     exact = cep.summary("--by", "rank", "job")["groups"]
-    rough = cep.summary("--by", "rank", "--max-samples", "10", "job")["groups"]
+    summary = cep.summary("--by", "rank", "--max-samples", "60", "job")
+    rough = summary["groups"]
+    kept = kept_steps(range(25), summary["ledger"]["recorded_steps"])
+    assert 1 < len(kept) < 15
     for one, other in zip(exact, rough):
+        values = [row["duration_ms"] for row in six_ranks.spans()
+                  if (row["rank"], row["name"]) == (one["rank"], one["name"]) and row["step"] in kept]
         assert (one["rank"], one["name"], one["count"], one["max_ms"]) == (
             other["rank"], other["name"], other["count"], other["max_ms"])
-        assert other["p50_ms"] == pytest.approx(one["p50_ms"], rel=0.02)
+        assert other["p50_ms"] == pytest.approx(np.quantile(values, 0.5), rel=1e-9)
     done = cep("summarize", "--by", "step:7", "--max-samples", "10", "job", status=2)
     assert b"--by step:7 needs every duration" in done.stderr
 

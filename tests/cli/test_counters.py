@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters in a summary: over all ranks, by partial summaries too; and what those of memory say."""
+"""Counters in a summary: over all ranks; and what those of memory say."""
 
 import pytest
 from conftest import START_NS, run_row, span_row

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs with more durations than are kept: the verdict is from whole steps that a hash of their number chooses."""
+"""Jobs with more durations than are kept: verdict and percentiles are of whole steps that a hash of their number chooses."""
 
 from collections import Counter
 
@@ -95,6 +95,11 @@ def test_a_change_of_all_ranks_is_found_where_it_is(cep, tmp_path, own):
     assert 2500 <= change["step"] < 2540 and change["phase"] == "backward"
 
 
+def durations_ms(folder, name, kept):
+    rows = (row for path in folder.iterdir() for row in as_rows(path.read_bytes()))
+    return np.array([row["duration_ms"] for row in rows if row.get("name") == name and row["step"] in kept])
+
+
 def expected_shares(folder, kept):
     """Of steps that are kept. One goes on until the next begins, or to its last row where that one is not kept."""
     rows = [row for path in folder.iterdir() for row in as_rows(path.read_bytes()) if row["step"] in kept]
@@ -121,7 +126,7 @@ def test_shares_are_of_the_steps_that_are_kept(cep, tmp_path, own, limit):
         assert phase["share"] == pytest.approx(expected[phase["name"]], rel=1e-6)
 
 
-def test_tables_are_of_all_rows(cep, tmp_path, own):
+def test_sums_of_tables_are_of_all_rows_and_percentiles_of_the_steps_that_are_kept(cep, tmp_path, own):
     own["forward"][5] *= 1.2
     write_job(tmp_path / "job", own)
     rough, exact = (cep.summary(*arguments, "job") for arguments in (("--max-samples", BUDGET), ()))
@@ -131,9 +136,26 @@ def test_tables_are_of_all_rows(cep, tmp_path, own):
             assert one[key] == other[key]
         for key in ("total_ms", "mean_ms"):  # sums in another order
             assert one[key] == pytest.approx(other[key], rel=1e-12)
-        for key in ("p50_ms", "p90_ms", "p99_ms"):
-            assert one[key] == pytest.approx(other[key], rel=0.006)
+        of_kept = durations_ms(tmp_path / "job", one["name"], kept_steps(range(STEPS), rough["ledger"]["recorded_steps"]))
+        for key, q in (("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99)):
+            assert one[key] == pytest.approx(np.quantile(of_kept, q), rel=1e-12)
+        deviations = np.square(of_kept - one["mean_ms"])
+        assert one["sd_ms"] == pytest.approx(np.sqrt(deviations.sum() / (len(of_kept) - 1)), rel=1e-9)
     assert {phase["name"]: phase["slowest_rank"] for phase in rough["phases"]}["forward"] == 5
+
+
+def test_a_phase_of_no_step_that_is_kept_has_sums_and_no_percentiles(cep, tmp_path, own):
+    write_job(tmp_path / "job", own)
+    kept = kept_steps(range(STEPS), cep.summary("--max-samples", BUDGET, "job")["ledger"]["recorded_steps"])
+    step = next(step for step in range(1, STEPS) if step not in kept)
+    with (tmp_path / "job" / "cuda_events_rank_3.jsonl").open("ab") as file:
+        file.write(line_of({"name": "rare", "step": step, "rank": 3, "duration_ms": 7.5}).encode())
+    (rare,) = (phase for phase in cep.summary("--max-samples", BUDGET, "job")["phases"] if phase["name"] == "rare")
+    assert (rare["count"], rare["mean_ms"], rare["max_ms"], rare["p50_ms"], rare["p99_ms"]) == (1, 7.5, 7.5, None, None)
+    for options in ([], ["--csv"], ["--markdown"], ["--by", "rank"]):
+        text = cep("summarize", "--max-samples", BUDGET, *options, "job").stdout.decode()
+        assert "nan" not in text.lower()
+    assert b"percentiles are of whole steps, chosen by a hash" in cep("summarize", "--max-samples", BUDGET, "job").stdout
 
 
 def test_however_it_is_read_the_same_steps_are_kept(cep, tmp_path, own):

@@ -69,7 +69,7 @@ std::map<std::int64_t, double> time_by_step(const Job& job, std::string_view nam
     for (std::size_t i = 0; i < having.size(); i += stride)
         for (const PhaseSeries& phase : having[i]->phases) {
             if (phase.name != name) continue;
-            for (const Sample sample : phase.samples)
+            for (const Sample& sample : phase.samples)
                 times_ms[having[i]->steps[sample.step_index]] += sample.duration_ms;
         }
     return times_ms;

@@ -20,7 +20,7 @@ constexpr std::size_t shortest_kept = 4;
 std::map<std::int64_t, std::int64_t> first_starts_ns(const RunSeries& series) {
     std::map<std::int64_t, std::int64_t> starts;
     for (const PhaseSeries& phase : series.phases)
-        for (const Sample sample : phase.samples) {
+        for (const Sample& sample : phase.samples) {
             if (phase.kind != schema::Kind::comm || !sample.has_start()) continue;
             const auto [found, is_new] = starts.try_emplace(series.steps[sample.step_index], sample.start_ns);
             if (!is_new) found->second = std::min(found->second, sample.start_ns);
@@ -82,14 +82,14 @@ std::uint64_t CommChannels::most_ranks_of_kind(const std::string& group) const {
 std::vector<Message> CommChannels::find_messages() const {
     std::vector<Message> messages(job_.collectives.size());
     bool has_many = false;
-    for_each_span([&](std::uint32_t channel, std::int64_t step, const Sample& sample) {
+    for_each_span([&](std::uint32_t channel, std::int64_t bytes, std::int64_t step, const Sample& sample) {
         if (sample.collective == 0) return;
         Message& message = messages[sample.collective];
         if (message.spans == 0) {
             message.channel = channel;
             message.step = step;
         }
-        message.bytes = std::max(message.bytes, sample.bytes);
+        message.bytes = std::max(message.bytes, bytes);
         message.total_ms += sample.duration_ms;
         has_many |= ++message.spans >= ranks_for_one_more;
     });
@@ -106,7 +106,7 @@ void CommChannels::find_transfers_of_many(std::vector<Message>& messages) const 
     using Shortest = std::array<double, shortest_kept>;  // ascending; infinite where there are no more
     constexpr double none = std::numeric_limits<double>::infinity();
     std::unordered_map<std::uint32_t, Shortest> all;
-    for_each_span([&](std::uint32_t, std::int64_t, const Sample& sample) {
+    for_each_span([&](std::uint32_t, std::int64_t, std::int64_t, const Sample& sample) {
         if (messages[sample.collective].spans < ranks_for_one_more) return;
         double duration_ms = sample.duration_ms;
         for (double& kept : all.try_emplace(sample.collective, Shortest{none, none, none, none}).first->second)

@@ -52,9 +52,8 @@ class CommChannels {
     /// Calls `use(message)` for each collective.
     template <typename Use>
     void for_each_message(Use use) const {
-        for_each_span([&](std::uint32_t channel, std::int64_t step, const tool::Sample& sample) {
-            if (sample.collective == 0)
-                use(Message{channel, 1, sample.bytes, step, sample.duration_ms, sample.duration_ms});
+        for_each_span([&](std::uint32_t channel, std::int64_t bytes, std::int64_t step, const tool::Sample& sample) {
+            if (sample.collective == 0) use(Message{channel, 1, bytes, step, sample.duration_ms, sample.duration_ms});
         });
         for (const Message& message : find_messages())
             if (message.spans > 0) use(message);
@@ -78,10 +77,10 @@ class CommChannels {
         for (const auto& [rank, all_series] : job_.ranks)
             for (const tool::RunSeries& series : all_series) {
                 for (const tool::PhaseSeries& phase : series.phases)
-                    if (phase.kind == schema::Kind::comm)
-                        for (const tool::Sample sample : phase.samples)
-                            if (sample.channel != tool::CommChannel::none)
-                                use((*channels)[sample.channel], series.steps[sample.step_index], sample);
+                    for (std::size_t i = 0; i < phase.messages.size(); ++i)
+                        if (const auto [channel, bytes] = phase.messages[i]; channel != tool::CommChannel::none)
+                            use((*channels)[channel], bytes, series.steps[phase.samples[i].step_index],
+                                phase.samples[i]);
                 ++channels;
             }
     }

@@ -55,7 +55,7 @@ std::vector<std::uint64_t> parse_sizes(std::string_view option, std::string_view
 }
 
 struct CommCommand {
-    static constexpr std::uint64_t default_max_samples = 4'000'000;  // 160 MB at most
+    static constexpr std::uint64_t default_max_samples = 4'000'000;  // 192 MB at most
 
     InputOptions input;
     FilterOptions filter;

@@ -57,7 +57,7 @@ struct MetricsCommand {
                         "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs)")
             ->check(positive_number)
             ->option_text("N");
-        job_options.add_to(metrics, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
+        job_options.add_to(metrics, "Durations kept; beyond it, percentiles and the verdict are of some of the steps");
         set_examples(metrics,
                      "  cep metrics -o /var/lib/node_exporter/textfile_collector/cep.prom output\n"
                      "  cep metrics --steps 1000: output | grep cep_step");

@@ -57,9 +57,6 @@ std::optional<report::RowHeat> read_again(const Job& job, const InputSet& set, c
 
 /// Why own work and waiting of ranks are not looked at; "" where they are.
 std::string why_no_table(const Job& job) {
-    if (job.choice.keeps_none())
-        return "More durations were recorded than are kept, so that a step cannot be taken apart; choose some with "
-               "--steps or --ranks, or keep more with --max-samples.";
     if (job.filter.has_phases()) return "Only some phases were asked for, so that a step cannot be taken apart.";
     return starts_too_often(job.ranks) ? "A rank was started over 1,000 times; choose --attempt or --steps." : "";
 }

@@ -122,7 +122,8 @@ struct SummarizeCommand {
                 "Peak of each device for MFU, FLOP/s (default: what run rows say, else that of known GPUs in 16 bits)")
             ->check(positive_number)
             ->option_text("N");
-        job_options.add_to(summarize, "Durations kept for exact percentiles; beyond it they are within 0.5 %");
+        job_options.add_to(summarize,
+                           "Durations kept; beyond it, percentiles and the verdict are of some of the steps");
         set_examples(summarize,
                      "  cep summarize output/cuda_event_profiler\n"
                      "  cep summarize --steps 1000: --ranks 0-7 output\n"

@@ -100,7 +100,7 @@ class StepCollector {
   private:
     void add(const RunSeries& series, const PhaseSeries& phase) {
         const std::vector<std::uint32_t>& places = places_.at(&series.steps.all());
-        for (const Sample sample : phase.samples) {
+        for (const Sample& sample : phase.samples) {
             sums_ms_[places[sample.step_index]] += sample.duration_ms;
             has_it_[places[sample.step_index]] = true;
         }

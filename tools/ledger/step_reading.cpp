@@ -95,7 +95,7 @@ std::optional<UntimedTotals> add_untimed(std::span<const SeriesOfRank> all_serie
             const bool is_step = phase.kind == schema::Kind::step;
             if (is_step && phase.name != step_phase) continue;
             if (is_step) totals.steps += phase.samples.size();
-            for (const Sample sample : phase.samples)
+            for (const Sample& sample : phase.samples)
                 (is_step                   ? totals.step_ms
                  : sample.is_behind_step() ? totals.behind_ms
                                            : totals.before_ms) += sample.duration_ms;

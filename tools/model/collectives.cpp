@@ -102,15 +102,15 @@ class StepCounter {
     struct Span {
         std::uint64_t key;
         std::int64_t start_ns;
-        PartWalk at;
+        const Sample* sample;
     };
 
     void add(const PartWalk& walk) {
-        const Sample sample = walk.sample();
-        spans_.push_back({sample.collective, sample.start_ns, walk});
+        const Sample& sample = walk.sample();
+        spans_.push_back({sample.collective, sample.start_ns, &sample});
     }
-    /// Calls `use(key, walk)` for each, and forgets them. Equal keys are told apart by the order of the starts; without
-    /// these, by that of the rows.
+    /// Calls `use(key, sample)` for each, and forgets them. Equal keys are told apart by the order of the starts;
+    /// without these, by that of the rows.
     template <typename Use>
     void number(Use use) {
         if (spans_.size() > 1)
@@ -119,7 +119,7 @@ class StepCounter {
             });
         for (std::size_t i = 0, first = 0; i < spans_.size(); ++i) {
             if (spans_[i].key != spans_[first].key) first = i;
-            use(CollectiveKey::nth(spans_[i].key, i - first), spans_[i].at);
+            use(CollectiveKey::nth(spans_[i].key, i - first), *spans_[i].sample);
         }
         spans_.clear();
     }
@@ -178,13 +178,13 @@ class CollectiveNumberer {
         for (std::uint32_t rank = 0; rank < spans_.size(); ++rank) {
             if (guesses.size() < spans_[rank].phases().size()) guesses.resize(spans_[rank].phases().size());
             spans_[rank].for_each_part(schema::Kind::comm, steps.first, [&](std::uint32_t phase, PartWalk walk) {
-                const auto add = [&](std::uint64_t key, const PartWalk& at) {
-                    at.set_collective(1 +
-                                      finder.add({at.place() / 2, key}, rank, at.sample().duration_ms, guesses[phase]));
+                const auto add = [&](std::uint32_t step, std::uint64_t key, const Sample& sample) {
+                    sample.collective = 1 + finder.add({step, key}, rank, sample.duration_ms, guesses[phase]);
                 };
                 if (walk.series().is_counted) return find_counted(walk, steps, counter, add);
                 for (; walk.place() < 2 * steps.last; walk.advance())
-                    if (walk.place() % 2 != 0 && walk.collective() != 0) add(walk.collective(), walk);
+                    if (walk.place() % 2 != 0 && walk.sample().collective != 0)
+                        add(walk.place() / 2, walk.sample().collective, walk.sample());
             });
         }
     }
@@ -194,8 +194,8 @@ class CollectiveNumberer {
         while (walk.place() < 2 * steps.last) {
             const std::uint32_t place = walk.place();
             for (; walk.place() == place; walk.advance())
-                if (place % 2 != 0 && walk.collective() != 0) counter.add(walk);
-            counter.number(add);
+                if (place % 2 != 0 && walk.sample().collective != 0) counter.add(walk);
+            counter.number([&](std::uint64_t key, const Sample& sample) { add(place / 2, key, sample); });
         }
     }
 
@@ -203,8 +203,8 @@ class CollectiveNumberer {
         for (const RankSpans& spans : spans_)
             spans.for_each_part(schema::Kind::comm, steps.first, [&](std::uint32_t, PartWalk walk) {
                 for (; walk.place() < 2 * steps.last; walk.advance())
-                    if (walk.place() % 2 != 0 && walk.collective() != 0)
-                        walk.set_collective(numbers[walk.collective() - 1]);
+                    if (walk.place() % 2 != 0 && walk.sample().collective != 0)
+                        walk.sample().collective = numbers[walk.sample().collective - 1];
             });
     }
 

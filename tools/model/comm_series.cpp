@@ -6,15 +6,14 @@
 namespace cep::tool {
 
 const CollectiveKey& CommSeries::take(const Row& row, const RunInfo& run, std::uint32_t phase, SampleBudget& budget,
-                                      Sample& sample) {
+                                      Sample& sample, CommMessage& message) {
     if (phases_.size() <= phase) phases_.resize(phase + 1);
     OfPhase& of = phases_[phase];
     const bool is_other_group = of.key.enter_group(row, run);
     sample.collective = Sample::half_of(of.key.of(row) + attempt_);
     if (!keeps_messages_) return of.key;
     if (is_other_group) of.channel = find_channel(row, run, phase, budget);
-    sample.channel = of.channel;
-    sample.bytes = row.bytes.value_or(0);
+    message = {of.channel, row.bytes.value_or(0)};
     (of.channel == CommChannel::none ? beyond_channels_ : channels_[of.channel].totals).add(row);
     return of.key;
 }

@@ -35,6 +35,12 @@ struct CommTotals {
     }
 };
 
+/// What a span of communication sends.
+struct CommMessage {
+    std::uint32_t channel = 0;  // index into CommSeries::channels(), or CommChannel::none
+    std::int64_t bytes = 0;     // 0 where the row does not say
+};
+
 /// The spans of one phase in one process group.
 struct CommChannel {
     static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
@@ -50,10 +56,10 @@ class CommSeries {
     /// `attempt`: tells the collectives of attempts apart, if it is not the same for all.
     CommSeries(bool keeps_messages, std::uint64_t attempt) : keeps_messages_(keeps_messages), attempt_(attempt) {}
 
-    /// Of a row of a phase: what is kept of its key, channel and bytes goes into the sample. Returns the key of the
-    /// row's phase.
+    /// Of a row of a phase: what is kept of its key goes into the sample, and into the message if these are kept.
+    /// Returns the key of the row's phase.
     const CollectiveKey& take(const Row& row, const RunInfo& run, std::uint32_t phase, SampleBudget& budget,
-                              Sample& sample);
+                              Sample& sample, CommMessage& message);
     /// Whether the row's channel is there, or there is room for it. Else it is counted, and is not to be taken.
     /// `phase`: that of the row, if it has had one that was taken.
     [[nodiscard]] bool admits(const Row& row, const RunInfo& run, std::optional<std::uint32_t> phase,

@@ -71,7 +71,7 @@ struct Job {
     std::map<std::string, MarkCount> marks;
     std::uint64_t duplicate_rows = 0;   // the same row in two files
     std::uint64_t superseded_rows = 0;  // of steps that a later attempt repeated
-    StepChoice choice;                  // of steps with samples: more durations than max_samples are in histograms
+    StepChoice choice;                  // of steps with samples, where there are more than max_samples
     bool repeats_unresolved = false;    // of these, steps of several attempts count several times
 };
 

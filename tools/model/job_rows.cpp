@@ -46,18 +46,14 @@ void count_rows(std::span<Row> rows) {
 
 /// And where it is in the job.
 struct PlacedRow : TimedRow {
-    PlacedRow(const TimedRow& row, const PartWalk& walk) : TimedRow(row), at(walk) {}
+    PlacedRow(const TimedRow& row, const Sample& of) : TimedRow(row), sample(&of) {}
 
-    PartWalk at;
+    const Sample* sample;
 };
 
 }  // namespace
 
 JobRows::JobRows(const Job& job) {
-    if (job.choice.keeps_none()) {
-        reason_ = "more durations than are kept";
-        return;
-    }
     if (job.filter.has_phases()) {
         reason_ = "only some phases were asked for";
         return;
@@ -126,7 +122,7 @@ void JobRows::add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_
     const std::uint16_t name = rank.names.emplace_back(name_of(phase, step_phase));
     if (name == other_name) return;
     if (name != step_name) names_[name].may_share_name |= phase.may_share_name;
-    for (const Sample sample : phase.samples) {
+    for (const Sample& sample : phase.samples) {
         if (!sample.has_start()) {
             without_start_ += name != step_name;
         } else {
@@ -169,7 +165,7 @@ void StepReader::read_part(NamedWalk& part, StepRows& step, RankRows& of_rank) c
     const std::size_t first = step.rows.size();
     PartWalk& walk = part.walk;
     for (walk.advance_to_step(step.step); walk.is_in_step(step.step); walk.advance()) {
-        const Sample sample = walk.sample();
+        const Sample& sample = walk.sample();
         if (!sample.has_start()) continue;
         const TimedRow row = rows_.row_of(rank, walk.series(), name, sample);
         if (is_step) {
@@ -208,11 +204,11 @@ void JobRows::renumber(const NumberOf& number_of) const {
             for (std::uint32_t step = 0; step < steps_.size(); ++step) {
                 rows.clear();
                 for (walk.advance_to_step(step); walk.is_in_step(step); walk.advance())
-                    if (const Sample sample = walk.sample(); sample.has_start())
-                        rows.emplace_back(row_of(spans_[rank], walk.series(), name, sample), walk);
+                    if (const Sample& sample = walk.sample(); sample.has_start())
+                        rows.emplace_back(row_of(spans_[rank], walk.series(), name, sample), sample);
                 count_rows(std::span(rows));
                 for (const PlacedRow& row : rows)
-                    if (row.collective != 0) row.at.set_collective(number_of(row, rank));
+                    if (row.collective != 0) row.sample->collective = number_of(row, rank);
             }
         });
     }

@@ -6,21 +6,6 @@
 
 namespace cep::tool {
 
-// Without a branch on what a sample is; zero is added to a sum instead.
-void Totals::add(const SampleChunk& samples) {
-    const std::span<const double> durations_ms = samples.durations_ms();
-    Totals all = *this;
-    for (std::size_t i = 0; i < durations_ms.size(); ++i) {
-        const double duration_ms = durations_ms[i];
-        all.sum_ms += duration_ms;
-        all.top_level_ms += Sample::is_top_level(samples.place(i)) ? duration_ms : 0;
-        all.min_ms = std::min(all.min_ms, duration_ms);
-        all.max_ms = std::max(all.max_ms, duration_ms);
-    }
-    all.count += durations_ms.size();
-    *this = all;
-}
-
 void Totals::merge(const Totals& other) {
     count += other.count;
     sum_ms += other.sum_ms;
@@ -29,14 +14,10 @@ void Totals::merge(const Totals& other) {
     max_ms = std::max(max_ms, other.max_ms);
 }
 
-void PhaseSeries::fold() {
-    for (const Sample sample : samples) count_in_histogram(sample.duration_ms, sample.is_top_level());
-}
-
 Totals totals_of(const PhaseSeries& phase) {
-    Totals totals = phase.in_histogram;
-    if (totals.count > 0) return totals;
-    for (std::size_t i = 0; i < phase.samples.chunks(); ++i) totals.add(phase.samples.chunk(i));
+    if (!phase.has_all_steps()) return phase.of_all_steps;
+    Totals totals;
+    for (const Sample& sample : phase.samples) totals.add(sample);
     return totals;
 }
 
@@ -76,11 +57,13 @@ std::uint32_t RunSeries::find_next_phase(const Row& row) {
 }
 
 // Of the phase of the row, which came last.
-void RunSeries::add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample) {
+CommMessage RunSeries::add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample) {
     if (comm == nullptr) comm = std::make_shared<CommSeries>();
-    const CollectiveKey& key = comm->take(row, run, last_phase_, budget, sample);
+    CommMessage message;
+    const CollectiveKey& key = comm->take(row, run, last_phase_, budget, sample, message);
     phase.is_counted |= CollectiveKey::is_counted(row);
     phase.may_share_name |= !key.is_placed();
+    return message;
 }
 
 bool RunSeries::admits_channel(const Row& row, SampleBudget& budget) {
@@ -109,8 +92,8 @@ void RunSeries::thin(StepChoice choice) {
     std::vector<bool> is_kept(steps.size());
     for (std::size_t i = 0; i < is_kept.size(); ++i) is_kept[i] = choice.keeps(steps[i]);
     for (PhaseSeries& phase : phases) {
-        if (phase.in_histogram.count == 0) phase.fold();
-        phase.samples.erase_if([&](const Sample& sample) { return !is_kept[sample.step_index]; });
+        if (phase.has_all_steps()) phase.of_all_steps = totals_of(phase);
+        phase.erase_samples_if([&](const Sample& sample) { return !is_kept[sample.step_index]; });
     }
 }
 

@@ -22,7 +22,6 @@
 #include "model/step_numbers.hpp"
 #include "read/row.hpp"
 #include "stats/interval_set.hpp"
-#include "stats/quantiles.hpp"
 
 namespace cep::tool {
 
@@ -40,7 +39,7 @@ struct Totals {
         min_ms = std::min(min_ms, duration_ms);
         max_ms = std::max(max_ms, duration_ms);
     }
-    void add(const SampleChunk& samples);
+    void add(const Sample& sample) { add(sample.duration_ms, sample.is_top_level()); }
     void merge(const Totals& other);
 };
 
@@ -48,20 +47,34 @@ struct PhaseSeries {
     std::string name;
     schema::Kind kind = schema::Kind::other;
     Clock clock = Clock::none;
-    SampleList samples;      // of the steps that are kept
-    LogHistogram histogram;  // of all steps, where not all are kept
-    Totals in_histogram;
-    bool may_repeat = false;      // its steps went back, or a row looked like the one before it
-    bool is_counted = false;      // of communication: some row says no number of its own
-    bool may_share_name = false;  // of communication: in some row no place of the rank says which group it is
+    SampleList samples;                 // of the steps that are kept
+    std::vector<CommMessage> messages;  // of these, if the job keeps messages; of communication
+    Totals of_all_steps;                // of nothing where all steps are kept
+    bool may_repeat = false;            // its steps went back, or a row looked like the one before it
+    bool is_counted = false;            // of communication: some row says no number of its own
+    bool may_share_name = false;        // of communication: in some row no place of the rank says which group it is
 
-    /// Counts the samples in the histogram, before the first of them goes.
-    void fold();
-    void count_in_histogram(double duration_ms, bool is_top_level) {
-        histogram.add(duration_ms);
-        in_histogram.add(duration_ms, is_top_level);
-    }
+    [[nodiscard]] bool has_all_steps() const { return of_all_steps.count == 0; }
+    /// Leaves some samples, and returns how many are gone. Asks once for each, in their order.
+    template <typename IsGone>
+    std::size_t erase_samples_if(IsGone is_gone);
 };
+
+template <typename IsGone>
+std::size_t PhaseSeries::erase_samples_if(IsGone is_gone) {
+    auto message = messages.begin();
+    auto kept = messages.begin();
+    const std::size_t gone = samples.erase_if([&](const Sample& sample) {
+        const bool goes = is_gone(sample);
+        if (message != messages.end()) {
+            if (!goes) *kept++ = *message;
+            ++message;
+        }
+        return goes;
+    });
+    messages.erase(kept, messages.end());
+    return gone;
+}
 
 [[nodiscard]] Totals totals_of(const PhaseSeries& phase);
 
@@ -103,7 +116,7 @@ struct RunSeries {
     [[nodiscard]] bool admits_channel(const Row& row, SampleBudget& budget);
     void add_counter(const Row& row);
     void add_stride_change(const StrideChange& change);
-    /// Leaves the samples of the steps that are kept, once all of them are counted in histograms.
+    /// Leaves the samples of the steps that are kept, once all of them are counted in the totals.
     void thin(StepChoice choice);
     /// Of its steps. Before seal().
     [[nodiscard]] StepTally step_tally() const;
@@ -119,7 +132,7 @@ struct RunSeries {
     };
 
     PhaseSeries& phase_of(const Row& row);
-    void add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample);
+    CommMessage add_comm(const Row& row, PhaseSeries& phase, SampleBudget& budget, Sample& sample);
     std::uint32_t find_next_phase(const Row& row);
     std::uint32_t find_phase(const Row& row);
     std::uint32_t find_known_phase(std::string_view name);
@@ -154,14 +167,16 @@ inline void RunSeries::add(const Row& row, SampleMeter& meter) {
                   index_of_step(*row.step),
                   Sample::place_of(row, last_step_ == last_step_span_)};
     if (row.kind == schema::Kind::step) last_step_span_ = last_step_;
-    if (phase.kind == schema::Kind::comm) add_comm(row, phase, meter.budget(), sample);
+    const bool is_comm = phase.kind == schema::Kind::comm;
+    const CommMessage message = is_comm ? add_comm(row, phase, meter.budget(), sample) : CommMessage();
     if (!meter.choice().keeps_all()) [[unlikely]] {
-        phase.count_in_histogram(sample.duration_ms, sample.is_top_level());
+        phase.of_all_steps.add(sample);
         if (halvings_of_step_ < meter.choice().halvings()) return;
     }
     meter.count(halvings_of_step_);
     phase.may_repeat |= !phase.samples.empty() && may_repeat(phase.samples, sample);
     phase.samples.push_back(sample);
+    if (is_comm && comm->keeps_messages()) phase.messages.push_back(message);
 }
 
 // The phases of a step come in the same order in every step.
@@ -179,11 +194,10 @@ inline std::uint32_t RunSeries::index_of_step(std::int64_t step) {
 }
 
 inline bool RunSeries::may_repeat(const SampleList& before, const Sample& next) const {
-    const std::uint32_t last_step = before.last_step_index();
-    if (last_step != next.step_index)
-        return steps_ascend_ ? next.step_index < last_step : steps[next.step_index] < steps[last_step];
+    const Sample& last = before.back();
+    if (last.step_index != next.step_index)
+        return steps_ascend_ ? next.step_index < last.step_index : steps[next.step_index] < steps[last.step_index];
     if (!has_run || !next.has_start()) return false;
-    const Sample last = before.back();
     return last.start_ns == next.start_ns && last.place == next.place;
 }
 

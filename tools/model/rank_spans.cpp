@@ -55,7 +55,7 @@ PartWalk::PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in
                    std::uint32_t first_step)
     : series_(&series), in_order_(in_order.empty() ? nullptr : in_order.data()), places_(places.of_step.data()) {
     const auto is_before = [&](std::size_t i) {
-        return places_[series.samples.step_index(in_order_ == nullptr ? i : in_order_[i])] < 2 * first_step;
+        return places_[series.samples[in_order_ == nullptr ? i : in_order_[i]].step_index] < 2 * first_step;
     };
     if (first_step > 0) next_ = find_first(series.samples.size(), is_before);
     enter();
@@ -64,10 +64,11 @@ PartWalk::PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in
 void PartWalk::enter() {
     place_ = std::numeric_limits<std::uint32_t>::max();
     if (next_ == series_->samples.size()) return;
-    const std::size_t sample = in_order_ == nullptr ? next_ : in_order_[next_];
-    chunk_ = series_->samples.chunk(sample / SampleList::chunk_samples);
-    at_ = sample % SampleList::chunk_samples;
-    place_ = places_[chunk_.step_index(at_)];
+    const std::size_t at = in_order_ == nullptr ? next_ : in_order_[next_];
+    const std::span<const Sample> chunk = series_->samples.chunk(at / SampleList::chunk_samples);
+    sample_ = &chunk[at % SampleList::chunk_samples];
+    chunk_end_ = in_order_ == nullptr ? chunk.data() + chunk.size() : sample_ + 1;
+    place_ = places_[sample_->step_index];
 }
 
 RankPhases::RankPhases(const std::vector<RunSeries>& all_series) {
@@ -110,7 +111,7 @@ void RankSpans::sort_disordered() {
             std::iota(order.begin(), order.end(), 0);
             const std::vector<std::uint32_t>& places = places_[i]->of_step;
             std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-                return places[samples.step_index(a)] < places[samples.step_index(b)];
+                return places[samples[a].step_index] < places[samples[b].step_index];
             });
         }
     }

@@ -71,14 +71,11 @@ class PartWalk {
     [[nodiscard]] const PhaseSeries& series() const { return *series_; }
     /// See StepPlaces; of the end more than that of any step.
     [[nodiscard]] std::uint32_t place() const { return place_; }
-    [[nodiscard]] Sample sample() const { return chunk_[at_]; }
-    [[nodiscard]] std::uint32_t collective() const { return chunk_.collective(at_); }
-    /// Of a sample that has one, in the series itself.
-    void set_collective(std::uint32_t collective) const { chunk_.set_collective(at_, collective); }
+    [[nodiscard]] const Sample& sample() const { return *sample_; }
     void advance() {
         ++next_;
-        if (in_order_ == nullptr && ++at_ < chunk_.size()) [[likely]] {
-            place_ = places_[chunk_.step_index(at_)];
+        if (++sample_ < chunk_end_) [[likely]] {
+            place_ = places_[sample_->step_index];
         } else {
             enter();
         }
@@ -97,8 +94,8 @@ class PartWalk {
     const std::uint32_t* places_;
     std::size_t next_ = 0;  // how many come before, in order
     std::uint32_t place_ = 0;
-    SampleChunk chunk_;
-    std::size_t at_ = 0;  // in the chunk
+    const Sample* sample_ = nullptr;
+    const Sample* chunk_end_ = nullptr;  // behind the last one that follows in memory and in order
 };
 
 /// The spans of one rank.

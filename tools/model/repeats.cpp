@@ -39,11 +39,11 @@ LastRuns find_last_runs(const std::vector<RunSeries>& ordered, const std::vector
     return last;
 }
 
-/// What is removed from the samples of some steps stays in the histogram of all.
+/// What is removed from the samples of some steps stays in the totals of all.
 template <typename IsGone>
 std::uint64_t remove_samples(PhaseSeries& phase, IsGone is_gone) {
-    const std::uint64_t removed = phase.samples.erase_if(is_gone);
-    return phase.in_histogram.count == 0 ? removed : 0;
+    const std::uint64_t removed = phase.erase_samples_if(is_gone);
+    return phase.has_all_steps() ? removed : 0;
 }
 
 void remove_superseded(RunSeries& series, std::size_t run, const LastRuns& last, RepeatCounts& counts) {
@@ -56,7 +56,7 @@ void remove_superseded(RunSeries& series, std::size_t run, const LastRuns& last,
             if (superseded[sample.step_index] && sample.has_start()) series.superseded.include(sample.interval());
             return superseded[sample.step_index];
         });
-        counts.unresolved |= phase.in_histogram.count > 0;
+        counts.unresolved |= !phase.has_all_steps();
     }
 }
 
@@ -71,7 +71,7 @@ void remove_duplicates(const std::vector<RunSeries*>& same_run, const std::strin
             const SampleKey key{series->steps[sample.step_index], sample.start_ns, sample.place, sample.duration_ms};
             return !seen.insert(key).second;
         });
-        counts.unresolved |= same_run.size() > 1 && phase->in_histogram.count > 0;
+        counts.unresolved |= same_run.size() > 1 && !phase->has_all_steps();
     }
 }
 

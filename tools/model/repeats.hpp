@@ -13,7 +13,7 @@ namespace cep::tool {
 struct RepeatCounts {
     std::uint64_t superseded_rows = 0;  // removed: the step was repeated by a later attempt
     std::uint64_t duplicate_rows = 0;   // removed: the same row of the same run again
-    bool unresolved = false;            // rows in histograms could not be removed
+    bool unresolved = false;            // rows in totals of all steps could not be removed
 };
 
 /// Leaves each measurement of one rank in `all_series` once. Of a step that several attempts recorded, the last

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sample: what is kept of one span. A SampleList keeps it in columns.
+// Sample: what is kept of one span.
 #pragma once
 
 #include <algorithm>
@@ -57,17 +57,16 @@ struct Sample {
     [[nodiscard]] bool is_host_paced() const { return (place & flag) != 0; }
     /// Of a sample without a start.
     [[nodiscard]] bool is_behind_step() const { return (place & flag) != 0; }
-    [[nodiscard]] bool is_top_level() const { return is_top_level(place); }
-    [[nodiscard]] static bool is_top_level(std::uint32_t place) { return place >> 28 == 0; }
+    [[nodiscard]] bool is_top_level() const { return depth() == 0; }
 
     double duration_ms;
-    std::int64_t start_ns;     // no_start where the row does not say
-    float lag_ms;              // NaN where the row does not say
-    std::uint32_t collective;  // its number, see Collectives; while files are read half of its key; 0 where it has none
+    std::int64_t start_ns;  // no_start where the row does not say
+    float lag_ms;           // NaN where the row does not say
+    /// Its number, see Collectives; 0 where it has none. While files are read half of its key; to number collectives
+    /// changes nothing else of a job.
+    mutable std::uint32_t collective;
     std::uint32_t step_index;  // into RunSeries::steps
     std::uint32_t place;
-    std::uint32_t channel = 0;  // of communication, if the job keeps messages: into RunSeries::channels
-    std::int64_t bytes = 0;     // of these; 0 where the row does not say
 
   private:
     [[nodiscard]] static std::uint32_t clamped(const std::optional<std::int64_t>& value, std::uint32_t max) {
@@ -77,5 +76,6 @@ struct Sample {
         return number < 0 ? 0 : max;
     }
 };
+static_assert(sizeof(Sample) == 32);  // there may be tens of millions
 
 }  // namespace cep::tool

@@ -31,7 +31,6 @@ class StepChoice {
     }
     [[nodiscard]] constexpr bool keeps(std::int64_t step) const { return halvings_of(step) >= halvings_; }
     [[nodiscard]] constexpr bool keeps_all() const { return halvings_ == 0; }
-    [[nodiscard]] constexpr bool keeps_none() const { return halvings_ == none; }
     [[nodiscard]] constexpr unsigned halvings() const { return halvings_; }
 
     friend constexpr auto operator<=>(StepChoice, StepChoice) = default;

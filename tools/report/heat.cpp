@@ -84,7 +84,7 @@ class Matrices {
                 columns_ = columns_of(steps, view_.steps);
             columns_steps_ = &steps;
             sums_.assign(series.steps.size(), NAN);
-            for (const tool::Sample sample : phase.samples) {
+            for (const tool::Sample& sample : phase.samples) {
                 double& sum = sums_[sample.step_index];
                 sum = std::isnan(sum) ? sample.duration_ms : sum + sample.duration_ms;
             }

@@ -71,7 +71,7 @@ struct HeatMap {
 struct HeatSources {
     const tool::Job* job = nullptr;
     const tool::JobTable* table = nullptr;  // nullptr: own work and waiting are not known
-    const RowHeat* rows = nullptr;          // instead of the job's samples, where these are in histograms
+    const RowHeat* rows = nullptr;          // instead of the job's samples, where not all steps are kept
 };
 
 /// Fills in JobView::slowness_ms. Encoded blocks take at most about `max_bytes` each kind.

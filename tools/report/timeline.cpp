@@ -37,8 +37,6 @@ class TimelineFinder {
         : job_(job), table_(table), view_(view) {}
 
     Timeline find(const TimelineChoice& choice) {
-        if (job_.choice.keeps_none())
-            return none("More durations were recorded than are kept; choose some with --steps or --ranks.");
         if (view_.ranks.empty() || view_.steps.first.empty()) return none("There are no spans.");
         if (table_ != nullptr) own_ms_ = own_work_of(*table_);
         choose_steps(choice.steps);
@@ -185,7 +183,7 @@ class TimelineFinder {
                     std::vector<Raw>& into) {
         const std::size_t index = view_.phase_of(phase.name);
         if (index == view_.phases.size()) return;
-        for (const tool::Sample sample : phase.samples) {
+        for (const tool::Sample& sample : phase.samples) {
             if (!sample.has_start()) continue;
             for (std::size_t step = 0; step < found_.steps.size(); ++step) {
                 if (series.steps[sample.step_index] != found_.steps[step].step) continue;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -13,30 +12,17 @@
 namespace cep::tool {
 namespace {
 
-// Values below this (ms: a tenth of a nanosecond) count as zero, so that buckets stay few.
-constexpr double smallest_value = 1e-7;
-constexpr double growth = (1 + LogHistogram::relative_error) / (1 - LogHistogram::relative_error);
-
-int bucket_of(double value) {
-    return static_cast<int>(std::ceil(std::log(value) / std::log(growth)));
-}
-
-double value_of(int bucket) {
-    return 2 * std::pow(growth, bucket) / (growth + 1);
-}
-
 struct Bounds {
     double lower = std::numeric_limits<double>::infinity();
     double upper = -std::numeric_limits<double>::infinity();
 };
 
-Bounds bounds_of(ValueParts parts) {
+Bounds bounds_of(std::span<const double> values) {
     Bounds found;
-    for (const std::span<const double> part : parts)
-        for (const double value : part) {
-            found.lower = std::min(found.lower, value);
-            found.upper = std::max(found.upper, value);
-        }
+    for (const double value : values) {
+        found.lower = std::min(found.lower, value);
+        found.upper = std::max(found.upper, value);
+    }
     return found;
 }
 
@@ -73,16 +59,7 @@ class Bins {
 
 using SortedRanks = std::vector<std::size_t>;  // places that values have once they are sorted; themselves sorted
 
-std::size_t count_of(ValueParts parts) {
-    std::size_t count = 0;
-    for (const std::span<const double> part : parts) count += part.size();
-    return count;
-}
-
-std::vector<double> select(ValueParts parts, const SortedRanks& ranks) {
-    std::vector<double> values;
-    values.reserve(count_of(parts));
-    for (const std::span<const double> part : parts) values.insert(values.end(), part.begin(), part.end());
+std::vector<double> select(std::vector<double> values, const SortedRanks& ranks) {
     std::vector<double> selected;
     std::size_t ordered = 0;  // values whose place is the right one, at the front
     for (const std::size_t rank : ranks) {
@@ -97,17 +74,16 @@ std::vector<double> select(ValueParts parts, const SortedRanks& ranks) {
 // Counts values in bins, and selects only among the values in the bins that hold the ranks, which are few. The passes
 // over all values have no branch that a processor could predict wrongly; std::nth_element spends its time on such
 // branches.
-std::vector<double> values_at(ValueParts parts, const SortedRanks& ranks) {
+std::vector<double> values_at(std::span<const double> values, const SortedRanks& ranks) {
     constexpr std::size_t fewest = 512;  // of fewer, a selection is as fast
     constexpr std::size_t size = 2048;
-    const std::size_t count = count_of(parts);
-    if (count < fewest || count > UINT32_MAX) return select(parts, ranks);
-    const Bounds bounds = bounds_of(parts);
+    const std::size_t count = values.size();
+    if (count < fewest || count > UINT32_MAX) return select({values.begin(), values.end()}, ranks);
+    const Bounds bounds = bounds_of(values);
     const std::optional<Bins> bins = Bins::over(bounds, size);
     if (!bins) return std::vector<double>(ranks.size(), bounds.lower);
     std::array<std::uint32_t, size> counts{};
-    for (const std::span<const double> part : parts)
-        for (const double value : part) ++counts[bins->of(value)];
+    for (const double value : values) ++counts[bins->of(value)];
     std::array<bool, size> is_wanted{};
     SortedRanks among_wanted;
     std::size_t wanted = 0;
@@ -119,34 +95,24 @@ std::vector<double> values_at(ValueParts parts, const SortedRanks& ranks) {
         while (among_wanted.size() < ranks.size() && ranks[among_wanted.size()] < end)
             among_wanted.push_back(ranks[among_wanted.size()] - unwanted);
     }
-    if (wanted == count) return select(parts, ranks);
-    std::vector<double> values(wanted + 1);  // every value is put there, but only those in the bins stay
-    double* next = values.data();
-    for (const std::span<const double> part : parts)
-        for (const double value : part) {
-            *next = value;
-            next += is_wanted[bins->of(value)];
-        }
-    const std::span<const double> found(values.data(), wanted);
-    return values_at(ValueParts(&found, 1), among_wanted);
+    if (wanted == count) return select({values.begin(), values.end()}, ranks);
+    std::vector<double> found(wanted + 1);  // every value is put there, but only those in the bins stay
+    double* next = found.data();
+    for (const double value : values) {
+        *next = value;
+        next += is_wanted[bins->of(value)];
+    }
+    return values_at(std::span(found).first(wanted), among_wanted);
 }
 
 }  // namespace
 
 double exact_quantile(std::span<const double> values, double q) {
-    return exact_quantile(ValueParts(&values, 1), q);
-}
-
-double exact_quantile(ValueParts parts, double q) {
-    return exact_quantiles(parts, {q}).front();
+    return exact_quantiles(values, {q}).front();
 }
 
 std::vector<double> exact_quantiles(std::span<const double> values, std::initializer_list<double> qs) {
-    return exact_quantiles(ValueParts(&values, 1), qs);
-}
-
-std::vector<double> exact_quantiles(ValueParts parts, std::initializer_list<double> qs) {
-    const std::size_t count = count_of(parts);
+    const std::size_t count = values.size();
     if (count == 0) return std::vector<double>(qs.size(), std::numeric_limits<double>::quiet_NaN());
     SortedRanks ranks;
     for (const double q : qs) {
@@ -154,9 +120,9 @@ std::vector<double> exact_quantiles(ValueParts parts, std::initializer_list<doub
         ranks.insert(ranks.end(), {position.below, position.above});
     }
     std::sort(ranks.begin(), ranks.end());
-    const std::vector<double> values = values_at(parts, ranks);
+    const std::vector<double> found = values_at(values, ranks);
     const auto value_at = [&](std::size_t rank) {
-        return values[static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin())];
+        return found[static_cast<std::size_t>(std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin())];
     };
     std::vector<double> quantiles;
     for (const double q : qs) {
@@ -164,49 +130,6 @@ std::vector<double> exact_quantiles(ValueParts parts, std::initializer_list<doub
         quantiles.push_back(position.between(value_at(position.below), value_at(position.above)));
     }
     return quantiles;
-}
-
-void LogHistogram::include(int bucket) {
-    if (buckets_.empty()) first_bucket_ = bucket;
-    if (bucket < first_bucket_) {
-        buckets_.insert(buckets_.begin(), static_cast<std::size_t>(first_bucket_ - bucket), 0);
-        first_bucket_ = bucket;
-    }
-    const auto needed = static_cast<std::size_t>(bucket - first_bucket_) + 1;
-    if (buckets_.size() < needed) buckets_.resize(needed);
-}
-
-void LogHistogram::add(double value) {
-    ++count_;
-    if (value < smallest_value) {
-        ++zeros_;
-        return;
-    }
-    const int bucket = bucket_of(value);
-    include(bucket);
-    ++buckets_[static_cast<std::size_t>(bucket - first_bucket_)];
-}
-
-void LogHistogram::merge(const LogHistogram& other) {
-    count_ += other.count_;
-    zeros_ += other.zeros_;
-    if (other.buckets_.empty()) return;
-    include(other.first_bucket_);
-    include(other.first_bucket_ + static_cast<int>(other.buckets_.size()) - 1);
-    const auto shift = static_cast<std::size_t>(other.first_bucket_ - first_bucket_);
-    for (std::size_t i = 0; i < other.buckets_.size(); ++i) buckets_[shift + i] += other.buckets_[i];
-}
-
-double LogHistogram::quantile(double q) const {
-    if (count_ == 0) return std::numeric_limits<double>::quiet_NaN();
-    const auto wanted = static_cast<std::uint64_t>(q * static_cast<double>(count_ - 1));
-    std::uint64_t seen = zeros_;
-    if (wanted < seen) return 0;
-    for (std::size_t i = 0; i < buckets_.size(); ++i) {
-        seen += buckets_[i];
-        if (wanted < seen) return value_of(first_bucket_ + static_cast<int>(i));
-    }
-    return value_of(first_bucket_ + static_cast<int>(buckets_.size()) - 1);
 }
 
 }  // namespace cep::tool

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/parallel.hpp"
+#include "stats/quantiles.hpp"
 
 namespace cep::tool {
 namespace {
@@ -20,48 +20,13 @@ struct PhaseOfJob {
     std::vector<SeriesOfPhase> series;  // rank by rank
 };
 
-/// The durations of a phase: many of them where they are, few of them side by side with others.
-class Durations {
-  public:
-    explicit Durations(const PhaseOfJob& phase) {
-        std::size_t in_few = 0;
-        for (const SeriesOfPhase& of : phase.series)
-            if (of.phase->in_histogram.count == 0 && are_few(of.phase->samples)) in_few += of.phase->samples.size();
-        few_.reserve(in_few);
-    }
-
-    void add(const SampleList& samples) {
-        for (std::size_t i = 0; i < samples.chunks(); ++i) {
-            std::span<const double> durations_ms = samples.chunk(i).durations_ms();
-            if (are_few(samples)) {
-                const std::size_t others = few_.size();
-                few_.insert(few_.end(), durations_ms.begin(), durations_ms.end());
-                durations_ms = std::span<const double>(few_).subspan(others);
-            }
-            parts_.push_back(durations_ms);
-        }
-    }
-    [[nodiscard]] double squares_about(double mean_ms) const {
-        double sum = 0;
-        for (const std::span<const double> part : parts_)
-            for (const double ms : part) sum += (ms - mean_ms) * (ms - mean_ms);
-        return sum;
-    }
-    [[nodiscard]] std::vector<double> quantiles(std::initializer_list<double> qs) const {
-        return exact_quantiles(ValueParts(parts_), qs);
-    }
-
-  private:
-    static bool are_few(const SampleList& samples) { return samples.size() < 64; }
-
-    std::vector<double> few_;  // never moves, as there is room for all
-    std::vector<std::span<const double>> parts_;
-};
-
-/// One phase over all ranks, either from exact durations or from histograms.
+/// One phase over all ranks.
 class PhaseCollector {
   public:
-    explicit PhaseCollector(const PhaseOfJob& phase) : durations_(phase) { summary_.name = phase.name; }
+    explicit PhaseCollector(const PhaseOfJob& phase) {
+        summary_.name = phase.name;
+        durations_ms_.reserve(phase.samples);
+    }
 
     /// The series of one rank.
     void add_rank(std::span<const SeriesOfPhase> all_series) {
@@ -70,10 +35,9 @@ class PhaseCollector {
         for (const SeriesOfPhase& of : all_series) {
             const Totals totals = totals_of(*of.phase);
             if (totals.count == 0) continue;
-            if (of.phase->in_histogram.count == 0) durations_.add(of.phase->samples);
+            for (const Sample& sample : of.phase->samples) durations_ms_.push_back(sample.duration_ms);
             count += totals.count;
             sum_ms += totals.sum_ms;
-            histogram_.merge(of.phase->histogram);
             add_labels(*of.phase, totals.count);
             totals_.merge(totals);
         }
@@ -106,15 +70,11 @@ class PhaseCollector {
     }
 
     void find_quantiles() {
-        const auto wanted = {0.5, 0.9, 0.99};
-        std::vector<double> found;
-        if (histogram_.count() > 0) {
-            for (const double q : wanted) found.push_back(histogram_.quantile(q));
-        } else {
-            found = durations_.quantiles(wanted);
-            const double squares = durations_.squares_about(summary_.mean_ms);
-            if (summary_.count > 1) summary_.sd_ms = std::sqrt(squares / static_cast<double>(summary_.count - 1));
-        }
+        const std::vector<double> found = exact_quantiles(durations_ms_, {0.5, 0.9, 0.99});
+        double squares = 0;
+        for (const double ms : durations_ms_) squares += (ms - summary_.mean_ms) * (ms - summary_.mean_ms);
+        const std::size_t kept = durations_ms_.size();
+        if (kept > 1) summary_.sd_ms = std::sqrt(squares / static_cast<double>(kept - 1));
         summary_.p50_ms = found[0];
         summary_.p90_ms = found[1];
         summary_.p99_ms = found[2];
@@ -128,8 +88,7 @@ class PhaseCollector {
     }
 
     PhaseSummary summary_;
-    Durations durations_;
-    LogHistogram histogram_;
+    std::vector<double> durations_ms_;  // of the steps that are kept
     Totals totals_;
     Clock clock_ = Clock::none;
     std::array<std::uint64_t, schema::kind_names.size()> kinds_{};

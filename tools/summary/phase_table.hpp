@@ -11,8 +11,8 @@
 
 namespace cep::tool {
 
-/// Step spans first, then by total time. `series` come rank by rank. Of each phase, either all durations are samples
-/// or all are in histograms. The same to the last bit for any number of threads.
+/// Step spans first, then by total time. `series` come rank by rank. The same to the last bit for any number of
+/// threads.
 [[nodiscard]] std::vector<PhaseSummary> summarize_phases(const std::vector<SeriesOfRank>& series, std::size_t threads);
 
 }  // namespace cep::tool

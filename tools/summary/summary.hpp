@@ -35,13 +35,13 @@ struct PhaseSummary {
     std::uint64_t count = 0;
     std::uint64_t ranks = 0;
     double mean_ms = 0;
-    double p50_ms = 0;
+    double p50_ms = 0;  // this and the other quantiles: of the steps that are kept; NaN where these have no span of it
     double p90_ms = 0;
     double p99_ms = 0;
     double min_ms = 0;
     double max_ms = 0;
     double total_ms = 0;
-    std::optional<double> sd_ms;  // none where not all durations are kept
+    std::optional<double> sd_ms;  // of the steps that are kept
     std::optional<double> share;
     std::int64_t slowest_rank = 0;
     std::optional<double> skew;

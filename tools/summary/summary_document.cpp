@@ -204,8 +204,9 @@ void add_facts(Document& document, const Job& job, const Summary& summary) {
 
 void add_notes(Document& document, const Job& job) {
     if (!job.choice.keeps_all())
-        document.notes.push_back(fmt::format("more durations than are kept: percentiles and skew are within {:.1f} %",
-                                             100 * LogHistogram::relative_error));
+        document.notes.emplace_back(
+            "more durations than are kept: percentiles are of whole steps, chosen by a hash of their number; counts, "
+            "means, totals and extremes are of all");
     if (job.repeats_unresolved)
         document.notes.emplace_back(
             "some steps that were done again count with every attempt; choose one with --attempt");
@@ -219,7 +220,7 @@ std::string describe_excess(const DurationFormat& duration, double excess_ms) {
 }
 
 DurationFormat duration_format(const PhaseSummary& phase) {
-    return {phase.p50_ms > 0 ? phase.p50_ms : phase.mean_ms, phase.p99_ms};
+    return {phase.p50_ms > 0 ? phase.p50_ms : phase.mean_ms, is_missing(phase.p99_ms) ? phase.max_ms : phase.p99_ms};
 }
 
 std::string two_digits(double ratio) {
@@ -251,7 +252,9 @@ std::vector<Column> phase_columns(bool of_groups, bool of_one_rank) {
 
 void add_phase_cells(std::vector<Cell>& cells, const PhaseSummary& phase) {
     const DurationFormat duration = duration_format(phase);
-    const auto time = [&duration](double ms) { return Cell::shown(ms, duration(ms)); };
+    const auto time = [&duration](double ms) {
+        return Cell::shown_if(is_missing(ms) ? std::nullopt : std::optional(ms), duration);
+    };
     const bool comparable = phase.ranks > 1;
     constexpr double least_skew = 1.005;  // what is less is shown as 1.00, and no rank is the slowest
     const bool has_slowest = comparable && phase.skew.value_or(1) >= least_skew;

@@ -72,7 +72,7 @@ class WindowCursor {
     WindowCursor(SeriesOfRank of, const PhaseSeries& phase, std::int64_t window_steps)
         : of_(of), phase_(&phase), window_steps_(window_steps) {
         std::vector<std::int64_t> windows;
-        for (const Sample sample : phase.samples) windows.push_back(window_at(sample));
+        for (const Sample& sample : phase.samples) windows.push_back(window_at(sample));
         if (std::is_sorted(windows.begin(), windows.end())) return;
         in_order_.resize(windows.size());
         std::iota(in_order_.begin(), in_order_.end(), 0U);
@@ -228,7 +228,7 @@ void compare_groups(std::vector<GroupSummary>& groups, By by, const Ledger* ledg
     std::map<std::string_view, Values> of_phases;
     for (const GroupSummary& group : groups) {
         of_phases[group.phase.name].means_ms.push_back(compared_ms(group, by, ledger));
-        of_phases[group.phase.name].medians_ms.push_back(group.phase.p50_ms);
+        if (!is_missing(group.phase.p50_ms)) of_phases[group.phase.name].medians_ms.push_back(group.phase.p50_ms);
     }
     std::map<std::string_view, std::pair<double, double>> typical_ms;  // mean, median
     for (auto& [name, values] : of_phases)
@@ -236,7 +236,7 @@ void compare_groups(std::vector<GroupSummary>& groups, By by, const Ledger* ledg
     for (GroupSummary& group : groups) {
         const auto [mean_ms, median_ms] = typical_ms[group.phase.name];
         group.excess_ms = compared_ms(group, by, ledger) - mean_ms;
-        if (median_ms > 0) group.median_ratio = group.phase.p50_ms / median_ms;
+        if (median_ms > 0 && !is_missing(group.phase.p50_ms)) group.median_ratio = group.phase.p50_ms / median_ms;
     }
 }
 

@@ -10,7 +10,7 @@
 
 namespace cep::tool {
 
-/// Nothing for Grouping::By::phase. Throws UsageError for windows of steps where durations are in histograms, which
+/// Nothing for Grouping::By::phase. Throws UsageError for windows of steps where not all steps are kept, which
 /// know no steps.
 [[nodiscard]] std::vector<GroupSummary> summarize_groups(const Job& job, const Grouping& grouping, std::size_t threads,
                                                          const Ledger* ledger);

@@ -19,7 +19,7 @@ double median_lag_ms(const std::vector<RunSeries>& rank) {
     for (const RunSeries& run : rank)
         for (const PhaseSeries& phase : run.phases) {
             if (phase.kind != schema::Kind::comm || phase.clock != Clock::gpu) continue;
-            for (const Sample sample : phase.samples)
+            for (const Sample& sample : phase.samples)
                 if (!std::isnan(sample.lag_ms)) lags_ms.push_back(sample.lag_ms);
         }
     return lags_ms.size() < least_launches ? std::nan("") : median_of(lags_ms);

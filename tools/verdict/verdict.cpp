@@ -58,7 +58,7 @@ class Judge {
         // If ranks only send to and receive from each other, each is a pipeline stage, and has no peers.
         groups_ = find_peers(table_, operations_ == std::set{Operation::send_recv});
         own_ms_ = own_work(table_, groups_);
-        const bool all_phases = !job_.choice.keeps_none() && !job_.filter.has_phases();
+        const bool all_phases = !job_.filter.has_phases();
         if (all_phases) {
             verdict_.losses = find_losses(job_, verdict_.ledger);
             verdict_.shares = find_shares(verdict_.ledger);
@@ -77,7 +77,7 @@ class Judge {
         if (compares && !verdict_.names_ranks()) doubt();
         settle();
         if (all_phases) describe_history();
-        if (options_.draws && !job_.choice.keeps_none()) draw();
+        if (options_.draws) draw();
         return finish();
     }
 

@@ -33,7 +33,7 @@ class CollectiveJob {
     /// Of a phase, in the order of its samples.
     [[nodiscard]] std::vector<std::uint32_t> numbers(std::int64_t rank, const std::string& name) {
         std::vector<std::uint32_t> numbers;
-        for (const Sample sample : ranks_[rank].front().find(name)->samples) numbers.push_back(sample.collective);
+        for (const Sample& sample : ranks_[rank].front().find(name)->samples) numbers.push_back(sample.collective);
         return numbers;
     }
 

@@ -179,10 +179,6 @@ TEST(JobRows, SaysWhyThereIsNoGraph) {
     SmallJob no_starts(2);
     for (int rank = 0; rank < 2; ++rank) no_starts.add_without_start(rank, 0, "forward", 1);
     EXPECT_EQ(no_starts.rows().reason(), "spans have no start times");
-
-    SmallJob none_kept(2);
-    none_kept.job().choice = StepChoice(StepChoice::none);
-    EXPECT_EQ(none_kept.rows().reason(), "more durations than are kept");
 }
 
 TEST(JobRows, OneSpanInAHundredMayHaveNoStart) {

@@ -29,7 +29,7 @@ TEST(RunSeries, TellsFewAndManyPhasesApartInWhateverOrderTheyCome) {
         for (int phase = 0; phase < phases; ++phase) {
             const PhaseSeries* found = series.find(name_of(phase));
             ASSERT_NE(found, nullptr);
-            for (const Sample sample : found->samples) EXPECT_EQ(sample.start_ns % 1000, phase);
+            for (const Sample& sample : found->samples) EXPECT_EQ(sample.start_ns % 1000, phase);
         }
     }
 }
@@ -40,7 +40,7 @@ TEST(RunSeries, KnowsAStepThatItHadBefore) {
     const std::vector<int> steps{5, 6, 8, 6, 7, 5, 9};
     for (const int step : steps) series.add(*ParsedRow(span_json(0, step, 100 + step)), meter);
     std::vector<std::int64_t> found;
-    for (const Sample sample : series.find("f")->samples) found.push_back(series.steps[sample.step_index]);
+    for (const Sample& sample : series.find("f")->samples) found.push_back(series.steps[sample.step_index]);
     EXPECT_EQ(found, (std::vector<std::int64_t>{5, 6, 8, 6, 7, 5, 9}));
     EXPECT_EQ(series.steps.all(), (std::vector<std::int64_t>{5, 6, 8, 7, 9}));
 }
@@ -61,7 +61,7 @@ TEST(RunSeries, PhasesThatGoForwardDoNotRepeat) {
     EXPECT_TRUE(may_repeat({5, 6, 3, 7, 4}, false, 1));
 }
 
-TEST(RunSeries, WhatGoesBeyondTheBudgetIsCountedInHistogramsAndSomeStepsAreKept) {
+TEST(RunSeries, WhatGoesBeyondTheBudgetIsCountedInTotalsAndSomeStepsAreKept) {
     SampleMeter meter(std::make_shared<SampleBudget>(2000));
     RunSeries series;
     constexpr int rows = 10'000;
@@ -76,33 +76,24 @@ TEST(RunSeries, WhatGoesBeyondTheBudgetIsCountedInHistogramsAndSomeStepsAreKept)
     const PhaseSeries& phase = *series.find("f");
     EXPECT_EQ(meter.choice(), StepChoice(3));
     EXPECT_NEAR(static_cast<double>(phase.samples.size()), rows / 8.0, 150);
-    for (const Sample sample : phase.samples) {
+    for (const Sample& sample : phase.samples) {
         EXPECT_TRUE(meter.choice().keeps(series.steps[sample.step_index]));
         EXPECT_EQ(sample.start_ns, series.steps[sample.step_index]);
     }
-    EXPECT_EQ(phase.in_histogram.count, static_cast<std::uint64_t>(rows));
-    EXPECT_EQ(phase.histogram.count(), static_cast<std::uint64_t>(rows));
-    EXPECT_DOUBLE_EQ(phase.in_histogram.sum_ms, 1.5 * rows);
     EXPECT_EQ(totals_of(phase).count, static_cast<std::uint64_t>(rows));
+    EXPECT_DOUBLE_EQ(totals_of(phase).sum_ms, 1.5 * rows);
 }
 
-TEST(Totals, OfAChunkAreThoseOfItsSamplesOneByOne) {
-    for (const bool one_place : {true, false}) {
-        SampleList samples;
-        Totals expected;
-        for (std::uint32_t i = 0; i < 5000; ++i) {
-            const std::uint32_t depth = one_place ? 0 : i % 3;
-            samples.push_back({1.0 / (1 + i % 977), i, 0, 0, i, depth << 28});
-            expected.add(samples.back().duration_ms, depth == 0);
-        }
-        Totals totals;
-        for (std::size_t i = 0; i < samples.chunks(); ++i) totals.add(samples.chunk(i));
-        EXPECT_EQ(totals.count, expected.count);
-        EXPECT_EQ(totals.sum_ms, expected.sum_ms);
-        EXPECT_EQ(totals.top_level_ms, expected.top_level_ms);
-        EXPECT_EQ(totals.min_ms, expected.min_ms);
-        EXPECT_EQ(totals.max_ms, expected.max_ms);
+TEST(PhaseSeries, MessagesGoWithTheirSamples) {
+    PhaseSeries phase;
+    for (std::uint32_t i = 0; i < 5000; ++i) {
+        phase.samples.push_back({1, i, 0, 0, i, 0});
+        phase.messages.push_back({i % 7, std::int64_t{i}});
     }
+    EXPECT_EQ(phase.erase_samples_if([](const Sample& sample) { return sample.step_index % 3 != 1; }), 3333U);
+    ASSERT_EQ(phase.messages.size(), phase.samples.size());
+    for (std::size_t i = 0; i < phase.messages.size(); ++i)
+        EXPECT_EQ(phase.messages[i].bytes, phase.samples[i].start_ns);
 }
 
 TEST(Sample, HasTheLargestPlaceForWhatHasNoRoom) {

@@ -92,56 +92,5 @@ TEST(ExactQuantile, LeavesTheOrderOfItsValues) {
     EXPECT_EQ(values, (std::vector<double>{4, 1, 3, 2}));
 }
 
-TEST(ExactQuantile, OfValuesInSeveralPlacesIsThatOfAll) {
-    std::mt19937_64 random(5);
-    std::lognormal_distribution<double> durations_ms(1, 0.3);
-    for (const std::size_t count : {1U, 700U, 20'000U}) {
-        std::vector<double> values(count);
-        for (double& value : values) value = durations_ms(random);
-        std::vector<std::span<const double>> parts;
-        for (std::span<const double> rest(values); !rest.empty(); rest = rest.subspan(parts.back().size()))
-            parts.push_back(rest.first(std::min<std::size_t>(parts.size() % 3000 + 1, rest.size())));
-        for (const double q : {0.0, 0.5, 0.99, 1.0})
-            EXPECT_EQ(exact_quantile(ValueParts(parts), q), quantile_of_sorted(values, q)) << count << ' ' << q;
-    }
-}
-
-TEST(LogHistogram, QuantilesAreWithinItsRelativeError) {
-    std::mt19937_64 random(3);
-    std::lognormal_distribution<double> durations_ms(1, 3);
-    std::vector<double> values(10'000);
-    LogHistogram histogram;
-    for (double& value : values) histogram.add(value = durations_ms(random));
-    std::sort(values.begin(), values.end());
-    for (const double q : {0.0, 0.1, 0.5, 0.9, 0.99, 1.0}) {
-        const double exact = values[static_cast<std::size_t>(q * 9999)];
-        EXPECT_NEAR(histogram.quantile(q), exact, exact * LogHistogram::relative_error * 1.000001) << q;
-    }
-}
-
-TEST(LogHistogram, MergedPartsAreTheWhole) {
-    LogHistogram whole;
-    LogHistogram small;
-    LogHistogram large;
-    for (int i = 0; i < 1000; ++i) {
-        const double value = std::exp(0.02 * i - 8);
-        whole.add(value);
-        (i < 300 ? small : large).add(value);
-    }
-    LogHistogram merged;
-    merged.merge(large);
-    merged.merge(small);
-    EXPECT_EQ(merged.count(), 1000U);
-    for (const double q : {0.0, 0.2, 0.5, 0.9, 1.0}) EXPECT_DOUBLE_EQ(merged.quantile(q), whole.quantile(q));
-}
-
-TEST(LogHistogram, KeepsZeros) {
-    LogHistogram histogram;
-    for (int i = 0; i < 3; ++i) histogram.add(0);
-    histogram.add(10);
-    EXPECT_DOUBLE_EQ(histogram.quantile(0.5), 0);
-    EXPECT_NEAR(histogram.quantile(1), 10, 0.05);
-}
-
 }  // namespace
 }  // namespace cep::tool

@@ -23,7 +23,7 @@ RunSeries series_of(int attempt, std::initializer_list<int> steps, bool has_run 
 
 std::vector<std::int64_t> steps_left(RunSeries& series) {
     std::vector<std::int64_t> steps;
-    for (const Sample sample : series.find("f")->samples) steps.push_back(series.steps[sample.step_index]);
+    for (const Sample& sample : series.find("f")->samples) steps.push_back(series.steps[sample.step_index]);
     return steps;
 }
 
