@@ -69,8 +69,11 @@ std::map<std::int64_t, double> time_by_step(const Job& job, std::string_view nam
     for (std::size_t i = 0; i < having.size(); i += stride)
         for (const PhaseSeries& phase : having[i]->phases) {
             if (phase.name != name) continue;
-            for (const Sample& sample : phase.samples)
-                times_ms[having[i]->steps[sample.step_index]] += sample.duration_ms;
+            auto next = times_ms.begin();  // where the step of the next sample is, as they usually ascend
+            for (const Sample& sample : phase.samples) {
+                next = times_ms.try_emplace(next, having[i]->steps[sample.step_index]);
+                next++->second += sample.duration_ms;
+            }
         }
     return times_ms;
 }

@@ -56,7 +56,7 @@ void StepAnalyser::start(const std::vector<RankPhase>& phases) {
 }
 
 void StepAnalyser::take(const StepSpan& span, const RankPhase& phase) {
-    const Sample& sample = span.sample;
+    const Sample& sample = *span.sample;
     has_starts_ &= sample.has_start();
     if (phase.kind == schema::Kind::step && reading_.encloses) {
         if (phase.name != reading_.step_phase) return;

@@ -21,12 +21,12 @@ constexpr double more_than_all = 1.01;    // of a step span, but for rounding
 bool has_nested(std::span<const StepSpan> spans, const std::vector<RankPhase>& phases, std::string_view step_phase) {
     const auto is_inside = [&](const StepSpan& inner, const StepSpan& outer) {
         const RankPhase& phase = phases[inner.phase];
-        return phase.kind != schema::Kind::step && inner.sample.has_start() && inner.sample.duration_ms > 0 &&
-               (phase.clock == Clock::none || inner.sample.depth() > outer.sample.depth()) &&
-               outer.sample.interval().contains(inner.sample.interval(), tolerance_ns);
+        return phase.kind != schema::Kind::step && inner.sample->has_start() && inner.sample->duration_ms > 0 &&
+               (phase.clock == Clock::none || inner.sample->depth() > outer.sample->depth()) &&
+               outer.sample->interval().contains(inner.sample->interval(), tolerance_ns);
     };
     for (const StepSpan& outer : spans)
-        if (phases[outer.phase].name == step_phase && outer.sample.has_start() &&
+        if (phases[outer.phase].name == step_phase && outer.sample->has_start() &&
             std::any_of(spans.begin(), spans.end(), [&](const StepSpan& inner) { return is_inside(inner, outer); }))
             return true;
     return false;
@@ -66,10 +66,10 @@ std::vector<std::string> find_other_threads(std::span<const RankSpans> spans, st
     for_some_steps(spans, steps, [&](StepSpans of_step, const Phases& phases) {
         for (const StepSpan& outer : of_step) {
             const RankPhase& phase = phases[outer.phase];
-            if (!outer.sample.has_start() || piece_of(phase.name, phase.kind) != TimeKind::evaluation) continue;
+            if (!outer.sample->has_start() || piece_of(phase.name, phase.kind) != TimeKind::evaluation) continue;
             const bool is_crossed = std::any_of(of_step.begin(), of_step.end(), [&](const StepSpan& span) {
-                return span.sample.has_start() && span.sample.depth() > outer.sample.depth() &&
-                       cross(outer.sample.interval(), span.sample.interval());
+                return span.sample->has_start() && span.sample->depth() > outer.sample->depth() &&
+                       cross(outer.sample->interval(), span.sample->interval());
             });
             if (is_crossed && std::find(names.begin(), names.end(), phase.name) == names.end())
                 names.emplace_back(phase.name);

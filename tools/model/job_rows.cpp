@@ -133,11 +133,11 @@ void JobRows::add_part(SpansOfRank& rank, const PhaseSeries& phase, std::string_
     if (name != step_name) count_ += phase.samples.size();
 }
 
-StepReader::StepReader(const JobRows& rows) : rows_(rows) {
+StepReader::StepReader(const JobRows& rows, std::uint32_t first_step) : rows_(rows) {
     for (const JobRows::SpansOfRank& rank : rows.spans_) {
         std::vector<NamedWalk>& parts = parts_.emplace_back();
         auto name = rank.names.begin();
-        rank.spans.for_each_part(std::nullopt, 0, [&](std::uint32_t, const PartWalk& walk) {
+        rank.spans.for_each_part(std::nullopt, first_step, [&](std::uint32_t, const PartWalk& walk) {
             if (*name != JobRows::other_name && !walk.series().samples.empty()) parts.push_back({*name, walk});
             ++name;
         });
@@ -147,6 +147,8 @@ StepReader::StepReader(const JobRows& rows) : rows_(rows) {
 StepRows StepReader::read(std::uint32_t step) {
     StepRows found;
     found.step = step;
+    found.rows.reserve(last_rows_);
+    found.ranks.reserve(parts_.size());
     for (std::uint32_t rank = 0; rank < parts_.size(); ++rank) {
         RankRows of_rank;
         of_rank.rank = rank;
@@ -155,6 +157,7 @@ StepRows StepReader::read(std::uint32_t step) {
         of_rank.last = static_cast<std::uint32_t>(found.rows.size());
         if (of_rank.first < of_rank.last) found.ranks.push_back(of_rank);
     }
+    last_rows_ = found.rows.size();
     return found;
 }
 

@@ -126,10 +126,10 @@ class JobRows {
     std::int64_t origin_ns_ = std::numeric_limits<std::int64_t>::max();
 };
 
-/// Reads steps in ascending order.
+/// Reads steps in ascending order, from some step on.
 class StepReader {
   public:
-    explicit StepReader(const JobRows& rows);
+    explicit StepReader(const JobRows& rows, std::uint32_t first_step = 0);
     [[nodiscard]] StepRows read(std::uint32_t step);
 
   private:
@@ -142,6 +142,7 @@ class StepReader {
 
     const JobRows& rows_;
     std::vector<std::vector<NamedWalk>> parts_;  // by rank: those with spans of interest
+    std::size_t last_rows_ = 0;                  // of the step that was read last
 };
 
 /// Steps that are evenly spread, with about so many rows.

@@ -54,10 +54,19 @@ StepPlaces::StepPlaces(const std::vector<std::int64_t>& series_steps, const std:
 PartWalk::PartWalk(const PhaseSeries& series, const std::vector<std::size_t>& in_order, const StepPlaces& places,
                    std::uint32_t first_step)
     : series_(&series), in_order_(in_order.empty() ? nullptr : in_order.data()), places_(places.of_step.data()) {
-    const auto is_before = [&](std::size_t i) {
-        return places_[series.samples[in_order_ == nullptr ? i : in_order_[i]].step_index] < 2 * first_step;
-    };
-    if (first_step > 0) next_ = find_first(series.samples.size(), is_before);
+    if (first_step > 0)
+        search_step(first_step);
+    else
+        enter();
+}
+
+// Among the samples from the next one on.
+void PartWalk::search_step(std::uint32_t step) {
+    const SampleList& samples = series_->samples;
+    next_ += find_first(samples.size() - next_, [&](std::size_t i) {
+        const std::size_t at = next_ + i;
+        return places_[samples[in_order_ == nullptr ? at : in_order_[at]].step_index] < 2 * step + 1;
+    });
     enter();
 }
 
@@ -139,7 +148,7 @@ std::span<const StepSpan> StepWalk::next() {
     if (place >= 2 * range_.last) return spans_;
     for (Part& part : parts_)
         for (; part.walk.place() == place; part.walk.advance())
-            spans_.push_back({place / 2, part.phase, part.walk.sample()});
+            spans_.push_back({place / 2, part.phase, &part.walk.sample()});
     return spans_;
 }
 
@@ -160,7 +169,7 @@ std::span<const StepSpan> StepWalk::next_of_many() {
         next_parts_.pop_back();
         Part& part = parts_[number];
         for (; part.walk.place() == place; part.walk.advance())
-            spans_.push_back({place / 2, part.phase, part.walk.sample()});
+            spans_.push_back({place / 2, part.phase, &part.walk.sample()});
         push_next(number);
     }
     return spans_;

@@ -29,7 +29,7 @@ struct StepRange {
 struct StepSpan {
     std::uint32_t step = 0;   // of the table
     std::uint32_t phase = 0;  // of the rank's phases, see RankPhase
-    Sample sample{};
+    const Sample* sample = nullptr;
 };
 
 /// A phase of one rank, from all of its series.
@@ -83,11 +83,15 @@ class PartWalk {
     [[nodiscard]] bool is_in_step(std::uint32_t step) const { return place_ == 2 * step + 1; }
     /// To the first one in this step of the table or behind it.
     void advance_to_step(std::uint32_t step) {
-        while (place_ < 2 * step + 1) advance();
+        constexpr int near = 4;  // so many are looked at as fast
+        for (int i = 0; i < near && place_ < 2 * step + 1; ++i) advance();
+        if (place_ < 2 * step + 1) [[unlikely]]
+            search_step(step);
     }
 
   private:
     void enter();
+    void search_step(std::uint32_t step);
 
     const PhaseSeries* series_;
     const std::size_t* in_order_;  // nullptr where samples are in order as they are

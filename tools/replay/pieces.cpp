@@ -27,7 +27,9 @@ class StreamCutter {
             }
         }
         while (!open_.empty()) close();
-        std::stable_sort(pieces_.begin() + first, pieces_.end(), starts_before);
+        // A sort takes memory for each stream of each rank and step, and nearly all are in order.
+        if (!std::is_sorted(pieces_.begin() + first, pieces_.end(), starts_before))
+            std::stable_sort(pieces_.begin() + first, pieces_.end(), starts_before);
     }
 
   private:
@@ -72,7 +74,9 @@ class StreamCutter {
 }  // namespace
 
 void RankPieces::find_streams() {
+    constexpr std::size_t usual_streams = 4;
     stream_ends.clear();
+    stream_ends.reserve(usual_streams);
     for (std::uint32_t i = 1; i <= all.size(); ++i)
         if (i == all.size() || all[i].stream() != all[i - 1].stream()) stream_ends.push_back(i);
 }

@@ -48,19 +48,17 @@ void add_gaps(const JobRows& rows, std::vector<StepGraph>& graphs) {
     }
 }
 
-// Rows are read and put into graphs a few steps at a time.
+// Rows are read step by step, and are there no longer than their graph takes.
 std::vector<StepGraph> build_graphs(const JobRows& rows, const std::vector<std::uint32_t>& steps, const JobModel& model,
                                     std::size_t threads) {
-    const std::size_t wave = 4 * std::max<std::size_t>(1, threads);
-    StepReader reader(rows);
     std::vector<StepGraph> graphs(steps.size());
-    for (std::size_t first = 0; first < steps.size(); first += wave) {
-        std::vector<StepRows> some;
-        for (std::size_t i = first; i < std::min(first + wave, steps.size()); ++i)
-            some.push_back(reader.read(steps[i]));
-        for_all(some.size(), threads,
-                [&](std::size_t i) { graphs[first + i] = build_step_graph(std::move(some[i]), model); });
-    }
+    const std::size_t blocks = std::min(steps.size(), 4 * std::max<std::size_t>(1, threads));
+    for_all(blocks, threads, [&](std::size_t block) {
+        const std::size_t first = block * steps.size() / blocks;
+        const std::size_t last = (block + 1) * steps.size() / blocks;
+        StepReader reader(rows, steps[first]);
+        for (std::size_t i = first; i < last; ++i) graphs[i] = build_step_graph(reader.read(steps[i]), model);
+    });
     std::erase_if(graphs, [](const StepGraph& graph) { return graph.ends.empty(); });
     add_gaps(rows, graphs);
     return graphs;

@@ -86,8 +86,11 @@ class StepBuilder {
         graph_.step = step_.step;
         if (model_.clocks.are_apart)
             shift_clocks(step_, find_clock_offsets_ms(comm_rows(step_), *model_.rows), *model_.rows);
+        ranks_.reserve(step_.ranks.size());
         for (const RankRows& rank : step_.ranks) add_rank(rank);
         observe();
+        nodes_.reserve(step_.rows.size() + ranks_.size());
+        edges_.reserve(2 * nodes_.capacity());
         match();
         for (std::uint32_t i = 0; i < ranks_.size(); ++i) link(i);
         finish();

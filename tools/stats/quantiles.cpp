@@ -71,14 +71,15 @@ std::vector<double> select(std::vector<double> values, const SortedRanks& ranks)
     return selected;
 }
 
+constexpr std::size_t few = 512;  // of fewer, a selection is as fast as counting in bins
+
 // Counts values in bins, and selects only among the values in the bins that hold the ranks, which are few. The passes
 // over all values have no branch that a processor could predict wrongly; std::nth_element spends its time on such
 // branches.
 std::vector<double> values_at(std::span<const double> values, const SortedRanks& ranks) {
-    constexpr std::size_t fewest = 512;  // of fewer, a selection is as fast
     constexpr std::size_t size = 2048;
     const std::size_t count = values.size();
-    if (count < fewest || count > UINT32_MAX) return select({values.begin(), values.end()}, ranks);
+    if (count < few || count > UINT32_MAX) return select({values.begin(), values.end()}, ranks);
     const Bounds bounds = bounds_of(values);
     const std::optional<Bins> bins = Bins::over(bounds, size);
     if (!bins) return std::vector<double>(ranks.size(), bounds.lower);
@@ -108,7 +109,13 @@ std::vector<double> values_at(std::span<const double> values, const SortedRanks&
 }  // namespace
 
 double exact_quantile(std::span<const double> values, double q) {
-    return exact_quantiles(values, {q}).front();
+    if (values.empty() || values.size() >= few) return exact_quantiles(values, {q}).front();
+    std::vector<double> sorted(values.begin(), values.end());  // as far as the quantile
+    const QuantilePosition position(q, sorted.size());
+    const auto below = sorted.begin() + static_cast<std::ptrdiff_t>(position.below);
+    std::nth_element(sorted.begin(), below, sorted.end());
+    if (position.above == position.below) return *below;
+    return position.between(*below, *std::min_element(below + 1, sorted.end()));
 }
 
 std::vector<double> exact_quantiles(std::span<const double> values, std::initializer_list<double> qs) {

@@ -200,6 +200,24 @@ TEST(StepReader, SkipsStepsThatAreNotAskedFor) {
     EXPECT_DOUBLE_EQ(reader.read(4).rows[0].start_ms, 400);
 }
 
+TEST(StepReader, FindsStepsHoweverFarTheyAre) {
+    constexpr std::uint32_t steps = 5000;
+    SmallJob job(2);
+    for (std::uint32_t step = 0; step < steps; ++step)
+        for (int rank = 0; rank < 2; ++rank)
+            if (rank == 0 || step % 3 == 0) job.add(rank, static_cast<int>(step), "forward", step * ms, 1);
+    const JobRows rows = job.rows();
+    for (const std::uint32_t first : {0U, 1U, 3U, 2999U, steps - 1})
+        for (const std::uint32_t stride : {1U, 2U, 5U, 7U, 1999U}) {
+            StepReader reader(rows, first);
+            for (std::uint32_t step = first; step < steps; step += stride) {
+                const StepRows found = reader.read(step);
+                ASSERT_EQ(found.rows.size(), step % 3 == 0 ? 2U : 1U) << first << ' ' << stride << ' ' << step;
+                for (const TimedRow& row : found.rows) EXPECT_DOUBLE_EQ(row.start_ms, step);
+            }
+        }
+}
+
 TEST(StepReader, AStepThatCameAgainHasTheRowsOfBothTimes) {
     SmallJob job(2);
     for (const int step : {0, 1, 0}) job.add(0, step, "forward", step * ms, 1);
