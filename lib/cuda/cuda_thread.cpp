@@ -41,6 +41,12 @@ std::uint64_t CudaState::context_id(CUcontext handle) const noexcept {
     return id;
 }
 
+const Context* CudaState::only_context() const noexcept {
+    const Context* const known = contexts.load(std::memory_order_acquire);
+    const bool is_only = known != nullptr && known->next.load(std::memory_order_relaxed) == nullptr;
+    return is_only && !known->lost() && exists(*known) ? known : nullptr;
+}
+
 void CudaState::count_error(Context* context, CUresult code) noexcept {
     errors.fetch_add(1, std::memory_order_relaxed);
     last_error.store(code, std::memory_order_relaxed);
@@ -98,7 +104,7 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
 
 [[gnu::hot]] DeviceStamp CudaThread::stamp(void* stream, std::int64_t now_ns) noexcept {
     if (driver_ == nullptr && !find_driver()) return fall_back(HostFallback::no_driver);
-    if (!find_context(stream, now_ns)) return fall_back(HostFallback::no_context);
+    if (!find_context(stream, now_ns)) return stamp_without_context(stream, now_ns);
     EventPool* const pool = current_.pool;
     if (pool == nullptr) return {.result = StampResult::no_event};
     const bool is_whole = pool->withheld().nothing();
@@ -115,6 +121,18 @@ void CudaState::count_error(Context* context, CUresult code) noexcept {
     code = driver_->event_record(free.handle, cuda_stream);
     if (code != result::success) return fail(code, free.event);
     return {free.event, stream_number(stream)};
+}
+
+/// A thread that has called no function of the CUDA runtime yet has no current context, though the streams that it uses
+/// have one: PyTorch's backward begins so on its own thread. If the process has shown one context only, it is theirs.
+[[gnu::noinline, gnu::cold]] DeviceStamp CudaThread::stamp_without_context(void* stream, std::int64_t now_ns) noexcept {
+    const Context* const only = state_.only_context();
+    if (only == nullptr || driver_->ctx_push_current(only->handle()) != result::success)
+        return fall_back(HostFallback::no_context);
+    const DeviceStamp made = stamp(stream, now_ns);
+    CUcontext popped = nullptr;
+    (void)driver_->ctx_pop_current(&popped);
+    return made;
 }
 
 [[gnu::noinline, gnu::cold]] bool CudaThread::find_driver() noexcept {
@@ -163,9 +181,13 @@ CudaThread::Binding* CudaThread::bind(CUcontext handle) noexcept {
 
 [[gnu::noinline, gnu::cold]] FreeEvent CudaThread::create_event() noexcept {
     CUcontext current = nullptr;  // the driver makes the event for this one, which need not be the stream's
-    if (driver_->ctx_get_current(&current) != result::success || current != current_.handle) return {};
+    if (driver_->ctx_get_current(&current) != result::success) return {};
+    const bool has_none = current == nullptr;
+    if (has_none && driver_->ctx_push_current(current_.handle) != result::success) return {};
+    if (!has_none && current != current_.handle) return {};
     CUresult code = result::success;
     const FreeEvent free = current_.context->create_event(*driver_, *current_.pool, code);
+    if (has_none) (void)driver_->ctx_pop_current(&current);
     if (code != result::success) state_.count_error(current_.context, code);
     if (free.event == nullptr && current_.context->has_released()) state_.poller->notify();  // it returns them
     return free;

@@ -59,6 +59,43 @@ TEST_F(ContextTest, ThreadThatGetsAContextLaterIsTimedOnTheGpuFromThenOn) {
     EXPECT_EQ(written.span("after").clock(), "gpu");
 }
 
+TEST_F(ContextTest, ThreadWithoutContextUsesTheOnlyOneThatTheProcessHasShown) {
+    CUstream stream = new_stream();
+    span("forward", nullptr);
+    std::thread([&] {
+        CUcontext current = context;
+        EXPECT_EQ(driver().ctx_get_current(&current), result::success);
+        EXPECT_EQ(current, nullptr);
+        span("backward", nullptr);
+        span("copy", stream);
+        EXPECT_EQ(driver().ctx_get_current(&current), result::success);
+        EXPECT_EQ(current, nullptr) << "the thread has kept the context";
+    }).join();
+    const Rows written = flushed_rows();
+    EXPECT_EQ(written.span("backward").clock(), "gpu");
+    EXPECT_EQ(written.span("copy").clock(), "gpu");
+}
+
+TEST_F(ContextTest, ThreadWithoutContextEndsASpanOnTheGpu) {
+    const cep_span begun = cep_begin(region("collective"), nullptr);
+    std::thread([&] { cep_end(region("collective"), begun, nullptr); }).join();
+    EXPECT_EQ(flushed_rows().span("collective").clock(), "gpu");
+}
+
+TEST_F(ContextTest, ThreadWithoutContextIsTimedOnTheHostClockIfTheProcessHasShownTwo) {
+    span("first", nullptr);
+    CUcontext other = push_new_context();
+    span("second", nullptr);
+    testing::internal::CaptureStderr();
+    std::thread([&] { span("whose", nullptr); }).join();
+    const Rows written = flushed_rows();
+    (void)testing::internal::GetCapturedStderr();
+    EXPECT_EQ(written.span("whose").clock(), "host");
+    (void)cep_close(profiler, patience_ms);
+    EXPECT_EQ(driver().ctx_destroy(other), result::success);
+    EXPECT_EQ(driver().ctx_set_current(context), result::success);
+}
+
 TEST_F(ContextTest, SpanThatEndsInAnotherContextIsTimedOnTheHostClock) {
     CUstream stream = new_stream();
     const cep_span begun = cep_begin(region("across"), stream);
