@@ -19,8 +19,8 @@ Keywords: `enable`, `directory` (the rank file's directory itself, instead of `o
 `local_rank`, `start_step`, `end_step`, `record_every_n_steps` (10), `flush_every_n_steps` (10), `ranks`, `layout`
 (`:full`, `:flat`, `:spans`), `max_file_bytes`, `ring_capacity`, `pool_limit`, `backend` (`:auto`, `:host`), `run_id`, `meta`,
 `max_overhead_percent` (records fewer steps rather than take more of the trainer's time; 0, the default: no bound), and
-`current_stream`, a function that returns the stream for spans without one; by default that is the legacy default
-stream. In CUDA.jl each task has its own stream, so pass `current_stream = CUDA.stream`.
+`current_stream`, a function that returns the stream for spans without one; by default that is the task's stream where
+CUDA.jl is loaded and Julia is 1.9 or later, else the legacy default stream.
 
 Any number of threads may use a profiler at once. A job that exits without closing loses nothing.
 """
@@ -33,7 +33,7 @@ end
 
 handle(profiler::Profiler) = profiler.handle
 
-function Profiler(output_dir::Union{Nothing,AbstractString} = nothing; current_stream = default_stream,
+function Profiler(output_dir::Union{Nothing,AbstractString} = nothing; current_stream = stream_source(),
                   config = nothing, enable = nothing, directory = nothing, rank = nothing, world_size = nothing,
                   local_rank = nothing, start_step = nothing, end_step = nothing, record_every_n_steps = nothing,
                   flush_every_n_steps = nothing, ranks = nothing, layout = nothing, max_file_bytes = nothing,
@@ -61,7 +61,7 @@ function Profiler(f::Function, arguments...; options...)
 end
 
 """A profiler with the options from the environment: off unless `CEP_ENABLE` or `CEP_CONFIG` enables it."""
-from_env(; current_stream = default_stream) = open_profiler((), current_stream; on_by_default = false)
+from_env(; current_stream = stream_source()) = open_profiler((), current_stream; on_by_default = false)
 
 function open_profiler(explicit, current_stream; options...)
     out = Ref{Ptr{Cvoid}}(C_NULL)

@@ -37,7 +37,8 @@ struct Span{Stream}
     stream::Stream # as it was given, so that it is not freed before stop!
 end
 
-const NO_SPAN = Span(C_NULL, SPAN_NONE, nothing)
+"""A span that is not recorded. It keeps the stream, on which `switch!` may begin one that is."""
+no_span(stream) = Span(C_NULL, SPAN_NONE, stream)
 
 """Whether a span is recorded."""
 recorded(span::Span) = span.number != SPAN_NONE
@@ -53,11 +54,11 @@ it, `error`, and `meta` (JSON text, a named tuple or a dictionary). They are che
 refuses them, the span has none and is counted in `dropped_meta`.
 """
 @inline function start!(region::Region; stream = nothing, attributes...)
-    recording(region.profiler) || return NO_SPAN
+    recording(region.profiler) || return no_span(stream)
     return start_recorded(region.profiler, region.handle, stream, attributes)
 end
 @inline function start!(profiler::Profiler, name::AbstractString; kind = :auto, stream = nothing, attributes...)
-    recording(profiler) || return NO_SPAN
+    recording(profiler) || return no_span(stream)
     return start_recorded(profiler, region_handle(profiler, name, kind), stream, attributes)
 end
 
@@ -94,10 +95,10 @@ end
     switch!(span, region)
 
 Ends a span and begins one of another region on the same stream with one event. So N back-to-back phases cost N + 1
-records instead of 2 N. Returns the new span.
+records instead of 2 N. Returns the new span. That of a span which is not recorded begins on the stream that `start!` got.
 """
 function switch!(span::Span, region::Region)
-    recorded(span) || return start!(region)
+    recorded(span) || return start!(region; stream = span.stream)
     stream = span.stream
     GC.@preserve stream begin
         return Span(region.handle, cep_switch(span.number, region.handle, stream_pointer(stream)), stream)

@@ -20,3 +20,8 @@ end
 
 """The legacy default stream."""
 default_stream() = C_NULL
+
+const LOADED_STREAM = Ref{Any}(default_stream)
+
+"""How to find the current stream: `CUDA.stream` where CUDA.jl is loaded (see `ext/`), else the legacy default stream."""
+stream_source() = LOADED_STREAM[]

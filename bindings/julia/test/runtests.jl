@@ -101,6 +101,42 @@ end
     @test length(spans) == 2 && has(spans[1], "\"forward\"") && has(spans[2], "\"backward\"")
 end
 
+@testset "switch! keeps the stream of a span that is not recorded" begin
+    asked = Ref(0)
+    current_stream() = (asked[] += 1; CEP.HOST)
+    spans = spans_of(current_stream = current_stream, record_every_n_steps = 2) do prof
+        step!(prof, 1)
+        span = start!(prof, "forward"; stream = CEP.HOST)
+        step!(prof, 2)
+        stop!(switch!(span, Region(prof, "backward")))
+    end
+    @test length(spans) == 1 && has(spans[1], "\"backward\"") && asked[] == 0
+end
+
+@testset "where CUDA.jl is loaded, spans are on its stream" begin
+    mktempdir() do folder # a stand-in for CUDA.jl
+        write(joinpath(folder, "CUDA.jl"), """
+            module CUDA
+            const asked = Ref(0)
+            functional() = true
+            stream() = (asked[] += 1; Ptr{Cvoid}(typemax(UInt)))
+            end
+            """)
+        pushfirst!(LOAD_PATH, folder)
+        try
+            include(joinpath(@__DIR__, "..", "ext", "CEPCUDAExt.jl"))
+            @eval Main import CUDA
+            Base.invokelatest() do
+                spans = spans_of(prof -> region(() -> nothing, prof, "forward"))
+                @test length(spans) == 1 && Main.CUDA.asked[] == 1
+            end
+        finally
+            CEP.LOADED_STREAM[] = CEP.default_stream
+            popfirst!(LOAD_PATH)
+        end
+    end
+end
+
 @testset "phase! ends the current phase and begins the next" begin
     spans = spans_of() do prof
         phase!(Region(prof, "forward"))

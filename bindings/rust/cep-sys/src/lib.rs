@@ -4,6 +4,9 @@
 //! All functions are unsafe. The crate `cep` is the safe layer.
 #![allow(non_camel_case_types, non_upper_case_globals, non_snake_case)]
 
+#[cfg(not(unix))]
+compile_error!("libcep is a library for Linux and other Unix systems: leave the crate out elsewhere, with a [target.'cfg(unix)'.dependencies] in Cargo.toml");
+
 #[cfg(not(feature = "bindgen"))]
 mod bindings;
 #[cfg(feature = "bindgen")]

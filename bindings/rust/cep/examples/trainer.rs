@@ -100,7 +100,7 @@ fn train(profiler: &Profiler) -> Result<(), Error> {
 
 fn main() {
     let output = std::env::args_os().nth(1).unwrap_or_else(|| "output".into());
-    let options = Options::new().directory(Path::new(&output).join("cuda_event_profiler")).record_every_n_steps(5);
+    let options = Options::default().directory(Path::new(&output).join("cuda_event_profiler")).record_every_n_steps(5);
     // If the profiler cannot be opened, the job trains without it.
     let profiler = options.meta(r#"{"dp":0}"#).open().unwrap_or_else(|error| {
         eprintln!("not profiled: {error}");

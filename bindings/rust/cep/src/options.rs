@@ -66,7 +66,7 @@ unsafe impl Send for Options {}
 unsafe impl Sync for Options {}
 
 impl Options {
-    /// Enabled, with the defaults. Does not read the `CEP_` variables; see [`Options::from_env`].
+    /// Enabled, with the defaults. Does not read the `CEP_` variables, as [`Options::default`] and [`Options::from_env`] do.
     pub fn new() -> Options {
         let mut native = MaybeUninit::<cep_sys::cep_options>::zeroed();
         // SAFETY: zero is a valid value of every field, and the size is that of the struct.
@@ -229,9 +229,20 @@ impl Options {
     }
 }
 
+/// Enabled unless the environment says otherwise (`CEP_ENABLE=0`), with the options that it sets. An invalid variable is an
+/// error of [`Options::open`].
 impl Default for Options {
     fn default() -> Options {
-        Options::new()
+        // The first load sets enable to false.
+        let mut options = Options::new();
+        // SAFETY: new() initialised it. Other threads may change the environment only as std::env allows.
+        let loaded = unsafe {
+            let emptied = cep_sys::cep_options_load_json(&mut options.native, b"{}\0".as_ptr().cast());
+            options.native.enable = 1;
+            check(emptied).and_then(|()| check(cep_sys::cep_options_load_env(&mut options.native)))
+        };
+        options.problem = options.problem.take().or_else(|| loaded.err());
+        options
     }
 }
 

@@ -79,6 +79,27 @@ impl Region {
         Span::new(self, native, stream)
     }
 
+    /// Calls a function and times it as a span on the default stream. If it panics, the row gets the error "panic".
+    ///
+    /// ```
+    /// # let profiler = cep::Profiler::off();
+    /// let loaded = profiler.region("data_load", cep::Kind::Auto)?.time_on(cep::Stream::HOST, || vec![1, 2, 3]);
+    /// let sum: i32 = profiler.region("forward", cep::Kind::Auto)?.time(|| loaded.iter().sum());
+    /// # assert_eq!(sum, 6);
+    /// # Ok::<(), cep::Error>(())
+    /// ```
+    #[inline]
+    pub fn time<Output>(self, body: impl FnOnce() -> Output) -> Output {
+        self.time_on(Stream::DEFAULT, body)
+    }
+
+    /// [`Region::time`] on another stream.
+    #[inline]
+    pub fn time_on<Output>(self, stream: Stream, body: impl FnOnce() -> Output) -> Output {
+        let _span = self.begin(stream);
+        body()
+    }
+
     /// Adds a span to the current step that was timed elsewhere, if that step is recorded. Its start is a UNIX time in
     /// nanoseconds; 0: now minus the duration.
     pub fn record(self, start_ns: i64, duration_ns: i64) -> Result<(), Error> {
@@ -157,9 +178,10 @@ impl Span {
     }
 
     /// Ends the span and begins one of another region on the same stream with one event: N back-to-back phases cost
-    /// N + 1 records instead of 2 N. A region of [`crate::Profiler::off`] only ends the span.
+    /// N + 1 records instead of 2 N. None, or a region of [`crate::Profiler::off`], only ends the span.
     #[inline]
-    pub fn switch_to(self, region: Region) -> Span {
+    pub fn switch_to(self, region: impl Into<Option<Region>>) -> Span {
+        let region = region.into().unwrap_or(Region::OFF);
         let span = ManuallyDrop::new(self);
         // SAFETY: as for end_on().
         let native = unsafe { cep_sys::cep_switch(span.native, region.native, span.stream.as_raw()) };

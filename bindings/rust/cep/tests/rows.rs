@@ -278,3 +278,26 @@ fn a_profiler_that_is_off_accepts_every_call() {
     }
     assert!(!folder.0.exists());
 }
+
+#[test]
+fn a_call_is_timed_on_the_stream_that_is_named() {
+    let folder = Folder::new();
+    let profiler = folder.profiler();
+    let load = profiler.region("data_load", Kind::Auto).unwrap();
+    assert_eq!(load.time(|| 7) + load.time_on(Stream::HOST, || 8), 15);
+    assert_eq!(folder.spans(&profiler).len(), 2);
+}
+
+#[test]
+fn a_switch_to_no_region_ends_the_span() {
+    let folder = Folder::new();
+    let profiler = folder.profiler();
+    let phases = ["forward", "backward"].map(|name| profiler.region(name, Kind::Auto).unwrap());
+    let mut span = phases[0].begin(Stream::HOST);
+    for next in [Some(phases[1]), None] {
+        span = span.switch_to(next);
+    }
+    assert!(!span.recorded());
+    assert_eq!(folder.spans(&profiler).len(), 2);
+    assert_eq!(profiler.stats().unwrap().open_spans, 0);
+}
